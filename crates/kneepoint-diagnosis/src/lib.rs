@@ -1,0 +1,1 @@
+//! kneepoint-diagnosis: see ARCHITECTURE.md.

@@ -1,0 +1,1 @@
+//! kneepoint-experiment: see ARCHITECTURE.md.

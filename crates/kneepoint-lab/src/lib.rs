@@ -1,0 +1,1 @@
+//! kneepoint-lab: see ARCHITECTURE.md.

@@ -1,0 +1,1 @@
+//! kneepoint-load: see ARCHITECTURE.md.

@@ -1,0 +1,99 @@
+//! What the diagnosis says.
+
+use crate::{Interval, Layer, Setting};
+use serde::{Deserialize, Serialize};
+
+/// How sure a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Confidence {
+    /// Said for completeness: true, but not what limits.
+    Noted,
+    /// The evidence fits.
+    Suspected,
+    /// An intervention moved the limit as predicted.
+    Confirmed,
+    /// Its remedy won an A/B.
+    Proved,
+}
+
+impl Confidence {
+    /// The word in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Noted => "noted",
+            Self::Suspected => "suspected",
+            Self::Confirmed => "confirmed",
+            Self::Proved => "proved",
+        }
+    }
+}
+
+/// One thing that was seen, with the conditions it was seen under.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evidenced {
+    /// The number in words: `opcache.enable = 0`, `accept queue 12 of 511 on average`.
+    pub what: String,
+    /// Under which load: `at 42/s offered for 8 s`; empty for what is read from the configuration.
+    pub conditions: String,
+}
+
+/// What to do about a finding.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Remedy {
+    /// What to do, in words a person can act on.
+    pub text: String,
+    /// The change as settings; empty when no setting of the stack can help.
+    pub settings: Vec<Setting>,
+}
+
+/// The measured effect of a change.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Effect {
+    /// What was compared, in words: `upstream.keepalive 0 -> 32`.
+    pub change: String,
+    /// The settings that were changed.
+    pub settings: Vec<Setting>,
+    /// What the ratio is of: `goodput at saturation`, `R*`.
+    pub quantity: String,
+    /// With the change over without it; 1 is no effect. 95 % interval.
+    pub ratio: Interval,
+    /// Pairs of interleaved steps behind it.
+    pub pairs: u32,
+    /// The e-value against "no effect": at least 20 is evidence at the 5 % level at any time of looking.
+    pub e_value: f64,
+    /// The verdict: `better`, `worse`, `equivalent`, `inconclusive`.
+    pub verdict: String,
+    /// Smallest relative effect the comparison could have seen with 80 % power.
+    pub smallest_visible: f64,
+    /// The rate or concurrency at which both were measured.
+    pub conditions: String,
+}
+
+/// A rule's verdict with evidence and remedy.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// The rule's code: `OPC-01`.
+    pub code: String,
+    /// What is wrong, as a short sentence.
+    pub title: String,
+    /// Where it sits.
+    pub layer: Layer,
+    /// What was seen.
+    pub seen: Vec<Evidenced>,
+    /// What would refute it.
+    pub refuted_by: String,
+    /// What to do.
+    pub remedy: Option<Remedy>,
+    /// Expected gain in words, with its basis; empty when not known.
+    pub expected_gain: String,
+    /// How sure.
+    pub confidence: Confidence,
+    /// Estimated share of the limit this costs (0 to 1), to order findings of the same stage; 0 when not known.
+    pub weight: f64,
+    /// Where the rule comes from.
+    pub source: String,
+    /// The intervention or A/B that confirmed, proved or failed to confirm it.
+    pub effects: Vec<Effect>,
+}

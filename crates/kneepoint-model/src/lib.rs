@@ -1,0 +1,39 @@
+//! The vocabulary of Kneepoint: terms, units, estimators and the run record.
+//!
+//! This crate alone says what a tier, a tunable, an offered rate or a finding *is*. Every other crate
+//! speaks in its types, so a number that leaves one crate means the same in the next.
+//!
+//! It must never do IO, read a clock, draw a random number, or know a program's file formats. Everything
+//! here is a value or a pure function of values.
+
+pub mod finding;
+pub mod histogram;
+pub mod load;
+pub mod log;
+pub mod metric;
+pub mod process;
+pub mod run;
+pub mod running;
+pub mod scenario;
+pub mod schedule;
+pub mod stack;
+pub mod statistics;
+pub mod units;
+pub mod workload;
+
+pub use finding::{Confidence, Effect, Evidenced, Finding, Remedy};
+pub use histogram::LatencyHistogram;
+pub use load::{Health, LoadPoint, Outcome, OutcomeCounts, Second, Validity};
+pub use log::{LogEvent, LogKind};
+pub use metric::{Kind, Metric, Series, SeriesSet};
+pub use process::{CommandOutput, CommandSpec, Commands, ProcessSpec, Ready, Signal};
+pub use run::{JournalEntry, Run, Trial};
+pub use running::{CgroupPaths, Endpoint, LogFormat, LogSource, RunningTier};
+pub use scenario::{AppKind, AppSetting, Budget, HostLimits, Scenario, TierSpec};
+pub use schedule::{Arrivals, Schedule, Segment};
+pub use stack::{
+    Address, Apply, Layer, ServerKind, Setting, SettingKey, Stack, Tier, Tunable, ValueKind,
+    WorkerPool,
+};
+pub use statistics::Interval;
+pub use workload::{Expect, Method, Request, Slo, Workload};

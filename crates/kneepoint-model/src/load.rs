@@ -1,0 +1,265 @@
+//! What a stretch of load measured, and whether the generator can be believed.
+
+use crate::LatencyHistogram;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// How one request ended. Every arrival of the schedule ends in exactly one of these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// A response that met its expectations (in time or not: that is the SLO's business).
+    Ok,
+    /// A response with an unexpected status.
+    HttpError,
+    /// A response with the right status and a body that fails its expectation (GEN-04).
+    WrongBody,
+    /// Not complete when its timeout ended it, counted from the intended start.
+    Timeout,
+    /// Still waiting for a connection when the load ended or its timeout came: never sent.
+    Unsent,
+    /// The connection was refused, or the backlog of a Unix socket was full.
+    Refused,
+    /// Reset or closed before the first byte of a response.
+    Reset,
+    /// Closed in the middle of a response.
+    Truncated,
+    /// The generator had no local port left (EADDRNOTAVAIL): its own limit, not the server's.
+    NoLocalPort,
+    /// Something that is not the protocol.
+    Protocol,
+}
+
+impl Outcome {
+    /// Every outcome.
+    pub const ALL: [Self; 10] = [
+        Self::Ok,
+        Self::HttpError,
+        Self::WrongBody,
+        Self::Timeout,
+        Self::Unsent,
+        Self::Refused,
+        Self::Reset,
+        Self::Truncated,
+        Self::NoLocalPort,
+        Self::Protocol,
+    ];
+
+    /// The name in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::HttpError => "http error",
+            Self::WrongBody => "wrong body",
+            Self::Timeout => "timeout",
+            Self::Unsent => "unsent",
+            Self::Refused => "refused",
+            Self::Reset => "reset",
+            Self::Truncated => "truncated",
+            Self::NoLocalPort => "no local port",
+            Self::Protocol => "protocol error",
+        }
+    }
+}
+
+/// How many requests ended how.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct OutcomeCounts {
+    /// Count by outcome; an outcome that did not occur may be absent.
+    pub by_outcome: BTreeMap<Outcome, u64>,
+    /// Responses by HTTP status (the FastCGI `Status` header where there is no nginx).
+    pub by_status: BTreeMap<u16, u64>,
+}
+
+impl OutcomeCounts {
+    /// Requests that ended so.
+    #[must_use]
+    pub fn of(&self, outcome: Outcome) -> u64 {
+        self.by_outcome.get(&outcome).copied().unwrap_or(0)
+    }
+
+    /// All requests.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.by_outcome.values().sum()
+    }
+
+    /// Requests that did not end `Ok`.
+    #[must_use]
+    pub fn failed(&self) -> u64 {
+        self.total() - self.of(Outcome::Ok)
+    }
+
+    /// Adds all of another count.
+    pub fn merge(&mut self, other: &Self) {
+        for (outcome, count) in &other.by_outcome {
+            *self.by_outcome.entry(*outcome).or_default() += count;
+        }
+        for (status, count) in &other.by_status {
+            *self.by_status.entry(*status).or_default() += count;
+        }
+    }
+}
+
+/// One second of a stretch of load, by intended start.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Second {
+    /// Seconds since the load began, at this second's start.
+    pub at_s: f64,
+    /// Arrivals the schedule put into this second.
+    pub offered: u64,
+    /// How they ended.
+    pub outcomes: OutcomeCounts,
+    /// Of them, good within the SLO's response time.
+    pub good: u64,
+    /// Median response time of the `Ok` ones in ms.
+    pub p50_ms: Option<f64>,
+    /// 95th percentile of the response time of the `Ok` ones in ms.
+    pub p95_ms: Option<f64>,
+    /// 99th percentile of the response time of the `Ok` ones in ms.
+    pub p99_ms: Option<f64>,
+}
+
+/// The generator's evidence about itself (load-engine.md section 3.8; method.md section 6).
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Health {
+    /// Arrivals sent in time as a share of those the schedule asked for.
+    pub achieved_share: f64,
+    /// Median of (sent or queued at the engine) minus intended, in ms: how late the generator itself was.
+    pub send_lag_p50_ms: f64,
+    /// 99th percentile of the same.
+    pub send_lag_p99_ms: f64,
+    /// Most arrivals that waited for a connection at any moment.
+    pub backlog_max: u64,
+    /// The generator's CPU time as a share of one core, over the window.
+    pub cpu_share: f64,
+    /// Requests per second this generator reached against a null server before the run; `None` when not measured.
+    pub ceiling_hz: Option<f64>,
+    /// Steal time of the machine over the window, as a share of all cores.
+    pub steal_share: Option<f64>,
+}
+
+/// Whether a number may be used.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", tag = "verdict")]
+pub enum Validity {
+    /// Every gate held.
+    #[default]
+    Valid,
+    /// A gate did not hold: the step is invalid, never slow.
+    Invalid {
+        /// Which gates, with the numbers and what to do, a sentence each.
+        because: Vec<String>,
+    },
+}
+
+impl Validity {
+    /// True when every gate held.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        matches!(self, Self::Valid)
+    }
+}
+
+/// A stretch of load at one offered rate with everything needed to judge it. Times are response times from
+/// the intended start unless they say service.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct LoadPoint {
+    /// Offered rate by schedule, mean over the window, per second. In a closed loop: what the loop reached.
+    pub offered_hz: f64,
+    /// Closed-loop workers; `None` for an open loop.
+    pub closed_workers: Option<u32>,
+    /// Length of the window in seconds (after what was skipped at the start).
+    pub window_s: f64,
+    /// Arrivals in the window; every one of them is in `outcomes`.
+    pub arrivals: u64,
+    /// How they ended.
+    pub outcomes: OutcomeCounts,
+    /// Arrivals that were `Ok` within the SLO's response time.
+    pub good: u64,
+    /// Response times of `Ok` requests (from the intended start).
+    pub response: LatencyHistogram,
+    /// Service times of `Ok` requests (from the send).
+    pub service: LatencyHistogram,
+    /// Response times of requests that failed (a timeout counts with at least its timeout).
+    pub failed_response: LatencyHistogram,
+    /// Connections the generator opened in the window.
+    pub connections_opened: u64,
+    /// Bytes of responses, as on the wire.
+    pub bytes_received: u64,
+    /// Per second of intended start.
+    pub seconds: Vec<Second>,
+    /// What the generator says of itself.
+    pub health: Health,
+    /// Whether the step counts.
+    pub validity: Validity,
+    /// A few examples of what went wrong: first bytes of wrong responses, system errors, FastCGI stderr.
+    pub examples: Vec<String>,
+    /// True when the step was ended early because it was hopeless.
+    pub aborted: bool,
+}
+
+impl LoadPoint {
+    /// Requests that met the SLO's response time, per second.
+    #[must_use]
+    pub fn goodput_hz(&self) -> f64 {
+        if self.window_s > 0.0 {
+            self.good as f64 / self.window_s
+        } else {
+            0.0
+        }
+    }
+
+    /// Requests that ended `Ok`, per second.
+    #[must_use]
+    pub fn throughput_hz(&self) -> f64 {
+        if self.window_s > 0.0 {
+            self.outcomes.of(Outcome::Ok) as f64 / self.window_s
+        } else {
+            0.0
+        }
+    }
+
+    /// Arrivals that violated the SLO's response time or failed.
+    #[must_use]
+    pub fn violations(&self) -> u64 {
+        self.arrivals.saturating_sub(self.good)
+    }
+
+    /// The violating share F (method.md section 1); 0 without arrivals.
+    #[must_use]
+    pub fn violating_share(&self) -> f64 {
+        if self.arrivals == 0 {
+            0.0
+        } else {
+            self.violations() as f64 / self.arrivals as f64
+        }
+    }
+
+    /// Share of arrivals that failed; 0 without arrivals.
+    #[must_use]
+    pub fn error_share(&self) -> f64 {
+        if self.arrivals == 0 {
+            0.0
+        } else {
+            self.outcomes.failed() as f64 / self.arrivals as f64
+        }
+    }
+
+    /// `412/s offered, 411/s good, p95 38 ms, 0 errors` for journals.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let p95 = self.response.quantile_ms(0.95).map_or_else(
+            || "no response".to_owned(),
+            |ms| format!("p95 {}", crate::units::format_ms(ms)),
+        );
+        format!(
+            "{} offered, {} good, {p95}, {} of {} failed",
+            crate::units::format_rate(self.offered_hz),
+            crate::units::format_rate(self.goodput_hz()),
+            self.outcomes.failed(),
+            self.arrivals,
+        )
+    }
+}

@@ -1,0 +1,279 @@
+//! Names, units and kinds of what telemetry samples, and the series that hold the samples.
+//!
+//! The metrics below are the ones several sources fill or several rules read. A source may declare more in
+//! its own file: a metric is a constant, not an enum variant, so that a new source needs no change here.
+
+use crate::Layer;
+use serde::{Deserialize, Serialize};
+
+/// Whether a metric is a level or a count that only grows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A level, meaningful at each sample.
+    Gauge,
+    /// A count since some start, meaningful as a difference.
+    Counter,
+}
+
+/// One thing that is sampled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Metric {
+    /// Dotted name, unit last where it has one: `proc.cpu_s`.
+    pub name: &'static str,
+    /// Level or count.
+    pub kind: Kind,
+    /// One line on what it is, with its unit.
+    pub about: &'static str,
+}
+
+macro_rules! metrics {
+    ($($id:ident $kind:ident $name:literal $about:literal;)*) => {
+        $(#[doc = $about] pub const $id: Metric = Metric { name: $name, kind: Kind::$kind, about: $about };)*
+        /// Every metric declared here, in order.
+        pub const STANDARD: &[Metric] = &[$($id),*];
+    };
+}
+
+metrics! {
+    CPU_S Counter "proc.cpu_s" "CPU time of all processes of the tier, user and system, in seconds.";
+    CPU_SYSTEM_S Counter "proc.cpu_system_s" "CPU time of all processes of the tier in the kernel, in seconds.";
+    CPU_HOTTEST Gauge "proc.cpu_hottest_share" "Largest share of one core that a single process of the tier used since the sample before.";
+    PROCESSES Gauge "proc.count" "Processes of the tier.";
+    PSS_BYTES Gauge "proc.pss_bytes" "Proportional set size of all processes of the tier, in bytes.";
+    PSS_WORKER_BYTES Gauge "proc.pss_worker_bytes" "Largest proportional set size of one process of the tier, in bytes.";
+    CONTEXT_SWITCHES Counter "proc.context_switches" "Voluntary and involuntary context switches of the tier.";
+    CONTEXT_SWITCHES_FORCED Counter "proc.context_switches_forced" "Involuntary context switches of the tier.";
+
+    MACHINE_BUSY_S Counter "machine.busy_s" "CPU time used on the whole machine, in core seconds.";
+    MACHINE_STEAL_S Counter "machine.steal_s" "Time the hypervisor kept from the machine, in core seconds.";
+    PSI_CPU_SOME_S Counter "psi.cpu_some_s" "Time in which at least one task waited for a CPU, in seconds.";
+    PSI_MEMORY_FULL_S Counter "psi.memory_full_s" "Time in which every task waited for memory, in seconds.";
+    PSI_IO_SOME_S Counter "psi.io_some_s" "Time in which at least one task waited for IO, in seconds.";
+
+    CGROUP_PERIODS Counter "cgroup.periods" "Quota periods of the host's control group in which tasks ran.";
+    CGROUP_THROTTLED Counter "cgroup.throttled" "Quota periods in which the host was throttled.";
+    CGROUP_THROTTLED_S Counter "cgroup.throttled_s" "Time the host was throttled, in seconds.";
+
+    QUEUE Gauge "queue.length" "Connections in the accept queue of the tier's listener, from sock_diag.";
+    QUEUE_LIMIT Gauge "queue.limit" "Effective limit of that accept queue (backlog, cut by somaxconn), from sock_diag.";
+    ACTIVE_OPENS Counter "tcp.active_opens" "TCP connections opened from the tier's network namespace.";
+    LISTEN_OVERFLOWS Counter "tcp.listen_overflows" "Connections dropped because an accept queue of the namespace was full.";
+    LISTEN_DROPS Counter "tcp.listen_drops" "Connections dropped by a listener of the namespace for any reason.";
+    RETRANS Counter "tcp.retrans_segs" "TCP segments sent again from the namespace.";
+    TIME_WAIT Gauge "tcp.time_wait" "Sockets in TIME_WAIT towards the peer named by the label, held by this tier.";
+    ESTABLISHED Gauge "tcp.established" "Established connections to the peer named by the label, held by this tier.";
+    PORT_RANGE Gauge "tcp.port_range" "Local ports the namespace may use for connections it opens.";
+
+    NGINX_ACCEPTS Counter "nginx.accepts" "Connections nginx accepted.";
+    NGINX_HANDLED Counter "nginx.handled" "Connections nginx handled; fewer than accepted when its connection slots ran out.";
+    NGINX_REQUESTS Counter "nginx.requests" "Requests nginx served.";
+    NGINX_ACTIVE Gauge "nginx.active" "Connections open at nginx, waiting ones included.";
+    NGINX_WRITING Gauge "nginx.writing" "Connections nginx is answering or whose upstream it waits for.";
+
+    WORKERS Gauge "workers.total" "Workers there are.";
+    WORKERS_BUSY Gauge "workers.busy" "Workers that hold a request or a connection.";
+    WORKERS_IDLE Gauge "workers.idle" "Workers that wait for a connection.";
+    WORKERS_PINNED Gauge "workers.pinned" "Busy workers that hold a kept-alive connection without a request on it (FPM: Reading headers).";
+    WORKERS_BLOCKED Gauge "workers.blocked_share" "Share of busy workers that sleep in a system call instead of running.";
+    WORKERS_RUNNING Gauge "workers.running" "Workers on a CPU or ready to run.";
+    WORKERS_WAITING Gauge "workers.waiting" "Workers asleep in the call and on the peer the label names.";
+    WORKER_REQUESTS Counter "workers.requests" "Requests the pool accepted.";
+    WORKER_STARTS Counter "workers.starts" "Workers forked since the start.";
+    POOL_EXHAUSTED Counter "workers.exhausted" "Times the pool reached its configured size (not counted by static pools).";
+
+    OPCACHE_ENABLED Gauge "opcache.enabled" "1 when the opcode cache is loaded and on in the runtime that serves, else 0.";
+    OPCACHE_USED_BYTES Gauge "opcache.used_bytes" "Shared memory used by cached scripts, in bytes.";
+    OPCACHE_FREE_BYTES Gauge "opcache.free_bytes" "Shared memory free, in bytes.";
+    OPCACHE_WASTED_SHARE Gauge "opcache.wasted_share" "Share of shared memory held by scripts that are no longer valid.";
+    OPCACHE_FULL Gauge "opcache.full" "1 when the cache is full and takes no new scripts.";
+    OPCACHE_SCRIPTS Gauge "opcache.scripts" "Scripts in the cache.";
+    OPCACHE_KEYS Gauge "opcache.keys" "Hash keys used.";
+    OPCACHE_MAX_KEYS Gauge "opcache.max_keys" "Hash keys there are.";
+    OPCACHE_HITS Counter "opcache.hits" "Lookups that found a script.";
+    OPCACHE_MISSES Counter "opcache.misses" "Lookups that did not.";
+    OPCACHE_RESTARTS Counter "opcache.restarts" "Restarts of the cache for memory, keys or by hand.";
+    OPCACHE_INTERNED_FREE_SHARE Gauge "opcache.interned_free_share" "Free share of the interned-strings buffer.";
+    PHP_FILES Gauge "php.included_files" "Files one request of the application includes.";
+
+    REDIS_CONNECTIONS Counter "redis.connections_received" "Connections Redis accepted.";
+    REDIS_REJECTED Counter "redis.connections_rejected" "Connections Redis refused for want of slots.";
+    REDIS_COMMANDS Counter "redis.commands" "Commands Redis processed.";
+    REDIS_CLIENTS Gauge "redis.clients" "Clients connected to Redis.";
+    REDIS_MAX_CLIENTS Gauge "redis.max_clients" "Clients Redis accepts at most.";
+
+    DB_SESSIONS Counter "db.sessions" "Sessions established with the application's database.";
+    DB_CONNECTIONS Gauge "db.connections" "Client connections there are.";
+    DB_MAX_CONNECTIONS Gauge "db.max_connections" "Client connections the database accepts at most.";
+    DB_ACTIVE Gauge "db.active" "Client connections that run a statement.";
+    DB_TRANSACTIONS Counter "db.transactions" "Transactions committed or rolled back.";
+    DB_IDLE_IN_TRANSACTION Gauge "db.idle_in_transaction" "Client connections idle inside a transaction.";
+
+    UP Gauge "source.up" "1 when the source named by the label answered, else 0.";
+    SOURCE_COST_S Counter "source.cost_s" "CPU time all sources together have used, in seconds.";
+}
+
+/// Samples of one metric at one tier. Times are seconds since the phase's load began.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// The metric's name.
+    pub metric: String,
+    /// Level or count.
+    pub kind: Kind,
+    /// The tier (`Generator` for the whole machine).
+    pub layer: Layer,
+    /// What tells series of one metric apart: a peer, a source; empty when there is one only.
+    pub label: String,
+    /// (seconds, value), in order of time.
+    pub points: Vec<(f64, f64)>,
+}
+
+impl Series {
+    /// Mean of the samples of a gauge; `None` when empty.
+    #[must_use]
+    pub fn mean(&self) -> Option<f64> {
+        (!self.points.is_empty())
+            .then(|| self.points.iter().map(|p| p.1).sum::<f64>() / self.points.len() as f64)
+    }
+
+    /// Largest sample; `None` when empty.
+    #[must_use]
+    pub fn max(&self) -> Option<f64> {
+        self.points.iter().map(|p| p.1).reduce(f64::max)
+    }
+
+    /// Last sample; `None` when empty.
+    #[must_use]
+    pub fn last(&self) -> Option<f64> {
+        self.points.last().map(|p| p.1)
+    }
+
+    /// Growth of a counter over the samples; a drop is a restart of the counter and counts from zero.
+    /// `None` with fewer than two samples.
+    #[must_use]
+    pub fn delta(&self) -> Option<f64> {
+        (self.points.len() >= 2).then(|| {
+            self.points
+                .windows(2)
+                .map(|pair| {
+                    if pair[1].1 >= pair[0].1 {
+                        pair[1].1 - pair[0].1
+                    } else {
+                        pair[1].1
+                    }
+                })
+                .sum()
+        })
+    }
+
+    /// Growth of a counter per second; `None` with fewer than two samples.
+    #[must_use]
+    pub fn rate(&self) -> Option<f64> {
+        let span = self.points.last()?.0 - self.points.first()?.0;
+        (span > 0.0).then_some(self.delta()? / span)
+    }
+}
+
+/// All series of a phase.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct SeriesSet {
+    /// The series, in no particular order.
+    pub series: Vec<Series>,
+}
+
+impl SeriesSet {
+    /// The series of a metric at a layer with an empty label, or the only one whatever its label.
+    #[must_use]
+    pub fn get(&self, layer: Layer, metric: Metric) -> Option<&Series> {
+        let mut found = self.all(layer, metric);
+        let first = found.next()?;
+        if first.label.is_empty() {
+            return Some(first);
+        }
+        self.labelled(layer, metric, "").or(Some(first))
+    }
+
+    /// The series of a metric at a layer with this label.
+    #[must_use]
+    pub fn labelled(&self, layer: Layer, metric: Metric, label: &str) -> Option<&Series> {
+        self.all(layer, metric).find(|series| series.label == label)
+    }
+
+    /// Every series of a metric at a layer.
+    pub fn all(&self, layer: Layer, metric: Metric) -> impl Iterator<Item = &Series> {
+        self.series
+            .iter()
+            .filter(move |series| series.layer == layer && series.metric == metric.name)
+    }
+
+    /// Mean of a gauge.
+    #[must_use]
+    pub fn mean(&self, layer: Layer, metric: Metric) -> Option<f64> {
+        self.get(layer, metric)?.mean()
+    }
+
+    /// Largest value of a gauge.
+    #[must_use]
+    pub fn max(&self, layer: Layer, metric: Metric) -> Option<f64> {
+        self.get(layer, metric)?.max()
+    }
+
+    /// Last value.
+    #[must_use]
+    pub fn last(&self, layer: Layer, metric: Metric) -> Option<f64> {
+        self.get(layer, metric)?.last()
+    }
+
+    /// Growth of a counter.
+    #[must_use]
+    pub fn delta(&self, layer: Layer, metric: Metric) -> Option<f64> {
+        self.get(layer, metric)?.delta()
+    }
+
+    /// Growth of a counter per second.
+    #[must_use]
+    pub fn rate(&self, layer: Layer, metric: Metric) -> Option<f64> {
+        self.get(layer, metric)?.rate()
+    }
+
+    /// Appends a sample, making its series when it is the first.
+    pub fn push(&mut self, layer: Layer, metric: Metric, label: &str, at_s: f64, value: f64) {
+        let found = self.series.iter_mut().find(|series| {
+            series.layer == layer && series.metric == metric.name && series.label == label
+        });
+        match found {
+            Some(series) => series.points.push((at_s, value)),
+            None => self.series.push(Series {
+                metric: metric.name.to_owned(),
+                kind: metric.kind,
+                layer,
+                label: label.to_owned(),
+                points: vec![(at_s, value)],
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_survive_a_restart() {
+        let mut set = SeriesSet::default();
+        for (at, value) in [(0.0, 10.0), (1.0, 15.0), (2.0, 3.0)] {
+            set.push(Layer::Cache, REDIS_COMMANDS, "", at, value);
+        }
+        assert_eq!(set.delta(Layer::Cache, REDIS_COMMANDS), Some(8.0));
+        assert_eq!(set.rate(Layer::Cache, REDIS_COMMANDS), Some(4.0));
+        assert_eq!(set.get(Layer::Db, REDIS_COMMANDS), None);
+    }
+
+    #[test]
+    fn names_are_unique_and_have_a_unit_or_are_counts() {
+        let mut names: Vec<_> = STANDARD.iter().map(|metric| metric.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), STANDARD.len());
+    }
+}

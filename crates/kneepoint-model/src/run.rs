@@ -1,0 +1,222 @@
+//! The run record: everything a run did and measured, in the order it happened.
+
+use crate::{Effect, Finding, Interval, Layer, LoadPoint, Scenario, SeriesSet, Setting, Stack};
+use serde::{Deserialize, Serialize};
+
+/// Version of the record; older ones stay readable.
+pub const RUN_VERSION: u32 = 1;
+
+/// The machine a run ran on.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Machine {
+    /// Cores online.
+    pub cores: u32,
+    /// Memory in bytes.
+    pub memory_bytes: u64,
+    /// Kernel release.
+    pub kernel: String,
+    /// CPU model.
+    pub cpu: String,
+    /// True when the generator shares the machine with the stack.
+    pub shared_with_generator: bool,
+    /// Requests per second the generator reached against a null server on this machine; `None` when not measured.
+    pub generator_ceiling_hz: Option<f64>,
+}
+
+/// One measured step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// Position in the run, from 0.
+    pub id: u64,
+    /// What it was for: `limit: step`, `ab: candidate`, `diagnose: knee`.
+    pub purpose: String,
+    /// Which configuration: `base`, or the name of the variant.
+    pub arm: String,
+    /// Seconds since the run began, at its start.
+    pub at_s: f64,
+    /// What was measured.
+    pub load: LoadPoint,
+}
+
+/// Why a journal entry was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EntryKind {
+    /// A part of the main job begins.
+    Stage,
+    /// Something was measured or found.
+    Result,
+    /// A change was tried, kept or dropped.
+    Change,
+    /// Something is doubtful.
+    Warning,
+}
+
+/// One line of the journal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JournalEntry {
+    /// Seconds since the run began.
+    pub at_s: f64,
+    /// Why it was written.
+    pub kind: EntryKind,
+    /// What happened, in words with numbers.
+    pub text: String,
+}
+
+/// R* with everything it depends on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LimitResult {
+    /// Which configuration: `base`, `best`.
+    pub arm: String,
+    /// R* per second with its 95 % interval.
+    pub rate_hz: Interval,
+    /// Which goal of the SLO bound: `p95`, `errors`, `timeout`.
+    pub bound_by: String,
+    /// Closed-loop throughput at saturation, per second.
+    pub saturation_hz: f64,
+    /// (offered rate, violating share, arrivals) of every step the fit used.
+    pub steps: Vec<(f64, f64, u64)>,
+    /// Error share of the confirming stretch of load at the lower end of the interval.
+    pub soak_error_share: f64,
+    /// p95 of the confirming stretch in ms; `None` without responses.
+    pub soak_p95_ms: Option<f64>,
+    /// Rate of the confirming stretch.
+    pub soak_hz: f64,
+    /// Requests of the confirming stretch that failed.
+    pub soak_failed: u64,
+    /// Requests of the confirming stretch.
+    pub soak_arrivals: u64,
+    /// Doubts about the number, a sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// Where a request's time goes at one offered rate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Waterfall {
+    /// The offered rate per second.
+    pub offered_hz: f64,
+    /// Mean response time in ms that the parts add up to.
+    pub response_ms: f64,
+    /// The parts in the order a request meets them.
+    pub parts: Vec<WaterfallPart>,
+    /// The Little's-law check in words: concurrency measured against rate times time.
+    pub little: String,
+    /// |N - X R| / N, or `None` where a side could not be measured (method.md section 4: at most 5 %).
+    pub little_error: Option<f64>,
+}
+
+/// One part of a waterfall.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WaterfallPart {
+    /// Where.
+    pub layer: Layer,
+    /// What: `accept queue`, `CPU`, `waiting on cache`.
+    pub what: String,
+    /// Mean per request in ms.
+    pub ms: f64,
+}
+
+/// A phase of the diagnosis with its telemetry.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Observation {
+    /// `low`, `knee` or `over`.
+    pub phase: String,
+    /// Which configuration.
+    pub arm: String,
+    /// The trial that drove it.
+    pub trial: u64,
+    /// What telemetry saw.
+    pub series: SeriesSet,
+    /// Where the time went.
+    pub waterfall: Option<Waterfall>,
+}
+
+/// A change that was decided on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Decision {
+    /// The finding it answers: its code.
+    pub code: String,
+    /// The settings.
+    pub settings: Vec<Setting>,
+    /// The A/B that decided.
+    pub effect: Effect,
+    /// Whether it was kept.
+    pub kept: bool,
+    /// What the leave-one-out at the end measured: best with it over best without it.
+    pub leave_one_out: Option<Effect>,
+    /// Why it was kept or dropped, in words.
+    pub reason: String,
+}
+
+/// The change of one file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileDiff {
+    /// Which tier, and the file's name as its user knows it.
+    pub file: String,
+    /// Unified diff from base to best.
+    pub diff: String,
+}
+
+/// Everything a run did and measured.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Run {
+    /// Version of the record.
+    pub version: u32,
+    /// Identity: `2026-11-20-0312-laravel-ab12`.
+    pub id: String,
+    /// The command: `tune`, `limit`, `diagnose`.
+    pub command: String,
+    /// Kneepoint's own version.
+    pub tool_version: String,
+    /// Start as RFC 3339 in UTC.
+    pub started_at: String,
+    /// Wall-clock duration so far in seconds.
+    pub elapsed_s: f64,
+    /// How it ended: `finished`, `interrupted`, `failed: ...`, or empty while it runs.
+    pub ended: String,
+    /// The machine.
+    pub machine: Machine,
+    /// What was asked for.
+    pub scenario: Option<Scenario>,
+    /// The stack at the start, as configured.
+    pub base: Option<Stack>,
+    /// The stack at the end.
+    pub best: Option<Stack>,
+    /// What happened, in order.
+    pub journal: Vec<JournalEntry>,
+    /// Every measured step.
+    pub trials: Vec<Trial>,
+    /// Limits found, in order.
+    pub limits: Vec<LimitResult>,
+    /// Telemetry of the diagnoses.
+    pub observations: Vec<Observation>,
+    /// Findings in the order they were made; the first of a diagnosis is what binds.
+    pub findings: Vec<Finding>,
+    /// Changes decided on.
+    pub decisions: Vec<Decision>,
+    /// Fresh base against fresh best at the end.
+    pub proof: Option<Effect>,
+    /// The configuration diff, base to best.
+    pub diff: Vec<FileDiff>,
+}
+
+impl Run {
+    /// R* of a configuration, the last one measured.
+    #[must_use]
+    pub fn limit(&self, arm: &str) -> Option<&LimitResult> {
+        self.limits.iter().rev().find(|limit| limit.arm == arm)
+    }
+
+    /// R* of best over R* of base with a conservative interval (quotient of the interval ends); `None`
+    /// unless both were measured.
+    #[must_use]
+    pub fn gain(&self) -> Option<Interval> {
+        let base = &self.limit("base")?.rate_hz;
+        let best = &self.limit("best")?.rate_hz;
+        Some(Interval {
+            low: best.low / base.high,
+            estimate: best.estimate / base.estimate,
+            high: best.high / base.low.max(f64::MIN_POSITIVE),
+        })
+    }
+}

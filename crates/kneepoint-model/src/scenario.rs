@@ -1,0 +1,160 @@
+//! A scenario: the validated form of `kneepoint.toml`.
+
+use crate::stack::{Layer, ServerKind, Setting, SettingKey, Tunable};
+use crate::{Slo, Workload};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What kind of application it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AppKind {
+    /// Laravel.
+    Laravel,
+    /// Symfony.
+    Symfony,
+    /// WordPress.
+    Wordpress,
+    /// MediaWiki.
+    Mediawiki,
+    /// Anything else.
+    #[default]
+    Plain,
+}
+
+/// Something the application itself can be told, through an environment variable.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AppSetting {
+    /// The name a remedy may use: `redis.persistent`.
+    pub name: String,
+    /// The environment variable that carries it.
+    pub env: String,
+    /// The values it takes; the first is the default.
+    pub values: Vec<String>,
+}
+
+impl AppSetting {
+    /// The setting as a tunable of layer `app`.
+    #[must_use]
+    pub fn tunable(&self) -> Tunable {
+        Tunable {
+            name: self.name.clone(),
+            about: format!("application setting, environment variable {}", self.env),
+            values: crate::ValueKind::Choice {
+                of: self.values.clone(),
+            },
+            default: self.values.first().cloned(),
+            apply: crate::Apply::Reload,
+        }
+    }
+}
+
+/// Limits and kernel settings of one tier's host.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct HostLimits {
+    /// Cores; `None` is all of the machine.
+    pub cpus: Option<f64>,
+    /// Memory in bytes; `None` is all of the machine.
+    pub memory_bytes: Option<u64>,
+    /// Kernel settings of the host's namespace, by name.
+    pub sysctl: BTreeMap<String, String>,
+}
+
+/// One tier as the scenario asks for it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TierSpec {
+    /// Where in the chain.
+    pub layer: Layer,
+    /// Which program serves it.
+    pub server: ServerKind,
+    /// The user's main configuration file; `None` renders a sane default.
+    pub config: Option<PathBuf>,
+    /// The user's php.ini (PHP tier only).
+    pub ini: Option<PathBuf>,
+    /// SQL that brings the database to its initial state (database tier only).
+    pub seed: Option<PathBuf>,
+    /// Whether the tier listens on TCP or (where it can and the next tier shares its host) a Unix socket.
+    pub unix_socket: bool,
+    /// Settings on top of the configuration, by tunable name.
+    pub settings: BTreeMap<String, String>,
+}
+
+/// How much tuning may take.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Budget {
+    /// Wall-clock time for the whole of `tune`.
+    pub time: Duration,
+    /// Memory all tiers together may use, in bytes; `None` is what the machine has.
+    pub memory_bytes: Option<u64>,
+    /// Settings nobody may touch.
+    pub keep: Vec<SettingKey>,
+}
+
+/// Everything a run needs to know, checked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Scenario {
+    /// The scenario's own name: its file's stem or directory.
+    pub name: String,
+    /// The application's directory, absolute.
+    pub root: PathBuf,
+    /// The front controller, relative to the root: `public/index.php`.
+    pub front: PathBuf,
+    /// What kind of application.
+    pub kind: AppKind,
+    /// Environment of the application, by name.
+    pub env: BTreeMap<String, String>,
+    /// What the application can be told.
+    pub app_settings: Vec<AppSetting>,
+    /// The tiers in the order a request meets them.
+    pub tiers: Vec<TierSpec>,
+    /// Limits by tier; a tier that is missing here is not limited.
+    pub hosts: BTreeMap<Layer, HostLimits>,
+    /// The mix.
+    pub workload: Workload,
+    /// When the stack counts as coping.
+    pub slo: Slo,
+    /// How much tuning may take.
+    pub budget: Budget,
+}
+
+impl Scenario {
+    /// The same scenario with settings changed: sysctls on the host, tier settings on the tier, application
+    /// settings in the environment.
+    ///
+    /// # Errors
+    /// A setting names a tier the chain has not, or an application setting nobody declared.
+    pub fn with(&self, settings: &[Setting]) -> Result<Self, String> {
+        let mut changed = self.clone();
+        for setting in settings {
+            changed.set(setting)?;
+        }
+        Ok(changed)
+    }
+
+    fn set(&mut self, setting: &Setting) -> Result<(), String> {
+        let Setting { key, value } = setting;
+        if key.layer == Layer::App {
+            let declared = self
+                .app_settings
+                .iter()
+                .find(|declared| declared.name == key.name)
+                .ok_or_else(|| format!("the application declares no setting `{}`", key.name))?;
+            self.env.insert(declared.env.clone(), value.clone());
+            return Ok(());
+        }
+        if key.is_sysctl() {
+            let host = self.hosts.entry(key.layer).or_default();
+            host.sysctl.insert(key.name.clone(), value.clone());
+            return Ok(());
+        }
+        let tier = self
+            .tiers
+            .iter_mut()
+            .find(|tier| tier.layer == key.layer)
+            .ok_or_else(|| format!("the stack has no {} tier to set `{key}` on", key.layer))?;
+        tier.settings.insert(key.name.clone(), value.clone());
+        Ok(())
+    }
+}

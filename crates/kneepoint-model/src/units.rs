@@ -1,0 +1,196 @@
+//! Durations, sizes, shares and rates as people write them, and back.
+
+use std::time::Duration;
+
+/// What is wrong with a quantity somebody wrote.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not {expected}")]
+pub struct UnitError {
+    /// The text as given.
+    pub text: String,
+    /// What would have been accepted, with an example.
+    pub expected: &'static str,
+}
+
+fn split_number(text: &str) -> Option<(f64, &str)> {
+    let text = text.trim();
+    let end = text
+        .find(|c: char| !(c.is_ascii_digit() || c == '.'))
+        .unwrap_or(text.len());
+    let number: f64 = text[..end].parse().ok()?;
+    number.is_finite().then(|| (number, text[end..].trim()))
+}
+
+/// A duration: one or more of `90`, `90s`, `1500ms`, `2m`, `1h30m`, `250us`. A bare number is seconds.
+///
+/// # Errors
+/// The text is empty, negative, or has an unknown unit.
+pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
+    let error = || UnitError {
+        text: text.to_owned(),
+        expected: "a duration such as \"200ms\", \"2s\" or \"20m\"",
+    };
+    let mut rest = text.trim();
+    if rest.is_empty() {
+        return Err(error());
+    }
+    let mut seconds = 0.0;
+    while !rest.is_empty() {
+        let (number, tail) = split_number(rest).ok_or_else(error)?;
+        let unit_end = tail
+            .find(|c: char| c.is_ascii_digit() || c == '.')
+            .unwrap_or(tail.len());
+        seconds += number
+            * match tail[..unit_end].trim() {
+                "us" | "µs" => 1e-6,
+                "ms" => 1e-3,
+                "" | "s" => 1.0,
+                "m" | "min" => 60.0,
+                "h" => 3600.0,
+                "d" => 86400.0,
+                _ => return Err(error()),
+            };
+        rest = tail[unit_end..].trim();
+    }
+    Duration::try_from_secs_f64(seconds).map_err(|_| error())
+}
+
+/// A share: `0.1%` or a plain number between 0 and 1.
+///
+/// # Errors
+/// Not a number, or outside 0 to 1.
+pub fn parse_share(text: &str) -> Result<f64, UnitError> {
+    let error = || UnitError {
+        text: text.to_owned(),
+        expected: "a share such as \"0.1%\" or 0.001",
+    };
+    let share = match split_number(text).ok_or_else(error)? {
+        (number, "%") => number / 100.0,
+        (number, "") => number,
+        _ => return Err(error()),
+    };
+    (0.0..=1.0)
+        .contains(&share)
+        .then_some(share)
+        .ok_or_else(error)
+}
+
+/// A size in bytes: `512`, `64K`, `128M`, `2GiB`. As PHP and nginx do, K, M and G are powers of 1024.
+///
+/// # Errors
+/// Not a number, or an unknown unit.
+pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
+    let error = || UnitError {
+        text: text.to_owned(),
+        expected: "a size such as \"512K\", \"128M\" or \"2GiB\"",
+    };
+    let (number, unit) = split_number(text).ok_or_else(error)?;
+    let factor = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 1u64,
+        "k" | "kb" | "kib" => 1 << 10,
+        "m" | "mb" | "mib" => 1 << 20,
+        "g" | "gb" | "gib" => 1 << 30,
+        "t" | "tb" | "tib" => 1 << 40,
+        _ => return Err(error()),
+    };
+    Ok((number * factor as f64).round() as u64)
+}
+
+/// A number of bytes for a person: `512 B`, `1.5 MiB`.
+#[must_use]
+pub fn format_bytes(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 {
+        format!("{bytes} B")
+    } else {
+        format!("{value:.1} {}", UNITS[unit])
+    }
+}
+
+/// Milliseconds for a person, with three significant figures: `0.42 ms`, `12.3 ms`, `1.25 s`.
+#[must_use]
+pub fn format_ms(ms: f64) -> String {
+    if ms >= 1000.0 {
+        format!("{:.2} s", ms / 1000.0)
+    } else if ms >= 100.0 {
+        format!("{ms:.0} ms")
+    } else if ms >= 10.0 {
+        format!("{ms:.1} ms")
+    } else {
+        format!("{ms:.2} ms")
+    }
+}
+
+/// A rate for a person, with no more figures than it deserves: `38.5/s`, `420/s`, `12 400/s`.
+#[must_use]
+pub fn format_rate(per_second: f64) -> String {
+    if per_second < 100.0 {
+        return format!("{per_second:.1}/s");
+    }
+    let whole = format!("{:.0}", per_second);
+    if whole.len() > 4 {
+        let (head, tail) = whole.split_at(whole.len() - 3);
+        format!("{head} {tail}/s")
+    } else {
+        format!("{whole}/s")
+    }
+}
+
+/// A share as a percentage: `0.1 %`, `12 %`.
+#[must_use]
+pub fn format_share(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent != 0.0 && percent.abs() < 10.0 {
+        format!("{percent:.1} %")
+    } else {
+        format!("{percent:.0} %")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_people_write_them() {
+        for (text, ms) in [
+            ("2s", 2000.0),
+            ("200ms", 200.0),
+            ("1h30m", 5_400_000.0),
+            ("90", 90_000.0),
+            ("1m30s", 90_000.0),
+            ("250us", 0.25),
+        ] {
+            let read = parse_duration(text).expect(text);
+            assert!((read.as_secs_f64() * 1e3 - ms).abs() < 1e-6, "{text}");
+        }
+        for text in ["", "-1s", "3 parsecs", "s", "1e9999"] {
+            assert!(parse_duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn shares_and_sizes_keep_their_bounds() {
+        assert_eq!(parse_share("0.1%"), Ok(0.001));
+        assert_eq!(parse_share("0.25"), Ok(0.25));
+        assert!(parse_share("120%").is_err());
+        assert_eq!(parse_bytes("128M"), Ok(128 << 20));
+        assert_eq!(parse_bytes("2GiB"), Ok(2 << 30));
+        assert!(parse_bytes("two").is_err());
+    }
+
+    #[test]
+    fn numbers_are_printed_with_the_figures_they_deserve() {
+        assert_eq!(format_rate(12_432.0), "12 432/s");
+        assert_eq!(format_rate(38.46), "38.5/s");
+        assert_eq!(format_ms(1250.0), "1.25 s");
+        assert_eq!(format_bytes(1536 * 1024), "1.5 MiB");
+        assert_eq!(format_share(0.001), "0.1 %");
+    }
+}

@@ -1,0 +1,1 @@
+//! kneepoint-report: see ARCHITECTURE.md.

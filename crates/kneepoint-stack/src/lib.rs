@@ -1,0 +1,1 @@
+//! kneepoint-stack: see ARCHITECTURE.md.

@@ -1,0 +1,1 @@
+//! kneepoint-telemetry: see ARCHITECTURE.md.

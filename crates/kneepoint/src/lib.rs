@@ -1,0 +1,1 @@
+//! kneepoint: see ARCHITECTURE.md.
