@@ -1,0 +1,1 @@
+<li><a href="{{ url('category/' . Str::slug($name)) }}">{{ $name }}</a> <small>{{ $videos }}</small></li>

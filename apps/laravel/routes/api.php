@@ -1,0 +1,7 @@
+<?php
+
+use App\Http\Controllers\ApiController;
+use Illuminate\Support\Facades\Route;
+
+Route::get('/json', [ApiController::class, 'json']);
+Route::get('/visits', [ApiController::class, 'visits']);
