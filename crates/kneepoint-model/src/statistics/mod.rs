@@ -1,5 +1,9 @@
 //! Estimators and tests: pure functions of what was measured, each with its source.
 
+pub mod limit_fit;
+pub mod sequential;
+pub mod special;
+
 use serde::{Deserialize, Serialize};
 
 /// An estimate with its 95 % interval.
