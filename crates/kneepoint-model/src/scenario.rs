@@ -7,6 +7,17 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// A change to one file of the application, made in a private copy of it (`[[app.file]]`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilePatch {
+    /// The file, relative to the application's root.
+    pub path: PathBuf,
+    /// Text to replace, every occurrence; `None` makes `text` the whole file.
+    pub find: Option<String>,
+    /// The replacement, or the whole file.
+    pub text: String,
+}
+
 /// What kind of application it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -107,6 +118,10 @@ pub struct Scenario {
     pub env: BTreeMap<String, String>,
     /// What the application can be told.
     pub app_settings: Vec<AppSetting>,
+    /// Changes to the application's files, made in a private copy (`[[app.file]]` with `path` and either
+    /// `find` and `replace`, or `content`).
+    #[serde(default)]
+    pub app_files: Vec<FilePatch>,
     /// The tiers in the order a request meets them.
     pub tiers: Vec<TierSpec>,
     /// Limits by tier; a tier that is missing here is not limited.
