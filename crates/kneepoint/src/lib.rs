@@ -1,1 +1,48 @@
-//! kneepoint: see ARCHITECTURE.md.
+//! Kneepoint at the terminal: arguments, scenario files, progress, exit codes.
+//!
+//! This crate alone talks to people: it is the only one that prints, and the only one that knows clap,
+//! indicatif or console. It must not measure, judge or configure anything itself.
+
+pub mod args;
+pub mod commands;
+pub mod config;
+pub mod init;
+pub mod progress;
+pub mod session;
+
+use clap::Parser as _;
+use std::process::ExitCode;
+
+/// Exit code when a threshold failed or something was found that needs a person.
+pub const FOUND: u8 = 1;
+/// Exit code when the tool itself failed.
+pub const FAILED: u8 = 2;
+/// Exit code after Ctrl-C, as shells have it.
+pub const INTERRUPTED: u8 = 130;
+
+/// Runs the program on the process' own arguments.
+#[must_use]
+pub fn main() -> ExitCode {
+    let args = args::Args::parse();
+    match commands::run(args.command) {
+        Ok(code) => code,
+        Err(error) => report_failure(&error),
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "the binary crate talks to people")]
+fn report_failure(error: &anyhow::Error) -> ExitCode {
+    let broken_pipe = error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
+        .any(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe);
+    if broken_pipe {
+        // The reader of our output left: nothing is wrong.
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("kneepoint: {error}");
+    for cause in error.chain().skip(1) {
+        eprintln!("  because {cause}");
+    }
+    ExitCode::from(FAILED)
+}

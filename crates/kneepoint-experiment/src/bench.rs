@@ -1,0 +1,71 @@
+//! One measured step, as planners ask for it.
+
+use kneepoint_model::LoadPoint;
+use std::time::Duration;
+
+/// How load is offered in a step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Offer {
+    /// Open loop at this rate per second.
+    Rate(f64),
+    /// Closed loop with this many workers.
+    Workers(u32),
+}
+
+/// A stretch of load to drive at one arm.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// What it is for; goes into the run record.
+    pub purpose: String,
+    /// How load is offered.
+    pub offer: Offer,
+    /// Length, the skipped start included.
+    pub duration: Duration,
+    /// What is discarded at the start.
+    pub skip: Duration,
+    /// Whether a hopeless step may be ended early.
+    pub may_abort: bool,
+    /// Seed of the arrivals and of the mix: equal seeds drive equal requests.
+    pub seed: u64,
+}
+
+impl Step {
+    /// An open-loop step that discards its first second (or a fifth, when it is short).
+    #[must_use]
+    pub fn at_rate(purpose: &str, rate_hz: f64, duration: Duration, seed: u64) -> Self {
+        Self {
+            purpose: purpose.to_owned(),
+            offer: Offer::Rate(rate_hz),
+            duration,
+            skip: Duration::from_secs(1).min(duration / 5),
+            may_abort: true,
+            seed,
+        }
+    }
+
+    /// A closed-loop step at saturation.
+    #[must_use]
+    pub fn saturating(purpose: &str, workers: u32, duration: Duration, seed: u64) -> Self {
+        Self {
+            purpose: purpose.to_owned(),
+            offer: Offer::Workers(workers),
+            duration,
+            skip: Duration::from_secs(1).min(duration / 4),
+            may_abort: false,
+            seed,
+        }
+    }
+}
+
+/// Something that measures steps: the testbed, or a simulated stack in tests.
+pub trait Bench {
+    /// What may go wrong.
+    type Error;
+
+    /// Drains the arm, drives the step at it and returns what was measured.
+    ///
+    /// # Errors
+    /// The arm is gone or the generator could not run. A bad measurement is not an error: see
+    /// [`LoadPoint::validity`].
+    fn measure(&mut self, arm: &str, step: &Step) -> Result<LoadPoint, Self::Error>;
+}

@@ -1,0 +1,297 @@
+//! Gathers the evidence at low load, at the limit and beyond it, lets the rules judge, and confirms what they
+//! suspect by an intervention.
+
+use crate::ab::{AbMove, AbOptions, AbTest, Measure, Side, Verdict};
+use crate::bench::{Bench, Step};
+use crate::error::ExperimentError;
+use crate::limit::{LimitMove, LimitOptions, LimitSearch};
+use crate::recorder::Recorder;
+use crate::testbed::Testbed;
+use kneepoint_diagnosis::{Evidence, Phase, PhaseKind};
+use kneepoint_model::run::{LimitResult, Observation};
+use kneepoint_model::units::format_rate;
+use kneepoint_model::{Confidence, Effect, Finding, Scenario, Setting};
+use std::time::Duration;
+
+/// Finds the limit of an arm and writes it down.
+///
+/// # Errors
+/// The arm is gone, the load cannot be driven, or somebody asked to stop.
+pub fn find_limit(
+    testbed: &mut Testbed,
+    recorder: &mut Recorder<'_>,
+    arm: &str,
+    label: &str,
+    options: LimitOptions,
+) -> Result<(LimitResult, f64), ExperimentError> {
+    let whole = options.load_time + options.soak;
+    let mut search = LimitSearch::new(testbed.slo().clone(), options);
+    while let LimitMove::Measure(step) = search.next_move() {
+        recorder.check_stop()?;
+        let share = search.progress();
+        recorder.progress(&format!("{label}: {}", step.purpose), share, Some(whole.mul_f64(1.0 - share)));
+        let point = testbed.measure(arm, &step)?;
+        recorder.result(format!("{}: {}", step.purpose, point.describe()));
+        warn_when_invalid(recorder, &point);
+        search.record(&point);
+        recorder.trial(&step.purpose, label, point);
+    }
+    let slope = search.estimate().slope;
+    let result = search.result(label);
+    for warning in &result.warnings {
+        recorder.warn(warning.clone());
+    }
+    let rate = result.rate_hz;
+    recorder.result(format!(
+        "R* of {label} is {} (95 %: {} to {}), bound by {}; {} steps, confirmed over {} requests at {} with {} failed",
+        format_rate(rate.estimate),
+        format_rate(rate.low),
+        format_rate(rate.high),
+        result.bound_by,
+        result.steps.len(),
+        result.soak_arrivals,
+        format_rate(result.soak_hz),
+        result.soak_failed,
+    ));
+    recorder.limit(result.clone());
+    Ok((result, slope))
+}
+
+fn warn_when_invalid(recorder: &mut Recorder<'_>, point: &kneepoint_model::LoadPoint) {
+    if let kneepoint_model::Validity::Invalid { because } = &point.validity {
+        recorder.warn(format!("step does not count: {}", because.join("; ")));
+    }
+}
+
+/// A phase of the evidence: its name, its rate relative to R*, its length.
+const PHASES: [(PhaseKind, &str, f64, Duration); 4] = [
+    (PhaseKind::Low, "low", 0.3, Duration::from_secs(5)),
+    (PhaseKind::Knee, "knee", 0.95, Duration::from_secs(8)),
+    (PhaseKind::Repeat, "repeat", 0.95, Duration::from_secs(5)),
+    (PhaseKind::Over, "over", 1.3, Duration::from_secs(6)),
+];
+
+/// Drives the phases at an arm and lets the rules judge. The findings are written down as they are:
+/// suspected at most.
+///
+/// # Errors
+/// The arm is gone, the load cannot be driven, or somebody asked to stop.
+pub fn diagnose(
+    testbed: &mut Testbed,
+    recorder: &mut Recorder<'_>,
+    arm: &str,
+    label: &str,
+    limit: &LimitResult,
+) -> Result<(Evidence, Vec<Finding>), ExperimentError> {
+    let mut phases = Vec::new();
+    let stack = testbed.stack(arm)?.clone();
+    for (nth, (kind, name, share, length)) in PHASES.into_iter().enumerate() {
+        recorder.check_stop()?;
+        let rate = (limit.rate_hz.estimate * share).max(1.0);
+        recorder.progress(&format!("{label}: watching every layer at {name} load ({})", format_rate(rate)), nth as f64 / 4.0, None);
+        let mut step = Step::at_rate(&format!("diagnose: {name}"), rate, length, 77 + nth as u64);
+        // The start is where pools that must grow and queues that must fill show: it belongs to the evidence.
+        step.skip = Duration::ZERO;
+        step.may_abort = false;
+        let (load, recording) = testbed.observe(arm, &step, kind != PhaseKind::Repeat)?;
+        warn_when_invalid(recorder, &load);
+        let trial = recorder.trial(&step.purpose, label, load.clone());
+        for note in &recording.notes {
+            recorder.warn(format!("telemetry: {note}"));
+        }
+        let phase = Phase { kind, load, series: recording.series, log: recording.log };
+        let waterfall = kneepoint_diagnosis::waterfall(&phase, &stack);
+        recorder.observation(Observation {
+            phase: name.to_owned(),
+            arm: label.to_owned(),
+            trial,
+            series: phase.series.clone(),
+            waterfall: Some(waterfall),
+        });
+        phases.push(phase);
+    }
+    let evidence = Evidence {
+        stack,
+        slo: testbed.slo().clone(),
+        machine: testbed.machine().clone(),
+        phases,
+        limit_hz: Some(limit.rate_hz),
+        keep: testbed.scenario().budget.keep.clone(),
+        memory_budget_bytes: testbed.scenario().budget.memory_bytes,
+    };
+    let findings = kneepoint_diagnosis::diagnose(&evidence);
+    report_findings(recorder, &findings);
+    recorder.findings(&findings);
+    Ok((evidence, findings))
+}
+
+fn report_findings(recorder: &mut Recorder<'_>, findings: &[Finding]) {
+    if findings.is_empty() {
+        recorder.result("no rule found anything");
+    }
+    for finding in findings {
+        let seen = finding.seen.first().map_or(String::new(), |seen| format!(": {}", seen.what));
+        recorder.result(format!("{} {} ({}){seen}", finding.code, finding.title, finding.confidence.name()));
+    }
+}
+
+/// How two arms are compared.
+#[derive(Debug, Clone)]
+pub struct Comparison<'a> {
+    /// The arm without the change.
+    pub without: &'a str,
+    /// The arm with the change.
+    pub with: &'a str,
+    /// The change in words.
+    pub change: String,
+    /// The change as settings.
+    pub settings: Vec<Setting>,
+    /// Most pairs.
+    pub max_pairs: usize,
+    /// Length of a step.
+    pub step: Duration,
+    /// What is measured.
+    pub measure: Measure,
+    /// Seed.
+    pub seed: u64,
+}
+
+/// Runs one A/B to its verdict and writes every step down.
+///
+/// # Errors
+/// An arm is gone, the load cannot be driven, or somebody asked to stop.
+pub fn compare(
+    testbed: &mut Testbed,
+    recorder: &mut Recorder<'_>,
+    comparison: &Comparison<'_>,
+) -> Result<(Verdict, Effect), ExperimentError> {
+    let mut test = AbTest::new(AbOptions {
+        measure: comparison.measure,
+        max_pairs: comparison.max_pairs,
+        step: comparison.step,
+        rope: 0.02,
+        seed: comparison.seed,
+    });
+    while let AbMove::Measure(side, step) = test.next_move() {
+        recorder.check_stop()?;
+        recorder.progress(&format!("{}: {}", comparison.change, step.purpose), test.progress(), None);
+        let arm = if side == Side::A { comparison.without } else { comparison.with };
+        let point = testbed.measure(arm, &step)?;
+        warn_when_invalid(recorder, &point);
+        test.record(side, &point);
+        recorder.trial(&step.purpose, &format!("{}: {}", comparison.change, if side == Side::A { "without" } else { "with" }), point);
+    }
+    let effect = test.effect(&comparison.change, &comparison.settings);
+    recorder.result(format!(
+        "{}: {} {:.2}x (95 %: {:.2} to {:.2}), {} in {} pairs, e = {:.0}",
+        effect.change, effect.quantity, effect.ratio.estimate, effect.ratio.low, effect.ratio.high, effect.verdict, effect.pairs, effect.e_value
+    ));
+    Ok((test.verdict(), effect))
+}
+
+/// What an A/B starts from.
+#[derive(Debug, Clone, Copy)]
+pub struct Ground {
+    /// R* of the arm without the change, per second.
+    pub limit_hz: f64,
+    /// Slope of the limit fit.
+    pub slope: f64,
+    /// Most pairs of each kind.
+    pub max_pairs: usize,
+    /// Length of a step.
+    pub step: Duration,
+}
+
+/// Compares by the quantity that the finding's signal speaks of, and by the other one when that shows nothing.
+///
+/// # Errors
+/// As [`compare`].
+pub fn compare_for(
+    testbed: &mut Testbed,
+    recorder: &mut Recorder<'_>,
+    (without, with): (&str, &str),
+    finding: &Finding,
+    settings: &[Setting],
+    ground: Ground,
+) -> Result<(Verdict, Effect), ExperimentError> {
+    let saturation = Measure::Saturation { workers: testbed.saturating_workers(without)?.max(testbed.saturating_workers(with)?) };
+    let at_rate = Measure::AtRate { rate_hz: ground.limit_hz, slope: ground.slope };
+    let queue_speaks = kneepoint_diagnosis::rule(&finding.code)
+        .is_some_and(|rule| rule.signal == kneepoint_diagnosis::Signal::Saturation);
+    let order = if queue_speaks { [at_rate, saturation] } else { [saturation, at_rate] };
+    let mut last = None;
+    for (nth, measure) in order.into_iter().enumerate() {
+        let comparison = Comparison {
+            without,
+            with,
+            change: describe_settings(settings),
+            settings: settings.to_vec(),
+            max_pairs: ground.max_pairs,
+            step: ground.step,
+            measure,
+            seed: 31 + nth as u64,
+        };
+        let outcome = compare(testbed, recorder, &comparison)?;
+        if matches!(outcome.0, Verdict::Better | Verdict::Worse) {
+            return Ok(outcome);
+        }
+        last.get_or_insert(outcome);
+        if recorder.left() < ground.step.mul_f64(4.0 * ground.max_pairs as f64) {
+            break;
+        }
+    }
+    Ok(last.unwrap_or_else(|| unreachable!("the order is never empty")))
+}
+
+/// `opcache.enable = 1, ...` without the layer where it is said once.
+#[must_use]
+pub fn describe_settings(settings: &[Setting]) -> String {
+    settings.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// The findings worth an intervention: suspected or better, with settings that can be changed.
+pub fn worth_trying(findings: &[Finding]) -> impl Iterator<Item = (&Finding, &[Setting])> {
+    findings.iter().filter(|finding| finding.confidence >= Confidence::Suspected).filter_map(|finding| {
+        let settings = &finding.remedy.as_ref()?.settings;
+        (!settings.is_empty()).then_some((finding, settings.as_slice()))
+    })
+}
+
+/// Confirms suspected findings by interventions: the remedy is set on a second arm and the two are compared.
+/// At most `most` findings are tried.
+///
+/// # Errors
+/// As [`compare`].
+pub fn confirm(
+    testbed: &mut Testbed,
+    recorder: &mut Recorder<'_>,
+    arm: &str,
+    scenario: &Scenario,
+    (evidence, findings): (&Evidence, &mut [Finding]),
+    ground: Ground,
+    most: usize,
+) -> Result<(), ExperimentError> {
+    let tries: Vec<(Finding, Vec<Setting>)> =
+        worth_trying(findings).take(most).map(|(finding, settings)| (finding.clone(), settings.to_vec())).collect();
+    for (finding, settings) in tries {
+        let objections = kneepoint_diagnosis::remedy_guard(evidence, &settings);
+        if !objections.is_empty() {
+            recorder.change(format!("{}: {} is not tried: {}", finding.code, describe_settings(&settings), objections.join("; ")));
+            continue;
+        }
+        recorder.stage(format!("Confirm {}: {}", finding.code, describe_settings(&settings)));
+        let changed = scenario.with(&settings).map_err(ExperimentError::Unfit)?;
+        testbed.stand_up("probe", &changed)?;
+        let outcome = compare_for(testbed, recorder, (arm, "probe"), &finding, &settings, ground);
+        testbed.tear_down("probe");
+        let (verdict, effect) = outcome?;
+        for known in findings.iter_mut().filter(|known| known.code == finding.code) {
+            if verdict == Verdict::Better {
+                known.confidence = known.confidence.max(Confidence::Confirmed);
+            }
+            known.effects.push(effect.clone());
+        }
+        recorder.findings(findings);
+    }
+    Ok(())
+}

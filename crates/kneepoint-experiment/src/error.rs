@@ -1,0 +1,29 @@
+//! What can go wrong in an experiment, in words a person can act on.
+
+/// An experiment failed. What was measured before is in the run file.
+#[derive(Debug, thiserror::Error)]
+pub enum ExperimentError {
+    /// The lab could not be made or a process in it failed.
+    #[error(transparent)]
+    Lab(#[from] kneepoint_lab::LabError),
+    /// A tier could not be configured.
+    #[error(transparent)]
+    Stack(#[from] kneepoint_stack::StackError),
+    /// The load could not be driven.
+    #[error(transparent)]
+    Load(#[from] kneepoint_load::LoadError),
+    /// The run file could not be written or read.
+    #[error("run file {path}: {what}")]
+    Store {
+        /// The file.
+        path: String,
+        /// What happened and what to do.
+        what: String,
+    },
+    /// The stack does not answer as the scenario says.
+    #[error("{0}")]
+    Unfit(String),
+    /// Somebody asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+}

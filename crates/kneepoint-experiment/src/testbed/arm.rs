@@ -1,0 +1,381 @@
+//! One configuration of the whole stack, standing.
+
+use super::{CLIENT, Testbed, app};
+use crate::error::ExperimentError;
+use kneepoint_lab::{HostInfo, HostPlan, Lab};
+use kneepoint_load::{Target, fetch_once, identify};
+use kneepoint_model::run::FileDiff;
+use kneepoint_model::{Address, CommandSpec, Layer, Request, RunningTier, Scenario, Stack, TierSpec};
+use kneepoint_stack::{AppContext, ConfigFile, ConfigText, RenderedTier, Server, TierContext, install, server};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Rounds of the whole mix sent one by one before an arm counts as warm: every worker of a small pool sees
+/// each script, and OPcache holds all of them.
+const WARM_ROUNDS: usize = 8;
+/// Longest wait for one warm-up response. The first one compiles the whole application.
+const FIRST_RESPONSE: Duration = Duration::from_secs(20);
+
+/// A standing stack.
+pub(super) struct Arm {
+    pub(super) stack: Stack,
+    pub(super) running: Vec<RunningTier>,
+    pub(super) target: Target,
+    resets: Vec<(String, CommandSpec)>,
+    files: Vec<(Layer, ConfigFile)>,
+    settings: Vec<(String, String)>,
+    nonce: String,
+    requests: Vec<Request>,
+    php_logs: Vec<std::path::PathBuf>,
+}
+
+/// The lab's name for a tier's host.
+pub(super) fn host_name(arm: &str, layer: Layer) -> String {
+    format!("{arm}-{layer}")
+}
+
+/// What the tiers stood up so far offer to those before them in the chain.
+#[derive(Default)]
+struct Standing {
+    addresses: Vec<(Layer, Address)>,
+    env: BTreeMap<String, String>,
+    rendered: Vec<(RenderedTier, RunningTier)>,
+}
+
+/// Stands all tiers up, the last of the chain first.
+pub(super) fn stand_up(testbed: &mut Testbed, name: &str, scenario: &Scenario) -> Result<Arm, ExperimentError> {
+    let mut standing = Standing::default();
+    let nonce = format!("kneepoint-{:016x}-{name}", testbed.nonce);
+    for layer in [Layer::Db, Layer::Cache, Layer::Php, Layer::Web, Layer::Proxy] {
+        if let Some(spec) = scenario.tiers.iter().find(|tier| tier.layer == layer) {
+            stand_up_tier(testbed, name, scenario, spec, &nonce, &mut standing)?;
+        }
+    }
+    standing.rendered.reverse();
+    let entry = [Layer::Proxy, Layer::Web]
+        .into_iter()
+        .find_map(|layer| standing.addresses.iter().find(|(at, _)| *at == layer))
+        .map(|(_, address)| address.clone())
+        .ok_or_else(|| ExperimentError::Unfit("the stack has neither a proxy nor a web tier: there is nothing that speaks HTTP".into()))?;
+    let host_header = match &entry {
+        Address::Tcp(tcp) => tcp.ip().to_string(),
+        Address::Unix(_) => "localhost".to_owned(),
+    };
+    let mut arm = Arm {
+        stack: stack_of(scenario, &standing),
+        running: Vec::new(),
+        target: Target::Http { address: entry, host_header, keep_alive: true },
+        resets: Vec::new(),
+        files: Vec::new(),
+        settings: settings_of(scenario),
+        nonce,
+        requests: scenario.workload.requests.clone(),
+        php_logs: Vec::new(),
+    };
+    for (rendered, running) in standing.rendered {
+        let layer = running.layer;
+        arm.resets.extend(rendered.seed.into_iter().map(|command| (host_name(name, layer), command)));
+        arm.files.extend(rendered.files.into_iter().map(|file| (layer, file)));
+        if layer == Layer::Php {
+            arm.php_logs.extend(rendered.logs.iter().map(|log| log.path.clone()));
+        }
+        arm.running.push(running);
+    }
+    arm.reset(&testbed.lab)?;
+    Ok(arm)
+}
+
+fn stack_of(scenario: &Scenario, standing: &Standing) -> Stack {
+    let values = scenario.app_settings.iter().filter_map(|setting| {
+        let value = scenario.env.get(&setting.env).or_else(|| setting.values.first())?;
+        Some((setting.name.clone(), value.clone()))
+    });
+    Stack {
+        tiers: standing.rendered.iter().map(|(rendered, _)| rendered.tier.clone()).collect(),
+        app_settings: scenario.app_settings.iter().map(kneepoint_model::AppSetting::tunable).collect(),
+        app_values: values.collect(),
+    }
+}
+
+/// What a diff of files does not show: the application's own settings and the hosts' kernel settings.
+fn settings_of(scenario: &Scenario) -> Vec<(String, String)> {
+    let app = scenario.app_settings.iter().map(|setting| {
+        let value = scenario.env.get(&setting.env).or_else(|| setting.values.first()).cloned().unwrap_or_default();
+        ("application environment".to_owned(), format!("{}={value}", setting.env))
+    });
+    let kernel = scenario.hosts.iter().flat_map(|(layer, host)| {
+        host.sysctl.iter().map(move |(name, value)| (format!("sysctl.conf of the {layer} host"), format!("{name} = {value}")))
+    });
+    app.chain(kernel).collect()
+}
+
+fn stand_up_tier(
+    testbed: &mut Testbed,
+    arm: &str,
+    scenario: &Scenario,
+    spec: &TierSpec,
+    nonce: &str,
+    standing: &mut Standing,
+) -> Result<(), ExperimentError> {
+    let server = server(spec.server.as_str())?;
+    let name = host_name(arm, spec.layer);
+    let limits = scenario.hosts.get(&spec.layer).cloned().unwrap_or_default();
+    let host = testbed.lab.add_host(HostPlan { name: name.clone(), limits })?;
+    let commands = testbed.lab.commands(&name);
+    let program = match testbed.programs.get(server.kind()) {
+        Some(program) => program.clone(),
+        None => {
+            let program = server.find(&commands)?;
+            testbed.programs.insert(server.kind().to_owned(), program.clone());
+            program
+        }
+    };
+    let context = TierContext {
+        layer: spec.layer,
+        program,
+        port: if host.netns.is_some() { None } else { Some(testbed.lab.free_port(&name)?) },
+        address: host.address,
+        upstream: upstream(spec.layer, standing),
+        peers: standing.addresses.iter().filter(|(layer, _)| connects_to(spec.layer, *layer)).cloned().collect(),
+        app: app_context(spec.layer, scenario, &host, &commands, standing)?,
+        config: read(spec.config.as_deref())?,
+        ini: read(spec.ini.as_deref())?,
+        seed: read(spec.seed.as_deref())?.map(|seed| seed.text),
+        template: if spec.layer == Layer::Db { testbed.db_template.clone() } else { None },
+        settings: spec.settings.clone(),
+        cpus: host.cpus,
+        memory_bytes: host.memory_bytes,
+        unix_socket: spec.unix_socket,
+        own_network: host.netns.is_some(),
+        as_root: rustix::process::geteuid().is_root(),
+        nonce: nonce.to_owned(),
+        dir: host.dir.clone(),
+    };
+    let rendered = server.render(&context)?;
+    install(&rendered)?;
+    for command in &rendered.prepare {
+        must_succeed(&testbed.lab, &name, command)?;
+    }
+    server.check(&rendered, &commands)?;
+    keep_template(testbed, server, spec.layer, &host)?;
+    let process = testbed.lab.spawn(&name, &rendered.process)?;
+    let running = running_tier(&rendered, &host, process.pid, &context.peers, spec);
+    standing.addresses.push((spec.layer, rendered.listen.clone()));
+    standing.env.extend(rendered.env_for_app.clone());
+    standing.rendered.push((rendered, running));
+    Ok(())
+}
+
+/// Keeps a copy of the first database's fresh cluster, so that further arms need no initialisation.
+fn keep_template(testbed: &mut Testbed, server: &dyn Server, layer: Layer, host: &HostInfo) -> Result<(), ExperimentError> {
+    let Some(data) = server.fresh_data(&host.dir).filter(|_| layer == Layer::Db && testbed.db_template.is_none()) else {
+        return Ok(());
+    };
+    let template = testbed.lab.dir().join("db-template");
+    let command = CommandSpec::new("/bin/cp").args(["-a".to_owned(), data.display().to_string(), template.display().to_string()]);
+    must_succeed(&testbed.lab, CLIENT, &command)?;
+    testbed.db_template = Some(template);
+    Ok(())
+}
+
+fn app_context(
+    layer: Layer,
+    scenario: &Scenario,
+    host: &HostInfo,
+    commands: &dyn kneepoint_model::Commands,
+    standing: &Standing,
+) -> Result<AppContext, ExperimentError> {
+    let mut context = AppContext { root: scenario.root.clone(), front: scenario.front.clone(), env: BTreeMap::new() };
+    if layer == Layer::Php {
+        context.root = app::root(scenario, &host.dir, commands)?;
+        context.env = standing.env.clone();
+        context.env.extend(app::environment(scenario, &host.dir)?);
+    } else if let Some((php, _)) = standing.rendered.iter().find(|(_, running)| running.layer == Layer::Php) {
+        // nginx must name the script as PHP sees it, also where PHP runs a private copy.
+        if !scenario.app_files.is_empty() {
+            context.root = php.process.dir.parent().unwrap_or(&php.process.dir).join("app");
+        }
+    }
+    Ok(context)
+}
+
+/// The next tier of the HTTP chain.
+fn upstream(layer: Layer, standing: &Standing) -> Option<Address> {
+    let next = match layer {
+        Layer::Proxy => Layer::Web,
+        Layer::Web => Layer::Php,
+        _ => return None,
+    };
+    standing.addresses.iter().find(|(at, _)| *at == next).map(|(_, address)| address.clone())
+}
+
+fn connects_to(from: Layer, to: Layer) -> bool {
+    matches!((from, to), (Layer::Proxy, Layer::Web) | (Layer::Web, Layer::Php) | (Layer::Php, Layer::Cache | Layer::Db))
+}
+
+fn running_tier(rendered: &RenderedTier, host: &HostInfo, pid: u32, peers: &[(Layer, Address)], spec: &TierSpec) -> RunningTier {
+    RunningTier {
+        layer: spec.layer,
+        server: spec.server.clone(),
+        pid,
+        netns: host.netns.clone(),
+        cgroup: host.cgroup.clone(),
+        listen: vec![rendered.listen.clone()],
+        peers: peers.to_vec(),
+        endpoints: rendered.endpoints.clone(),
+        logs: rendered.logs.clone(),
+    }
+}
+
+fn read(path: Option<&Path>) -> Result<Option<ConfigText>, ExperimentError> {
+    path.map(|path| {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| ExperimentError::Unfit(format!("cannot read {}: {error}", path.display())))?;
+        Ok(ConfigText { path: path.to_owned(), text })
+    })
+    .transpose()
+}
+
+fn must_succeed(lab: &Lab, host: &str, command: &CommandSpec) -> Result<(), ExperimentError> {
+    let output = lab.exec(host, command)?;
+    if output.success() {
+        return Ok(());
+    }
+    let words = if output.stderr.trim().is_empty() { output.stdout.trim() } else { output.stderr.trim() };
+    let words = words.chars().take(600).collect::<String>();
+    Err(ExperimentError::Unfit(format!("`{}` on host {host} failed: {words}", command.program.display())))
+}
+
+impl Arm {
+    /// Puts the state of cache and database back to the beginning.
+    pub(super) fn reset(&self, lab: &Lab) -> Result<(), ExperimentError> {
+        self.resets.iter().try_for_each(|(host, command)| must_succeed(lab, host, command))
+    }
+
+    /// Makes sure that the target is this arm, that it answers as the scenario says, and that it is warm.
+    pub(super) fn check_and_warm(&self, client: &HostInfo, stop: &AtomicBool) -> Result<(), ExperimentError> {
+        let netns = client.netns.as_deref();
+        let answer = identify(&self.target, netns, Duration::from_secs(5))?;
+        if answer.trim() != self.nonce {
+            return Err(ExperimentError::Unfit(format!(
+                "the server at {} is not the one this run started: it does not echo the run's nonce",
+                self.target.address()
+            )));
+        }
+        for round in 0..WARM_ROUNDS {
+            for request in &self.requests {
+                if stop.load(Ordering::Relaxed) {
+                    return Err(ExperimentError::Interrupted);
+                }
+                let reply = fetch_once(&self.target, request, netns, FIRST_RESPONSE)?;
+                if round == 0 {
+                    self.check_reply(request, reply.status, &reply.body)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_reply(&self, request: &Request, status: u16, body: &[u8]) -> Result<(), ExperimentError> {
+        let body = String::from_utf8_lossy(body);
+        let status_fits = request.expect.status.map_or((200..400).contains(&status), |expected| expected == status);
+        let body_fits = request.expect.body_contains.as_ref().is_none_or(|expected| body.contains(expected.as_str()));
+        if status_fits && body_fits {
+            return Ok(());
+        }
+        let wanted = match (&request.expect.status, &request.expect.body_contains) {
+            (_, Some(text)) if status_fits => format!("a body that contains `{text}`"),
+            (Some(status), _) => format!("status {status}"),
+            _ => "a status from 200 to 399".to_owned(),
+        };
+        let shown: String = body.chars().filter(|c| !c.is_control()).take(200).collect();
+        let log = self.last_words();
+        Err(ExperimentError::Unfit(format!(
+            "the application answers {} {} with status {status} before any load, expected {wanted}: fix that first. It says: {shown}{log}",
+            request.method.0, request.path
+        )))
+    }
+
+    /// The last lines of PHP's logs, where the cause of a 500 is told.
+    fn last_words(&self) -> String {
+        let mut words = String::new();
+        for path in &self.php_logs {
+            let text = std::fs::read_to_string(path).unwrap_or_default();
+            let last: Vec<&str> = text.lines().rev().filter(|line| !line.contains("NOTICE")).take(3).collect();
+            for line in last.into_iter().rev() {
+                words.push_str("\n  log: ");
+                words.extend(line.chars().take(300));
+            }
+        }
+        words
+    }
+}
+
+/// Changes of the files a user knows, and of what is not in files.
+pub(super) fn diff(from: &Arm, to: &Arm) -> Vec<FileDiff> {
+    let mut diffs = Vec::new();
+    for (layer, file) in &to.files {
+        let Some(name) = &file.user_name else { continue };
+        let before = from.files.iter().find(|(at, other)| at == layer && other.user_name.as_ref() == Some(name));
+        let before = before.map_or("", |(_, file)| file.text.as_str());
+        let (before, after) = (neutral(before, from), neutral(&file.text, to));
+        push_diff(&mut diffs, &format!("{layer}: {name}"), &before, &after);
+    }
+    let mut groups: Vec<&String> = from.settings.iter().chain(&to.settings).map(|(file, _)| file).collect();
+    groups.sort();
+    groups.dedup();
+    for group in groups {
+        let text = |arm: &Arm| {
+            arm.settings.iter().filter(|(file, _)| file == group).map(|(_, line)| format!("{line}\n")).collect::<String>()
+        };
+        push_diff(&mut diffs, group, &text(from), &text(to));
+    }
+    diffs
+}
+
+/// A file's text without what differs between any two arms: private directories, addresses, the nonce.
+fn neutral(text: &str, arm: &Arm) -> String {
+    let mut text = text.replace(&arm.nonce, "NONCE");
+    for tier in &arm.running {
+        for address in &tier.listen {
+            let (found, name) = match address {
+                Address::Tcp(tcp) => (tcp.ip().to_string(), format!("{}.lab", tier.layer)),
+                Address::Unix(path) => (path.display().to_string(), format!("/run/{}.sock", tier.layer)),
+            };
+            if found != "127.0.0.1" {
+                text = text.replace(&found, &name);
+            }
+        }
+    }
+    for dir in arm.private_dirs() {
+        text = text.replace(&dir, "/LAB");
+    }
+    text
+}
+
+impl Arm {
+    fn private_dirs(&self) -> Vec<String> {
+        let dirs = self.files.iter().filter_map(|(_, file)| {
+            // The private directory of a tier is the parent of its `etc`.
+            file.path.ancestors().find(|path| path.file_name().is_some_and(|name| name == "etc")).and_then(Path::parent)
+        });
+        let mut dirs: Vec<String> = dirs.map(|path| path.display().to_string()).collect();
+        dirs.sort_by_key(|dir| std::cmp::Reverse(dir.len()));
+        dirs.dedup();
+        dirs
+    }
+}
+
+fn push_diff(diffs: &mut Vec<FileDiff>, name: &str, before: &str, after: &str) {
+    if before == after {
+        return;
+    }
+    let diff = similar::TextDiff::from_lines(before, after)
+        .unified_diff()
+        .context_radius(2)
+        .header(&format!("{name} (before)"), &format!("{name} (after)"))
+        .to_string();
+    diffs.push(FileDiff { file: name.to_owned(), diff });
+}

@@ -1,0 +1,234 @@
+//! The testbed: a lab in which configurations stand side by side, warm, and are measured in turn.
+
+mod app;
+mod arm;
+mod machine;
+
+use crate::bench::{Bench, Offer, Step};
+use crate::error::ExperimentError;
+use arm::Arm;
+use kneepoint_lab::{HostPlan, Lab, LabPlan};
+use kneepoint_load::{AbortRule, Engine, LoadPlan, Mode};
+use kneepoint_model::metric::{QUEUE, WORKERS_BUSY, WORKERS_PINNED};
+use kneepoint_model::run::{FileDiff, Machine};
+use kneepoint_model::{Arrivals, Layer, LoadPoint, Scenario, Schedule, Slo, Stack};
+use kneepoint_stack::Program;
+use kneepoint_telemetry::{Collector, Options, Recording, sample_once};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+/// The host the generator sends from.
+const CLIENT: &str = "client";
+/// Longest wait for a stack to come to rest before a step (method.md: "drain <= 8 s").
+const DRAIN: Duration = Duration::from_secs(8);
+/// Connections the generator opens at most: enough for every queue in the chain, and far from a flood.
+const MOST_CONNECTIONS: usize = 1500;
+
+/// A lab with arms: each arm is one configuration of the whole stack, on hosts of its own.
+pub struct Testbed {
+    lab: Lab,
+    scenario: Scenario,
+    client: kneepoint_lab::HostInfo,
+    programs: BTreeMap<String, Program>,
+    /// A freshly initialised database cluster that further arms copy.
+    db_template: Option<PathBuf>,
+    arms: BTreeMap<String, Arm>,
+    machine: Machine,
+    ceiling_hz: Option<f64>,
+    stop: Arc<AtomicBool>,
+    notes: Vec<String>,
+    nonce: u64,
+}
+
+impl Testbed {
+    /// Opens a lab for a scenario and checks the generator in it.
+    ///
+    /// # Errors
+    /// The lab cannot be made, or the generator does not work.
+    pub fn open(scenario: &Scenario, loopback: bool, stop: Arc<AtomicBool>) -> Result<Self, ExperimentError> {
+        let lab = Lab::start(LabPlan { name: scenario.name.clone(), hosts: vec![HostPlan::new(CLIENT)], loopback })?;
+        let client = lab.host(CLIENT).ok_or_else(|| ExperimentError::Unfit("the lab has no host for the generator".into()))?;
+        let notes = lab.capabilities().missing.clone();
+        let mut testbed = Self {
+            lab,
+            scenario: scenario.clone(),
+            client,
+            programs: BTreeMap::new(),
+            db_template: None,
+            arms: BTreeMap::new(),
+            machine: machine::read(),
+            ceiling_hz: None,
+            stop,
+            notes,
+            nonce: machine::nonce(),
+        };
+        let ceiling = kneepoint_load::ceiling(testbed.client.netns.as_deref(), Duration::from_secs(1))?;
+        testbed.ceiling_hz = Some(ceiling);
+        testbed.machine.generator_ceiling_hz = Some(ceiling);
+        Ok(testbed)
+    }
+
+    /// What the lab cannot do on this machine, a sentence each.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// The machine.
+    #[must_use]
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// The scenario the testbed was opened with.
+    #[must_use]
+    pub fn scenario(&self) -> &Scenario {
+        &self.scenario
+    }
+
+    /// The SLO.
+    #[must_use]
+    pub fn slo(&self) -> &Slo {
+        &self.scenario.slo
+    }
+
+    /// Stops everything and removes the lab.
+    pub fn close(self) {
+        let Self { lab, arms, .. } = self;
+        drop(arms);
+        lab.stop();
+    }
+
+    fn arm(&self, name: &str) -> Result<&Arm, ExperimentError> {
+        self.arms.get(name).ok_or_else(|| ExperimentError::Unfit(format!("there is no arm `{name}` in the testbed")))
+    }
+
+    /// The stack of an arm as configured.
+    ///
+    /// # Errors
+    /// There is no such arm.
+    pub fn stack(&self, name: &str) -> Result<&Stack, ExperimentError> {
+        Ok(&self.arm(name)?.stack)
+    }
+
+    /// Stands an arm up: every tier started, its state reset, its identity checked, warmed up.
+    ///
+    /// # Errors
+    /// A program is missing or refuses its configuration, or the application does not answer as expected.
+    pub fn stand_up(&mut self, name: &str, scenario: &Scenario) -> Result<(), ExperimentError> {
+        self.tear_down(name);
+        let arm = arm::stand_up(self, name, scenario).inspect_err(|_| self.remove_hosts(name))?;
+        self.arms.insert(name.to_owned(), arm);
+        let fit = self.arms[name].check_and_warm(&self.client, &self.stop);
+        if fit.is_err() {
+            self.tear_down(name);
+        }
+        fit
+    }
+
+    /// Removes an arm with its hosts. Unknown names are no error.
+    pub fn tear_down(&mut self, name: &str) {
+        if self.arms.remove(name).is_some() {
+            self.remove_hosts(name);
+        }
+    }
+
+    fn remove_hosts(&self, name: &str) {
+        for layer in Layer::TIERS {
+            let host = arm::host_name(name, layer);
+            if self.lab.host(&host).is_some() {
+                // A host that cannot be removed now goes with the lab.
+                let _ = self.lab.remove_host(&host);
+            }
+        }
+    }
+
+    /// The configuration changes between two arms, file by file.
+    ///
+    /// # Errors
+    /// There is no such arm.
+    pub fn diff(&self, from: &str, to: &str) -> Result<Vec<FileDiff>, ExperimentError> {
+        let (from, to) = (self.arm(from)?, self.arm(to)?);
+        Ok(arm::diff(from, to))
+    }
+
+    /// Closed-loop workers that keep an arm's pool full: twice its size, within 8 and 64.
+    ///
+    /// # Errors
+    /// There is no such arm.
+    pub fn saturating_workers(&self, name: &str) -> Result<u32, ExperimentError> {
+        let pool = self.stack(name)?.tier(Layer::Php).and_then(|tier| tier.pool.as_ref());
+        Ok(pool.map_or(16, |pool| (pool.max_workers * 2).clamp(8, 64) as u32))
+    }
+
+    /// Drives a step while every layer is sampled. With `reset`, the application's state is put back before.
+    ///
+    /// # Errors
+    /// The arm is gone or the load cannot be driven.
+    pub fn observe(&mut self, name: &str, step: &Step, reset: bool) -> Result<(LoadPoint, Recording), ExperimentError> {
+        self.drain(name)?;
+        if reset {
+            self.arm(name)?.reset(&self.lab)?;
+        }
+        let running = self.arm(name)?.running.clone();
+        let collector = Collector::start(running, Options::default()).map_err(|error| ExperimentError::Unfit(error.to_string()))?;
+        collector.mark();
+        let load = self.drive(name, step)?;
+        Ok((load, collector.finish()))
+    }
+
+    fn drive(&self, name: &str, step: &Step) -> Result<LoadPoint, ExperimentError> {
+        let arm = self.arm(name)?;
+        let mode = match step.offer {
+            Offer::Rate(rate) => Mode::Open {
+                schedule: Schedule::constant(rate, step.duration),
+                arrivals: Arrivals::Poisson { seed: step.seed },
+            },
+            Offer::Workers(workers) => Mode::Closed { workers, duration: step.duration },
+        };
+        let mut plan = LoadPlan::new(arm.target.clone(), self.scenario.workload.clone(), mode);
+        plan.slo = self.scenario.slo.clone();
+        plan.max_connections = MOST_CONNECTIONS;
+        plan.skip = step.skip;
+        plan.netns.clone_from(&self.client.netns);
+        plan.abort = step.may_abort.then(AbortRule::default);
+        plan.seed = step.seed;
+        plan.ceiling_hz = self.ceiling_hz;
+        Ok(Engine::run(&plan, &|_| {}, &self.stop)?)
+    }
+
+    /// Waits at zero load until the arm's queue is empty and its workers idle: a step that starts in the
+    /// backlog of the one before measures that one. Gives up after [`DRAIN`]: workers that stay busy without
+    /// load are for the diagnosis to name.
+    fn drain(&self, name: &str) -> Result<(), ExperimentError> {
+        let arm = self.arm(name)?;
+        let Some(php) = arm.running.iter().find(|tier| tier.layer == Layer::Php) else { return Ok(()) };
+        let mut watched = php.clone();
+        watched.logs.clear();
+        watched.endpoints.retain(|endpoint| matches!(endpoint, kneepoint_model::Endpoint::FpmStatus { .. }));
+        let began = Instant::now();
+        while began.elapsed() < DRAIN {
+            let Ok(seen) = sample_once(vec![watched.clone()]) else { return Ok(()) };
+            let level = |metric| seen.series.last(Layer::Php, metric).unwrap_or(0.0);
+            let held = level(WORKERS_BUSY) - level(WORKERS_PINNED);
+            if level(QUEUE) < 1.0 && held < 1.0 {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        Ok(())
+    }
+}
+
+impl Bench for Testbed {
+    type Error = ExperimentError;
+
+    fn measure(&mut self, arm: &str, step: &Step) -> Result<LoadPoint, ExperimentError> {
+        self.drain(arm)?;
+        self.arm(arm)?.reset(&self.lab)?;
+        self.drive(arm, step)
+    }
+}

@@ -1,0 +1,35 @@
+//! `kneepoint demo`: the whole job on the bundled application.
+
+use crate::args::{DemoArgs, RunArgs};
+use crate::session;
+use anyhow::{Result, bail};
+use kneepoint_experiment::tune::Tuner;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const SCENARIO: &str = "laravel/demo.toml";
+
+pub(super) fn run(args: &DemoArgs) -> Result<ExitCode> {
+    let scenario = session::read_scenario(&RunArgs {
+        scenario: find(args)?,
+        overlay: Vec::new(),
+        set: Vec::new(),
+        budget: args.budget.clone(),
+        loopback: false,
+        output: args.output.clone(),
+    })?;
+    session::run("demo", &scenario, false, &args.output, |testbed, recorder| Tuner::new(testbed, recorder).run())
+}
+
+/// The demo's scenario: in the directory given, below the current directory, or above the program.
+fn find(args: &DemoArgs) -> Result<PathBuf> {
+    let mut places: Vec<PathBuf> = args.apps.iter().cloned().collect();
+    places.push("apps".into());
+    if let Ok(program) = std::env::current_exe() {
+        places.extend(program.ancestors().skip(1).map(|directory| directory.join("apps")));
+    }
+    match places.iter().map(|place| place.join(SCENARIO)).find(|path| path.is_file()) {
+        Some(path) => Ok(path),
+        None => bail!("cannot find apps/{SCENARIO}; run this in Kneepoint's source tree or name the directory with --apps DIR"),
+    }
+}

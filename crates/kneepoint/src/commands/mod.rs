@@ -1,0 +1,36 @@
+//! One file per command.
+
+mod demo;
+mod diagnose;
+mod init;
+mod lab;
+mod limit;
+mod load;
+mod report;
+mod rules;
+mod runs;
+mod tune;
+
+use crate::args::Command;
+use anyhow::Result;
+use std::process::ExitCode;
+
+/// Runs one command.
+///
+/// # Errors
+/// In words for the person at the terminal.
+pub fn run(command: Command) -> Result<ExitCode> {
+    match command {
+        Command::Demo(args) => demo::run(&args),
+        Command::Init(args) => init::run(&args),
+        Command::Load(args) => load::run(&args),
+        Command::Limit(args) => limit::run(&args),
+        Command::Diagnose(args) => diagnose::run(&args),
+        Command::Tune(args) => tune::run(&args),
+        Command::Report(args) => report::run(&args),
+        Command::Runs(args) => runs::run(&args),
+        Command::Rules(args) => rules::run(&args),
+        Command::Explain { code } => rules::explain(&code),
+        Command::Lab { command } => lab::run(&command),
+    }
+}

@@ -1,0 +1,156 @@
+//! What every command that runs a scenario shares: read it, open the testbed, watch, write the results.
+
+use crate::args::{OutputArgs, RunArgs};
+use crate::progress::Terminal;
+use crate::{FAILED, INTERRUPTED, config};
+use anyhow::{Context as _, Result};
+use kneepoint_experiment::{ExperimentError, Recorder, Testbed};
+use kneepoint_model::{Run, Scenario, Setting, units};
+use kneepoint_report::{Format, render};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A flag that Ctrl-C or SIGTERM raises. The second Ctrl-C ends the program at once; the lab's keeper cleans
+/// up either way.
+///
+/// # Errors
+/// The signal handlers cannot be installed.
+pub fn stop_flag() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, i32::from(INTERRUPTED), Arc::clone(&stop))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
+}
+
+/// Reads the scenario of a command with its overlays and settings.
+///
+/// # Errors
+/// The file, an overlay or a setting is wrong; the message says where and what to write instead.
+pub fn read_scenario(args: &RunArgs) -> Result<Scenario> {
+    let mut overlay = String::new();
+    for path in &args.overlay {
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the overlay {}", path.display()))?;
+        overlay.push_str(&text);
+        overlay.push('\n');
+    }
+    let mut scenario = if overlay.is_empty() { config::load(&args.scenario) } else { config::load_with_patch(&args.scenario, &overlay) }
+        .map_err(|errors| anyhow::anyhow!("{errors}"))?;
+    if let Some(budget) = &args.budget {
+        scenario.budget.time = units::parse_duration(budget)?;
+    }
+    let settings = args.set.iter().map(|text| parse_setting(text)).collect::<Result<Vec<_>>>()?;
+    scenario.with(&settings).map_err(|error| anyhow::anyhow!("--set: {error}"))
+}
+
+fn parse_setting(text: &str) -> Result<Setting> {
+    let (key, value) =
+        text.split_once('=').with_context(|| format!("--set {text}: write LAYER.NAME=VALUE, such as php.pm.max_children=20"))?;
+    let key = key.trim().parse().map_err(|error| anyhow::anyhow!("--set {text}: {error}"))?;
+    Ok(Setting { key, value: value.trim().to_owned() })
+}
+
+/// Runs a job on a scenario's testbed, watched and written down, and prints the results.
+///
+/// # Errors
+/// The scenario is wrong or the run file cannot be made. A job that fails half-way is not an error here:
+/// what was measured is kept and printed, and the exit code says so.
+pub fn run(
+    command: &str,
+    scenario: &Scenario,
+    loopback: bool,
+    output: &OutputArgs,
+    job: impl FnOnce(&mut Testbed, &mut Recorder<'_>) -> Result<(), ExperimentError>,
+) -> Result<ExitCode> {
+    let stop = stop_flag()?;
+    let terminal = Terminal::new();
+    let mut recorder = Recorder::new(command, scenario, Some(&output.runs), &terminal, Arc::clone(&stop))?;
+    let path = recorder.path().map(Path::to_owned);
+    recorder.progress("checking the load generator against a null server", 0.0, None);
+    let outcome = Testbed::open(scenario, loopback, Arc::clone(&stop)).and_then(|mut testbed| {
+        for note in testbed.notes() {
+            recorder.warn(note.clone());
+        }
+        recorder.machine(testbed.machine().clone());
+        let outcome = job(&mut testbed, &mut recorder);
+        recorder.progress("stopping the stack", 1.0, None);
+        testbed.close();
+        outcome
+    });
+    let interrupted = stop.load(Ordering::Relaxed) || matches!(outcome, Err(ExperimentError::Interrupted));
+    let ended = match &outcome {
+        _ if interrupted => "interrupted".to_owned(),
+        Ok(()) => "finished".to_owned(),
+        Err(error) => format!("failed: {error}"),
+    };
+    terminal.finish();
+    let incomplete = recorder.store_error().map(str::to_owned);
+    let run = recorder.end(&ended);
+    write_results(&run, output, path.as_deref(), &terminal)?;
+    if let Some(error) = incomplete {
+        terminal.line(&format!("kneepoint: the run file is incomplete: {error}"));
+        return Ok(ExitCode::from(FAILED));
+    }
+    match outcome {
+        _ if interrupted => Ok(ExitCode::from(INTERRUPTED)),
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(error) => {
+            terminal.line(&format!("kneepoint: {error}"));
+            Ok(ExitCode::from(FAILED))
+        }
+    }
+}
+
+fn write_results(run: &Run, output: &OutputArgs, path: Option<&Path>, terminal: &Terminal) -> Result<()> {
+    let colour = console::Term::stdout().is_term();
+    let mut files: Vec<(&str, PathBuf)> = Vec::new();
+    if let Some(path) = path {
+        files.push(("run file", path.to_owned()));
+    }
+    if !output.no_report {
+        let page = output.runs.join(format!("{}.html", run.id));
+        match std::fs::write(&page, render(run, Format::Html)) {
+            Ok(()) => files.push(("report", page)),
+            Err(error) => terminal.line(&format!("kneepoint: cannot write the report {}: {error}", page.display())),
+        }
+    }
+    if let Some(target) = &output.json {
+        write_text(target, &render(run, Format::Json))?;
+    }
+    if output.json.as_deref() != Some(Path::new("-")) {
+        print(&render(run, Format::Terminal { colour }))?;
+        for (what, file) in files {
+            print(&format!("{what}: {}\n", file.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes text to a file, or to standard output for `-`.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_text(target: &Path, text: &str) -> Result<()> {
+    if target == Path::new("-") {
+        return print(text);
+    }
+    std::fs::write(target, text).with_context(|| format!("cannot write {}", target.display()))
+}
+
+/// Prints to standard output.
+///
+/// # Errors
+/// Standard output is gone.
+pub fn print(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    if !text.ends_with('\n') {
+        out.write_all(b"\n")?;
+    }
+    out.flush()?;
+    Ok(())
+}
