@@ -1,0 +1,428 @@
+//! The collector: threads that sample the sources at their cadence into one recording.
+
+use crate::netns;
+use crate::recorder::{Recorder, Recording};
+use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
+use crate::sources::SOURCES;
+use kneepoint_model::metric::{SOURCE_COST_S, UP};
+use kneepoint_model::{Layer, RunningTier};
+use rustix::time::{ClockId, clock_gettime};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How the collector samples.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Options {
+    /// Multiplies every cadence: 2.0 samples half as often, at half the cost.
+    pub slow_down: f64,
+    /// Longest time [`Collector::mark`], [`Collector::snapshot`] and [`Collector::finish`] wait for sources that
+    /// do not answer.
+    pub patience: Duration,
+}
+
+impl Default for Options {
+    /// The cadences the sources state, and two seconds of patience.
+    fn default() -> Self {
+        Self {
+            slow_down: 1.0,
+            patience: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Why there is no collector. What a single source cannot read is a note in the recording instead.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The system gave no thread.
+    #[error(
+        "starting the telemetry thread `{name}`: {why}; raise the limit of processes (ulimit -u)"
+    )]
+    Thread {
+        /// Which thread.
+        name: String,
+        /// What the system said.
+        why: std::io::Error,
+    },
+}
+
+/// Samples every layer of a running stack in the background until it is finished or dropped.
+#[derive(Debug)]
+pub struct Collector {
+    shared: Arc<Shared>,
+    patience: Duration,
+}
+
+impl Collector {
+    /// Starts sampling. Returns when every source has been asked once, so the recording begins with a sample of
+    /// everything that answers.
+    ///
+    /// # Errors
+    /// [`Error::Thread`] only. A tier that is dead or a door that is closed is noted in the recording.
+    pub fn start(tiers: Vec<RunningTier>, options: Options) -> Result<Self, Error> {
+        let lanes = lanes_of(&tiers, options.slow_down);
+        let shared = Arc::new(Shared::new(&lanes));
+        let collector = Self {
+            shared: Arc::clone(&shared),
+            patience: options.patience,
+        };
+        for (index, lane) in lanes.into_iter().enumerate() {
+            let shared = Arc::clone(&shared);
+            let name = lane.name.clone();
+            thread::Builder::new()
+                .name(name.clone())
+                .spawn(move || lane.run(index, &shared))
+                .map_err(|why| Error::Thread { name, why })?;
+        }
+        collector.mark();
+        Ok(collector)
+    }
+
+    /// Begins a phase: forgets what was recorded, samples everything, and makes this moment t = 0. The log lines
+    /// written so far are not counted.
+    pub fn mark(&self) {
+        self.shared.recorder().forget_notes();
+        let since = Instant::now();
+        self.round();
+        self.shared.recorder().restart(since, Instant::now());
+        let cost_ns = self.shared.cost_ns.load(Ordering::Relaxed);
+        self.shared
+            .cost_at_mark_ns
+            .store(cost_ns, Ordering::Relaxed);
+    }
+
+    /// Samples everything once more and returns the phase so far. The phase goes on.
+    #[must_use]
+    pub fn snapshot(&self) -> Recording {
+        self.round();
+        self.shared.recording()
+    }
+
+    /// Samples everything once more, stops, and returns the phase.
+    #[must_use]
+    pub fn finish(self) -> Recording {
+        self.snapshot()
+    }
+
+    /// Has every lane sample all its probes now, and waits until they have or patience is over.
+    fn round(&self) {
+        let mut control = self.shared.control();
+        control.round += 1;
+        let round = control.round;
+        self.shared.wake.notify_all();
+        let control = self.shared.wait(control, self.patience, |control| {
+            control.lanes.iter().all(|lane| lane.finished >= round)
+        });
+        let late = control.lanes.iter().filter(|lane| lane.finished < round);
+        let late: Vec<_> = late.flat_map(|lane| lane.asks.clone()).collect();
+        drop(control);
+        for (layer, source) in late {
+            self.shared.silent(layer, source, self.patience);
+        }
+    }
+}
+
+impl Drop for Collector {
+    /// Stops the threads. One that hangs in a request to a frozen server ends when the server does.
+    fn drop(&mut self) {
+        let mut control = self.shared.control();
+        control.stop = true;
+        self.shared.wake.notify_all();
+        drop(self.shared.wait(control, self.patience, |control| {
+            control.lanes.iter().all(|lane| lane.finished == ENDED)
+        }));
+    }
+}
+
+/// Looks at a running stack once: one sample of everything, log lines not included.
+///
+/// # Errors
+/// As [`Collector::start`].
+pub fn sample_once(tiers: Vec<RunningTier>) -> Result<Recording, Error> {
+    let collector = Collector::start(tiers, Options::default())?;
+    Ok(collector.shared.recording())
+}
+
+/// What the lanes and the collector share.
+#[derive(Debug)]
+struct Shared {
+    recorder: Mutex<Recorder>,
+    control: Mutex<Control>,
+    wake: Condvar,
+    done: Condvar,
+    cost_ns: AtomicU64,
+    cost_at_mark_ns: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Control {
+    round: u64,
+    stop: bool,
+    lanes: Vec<LaneState>,
+}
+
+/// How far a lane is.
+#[derive(Debug)]
+struct LaneState {
+    /// The last round it finished.
+    finished: u64,
+    /// What it samples.
+    asks: Vec<(Layer, &'static str)>,
+}
+
+/// The round of a lane whose thread is over: no round waits for it.
+const ENDED: u64 = u64::MAX;
+
+impl Shared {
+    fn new(lanes: &[LaneOfProbes]) -> Self {
+        let state = |lane: &LaneOfProbes| LaneState {
+            finished: 0,
+            asks: lane
+                .probes
+                .iter()
+                .map(|probe| (probe.layer, probe.source.name))
+                .collect(),
+        };
+        Self {
+            recorder: Mutex::new(Recorder::new(Instant::now())),
+            control: Mutex::new(Control {
+                round: 0,
+                stop: false,
+                lanes: lanes.iter().map(state).collect(),
+            }),
+            wake: Condvar::new(),
+            done: Condvar::new(),
+            cost_ns: AtomicU64::new(0),
+            cost_at_mark_ns: AtomicU64::new(0),
+        }
+    }
+
+    // A lane that panicked leaves whole readings behind, so its lock is still good.
+    fn recorder(&self) -> MutexGuard<'_, Recorder> {
+        self.recorder.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn control(&self) -> MutexGuard<'_, Control> {
+        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(
+        &self,
+        control: MutexGuard<'a, Control>,
+        patience: Duration,
+        over: impl Fn(&Control) -> bool,
+    ) -> MutexGuard<'a, Control> {
+        let waited = self
+            .done
+            .wait_timeout_while(control, patience, |control| !over(control));
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// A source that neither answers nor fails.
+    fn silent(&self, layer: Layer, source: &'static str, patience: Duration) {
+        let mut sink = Sink::default();
+        sink.labelled(UP, source, 0.0);
+        let mut recorder = self.recorder();
+        recorder.failed(layer, source, &format!("no answer within {patience:?}"));
+        recorder.commit(layer, source, Instant::now(), sink);
+    }
+
+    fn lane_finished(&self, index: usize, round: u64) {
+        if let Some(lane) = self.control().lanes.get_mut(index) {
+            lane.finished = round;
+        }
+        self.done.notify_all();
+    }
+
+    fn recording(&self) -> Recording {
+        let cost_ns = self.cost_ns.load(Ordering::Relaxed);
+        let before_ns = self.cost_at_mark_ns.load(Ordering::Relaxed);
+        self.recorder()
+            .recording(cost_ns.saturating_sub(before_ns) as f64 / 1e9)
+    }
+}
+
+/// The probes of one thread.
+struct LaneOfProbes {
+    name: String,
+    netns: Option<PathBuf>,
+    entered: bool,
+    jitter: u64,
+    probes: Vec<Scheduled>,
+}
+
+/// Tells the end of a lane's thread, however it ends.
+struct End<'a> {
+    index: usize,
+    shared: &'a Shared,
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.shared.lane_finished(self.index, ENDED);
+    }
+}
+
+/// One probe with its timetable.
+struct Scheduled {
+    source: &'static Source,
+    layer: Layer,
+    probe: Box<dyn Probe>,
+    cadence: Duration,
+    next: Instant,
+    up: Option<(bool, Instant)>,
+}
+
+fn lanes_of(tiers: &[RunningTier], slow_down: f64) -> Vec<LaneOfProbes> {
+    let lane = |name: String, netns: Option<PathBuf>| LaneOfProbes {
+        entered: netns.is_none(),
+        name,
+        netns,
+        jitter: 0x9e37_79b9_7f4a_7c15,
+        probes: Vec::new(),
+    };
+    let mut fast = lane("kneepoint-fast".into(), None);
+    let mut trend = lane("kneepoint-trend".into(), None);
+    let mut own = Vec::new();
+    for &source in SOURCES {
+        let scheduled = |layer, probe| Scheduled {
+            source,
+            layer,
+            probe,
+            cadence: source.cadence.mul_f64(slow_down.clamp(0.1, 100.0)),
+            next: Instant::now(),
+            up: None,
+        };
+        let opened: Vec<_> = match source.open {
+            Open::Machine(open) => vec![(None, scheduled(Layer::Generator, open()))],
+            Open::Tier(open) => tiers
+                .iter()
+                .filter_map(|tier| Some((tier.netns.clone(), scheduled(tier.layer, open(tier)?))))
+                .collect(),
+        };
+        for (netns, probe) in opened {
+            match source.lane {
+                Lane::Fast => fast.probes.push(probe),
+                Lane::Trend => trend.probes.push(probe),
+                Lane::Own => {
+                    let mut alone = lane(format!("kp-{}", source.name), netns);
+                    alone.probes.push(probe);
+                    own.push(alone);
+                }
+            }
+        }
+    }
+    own.extend([fast, trend]);
+    own
+}
+
+impl LaneOfProbes {
+    fn run(mut self, index: usize, shared: &Shared) {
+        let _end = End { index, shared };
+        let mut finished = 0;
+        let mut spent_ns = 0;
+        loop {
+            let (round, stop) = self.wait(shared, finished);
+            if stop {
+                break;
+            }
+            for at in 0..self.probes.len() {
+                if round > finished {
+                    self.probes[at].up = None;
+                }
+                if round > finished || self.probes[at].next <= Instant::now() {
+                    self.sample(at, shared);
+                }
+            }
+            let now_ns = thread_cpu_ns();
+            shared
+                .cost_ns
+                .fetch_add(now_ns - spent_ns, Ordering::Relaxed);
+            spent_ns = now_ns;
+            if round > finished {
+                finished = round;
+                shared.lane_finished(index, round);
+            }
+        }
+    }
+
+    /// Sleeps until a probe is due, a round is asked for or the end has come.
+    fn wait(&self, shared: &Shared, finished: u64) -> (u64, bool) {
+        let due = self.probes.iter().map(|probe| probe.next).min();
+        let sleep = due.map_or(Duration::from_secs(3600), |due| {
+            due.saturating_duration_since(Instant::now())
+        });
+        let (control, _) = shared
+            .wake
+            .wait_timeout_while(shared.control(), sleep, |control| {
+                !control.stop && control.round <= finished
+            })
+            .unwrap_or_else(PoisonError::into_inner);
+        (control.round, control.stop)
+    }
+
+    fn sample(&mut self, at: usize, shared: &Shared) {
+        if !self.entered {
+            // The namespace may come late or be gone; the probe then fails by its own words.
+            self.entered = netns::enter(self.netns.as_deref()).is_ok();
+        }
+        // Twenty samples a second at even steps would beat with a load at even steps.
+        self.jitter ^= self.jitter << 13;
+        self.jitter ^= self.jitter >> 7;
+        self.jitter ^= self.jitter << 17;
+        let stretch = 0.9 + 0.2 * (self.jitter >> 11) as f64 / (1u64 << 53) as f64;
+        let entered = self.entered;
+        let scheduled = &mut self.probes[at];
+        let start = Instant::now();
+        scheduled.next = start + scheduled.cadence.mul_f64(stretch);
+        let mut sink = Sink::default();
+        let result = if entered {
+            scheduled.probe.sample(&mut sink)
+        } else {
+            Err(Failure(format!(
+                "cannot enter the network namespace {:?} of the tier; run as root",
+                self.netns
+            )))
+        };
+        scheduled.commit(start, sink, result, shared);
+    }
+}
+
+impl Scheduled {
+    fn commit(
+        &mut self,
+        at: Instant,
+        mut sink: Sink,
+        result: Result<(), Failure>,
+        shared: &Shared,
+    ) {
+        let up = result.is_ok();
+        let said = self.up.is_some_and(|(was, when)| {
+            was == up && at.saturating_duration_since(when) < Duration::from_millis(900)
+        });
+        if !said {
+            sink.labelled(UP, self.source.name, f64::from(u8::from(up)));
+            self.up = Some((up, at));
+        }
+        if self.layer == Layer::Generator {
+            sink.push(
+                SOURCE_COST_S,
+                shared.cost_ns.load(Ordering::Relaxed) as f64 / 1e9,
+            );
+        }
+        let mut recorder = shared.recorder();
+        if let Err(why) = result {
+            recorder.failed(self.layer, self.source.name, &why.to_string());
+        }
+        recorder.commit(self.layer, self.source.name, at, sink);
+    }
+}
+
+/// CPU time of the calling thread in nanoseconds.
+fn thread_cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
+        + u64::try_from(time.tv_nsec).unwrap_or(0)
+}

@@ -1,0 +1,484 @@
+//! The wordings of the servers' logs, and what each means (catalogue section 2).
+
+use kneepoint_model::{LogFormat, LogKind};
+
+/// A wording: every part must occur, in any order.
+type Wording = (&'static [&'static str], LogKind);
+
+/// What a log line means; `None` when it means nothing to the diagnosis.
+///
+/// Only what the server itself wrote is looked at: nginx quotes the client's request at the end of a line, and
+/// that part is not searched.
+#[must_use]
+pub fn classify(format: LogFormat, line: &str) -> Option<LogKind> {
+    let line = match format {
+        LogFormat::NginxError => line.split(", client: ").next().unwrap_or(line),
+        _ => line,
+    };
+    let lists: &[&[Wording]] = match format {
+        LogFormat::NginxError if line.contains("FastCGI sent in stderr") => &[PHP],
+        LogFormat::NginxError => &[NGINX, SYSTEM],
+        LogFormat::FpmError if is_script_message(line) => &[PHP],
+        LogFormat::FpmError => &[FPM, SYSTEM],
+        LogFormat::PhpError => &[PHP],
+        LogFormat::Postgresql => &[POSTGRESQL, SYSTEM],
+        LogFormat::Redis => &[REDIS, SYSTEM],
+    };
+    lists
+        .iter()
+        .copied()
+        .flatten()
+        .find(|(parts, _)| parts.iter().all(|part| line.contains(part)))
+        .map(|(_, kind)| *kind)
+}
+
+/// FPM writes what its workers print on standard error into its own log.
+fn is_script_message(line: &str) -> bool {
+    line.contains("said into std") || line.contains("PHP message: ")
+}
+
+// In each list the more telling wording comes first.
+
+const SYSTEM: &[Wording] = &[
+    (&["Out of memory: Killed process"], LogKind::OutOfMemory),
+    (&["Too many open files"], LogKind::NoFileDescriptors),
+];
+
+const FPM: &[Wording] = &[
+    (&["max_children setting ("], LogKind::PoolExhausted),
+    (
+        &["the maximum number of processes has been reached"],
+        LogKind::PoolExhausted,
+    ),
+    (&["seems busy", "spawning"], LogKind::PoolBusySpawning),
+    (&["executing too slow ("], LogKind::RequestSlow),
+    (
+        &["execution timed out (", "terminating"],
+        LogKind::RequestTerminated,
+    ),
+    (
+        &["child ", " exited with code 0 after "],
+        LogKind::WorkerRecycled,
+    ),
+    // SIGTERM and SIGQUIT are not here: with them FPM itself ends a child, and another line says why.
+    (
+        &["child ", " exited on signal ", "(SIGKILL"],
+        LogKind::WorkerCrashed,
+    ),
+    (
+        &["child ", " exited on signal ", "(SIGSEGV"],
+        LogKind::WorkerCrashed,
+    ),
+    (
+        &["child ", " exited on signal ", "(SIGABRT"],
+        LogKind::WorkerCrashed,
+    ),
+    (
+        &["child ", " exited on signal ", "(SIGBUS"],
+        LogKind::WorkerCrashed,
+    ),
+    (
+        &["child ", " exited on signal ", "(SIGILL"],
+        LogKind::WorkerCrashed,
+    ),
+    (
+        &["child ", " exited on signal ", "(SIGFPE"],
+        LogKind::WorkerCrashed,
+    ),
+    (
+        &["child ", " exited on signal ", "(SIGSYS"],
+        LogKind::WorkerCrashed,
+    ),
+    (&["child ", " started"], LogKind::WorkerStarted),
+    (&["reloading: execvp"], LogKind::Reloaded),
+];
+
+const NGINX: &[Wording] = &[
+    (&["limiting requests, excess"], LogKind::RateLimited),
+    (&["limiting connections by zone"], LogKind::RateLimited),
+    (
+        &["upstream response is buffered to a temporary file"],
+        LogKind::BufferedToFile,
+    ),
+    (
+        &["worker_connections are not enough"],
+        LogKind::NoConnectionSlots,
+    ),
+    (&["no live upstreams"], LogKind::NoLiveUpstreams),
+    (&["upstream sent too big header"], LogKind::HeaderTooBig),
+    (&["(24: "], LogKind::NoFileDescriptors),
+    (&["(99: "], LogKind::NoLocalPort),
+    (&["(11: ", "connect() to "], LogKind::UpstreamQueueFull),
+    (
+        &["(110: ", "while connecting to upstream"],
+        LogKind::UpstreamConnectTimeout,
+    ),
+    (&["upstream timed out (110: "], LogKind::UpstreamReadTimeout),
+    (
+        &["(111: ", "while connecting to upstream"],
+        LogKind::UpstreamRefused,
+    ),
+    (
+        &["(2: ", "while connecting to upstream"],
+        LogKind::UpstreamRefused,
+    ),
+    (&["upstream prematurely closed"], LogKind::UpstreamReset),
+    (&["(104: ", "upstream"], LogKind::UpstreamReset),
+    (
+        &["(32: ", "while sending request to upstream"],
+        LogKind::UpstreamReset,
+    ),
+    (
+        &["worker process ", " exited on signal "],
+        LogKind::WorkerCrashed,
+    ),
+    (
+        &["signal 1 (SIGHUP) received", "reconfiguring"],
+        LogKind::Reloaded,
+    ),
+];
+
+const PHP: &[Wording] = &[
+    // The cause that an exception names says more than that there was one.
+    (&["too many clients already"], LogKind::TooManyDbClients),
+    (
+        &["remaining connection slots are reserved"],
+        LogKind::TooManyDbClients,
+    ),
+    (&["too many connections for "], LogKind::TooManyDbClients),
+    (&["Too many connections"], LogKind::TooManyDbClients),
+    (
+        &["max number of clients reached"],
+        LogKind::TooManyCacheClients,
+    ),
+    (&["Cannot assign requested address"], LogKind::NoLocalPort),
+    (&["Too many open files"], LogKind::NoFileDescriptors),
+    (&["PHP Fatal error: "], LogKind::PhpFatal),
+    (&["PHP Parse error: "], LogKind::PhpFatal),
+    (&["PHP Recoverable fatal error: "], LogKind::PhpFatal),
+    (&["PHP Core error: "], LogKind::PhpFatal),
+    (&["PHP Compile error: "], LogKind::PhpFatal),
+    (&["PHP Warning: "], LogKind::PhpWarning),
+    (&["PHP Notice: "], LogKind::PhpWarning),
+    (&["PHP Deprecated: "], LogKind::PhpWarning),
+    (&["PHP Strict Standards: "], LogKind::PhpWarning),
+    (&["PHP Core Warning: "], LogKind::PhpWarning),
+    (&["PHP Compile Warning: "], LogKind::PhpWarning),
+];
+
+const POSTGRESQL: &[Wording] = &[
+    (
+        &["FATAL: ", "too many clients already"],
+        LogKind::TooManyDbClients,
+    ),
+    (
+        &["FATAL: ", "remaining connection slots are reserved"],
+        LogKind::TooManyDbClients,
+    ),
+    (
+        &["FATAL: ", "too many connections for "],
+        LogKind::TooManyDbClients,
+    ),
+    (
+        &["server process (PID ", "was terminated by signal "],
+        LogKind::WorkerCrashed,
+    ),
+    (
+        &["canceling statement due to statement timeout"],
+        LogKind::RequestTerminated,
+    ),
+    (&["LOG: ", "duration: "], LogKind::RequestSlow),
+    (&["received SIGHUP, reloading"], LogKind::Reloaded),
+];
+
+const REDIS: &[Wording] = &[
+    (
+        &["max number of clients reached"],
+        LogKind::TooManyCacheClients,
+    ),
+    (&["crashed by signal"], LogKind::WorkerCrashed),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn check(format: LogFormat, cases: &[(&str, Option<LogKind>)]) {
+        for (line, kind) in cases {
+            assert_eq!(classify(format, line), *kind, "{line}");
+        }
+    }
+
+    #[test]
+    fn fpm() {
+        use LogKind::*;
+        check(
+            LogFormat::FpmError,
+            &[
+                (
+                    "[20-Nov-2026 22:00:00] WARNING: [pool www] server reached pm.max_children setting (2), consider raising it",
+                    Some(PoolExhausted),
+                ),
+                (
+                    "[20-Nov-2026 22:00:00] WARNING: [pool www] server reached max_children setting (5), consider raising it",
+                    Some(PoolExhausted),
+                ),
+                (
+                    "[20-Nov-2026 22:00:00] WARNING: [pool www] seems busy (you may need to increase pm.start_servers, or pm.min/max_spare_servers), spawning 8 children, there are 0 idle, and 12 total children",
+                    Some(PoolBusySpawning),
+                ),
+                (
+                    "[20-Nov-2026 22:00:00] NOTICE: [pool www] child 4243 started",
+                    Some(WorkerStarted),
+                ),
+                (
+                    "[20-Nov-2026 22:00:00] NOTICE: [pool www] child 4242 exited with code 0 after 12.301204 seconds from start",
+                    Some(WorkerRecycled),
+                ),
+                (
+                    "[20-Nov-2026 22:00:00] WARNING: [pool www] child 7 exited on signal 9 (SIGKILL) after 3.0 seconds from start",
+                    Some(WorkerCrashed),
+                ),
+                (
+                    "[20-Nov-2026 22:00:00] WARNING: [pool www] child 7 exited on signal 11 (SIGSEGV - core dumped) after 3.0 seconds from start",
+                    Some(WorkerCrashed),
+                ),
+                (
+                    "[20-Nov-2026 22:00:00] WARNING: [pool www] child 7 exited on signal 15 (SIGTERM) after 3.0 seconds from start",
+                    None,
+                ),
+                (
+                    "[20-Nov-2026 22:00:00] WARNING: [pool www] child 7, script '/a.php' (request: \"GET /a.php\") executing too slow (1.104 sec), logging",
+                    Some(RequestSlow),
+                ),
+                (
+                    "[20-Nov-2026 22:00:00] WARNING: [pool www] child 7, script '' (request: \" \") execution timed out (4.1 sec), terminating",
+                    Some(RequestTerminated),
+                ),
+                (
+                    "[20-Nov-2026 22:00:00] NOTICE: reloading: execvp(\"/usr/sbin/php-fpm8.2\", {\"/usr/sbin/php-fpm8.2\"})",
+                    Some(Reloaded),
+                ),
+                (
+                    "[20-Nov-2026 22:00:00] WARNING: [pool www] child 7 said into stderr: \"NOTICE: PHP message: PHP Warning:  Undefined variable $x in /a.php on line 2\"",
+                    Some(PhpWarning),
+                ),
+                (
+                    "[20-Nov-2026 22:00:00] NOTICE: fpm is running, pid 4100",
+                    None,
+                ),
+                (
+                    "[20-Nov-2026 22:00:00] NOTICE: ready to handle connections",
+                    None,
+                ),
+            ],
+        );
+    }
+
+    #[test]
+    fn nginx() {
+        use LogKind::*;
+        let tail = ", client: 10.0.0.1, server: , request: \"GET /(111:%20worker_connections are not enough HTTP/1.1\", upstream: \"fastcgi://unix:/run/php.sock:\", host: \"h\"";
+        let cases = [
+            (
+                "connect() to unix:/run/php.sock failed (11: Resource temporarily unavailable) while connecting to upstream",
+                UpstreamQueueFull,
+            ),
+            (
+                "upstream timed out (110: Connection timed out) while connecting to upstream",
+                UpstreamConnectTimeout,
+            ),
+            (
+                "connect() failed (110: Connection timed out) while connecting to upstream",
+                UpstreamConnectTimeout,
+            ),
+            (
+                "upstream timed out (110: Connection timed out) while reading response header from upstream",
+                UpstreamReadTimeout,
+            ),
+            (
+                "upstream timed out (110: Connection timed out) while reading upstream",
+                UpstreamReadTimeout,
+            ),
+            (
+                "connect() failed (111: Connection refused) while connecting to upstream",
+                UpstreamRefused,
+            ),
+            (
+                "connect() to unix:/run/php.sock failed (2: No such file or directory) while connecting to upstream",
+                UpstreamRefused,
+            ),
+            (
+                "recv() failed (104: Connection reset by peer) while reading response header from upstream",
+                UpstreamReset,
+            ),
+            (
+                "upstream prematurely closed connection while reading response header from upstream",
+                UpstreamReset,
+            ),
+            (
+                "connect() to 10.0.0.2:80 failed (99: Cannot assign requested address) while connecting to upstream",
+                NoLocalPort,
+            ),
+            (
+                "upstream sent too big header while reading response header from upstream",
+                HeaderTooBig,
+            ),
+            (
+                "an upstream response is buffered to a temporary file /var/lib/nginx/fastcgi/1/00/0000000001 while reading upstream",
+                BufferedToFile,
+            ),
+            (
+                "1024 worker_connections are not enough while connecting to upstream",
+                NoConnectionSlots,
+            ),
+            (
+                "no live upstreams while connecting to upstream",
+                NoLiveUpstreams,
+            ),
+            (
+                "limiting requests, excess: 5.600 by zone \"one\"",
+                RateLimited,
+            ),
+            (
+                "FastCGI sent in stderr: \"PHP message: PHP Fatal error:  Uncaught Exception: x in /a.php:2\" while reading response header from upstream",
+                PhpFatal,
+            ),
+            (
+                "FastCGI sent in stderr: \"PHP message: PHP Warning:  connect(): (111: x)\" while reading response header from upstream",
+                PhpWarning,
+            ),
+        ];
+        for (text, kind) in cases {
+            let line = format!("2026/11/20 22:00:00 [error] 51#51: *7 {text}{tail}");
+            assert_eq!(classify(LogFormat::NginxError, &line), Some(kind), "{line}");
+        }
+        check(
+            LogFormat::NginxError,
+            &[
+                (
+                    "2026/11/20 22:00:00 [alert] 51#51: 1024 worker_connections are not enough",
+                    Some(NoConnectionSlots),
+                ),
+                (
+                    "2026/11/20 22:00:00 [crit] 51#51: accept4() failed (24: Too many open files)",
+                    Some(NoFileDescriptors),
+                ),
+                (
+                    "2026/11/20 22:00:00 [alert] 50#50: worker process 51 exited on signal 9",
+                    Some(WorkerCrashed),
+                ),
+                (
+                    "2026/11/20 22:00:00 [notice] 50#50: start worker process 51",
+                    None,
+                ),
+                (
+                    "2026/11/20 22:00:00 [warn] 51#51: *3 a client request body is buffered to a temporary file /x",
+                    None,
+                ),
+                (
+                    &format!(
+                        "2026/11/20 22:00:00 [error] 51#51: *7 open() \"/x\" failed (2: No such file or directory){tail}"
+                    ),
+                    None,
+                ),
+            ],
+        );
+    }
+
+    #[test]
+    fn php() {
+        use LogKind::*;
+        check(
+            LogFormat::PhpError,
+            &[
+                (
+                    "[20-Nov-2026 22:00:00 UTC] PHP Fatal error:  Uncaught Exception: boom in /a.php:3",
+                    Some(PhpFatal),
+                ),
+                (
+                    "[20-Nov-2026 22:00:00 UTC] PHP Parse error:  syntax error in /a.php on line 3",
+                    Some(PhpFatal),
+                ),
+                (
+                    "[20-Nov-2026 22:00:00 UTC] PHP Warning:  Undefined variable $x in /a.php on line 2",
+                    Some(PhpWarning),
+                ),
+                (
+                    "[20-Nov-2026 22:00:00 UTC] PHP Fatal error:  Uncaught PDOException: SQLSTATE[08006] [7] connection to server on socket \"/run/pg/.s.PGSQL.5432\" failed: FATAL:  sorry, too many clients already in /a.php:4",
+                    Some(TooManyDbClients),
+                ),
+                (
+                    "[20-Nov-2026 22:00:00 UTC] PHP Fatal error:  Uncaught RedisException: ERR max number of clients reached in /a.php:4",
+                    Some(TooManyCacheClients),
+                ),
+                (
+                    "[20-Nov-2026 22:00:00 UTC] PHP Fatal error:  Uncaught RedisException: Cannot assign requested address in /a.php:4",
+                    Some(NoLocalPort),
+                ),
+                ("Stack trace:", None),
+            ],
+        );
+    }
+
+    #[test]
+    fn postgresql_and_redis() {
+        use LogKind::*;
+        check(
+            LogFormat::Postgresql,
+            &[
+                (
+                    "2026-11-20 22:00:00.123 UTC [77] FATAL:  sorry, too many clients already",
+                    Some(TooManyDbClients),
+                ),
+                (
+                    "2026-11-20 22:00:00.123 UTC [77] FATAL:  remaining connection slots are reserved for non-replication superuser connections",
+                    Some(TooManyDbClients),
+                ),
+                (
+                    "2026-11-20 22:00:00.123 UTC [70] LOG:  server process (PID 77) was terminated by signal 9: Killed",
+                    Some(WorkerCrashed),
+                ),
+                (
+                    "2026-11-20 22:00:00.123 UTC [70] LOG:  received SIGHUP, reloading configuration files",
+                    Some(Reloaded),
+                ),
+                (
+                    "2026-11-20 22:00:00.123 UTC [77] LOG:  duration: 1204.113 ms  statement: SELECT 1",
+                    Some(RequestSlow),
+                ),
+                (
+                    "2026-11-20 22:00:00.123 UTC [70] LOG:  database system is ready to accept connections",
+                    None,
+                ),
+            ],
+        );
+        check(
+            LogFormat::Redis,
+            &[
+                (
+                    "91:M 20 Nov 2026 22:00:00.000 # Accepting client connection: accept: Too many open files",
+                    Some(NoFileDescriptors),
+                ),
+                (
+                    "91:M 20 Nov 2026 22:00:00.000 # Redis 7.0.15 crashed by signal: 11, si_code: 0",
+                    Some(WorkerCrashed),
+                ),
+                (
+                    "91:M 20 Nov 2026 22:00:00.000 * Ready to accept connections",
+                    None,
+                ),
+            ],
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_panics(line in any::<String>()) {
+            for format in [LogFormat::NginxError, LogFormat::FpmError, LogFormat::PhpError, LogFormat::Postgresql, LogFormat::Redis] {
+                let _ = classify(format, &line);
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! PostgreSQL by its statistics views.
+
+use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
+use kneepoint_model::metric::{
+    DB_ACTIVE, DB_CONNECTIONS, DB_IDLE_IN_TRANSACTION, DB_MAX_CONNECTIONS, DB_SESSIONS,
+    DB_TRANSACTIONS,
+};
+use kneepoint_model::{Address, Endpoint, Metric};
+use postgres::{Client, Config, NoTls, SimpleQueryMessage};
+use std::time::Duration;
+
+/// Metadata.
+pub(super) static SOURCE: Source = Source {
+    name: "postgresql",
+    about: "sessions, connections by state and transactions, from pg_stat_database and pg_stat_activity",
+    requirements: "a login without password; sessions are counted by PostgreSQL 14 and later",
+    overhead: "one query a second on a connection that is kept: one slot of max_connections, about 1 ms",
+    cadence: Duration::from_secs(1),
+    metrics: &[
+        DB_SESSIONS,
+        DB_CONNECTIONS,
+        DB_MAX_CONNECTIONS,
+        DB_ACTIVE,
+        DB_TRANSACTIONS,
+        DB_IDLE_IN_TRANSACTION,
+    ],
+    lane: Lane::Own,
+    open: Open::Tier(|tier| {
+        tier.endpoints.iter().find_map(|endpoint| match endpoint {
+            Endpoint::Postgresql {
+                address,
+                port,
+                user,
+                database,
+            } => Some(Box::new(Postgresql {
+                address: address.clone(),
+                config: config(address, *port, user, database),
+                client: None,
+            }) as Box<dyn Probe>),
+            _ => None,
+        })
+    }),
+};
+
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// One row; the columns are named as the metrics they fill. Our own session is not counted as a connection.
+const QUERY: &str = "\
+    SELECT a.connections, a.active, a.idle_in_transaction, \
+      current_setting('max_connections') AS max_connections, \
+      d.xact_commit + d.xact_rollback AS transactions, \
+      to_jsonb(d) ->> 'sessions' AS sessions \
+    FROM pg_stat_database d, ( \
+      SELECT count(*) AS connections, \
+        count(*) FILTER (WHERE state = 'active') AS active, \
+        count(*) FILTER (WHERE state LIKE 'idle in transaction%') AS idle_in_transaction \
+      FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()) a \
+    WHERE d.datname = current_database()";
+
+const COLUMNS: [(&str, Metric); 6] = [
+    ("connections", DB_CONNECTIONS),
+    ("active", DB_ACTIVE),
+    ("idle_in_transaction", DB_IDLE_IN_TRANSACTION),
+    ("max_connections", DB_MAX_CONNECTIONS),
+    ("transactions", DB_TRANSACTIONS),
+    ("sessions", DB_SESSIONS),
+];
+
+struct Postgresql {
+    address: Address,
+    config: Config,
+    client: Option<Client>,
+}
+
+fn config(address: &Address, port: u16, user: &str, database: &str) -> Config {
+    let mut config = Config::new();
+    match address {
+        Address::Unix(dir) => config.host_path(dir).port(port),
+        Address::Tcp(address) => config.host(&address.ip().to_string()).port(address.port()),
+    };
+    config
+        .user(user)
+        .dbname(database)
+        .application_name("kneepoint");
+    // A database that is busy must not hold the telemetry longer than a sample is worth.
+    config
+        .connect_timeout(TIMEOUT)
+        .options("-c statement_timeout=1000");
+    config
+}
+
+impl Postgresql {
+    fn query(&mut self, sink: &mut Sink) -> Result<(), postgres::Error> {
+        let client = match &mut self.client {
+            Some(client) => client,
+            closed => closed.insert(self.config.connect(NoTls)?),
+        };
+        for message in client.simple_query(QUERY)? {
+            let SimpleQueryMessage::Row(row) = message else {
+                continue;
+            };
+            for (column, metric) in COLUMNS {
+                let value = row
+                    .try_get(column)?
+                    .and_then(|text| text.parse::<f64>().ok());
+                if let Some(value) = value {
+                    sink.push(metric, value);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Probe for Postgresql {
+    fn sample(&mut self, sink: &mut Sink) -> Result<(), Failure> {
+        self.query(sink).map_err(|why| {
+            self.client = None;
+            Failure::on(
+                "statistics of PostgreSQL at",
+                &self.address,
+                described(&why),
+            )
+        })
+    }
+}
+
+/// The server's own words where it said something: "sorry, too many clients already" is evidence by itself.
+fn described(why: &postgres::Error) -> String {
+    if let Some(server) = why.as_db_error() {
+        return format!("{} ({})", server.message(), server.code().code());
+    }
+    let cause = std::error::Error::source(why).map(|cause| format!(": {cause}"));
+    format!("{why}{}", cause.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_not_there_is_named() {
+        let address = Address::Unix("/nonexistent".into());
+        let mut probe = Postgresql {
+            config: config(&address, 5432, "u", "d"),
+            address,
+            client: None,
+        };
+        let why = probe
+            .sample(&mut Sink::default())
+            .expect_err("nobody is there")
+            .to_string();
+        assert!(
+            why.contains("unix:/nonexistent") && why.contains("No such file"),
+            "{why}"
+        );
+    }
+
+    #[test]
+    fn every_column_asked_for_is_one_of_the_query() {
+        for (column, metric) in COLUMNS {
+            assert!(
+                QUERY.contains(&format!("AS {column}")) || QUERY.contains(&format!("a.{column}")),
+                "{column}"
+            );
+            assert!(SOURCE.metrics.contains(&metric), "{}", metric.name);
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Names what a blocked worker waits for: the call, and the tier at the other end of its descriptor.
+//!
+//! The peer of a socket is asked of the kernel through a duplicate of the worker's own descriptor
+//! (pidfd_getfd(2)), which works across namespaces and costs three calls once a connection; searching the socket
+//! tables instead would walk 28 000 sockets in TIME_WAIT.
+
+use crate::sock_diag::{SYN_SENT, SockDiag};
+use crate::wait::{
+    Syscall, Verb, Wait, parse_fd_set, parse_pollfds, parse_sockaddr, parse_syscall, wait_channel,
+    wait_of,
+};
+use kneepoint_model::{Address, Layer, RunningTier};
+use rustix::net::{SocketAddrAny, SocketAddrUnix, getpeername, getsockname};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::net::SocketAddr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+/// Connections whose peer is remembered; when full, all are asked again.
+const REMEMBERED: usize = 4096;
+/// Descriptors of one poll that are looked at.
+const POLLED: u64 = 4;
+
+/// What a worker is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Doing {
+    /// On a CPU or ready to run.
+    Running,
+    /// Asleep in a call on a peer, as a label.
+    Waiting(String),
+    /// It is gone.
+    Gone,
+}
+
+/// Whether a label says that the worker has no request: it waits for a connection, or for a request on one.
+pub(crate) fn is_idle(label: &str) -> bool {
+    matches!(label, "accept" | "recv web")
+}
+
+/// The other end of a descriptor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum End {
+    /// A connected socket, by the name of its peer.
+    Connected(String),
+    /// A socket that is being connected.
+    Connecting(String),
+    /// Not a socket.
+    Thing(&'static str),
+}
+
+/// Names ends of descriptors for one tier.
+#[derive(Debug)]
+pub(crate) struct Peers {
+    peers: Vec<(Layer, Address)>,
+    listen: Vec<Address>,
+    netns: Option<PathBuf>,
+    diag: Option<SockDiag>,
+    remembered: HashMap<u64, String>,
+}
+
+impl Peers {
+    pub(crate) fn of(tier: &RunningTier) -> Self {
+        Self {
+            peers: tier.peers.clone(),
+            listen: tier.listen.clone(),
+            netns: tier.netns.clone(),
+            diag: None,
+            remembered: HashMap::new(),
+        }
+    }
+
+    /// What a worker is doing now.
+    pub(crate) fn look(&mut self, pid: u32) -> Doing {
+        let mut buffer = [0; 256];
+        match crate::proc::read_once(&format!("/proc/{pid}/syscall"), &mut buffer)
+            .map(parse_syscall)
+        {
+            Ok(Some(Syscall::Running)) => Doing::Running,
+            Ok(Some(Syscall::In(number, args))) => {
+                Doing::Waiting(self.label(pid, wait_of(number, &args)))
+            }
+            Ok(Some(Syscall::Outside)) => Doing::Waiting(channel(pid)),
+            // Without the right to look into it, the state letter is all there is.
+            Err(why) if why.kind() == std::io::ErrorKind::PermissionDenied => by_state(pid),
+            Ok(None) | Err(_) => Doing::Gone,
+        }
+    }
+
+    fn label(&mut self, pid: u32, wait: Wait) -> String {
+        match wait {
+            Wait::Named(name) => name.to_owned(),
+            Wait::On(verb, fd) => self.on(pid, verb, fd).unwrap_or_else(|| unknown(verb)),
+            Wait::Connect(fd, address, length) => {
+                let peer =
+                    memory(pid, address, length.min(128)).and_then(|bytes| parse_sockaddr(&bytes));
+                match peer {
+                    Some(peer) => format!("connect {}", self.name(&peer)),
+                    None => self
+                        .on(pid, Verb::Send, fd)
+                        .unwrap_or_else(|| "connect".to_owned()),
+                }
+            }
+            Wait::Poll(address, count) => memory(pid, address, count.min(POLLED) * 8)
+                .and_then(|bytes| self.first(pid, parse_pollfds(&bytes)))
+                .unwrap_or_else(|| "poll".to_owned()),
+            Wait::Select(count, read, write) => {
+                let bytes = count.div_ceil(8).min(128);
+                let set = |at: u64| {
+                    if at == 0 {
+                        None
+                    } else {
+                        parse_fd_set(&memory(pid, at, bytes)?)
+                    }
+                };
+                let fds = [(Verb::Recv, set(read)), (Verb::Send, set(write))];
+                let fds = fds.into_iter().filter_map(|(verb, fd)| Some((verb, fd?)));
+                self.first(pid, fds).unwrap_or_else(|| "select".to_owned())
+            }
+            Wait::Other => channel(pid),
+        }
+    }
+
+    fn first(&mut self, pid: u32, mut fds: impl Iterator<Item = (Verb, i32)>) -> Option<String> {
+        fds.find_map(|(verb, fd)| self.on(pid, verb, fd))
+    }
+
+    fn on(&mut self, pid: u32, verb: Verb, fd: i32) -> Option<String> {
+        let word = match verb {
+            Verb::Recv => "recv",
+            Verb::Send => "send",
+        };
+        Some(match self.end(pid, fd)? {
+            End::Connected(peer) => format!("{word} {peer}"),
+            End::Connecting(peer) => format!("connect {peer}"),
+            End::Thing(thing) => format!("{word} {thing}"),
+        })
+    }
+
+    fn end(&mut self, pid: u32, fd: i32) -> Option<End> {
+        let link = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?;
+        let link = link.as_os_str().as_bytes();
+        let Some(inode) = link.strip_prefix(b"socket:[").and_then(crate::proc::number) else {
+            return Some(End::Thing(match link {
+                [b'p', b'i', b'p', b'e', b':', ..] => "pipe",
+                [b'/', ..] => "file",
+                _ => "descriptor",
+            }));
+        };
+        if let Some(peer) = self.remembered.get(&inode) {
+            return Some(End::Connected(peer.clone()));
+        }
+        let end = self.ask(pid, fd, inode)?;
+        if let End::Connected(peer) = &end {
+            if self.remembered.len() >= REMEMBERED {
+                self.remembered.clear();
+            }
+            self.remembered.insert(inode, peer.clone());
+        }
+        Some(end)
+    }
+
+    fn ask(&mut self, pid: u32, fd: i32, inode: u64) -> Option<End> {
+        let process = pidfd_open(
+            Pid::from_raw(i32::try_from(pid).ok()?)?,
+            PidfdFlags::empty(),
+        )
+        .ok()?;
+        let socket = pidfd_getfd(&process, fd, PidfdGetfdFlags::empty()).ok()?;
+        let own = getsockname(&socket).ok().and_then(address_of);
+        if own.is_some_and(|own| self.listen.iter().any(|listen| same(listen, &own))) {
+            return Some(End::Connected("web".to_owned()));
+        }
+        match getpeername(&socket) {
+            Ok(Some(peer)) => Some(End::Connected(self.name(&address_of(peer)?))),
+            Ok(None) => None,
+            // Not connected yet: only the socket tables know where to.
+            Err(_) => Some(End::Connecting(self.connecting_to(inode)?)),
+        }
+    }
+
+    fn connecting_to(&mut self, inode: u64) -> Option<String> {
+        if self.diag.is_none() {
+            self.diag = SockDiag::open(self.netns.as_deref()).ok();
+        }
+        let diag = self.diag.as_mut()?;
+        let mut found = None;
+        for v6 in [false, true] {
+            let asked = diag.tcp(v6, &[SYN_SENT], &[], |socket| {
+                if u64::from(socket.inode) == inode {
+                    found = Some(Address::Tcp(socket.peer));
+                }
+            });
+            if asked.is_err() {
+                self.diag = None;
+                return None;
+            }
+            if found.is_some() {
+                break;
+            }
+        }
+        found.map(|peer| self.name(&peer))
+    }
+
+    /// The layer at an address, or the address.
+    fn name(&self, address: &Address) -> String {
+        let layer = self.peers.iter().find(|(_, peer)| same(peer, address));
+        layer.map_or_else(|| address.to_string(), |(layer, _)| layer.name().to_owned())
+    }
+}
+
+fn unknown(verb: Verb) -> String {
+    match verb {
+        Verb::Recv => "recv unknown".to_owned(),
+        Verb::Send => "send unknown".to_owned(),
+    }
+}
+
+/// Whether a configured address is the one a socket has: a wildcard listener has any address, and PostgreSQL's
+/// socket is known by its directory.
+fn same(configured: &Address, seen: &Address) -> bool {
+    match (configured, seen) {
+        (Address::Tcp(configured), Address::Tcp(seen)) => {
+            configured.port() == seen.port()
+                && (configured.ip().is_unspecified() || configured.ip() == seen.ip().to_canonical())
+        }
+        (Address::Unix(configured), Address::Unix(seen)) => {
+            configured == seen || seen.parent() == Some(configured)
+        }
+        _ => false,
+    }
+}
+
+fn address_of(any: SocketAddrAny) -> Option<Address> {
+    if let Ok(address) = SocketAddr::try_from(any.clone()) {
+        return Some(Address::Tcp(SocketAddr::new(
+            address.ip().to_canonical(),
+            address.port(),
+        )));
+    }
+    let unix = SocketAddrUnix::try_from(any).ok()?;
+    let path = unix.path_bytes()?;
+    let path = path.strip_suffix(&[0]).unwrap_or(path);
+    (!path.is_empty()).then(|| Address::Unix(OsStr::from_bytes(path).into()))
+}
+
+/// Some bytes of a process's memory.
+fn memory(pid: u32, address: u64, length: u64) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(length).ok()?];
+    let read = File::open(format!("/proc/{pid}/mem"))
+        .ok()?
+        .read_at(&mut bytes, address)
+        .ok()?;
+    bytes.truncate(read);
+    Some(bytes)
+}
+
+fn channel(pid: u32) -> String {
+    let mut buffer = [0; 128];
+    let name =
+        crate::proc::read_once(&format!("/proc/{pid}/wchan"), &mut buffer).unwrap_or_default();
+    let name = String::from_utf8_lossy(name);
+    match wait_channel(&name) {
+        Some(meaning) => meaning.to_owned(),
+        None if name.is_empty() || name == "0" => "other:unknown".to_owned(),
+        None => format!("other:{name}"),
+    }
+}
+
+fn by_state(pid: u32) -> Doing {
+    let mut buffer = [0; 512];
+    let stat = crate::proc::read_once(&format!("/proc/{pid}/stat"), &mut buffer)
+        .ok()
+        .and_then(crate::proc::parse_stat);
+    match stat.map(|stat| stat.state) {
+        Some(b'R') => Doing::Running,
+        Some(_) => Doing::Waiting(channel(pid)),
+        None => Doing::Gone,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(configured: &str, seen: &str, expected: bool) {
+        let parse = |text: &str| text.parse::<Address>().expect(text);
+        assert_eq!(
+            same(&parse(configured), &parse(seen)),
+            expected,
+            "{configured} and {seen}"
+        );
+    }
+
+    #[test]
+    fn addresses_meet_as_sockets_do() {
+        check("10.0.0.2:6379", "10.0.0.2:6379", true);
+        check("10.0.0.2:6379", "10.0.0.3:6379", false);
+        check("0.0.0.0:9000", "10.0.0.2:9000", true);
+        check("/run/pg", "/run/pg/.s.PGSQL.5432", true);
+        check("/run/php.sock", "/run/php.sock", true);
+        check("/run/php.sock", "10.0.0.2:9000", false);
+    }
+
+    #[test]
+    fn a_sleeping_child_is_seen_asleep() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("20")
+            .spawn()
+            .expect("sleep starts");
+        let tier = RunningTier {
+            layer: Layer::Php,
+            server: kneepoint_model::ServerKind::new("fpm"),
+            pid: child.id(),
+            netns: None,
+            cgroup: kneepoint_model::CgroupPaths::default(),
+            listen: Vec::new(),
+            peers: Vec::new(),
+            endpoints: Vec::new(),
+            logs: Vec::new(),
+        };
+        let mut peers = Peers::of(&tier);
+        let asleep = (0..200).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            peers.look(child.id()) == Doing::Waiting("sleep".into())
+        });
+        child.kill().expect("our own child");
+        child.wait().expect("our own child");
+        assert!(asleep);
+        assert_eq!(peers.look(child.id()), Doing::Gone);
+    }
+}
