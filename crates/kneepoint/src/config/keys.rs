@@ -1,0 +1,535 @@
+//! The one list of keys. The reader accepts no name that is missing here, the messages suggest names from
+//! here, and the reference is printed from here: a key that is accepted is documented.
+
+use super::suggest::nearest;
+use super::values::alternatives;
+
+/// One key of a scenario.
+pub struct Key {
+    /// The tables that may hold it; `""` is the top of the file.
+    pub tables: &'static [&'static str],
+    /// Its name within the table.
+    pub name: &'static str,
+    /// What it takes, as an example or in words.
+    pub takes: &'static str,
+    /// What holds when it is absent.
+    pub default: &'static str,
+    /// What it does.
+    pub about: &'static str,
+}
+
+const TOP: &[&str] = &[""];
+const APP: &[&str] = &["app"];
+const APP_FILE: &[&str] = &["app.file"];
+const APP_SETTING: &[&str] = &["app.setting"];
+const STACK: &[&str] = &["stack"];
+const TIERS: &[&str] = &[
+    "stack.proxy",
+    "stack.web",
+    "stack.php",
+    "stack.cache",
+    "stack.db",
+];
+const SERVERS: &[&str] = &["stack.proxy", "stack.web", "stack.cache", "stack.db"];
+const PHP: &[&str] = &["stack.php"];
+const DB: &[&str] = &["stack.db"];
+const HOSTS: &[&str] = &["hosts"];
+const HOST: &[&str] = &[
+    "hosts.proxy",
+    "hosts.web",
+    "hosts.php",
+    "hosts.cache",
+    "hosts.db",
+];
+const REQUEST: &[&str] = &["request"];
+const EXPECT: &[&str] = &["request.expect"];
+const SLO: &[&str] = &["slo"];
+const TUNE: &[&str] = &["tune"];
+
+const fn key(
+    tables: &'static [&'static str],
+    name: &'static str,
+    takes: &'static str,
+    default: &'static str,
+    about: &'static str,
+) -> Key {
+    Key {
+        tables,
+        name,
+        takes,
+        default,
+        about,
+    }
+}
+
+/// Every key, in the order of the reference.
+pub const KEYS: &[Key] = &[
+    key(TOP, "app", "table", "required", "The application."),
+    key(
+        APP,
+        "root",
+        "`\".\"`",
+        "required",
+        "Directory of the application.",
+    ),
+    key(
+        APP,
+        "front",
+        "`\"public/index.php\"`",
+        "the first that exists of public/index.php and index.php (a static chain: also index.html)",
+        "Front controller, relative to the root; its directory is what the web server serves.",
+    ),
+    key(
+        APP,
+        "kind",
+        "`laravel`, `symfony`, `wordpress`, `mediawiki` or `plain`",
+        "`plain`",
+        "What kind of application it is.",
+    ),
+    key(
+        APP,
+        "env",
+        "table of names and values",
+        "empty",
+        "Environment of the application. Values never reach a report.",
+    ),
+    key(
+        APP,
+        "setting",
+        "array of tables",
+        "none",
+        "What the application itself can be told; a remedy may use it.",
+    ),
+    key(
+        APP_SETTING,
+        "name",
+        "`\"redis.persistent\"`",
+        "required",
+        "Name of the setting; remedies call it `app.NAME`.",
+    ),
+    key(
+        APP_SETTING,
+        "env",
+        "`\"REDIS_PERSISTENT\"`",
+        "required",
+        "Environment variable that carries it.",
+    ),
+    key(
+        APP_SETTING,
+        "values",
+        "`[\"false\", \"true\"]`",
+        "required",
+        "The values it takes; the first is the default.",
+    ),
+    key(
+        APP,
+        "file",
+        "array of tables",
+        "none",
+        "Changes to files of the application, made in a private copy.",
+    ),
+    key(
+        APP_FILE,
+        "path",
+        "`\"src/App.php\"`",
+        "required",
+        "The file, relative to the root.",
+    ),
+    key(
+        APP_FILE,
+        "find",
+        "text",
+        "none",
+        "Text to replace, every occurrence.",
+    ),
+    key(
+        APP_FILE,
+        "replace",
+        "text",
+        "required with `find`",
+        "What to put in its place.",
+    ),
+    key(
+        APP_FILE,
+        "content",
+        "text",
+        "required without `find`",
+        "The whole file.",
+    ),
+    key(
+        TOP,
+        "stack",
+        "table",
+        "nginx as web server and PHP-FPM",
+        "The chain of tiers; a tier that is absent is not in the chain.",
+    ),
+    key(
+        STACK,
+        "proxy",
+        "table",
+        "not in the chain",
+        "Reverse proxy or load balancer in front.",
+    ),
+    key(
+        STACK,
+        "web",
+        "table",
+        "not in the chain",
+        "Web server that talks to PHP or serves files.",
+    ),
+    key(
+        STACK,
+        "php",
+        "table",
+        "required, unless the chain only serves files",
+        "PHP runtime.",
+    ),
+    key(
+        STACK,
+        "cache",
+        "table",
+        "not in the chain",
+        "Redis or another cache.",
+    ),
+    key(STACK, "db", "table", "not in the chain", "Database."),
+    key(
+        SERVERS,
+        "server",
+        "`\"nginx\"`",
+        "nginx (proxy, web), redis (cache), postgresql (db)",
+        "Program that serves the tier.",
+    ),
+    key(
+        PHP,
+        "runtime",
+        "`\"fpm\"`",
+        "`fpm`",
+        "Program that executes PHP.",
+    ),
+    key(
+        TIERS,
+        "config",
+        "`\"deploy/nginx.conf\"`",
+        "a sane configuration is rendered",
+        "Your configuration file of the tier.",
+    ),
+    key(
+        PHP,
+        "ini",
+        "`\"deploy/php.ini\"`",
+        "PHP's own defaults",
+        "Your php.ini.",
+    ),
+    key(
+        DB,
+        "seed",
+        "`\"deploy/seed.sql\"`",
+        "an empty database",
+        "SQL that brings the database to its initial state.",
+    ),
+    key(
+        TIERS,
+        "socket",
+        "`unix` or `tcp`",
+        "`tcp`",
+        "What the tier listens on, where it shares its host with the tier before.",
+    ),
+    key(
+        TIERS,
+        "settings",
+        "`{ \"pm.max_children\" = 20 }`",
+        "empty",
+        "Settings on top of the configuration, by tunable name, checked against its bounds.",
+    ),
+    key(
+        TOP,
+        "hosts",
+        "table",
+        "no limits",
+        "Limits of the machines that the tiers run on.",
+    ),
+    key(HOSTS, "proxy", "table", "no limits", "Host of the proxy."),
+    key(
+        HOSTS,
+        "web",
+        "table",
+        "no limits",
+        "Host of the web server.",
+    ),
+    key(
+        HOSTS,
+        "php",
+        "table",
+        "no limits",
+        "Host of the PHP runtime.",
+    ),
+    key(HOSTS, "cache", "table", "no limits", "Host of the cache."),
+    key(HOSTS, "db", "table", "no limits", "Host of the database."),
+    key(
+        HOST,
+        "cpus",
+        "`1.5`",
+        "all of the machine",
+        "Cores the tier may use.",
+    ),
+    key(
+        HOST,
+        "memory",
+        "`\"2GiB\"`",
+        "all of the machine",
+        "Memory the tier may use.",
+    ),
+    key(
+        HOST,
+        "sysctl",
+        "`{ \"net.core.somaxconn\" = 4096 }`",
+        "the kernel's",
+        "Kernel settings of the host's network namespace: names that begin with net., vm. or fs.",
+    ),
+    key(
+        TOP,
+        "request",
+        "array of tables",
+        "one GET of /",
+        "The mix of requests.",
+    ),
+    key(
+        REQUEST,
+        "path",
+        "`\"/login?next=1\"`",
+        "`/`",
+        "Path with query string.",
+    ),
+    key(
+        REQUEST,
+        "weight",
+        "`8`",
+        "`1`",
+        "Share of the mix, relative to the other weights.",
+    ),
+    key(
+        REQUEST,
+        "method",
+        "`\"POST\"`",
+        "`GET`; `POST` with a body or form",
+        "Method.",
+    ),
+    key(
+        REQUEST,
+        "headers",
+        "`{ Accept = \"text/html\" }`",
+        "none",
+        "Extra headers.",
+    ),
+    key(REQUEST, "body", "`'{\"a\": 1}'`", "none", "Body as sent."),
+    key(
+        REQUEST,
+        "form",
+        "`{ user = \"ann\" }`",
+        "none",
+        "Fields of a form, sent URL-encoded as the body.",
+    ),
+    key(
+        REQUEST,
+        "expect",
+        "table",
+        "a status from 200 to 399",
+        "What a good response is.",
+    ),
+    key(
+        EXPECT,
+        "status",
+        "`200`",
+        "200 to 399",
+        "The status it must have.",
+    ),
+    key(
+        EXPECT,
+        "body_contains",
+        "`\"visits\"`",
+        "anything",
+        "Text its body must contain: an error page can come with status 200.",
+    ),
+    key(
+        REQUEST,
+        "session",
+        "`true`",
+        "`false`",
+        "Whether the request carries a user's cookie jar.",
+    ),
+    key(
+        TOP,
+        "users",
+        "`100`",
+        "`100`",
+        "How many users' cookie jars take turns. Stands before the first [table] of the file.",
+    ),
+    key(
+        TOP,
+        "mix",
+        "`\"access.log\"`",
+        "not supported yet",
+        "Reserved: a mix learned from real traffic. Describe the mix with [[request]] tables.",
+    ),
+    key(
+        TOP,
+        "slo",
+        "table",
+        "p95 of 200ms, errors 0.1%, timeout 2s",
+        "When the stack counts as coping.",
+    ),
+    key(
+        SLO,
+        "timeout",
+        "`\"2s\"`",
+        "`2s`",
+        "A request that takes longer from its intended start is ended and counts as failed.",
+    ),
+    key(
+        SLO,
+        "response_time",
+        "`{ p95 = \"200ms\" }`",
+        "`{ p95 = \"200ms\" }`",
+        "One quantile from p50 to p99.9 and the response time it must not exceed.",
+    ),
+    key(
+        SLO,
+        "errors",
+        "`\"0.1%\"` or `0.001`",
+        "`0.1%`",
+        "Largest tolerated share of failed requests.",
+    ),
+    key(
+        TOP,
+        "tune",
+        "table",
+        "20 minutes, nothing kept",
+        "How far tuning may go.",
+    ),
+    key(
+        TUNE,
+        "budget",
+        "`\"20m\"`",
+        "`20m`",
+        "Wall-clock time for the whole of `tune`.",
+    ),
+    key(
+        TUNE,
+        "keep",
+        "`[\"php.pm.max_requests\"]`",
+        "empty",
+        "Settings nobody may touch, as LAYER.NAME.",
+    ),
+    key(
+        TUNE,
+        "memory",
+        "`\"2GiB\"`",
+        "what the machine has",
+        "Memory all tiers together may use.",
+    ),
+];
+
+/// The names a table may hold.
+pub(super) fn names(table: &str) -> impl Iterator<Item = &'static str> + Clone {
+    KEYS.iter()
+        .filter(move |key| key.tables.contains(&table))
+        .map(|key| key.name)
+}
+
+/// How a table is called in messages.
+pub(super) fn title(table: &str) -> String {
+    match table {
+        "" => "the top of the file".into(),
+        "request" | "app.setting" | "app.file" => format!("[[{table}]]"),
+        _ => format!("[{table}]"),
+    }
+}
+
+/// What the person who wrote an unknown name probably meant.
+pub(super) fn hint(table: &str, written: &str) -> Option<String> {
+    let synonym = match written {
+        "server" | "runtime" => names(table).find(|name| ["server", "runtime"].contains(name)),
+        _ => None,
+    };
+    if let Some(meant) = synonym.or_else(|| nearest(written, names(table))) {
+        return Some(format!("did you mean `{meant}`?"));
+    }
+    let tables = KEYS
+        .iter()
+        .filter(|key| key.name == written)
+        .flat_map(|key| key.tables);
+    let homes: Vec<String> = tables.map(|home| title(home)).collect();
+    match homes.as_slice() {
+        [] => None,
+        [home] if !table.is_empty() && home == &title("") => Some(format!(
+            "`{written}` belongs at {home}, before the first [table]"
+        )),
+        homes => Some(format!("`{written}` belongs in {}", homes.join(", "))),
+    }
+}
+
+/// What a table accepts, as the continuation of "expected".
+pub(super) fn accepted(table: &str) -> String {
+    alternatives(names(table))
+}
+
+/// The documentation of every key, as Markdown.
+#[must_use]
+pub fn reference() -> String {
+    let mut text = String::from(
+        "# The scenario\n\nEvery key of `kneepoint.toml`. Paths are relative to the directory of the file.\n\
+         Durations are written `200ms`, `2s`, `20m`; sizes `512K`, `128M`, `2GiB`; shares `0.1%` or `0.001`.\n",
+    );
+    let mut shown: Option<&[&str]> = None;
+    for key in KEYS {
+        if shown != Some(key.tables) {
+            let titles: Vec<String> = key.tables.iter().map(|table| title(table)).collect();
+            text.push_str(&format!("\n## {}\n\n", titles.join(", ")));
+            shown = Some(key.tables);
+        }
+        text.push_str(&format!(
+            "- `{}`: {} Takes {}. Default: {}.\n",
+            key.name, key.about, key.takes, key.default
+        ));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_is_documented_once() {
+        let reference = reference();
+        for key in KEYS {
+            assert!(key.about.ends_with('.'), "{}", key.name);
+            assert!(
+                !key.takes.is_empty() && !key.default.is_empty(),
+                "{}",
+                key.name
+            );
+            assert!(reference.contains(&format!("- `{}`: {}", key.name, key.about)));
+            for table in key.tables {
+                let same = names(table).filter(|name| *name == key.name).count();
+                assert_eq!(same, 1, "{} in {}", key.name, title(table));
+            }
+        }
+    }
+
+    #[test]
+    fn a_misplaced_name_is_sent_home() {
+        let check = |table, written, expected: &str| {
+            assert_eq!(hint(table, written).as_deref(), Some(expected));
+        };
+        check(
+            "app",
+            "users",
+            "`users` belongs at the top of the file, before the first [table]",
+        );
+        check("stack.php", "server", "did you mean `runtime`?");
+        check("stack.web", "seed", "`seed` belongs in [stack.db]");
+        check("slo", "respons_time", "did you mean `response_time`?");
+        assert_eq!(hint("slo", "colour"), None);
+    }
+}
