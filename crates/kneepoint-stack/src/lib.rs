@@ -1,1 +1,24 @@
-//! kneepoint-stack: see ARCHITECTURE.md.
+//! Reads and writes the configuration of server programs: nginx, PHP-FPM with php.ini, Redis, PostgreSQL.
+//!
+//! This crate alone knows their formats, directives, defaults and consistency rules. From a [`TierContext`] it
+//! renders a tier: every file, the process to start, how to check, reload, seed and stop it, and the doors
+//! telemetry may use. An existing configuration is kept as it is, comments included; a change touches only
+//! its directive.
+//!
+//! It must never start or signal a process (commands go through [`kneepoint_model::Commands`], servers are
+//! described as [`kneepoint_model::ProcessSpec`]), never write outside a tier's private directory, and never
+//! judge a value: whether 5 children are too few is for the diagnosis to say.
+
+pub mod detect;
+mod error;
+mod knob;
+mod server;
+mod servers;
+pub mod text;
+mod tier;
+
+pub use error::StackError;
+pub use server::{SERVERS, Server, server};
+pub use tier::{
+    AppContext, ConfigFile, ConfigText, DirSpec, Program, RenderedTier, TierContext, install,
+};

@@ -1,0 +1,121 @@
+//! Guesses what an application is from the files it has, for `kneepoint init`.
+
+use kneepoint_model::AppKind;
+use std::path::{Path, PathBuf};
+
+/// What an application seems to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Detected {
+    /// The kind.
+    pub kind: AppKind,
+    /// The front controller, relative to the root.
+    pub front: PathBuf,
+    /// The files that led to it, relative to the root, for a message.
+    pub because: Vec<PathBuf>,
+}
+
+/// A kind of application: every mark must be there (of alternatives, one), and one of the fronts.
+struct Signature {
+    kind: AppKind,
+    marks: &'static [&'static [&'static str]],
+    fronts: &'static [&'static str],
+}
+
+/// In order of how sure the marks are.
+const SIGNATURES: &[Signature] = &[
+    Signature {
+        kind: AppKind::Laravel,
+        marks: &[&["artisan", "bootstrap/app.php"]],
+        fronts: &["public/index.php"],
+    },
+    Signature {
+        kind: AppKind::Wordpress,
+        marks: &[&["wp-login.php", "wp-config.php", "wp-load.php"]],
+        fronts: &["index.php"],
+    },
+    Signature {
+        kind: AppKind::Mediawiki,
+        marks: &[&["LocalSettings.php", "includes/WebStart.php"]],
+        fronts: &["index.php"],
+    },
+    Signature {
+        kind: AppKind::Symfony,
+        marks: &[&["bin/console"]],
+        fronts: &["public/index.php", "web/app.php"],
+    },
+    Signature {
+        kind: AppKind::Plain,
+        marks: &[],
+        fronts: &[
+            "public/index.php",
+            "index.php",
+            "web/index.php",
+            "htdocs/index.php",
+        ],
+    },
+];
+
+/// Guesses from the existence of files: `exists` is asked for paths relative to the root.
+/// `None` when there is no front controller to be found.
+pub fn detect(exists: impl Fn(&Path) -> bool) -> Option<Detected> {
+    let first = |paths: &[&str]| paths.iter().map(PathBuf::from).find(|path| exists(path));
+    SIGNATURES.iter().find_map(|signature| {
+        let mut because: Vec<PathBuf> = signature
+            .marks
+            .iter()
+            .map(|any_of| first(any_of))
+            .collect::<Option<_>>()?;
+        let front = first(signature.fronts)?;
+        because.push(front.clone());
+        Some(Detected {
+            kind: signature.kind,
+            front,
+            because,
+        })
+    })
+}
+
+/// [`detect`] on a directory of this machine.
+#[must_use]
+pub fn detect_dir(root: &Path) -> Option<Detected> {
+    detect(|path| root.join(path).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(files: &[&str], expected: Option<(AppKind, &str)>) {
+        let detected = detect(|path| files.iter().any(|file| Path::new(file) == path));
+        let seen = detected.map(|found| (found.kind, found.front));
+        let expected = expected.map(|(kind, front)| (kind, PathBuf::from(front)));
+        assert_eq!(seen, expected, "{files:?}");
+    }
+
+    #[test]
+    fn an_application_is_known_by_its_files() {
+        check(
+            &["artisan", "public/index.php"],
+            Some((AppKind::Laravel, "public/index.php")),
+        );
+        check(
+            &["bin/console", "public/index.php"],
+            Some((AppKind::Symfony, "public/index.php")),
+        );
+        check(
+            &["bin/console", "web/app.php"],
+            Some((AppKind::Symfony, "web/app.php")),
+        );
+        check(
+            &["wp-login.php", "index.php"],
+            Some((AppKind::Wordpress, "index.php")),
+        );
+        check(
+            &["LocalSettings.php", "index.php"],
+            Some((AppKind::Mediawiki, "index.php")),
+        );
+        check(&["index.php"], Some((AppKind::Plain, "index.php")));
+        check(&["README.md"], None);
+        check(&["artisan"], None);
+    }
+}

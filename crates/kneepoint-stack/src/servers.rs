@@ -1,0 +1,6 @@
+//! One file per server program. The list is `SERVERS` in `server.rs`.
+
+pub(crate) mod fpm;
+pub(crate) mod nginx;
+pub(crate) mod postgresql;
+pub(crate) mod redis;

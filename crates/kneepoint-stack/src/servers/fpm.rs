@@ -1,0 +1,190 @@
+//! PHP-FPM as the PHP tier: one master, the application's pool, and a pool of one child that answers for the
+//! interpreter both share (OPcache, ini values, extensions).
+
+mod documents;
+mod files;
+mod knobs;
+mod pool;
+
+use crate::knob::{self, Knob};
+use crate::server::{self, Server};
+use crate::{Program, RenderedTier, StackError, TierContext};
+use documents::Documents;
+use kneepoint_model::{
+    Address, CommandSpec, Commands, Endpoint, Layer, LogFormat, LogSource, ProcessSpec, Ready,
+    Signal, Tunable,
+};
+use knobs::SPELLING;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// PHP's FastCGI process manager.
+pub(crate) struct Fpm;
+
+/// The system user of Debian's packages.
+const USER: &str = "www-data";
+/// Names the front controller to the master, for whoever looks at its environment.
+const FRONT_VARIABLE: &str = "KNEEPOINT_FRONT";
+/// Where the pool answers with its status, on a listener of its own.
+const STATUS_PATH: &str = "/kneepoint/status";
+/// Where the pool answers with the nonce, as the web tier does.
+const PING_PATH: &str = "/.well-known/kneepoint";
+
+impl Server for Fpm {
+    fn kind(&self) -> &'static str {
+        "fpm"
+    }
+
+    fn layers(&self) -> &'static [Layer] {
+        &[Layer::Php]
+    }
+
+    fn find(&self, commands: &dyn Commands) -> Result<Program, StackError> {
+        let mut paths = server::newest_first(Path::new("/usr/sbin"), "php-fpm");
+        paths.extend(["/usr/sbin/php-fpm", "/usr/local/sbin/php-fpm"].map(PathBuf::from));
+        let path = server::find_program("php-fpm", "php-fpm", &paths)?;
+        let said = server::run(commands, &CommandSpec::new(&path).args(["-v"]))?.stdout;
+        let info = server::run(commands, &CommandSpec::new(&path).args(["-i"]))?.stdout;
+        let scan_dir = server::word_after(&info, "Scan this dir for additional .ini files =>")
+            .filter(|dir| dir.starts_with('/'));
+        Ok(Program {
+            version: server::word_after(&said, "PHP ").unwrap_or_default(),
+            files: scan_dir.map_or(Ok(Vec::new()), |dir| files::read_scan_dir(Path::new(&dir)))?,
+            path,
+            ..Program::default()
+        })
+    }
+
+    fn tunables(&self, _layer: Layer, version: &str) -> Vec<Tunable> {
+        knobs::all(version).iter().map(Knob::tunable).collect()
+    }
+
+    fn read(
+        &self,
+        _layer: Layer,
+        config: &str,
+        ini: Option<&str>,
+    ) -> Result<BTreeMap<String, String>, StackError> {
+        Ok(Documents::of_user(config, ini.unwrap_or("")).configured())
+    }
+
+    fn render(&self, context: &TierContext) -> Result<RenderedTier, StackError> {
+        server::check_layer(self, context.layer)?;
+        let knobs = knobs::all(&context.program.version);
+        let settings = knob::checked("fpm", context.layer, &context.settings, &knobs, &SPELLING)?;
+        let listen = context.listen(9000, "php.sock");
+        let mut documents = Documents::new(context)?;
+        documents.adapt(context, &listen);
+        for (name, value) in &settings {
+            documents.set(name, value)?;
+        }
+        pool::settle(&mut documents, context)?;
+        documents.keep_private(context);
+        let mut tier = context.tier("fpm", &knobs, documents.configured(), &listen);
+        tier.pool = Some(pool::workers(&tier.settings));
+        Ok(RenderedTier {
+            dirs: files::dirs(context),
+            files: files::files(context, &documents),
+            prepare: Vec::new(),
+            process: process(context, &listen),
+            seed: Vec::new(),
+            endpoints: endpoints(context),
+            logs: logs(context),
+            env_for_app: BTreeMap::new(),
+            tier,
+            listen,
+        })
+    }
+
+    /// `php-fpm -t`, and whether the user PHP runs as can read the application.
+    fn check(&self, tier: &RenderedTier, commands: &dyn Commands) -> Result<(), StackError> {
+        let refused = |words: String| StackError::Refused {
+            program: "php-fpm",
+            file: tier.files[0].path.clone(),
+            words,
+        };
+        let mut command = CommandSpec::new(&tier.process.program)
+            .args(["-t"])
+            .args(tier.process.args.iter().filter(|arg| *arg != "-F").cloned());
+        command.env = tier.process.env.clone();
+        let output = commands.run(&command).map_err(StackError::Command)?;
+        // A php.ini that cannot be parsed, or an extension that cannot be loaded, does not change the exit code.
+        let broken = [
+            "syntax error",
+            "Failed loading",
+            "Unable to load dynamic library",
+        ];
+        if !output.success() || broken.iter().any(|mark| output.stderr.contains(mark)) {
+            return Err(refused(server::words(&output)));
+        }
+        for path in files::must_read(tier) {
+            let mut command = CommandSpec::new("/usr/bin/test").args(["-r", &path]);
+            command.user = files::worker_user(tier);
+            if !commands
+                .run(&command)
+                .map_err(StackError::Command)?
+                .success()
+            {
+                let user = command.user.unwrap_or_else(|| "the current user".into());
+                return Err(refused(format!(
+                    "`{path}` cannot be read by {user}; let others read it and pass through the directories above (chmod o+rX)"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn process(context: &TierContext, listen: &Address) -> ProcessSpec {
+    ProcessSpec {
+        name: format!("{} fpm", context.layer),
+        program: context.program.path.clone(),
+        args: [
+            "-F",
+            "-y",
+            &context.path("php-fpm.conf"),
+            "-c",
+            &context.path("php.ini"),
+        ]
+        .map(str::to_owned)
+        .into(),
+        env: vec![
+            ("PHP_INI_SCAN_DIR".into(), context.path("conf.d")),
+            (FRONT_VARIABLE.into(), context.path_of_front()),
+        ],
+        dir: context.dir.clone(),
+        user: None,
+        output: context.dir.join("log/output.log"),
+        ready: Ready::Connects(listen.clone()),
+        ready_timeout: Duration::from_secs(20),
+        reload: Some(Signal::Usr2),
+        stop: Signal::Quit,
+        stop_timeout: Duration::from_secs(5),
+    }
+}
+
+fn endpoints(context: &TierContext) -> Vec<Endpoint> {
+    vec![
+        Endpoint::FpmStatus {
+            address: Address::Unix(context.dir.join("run/status.sock")),
+            path: STATUS_PATH.into(),
+        },
+        Endpoint::PhpProbe {
+            address: Address::Unix(context.dir.join("run/probe.sock")),
+            script: context.dir.join("probe.php"),
+        },
+    ]
+}
+
+fn logs(context: &TierContext) -> Vec<LogSource> {
+    [
+        ("log/fpm.log", LogFormat::FpmError),
+        ("log/php-error.log", LogFormat::PhpError),
+    ]
+    .map(|(name, format)| LogSource {
+        path: context.dir.join(name),
+        format,
+    })
+    .into()
+}

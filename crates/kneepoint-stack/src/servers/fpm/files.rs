@@ -1,0 +1,145 @@
+//! The files and directories of an FPM tier.
+
+use super::USER;
+use super::documents::Documents;
+use crate::text::ini::{self, Section};
+use crate::{ConfigFile, DirSpec, RenderedTier, StackError, TierContext};
+use kneepoint_model::Endpoint;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+const PROBE: &str = include_str!("probe.php");
+
+/// The small ini files of a scan directory, in the order PHP reads them.
+pub(super) fn read_scan_dir(dir: &Path) -> Result<Vec<(String, String)>, StackError> {
+    let entries = std::fs::read_dir(dir).map_err(|error| StackError::io("read", dir, &error))?;
+    let mut files = Vec::new();
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.ends_with(".ini") {
+            let text = std::fs::read(entry.path())
+                .map_err(|error| StackError::io("read", &entry.path(), &error))?;
+            files.push((name, String::from_utf8_lossy(&text).into_owned()));
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+pub(super) fn dirs(context: &TierContext) -> Vec<DirSpec> {
+    let dir = |name: &str, owner| DirSpec::new(context.dir.join(name), owner, 0o755);
+    let mut dirs = vec![dir("", None), dir("conf.d", None), dir("run", None)];
+    // PHP's children write into these.
+    let written = ["log", "tmp", "sessions", "storage", "opcache"];
+    dirs.extend(written.map(|name| dir(name, context.user(USER))));
+    dirs
+}
+
+pub(super) fn files(context: &TierContext, documents: &Documents) -> Vec<ConfigFile> {
+    let file = |name: &str, user_name: Option<String>, text: String| {
+        ConfigFile::new(context.dir.join(name), user_name, text)
+    };
+    let name = |config: &Option<crate::ConfigText>, usual: &str| {
+        Some(
+            config
+                .as_ref()
+                .map_or_else(|| usual.to_owned(), |config| config.name()),
+        )
+    };
+    let mut main = documents.main.to_string();
+    for name in ["www.conf", "app-env.conf", "probe.conf"] {
+        main.push_str(&format!("include = {}\n", context.path(name)));
+    }
+    let mut files = vec![
+        file("php-fpm.conf", Some("php-fpm.conf".into()), main),
+        file(
+            "www.conf",
+            name(&context.config, "www.conf"),
+            documents.pool.to_string(),
+        ),
+        file(
+            "php.ini",
+            name(&context.ini, "php.ini"),
+            documents.ini.to_string(),
+        ),
+        file("probe.conf", None, probe_pool(context)),
+        file("probe.php", None, PROBE.into()),
+    ];
+    // It carries passwords.
+    let mut env = file("app-env.conf", None, app_env(context, documents));
+    env.mode = 0o600;
+    files.push(env);
+    for (name, text) in &documents.scan {
+        let name = format!("conf.d/{name}");
+        files.push(file(&name, Some(name.clone()), text.to_string()));
+    }
+    files
+}
+
+/// The application's environment as a continuation of its pool.
+fn app_env(context: &TierContext, documents: &Documents) -> String {
+    let storage = context.path("storage");
+    // Where Laravel (and what follows it) writes, when nobody said otherwise: not into the application.
+    let mut env: BTreeMap<&str, &str> = ["APP_STORAGE", "LARAVEL_STORAGE_PATH"]
+        .map(|name| (name, storage.as_str()))
+        .into();
+    env.extend(
+        context
+            .app
+            .env
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str())),
+    );
+    let mut text = ini::parse("");
+    let section = Section::Named(&documents.pool_name);
+    for (name, value) in env {
+        text.set(section, &format!("env[{name}]"), value);
+    }
+    text.to_string()
+}
+
+/// A pool of one child in the same master: it sees the same shared memory, and answers when the
+/// application's pool is busy. Restrictions of the application do not bind it.
+fn probe_pool(context: &TierContext) -> String {
+    let mut text = ini::parse("");
+    let mut set = |key: &str, value: &str| text.set(Section::Named("kneepoint-probe"), key, value);
+    if context.as_root {
+        set("user", USER);
+        set("group", USER);
+    }
+    set("listen", &context.path("run/probe.sock"));
+    set("pm", "static");
+    set("pm.max_children", "1");
+    set("request_terminate_timeout", "5s");
+    for name in [
+        "opcache.restrict_api",
+        "auto_prepend_file",
+        "auto_append_file",
+        "open_basedir",
+    ] {
+        set(&format!("php_admin_value[{name}]"), "");
+    }
+    set("php_admin_flag[display_errors]", "off");
+    text.to_string()
+}
+
+/// The scripts PHP's children must be able to read.
+pub(super) fn must_read(tier: &RenderedTier) -> Vec<String> {
+    let mut paths: Vec<String> = tier
+        .endpoints
+        .iter()
+        .filter_map(|endpoint| match endpoint {
+            Endpoint::PhpProbe { script, .. } => Some(script.to_string_lossy().into_owned()),
+            _ => None,
+        })
+        .collect();
+    let env = tier.process.env.iter();
+    let front = env.filter(|(name, _)| name == super::FRONT_VARIABLE);
+    paths.extend(front.map(|(_, value)| value.clone()));
+    paths
+}
+
+/// The user PHP's children run as; `None` is the caller's.
+pub(super) fn worker_user(tier: &RenderedTier) -> Option<String> {
+    tier.dirs.iter().find_map(|dir| dir.owner.clone())
+}

@@ -1,0 +1,254 @@
+//! PostgreSQL as the database tier.
+
+mod commands;
+
+use crate::knob::{self, Kind::*, Knob, Spelling};
+use crate::server::{self, Server};
+use crate::text::lines::{self, Dialect, Lines};
+use crate::{ConfigFile, DirSpec, Program, RenderedTier, StackError, TierContext};
+use kneepoint_model::{
+    Address, Apply::Reload, Apply::Restart, CommandSpec, Commands, Endpoint, Layer, LogFormat,
+    LogSource, Tunable,
+};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// PostgreSQL.
+pub(crate) struct Postgresql;
+
+/// The system user of Debian's package.
+const USER: &str = "postgres";
+/// The role and the database of the lab.
+const ROLE: &str = "kneepoint";
+const DATABASE: &str = "app";
+
+const SPELLING: Spelling = Spelling {
+    sizes: ["kB", "MB", "GB"],
+    seconds: "s",
+    milliseconds: Some("ms"),
+};
+
+#[rustfmt::skip]
+const KNOBS: &[Knob] = &[
+    Knob::new("max_connections", Integer(1, 262_143, "connections"), "100", Restart, "most client connections (PG-01)"),
+    Knob::new("superuser_reserved_connections", Integer(0, 262_143, "connections"), "3", Restart, "of those, kept for superusers (PG-01)"),
+    Knob::new("shared_buffers", Bytes(128 << 10, 1 << 44), "128MB", Restart, "memory for cached pages"),
+    Knob::new("work_mem", Bytes(64 << 10, 1 << 41), "4MB", Reload, "memory of one sort or hash before it goes to disk"),
+    Knob::new("effective_cache_size", Bytes(8 << 10, 1 << 44), "4GB", Reload, "what the planner believes is cached"),
+    Knob::new("maintenance_work_mem", Bytes(1 << 20, 1 << 41), "64MB", Reload, "memory of vacuum and index builds"),
+    Knob::new("max_wal_size", Bytes(2 << 20, 1 << 44), "1GB", Reload, "log written between checkpoints"),
+    Knob::new("synchronous_commit", Choice(&["off", "local", "remote_write", "on", "remote_apply"]), "on", Reload, "whether a commit waits for the disk"),
+    Knob::new("jit", Switch("off", "on"), "on", Reload, "compile expensive queries"),
+    Knob::new("random_page_cost", Text, "4", Reload, "what the planner believes a random read costs (1.1 on SSDs)"),
+    Knob::new("idle_in_transaction_session_timeout", Duration(0, 86_400), "0", Reload, "end a session idle inside a transaction; 0 is never (PG-03)"),
+    Knob::new("statement_timeout", Duration(0, 86_400), "0", Reload, "end a statement that runs longer; 0 is never"),
+    Knob::new("log_min_duration_statement", Integer(-1, 2_147_483_647, "milliseconds"), "-1", Reload, "log statements that ran longer; -1 is none (PG-04)"),
+    Knob::new("log_connections", Switch("off", "on"), "off", Reload, "log every connection (PG-02)"),
+];
+
+/// Settings that decide where the server lives; a user's values never apply in the lab.
+const REMOVED: &[&str] = &[
+    "external_pid_file",
+    "stats_temp_directory",
+    "ssl",
+    "ssl_cert_file",
+    "ssl_key_file",
+    "ident_file",
+    "cluster_name",
+    "log_directory",
+    "log_filename",
+    "archive_mode",
+    "archive_command",
+    "primary_conninfo",
+];
+
+impl Server for Postgresql {
+    fn kind(&self) -> &'static str {
+        "postgresql"
+    }
+
+    fn layers(&self) -> &'static [Layer] {
+        &[Layer::Db]
+    }
+
+    fn find(&self, commands: &dyn Commands) -> Result<Program, StackError> {
+        let mut paths: Vec<PathBuf> = server::newest_first(Path::new("/usr/lib/postgresql"), "")
+            .into_iter()
+            .map(|dir| dir.join("bin/postgres"))
+            .collect();
+        paths.extend(
+            [
+                "/usr/lib/postgresql/bin/postgres",
+                "/usr/local/pgsql/bin/postgres",
+            ]
+            .map(PathBuf::from),
+        );
+        let path = server::find_program("postgres", "postgresql", &paths)?;
+        let output = server::run(commands, &CommandSpec::new(&path).args(["--version"]))?;
+        Ok(Program {
+            version: server::word_after(&output.stdout, "(PostgreSQL)").unwrap_or_default(),
+            path,
+            ..Program::default()
+        })
+    }
+
+    fn tunables(&self, _layer: Layer, _version: &str) -> Vec<Tunable> {
+        KNOBS.iter().map(Knob::tunable).collect()
+    }
+
+    fn read(
+        &self,
+        _layer: Layer,
+        config: &str,
+        _ini: Option<&str>,
+    ) -> Result<BTreeMap<String, String>, StackError> {
+        Ok(configured(&lines::parse(Dialect::Postgresql, config)))
+    }
+
+    fn render(&self, context: &TierContext) -> Result<RenderedTier, StackError> {
+        server::check_layer(self, context.layer)?;
+        let settings = knob::checked(
+            "postgresql",
+            context.layer,
+            &context.settings,
+            KNOBS,
+            &SPELLING,
+        )?;
+        let text = context.config.as_ref().map_or("", |config| &config.text);
+        let mut document = lines::parse(Dialect::Postgresql, text);
+        let tcp = SocketAddr::new(context.address, context.port.unwrap_or(5432));
+        adapt(&mut document, context, tcp);
+        for (name, value) in &settings {
+            document.set(name, value);
+        }
+        let output = context.dir.join("log/postgresql.log");
+        let listen = if context.unix_socket {
+            Address::Unix(context.dir.join(format!("run/.s.PGSQL.{}", tcp.port())))
+        } else {
+            Address::Tcp(tcp)
+        };
+        Ok(RenderedTier {
+            dirs: dirs(context),
+            files: files(context, &document),
+            prepare: commands::prepare(context),
+            process: commands::process(context, tcp.port(), &output),
+            seed: commands::seed(context, tcp.port()),
+            endpoints: vec![Endpoint::Postgresql {
+                address: Address::Unix(context.dir.join("run")),
+                port: tcp.port(),
+                user: ROLE.into(),
+                database: DATABASE.into(),
+            }],
+            logs: vec![LogSource {
+                path: output,
+                format: LogFormat::Postgresql,
+            }],
+            env_for_app: environment(context, tcp),
+            tier: context.tier("postgresql", KNOBS, configured(&document), &listen),
+            listen,
+        })
+    }
+
+    /// `postgres -C` reads the whole configuration, checks every value and prints one of them.
+    fn check(&self, tier: &RenderedTier, commands: &dyn Commands) -> Result<(), StackError> {
+        let mut command = CommandSpec::new(&tier.process.program)
+            .args(["-C", "max_connections"])
+            .args(tier.process.args.clone());
+        command.user = tier.process.user.clone();
+        let output = commands.run(&command).map_err(StackError::Command)?;
+        if output.success() {
+            return Ok(());
+        }
+        Err(StackError::Refused {
+            program: "postgres",
+            file: tier.files[0].path.clone(),
+            words: server::words(&output),
+        })
+    }
+}
+
+fn configured(document: &Lines) -> BTreeMap<String, String> {
+    let value = |knob: &Knob| {
+        let value = document.get(knob.name)?;
+        Some((knob.name.to_owned(), knob::normal(knob, &value, &SPELLING)))
+    };
+    KNOBS.iter().filter_map(value).collect()
+}
+
+/// Makes a configuration the lab's: its address and directories, its log on standard error.
+fn adapt(document: &mut Lines, context: &TierContext, tcp: SocketAddr) {
+    for key in REMOVED {
+        document.remove(key);
+    }
+    if let Some(home) = context
+        .config
+        .as_ref()
+        .and_then(|config| config.path.parent())
+    {
+        for key in ["include", "include_dir", "include_if_exists"] {
+            document.map(key, |path| home.join(path).to_string_lossy().into_owned());
+        }
+    }
+    for (key, value) in [
+        ("data_directory", context.path("data").as_str()),
+        ("hba_file", &context.path("pg_hba.conf")),
+        ("listen_addresses", &tcp.ip().to_string()),
+        ("port", &tcp.port().to_string()),
+        ("unix_socket_directories", &context.path("run")),
+        ("logging_collector", "off"),
+        ("log_destination", "stderr"),
+    ] {
+        document.set(key, value);
+    }
+}
+
+fn dirs(context: &TierContext) -> Vec<DirSpec> {
+    let owner = context.user(USER);
+    let mut dirs: Vec<DirSpec> = ["", "run", "log"]
+        .map(|name| DirSpec::new(context.dir.join(name), owner.clone(), 0o755))
+        .into();
+    dirs.push(DirSpec::new(context.dir.join("data"), owner, 0o700));
+    dirs
+}
+
+fn files(context: &TierContext, document: &Lines) -> Vec<ConfigFile> {
+    let name = context
+        .config
+        .as_ref()
+        .map_or_else(|| "postgresql.conf".into(), |c| c.name());
+    let file = |name: &str, user_name, text: String| {
+        ConfigFile::new(context.dir.join(name), user_name, text)
+    };
+    let mut files = vec![
+        file("postgresql.conf", Some(name), document.to_string()),
+        // The lab's network is its own, and everything in it belongs to the run.
+        file(
+            "pg_hba.conf",
+            None,
+            "local all all trust\nhost all all all trust\n".into(),
+        ),
+    ];
+    if let Some(seed) = &context.seed {
+        files.push(file("seed.sql", None, seed.clone()));
+    }
+    files
+}
+
+fn environment(context: &TierContext, tcp: SocketAddr) -> BTreeMap<String, String> {
+    let host = match context.unix_socket {
+        true => context.path("run"),
+        false => tcp.ip().to_string(),
+    };
+    let port = tcp.port().to_string();
+    // Any password is accepted (`trust`); some frameworks insist on one.
+    [
+        ("DB_HOST", host.as_str()),
+        ("DB_PORT", &port),
+        ("DB_DATABASE", DATABASE),
+        ("DB_USERNAME", ROLE),
+        ("DB_PASSWORD", ROLE),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .into()
+}

@@ -1,0 +1,255 @@
+//! Redis as the cache tier.
+
+use crate::knob::{self, Kind::*, Knob, Spelling};
+use crate::server::{self, Server};
+use crate::text::lines::{self, Dialect, Lines};
+use crate::{ConfigFile, DirSpec, Program, RenderedTier, StackError, TierContext};
+use kneepoint_model::{
+    Address, Apply::Restart, CommandSpec, Commands, Endpoint, Layer, LogFormat, LogSource,
+    ProcessSpec, Ready, Signal, Tunable,
+};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Redis; also what speaks its protocol under its name.
+pub(crate) struct Redis;
+
+const USER: &str = "redis";
+
+const SPELLING: Spelling = Spelling {
+    sizes: ["kb", "mb", "gb"],
+    seconds: "",
+    milliseconds: None,
+};
+
+/// Redis reads its file only at the start, so every change is a restart.
+#[rustfmt::skip]
+const KNOBS: &[Knob] = &[
+    Knob::new("maxclients", Integer(1, 1_000_000, "connections"), "10000", Restart, "most client connections; more are refused (RDS-02)"),
+    Knob::new("io-threads", Integer(1, 128, "threads"), "1", Restart, "threads that read and write sockets; commands stay on one (RDS-04)"),
+    Knob::new("tcp-backlog", Integer(1, 65_535, "connections"), "511", Restart, "listen backlog, cut by net.core.somaxconn"),
+    Knob::new("timeout", Duration(0, 86_400), "0", Restart, "close a client idle for so long; 0 is never"),
+    Knob::new("tcp-keepalive", Duration(0, 86_400), "300", Restart, "TCP keepalive of client connections"),
+    Knob::new("maxmemory", Bytes(0, 1 << 44), "0", Restart, "memory for data; 0 is no limit (RDS-06)"),
+    Knob::new("maxmemory-policy", Choice(&["noeviction", "allkeys-lru", "allkeys-lfu", "allkeys-random", "volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl"]), "noeviction", Restart, "what to drop when memory is full (RDS-06)"),
+    Knob::new("appendonly", Switch("no", "yes"), "no", Restart, "append-only file (RDS-06)"),
+    Knob::new("appendfsync", Choice(&["always", "everysec", "no"]), "everysec", Restart, "when the append-only file reaches the disk (RDS-06)"),
+    Knob::new("save", Text, "3600 1 300 100 60 10000", Restart, "snapshot points as SECONDS CHANGES pairs; empty is no snapshots (RDS-06)"),
+    Knob::new("slowlog-log-slower-than", Integer(-1, 60_000_000, "microseconds"), "10000", Restart, "commands slower than this are logged (RDS-04)"),
+    Knob::new("hz", Integer(1, 500, "times a second"), "10", Restart, "how often background work runs"),
+];
+
+/// What a lab cache starts from: a cache, so nothing is kept on disk.
+const DEFAULT: &str = "save \"\"\nappendonly no\n";
+
+/// Directives of a user's file that would join other servers, lock the lab out, or leave its directory.
+const REMOVED: &[&str] = &[
+    "requirepass",
+    "masterauth",
+    "aclfile",
+    "user",
+    "rename-command",
+    "replicaof",
+    "slaveof",
+    "tls-port",
+    "cluster-enabled",
+    "cluster-config-file",
+    "unixsocket",
+    "unixsocketperm",
+    "bind-source-addr",
+];
+
+impl Server for Redis {
+    fn kind(&self) -> &'static str {
+        "redis"
+    }
+
+    fn layers(&self) -> &'static [Layer] {
+        &[Layer::Cache]
+    }
+
+    fn find(&self, commands: &dyn Commands) -> Result<Program, StackError> {
+        let paths = ["/usr/bin/redis-server", "/usr/local/bin/redis-server"].map(PathBuf::from);
+        let path = server::find_program("redis-server", "redis-server", &paths)?;
+        let output = server::run(commands, &CommandSpec::new(&path).args(["--version"]))?;
+        Ok(Program {
+            version: server::word_after(&output.stdout, "v=").unwrap_or_default(),
+            path,
+            ..Program::default()
+        })
+    }
+
+    fn tunables(&self, _layer: Layer, _version: &str) -> Vec<Tunable> {
+        KNOBS.iter().map(Knob::tunable).collect()
+    }
+
+    fn read(
+        &self,
+        _layer: Layer,
+        config: &str,
+        _ini: Option<&str>,
+    ) -> Result<BTreeMap<String, String>, StackError> {
+        Ok(configured(&lines::parse(Dialect::Redis, config)))
+    }
+
+    fn render(&self, context: &TierContext) -> Result<RenderedTier, StackError> {
+        server::check_layer(self, context.layer)?;
+        let settings = knob::checked("redis", context.layer, &context.settings, KNOBS, &SPELLING)?;
+        let text = context
+            .config
+            .as_ref()
+            .map_or(DEFAULT, |config| &config.text);
+        let mut document = lines::parse(Dialect::Redis, text);
+        let listen = context.listen(6379, "redis.sock");
+        adapt(&mut document, context, &listen);
+        for (name, value) in &settings {
+            document.set_only(name, value);
+        }
+        let user_name = context
+            .config
+            .as_ref()
+            .map_or_else(|| "redis.conf".into(), |c| c.name());
+        let path = context.dir.join("redis.conf");
+        let output = context.dir.join("log/redis.log");
+        let owner = context.user(USER);
+        Ok(RenderedTier {
+            dirs: ["", "run", "data", "log"]
+                .map(|name| DirSpec::new(context.dir.join(name), owner.clone(), 0o755))
+                .into(),
+            files: vec![ConfigFile::new(
+                path.clone(),
+                Some(user_name),
+                document.to_string(),
+            )],
+            prepare: Vec::new(),
+            process: process(context, &path, &output, &listen),
+            seed: vec![flush(context, &listen)],
+            endpoints: vec![Endpoint::Redis {
+                address: listen.clone(),
+            }],
+            logs: vec![LogSource {
+                path: output,
+                format: LogFormat::Redis,
+            }],
+            env_for_app: environment(&listen),
+            tier: context.tier("redis", KNOBS, configured(&document), &listen),
+            listen,
+        })
+    }
+
+    /// Redis has no check of its own; that the file is still the one rendered is all that can be said.
+    /// What it refuses it says at the start, in its output.
+    fn check(&self, tier: &RenderedTier, _commands: &dyn Commands) -> Result<(), StackError> {
+        tier.files.iter().try_for_each(|file| {
+            let text = std::fs::read_to_string(&file.path)
+                .map_err(|error| StackError::io("read", &file.path, &error))?;
+            match text == file.text {
+                true => Ok(()),
+                false => Err(StackError::Refused {
+                    program: "Kneepoint",
+                    file: file.path.clone(),
+                    words: "the file is not the one that was installed".into(),
+                }),
+            }
+        })
+    }
+}
+
+fn configured(document: &Lines) -> BTreeMap<String, String> {
+    let value = |knob: &Knob| {
+        let value = document.get(knob.name)?;
+        Some((knob.name.to_owned(), knob::normal(knob, &value, &SPELLING)))
+    };
+    KNOBS.iter().filter_map(value).collect()
+}
+
+/// Makes a configuration the lab's: its address, its directory, in the foreground, without passwords.
+fn adapt(document: &mut Lines, context: &TierContext, listen: &Address) {
+    for key in REMOVED {
+        document.remove(key);
+    }
+    if let Some(home) = context
+        .config
+        .as_ref()
+        .and_then(|config| config.path.parent())
+    {
+        document.map("include", |path| {
+            home.join(path).to_string_lossy().into_owned()
+        });
+    }
+    match listen {
+        Address::Tcp(address) => {
+            document.set_only("bind", &address.ip().to_string());
+            document.set_only("port", &address.port().to_string());
+        }
+        Address::Unix(path) => {
+            document.set_only("port", "0");
+            document.set_only("unixsocket", &path.to_string_lossy());
+            document.set_only("unixsocketperm", "777");
+        }
+    }
+    for (key, value) in [
+        ("protected-mode", "no"),
+        ("daemonize", "no"),
+        ("supervised", "no"),
+        ("logfile", ""),
+        ("dir", &context.path("data")),
+        ("pidfile", &context.path("run/redis.pid")),
+    ] {
+        document.set_only(key, value);
+    }
+}
+
+fn process(
+    context: &TierContext,
+    config: &std::path::Path,
+    output: &std::path::Path,
+    listen: &Address,
+) -> ProcessSpec {
+    ProcessSpec {
+        name: format!("{} redis", context.layer),
+        program: context.program.path.clone(),
+        args: vec![config.to_string_lossy().into_owned()],
+        env: Vec::new(),
+        dir: context.dir.clone(),
+        user: context.user(USER),
+        output: output.to_owned(),
+        ready: Ready::Connects(listen.clone()),
+        ready_timeout: Duration::from_secs(10),
+        reload: None,
+        stop: Signal::Term,
+        stop_timeout: Duration::from_secs(5),
+    }
+}
+
+fn flush(context: &TierContext, listen: &Address) -> CommandSpec {
+    let client = context.program.path.with_file_name("redis-cli");
+    let command = match listen {
+        Address::Tcp(address) => CommandSpec::new(client).args([
+            "-h",
+            &address.ip().to_string(),
+            "-p",
+            &address.port().to_string(),
+        ]),
+        Address::Unix(path) => CommandSpec::new(client).args(["-s", &path.to_string_lossy()]),
+    };
+    // Since 7.0 the client can end with a failure when the command fails.
+    let strict = knob::version(&context.program.version) >= [7, 0, 0];
+    command
+        .args(strict.then_some("-e"))
+        .args(["FLUSHALL", "SYNC"])
+}
+
+fn environment(listen: &Address) -> BTreeMap<String, String> {
+    let (host, port) = match listen {
+        Address::Tcp(address) => (address.ip().to_string(), address.port().to_string()),
+        // phpredis takes a path for the host and then ignores the port.
+        Address::Unix(path) => (path.to_string_lossy().into_owned(), "0".into()),
+    };
+    [
+        ("REDIS_HOST".to_owned(), host),
+        ("REDIS_PORT".to_owned(), port),
+    ]
+    .into()
+}

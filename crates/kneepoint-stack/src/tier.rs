@@ -1,0 +1,310 @@
+//! What goes into rendering a tier, what comes out, and putting it on disk.
+
+use crate::StackError;
+use crate::knob::Knob;
+use kneepoint_model::{
+    Address, CommandSpec, Endpoint, Layer, LogSource, ProcessSpec, ServerKind, Tier,
+};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// A server program of this machine.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Program {
+    /// Absolute path.
+    pub path: PathBuf,
+    /// Its version: `8.2.35`.
+    pub version: String,
+    /// Further facts by name: the directory of its configuration, of its other programs.
+    pub facts: BTreeMap<String, String>,
+    /// The system's own small configuration files that the tier starts from (PHP's `conf.d`): name and text.
+    pub files: Vec<(String, String)>,
+}
+
+impl Program {
+    pub(crate) fn fact(&self, name: &str) -> &str {
+        self.facts.get(name).map_or("", String::as_str)
+    }
+}
+
+/// The application as the tiers must know it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AppContext {
+    /// Its directory, absolute.
+    pub root: PathBuf,
+    /// The front controller, relative to the root.
+    pub front: PathBuf,
+    /// Environment of the application, including the addresses of cache and database
+    /// ([`RenderedTier::env_for_app`] of those tiers).
+    pub env: BTreeMap<String, String>,
+}
+
+impl AppContext {
+    /// The directory the web server serves: the front controller's.
+    #[must_use]
+    pub fn document_root(&self) -> PathBuf {
+        let front = self.root.join(&self.front);
+        front.parent().map_or(front.clone(), Path::to_owned)
+    }
+
+    /// The front controller's file name.
+    #[must_use]
+    pub fn front_name(&self) -> String {
+        self.front.file_name().map_or_else(
+            || "index.php".into(),
+            |name| name.to_string_lossy().into_owned(),
+        )
+    }
+}
+
+/// A configuration file of the user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigText {
+    /// Where it is; its name is the name reports use.
+    pub path: PathBuf,
+    /// Its text.
+    pub text: String,
+}
+
+impl ConfigText {
+    pub(crate) fn name(&self) -> String {
+        self.path
+            .file_name()
+            .map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+    }
+}
+
+/// Everything a tier's configuration depends on. Rendering is a pure function of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TierContext {
+    /// Where in the chain.
+    pub layer: Layer,
+    /// The program, from [`crate::Server::find`].
+    pub program: Program,
+    /// The tier's private directory, absolute. Users other than root must be able to pass through its parents.
+    pub dir: PathBuf,
+    /// The address of the tier's host.
+    pub address: IpAddr,
+    /// The port to listen on; `None` is the server's usual one, for a host with a network of its own.
+    pub port: Option<u16>,
+    /// The next tier of the chain: a proxy's web server, a web server's PHP.
+    pub upstream: Option<Address>,
+    /// The tiers this one connects to, by layer.
+    pub peers: Vec<(Layer, Address)>,
+    /// The application.
+    pub app: AppContext,
+    /// The user's main configuration; `None` starts from a sane default.
+    pub config: Option<ConfigText>,
+    /// The user's php.ini (PHP only).
+    pub ini: Option<ConfigText>,
+    /// SQL that brings the database to its initial state (database only).
+    pub seed: Option<String>,
+    /// A stopped data directory to copy in place of `initdb` (PostgreSQL only).
+    pub template: Option<PathBuf>,
+    /// Settings on top of the configuration, by tunable name.
+    pub settings: BTreeMap<String, String>,
+    /// Cores of the host.
+    pub cpus: f64,
+    /// Memory of the host in bytes.
+    pub memory_bytes: u64,
+    /// Listen on a Unix socket in the private directory instead of TCP.
+    pub unix_socket: bool,
+    /// Whether the tier has a network namespace of its own.
+    pub own_network: bool,
+    /// Whether the tier is started by root: servers then change to their usual users.
+    pub as_root: bool,
+    /// What the target must answer at `/.well-known/kneepoint`.
+    pub nonce: String,
+}
+
+impl TierContext {
+    /// Where the tier listens: its Unix socket, or its address with the given or usual port.
+    pub(crate) fn listen(&self, usual_port: u16, socket: &str) -> Address {
+        if self.unix_socket {
+            Address::Unix(self.dir.join("run").join(socket))
+        } else {
+            Address::Tcp(SocketAddr::new(
+                self.address,
+                self.port.unwrap_or(usual_port),
+            ))
+        }
+    }
+
+    /// A path within the private directory, as text.
+    pub(crate) fn path(&self, relative: &str) -> String {
+        self.dir.join(relative).to_string_lossy().into_owned()
+    }
+
+    /// The front controller's absolute path, as text.
+    pub(crate) fn path_of_front(&self) -> String {
+        let front = self.app.root.join(&self.app.front);
+        front.to_string_lossy().into_owned()
+    }
+
+    /// The tier as the model knows it: what is configured over the documented defaults.
+    pub(crate) fn tier(
+        &self,
+        kind: &'static str,
+        knobs: &[Knob],
+        configured: BTreeMap<String, String>,
+        listen: &Address,
+    ) -> Tier {
+        let mut settings: BTreeMap<String, String> = knobs
+            .iter()
+            .filter_map(|knob| Some((knob.name.to_owned(), knob.default?.to_owned())))
+            .collect();
+        settings.extend(configured);
+        Tier {
+            layer: self.layer,
+            server: ServerKind::new(kind),
+            version: self.program.version.clone(),
+            settings,
+            tunables: knobs.iter().map(Knob::tunable).collect(),
+            listen: Some(listen.clone()),
+            pool: None,
+            cpus: self.cpus,
+            memory_bytes: self.memory_bytes,
+            own_network: self.own_network,
+        }
+    }
+
+    /// The user a server runs as, when root starts it.
+    pub(crate) fn user(&self, name: &'static str) -> Option<String> {
+        self.as_root.then(|| name.to_owned())
+    }
+}
+
+/// One configuration file, ready to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigFile {
+    /// Where it goes.
+    pub path: PathBuf,
+    /// The name its user knows (`nginx.conf`, `www.conf`, `php.ini`): a change of it belongs in a diff.
+    /// `None` for files of the lab's own, and for those with secrets.
+    pub user_name: Option<String>,
+    /// Its text.
+    pub text: String,
+    /// Permission bits.
+    pub mode: u32,
+    /// Its owner when root writes it.
+    pub owner: Option<String>,
+}
+
+impl ConfigFile {
+    pub(crate) fn new(path: PathBuf, user_name: Option<String>, text: String) -> Self {
+        Self {
+            path,
+            user_name,
+            text,
+            mode: 0o644,
+            owner: None,
+        }
+    }
+}
+
+/// A directory to be there before the files are written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirSpec {
+    /// Where.
+    pub path: PathBuf,
+    /// Its owner when root creates it.
+    pub owner: Option<String>,
+    /// Permission bits.
+    pub mode: u32,
+}
+
+impl DirSpec {
+    pub(crate) fn new(path: PathBuf, owner: Option<String>, mode: u32) -> Self {
+        Self { path, owner, mode }
+    }
+}
+
+/// A tier ready to be installed, checked and started.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RenderedTier {
+    /// Directories, parents first.
+    pub dirs: Vec<DirSpec>,
+    /// Files.
+    pub files: Vec<ConfigFile>,
+    /// Commands to run once after the files are installed and before the first start.
+    pub prepare: Vec<CommandSpec>,
+    /// The process to keep running.
+    pub process: ProcessSpec,
+    /// Commands that bring the running tier's state to its beginning. They can be run again and again.
+    pub seed: Vec<CommandSpec>,
+    /// Where it listens for requests.
+    pub listen: Address,
+    /// What answers questions about it.
+    pub endpoints: Vec<Endpoint>,
+    /// What it writes.
+    pub logs: Vec<LogSource>,
+    /// The tier as the model knows it, with effective settings.
+    pub tier: Tier,
+    /// Environment variables that tell the application where this tier is.
+    pub env_for_app: BTreeMap<String, String>,
+}
+
+/// Writes a tier's directories and files. Each file is replaced in one step, so that a crash leaves the old or
+/// the new text. Owners are set only by root.
+///
+/// # Errors
+/// A directory or file cannot be created, written or handed to its owner.
+pub fn install(tier: &RenderedTier) -> Result<(), StackError> {
+    for dir in &tier.dirs {
+        std::fs::create_dir_all(&dir.path)
+            .map_err(|error| StackError::io("create", &dir.path, &error))?;
+        set_access(&dir.path, dir.mode, dir.owner.as_deref())?;
+    }
+    tier.files.iter().try_for_each(write_file)
+}
+
+fn write_file(file: &ConfigFile) -> Result<(), StackError> {
+    let mut name = file.path.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let temporary = file.path.with_file_name(name);
+    let failed = |error: &std::io::Error| StackError::io("write", &file.path, error);
+    // A secret must not be readable even for a moment: the file is created without access for others.
+    let _ = std::fs::remove_file(&temporary);
+    let mut options = std::fs::OpenOptions::new();
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut handle = options
+        .write(true)
+        .create_new(true)
+        .open(&temporary)
+        .map_err(|error| failed(&error))?;
+    handle
+        .write_all(file.text.as_bytes())
+        .and_then(|()| handle.sync_data())
+        .map_err(|error| failed(&error))?;
+    set_access(&temporary, file.mode, file.owner.as_deref())?;
+    std::fs::rename(&temporary, &file.path).map_err(|error| failed(&error))
+}
+
+fn set_access(path: &Path, mode: u32, owner: Option<&str>) -> Result<(), StackError> {
+    let failed = |error: &std::io::Error| StackError::io("hand over", path, error);
+    if let Some(owner) = owner {
+        let (uid, gid) = user_ids(owner).ok_or_else(|| {
+            StackError::io(
+                "hand over",
+                path,
+                &format!("this machine has no user `{owner}`"),
+            )
+        })?;
+        std::os::unix::fs::chown(path, Some(uid), Some(gid)).map_err(|error| failed(&error))?;
+    }
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
+        .map_err(|error| failed(&error))
+}
+
+/// User and group id of a user, from `/etc/passwd`.
+fn user_ids(name: &str) -> Option<(u32, u32)> {
+    let passwd = std::fs::read_to_string("/etc/passwd").ok()?;
+    let fields: Vec<&str> = passwd
+        .lines()
+        .map(|line| line.split(':').collect::<Vec<_>>())
+        .find(|fields| fields[0] == name)?;
+    Some((fields.get(2)?.parse().ok()?, fields.get(3)?.parse().ok()?))
+}
