@@ -1,0 +1,388 @@
+//! The hosts of a lab: made, found by name, removed.
+
+use super::{Keeper, network};
+use crate::cgroup::{Cgroups, HostGroup};
+use crate::error::Context as _;
+use crate::launch::{Launch, Output};
+use crate::plan::{Capabilities, HostInfo, HostPlan, LabPlan, MOST_HOSTS};
+use crate::procs::{self, Identity};
+use crate::protocol::Begun;
+use crate::record::{Record, VARIABLE, base_dir};
+use crate::traces::{Removed, erase, kill_until_gone};
+use crate::{LabError, sysctl, users};
+use kneepoint_model::CommandSpec;
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A host as the keeper holds it.
+pub(super) struct Host {
+    pub(super) info: HostInfo,
+    pub(super) netns: Option<Arc<OwnedFd>>,
+    pub(super) group: Option<HostGroup>,
+    number: u8,
+}
+
+/// What the lab is made of. Locked while hosts come and go.
+#[derive(Default)]
+struct World {
+    open: bool,
+    dir: PathBuf,
+    switch: Option<Arc<OwnedFd>>,
+    cgroups: Option<Cgroups>,
+    hosts: BTreeMap<String, Arc<Host>>,
+}
+
+/// The hosts by name.
+#[derive(Default)]
+pub(super) struct Hosts(Mutex<World>);
+
+impl Hosts {
+    fn world(&self) -> MutexGuard<'_, World> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The host of this name.
+    pub(super) fn get(&self, name: &str) -> Result<Arc<Host>, LabError> {
+        let world = self.world();
+        world.hosts.get(name).cloned().ok_or_else(|| {
+            let known: Vec<&str> = world.hosts.keys().map(String::as_str).collect();
+            LabError::UnknownHost {
+                name: name.to_owned(),
+                known: if known.is_empty() {
+                    "none".to_owned()
+                } else {
+                    known.join(", ")
+                },
+            }
+        })
+    }
+}
+
+impl Host {
+    /// The network to act in; `None` is the machine's own.
+    pub(super) fn network(&self) -> Option<&OwnedFd> {
+        self.netns.as_deref()
+    }
+
+    /// A host with its own network, or why there is none.
+    pub(super) fn own_network(&self, what: &str) -> Result<&OwnedFd, LabError> {
+        self.network().ok_or_else(|| LabError::Unsupported {
+            what: what.to_owned(),
+            why:
+                "the lab runs without network namespaces, and the setting would change the machine"
+                    .into(),
+        })
+    }
+
+    /// A launch on this host.
+    pub(super) fn launch(
+        &self,
+        keeper: &Keeper,
+        command: &CommandSpec,
+        output: Output,
+    ) -> Result<Launch, LabError> {
+        let mut env = command.env.clone();
+        env.push((VARIABLE.to_owned(), keeper.id.to_string()));
+        Ok(Launch {
+            program: command.program.clone(),
+            args: command.args.clone(),
+            env,
+            dir: command.dir.clone().unwrap_or_else(|| "/".into()),
+            account: users::account(command.user.as_deref())?,
+            netns: self.netns.clone(),
+            groups: self
+                .group
+                .as_ref()
+                .map_or(Ok(Vec::new()), HostGroup::doors)?,
+            input: command.stdin.is_some(),
+            output,
+        })
+    }
+
+    /// Words for a death by the memory limit; empty when there was none.
+    pub(super) fn memory_note(&self) -> String {
+        let kills = self.group.as_ref().map_or(0, HostGroup::oom_kills);
+        if kills == 0 {
+            return String::new();
+        }
+        format!(
+            " (the memory limit of host `{}`, {}, has killed {kills} processes; raise it)",
+            self.info.name,
+            kneepoint_model::units::format_bytes(self.info.memory_bytes)
+        )
+    }
+}
+
+impl Keeper {
+    /// Builds the lab.
+    pub(super) fn begin(&self, plan: &LabPlan, owner: Identity) -> Result<Begun, LabError> {
+        plan.check()?;
+        let mut world = self.hosts.world();
+        let dir = base_dir().join(self.id.directory_name());
+        self.make_lab_dir(&dir, &Record::new(&plan.name, owner))?;
+        world.dir.clone_from(&dir);
+        world.open = true;
+        let mut capabilities = Capabilities {
+            users: users::is_root(),
+            ..Capabilities::default()
+        };
+        match self.try_switch(plan.loopback) {
+            Ok(switch) => {
+                world.switch = Some(switch);
+                capabilities.namespaces = true;
+                world.cgroups = self.usable_cgroups(&mut capabilities);
+            }
+            Err(why) => capabilities.missing.push(format!(
+                "no network namespaces, limits and kernel settings: {why}; all hosts share 127.0.0.1"
+            )),
+        }
+        if !capabilities.users {
+            capabilities.missing.push(
+                "no other users: processes run as this one, since only root may change it".into(),
+            );
+        }
+        let hosts = plan
+            .hosts
+            .iter()
+            .map(|host| self.add_to(&mut world, host))
+            .collect::<Result<_, _>>()?;
+        Ok(Begun {
+            id: self.id,
+            dir,
+            hosts,
+            capabilities,
+        })
+    }
+
+    fn make_lab_dir(&self, dir: &Path, record: &Record) -> Result<(), LabError> {
+        // Known before it exists, so that the end finds it whenever it comes.
+        let _ = self.dir.set(dir.to_owned());
+        make_dir(dir)?;
+        record.write(dir)
+    }
+
+    fn try_switch(&self, loopback: bool) -> Result<Arc<OwnedFd>, String> {
+        if loopback {
+            return Err("the plan asks for loopback".into());
+        }
+        if !users::is_root() {
+            let uid = rustix::process::geteuid().as_raw();
+            return Err(format!("they need root and this is user {uid}"));
+        }
+        self.make_switch().map_err(|error| error.to_string())
+    }
+
+    /// The control groups, if one can really be made.
+    fn usable_cgroups(&self, capabilities: &mut Capabilities) -> Option<Cgroups> {
+        let cgroups = Cgroups::detect();
+        let missing = &mut capabilities.missing;
+        if let Err(error) = cgroups.create(self.id, "probe").map(|group| group.remove()) {
+            missing.push(format!("no CPU and memory limits: {error}"));
+            return None;
+        }
+        capabilities.cpu_limits = cgroups.has_cpu();
+        capabilities.memory_limits = cgroups.has_memory();
+        for (has, what, controller) in [
+            (cgroups.has_cpu(), "CPU", "cpu"),
+            (cgroups.has_memory(), "memory", "memory"),
+        ] {
+            if !has {
+                missing.push(format!(
+                    "no {what} limits: the {controller} control group is not mounted"
+                ));
+            }
+        }
+        Some(cgroups)
+    }
+
+    /// Adds a host to a lab that runs.
+    pub(super) fn add_host(&self, plan: &HostPlan) -> Result<HostInfo, LabError> {
+        plan.check()?;
+        self.add_to(&mut self.hosts.world(), plan)
+    }
+
+    fn add_to(&self, world: &mut World, plan: &HostPlan) -> Result<HostInfo, LabError> {
+        if !world.open {
+            return Err(LabError::bad_plan("the lab has ended"));
+        }
+        if world.hosts.contains_key(&plan.name) {
+            return Err(LabError::bad_plan(format!(
+                "host `{}` exists already; remove it first or choose another name",
+                plan.name
+            )));
+        }
+        let number = (1..=MOST_HOSTS)
+            .find(|number| world.hosts.values().all(|host| host.number != *number))
+            .ok_or_else(|| LabError::bad_plan(format!("a lab has at most {MOST_HOSTS} hosts")))?;
+        let dir = world.dir.join(&plan.name);
+        make_dir(&dir)?;
+        let made = self.equip(world, plan, number, &dir);
+        match made {
+            Ok(host) => {
+                let info = host.info.clone();
+                world.hosts.insert(plan.name.clone(), Arc::new(host));
+                Ok(info)
+            }
+            Err(error) => {
+                // What was made so far must not stand in the way of a second try.
+                let _ = fs::remove_dir_all(&dir);
+                if let Some(switch) = &world.switch {
+                    let _ = self.unplug(switch, number);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn equip(
+        &self,
+        world: &World,
+        plan: &HostPlan,
+        number: u8,
+        dir: &Path,
+    ) -> Result<Host, LabError> {
+        let limits = &plan.limits;
+        let netns = match &world.switch {
+            Some(switch) => Some(self.plug_in(switch, number)?),
+            None => None,
+        };
+        if let Some(netns) = &netns {
+            for (name, value) in &limits.sysctl {
+                sysctl::set(netns.as_ref(), name, value)?;
+            }
+        }
+        let group = match &world.cgroups {
+            Some(cgroups) => Some(cgroups.create(self.id, &plan.name)?),
+            None => None,
+        };
+        let mut cpus = machine_cpus();
+        let mut memory_bytes = machine_memory_bytes();
+        if let Some(group) = &group {
+            let limited = limits
+                .cpus
+                .map(|limit| group.set_cpus(Some(limit)).map(|()| limit));
+            let bytes = limits
+                .memory_bytes
+                .map(|limit| group.set_memory(limit).map(|()| limit));
+            // A failed limit takes its group with it; the caller removes the rest.
+            let settled = limited
+                .transpose()
+                .and_then(|cpus| Ok((cpus, bytes.transpose()?)));
+            let (limit_cpus, limit_bytes) = settled.inspect_err(|_| {
+                group.remove();
+            })?;
+            cpus = limit_cpus.map_or(cpus, |limit| limit.min(cpus));
+            memory_bytes = limit_bytes.map_or(memory_bytes, |limit| limit.min(memory_bytes));
+        }
+        let info = HostInfo {
+            name: plan.name.clone(),
+            address: IpAddr::V4(
+                netns
+                    .as_ref()
+                    .map_or(Ipv4Addr::LOCALHOST, |_| network::address(number)),
+            ),
+            dir: dir.to_owned(),
+            netns: netns.as_deref().map(network::path),
+            cgroup: group.as_ref().map(HostGroup::paths).unwrap_or_default(),
+            cpus,
+            memory_bytes,
+        };
+        Ok(Host {
+            info,
+            netns,
+            group,
+            number,
+        })
+    }
+
+    /// Changes the CPU limit of a host. Returns the cores it may use now.
+    pub(super) fn set_cpus(&self, name: &str, cpus: f64) -> Result<f64, LabError> {
+        crate::plan::check_cpus(cpus)?;
+        let host = self.hosts.get(name)?;
+        let group = host.group.as_ref().ok_or_else(|| LabError::Unsupported {
+            what: format!("limiting the CPU of host `{name}`"),
+            why: "the lab runs without control groups".into(),
+        })?;
+        group.set_cpus(Some(cpus))?;
+        Ok(cpus.min(machine_cpus()))
+    }
+
+    /// Kills what runs on a host and removes all of it.
+    pub(super) fn remove_host(&self, name: &str) -> Result<(), LabError> {
+        self.hosts.get(name)?;
+        let mut world = self.hosts.world();
+        let Some(host) = world.hosts.remove(name) else {
+            return Ok(());
+        };
+        // From here on nothing new starts there; what runs is found by group, by descent and by its servers.
+        let roots = self.servers.forget_host(name);
+        let find = || {
+            let all = procs::all();
+            let mut pids = host.group.as_ref().map(HostGroup::pids).unwrap_or_default();
+            for root in &roots {
+                pids.extend(root.tree(&all));
+            }
+            let lives = |stat: &&procs::Stat| pids.contains(&stat.pid) && !stat.is_dead();
+            all.iter().filter(lives).cloned().collect()
+        };
+        let (_, stubborn) = kill_until_gone(find);
+        if let Some(stat) = stubborn.first() {
+            return Err(LabError::System {
+                what: format!("removing host `{name}`"),
+                why: format!("process {} ({}) does not die", stat.pid, stat.name),
+                advice: String::new(),
+            });
+        }
+        if let Some(switch) = &world.switch {
+            self.unplug(switch, host.number)?;
+        }
+        if let Some(group) = &host.group {
+            group.remove();
+        }
+        fs::remove_dir_all(&host.info.dir)
+            .context(|| format!("removing \"{}\"", host.info.dir.display()))
+    }
+
+    /// The end of the lab, whoever asked for it.
+    pub(super) fn remove_everything(&self) -> Vec<Removed> {
+        {
+            let mut world = self.hosts.world();
+            world.open = false;
+            // With the last process and these descriptors the namespaces go.
+            world.hosts.clear();
+            world.switch = None;
+        }
+        let dir = self.dir.get().map(PathBuf::as_path);
+        erase(self.id, dir, &Cgroups::detect())
+    }
+}
+
+fn make_dir(dir: &Path) -> Result<(), LabError> {
+    let what = || format!("making the directory \"{}\"", dir.display());
+    fs::create_dir(dir).context(what)?;
+    fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).context(what)
+}
+
+fn machine_cpus() -> f64 {
+    std::thread::available_parallelism().map_or(1.0, |cores| cores.get() as f64)
+}
+
+fn machine_memory_bytes() -> u64 {
+    fs::read_to_string("/proc/meminfo")
+        .unwrap_or_default()
+        .lines()
+        .find_map(|line| {
+            line.strip_prefix("MemTotal:")?
+                .trim()
+                .split(' ')
+                .next()?
+                .parse()
+                .ok()
+        })
+        .map_or(0, |kib: u64| kib * 1024)
+}

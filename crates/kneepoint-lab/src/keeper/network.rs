@@ -1,0 +1,114 @@
+//! The lab's cable: a switch without uplink and one pair of interfaces per host, made with iproute2.
+
+use super::Keeper;
+use crate::LabError;
+use crate::launch::{Launch, Output};
+use crate::netns;
+use kneepoint_model::CommandSpec;
+use std::fmt::Write as _;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+const BRIDGE: &str = "switch";
+/// A hardware address that comes with the number, since a host that takes another's place must not be looked
+/// for at the old one's, which its peers remember. Locally administered.
+const HARDWARE: &str = "02:00:c6:12:00";
+/// Where distributions put `ip`.
+const PLACES: [&str; 4] = ["/usr/sbin/ip", "/sbin/ip", "/usr/bin/ip", "/bin/ip"];
+
+/// The address of host `number`, from the range of RFC 2544 for benchmarks. Labs do not see each other, so all
+/// may use the same ones.
+pub(super) fn address(number: u8) -> Ipv4Addr {
+    Ipv4Addr::new(198, 18, 0, number)
+}
+
+/// The path under which other processes open a namespace whose descriptor this process holds.
+pub(super) fn path(netns: &OwnedFd) -> PathBuf {
+    PathBuf::from(format!(
+        "/proc/{}/fd/{}",
+        std::process::id(),
+        netns.as_raw_fd()
+    ))
+}
+
+impl Keeper {
+    /// A namespace with a bridge that leads nowhere.
+    pub(super) fn make_switch(&self) -> Result<Arc<OwnedFd>, LabError> {
+        let netns = netns::create()
+            .map_err(|error| LabError::system("making a network namespace", &error))?;
+        let netns = Arc::new(netns);
+        let script = format!(
+            "link add name {BRIDGE} type bridge stp_state 0 forward_delay 0 mcast_snooping 0\n\
+             link set dev {BRIDGE} up\n"
+        );
+        self.ip(&netns, script)?;
+        Ok(netns)
+    }
+
+    /// A namespace with a loopback and an interface plugged into the switch.
+    pub(super) fn plug_in(
+        &self,
+        switch: &Arc<OwnedFd>,
+        number: u8,
+    ) -> Result<Arc<OwnedFd>, LabError> {
+        let netns = netns::create()
+            .map_err(|error| LabError::system("making a network namespace", &error))?;
+        let netns = Arc::new(netns);
+        let host_side = path(&netns);
+        let script = format!(
+            "link add name port{number} type veth peer name eth0 address {HARDWARE}:{number:02x} netns {}\n\
+             link set dev port{number} master {BRIDGE} up\n",
+            host_side.display()
+        );
+        self.ip(switch, script)?;
+        let mut script = String::from("link set dev lo up\n");
+        let address = address(number);
+        // Writing to a string cannot fail.
+        let _ = writeln!(script, "address add {address}/24 dev eth0");
+        script.push_str("link set dev eth0 up\n");
+        self.ip(&netns, script)?;
+        Ok(netns)
+    }
+
+    /// Takes a host off the switch, so that its number can be used again at once.
+    pub(super) fn unplug(&self, switch: &Arc<OwnedFd>, number: u8) -> Result<(), LabError> {
+        self.ip(switch, format!("link delete dev port{number}\n"))
+    }
+
+    fn ip(&self, netns: &Arc<OwnedFd>, script: String) -> Result<(), LabError> {
+        let program = PLACES
+            .into_iter()
+            .find(|path| Path::new(path).exists())
+            .ok_or_else(|| LabError::NoProgram {
+                program: PLACES[0].into(),
+                why: "does not exist (package iproute2)".into(),
+            })?;
+        let mut command = CommandSpec::new(program).args(["-batch", "-"]);
+        command.stdin = Some(script.clone());
+        command.timeout = Duration::from_secs(20);
+        let launch = Launch {
+            program: command.program.clone(),
+            args: command.args.clone(),
+            env: Vec::new(),
+            dir: "/".into(),
+            account: None,
+            netns: Some(Arc::clone(netns)),
+            groups: Vec::new(),
+            input: true,
+            output: Output::Pipes,
+        };
+        let output = self.run_to_end(launch, &command)?;
+        if output.success() {
+            Ok(())
+        } else {
+            Err(LabError::System {
+                what: format!("`ip {}`", script.trim_end().replace('\n', "; ip ")),
+                why: output.stderr.trim().to_owned(),
+                advice: "; the lab needs veth and bridge devices in the kernel".into(),
+            })
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What the lab promises, on real namespaces, control groups and servers.
+//!
+//! The binary is its own keeper (as every program with a lab is), and its own victim and unprivileged helper.
+
+mod endings;
+mod hosts;
+mod loopback;
+mod servers;
+mod support;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use std::process::ExitCode;
+
+type Test = fn() -> Result<(), Failed>;
+
+/// Needs namespaces, so needs root.
+const AS_ROOT: &[(&str, Test)] = &[
+    ("hosts_reach_each_other_and_nothing_else", hosts::reach),
+    ("each_host_has_its_own_sysctls", hosts::sysctls),
+    ("a_cpu_limit_throttles", hosts::cpu_limit),
+    ("a_memory_limit_kills_and_is_named", hosts::memory_limit),
+    ("hosts_come_and_go", hosts::come_and_go),
+    ("two_labs_do_not_see_each_other", hosts::two_labs),
+    ("a_server_is_started_reloaded_and_stopped", servers::life),
+    (
+        "a_server_that_does_not_become_ready_is_quoted",
+        servers::not_ready,
+    ),
+    ("a_server_runs_as_its_user", servers::user),
+    (
+        "commands_run_to_their_end_or_their_timeout",
+        servers::commands,
+    ),
+    ("an_ended_lab_leaves_nothing", endings::orderly),
+    ("a_panic_leaves_nothing", endings::panic),
+    ("ctrl_c_leaves_nothing", endings::interrupt),
+    (
+        "sigkill_at_any_moment_leaves_nothing",
+        endings::killed_at_random,
+    ),
+    (
+        "a_killed_keeper_is_cleaned_up_after",
+        endings::killed_keeper,
+    ),
+    (
+        "clean_removes_the_dead_and_spares_the_living",
+        endings::clean,
+    ),
+];
+
+const AS_ANYONE: &[(&str, Test)] = &[
+    ("loopback_works_without_root", loopback::unprivileged),
+    ("loopback_can_be_asked_for", loopback::forced),
+];
+
+fn main() -> ExitCode {
+    kneepoint_lab::keeper_entry();
+    let mode: Vec<String> = std::env::args().skip(1).collect();
+    match mode.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["__victim", how] => return endings::victim(how),
+        ["__unprivileged"] => return loopback::helper(),
+        _ => {}
+    }
+    let root = support::is_root();
+    let trial = |(name, test): &(&str, Test)| Trial::test(*name, *test);
+    let mut trials: Vec<Trial> = AS_ANYONE.iter().map(trial).collect();
+    trials.extend(AS_ROOT.iter().map(|it| {
+        let kind = if root { "" } else { "skipped: needs root" };
+        trial(it).with_kind(kind).with_ignored_flag(!root)
+    }));
+    let mut arguments = Arguments::from_args();
+    // The machine has few cores, and these tests load it.
+    arguments.test_threads.get_or_insert(2);
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
