@@ -1,1 +1,86 @@
-//! kneepoint-diagnosis: see ARCHITECTURE.md.
+//! The judge: from what was configured and measured to what is wrong with it.
+//!
+//! This crate alone says which layer binds and why. [`diagnose`] is a pure function of [`Evidence`]; each rule of
+//! the catalogue is one file in `rules/` with its documentation, its thresholds and its tests, and one line in the
+//! ordered list of `rules.rs`. [`waterfall()`] shows where a request's time goes, [`remedy_guard`] says why a change
+//! must not be tried.
+//!
+//! It must never do IO, read a clock, draw a random number, name a program's file or format, or decide that
+//! something was *confirmed*: that takes an intervention, and the experiments do those.
+
+mod advice;
+mod backlog;
+mod evidence;
+mod explain;
+mod guard;
+mod pool;
+mod rule;
+mod rules;
+#[cfg(test)]
+mod test_support;
+mod verdict;
+mod waits;
+mod waterfall;
+
+pub use evidence::{Evidence, Phase, PhaseKind};
+pub use explain::explain;
+pub use guard::remedy_guard;
+pub use rule::{AppliesTo, Rule, RuleDoc, Signal, Stage};
+pub use rules::RULES;
+pub use waterfall::waterfall;
+
+use kneepoint_model::{Confidence, Finding};
+
+/// A finding whose stage is this late or later gives way to every other one that is at least suspected: that the
+/// CPU is used up is the verdict that remains when nothing else explains the limit (catalogue CAP-02).
+const LAST_RESORT: Stage = Stage::Capacity;
+
+/// Judges the evidence: every finding of every rule, what binds first.
+///
+/// Order: at least suspected before noted, then by stage in the discriminating order of the catalogue (section 3),
+/// then by the share of the limit a finding is estimated to cost. Waits and code share a stage's rank, since
+/// neither is a symptom of the other: the costlier one goes first. On a healthy stack the answer is CAP-02 alone,
+/// beside what is merely noted.
+#[must_use]
+pub fn diagnose(evidence: &Evidence) -> Vec<Finding> {
+    let mut found: Vec<(&Rule, Finding)> = RULES
+        .iter()
+        .filter(|rule| rule.can_judge(evidence))
+        .filter_map(|rule| Some((*rule, (rule.check)(evidence)?)))
+        .collect();
+    let named: Vec<(&str, Stage)> = found
+        .iter()
+        .filter(|(_, finding)| finding.confidence >= Confidence::Suspected)
+        .map(|(rule, _)| (rule.code, rule.stage))
+        .collect();
+    found.retain(|(rule, _)| {
+        let explained = named.iter().any(|(code, _)| rule.yields_to.contains(code));
+        let outranked = rule.stage >= LAST_RESORT
+            && named
+                .iter()
+                .any(|(code, stage)| *code != rule.code && *stage < LAST_RESORT);
+        !(explained || outranked)
+    });
+    found.sort_by(|(rule_a, a), (rule_b, b)| {
+        let named = |finding: &Finding| finding.confidence < Confidence::Suspected;
+        named(a)
+            .cmp(&named(b))
+            .then(rule_a.stage.rank().cmp(&rule_b.stage.rank()))
+            .then(b.weight.total_cmp(&a.weight))
+    });
+    found.into_iter().map(|(_, finding)| finding).collect()
+}
+
+/// The rules that could not judge because telemetry did not deliver what they need, with the names of the missing
+/// metrics. A report that says "nothing is wrong" must say this beside it.
+#[must_use]
+pub fn unjudged(evidence: &Evidence) -> Vec<(&'static Rule, Vec<&'static str>)> {
+    RULES
+        .iter()
+        .filter(|rule| rule.applies(&evidence.stack))
+        .filter_map(|rule| {
+            let missing = rule.missing(evidence);
+            (!missing.is_empty()).then_some((*rule, missing))
+        })
+        .collect()
+}

@@ -1,0 +1,310 @@
+//! What a diagnosis is given, and the readings that several rules take from it.
+
+use kneepoint_model::metric;
+use kneepoint_model::run::Machine;
+use kneepoint_model::units::format_rate;
+use kneepoint_model::{
+    Interval, Layer, LoadPoint, LogEvent, LogKind, Metric, Series, SeriesSet, SettingKey, Slo,
+    Stack,
+};
+
+/// Everything the rules may look at.
+#[derive(Debug, Clone, Default)]
+pub struct Evidence {
+    /// The chain as configured.
+    pub stack: Stack,
+    /// When the stack counts as coping.
+    pub slo: Slo,
+    /// The machine it all ran on.
+    pub machine: Machine,
+    /// What was measured, in the order it was driven.
+    pub phases: Vec<Phase>,
+    /// R* per second with its interval, when it was measured.
+    pub limit_hz: Option<Interval>,
+    /// Settings nobody may touch: no remedy proposes them.
+    pub keep: Vec<SettingKey>,
+    /// Memory all tiers together may use, in bytes; `None` is what the machine has.
+    pub memory_budget_bytes: Option<u64>,
+}
+
+/// A stretch of load with what telemetry and the logs said meanwhile.
+#[derive(Debug, Clone)]
+pub struct Phase {
+    /// What the phase is for.
+    pub kind: PhaseKind,
+    /// What the generator measured.
+    pub load: LoadPoint,
+    /// What telemetry sampled; times are seconds since the load began.
+    pub series: SeriesSet,
+    /// What the logs of all tiers said.
+    pub log: Vec<LogEvent>,
+}
+
+/// Where a phase stands relative to the limit R*.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PhaseKind {
+    /// Well below, about 0.3 R*.
+    Low,
+    /// Just below, about 0.95 R*.
+    Knee,
+    /// Above, about 1.1 to 1.3 R*, or saturated by a closed loop.
+    Over,
+    /// The plateau of [`PhaseKind::Knee`] once more, to see drift (catalogue GEN-05).
+    Repeat,
+}
+
+/// Workers asleep in one call on one peer, on average over a phase.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Wait {
+    /// The call: `recv`, `connect`, `flock`.
+    pub(crate) call: String,
+    /// The peer as telemetry names it: a layer, an address; empty when the call has none.
+    pub(crate) peer: String,
+    /// How many workers, on average.
+    pub(crate) workers: f64,
+}
+
+impl Wait {
+    /// Calls in which a worker waits for its next connection.
+    const IDLE_CALLS: [&'static str; 3] = ["accept", "accept4", "idle"];
+    /// Calls in which a worker waits for a lock.
+    const LOCK_CALLS: [&'static str; 4] = ["flock", "fcntl", "lock", "futex"];
+
+    fn from_series(series: &Series) -> Option<Self> {
+        let (call, peer) = series.label.split_once(' ').unwrap_or((&series.label, ""));
+        Some(Self {
+            call: call.to_owned(),
+            peer: peer.to_owned(),
+            workers: series.mean()?,
+        })
+    }
+
+    /// The layer the peer is, when telemetry knew it.
+    pub(crate) fn layer(&self) -> Option<Layer> {
+        self.peer.parse().ok()
+    }
+
+    /// A worker that waits for work, on its listener or on a connection the tier before keeps open.
+    pub(crate) fn is_idle(&self) -> bool {
+        Self::IDLE_CALLS.contains(&self.call.as_str())
+            || matches!(self.layer(), Some(Layer::Web | Layer::Proxy))
+    }
+
+    pub(crate) fn is_lock(&self) -> bool {
+        Self::LOCK_CALLS.contains(&self.call.as_str())
+    }
+
+    pub(crate) fn is_connect(&self) -> bool {
+        self.call == "connect"
+    }
+
+    /// `recv db`, as telemetry labels it.
+    pub(crate) fn label(&self) -> String {
+        format!("{} {}", self.call, self.peer).trim_end().to_owned()
+    }
+}
+
+impl Phase {
+    /// `at 42.0/s offered for 8 s`, `in a closed loop of 32 for 8 s`.
+    pub(crate) fn conditions(&self) -> String {
+        let window = self.load.window_s;
+        match self.load.closed_workers {
+            Some(workers) => format!("in a closed loop of {workers} for {window:.0} s"),
+            None => format!(
+                "at {} offered for {window:.0} s",
+                format_rate(self.load.offered_hz)
+            ),
+        }
+    }
+
+    /// Requests the PHP pool accepted per second; what the generator completed where the pool does not count.
+    pub(crate) fn pool_hz(&self) -> f64 {
+        self.series
+            .rate(Layer::Php, metric::WORKER_REQUESTS)
+            .filter(|hz| *hz > 0.0)
+            .unwrap_or_else(|| self.load.throughput_hz())
+    }
+
+    /// Cores a tier used on average.
+    pub(crate) fn cores_used(&self, layer: Layer) -> Option<f64> {
+        self.series.rate(layer, metric::CPU_S)
+    }
+
+    /// Mean of a gauge over the labels of a layer: the largest, since a tier's busiest listener is the one in question.
+    pub(crate) fn largest_mean(&self, layer: Layer, of: Metric) -> Option<f64> {
+        self.series
+            .all(layer, of)
+            .filter_map(Series::mean)
+            .reduce(f64::max)
+    }
+
+    /// Largest sample of a gauge over all labels of a layer.
+    pub(crate) fn largest(&self, layer: Layer, of: Metric) -> Option<f64> {
+        self.series
+            .all(layer, of)
+            .filter_map(Series::max)
+            .reduce(f64::max)
+    }
+
+    /// What busy workers of the PHP pool wait for, most workers first; idle waits are left out.
+    pub(crate) fn waits(&self) -> Vec<Wait> {
+        let mut waits: Vec<Wait> = self
+            .series
+            .all(Layer::Php, metric::WORKERS_WAITING)
+            .filter_map(Wait::from_series)
+            .filter(|wait| !wait.is_idle() && wait.workers > 0.0)
+            .collect();
+        waits.sort_by(|a, b| b.workers.total_cmp(&a.workers));
+        waits
+    }
+
+    /// Events of one meaning in one layer's logs.
+    pub(crate) fn logged(&self, layer: Layer, kind: LogKind) -> Option<&LogEvent> {
+        self.log
+            .iter()
+            .find(|event| event.layer == layer && event.kind == kind && event.count > 0)
+    }
+}
+
+/// How much of the most loaded CPU share was used, and whose it is.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct CpuUse {
+    /// Used over available, 0 to 1 (measurement noise may exceed 1 slightly).
+    pub(crate) share: f64,
+    /// `the machine's 2 cores`, `the 1 core of the php host`.
+    pub(crate) of: String,
+}
+
+/// Lines of one meaning over all phases.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Logged {
+    pub(crate) layer: Layer,
+    pub(crate) count: u64,
+    pub(crate) example: String,
+    /// Conditions of the first phase that had some.
+    pub(crate) conditions: String,
+    /// The phases that had some.
+    pub(crate) kinds: Vec<PhaseKind>,
+}
+
+impl Logged {
+    /// Whether it happened without the stack being offered more than it can do.
+    pub(crate) fn below_the_limit(&self) -> bool {
+        self.kinds.iter().any(|kind| *kind != PhaseKind::Over)
+    }
+}
+
+impl Evidence {
+    /// The first phase of a kind.
+    pub(crate) fn phase(&self, kind: PhaseKind) -> Option<&Phase> {
+        self.phases.iter().find(|phase| phase.kind == kind)
+    }
+
+    /// The phase at the limit: just below it, or else above.
+    pub(crate) fn knee(&self) -> Option<&Phase> {
+        self.phase(PhaseKind::Knee)
+            .or_else(|| self.phase(PhaseKind::Over))
+    }
+
+    /// The phase in which what binds is most visible: above the limit, or else just below.
+    pub(crate) fn stressed(&self) -> Option<&Phase> {
+        self.phase(PhaseKind::Over)
+            .or_else(|| self.phase(PhaseKind::Knee))
+    }
+
+    /// Cores of the machine, at least one.
+    pub(crate) fn cores(&self) -> f64 {
+        f64::from(self.machine.cores.max(1))
+    }
+
+    /// Cores the host of a tier may use.
+    pub(crate) fn cpus(&self, layer: Layer) -> f64 {
+        match self.stack.tier(layer) {
+            Some(tier) if tier.cpus > 0.0 => tier.cpus.min(self.cores()),
+            _ => self.cores(),
+        }
+    }
+
+    /// The most used of: the machine, and every host with fewer cores than it. `None` when CPU was not measured.
+    pub(crate) fn cpu_use(&self, phase: &Phase) -> Option<CpuUse> {
+        let tiers = self.stack.tiers.iter().filter_map(|tier| {
+            let cpus = self.cpus(tier.layer);
+            (cpus < self.cores()).then_some(())?;
+            Some(CpuUse {
+                share: phase.cores_used(tier.layer)? / cpus,
+                of: format!("the {cpus:.2} cores of the {} host", tier.layer),
+            })
+        });
+        tiers
+            .chain(self.machine_use(phase))
+            .max_by(|a, b| a.share.total_cmp(&b.share))
+    }
+
+    fn machine_use(&self, phase: &Phase) -> Option<CpuUse> {
+        let series = &phase.series;
+        let stolen = series
+            .rate(Layer::Generator, metric::MACHINE_STEAL_S)
+            .unwrap_or(0.0);
+        let busy = series.rate(Layer::Generator, metric::MACHINE_BUSY_S)?;
+        Some(CpuUse {
+            share: busy / (self.cores() - stolen).max(0.1),
+            of: format!("the machine's {:.0} cores", self.cores()),
+        })
+    }
+
+    /// Lines of one meaning in the logs of these layers, over all phases; the layer with the most of them.
+    pub(crate) fn logged(&self, layers: &[Layer], kind: LogKind) -> Option<Logged> {
+        layers
+            .iter()
+            .filter_map(|layer| self.logged_by(*layer, kind))
+            .max_by_key(|logged| logged.count)
+    }
+
+    fn logged_by(&self, layer: Layer, kind: LogKind) -> Option<Logged> {
+        let hits: Vec<(&Phase, &LogEvent)> = self
+            .phases
+            .iter()
+            .filter_map(|phase| Some((phase, phase.logged(layer, kind)?)))
+            .collect();
+        let (first, event) = hits.first()?;
+        Some(Logged {
+            layer,
+            count: hits.iter().map(|(_, event)| event.count).sum(),
+            example: event.example.clone(),
+            conditions: first.conditions(),
+            kinds: hits.iter().map(|(phase, _)| phase.kind).collect(),
+        })
+    }
+
+    /// Whether any phase has a sample of a metric, at any layer.
+    pub(crate) fn has(&self, wanted: Metric) -> bool {
+        self.phases
+            .iter()
+            .flat_map(|phase| &phase.series.series)
+            .any(|series| series.metric == wanted.name && !series.points.is_empty())
+    }
+
+    /// Largest sample of a gauge at a layer over all phases.
+    pub(crate) fn largest(&self, layer: Layer, of: Metric) -> Option<f64> {
+        self.phases
+            .iter()
+            .filter_map(|phase| phase.largest(layer, of))
+            .reduce(f64::max)
+    }
+
+    /// Last sample of a gauge at a layer, in the last phase that has one.
+    pub(crate) fn latest(&self, layer: Layer, of: Metric) -> Option<f64> {
+        self.phases
+            .iter()
+            .rev()
+            .find_map(|phase| phase.series.last(layer, of))
+    }
+
+    /// A setting and its value as evidence: `pm.max_children = 4`.
+    pub(crate) fn quote(&self, layer: Layer, name: &str) -> String {
+        format!(
+            "{layer}.{name} = {}",
+            self.stack.setting(layer, name).unwrap_or("(not set)")
+        )
+    }
+}

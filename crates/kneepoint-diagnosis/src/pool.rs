@@ -1,0 +1,167 @@
+//! The saturation model of a worker pool, and how large a pool may and should be.
+
+use crate::Evidence;
+use crate::advice::Advice;
+use crate::evidence::Phase;
+use kneepoint_model::{Layer, Setting, SettingKey, metric};
+
+/// Share of the memory left after OPcache that workers may take (method.md section 3).
+const MEMORY_SHARE: f64 = 0.85;
+/// Head room over Little's law when a pool is sized (method.md section 3).
+const LITTLE_HEADROOM: f64 = 1.25;
+/// Connections a database keeps for its superuser and for those who look after it; PostgreSQL reserves 3,
+/// the rest is for monitoring and migrations.
+pub(crate) const SPARE_CONNECTIONS: f64 = 10.0;
+/// Most a pool is grown in one step: beyond it the estimate extrapolates too far.
+const LARGEST_STEP: f64 = 16.0;
+/// Share of the pool from which on it counts as fully busy: the status is sampled while workers change hands.
+const FULLY_BUSY: f64 = 0.9;
+/// Mean length from which on a queue counts as standing.
+const STANDING_QUEUE: f64 = 1.0;
+
+/// The PHP pool during a phase.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PoolState {
+    /// Workers there were on average.
+    pub(crate) workers: f64,
+    /// Busy ones on average, those pinned by an idle connection included.
+    pub(crate) busy: f64,
+    /// Busy ones that hold an idle kept-alive connection.
+    pub(crate) pinned: f64,
+    /// Most there can be.
+    pub(crate) max: f64,
+    /// Mean length of the accept queue.
+    pub(crate) queue: f64,
+    /// Requests accepted per second.
+    pub(crate) hz: f64,
+    /// Share of busy workers that sleep; `None` when wait states were not sampled.
+    pub(crate) blocked: Option<f64>,
+}
+
+impl PoolState {
+    /// Reads it; `None` when the chain has no pool or its workers were not counted.
+    pub(crate) fn read(evidence: &Evidence, phase: &Phase) -> Option<Self> {
+        let pool = evidence.stack.tier(Layer::Php)?.pool.as_ref()?;
+        let series = &phase.series;
+        let busy = series.mean(Layer::Php, metric::WORKERS_BUSY)?;
+        Some(Self {
+            workers: series
+                .mean(Layer::Php, metric::WORKERS)
+                .unwrap_or(pool.max_workers as f64),
+            busy,
+            pinned: series
+                .mean(Layer::Php, metric::WORKERS_PINNED)
+                .unwrap_or(0.0),
+            max: pool.max_workers as f64,
+            queue: phase.largest_mean(Layer::Php, metric::QUEUE).unwrap_or(0.0),
+            hz: phase.pool_hz(),
+            blocked: blocked_share(phase, busy),
+        })
+    }
+
+    /// Every worker that can exist is busy and requests wait.
+    pub(crate) fn exhausted(&self) -> bool {
+        self.busy >= FULLY_BUSY * self.max && self.queue >= STANDING_QUEUE
+    }
+
+    /// `8 of 8 workers busy, 12 requests queue before them`.
+    pub(crate) fn describe(&self) -> String {
+        format!(
+            "{:.1} of at most {:.0} workers busy, {:.1} requests queue before them",
+            self.busy, self.max, self.queue
+        )
+    }
+
+    /// Seconds a worker holds one request, by Little's law.
+    pub(crate) fn hold_s(&self) -> Option<f64> {
+        (self.hz > 0.0).then_some((self.busy - self.pinned).max(0.0) / self.hz)
+    }
+}
+
+fn blocked_share(phase: &Phase, busy: f64) -> Option<f64> {
+    let waiting: f64 = phase.waits().iter().map(|wait| wait.workers).sum();
+    match phase.series.mean(Layer::Php, metric::WORKERS_RUNNING) {
+        Some(running) if running + waiting > 0.0 => Some(waiting / (running + waiting)),
+        _ if waiting > 0.0 && busy > 0.0 => Some((waiting / busy).min(1.0)),
+        _ => phase.series.mean(Layer::Php, metric::WORKERS_BLOCKED),
+    }
+}
+
+/// Memory the PHP tier may use, in bytes.
+pub(crate) fn memory_limit(evidence: &Evidence) -> Option<f64> {
+    let tier = evidence
+        .stack
+        .tier(Layer::Php)
+        .map(|tier| tier.memory_bytes);
+    [
+        tier,
+        evidence.memory_budget_bytes,
+        Some(evidence.machine.memory_bytes),
+    ]
+    .into_iter()
+    .flatten()
+    .filter(|bytes| *bytes > 0)
+    .min()
+    .map(|bytes| bytes as f64)
+}
+
+/// OPcache's shared memory in bytes, as configured (the setting counts in MB).
+pub(crate) fn opcache_bytes(evidence: &Evidence) -> f64 {
+    let megabytes = evidence
+        .stack
+        .number(Layer::Php, "opcache.memory_consumption");
+    megabytes.unwrap_or(0.0) * f64::from(1 << 20)
+}
+
+/// Most workers that fit the memory, by the largest worker seen; `None` when that was not measured.
+pub(crate) fn memory_cap(evidence: &Evidence) -> Option<f64> {
+    let worker = evidence.largest(Layer::Php, metric::PSS_WORKER_BYTES)?;
+    let room = memory_limit(evidence)? - opcache_bytes(evidence);
+    (worker > 0.0).then_some((MEMORY_SHARE * room / worker).floor().max(1.0))
+}
+
+/// The size at which the pool stops being the limit: enough workers to use the CPU that was left, at least twice as
+/// many as now, within the memory. `cpu_share` is what was used while the pool was exhausted.
+pub(crate) fn sufficient_size(evidence: &Evidence, pool: &PoolState, cpu_share: f64) -> f64 {
+    let by_little = LITTLE_HEADROOM * pool.busy / cpu_share.clamp(1.0 / LARGEST_STEP, 1.0);
+    let wanted = by_little
+        .ceil()
+        .max(2.0 * pool.max)
+        .min(LARGEST_STEP * pool.max);
+    memory_cap(evidence).map_or(wanted, |cap| wanted.min(cap))
+}
+
+/// Advises a pool of this size, with what the tiers behind must accept then.
+pub(crate) fn resize<'a>(evidence: &'a Evidence, size: f64, text: String) -> Advice<'a> {
+    let key = size_key(evidence);
+    let mut text = text;
+    let mut behind = Vec::new();
+    for (layer, name) in [(Layer::Db, "max_connections"), (Layer::Cache, "maxclients")] {
+        let Some(slots) = evidence.stack.number(layer, name) else {
+            continue;
+        };
+        if size + SPARE_CONNECTIONS > slots {
+            let wanted = ((size + SPARE_CONNECTIONS) / 10.0).ceil() * 10.0;
+            text.push_str(&format!(
+                " Each worker may hold a connection, and {layer}.{name} is {slots:.0}: raise it along."
+            ));
+            behind.push(Setting::new(layer, name, wanted));
+        }
+    }
+    let advice = Advice::new(evidence, text).set(key.layer, &key.name, size);
+    behind.into_iter().fold(advice, |advice, setting| {
+        advice.also(setting.key.layer, &setting.key.name, setting.value)
+    })
+}
+
+/// The setting that sizes the pool.
+pub(crate) fn size_key(evidence: &Evidence) -> SettingKey {
+    evidence
+        .stack
+        .tier(Layer::Php)
+        .and_then(|tier| tier.pool.as_ref())
+        .map_or_else(
+            || SettingKey::new(Layer::Php, "pm.max_children"),
+            |pool| pool.size_key.clone(),
+        )
+}

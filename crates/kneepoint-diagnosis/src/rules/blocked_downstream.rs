@@ -1,0 +1,180 @@
+//! FPM-04: workers wait for a tier behind PHP.
+
+use crate::rules::prelude::*;
+use crate::waits::Blocked;
+
+/// Time waiting over time on the CPU from which on the dependency is slow in itself \[prop\].
+const SLOW: f64 = 10.0;
+/// Workers per core from which on a pool is large enough that its size is not the first suspect (catalogue
+/// FPM-01: one to two per core when CPU-bound).
+const AMPLE: f64 = 4.0;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "FPM-04",
+    name: "blocked-downstream",
+    since: "0.1.0",
+    layers: &[Layer::Cache, Layer::Db],
+    stage: Stage::Waits,
+    signal: Signal::Saturation,
+    applies_to: AppliesTo::Any,
+    requires: &[metric::WORKERS_WAITING, metric::MACHINE_BUSY_S],
+    yields_to: &["FPM-10", "SES-01"],
+    title: "workers wait for a tier behind PHP",
+    doc: RuleDoc {
+        what_it_is: "Every worker is busy, but not with PHP: most of them sleep until the database or the cache \
+            answers. That looks like too few workers, yet more workers would only queue at the same place when it is \
+            that place which is slow.",
+        how_it_shows: "No idle worker, a queue before PHP, an idle CPU, and most workers in recv towards one peer. \
+            When the wait per request grows with the load, the peer is congested; when it is the same at low load, \
+            it is merely far or slow.",
+        how_it_is_confirmed: "Double pm.max_children for one run. When goodput does not rise, the dependency binds; \
+            when it does, the pool was too small as well (FPM-01).",
+        what_to_write: "Fix the dependency first: indexes, locks held too long, slow commands. Set timeouts, so that \
+            one slow peer cannot occupy the pool:\n\n    ; in the pool\n    request_terminate_timeout = 30s\n    \
+            request_slowlog_timeout = 2s\n    slowlog = /var/log/php-fpm.slow.log",
+        references: &[
+            "https://www.netdata.cloud/guides/php-fpm/php-fpm-worker-exhaustion/",
+            "field report S1 (workers waited for Redis)",
+        ],
+    },
+    check,
+};
+
+fn check(evidence: &Evidence) -> Option<Finding> {
+    let blocked = Blocked::find(evidence)?;
+    let layer = blocked.layer()?;
+    // Workers that connect over and over are another rule's (RDS-01, PG-02).
+    let connecting: f64 = blocked
+        .waits
+        .iter()
+        .filter(|wait| wait.is_connect())
+        .map(|wait| wait.workers)
+        .sum();
+    if connecting > blocked.workers / 2.0 {
+        return None;
+    }
+    let php_ms = blocked.phase.cores_used(Layer::Php)? / blocked.phase.pool_hz() * 1e3;
+    let ample = blocked.pool.max >= AMPLE * evidence.cores();
+    let slow = blocked.ms >= SLOW * php_ms && ample;
+    let mut verdict = RULE
+        .finds(
+            layer,
+            format!("workers wait for {layer} while the CPU is idle"),
+        )
+        .measured(blocked.describe(), blocked.phase)
+        .measured(
+            format!(
+                "{} waiting in each request, {} of CPU",
+                format_ms(blocked.ms),
+                format_ms(php_ms)
+            ),
+            blocked.phase,
+        )
+        .measured(
+            format!(
+                "{} of {} used",
+                format_share(blocked.cpu.share),
+                blocked.cpu.of
+            ),
+            blocked.phase,
+        );
+    if let (Some(low_ms), Some(low)) = (blocked.low_ms, evidence.phase(PhaseKind::Low)) {
+        verdict = verdict.measured(
+            format!("{} waiting in each request", format_ms(low_ms)),
+            low,
+        );
+    }
+    verdict
+        .suspected_if(blocked.congested() || slow)
+        .weight(1.0 - blocked.cpu.share)
+        .refuted_by("goodput that rises with twice the workers")
+        .remedy(
+            Advice::new(
+                evidence,
+                format!(
+                    "Look for what makes {layer} slow (locks, missing indexes, slow commands), and set timeouts. More \
+                     workers help only when its answers do not get slower with them."
+                ),
+            )
+            .build(),
+        )
+        .done()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(case: Case, expected: expect_test::Expect) {
+        verify(&RULE, case, expected);
+    }
+
+    fn waiting_for_db(workers: f64) -> Case {
+        Case::healthy()
+            .machine_at(PhaseKind::Over, 0.3)
+            .counter(PhaseKind::Over, Layer::Php, metric::CPU_S, 0.4)
+            .counter(PhaseKind::Over, Layer::Php, metric::WORKER_REQUESTS, 60.0)
+            .gauge(
+                PhaseKind::Over,
+                Layer::Php,
+                metric::WORKERS_RUNNING,
+                "",
+                8.0 - workers,
+            )
+            .gauge(
+                PhaseKind::Over,
+                Layer::Php,
+                metric::WORKERS_WAITING,
+                "recv db",
+                workers,
+            )
+    }
+
+    #[test]
+    fn fires_when_the_database_gets_slower_under_load() {
+        check(waiting_for_db(7.2), expect![[r#"
+            named: FPM-04
+            suspected db (70 %): workers wait for db while the CPU is idle
+              saw 7.2 of 8.0 busy workers wait: recv db, at 240/s offered for 10 s
+              saw 120 ms waiting in each request, 6.67 ms of CPU, at 240/s offered for 10 s
+              saw 30 % of the machine's 2 cores used, at 240/s offered for 10 s
+              saw 2.10 ms waiting in each request, at 60.0/s offered for 10 s
+              do: Look for what makes db slow (locks, missing indexes, slow commands), and set timeouts. More workers help only when its answers do not get slower with them.
+        "#]]);
+    }
+
+    #[test]
+    fn only_notes_a_latency_that_was_there_at_low_load() {
+        let case = waiting_for_db(5.0).gauge(
+            PhaseKind::Low,
+            Layer::Php,
+            metric::WORKERS_WAITING,
+            "recv db",
+            4.9,
+        );
+        check(case, expect![[r#"
+            named: FPM-04, FPM-01
+            suspected db (70 %): workers wait for db while the CPU is idle
+              saw 5.0 of 8.0 busy workers wait: recv db, at 240/s offered for 10 s
+              saw 83.3 ms waiting in each request, 6.67 ms of CPU, at 240/s offered for 10 s
+              saw 30 % of the machine's 2 cores used, at 240/s offered for 10 s
+              saw 81.7 ms waiting in each request, at 60.0/s offered for 10 s
+              do: Look for what makes db slow (locks, missing indexes, slow commands), and set timeouts. More workers help only when its answers do not get slower with them.
+        "#]]);
+    }
+
+    #[test]
+    fn stays_silent_when_the_cpu_is_what_is_busy() {
+        check(
+            waiting_for_db(7.2).machine_at(PhaseKind::Over, 0.97),
+            expect![[r#"
+                named: CAP-02
+                silent
+            "#]],
+        );
+        check(Case::healthy(), expect![[r#"
+            named: CAP-02
+            silent
+        "#]]);
+    }
+}

@@ -1,0 +1,162 @@
+//! OPC-01: PHP compiles every file for every request.
+
+use crate::rules::prelude::*;
+
+/// Share of PHP's CPU that compiling takes: two to five times the latency (catalogue OPC-01); 33 against 119
+/// requests a second in field report S2 is 72 %.
+const COMPILE_SHARE: f64 = 0.65;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "OPC-01",
+    name: "opcache-off",
+    since: "0.1.0",
+    layers: &[Layer::Php],
+    stage: Stage::Code,
+    signal: Signal::Utilisation,
+    applies_to: AppliesTo::Any,
+    requires: &[],
+    yields_to: &[],
+    title: "OPcache is off: PHP compiles every file for every request",
+    doc: RuleDoc {
+        what_it_is: "PHP reads a script, compiles it to instructions and runs them. OPcache keeps the instructions in \
+            memory that all workers share. Without it every request compiles every file it includes, hundreds for a \
+            framework. Official container images come without it switched on, and a directive such as \
+            opcache.memory_consumption in php.ini does nothing when the extension is not loaded.",
+        how_it_shows: "The CPU is full although the pages do little; the kernel sees as many files opened per request \
+            as the application includes; traces show time that is in neither database nor cache. Pages take two to \
+            five times as long.",
+        how_it_is_confirmed: "Ask PHP-FPM itself, not the command line, which has settings of its own: \
+            opcache_get_status() answers false. Switch it on and compare.",
+        what_to_write: "In php.ini (the first line only where the extension is not loaded, and never since PHP 8.5, \
+            which has it built in):\n\n    zend_extension = opcache\n    opcache.enable = 1\n\nIn a Dockerfile from the \
+            official image:\n\n    RUN docker-php-ext-install opcache",
+        references: &[
+            "field reports S2 and S3",
+            "https://github.com/docker-library/php/issues/276",
+        ],
+    },
+    check,
+};
+
+fn check(evidence: &Evidence) -> Option<Finding> {
+    let seen = evidence.latest(Layer::Php, metric::OPCACHE_ENABLED);
+    let loaded = evidence.stack.is_on(Layer::Php, "extension.opcache");
+    let enabled = evidence.stack.is_on(Layer::Php, "opcache.enable");
+    let off = match seen {
+        Some(seen) => seen == 0.0,
+        None => loaded == Some(false) || enabled == Some(false),
+    };
+    if !off {
+        return None;
+    }
+    let mut verdict = RULE
+        .finds(Layer::Php, RULE.title)
+        .configured(evidence.quote(Layer::Php, "opcache.enable"))
+        .weight(COMPILE_SHARE * php_share(evidence));
+    if loaded == Some(false) {
+        verdict = verdict
+            .configured("the extension is not loaded, so that no opcache directive has an effect");
+    }
+    if let (Some(_), Some(phase)) = (seen, evidence.phases.last()) {
+        verdict = verdict.measured("OPcache answers from within PHP that it is off", phase);
+    }
+    if let (Some(files), Some(phase)) = (
+        evidence.latest(Layer::Php, metric::PHP_FILES),
+        evidence.knee(),
+    ) {
+        let hz = format_rate(files * phase.pool_hz());
+        verdict = verdict.measured(
+            format!("each request compiles {files:.0} files, {hz} in all"),
+            phase,
+        );
+    }
+    let mut advice = Advice::new(
+        evidence,
+        "Switch OPcache on. Reload PHP at each deployment when timestamps are not checked.",
+    )
+    .set(Layer::Php, "opcache.enable", 1);
+    if loaded == Some(false) {
+        advice = advice.set(Layer::Php, "extension.opcache", "on");
+    }
+    verdict
+        .gain("two to five times the rate, from S2 (33 to 119/s) and S3 (880 to 70 files opened a request)")
+        .refuted_by("the same limit with OPcache on")
+        .remedy(advice.build())
+        .done()
+}
+
+/// PHP's share of the CPU all tiers use; compiling can only cost that.
+fn php_share(evidence: &Evidence) -> f64 {
+    let share = || {
+        let phase = evidence.knee()?;
+        let all: f64 = Layer::TIERS
+            .into_iter()
+            .filter_map(|layer| phase.cores_used(layer))
+            .sum();
+        (all > 0.0).then_some(phase.cores_used(Layer::Php)? / all)
+    };
+    share().unwrap_or(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(case: Case, expected: expect_test::Expect) {
+        verify(&RULE, case, expected);
+    }
+
+    #[test]
+    fn fires_when_php_itself_says_it_is_off() {
+        let case = Case::healthy()
+            .set(Layer::Php, "opcache.enable", "0")
+            .everywhere(Layer::Php, metric::OPCACHE_ENABLED, "", 0.0);
+        check(case, expect![[r#"
+            named: OPC-01
+            suspected php (51 %): OPcache is off: PHP compiles every file for every request
+              saw php.opcache.enable = 0
+              saw OPcache answers from within PHP that it is off, at 240/s offered for 10 s
+              saw each request compiles 300 files, 57 000/s in all, at 190/s offered for 10 s
+              set php.opcache.enable = 1
+        "#]]);
+    }
+
+    #[test]
+    fn fires_when_directives_are_set_and_the_extension_is_not_loaded() {
+        let case = Case::healthy()
+            .set(Layer::Php, "extension.opcache", "off")
+            .everywhere(Layer::Php, metric::OPCACHE_ENABLED, "", 0.0);
+        check(case, expect![[r#"
+            named: OPC-01
+            suspected php (51 %): OPcache is off: PHP compiles every file for every request
+              saw php.opcache.enable = 1
+              saw the extension is not loaded, so that no opcache directive has an effect
+              saw OPcache answers from within PHP that it is off, at 240/s offered for 10 s
+              saw each request compiles 300 files, 57 000/s in all, at 190/s offered for 10 s
+              set php.extension.opcache = on
+        "#]]);
+    }
+
+    #[test]
+    fn judges_by_the_configuration_where_nobody_could_ask() {
+        let case = Case::healthy()
+            .without(metric::OPCACHE_ENABLED)
+            .set(Layer::Php, "opcache.enable", "off")
+            .keep("php.opcache.enable");
+        check(case, expect![[r#"
+            named: OPC-01
+            suspected php (51 %): OPcache is off: PHP compiles every file for every request
+              saw php.opcache.enable = off
+              saw each request compiles 300 files, 57 000/s in all, at 190/s offered for 10 s
+              do: Switch OPcache on. Reload PHP at each deployment when timestamps are not checked. Not proposed as a change: php.opcache.enable = 1, since it is to be kept as it is.
+        "#]]);
+    }
+
+    #[test]
+    fn stays_silent_when_it_is_on() {
+        check(Case::healthy(), expect![[r#"
+            named: CAP-02
+            silent
+        "#]]);
+    }
+}

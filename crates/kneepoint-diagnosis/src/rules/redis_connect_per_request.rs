@@ -1,0 +1,179 @@
+//! RDS-01: every request opens a connection to Redis.
+
+use crate::advice::app_switch;
+use crate::rules::prelude::*;
+
+/// Connections per request PHP served from which on connecting is the habit: the brief ones of a mix in which not
+/// every page uses Redis count too \[prop\]. Kept connections give about 1 per max_requests.
+const PER_REQUEST: f64 = 0.2;
+/// Fewer connections than this are too few to judge \[prop\].
+const FEWEST: f64 = 20.0;
+/// CPU of a connect, its AUTH and SELECT and the close, on both sides together, in seconds (catalogue section 0,
+/// fact 5: 54 us of system time a request on one side).
+const CONNECT_COST_S: f64 = 0.000_15;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "RDS-01",
+    name: "redis-connect-per-request",
+    since: "0.1.0",
+    layers: &[Layer::Cache],
+    stage: Stage::Waits,
+    signal: Signal::Utilisation,
+    applies_to: AppliesTo::Server("redis"),
+    requires: &[metric::REDIS_CONNECTIONS],
+    yields_to: &["RDS-02"],
+    title: "every request opens a connection to Redis",
+    doc: RuleDoc {
+        what_it_is: "PHP forgets everything between requests, connections included. Unless told otherwise it connects \
+            to Redis at the start of each request, logs in, selects a database, and closes at the end, often twice \
+            (session and cache). Each time costs a round trip and a local port that stays taken for a minute. With \
+            Redis on another machine a few hundred requests a second use up the ports (KRN-01). It took one field \
+            report weeks to find: replacing Redis by files made the site faster.",
+        how_it_shows: "`total_connections_received` of Redis grows as fast as the requests; PHP's host has thousands of \
+            sockets in TIME_WAIT towards port 6379; slow logs end in connect of PhpRedis.",
+        how_it_is_confirmed: "Switch persistent connections on, and compare at the same rate.",
+        what_to_write: "PhpRedis: pconnect instead of connect, with an id for each use. Laravel, config/database.php:\n\n    \
+            'default' => [\n        'persistent' => true,\n        'persistent_id' => 'default',\n        ...\n    ],\n\n\
+            PHP's own sessions:\n\n    session.save_path = \"tcp://redis:6379?persistent=1\"\n\nand let Redis accept \
+            more clients than workers times databases.",
+        references: &["field report S1", "https://github.com/phpredis/phpredis"],
+    },
+    check,
+};
+
+fn check(evidence: &Evidence) -> Option<Finding> {
+    let phase = evidence.knee()?;
+    let opened = phase
+        .series
+        .delta(Layer::Cache, metric::REDIS_CONNECTIONS)?;
+    let hz = phase.series.rate(Layer::Cache, metric::REDIS_CONNECTIONS)?;
+    let share = hz / phase.pool_hz().max(f64::MIN_POSITIVE);
+    if share < PER_REQUEST || opened < FEWEST || recycling(phase, hz) {
+        return None;
+    }
+    let commands = phase.series.rate(Layer::Cache, metric::REDIS_COMMANDS);
+    let connecting = connect_share(evidence, phase);
+    let cost = (hz * CONNECT_COST_S / evidence.cores()).max(connecting);
+    let mut verdict = RULE
+        .finds(Layer::Cache, RULE.title)
+        .measured(
+            format!("{} connections accepted, {share:.2} for each request PHP served", format_rate(hz)),
+            phase,
+        )
+        .gain(format!(
+            "about {} of the limit, from {:.0} us of CPU for each connect; more where Redis is on another machine",
+            format_share(cost),
+            CONNECT_COST_S * 1e6
+        ));
+    if let Some(commands) = commands {
+        verdict = verdict.measured(
+            format!("{:.1} commands for each connection", commands / hz),
+            phase,
+        );
+    }
+    if connecting > 0.0 {
+        verdict = verdict.measured(
+            format!(
+                "{} of the busy workers wait in connect",
+                format_share(connecting)
+            ),
+            phase,
+        );
+    }
+    verdict
+        .weight(cost)
+        .refuted_by("as many connections accepted with persistent connections on")
+        .remedy(
+            Advice::new(
+                evidence,
+                "Keep connections to Redis between requests: pconnect in PhpRedis, `persistent` in Laravel's \
+                 config/database.php, `persistent=1` in session.save_path.",
+            )
+            .set_all(app_switch(evidence, "redis.persistent"))
+            .build(),
+        )
+        .done()
+}
+
+/// Whether it is new workers that connect, not new requests: then churn of workers is the cause (FPM-06).
+fn recycling(phase: &Phase, connections_hz: f64) -> bool {
+    phase
+        .series
+        .rate(Layer::Php, metric::WORKER_STARTS)
+        .is_some_and(|starts| starts >= connections_hz / 4.0)
+}
+
+fn connect_share(evidence: &Evidence, phase: &Phase) -> f64 {
+    let waiting: f64 = phase
+        .waits()
+        .iter()
+        .filter(|wait| wait.is_connect() && wait.layer() == Some(Layer::Cache))
+        .map(|wait| wait.workers)
+        .sum();
+    crate::pool::PoolState::read(evidence, phase).map_or(0.0, |pool| waiting / pool.busy.max(1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(case: Case, expected: expect_test::Expect) {
+        verify(&RULE, case, expected);
+    }
+
+    fn connecting(hz: f64) -> Case {
+        Case::healthy()
+            .set(Layer::App, "redis.persistent", "false")
+            .counter(PhaseKind::Knee, Layer::Cache, metric::REDIS_CONNECTIONS, hz)
+    }
+
+    #[test]
+    fn fires_when_requests_connect_and_uses_the_switch_of_the_application() {
+        check(connecting(380.0), expect![[r#"
+            named: RDS-01
+            suspected cache (2.8 %): every request opens a connection to Redis
+              saw 380/s connections accepted, 2.00 for each request PHP served, at 190/s offered for 10 s
+              saw 2.0 commands for each connection, at 190/s offered for 10 s
+              set app.redis.persistent = true
+        "#]]);
+    }
+
+    #[test]
+    fn fires_when_only_some_pages_use_redis() {
+        check(connecting(60.0), expect![[r#"
+            named: RDS-01
+            suspected cache (0.4 %): every request opens a connection to Redis
+              saw 60.0/s connections accepted, 0.32 for each request PHP served, at 190/s offered for 10 s
+              saw 12.7 commands for each connection, at 190/s offered for 10 s
+              set app.redis.persistent = true
+        "#]]);
+    }
+
+    #[test]
+    fn proposes_nothing_that_is_to_be_kept() {
+        check(
+            connecting(380.0).keep("app.redis.persistent"),
+            expect![[r#"
+                named: RDS-01
+                suspected cache (2.8 %): every request opens a connection to Redis
+                  saw 380/s connections accepted, 2.00 for each request PHP served, at 190/s offered for 10 s
+                  saw 2.0 commands for each connection, at 190/s offered for 10 s
+                  do: Keep connections to Redis between requests: pconnect in PhpRedis, `persistent` in Laravel's config/database.php, `persistent=1` in session.save_path. Not proposed as a change: app.redis.persistent = true, since it is to be kept as it is.
+            "#]],
+        );
+    }
+
+    #[test]
+    fn stays_silent_when_connections_are_kept_or_workers_are_new() {
+        check(Case::healthy(), expect![[r#"
+            named: CAP-02
+            silent
+        "#]]);
+        let churn =
+            connecting(60.0).counter(PhaseKind::Knee, Layer::Php, metric::WORKER_STARTS, 40.0);
+        check(churn, expect![[r#"
+            named: CAP-02
+            silent
+        "#]]);
+    }
+}

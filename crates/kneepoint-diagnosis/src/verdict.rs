@@ -1,0 +1,88 @@
+//! Builds a finding step by step, so that a check reads as what it says.
+
+use crate::Rule;
+use crate::evidence::Phase;
+use kneepoint_model::{Confidence, Evidenced, Finding, Layer, Remedy};
+
+/// A finding under construction.
+pub(crate) struct Verdict(Finding);
+
+impl Verdict {
+    pub(crate) fn new(rule: &Rule, layer: Layer, title: String) -> Self {
+        Self(Finding {
+            code: rule.code.to_owned(),
+            title,
+            layer,
+            seen: Vec::new(),
+            refuted_by: String::new(),
+            remedy: None,
+            expected_gain: String::new(),
+            confidence: Confidence::Suspected,
+            weight: 0.0,
+            source: format!(
+                "catalogue {}: {}",
+                rule.code,
+                rule.doc.references.join("; ")
+            ),
+            effects: Vec::new(),
+        })
+    }
+
+    /// Something measured, with the phase it was measured in.
+    pub(crate) fn measured(self, what: impl Into<String>, phase: &Phase) -> Self {
+        self.under(what, phase.conditions())
+    }
+
+    /// Something read from the configuration.
+    pub(crate) fn configured(self, what: impl Into<String>) -> Self {
+        self.under(what, String::new())
+    }
+
+    /// Something seen under conditions already in words.
+    pub(crate) fn under(mut self, what: impl Into<String>, conditions: String) -> Self {
+        self.0.seen.push(Evidenced {
+            what: what.into(),
+            conditions,
+        });
+        self
+    }
+
+    /// What would show that the finding is wrong.
+    pub(crate) fn refuted_by(mut self, text: impl Into<String>) -> Self {
+        self.0.refuted_by = text.into();
+        self
+    }
+
+    pub(crate) fn remedy(mut self, remedy: Remedy) -> Self {
+        self.0.remedy = Some(remedy);
+        self
+    }
+
+    /// Expected gain in words, with its basis.
+    pub(crate) fn gain(mut self, text: impl Into<String>) -> Self {
+        self.0.expected_gain = text.into();
+        self
+    }
+
+    /// Estimated share of the limit this costs; cut to 0..0.95, since no cause leaves nothing.
+    pub(crate) fn weight(mut self, share: f64) -> Self {
+        self.0.weight = if share.is_finite() {
+            share.clamp(0.0, 0.95)
+        } else {
+            0.0
+        };
+        self
+    }
+
+    /// Only noted unless the condition holds.
+    pub(crate) fn suspected_if(mut self, condition: bool) -> Self {
+        if !condition {
+            self.0.confidence = Confidence::Noted;
+        }
+        self
+    }
+
+    pub(crate) fn done(self) -> Option<Finding> {
+        Some(self.0)
+    }
+}

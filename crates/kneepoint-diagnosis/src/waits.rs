@@ -1,0 +1,128 @@
+//! What the workers of an exhausted pool wait for, for the rules that name it.
+
+use crate::Evidence;
+use crate::PhaseKind;
+use crate::evidence::{CpuUse, Phase, Wait};
+use crate::pool::PoolState;
+use kneepoint_model::Layer;
+
+/// CPU use below which more work could be done (catalogue FPM-01).
+pub(crate) const CPU_HEADROOM: f64 = 0.7;
+/// Share of busy workers asleep for one reason from which on it is the reason.
+const DOMINANT: f64 = 0.5;
+/// Wait per request under load over that at low load, from which on the peer itself is congested \[prop\]: a peer
+/// with a fixed latency answers as fast under load.
+const CONGESTED: f64 = 2.0;
+
+/// The one thing most workers of an exhausted pool wait for.
+pub(crate) struct Blocked<'a> {
+    /// The phase it was seen in.
+    pub(crate) phase: &'a Phase,
+    /// The pool then.
+    pub(crate) pool: PoolState,
+    /// The CPU then; below [`CPU_HEADROOM`].
+    pub(crate) cpu: CpuUse,
+    /// The waits for the same peer (or in the same call, without a peer), most workers first.
+    pub(crate) waits: Vec<Wait>,
+    /// Workers in these waits.
+    pub(crate) workers: f64,
+    /// Time a request spends so, in ms.
+    pub(crate) ms: f64,
+    /// The same at low load, when that was measured.
+    pub(crate) low_ms: Option<f64>,
+}
+
+impl<'a> Blocked<'a> {
+    /// Finds it: every worker busy, requests queueing, CPU to spare, and half the workers waiting for one thing.
+    pub(crate) fn find(evidence: &'a Evidence) -> Option<Self> {
+        [PhaseKind::Over, PhaseKind::Knee]
+            .into_iter()
+            .filter_map(|kind| evidence.phase(kind))
+            .find_map(|phase| Self::find_in(evidence, phase))
+    }
+
+    fn find_in(evidence: &'a Evidence, phase: &'a Phase) -> Option<Self> {
+        let pool = PoolState::read(evidence, phase)?;
+        let cpu = evidence.cpu_use(phase)?;
+        if !pool.exhausted() || cpu.share >= CPU_HEADROOM {
+            return None;
+        }
+        let waits = largest_group(phase.waits());
+        let key = group(waits.first()?);
+        let workers: f64 = waits.iter().map(|wait| wait.workers).sum();
+        if workers < DOMINANT * pool.busy {
+            return None;
+        }
+        let low_ms = evidence
+            .phase(PhaseKind::Low)
+            .and_then(|low| ms_per_request(low, &key));
+        Some(Self {
+            phase,
+            ms: ms_per_request(phase, &key)?,
+            pool,
+            cpu,
+            waits,
+            workers,
+            low_ms,
+        })
+    }
+
+    /// The layer they wait for; `None` when it is nobody telemetry knows.
+    pub(crate) fn layer(&self) -> Option<Layer> {
+        self.waits.first()?.layer()
+    }
+
+    /// Whether the peer answers more slowly under load, so that more workers would only queue there.
+    pub(crate) fn congested(&self) -> bool {
+        self.low_ms.is_some_and(|low| self.ms >= CONGESTED * low)
+    }
+
+    /// `6.8 of 8 workers wait: recv db`.
+    pub(crate) fn describe(&self) -> String {
+        let labels: Vec<String> = self.waits.iter().map(Wait::label).collect();
+        format!(
+            "{:.1} of {:.1} busy workers wait: {}",
+            self.workers,
+            self.pool.busy,
+            labels.join(", ")
+        )
+    }
+}
+
+/// What makes waits one thing: the peer, or the call where there is none.
+fn group(wait: &Wait) -> String {
+    if wait.peer.is_empty() {
+        wait.call.clone()
+    } else {
+        wait.peer.clone()
+    }
+}
+
+fn largest_group(waits: Vec<Wait>) -> Vec<Wait> {
+    let total = |key: &str| -> f64 {
+        let of_key = waits.iter().filter(|wait| group(wait) == key);
+        of_key.map(|wait| wait.workers).sum()
+    };
+    let Some(largest) = waits
+        .iter()
+        .map(group)
+        .max_by(|a, b| total(a).total_cmp(&total(b)))
+    else {
+        return Vec::new();
+    };
+    waits
+        .into_iter()
+        .filter(|wait| group(wait) == largest)
+        .collect()
+}
+
+fn ms_per_request(phase: &Phase, key: &str) -> Option<f64> {
+    let hz = phase.pool_hz();
+    let workers: f64 = phase
+        .waits()
+        .iter()
+        .filter(|wait| group(wait) == key)
+        .map(|wait| wait.workers)
+        .sum();
+    (hz > 0.0).then_some(workers / hz * 1e3)
+}
