@@ -216,7 +216,9 @@ pub fn compare_for(
 ) -> Result<(Verdict, Effect), ExperimentError> {
     let saturation = Measure::Saturation { workers: testbed.saturating_workers(without)?.max(testbed.saturating_workers(with)?) };
     let at_rate = Measure::AtRate { rate_hz: ground.limit_hz, slope: ground.slope };
-    let queue_speaks = kneepoint_diagnosis::rule(&finding.code)
+    let queue_speaks = kneepoint_diagnosis::RULES
+        .iter()
+        .find(|rule| rule.code == finding.code)
         .is_some_and(|rule| rule.signal == kneepoint_diagnosis::Signal::Saturation);
     let order = if queue_speaks { [at_rate, saturation] } else { [saturation, at_rate] };
     let mut last = None;

@@ -133,7 +133,7 @@ pub struct InitArgs {
 pub struct ReportArgs {
     /// A run file, or the beginning of a run's id; the newest run when left out
     pub run: Option<String>,
-    /// Format: terminal, html, markdown or json
+    /// Format: terminal, html, markdown, json or csv
     #[arg(long, default_value = "terminal")]
     pub format: String,
     /// Write to this file instead of standard output

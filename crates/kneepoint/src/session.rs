@@ -5,10 +5,10 @@ use crate::progress::Terminal;
 use crate::{FAILED, INTERRUPTED, config};
 use anyhow::{Context as _, Result};
 use kneepoint_experiment::{ExperimentError, Recorder, Testbed};
-use kneepoint_model::{Run, Scenario, Setting, units};
-use kneepoint_report::{Format, render};
+use kneepoint_model::{Layer, Run, Scenario, ServerKind, Setting, SettingKey, Tunable, units};
+use kneepoint_report::{Format, Options, Styles, render};
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,26 +32,51 @@ pub fn stop_flag() -> Result<Arc<AtomicBool>> {
 /// # Errors
 /// The file, an overlay or a setting is wrong; the message says where and what to write instead.
 pub fn read_scenario(args: &RunArgs) -> Result<Scenario> {
-    let mut overlay = String::new();
-    for path in &args.overlay {
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the overlay {}", path.display()))?;
-        overlay.push_str(&text);
-        overlay.push('\n');
-    }
-    let mut scenario = if overlay.is_empty() { config::load(&args.scenario) } else { config::load_with_patch(&args.scenario, &overlay) }
-        .map_err(|errors| anyhow::anyhow!("{errors}"))?;
+    let overlays = args
+        .overlay
+        .iter()
+        .map(|path| {
+            let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the overlay {}", path.display()))?;
+            Ok((path.display().to_string(), path.parent().unwrap_or(Path::new(".")).to_owned(), text))
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let patches: Vec<config::Patch<'_>> =
+        overlays.iter().map(|(name, dir, text)| config::Patch { name, dir, text }).collect();
+    let mut scenario = config::load_with_patch(&args.scenario, &patches, &StackServers).map_err(|errors| anyhow::anyhow!("{errors}"))?;
     if let Some(budget) = &args.budget {
         scenario.budget.time = units::parse_duration(budget)?;
     }
-    let settings = args.set.iter().map(|text| parse_setting(text)).collect::<Result<Vec<_>>>()?;
+    let settings = args.set.iter().map(|text| parse_setting(text, &scenario)).collect::<Result<Vec<_>>>()?;
     scenario.with(&settings).map_err(|error| anyhow::anyhow!("--set: {error}"))
 }
 
-fn parse_setting(text: &str) -> Result<Setting> {
+/// What the stack crate knows, as scenario files are checked against it.
+pub struct StackServers;
+
+impl config::Servers for StackServers {
+    fn names(&self, layer: Layer) -> Vec<String> {
+        let fitting = kneepoint_stack::SERVERS.iter().filter(|server| server.layers().contains(&layer));
+        fitting.map(|server| server.kind().to_owned()).collect()
+    }
+
+    fn tunables(&self, layer: Layer, server: &ServerKind) -> Vec<Tunable> {
+        kneepoint_stack::server(server.as_str()).map_or_else(|_| Vec::new(), |server| server.tunables(layer, ""))
+    }
+}
+
+fn parse_setting(text: &str, scenario: &Scenario) -> Result<Setting> {
     let (key, value) =
         text.split_once('=').with_context(|| format!("--set {text}: write LAYER.NAME=VALUE, such as php.pm.max_children=20"))?;
-    let key = key.trim().parse().map_err(|error| anyhow::anyhow!("--set {text}: {error}"))?;
-    Ok(Setting { key, value: value.trim().to_owned() })
+    let key: SettingKey = key.trim().parse().map_err(|error| anyhow::anyhow!("--set {text}: {error}"))?;
+    let setting = Setting { key, value: value.trim().to_owned() };
+    let Some(tier) = scenario.tiers.iter().find(|tier| tier.layer == setting.key.layer) else { return Ok(setting) };
+    if !setting.key.is_sysctl() {
+        let tunables = config::Servers::tunables(&StackServers, tier.layer, &tier.server);
+        let tunable = tunables.iter().find(|tunable| tunable.name == setting.key.name);
+        let tunable = tunable.with_context(|| format!("--set {text}: {} has no setting `{}`", tier.server, setting.key.name))?;
+        config::check_value(tunable, &setting.value).map_err(|error| anyhow::anyhow!("--set {text}: {error}"))?;
+    }
+    Ok(setting)
 }
 
 /// Runs a job on a scenario's testbed, watched and written down, and prints the results.
@@ -67,11 +92,11 @@ pub fn run(
     job: impl FnOnce(&mut Testbed, &mut Recorder<'_>) -> Result<(), ExperimentError>,
 ) -> Result<ExitCode> {
     let stop = stop_flag()?;
-    let terminal = Terminal::new();
-    let mut recorder = Recorder::new(command, scenario, Some(&output.runs), &terminal, Arc::clone(&stop))?;
+    let terminal = Arc::new(Terminal::new());
+    let mut recorder = Recorder::new(command, scenario, Some(&output.runs), &*terminal, Arc::clone(&stop))?;
     let path = recorder.path().map(Path::to_owned);
     recorder.progress("checking the load generator against a null server", 0.0, None);
-    let outcome = Testbed::open(scenario, loopback, Arc::clone(&stop)).and_then(|mut testbed| {
+    let outcome = Testbed::open(scenario, loopback, Arc::clone(&stop), Arc::<Terminal>::clone(&terminal)).and_then(|mut testbed| {
         for note in testbed.notes() {
             recorder.warn(note.clone());
         }
@@ -106,28 +131,42 @@ pub fn run(
 }
 
 fn write_results(run: &Run, output: &OutputArgs, path: Option<&Path>, terminal: &Terminal) -> Result<()> {
-    let colour = console::Term::stdout().is_term();
-    let mut files: Vec<(&str, PathBuf)> = Vec::new();
+    let mut files: Vec<(String, String)> = Vec::new();
     if let Some(path) = path {
-        files.push(("run file", path.to_owned()));
+        files.push(("run file".into(), path.display().to_string()));
     }
     if !output.no_report {
         let page = output.runs.join(format!("{}.html", run.id));
-        match std::fs::write(&page, render(run, Format::Html)) {
-            Ok(()) => files.push(("report", page)),
+        match std::fs::write(&page, rendered(run, "html", &Options::default())?) {
+            Ok(()) => files.push(("report".into(), page.display().to_string())),
             Err(error) => terminal.line(&format!("kneepoint: cannot write the report {}: {error}", page.display())),
         }
     }
     if let Some(target) = &output.json {
-        write_text(target, &render(run, Format::Json))?;
+        write_text(target, &rendered(run, "json", &Options::default())?)?;
     }
     if output.json.as_deref() != Some(Path::new("-")) {
-        print(&render(run, Format::Terminal { colour }))?;
-        for (what, file) in files {
-            print(&format!("{what}: {}\n", file.display()))?;
-        }
+        print(&rendered(run, "terminal", &Options { styles: styles(), files })?)?;
     }
     Ok(())
+}
+
+/// Colour for a terminal, none for a file or a pipe.
+#[must_use]
+pub fn styles() -> Styles {
+    if console::Term::stdout().is_term() && console::colors_enabled() { Styles::Ansi } else { Styles::Plain }
+}
+
+/// A run in a format by its name.
+///
+/// # Errors
+/// There is no such format; the message lists those there are.
+pub fn rendered(run: &Run, format: &str, options: &Options) -> Result<String> {
+    let found = Format::named(format).with_context(|| {
+        let names: Vec<&str> = kneepoint_report::FORMATS.iter().map(|format| format.name).collect();
+        format!("there is no format `{format}`; there are: {}", names.join(", "))
+    })?;
+    Ok(render(run, found, options))
 }
 
 /// Writes text to a file, or to standard output for `-`.

@@ -2,16 +2,18 @@
 
 use super::{CLIENT, Testbed, app};
 use crate::error::ExperimentError;
-use kneepoint_lab::{HostInfo, HostPlan, Lab};
-use kneepoint_load::{Target, fetch_once, identify};
+use kneepoint_lab::{HostInfo, HostPlan, Lab, Process};
+use kneepoint_load::{Target, fetch, identify};
 use kneepoint_model::run::FileDiff;
 use kneepoint_model::{Address, CommandSpec, Layer, Request, RunningTier, Scenario, Stack, TierSpec};
-use kneepoint_stack::{AppContext, ConfigFile, ConfigText, RenderedTier, Server, TierContext, install, server};
+use kneepoint_stack::{AppContext, ConfigFile, ConfigText, RenderedTier, TierContext, install, server};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+/// Where a target answers with the run's nonce (DESIGN section 16).
+const IDENTITY: &str = "/.well-known/kneepoint";
 /// Rounds of the whole mix sent one by one before an arm counts as warm: every worker of a small pool sees
 /// each script, and OPcache holds all of them.
 const WARM_ROUNDS: usize = 8;
@@ -23,6 +25,7 @@ pub(super) struct Arm {
     pub(super) stack: Stack,
     pub(super) running: Vec<RunningTier>,
     pub(super) target: Target,
+    processes: Vec<Process>,
     resets: Vec<(String, CommandSpec)>,
     files: Vec<(Layer, ConfigFile)>,
     settings: Vec<(String, String)>,
@@ -42,6 +45,7 @@ struct Standing {
     addresses: Vec<(Layer, Address)>,
     env: BTreeMap<String, String>,
     rendered: Vec<(RenderedTier, RunningTier)>,
+    processes: Vec<Process>,
 }
 
 /// Stands all tiers up, the last of the chain first.
@@ -67,6 +71,7 @@ pub(super) fn stand_up(testbed: &mut Testbed, name: &str, scenario: &Scenario) -
         stack: stack_of(scenario, &standing),
         running: Vec::new(),
         target: Target::Http { address: entry, host_header, keep_alive: true },
+        processes: std::mem::take(&mut standing.processes),
         resets: Vec::new(),
         files: Vec::new(),
         settings: settings_of(scenario),
@@ -159,20 +164,22 @@ fn stand_up_tier(
         must_succeed(&testbed.lab, &name, command)?;
     }
     server.check(&rendered, &commands)?;
-    keep_template(testbed, server, spec.layer, &host)?;
+    keep_template(testbed, spec.layer, &host)?;
     let process = testbed.lab.spawn(&name, &rendered.process)?;
     let running = running_tier(&rendered, &host, process.pid, &context.peers, spec);
     standing.addresses.push((spec.layer, rendered.listen.clone()));
     standing.env.extend(rendered.env_for_app.clone());
     standing.rendered.push((rendered, running));
+    standing.processes.push(process);
     Ok(())
 }
 
-/// Keeps a copy of the first database's fresh cluster, so that further arms need no initialisation.
-fn keep_template(testbed: &mut Testbed, server: &dyn Server, layer: Layer, host: &HostInfo) -> Result<(), ExperimentError> {
-    let Some(data) = server.fresh_data(&host.dir).filter(|_| layer == Layer::Db && testbed.db_template.is_none()) else {
+/// Keeps a copy of the first database's fresh, stopped data directory, so that further arms need no initialisation.
+fn keep_template(testbed: &mut Testbed, layer: Layer, host: &HostInfo) -> Result<(), ExperimentError> {
+    let data = host.dir.join("data");
+    if layer != Layer::Db || testbed.db_template.is_some() || !data.is_dir() {
         return Ok(());
-    };
+    }
     let template = testbed.lab.dir().join("db-template");
     let command = CommandSpec::new("/bin/cp").args(["-a".to_owned(), data.display().to_string(), template.display().to_string()]);
     must_succeed(&testbed.lab, CLIENT, &command)?;
@@ -254,10 +261,25 @@ impl Arm {
         self.resets.iter().try_for_each(|(host, command)| must_succeed(lab, host, command))
     }
 
+    /// Makes sure that every tier still runs: a target that died is said to have died, not to be slow.
+    pub(super) fn check_alive(&self, lab: &Lab) -> Result<(), ExperimentError> {
+        for process in &self.processes {
+            if let Some(how) = lab.ended(process)? {
+                return Err(ExperimentError::Unfit(format!(
+                    "{} on host {} died during the run: it {how}. What was measured before is kept{}",
+                    process.name,
+                    process.host,
+                    self.last_words()
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// Makes sure that the target is this arm, that it answers as the scenario says, and that it is warm.
     pub(super) fn check_and_warm(&self, client: &HostInfo, stop: &AtomicBool) -> Result<(), ExperimentError> {
         let netns = client.netns.as_deref();
-        let answer = identify(&self.target, netns, Duration::from_secs(5))?;
+        let answer = identify(&self.target, IDENTITY, netns, Duration::from_secs(5))?;
         if answer.trim() != self.nonce {
             return Err(ExperimentError::Unfit(format!(
                 "the server at {} is not the one this run started: it does not echo the run's nonce",
@@ -269,7 +291,7 @@ impl Arm {
                 if stop.load(Ordering::Relaxed) {
                     return Err(ExperimentError::Interrupted);
                 }
-                let reply = fetch_once(&self.target, request, netns, FIRST_RESPONSE)?;
+                let reply = fetch(&self.target, request, netns, FIRST_RESPONSE)?;
                 if round == 0 {
                     self.check_reply(request, reply.status, &reply.body)?;
                 }

@@ -6,6 +6,7 @@ mod machine;
 
 use crate::bench::{Bench, Offer, Step};
 use crate::error::ExperimentError;
+use crate::recorder::{Event, Observer};
 use arm::Arm;
 use kneepoint_lab::{HostPlan, Lab, LabPlan};
 use kneepoint_load::{AbortRule, Engine, LoadPlan, Mode};
@@ -41,6 +42,7 @@ pub struct Testbed {
     stop: Arc<AtomicBool>,
     notes: Vec<String>,
     nonce: u64,
+    observer: Arc<dyn Observer + Send + Sync>,
 }
 
 impl Testbed {
@@ -48,7 +50,12 @@ impl Testbed {
     ///
     /// # Errors
     /// The lab cannot be made, or the generator does not work.
-    pub fn open(scenario: &Scenario, loopback: bool, stop: Arc<AtomicBool>) -> Result<Self, ExperimentError> {
+    pub fn open(
+        scenario: &Scenario,
+        loopback: bool,
+        stop: Arc<AtomicBool>,
+        observer: Arc<dyn Observer + Send + Sync>,
+    ) -> Result<Self, ExperimentError> {
         let lab = Lab::start(LabPlan { name: scenario.name.clone(), hosts: vec![HostPlan::new(CLIENT)], loopback })?;
         let client = lab.host(CLIENT).ok_or_else(|| ExperimentError::Unfit("the lab has no host for the generator".into()))?;
         let notes = lab.capabilities().missing.clone();
@@ -64,8 +71,9 @@ impl Testbed {
             stop,
             notes,
             nonce: machine::nonce(),
+            observer,
         };
-        let ceiling = kneepoint_load::ceiling(testbed.client.netns.as_deref(), Duration::from_secs(1))?;
+        let ceiling = kneepoint_load::ceiling(1, testbed.client.netns.as_deref(), Duration::from_secs(1))?;
         testbed.ceiling_hz = Some(ceiling);
         testbed.machine.generator_ceiling_hz = Some(ceiling);
         Ok(testbed)
@@ -99,7 +107,8 @@ impl Testbed {
     pub fn close(self) {
         let Self { lab, arms, .. } = self;
         drop(arms);
-        lab.stop();
+        // What the keeper could not remove, `lab clean` names and removes.
+        let _ = lab.stop();
     }
 
     fn arm(&self, name: &str) -> Result<&Arm, ExperimentError> {
@@ -197,7 +206,19 @@ impl Testbed {
         plan.abort = step.may_abort.then(AbortRule::default);
         plan.seed = step.seed;
         plan.ceiling_hz = self.ceiling_hz;
-        Ok(Engine::run(&plan, &|_| {}, &self.stop)?)
+        let point = Engine::run(&plan, &|progress| self.show(progress), &self.stop)?;
+        if point.outcomes.failed() > 0 {
+            arm.check_alive(&self.lab)?;
+        }
+        Ok(point)
+    }
+
+    fn show(&self, progress: &kneepoint_load::Progress) {
+        self.observer.event(&Event::Load {
+            goodput_hz: progress.goodput_hz,
+            p95_ms: progress.p95_ms,
+            failed: progress.recent.failed(),
+        });
     }
 
     /// Waits at zero load until the arm's queue is empty and its workers idle: a step that starts in the

@@ -4,16 +4,17 @@ use crate::args::ReportArgs;
 use crate::session;
 use anyhow::{Context as _, Result, bail};
 use kneepoint_experiment::RunStore;
-use kneepoint_report::{Format, render};
+use kneepoint_report::{Options, Styles};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub(super) fn run(args: &ReportArgs) -> Result<ExitCode> {
     let path = find(args)?;
     let run = RunStore::read(&path)?;
-    let to_terminal = args.output.is_none() && console::Term::stdout().is_term();
-    let format = Format::parse(&args.format, to_terminal).map_err(anyhow::Error::msg)?;
-    session::write_text(args.output.as_deref().unwrap_or(Path::new("-")), &render(&run, format))?;
+    let styles = if args.output.is_none() { session::styles() } else { Styles::Plain };
+    let files = vec![("run file".to_owned(), path.display().to_string())];
+    let text = session::rendered(&run, &args.format, &Options { styles, files })?;
+    session::write_text(args.output.as_deref().unwrap_or(Path::new("-")), &text)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,0 +1,36 @@
+//! Killed at any moment, the program leaves no process, namespace, mount, control group or directory.
+
+use crate::support::{alone, apps, assert_nothing_left, kneepoint, needs_root, start, traces};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Moments from the very start to well into the first measurements, different in every run.
+fn moments() -> impl Iterator<Item = Duration> {
+    let mut state = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64) | 1;
+    std::iter::repeat_with(move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        // Half of the moments fall into the first two seconds, where everything is being made.
+        let share = (state >> 11) as f64 / (1u64 << 53) as f64;
+        Duration::from_secs_f64(10.0 * share * share + 0.01)
+    })
+}
+
+#[test]
+fn tune_killed_at_twenty_random_moments_leaves_nothing() {
+    if !needs_root("tune_killed_at_twenty_random_moments_leaves_nothing") {
+        return;
+    }
+    let _alone = alone();
+    let directory = tempfile::tempdir().expect("temp dir");
+    let before = traces();
+    for moment in moments().take(20) {
+        let mut child = start(
+            kneepoint().arg("tune").arg(apps().join("laravel/demo.toml")).arg("--runs").arg(directory.path()),
+        );
+        std::thread::sleep(moment);
+        child.kill().expect("SIGKILL");
+        child.wait().expect("reaped");
+        assert_nothing_left(&before, &format!("SIGKILL after {moment:?}"));
+    }
+}

@@ -1,0 +1,129 @@
+//! What the tests share: the program, the applications, and a look at what a lab leaves behind.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Labs of different tests would see each other's traces, and load disturbs load: one test at a time.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(crate) fn kneepoint() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kneepoint"));
+    command.stdin(Stdio::null());
+    command
+}
+
+pub(crate) fn apps() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../apps")
+}
+
+pub(crate) fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
+}
+
+/// Skips a test in words when it cannot run here.
+pub(crate) fn needs_root(test: &str) -> bool {
+    if !is_root() {
+        eprintln!("skipped: {test} needs root");
+    }
+    is_root()
+}
+
+/// A scenario of the plain application in a directory of its own.
+pub(crate) fn plain_scenario(directory: &Path, more: &str) -> PathBuf {
+    let root = apps().join("plain").canonicalize().expect("apps/plain is in the tree");
+    let path = directory.join("kneepoint.toml");
+    let text = format!("[app]\nroot = {:?}\nfront = \"public/index.php\"\n{more}", root.display().to_string());
+    std::fs::write(&path, text).expect("scenario written");
+    path
+}
+
+/// Waits for a process with a limit, then kills it.
+pub(crate) fn wait(mut child: Child, limit: Duration) -> Output {
+    let began = Instant::now();
+    while child.try_wait().expect("waitable").is_none() {
+        if began.elapsed() > limit {
+            let _ = child.kill();
+            panic!("still running after {limit:?}: {:?}", child.wait_with_output());
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    child.wait_with_output().expect("output")
+}
+
+pub(crate) fn start(command: &mut Command) -> Child {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("kneepoint starts")
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Everything a lab could leave on the machine, as comparable lines.
+pub(crate) fn traces() -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for entry in std::fs::read_dir("/tmp").into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with("kneepoint-") {
+            found.insert(format!("directory /tmp/{name}"));
+        }
+    }
+    cgroups(Path::new("/sys/fs/cgroup"), 3, &mut found);
+    for line in std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default().lines() {
+        if line.contains("kneepoint") {
+            found.insert(format!("mount {line}"));
+        }
+    }
+    processes(&mut found);
+    found
+}
+
+fn cgroups(directory: &Path, depth: u32, found: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            continue;
+        }
+        if entry.file_name().to_string_lossy().starts_with("kneepoint-") {
+            found.insert(format!("cgroup {}", entry.path().display()));
+        } else if depth > 0 {
+            cgroups(&entry.path(), depth - 1, found);
+        }
+    }
+}
+
+/// Processes that a lab started, and network namespaces other than our own.
+fn processes(found: &mut BTreeSet<String>) {
+    let own_net = std::fs::read_link("/proc/self/ns/net").ok();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let path = entry.path();
+        let Some(pid) = path.file_name().and_then(|name| name.to_str()).filter(|name| name.parse::<u32>().is_ok()) else { continue };
+        let environment = std::fs::read(path.join("environ")).unwrap_or_default();
+        let command = text(&std::fs::read(path.join("cmdline")).unwrap_or_default()).replace('\0', " ");
+        if text(&environment).contains("KNEEPOINT_LAB=") || command.contains("__keeper") || command.contains("/tmp/kneepoint-") {
+            found.insert(format!("process {pid} {command}"));
+        }
+        if let (Ok(net), Some(own)) = (std::fs::read_link(path.join("ns/net")), &own_net)
+            && net != *own
+        {
+            found.insert(format!("namespace {} of {command}", net.display()));
+        }
+    }
+}
+
+/// Waits until the traces are the same as before, and tells what is left when they are not.
+pub(crate) fn assert_nothing_left(before: &BTreeSet<String>, context: &str) {
+    let began = Instant::now();
+    loop {
+        let left: Vec<String> = traces().difference(before).cloned().collect();
+        if left.is_empty() {
+            return;
+        }
+        assert!(began.elapsed() < Duration::from_secs(15), "{context} left:\n{}", left.join("\n"));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
