@@ -1,0 +1,243 @@
+//! The fault bench: real misconfigurations injected into real stacks, and healthy stacks beside them, each diagnosed by
+//! the built program and compared with what its file says must be named first.
+//!
+//! `faults/README.md` documents the format of a fault. Everything here works on the program's record of a run, as
+//! anybody else would: the bench knows no rule and no server.
+
+mod fault;
+mod runner;
+mod table;
+mod verdict;
+
+use anyhow::{Context, bail, ensure};
+use fault::Fault;
+use runner::Runner;
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use table::{Outcome, Row, Table};
+
+const USAGE: &str = "\
+cargo xtask faults [--dir DIR] [--only NAME]... [--binary PATH] [--json FILE]
+
+  --dir DIR      directory of *.toml fault files (default: faults/ of this repository)
+  --only NAME    run this fault only: its file name without .toml; may be repeated
+  --binary PATH  the program to test (default: built with cargo build --release -p kneepoint)
+  --json FILE    also write the results there, renewed after every fault";
+
+/// What was asked for on the command line.
+#[derive(Debug, Default, PartialEq)]
+struct Options {
+    dir: Option<PathBuf>,
+    only: Vec<String>,
+    binary: Option<PathBuf>,
+    json: Option<PathBuf>,
+    help: bool,
+}
+
+impl Options {
+    fn read(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<Self> {
+        let mut options = Self::default();
+        let mut args = args.into_iter();
+        while let Some(arg) = args.next() {
+            let name = arg.to_string_lossy().into_owned();
+            if ["-h", "--help"].contains(&name.as_str()) {
+                options.help = true;
+                continue;
+            }
+            ensure!(
+                ["--dir", "--only", "--binary", "--json"].contains(&name.as_str()),
+                "`{name}` is not an option of faults\n\n{USAGE}"
+            );
+            let value = args
+                .next()
+                .with_context(|| format!("`{name}` needs a value\n\n{USAGE}"))?;
+            match name.as_str() {
+                "--dir" => options.dir = Some(value.into()),
+                "--binary" => options.binary = Some(value.into()),
+                "--json" => options.json = Some(value.into()),
+                _ => options.only.push(value.to_string_lossy().into_owned()),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// Runs the bench with the arguments that follow `faults`. The exit code is 1 when the bench is not passed
+/// ([`Table::passed`]) or was interrupted.
+///
+/// # Errors
+/// The arguments or a fault file cannot be read, the program cannot be built, or the results cannot be written. A fault
+/// whose diagnosis fails is a row of the table, not an error.
+pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<ExitCode> {
+    let options = Options::read(args)?;
+    let mut out = std::io::stdout();
+    if options.help {
+        writeln!(out, "{USAGE}")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let dir = options.dir.unwrap_or_else(|| repository.join("faults"));
+    let faults = select(fault::read_dir(&dir)?, &options.only)?;
+    let binary = match options.binary {
+        Some(path) => std::path::absolute(&path)?,
+        None => build(&repository)?,
+    };
+    ensure!(
+        binary.is_file(),
+        "there is no program at `{}`: give another --binary, or none to have it built",
+        binary.display()
+    );
+    let interrupted = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted))?;
+    signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&interrupted))?;
+    let runner = Runner {
+        binary,
+        patience: Duration::from_secs(300),
+        grace: Duration::from_secs(30),
+        interrupted: Arc::clone(&interrupted),
+    };
+    let table = run_all(&runner, faults, options.json.as_deref())?;
+    write!(out, "{table}")?;
+    let complete = !interrupted.load(Ordering::Relaxed);
+    if !complete {
+        writeln!(out, "interrupted: the table is not complete")?;
+    }
+    Ok(if complete && table.passed() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// One fault after the other: two at once would take each other's processor.
+fn run_all(runner: &Runner, faults: Vec<Fault>, json: Option<&Path>) -> anyhow::Result<Table> {
+    let root = rustix::process::geteuid().is_root();
+    let mut progress = std::io::stderr();
+    let mut table = Table::default();
+    let count = faults.len();
+    for (index, fault) in faults.into_iter().enumerate() {
+        if runner.interrupted.load(Ordering::Relaxed) {
+            break;
+        }
+        writeln!(
+            progress,
+            "[{}/{count}] {}: {}",
+            index + 1,
+            fault.name,
+            fault.about
+        )?;
+        let row = if fault.needs_root && !root {
+            Row::new(fault, Duration::ZERO, Outcome::Skipped("needs root"))
+        } else {
+            let (elapsed, record) = runner.diagnose(&fault)?;
+            let judged = record.and_then(|text| verdict::judge(&fault.expect, &text));
+            let outcome = judged.map_or_else(Outcome::Failed, Outcome::Judged);
+            Row::new(fault, elapsed, outcome)
+        };
+        writeln!(progress, "      {}", row.in_words())?;
+        table.rows.push(row);
+        if let Some(path) = json {
+            let text = serde_json::to_string_pretty(&table.to_json())?;
+            std::fs::write(path, text + "\n").with_context(|| {
+                format!("the results cannot be written to `{}`", path.display())
+            })?;
+        }
+    }
+    Ok(table)
+}
+
+/// The faults with these names, or all when no name is given.
+fn select(faults: Vec<Fault>, only: &[String]) -> anyhow::Result<Vec<Fault>> {
+    let known: Vec<&str> = faults.iter().map(|fault| fault.name.as_str()).collect();
+    if let Some(unknown) = only.iter().find(|name| !known.contains(&name.as_str())) {
+        bail!(
+            "there is no fault `{unknown}`; there are {}",
+            known.join(", ")
+        );
+    }
+    Ok(faults
+        .into_iter()
+        .filter(|fault| only.is_empty() || only.contains(&fault.name))
+        .collect())
+}
+
+/// Builds the program, optimised, and says where it is.
+fn build(repository: &Path) -> anyhow::Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["build", "--release", "-p", "kneepoint"])
+        .current_dir(repository)
+        .status()
+        .context("cargo cannot be started to build the program")?;
+    ensure!(
+        status.success(),
+        "the program does not build: repair it, or test another one with --binary"
+    );
+    let metadata = cargo_metadata::MetadataCommand::new()
+        .current_dir(repository)
+        .no_deps()
+        .exec()?;
+    Ok(metadata.target_directory.join("release/kneepoint").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(args: &[&str], expected: Result<Options, &str>) {
+        let read =
+            Options::read(args.iter().map(OsString::from)).map_err(|error| error.to_string());
+        match (read, expected) {
+            (Ok(read), Ok(expected)) => assert_eq!(read, expected),
+            (Err(read), Err(part)) => assert!(read.contains(part), "{read}"),
+            (read, _) => panic!("unexpected: {read:?}"),
+        }
+    }
+
+    #[test]
+    fn options_are_read_and_slips_are_named() {
+        check(&[], Ok(Options::default()));
+        check(
+            &["--only", "a", "--only", "b", "--json", "out.json"],
+            Ok(Options {
+                only: vec!["a".into(), "b".into()],
+                json: Some("out.json".into()),
+                ..Options::default()
+            }),
+        );
+        check(&["--dir"], Err("`--dir` needs a value"));
+        check(&["--onyl", "a"], Err("`--onyl` is not an option"));
+    }
+
+    #[test]
+    fn faults_are_selected_by_name() {
+        let fault = |name: &str| {
+            let text = "about = \"x\"\nscenario = \"s.toml\"\nexpect = \"healthy\"\n";
+            Fault::read(Path::new(&format!("{name}.toml")), text).expect(name)
+        };
+        let all = || vec![fault("a"), fault("b"), fault("c")];
+        let names = |only: &[&str]| {
+            let only: Vec<String> = only.iter().map(|name| (*name).to_owned()).collect();
+            select(all(), &only)
+                .map(|faults| {
+                    faults
+                        .into_iter()
+                        .map(|fault| fault.name)
+                        .collect::<Vec<_>>()
+                })
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(names(&[]), Ok(vec!["a".into(), "b".into(), "c".into()]));
+        assert_eq!(names(&["c", "a"]), Ok(vec!["a".into(), "c".into()]));
+        assert_eq!(
+            names(&["d"]),
+            Err("there is no fault `d`; there are a, b, c".into())
+        );
+    }
+}

@@ -1,0 +1,247 @@
+//! A fault as its file describes it.
+
+use anyhow::{Context, ensure};
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+
+/// A misconfiguration with the answer that is right for it, or a healthy stack.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Fault {
+    /// The file's name without `.toml`.
+    pub(super) name: String,
+    /// What a person did wrong, in a line.
+    pub(super) about: String,
+    /// The base scenario, absolute.
+    pub(super) scenario: PathBuf,
+    /// What the diagnosis must answer.
+    pub(super) expect: Expectation,
+    /// Whether the remedy of the finding that is named first must win its A/B.
+    pub(super) remedy_must_win: bool,
+    /// Whether it shows only where the lab has namespaces and control groups.
+    pub(super) needs_root: bool,
+    /// What is laid over the scenario, as TOML.
+    pub(super) overlay: String,
+}
+
+/// What the diagnosis of a fault must answer.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Expectation {
+    /// Nothing is wrong with the stack.
+    Healthy,
+    /// One of these codes is named first: the expected one, then those that are equally right.
+    First(Vec<String>),
+}
+
+impl Expectation {
+    /// `OPC-01`, `FPM-07 or FPM-01`, `healthy`.
+    pub(super) fn in_words(&self) -> String {
+        match self {
+            Self::Healthy => "healthy".into(),
+            Self::First(codes) => codes.join(" or "),
+        }
+    }
+}
+
+/// The keys of a fault file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    about: String,
+    scenario: PathBuf,
+    expect: String,
+    #[serde(default)]
+    equally_right: Vec<String>,
+    #[serde(default)]
+    remedy_raises_limit: bool,
+    requires: Option<Requirement>,
+    #[serde(default)]
+    inject: toml::Table,
+}
+
+#[derive(Deserialize, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum Requirement {
+    Root,
+}
+
+impl Fault {
+    /// Reads the text of a fault file. A relative `scenario` starts at the file's directory.
+    ///
+    /// # Errors
+    /// Not TOML, an unknown or missing key, or keys that contradict each other.
+    pub(super) fn read(path: &Path, text: &str) -> anyhow::Result<Self> {
+        let written: Written = toml::from_str(text)?;
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        let dir = path.parent().unwrap_or(Path::new(""));
+        ensure!(!written.about.trim().is_empty(), "`about` is empty");
+        let expect = if written.expect == "healthy" {
+            ensure!(
+                written.equally_right.is_empty() && !written.remedy_raises_limit,
+                "a healthy stack has neither `equally_right` nor `remedy_raises_limit`"
+            );
+            Expectation::Healthy
+        } else {
+            let mut codes = vec![written.expect];
+            codes.extend(written.equally_right);
+            for code in &codes {
+                ensure!(
+                    is_code(code),
+                    "`{code}` is not the code of a rule such as \"OPC-01\" (`kneepoint rules` lists them)"
+                );
+            }
+            Expectation::First(codes)
+        };
+        Ok(Self {
+            name: name.into_owned(),
+            about: written.about,
+            scenario: std::path::absolute(dir.join(written.scenario))?,
+            expect,
+            remedy_must_win: written.remedy_raises_limit,
+            needs_root: written.requires == Some(Requirement::Root),
+            overlay: toml::to_string(&written.inject)?,
+        })
+    }
+}
+
+/// Two to four capitals, a hyphen, two digits.
+fn is_code(text: &str) -> bool {
+    text.split_once('-').is_some_and(|(area, number)| {
+        (2..=4).contains(&area.len())
+            && area.bytes().all(|byte| byte.is_ascii_uppercase())
+            && number.len() == 2
+            && number.bytes().all(|byte| byte.is_ascii_digit())
+    })
+}
+
+/// Every fault of a directory: its `*.toml` in the order of their names, without those of directories in it.
+///
+/// # Errors
+/// The directory or a file in it cannot be read, or there is no fault in it.
+pub(super) fn read_dir(dir: &Path) -> anyhow::Result<Vec<Fault>> {
+    let cannot = || format!("the faults in `{}` cannot be read", dir.display());
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(dir).with_context(cannot)? {
+        let path = entry.with_context(cannot)?.path();
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "toml")
+        {
+            paths.push(path);
+        }
+    }
+    ensure!(
+        !paths.is_empty(),
+        "there is no fault file (*.toml) in `{}`",
+        dir.display()
+    );
+    paths.sort();
+    paths
+        .iter()
+        .map(|path| {
+            let text = std::fs::read_to_string(path)?;
+            let fault = Fault::read(path, &text)?;
+            ensure!(
+                fault.scenario.is_file(),
+                "there is no scenario at `{}`: `scenario` is a path from the fault file's directory",
+                fault.scenario.display()
+            );
+            Ok(fault)
+        })
+        .zip(&paths)
+        .map(|(fault, path): (anyhow::Result<Fault>, _)| {
+            fault.with_context(|| format!("the fault `{}` cannot be used", path.display()))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "about = \"x\"\nscenario = \"../apps/a.toml\"\n";
+
+    #[track_caller]
+    fn refused(rest: &str, part: &str) {
+        let error = Fault::read(Path::new("/f/x.toml"), &format!("{HEAD}{rest}")).expect_err(rest);
+        assert!(error.to_string().contains(part), "{error}");
+    }
+
+    #[test]
+    fn a_fault_is_read_with_its_overlay() {
+        let text = format!(
+            "{HEAD}expect = \"FPM-07\"\nequally_right = [\"FPM-01\"]\nrequires = \"root\"\n\
+             [inject.stack.php.settings]\n\"listen.backlog\" = \"8\"\n\
+             [[inject.request]]\npath = \"/sleep?ms=40\"\n"
+        );
+        let fault = Fault::read(Path::new("/f/queue.toml"), &text).expect("fault");
+        assert_eq!(fault.name, "queue");
+        assert_eq!(fault.scenario, Path::new("/f/../apps/a.toml"));
+        assert_eq!(fault.expect.in_words(), "FPM-07 or FPM-01");
+        assert!(fault.needs_root && !fault.remedy_must_win);
+        let overlay: toml::Table = fault.overlay.parse().expect("overlay");
+        assert_eq!(
+            overlay["stack"]["php"]["settings"]["listen.backlog"].as_str(),
+            Some("8")
+        );
+        assert_eq!(overlay["request"][0]["path"].as_str(), Some("/sleep?ms=40"));
+    }
+
+    #[test]
+    fn a_fault_that_cannot_be_meant_is_refused() {
+        refused("", "missing field `expect`");
+        refused("expect = \"opcache\"", "is not the code of a rule");
+        refused("expect = \"OPC-01\"\ncpus = 2", "unknown field `cpus`");
+        refused(
+            "expect = \"OPC-01\"\nrequires = \"luck\"",
+            "unknown variant `luck`",
+        );
+        refused(
+            "expect = \"healthy\"\nequally_right = [\"CAP-02\"]",
+            "a healthy stack",
+        );
+    }
+
+    #[test]
+    fn every_fault_of_the_bench_can_be_used() {
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../faults");
+        let faults = read_dir(&dir).expect("faults");
+        let healthy = faults
+            .iter()
+            .filter(|fault| fault.expect == Expectation::Healthy)
+            .count();
+        // A bench without one of the two kinds would pass by naming everything, or nothing.
+        assert!(healthy > 0 && healthy < faults.len());
+        for fault in &faults {
+            let scenario = std::fs::read_to_string(&fault.scenario).expect("scenario");
+            let scenario: toml::Table = scenario.parse().expect("scenario is TOML");
+            let overlay: toml::Table = fault.overlay.parse().expect("overlay is TOML");
+            let known = [
+                "app", "stack", "hosts", "request", "users", "mix", "slo", "tune",
+            ];
+            for section in scenario.keys().chain(overlay.keys()) {
+                assert!(
+                    known.contains(&section.as_str()),
+                    "{}: `{section}`",
+                    fault.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn an_unusable_file_is_named() {
+        let dir = tempfile::tempdir().expect("directory");
+        let error = read_dir(dir.path()).expect_err("empty");
+        assert!(error.to_string().contains("no fault file"), "{error}");
+        std::fs::write(
+            dir.path().join("a.toml"),
+            format!("{HEAD}expect = \"OPC-01\""),
+        )
+        .expect("file");
+        let error = format!("{:#}", read_dir(dir.path()).expect_err("no scenario"));
+        assert!(
+            error.contains("a.toml") && error.contains("there is no scenario at"),
+            "{error}"
+        );
+    }
+}
