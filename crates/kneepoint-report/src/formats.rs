@@ -1,0 +1,20 @@
+//! The list of formats: one file each, in the order they are offered.
+
+use crate::Format;
+
+mod csv;
+mod html;
+mod json;
+mod markdown;
+mod terminal;
+
+pub(crate) use csv::trials as trials_csv;
+
+/// Every format, in the order they are offered.
+pub static FORMATS: &[&Format] = &[
+    &terminal::FORMAT,
+    &html::FORMAT,
+    &markdown::FORMAT,
+    &json::FORMAT,
+    &csv::FORMAT,
+];

@@ -1,0 +1,198 @@
+//! The terminal summary: plain text of at most 100 columns, the verdict first.
+
+use crate::summary::{self, Told};
+use crate::text::{Page, Style};
+use crate::words;
+use crate::{Format, Options, Outcome, Summary, summarise};
+use kneepoint_model::run::Decision;
+use kneepoint_model::{Confidence, Run};
+
+/// For whoever ran the command.
+pub(super) static FORMAT: Format = Format {
+    name: "terminal",
+    extension: "txt",
+    about: "a summary of at most 100 columns",
+    render,
+};
+
+const COLUMNS: usize = 100;
+const LABEL: usize = 11;
+
+fn render(run: &Run, options: &Options) -> String {
+    let summary = summarise(run);
+    let mut page = Page::new(COLUMNS, options.styles);
+    head(&mut page, run, &summary);
+    findings(&mut page, run);
+    decisions(&mut page, run);
+    sentences(&mut page, "Not in this run", &summary.missing, Style::Alert);
+    sentences(&mut page, "Doubts", &summary.doubts, Style::Alert);
+    results(&mut page, options);
+    page.finish()
+}
+
+fn head(page: &mut Page, run: &Run, summary: &Summary) {
+    let when = [
+        words::moment(&run.started_at),
+        words::duration(run.elapsed_s),
+        words::counted(summary.trials as u64, "step", "steps"),
+        words::counted(summary.requests, "request", "requests"),
+    ];
+    let when: Vec<_> = when.into_iter().filter(|part| !part.is_empty()).collect();
+    let title = format!("Kneepoint {} {}", run.command, summary.subject);
+    page.columns(&[], &title, Some(Style::Strong));
+    page.columns(&[], &when.join(", "), Some(Style::Faint));
+    page.blank();
+    let tone = match summary.outcome {
+        Outcome::Improved => Style::Good,
+        Outcome::Worse | Outcome::Nothing => Style::Alert,
+        _ => Style::Strong,
+    };
+    page.columns(&[], &summary.verdict, Some(tone));
+    let mut fact = |label: &str, text: &str| page.columns(&[(label, LABEL, Some(Style::Faint))], text, None);
+    if summary.base_hz.is_some() {
+        fact("", "Intervals are 95 %.");
+    }
+    if let Some(slo) = &summary.slo {
+        fact("SLO", slo);
+    }
+    if let Some(confirmation) = &summary.confirmation {
+        let configuration = if confirmation.arm == "best" { "at the new R*" } else { "confirmed" };
+        fact("Errors", &format!("{} ({configuration})", confirmation.sentence()));
+    }
+    if let Some((code, title)) = &summary.bound_by {
+        fact("Bound by", &format!("{code} {title}"));
+    }
+    if let Some(now) = &summary.bound_now {
+        fact("Time", now);
+    }
+}
+
+fn confidence_style(confidence: Confidence) -> Option<Style> {
+    match confidence {
+        Confidence::Noted => Some(Style::Faint),
+        Confidence::Suspected => None,
+        Confidence::Confirmed => Some(Style::Alert),
+        Confidence::Proved => Some(Style::Good),
+    }
+}
+
+fn findings(page: &mut Page, run: &Run) {
+    let all = summary::told(run);
+    if all.is_empty() {
+        return;
+    }
+    page.heading("Findings");
+    for told in &all {
+        finding(page, told);
+    }
+}
+
+fn finding(page: &mut Page, told: &Told<'_>) {
+    let finding = told.finding;
+    let confidence = finding.confidence;
+    page.columns(
+        &[
+            ("", 2, None),
+            (&finding.code, 9, Some(Style::Strong)),
+            (confidence.name(), LABEL, confidence_style(confidence)),
+        ],
+        &format!("{} ({})", finding.title, finding.layer),
+        Some(Style::Strong),
+    );
+    let mut detail = |label: &str, text: &str| {
+        page.columns(&[("", 11, None), (label, LABEL, Some(Style::Faint))], text, None);
+    };
+    for (i, seen) in finding.seen.iter().enumerate() {
+        let conditions = match seen.conditions.as_str() {
+            "" => String::new(),
+            conditions => format!(" ({conditions})"),
+        };
+        detail(if i == 0 { "seen" } else { "" }, &format!("{}{conditions}", seen.what));
+    }
+    if let Some(remedy) = &finding.remedy {
+        detail("remedy", &remedy.text);
+        for setting in &remedy.settings {
+            detail("", &setting.to_string());
+        }
+    }
+}
+
+fn decisions(page: &mut Page, run: &Run) {
+    if run.decisions.is_empty() {
+        return;
+    }
+    page.heading("Changes (factor with over without, 95 % interval)");
+    for decision in &run.decisions {
+        change(page, decision);
+    }
+    if let Some(proof) = &run.proof {
+        page.columns(
+            &[("", 2, None), ("proof", 9, Some(Style::Strong)), (&proof.verdict, LABEL, None)],
+            &format!(
+                "{}: {} x{}",
+                proof.change,
+                proof.quantity,
+                words::ratio_interval(&proof.ratio)
+            ),
+            None,
+        );
+    }
+}
+
+fn change(page: &mut Page, decision: &Decision) {
+    let (word, style) = if decision.kept { ("kept", Style::Good) } else { ("dropped", Style::Faint) };
+    page.columns(
+        &[
+            ("", 2, None),
+            (&decision.code, 9, Some(Style::Strong)),
+            (word, LABEL, Some(style)),
+        ],
+        &decision.effect.change,
+        Some(Style::Strong),
+    );
+    let mut detail = |label: &str, text: &str| {
+        page.columns(&[("", 11, None), (label, LABEL, Some(Style::Faint))], text, None);
+    };
+    let effect = &decision.effect;
+    detail(
+        "A/B",
+        &format!(
+            "{} x{}, {}, {}",
+            effect.quantity,
+            words::ratio_interval(&effect.ratio),
+            words::counted(u64::from(effect.pairs), "pair", "pairs"),
+            effect.verdict
+        ),
+    );
+    if let Some(left_out) = &decision.leave_one_out {
+        detail(
+            "left out",
+            &format!(
+                "best with it over best without it x{}, {}",
+                words::ratio_interval(&left_out.ratio),
+                left_out.verdict
+            ),
+        );
+    }
+    detail("because", &decision.reason);
+}
+
+fn sentences(page: &mut Page, heading: &str, sentences: &[String], style: Style) {
+    if sentences.is_empty() {
+        return;
+    }
+    page.heading(heading);
+    for sentence in sentences {
+        page.columns(&[("  -", 4, Some(style))], sentence, None);
+    }
+}
+
+fn results(page: &mut Page, options: &Options) {
+    if options.files.is_empty() {
+        return;
+    }
+    page.heading("Results");
+    for (what, path) in &options.files {
+        page.columns(&[("", 2, None), (what, LABEL - 2, Some(Style::Faint))], path, None);
+    }
+}

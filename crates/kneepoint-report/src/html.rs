@@ -1,0 +1,102 @@
+//! The report page. One file, no script, no network: style and pictures are inside.
+//!
+//! Pictures are SVG whose x coordinates are percentages, so that they follow the width of the page while
+//! their text keeps its size, on a phone as on paper.
+
+mod axis;
+mod changes;
+mod conditions;
+mod curves;
+mod diff;
+mod effect;
+mod findings;
+mod head;
+mod journal;
+mod plot;
+mod spread;
+mod stack;
+mod waterfall;
+
+use crate::summarise;
+use kneepoint_model::Run;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+const STYLE: &str = include_str!("html/style.css");
+
+/// The whole page.
+pub(crate) fn page(run: &Run) -> String {
+    let summary = summarise(run);
+    let sections: Vec<Section> = [
+        waterfall::section(run),
+        stack::section(run),
+        curves::section(run),
+        findings::section(run),
+        changes::section(run),
+        diff::section(run),
+        journal::section(run),
+        conditions::section(run),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let title = format!("Kneepoint {}: {}", run.command, summary.subject);
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="generator" content={ "kneepoint " (run.tool_version) };
+                meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                main {
+                    (head::header(run, &summary))
+                    @if !sections.is_empty() {
+                        nav aria-label="Sections" {
+                            @for section in &sections { a href={ "#" (section.id) } { (section.title) } " " }
+                        }
+                    }
+                    @for section in &sections { (section.markup()) }
+                    footer { p { "Kneepoint " (run.tool_version) ", run " (run.id) } }
+                }
+            }
+        }
+    };
+    page.into_string()
+}
+
+/// One part of the page.
+struct Section {
+    id: &'static str,
+    title: &'static str,
+    body: Markup,
+}
+
+impl Section {
+    fn markup(&self) -> Markup {
+        html! {
+            section id=(self.id) aria-labelledby={ (self.id) "-title" } {
+                h2 id={ (self.id) "-title" } { (self.title) }
+                (self.body)
+            }
+        }
+    }
+}
+
+/// The class that gives a configuration its colour: `base` or `best`.
+fn tone(arm: &str) -> &'static str {
+    if arm == "base" { "base" } else { "best" }
+}
+
+/// What a configuration is called: `before`, `after`, or its own name.
+fn arm_name(arm: &str) -> &str {
+    match arm {
+        "base" => "before",
+        "best" => "after",
+        other => other,
+    }
+}

@@ -1,0 +1,109 @@
+//! Changes that were decided on: a forest plot of each A/B with its leave-one-out.
+
+use super::axis::Axis;
+use super::{Section, effect, spread};
+use crate::words;
+use kneepoint_model::run::Decision;
+use kneepoint_model::{Effect, Interval, Run};
+use maud::{Markup, html};
+
+/// The decisions; `None` when nothing was tried.
+pub(super) fn section(run: &Run) -> Option<Section> {
+    if run.decisions.is_empty() && run.proof.is_none() {
+        return None;
+    }
+    let ratios = run.decisions.iter().flat_map(|decision| {
+        let left_out = decision.leave_one_out.as_ref();
+        [Some(&decision.effect), left_out].into_iter().flatten().map(|effect| &effect.ratio)
+    });
+    let axis = effect::axis(ratios.chain(run.proof.as_ref().map(|proof| &proof.ratio)));
+    Some(Section {
+        id: "changes",
+        title: "What was tried and what it did",
+        body: html! {
+            div class="scroll" {
+                table class="effects forest" {
+                    caption {
+                        "Factor with the change over without it; the vertical line, 1×, is no effect. Dot: the A/B that \
+                         decided. Ring: leave-one-out, the final configuration with it over without it. Bars are \
+                         95 % intervals."
+                    }
+                    thead { tr {
+                        th scope="col" { "change" }
+                        th scope="col" class="bar" { (spread::scale(&axis, 6, effect::tick)) }
+                        th scope="col" class="num" { "A/B" }
+                        th scope="col" class="num" { "left out" }
+                    } }
+                    tbody {
+                        @for decision in &run.decisions { (row(&axis, decision)) }
+                        @if let Some(proof) = &run.proof { (proof_row(&axis, proof)) }
+                    }
+                }
+            }
+            (reasons(run))
+        },
+    })
+}
+
+fn row(axis: &Axis, decision: &Decision) -> Markup {
+    let left_out = decision.leave_one_out.as_ref().map(|effect| &effect.ratio);
+    let verdict = if decision.kept { "kept" } else { "dropped" };
+    html! {
+        tr class=(verdict) {
+            td {
+                span class={ "verdict " (verdict) } { (verdict) } " " span class="code" { (decision.code) }
+                br; code { (decision.effect.change) }
+            }
+            td class="bar" { (picture(axis, &decision.effect, left_out, if decision.kept { "best" } else { "quiet" })) }
+            td class="num" { (effect::factor(&decision.effect.ratio)) }
+            td class="num" { @match left_out { Some(ratio) => (effect::factor(ratio)), None => span class="side" { "not made" } } }
+        }
+    }
+}
+
+fn proof_row(axis: &Axis, proof: &Effect) -> Markup {
+    html! {
+        tr class="proof" {
+            td { span class="verdict" { "all together" } br; (proof.change) ", " (proof.quantity) }
+            td class="bar" { (picture(axis, proof, None, "ink")) }
+            td class="num" { (effect::factor(&proof.ratio)) }
+            td {}
+        }
+    }
+}
+
+fn picture(axis: &Axis, effect: &Effect, left_out: Option<&Interval>, class: &str) -> Markup {
+    let title = match left_out {
+        Some(ratio) => format!(
+            "A/B {}, left out {}",
+            words::ratio_interval(&effect.ratio),
+            words::ratio_interval(ratio)
+        ),
+        None => format!("A/B {}", words::ratio_interval(&effect.ratio)),
+    };
+    let marks = html! {
+        (spread::interval(axis, &effect.ratio, class, 14.0, false))
+        @if let Some(ratio) = left_out { (spread::interval(axis, ratio, class, 30.0, true)) }
+    };
+    spread::row(axis, 44.0, Some(1.0), &title, &marks)
+}
+
+fn reasons(run: &Run) -> Markup {
+    html! {
+        dl class="reasons" {
+            @for decision in &run.decisions {
+                dt { (decision.code) }
+                dd {
+                    (decision.reason)
+                    br; small { (decision.effect.quantity) ": " (effect::basis(&decision.effect)) }
+                    @if let Some(left_out) = &decision.leave_one_out {
+                        br; small { "left out, " (left_out.quantity) ": " (effect::basis(left_out)) }
+                    }
+                }
+            }
+            @if let Some(proof) = &run.proof {
+                dt { "Proof" } dd { "Base against best from a fresh start. " small { (effect::basis(proof)) } }
+            }
+        }
+    }
+}

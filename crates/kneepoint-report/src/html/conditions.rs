@@ -1,0 +1,138 @@
+//! Conditions: the machine, the generator, the noise, what was not used, and the raw numbers.
+
+use super::{Section, head};
+use crate::formats::trials_csv;
+use crate::summary::{self, HealthRange};
+use crate::words;
+use kneepoint_model::{Effect, Run, Trial, Validity};
+use maud::{Markup, html};
+use std::fmt::Write as _;
+
+/// The conditions; `None` when not even the machine is known.
+pub(super) fn section(run: &Run) -> Option<Section> {
+    if run.trials.is_empty() && run.machine.cores == 0 {
+        return None;
+    }
+    Some(Section {
+        id: "conditions",
+        title: "Conditions and raw numbers",
+        body: html! {
+            dl class="facts" {
+                @if run.machine.cores > 0 { dt { "Machine" } dd { (head::machine(run)) } }
+                @if let Some(scenario) = &run.scenario {
+                    dt { "Requests" }
+                    dd { @for (i, request) in scenario.workload.requests.iter().enumerate() {
+                        @if i > 0 { ", " }
+                        code { (request.method.0) " " (request.path) } " ×" (request.weight)
+                    } }
+                }
+                @if let Some(health) = summary::health(run) { (generator(&health)) }
+                @if let Some(noise) = noise(run) { dt { "Noise" } dd { (noise) } }
+            }
+            (invalid(run))
+            (raw(run))
+        },
+    })
+}
+
+fn generator(health: &HealthRange) -> Markup {
+    html! {
+        dt { "Generator" }
+        dd {
+            "Worst of " (words::counted(health.trials as u64, "valid step", "valid steps")) ": CPU "
+            (words::share(health.cpu_share)) " of one core, send lag p99 " (words::ms(Some(health.send_lag_p99_ms)))
+            ", " (words::share(health.achieved_share)) " of arrivals sent in time, "
+            (words::count(health.backlog_max)) " waiting for a connection"
+            @if let Some(steal) = health.steal_share { ", steal " (words::share(steal)) }
+            "."
+        }
+        dt { "Ceiling" }
+        dd { @match health.ceiling_hz {
+            Some(ceiling) => {
+                (words::rate(ceiling)) " against a null server; the highest rate offered was " (words::rate(health.offered_hz))
+                @if health.offered_hz > 0.0 { ", " (words::ratio(ceiling / health.offered_hz)) " times less" }
+                "."
+            },
+            None => "The generator's own ceiling was not measured.",
+        } }
+    }
+}
+
+/// The range of what comparisons could have seen.
+fn noise(run: &Run) -> Option<String> {
+    let decided = run.decisions.iter().map(|decision| &decision.effect);
+    let visible: Vec<f64> = decided
+        .chain(&run.proof)
+        .map(|effect: &Effect| effect.smallest_visible)
+        .filter(|share| share.is_finite() && *share > 0.0)
+        .collect();
+    let least = visible.iter().copied().reduce(f64::min)?;
+    let most = visible.iter().copied().reduce(f64::max)?;
+    Some(format!(
+        "With 80 % power the comparisons could see effects from {} (the quietest) or {} (the noisiest) on.",
+        words::share(least),
+        words::share(most)
+    ))
+}
+
+fn invalid(run: &Run) -> Markup {
+    let reasons = |trial: &Trial| match &trial.load.validity {
+        Validity::Valid => None,
+        Validity::Invalid { because } => Some(because.join(" ")),
+    };
+    let invalid: Vec<_> = run.trials.iter().filter_map(|trial| Some((trial, reasons(trial)?))).collect();
+    html! {
+        h3 { "Invalid steps" }
+        @if invalid.is_empty() {
+            p { "None of " (words::counted(run.trials.len() as u64, "step", "steps")) " was invalid." }
+        } @else {
+            p class="caption" { "The generator did not vouch for these: they were not used." }
+            ul { @for (trial, because) in &invalid {
+                li { "Step " (trial.id) ", " (trial.purpose) " of " (trial.arm) " at " (words::rate(trial.load.offered_hz)) ": " (because) }
+            } }
+        }
+    }
+}
+
+fn raw(run: &Run) -> Markup {
+    if run.trials.is_empty() {
+        return html! {};
+    }
+    let csv = trials_csv(run);
+    let name = if run.id.is_empty() { "trials.csv".into() } else { format!("{}-trials.csv", run.id) };
+    html! {
+        h3 { "Raw numbers" }
+        p {
+            a download=(name) href={ "data:text/csv;charset=utf-8," (percent_encoded(&csv)) } { "Download every step as CSV" }
+            " (" (words::counted(run.trials.len() as u64, "line", "lines")) "). It is inside this page."
+        }
+        details {
+            summary { "Show it" }
+            pre class="scroll raw" tabindex="0" { (csv) }
+        }
+    }
+}
+
+/// Bytes as a data URL carries them (RFC 3986: unreserved ones as they are).
+fn percent_encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() * 3 / 2);
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(byte.into()),
+            _ => {
+                let _ = write!(out, "%{byte:02X}");
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::percent_encoded;
+
+    #[test]
+    fn a_data_url_has_no_character_of_its_own() {
+        assert_eq!(percent_encoded("a,b\n\"é<"), "a%2Cb%0A%22%C3%A9%3C");
+    }
+}

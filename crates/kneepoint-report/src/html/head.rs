@@ -1,0 +1,168 @@
+//! The head of the page: the verdict, the numbers it rests on, and what they hold for.
+
+use super::axis::Axis;
+use super::{arm_name, spread, tone};
+use crate::words;
+use crate::{Outcome, Summary};
+use kneepoint_model::run::LimitResult;
+use kneepoint_model::{Run, units};
+use maud::{Markup, html};
+
+/// Verdict, numbers, conditions, and what is missing.
+pub(super) fn header(run: &Run, summary: &Summary) -> Markup {
+    html! {
+        header {
+            p class="kicker" { (kicker(run, summary)) }
+            h1 { (headline(run, summary)) }
+            @if headline(run, summary) != summary.verdict { p class="lead" { (summary.verdict) } }
+            (limits(run))
+            (kept(run))
+            (conditions(run, summary))
+            (notes("Not in this run", &summary.missing))
+            (notes("Doubts", &summary.doubts))
+        }
+    }
+}
+
+fn kicker(run: &Run, summary: &Summary) -> String {
+    let parts = [
+        format!("Kneepoint {}", run.command),
+        summary.subject.clone(),
+        words::moment(&run.started_at),
+        words::duration(run.elapsed_s),
+    ];
+    let parts: Vec<_> = parts.into_iter().filter(|part| !part.trim().is_empty()).collect();
+    parts.join(" · ")
+}
+
+fn headline(run: &Run, summary: &Summary) -> String {
+    let subject = words::sentence(&summary.subject);
+    let sustains = |hz: f64| format!("{} requests per second", words::rate(hz).trim_end_matches("/s"));
+    match (summary.outcome, summary.base_hz, summary.best_hz) {
+        (Outcome::Improved, _, Some(best)) => format!(
+            "{subject} now sustains {}, {} times as many as before",
+            sustains(best.estimate),
+            words::ratio(summary.gain.map_or(f64::NAN, |gain| gain.estimate)),
+        ),
+        (Outcome::Unchanged, _, Some(best)) => {
+            format!("{subject} sustains {}; no change moved that measurably", sustains(best.estimate))
+        }
+        (Outcome::Worse, _, Some(best)) => {
+            format!("{subject} sustains {}, fewer than before", sustains(best.estimate))
+        }
+        (Outcome::Limit, Some(base), _) => {
+            let healthy = summary.bound_by.is_none() && !run.observations.is_empty();
+            let tail = if healthy { "; nothing is wrong with its configuration" } else { "" };
+            format!("{subject} sustains {}{tail}", sustains(base.estimate))
+        }
+        _ => summary.verdict.clone(),
+    }
+}
+
+fn limits(run: &Run) -> Markup {
+    let measured: Vec<&LimitResult> = ["base", "best"].iter().filter_map(|arm| run.limit(arm)).collect();
+    if measured.is_empty() {
+        return html! {};
+    }
+    let axis = Axis::from_zero(measured.iter().map(|limit| limit.rate_hz.high));
+    html! {
+        table class="limits" {
+            caption {
+                "R* is the highest rate of arrivals at which the SLO holds; dot and bar are the estimate and its \
+                 95 % interval. Each was confirmed by a stretch of load just below it."
+            }
+            thead { tr {
+                th scope="col" { span class="hidden" { "configuration" } }
+                th scope="col" { "R*" }
+                th scope="col" class="bar" { (spread::scale(&axis, 4, words::rate)) }
+                th scope="col" { "confirmed" }
+            } }
+            tbody { @for limit in measured { (limit_row(&axis, limit)) } }
+        }
+    }
+}
+
+fn limit_row(axis: &Axis, limit: &LimitResult) -> Markup {
+    let tone = tone(&limit.arm);
+    let mark = spread::interval(axis, &limit.rate_hz, tone, 14.0, false);
+    html! {
+        tr {
+            th scope="row" class=(tone) { (words::sentence(arm_name(&limit.arm))) }
+            td { strong class="big" { (words::rate(limit.rate_hz.estimate)) } br; small { (words::rate_range(&limit.rate_hz)) } }
+            td class="bar" { (spread::row(axis, 28.0, Some(0.0), &words::rate_interval(&limit.rate_hz), &mark)) }
+            td {
+                @if limit.soak_arrivals == 0 { "not confirmed" } @else {
+                    (words::count(limit.soak_failed)) " of " (words::count(limit.soak_arrivals)) " failed"
+                    br;
+                    small { "p95 " (words::ms(limit.soak_p95_ms)) " at " (words::rate(limit.soak_hz))
+                        "; " (limit.bound_by) " binds" }
+                }
+            }
+        }
+    }
+}
+
+fn kept(run: &Run) -> Markup {
+    let kept: Vec<_> = run.decisions.iter().filter(|decision| decision.kept).collect();
+    if kept.is_empty() {
+        return html! {};
+    }
+    html! {
+        h2 class="small" { "What was changed" }
+        ol class="kept" {
+            @for decision in kept {
+                li {
+                    code { (decision.effect.change) } " "
+                    span class="side" { (decision.code) ", " (decision.effect.quantity) " ×"
+                        (words::ratio_interval(&decision.effect.ratio)) }
+                }
+            }
+        }
+    }
+}
+
+fn conditions(run: &Run, summary: &Summary) -> Markup {
+    html! {
+        dl class="facts" {
+            @if let Some(slo) = &summary.slo { dt { "SLO" } dd { (slo) } }
+            @if let Some((code, title)) = &summary.bound_by { dt { "Bound at first by" } dd { (code) " " (title) } }
+            @if let Some(now) = &summary.bound_now { dt { "Time at the end" } dd { (now) } }
+            @if run.machine.cores > 0 { dt { "Machine" } dd { (machine(run)) } }
+            dt { "Measured" }
+            dd {
+                (words::counted(summary.trials as u64, "step", "steps")) ", "
+                (words::counted(summary.requests, "request", "requests")) ", "
+                (words::duration(summary.load_s)) " under load"
+            }
+        }
+    }
+}
+
+/// The machine in a line: cores, memory, model, kernel.
+pub(super) fn machine(run: &Run) -> String {
+    let machine = &run.machine;
+    let mut parts = vec![words::counted(machine.cores.into(), "core", "cores")];
+    if machine.memory_bytes > 0 {
+        parts.push(units::format_bytes(machine.memory_bytes));
+    }
+    for text in [&machine.cpu, &machine.kernel] {
+        if !text.is_empty() {
+            parts.push(text.clone());
+        }
+    }
+    if machine.shared_with_generator {
+        parts.push("shared with the generator".into());
+    }
+    parts.join(", ")
+}
+
+fn notes(title: &str, sentences: &[String]) -> Markup {
+    html! {
+        @if !sentences.is_empty() {
+            aside class="note" aria-label=(title) {
+                h2 class="small" { (title) }
+                ul { @for sentence in sentences { li { (sentence) } } }
+            }
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Visits every text of a run. The record is taken apart field by field, so that a field added to it does not
+//! compile until somebody decided here whether it can hold a secret.
+
+use super::scan::Grammar;
+use super::Secrets;
+use kneepoint_model::run::{LimitResult, Observation};
+use kneepoint_model::scenario::FilePatch;
+use kneepoint_model::{
+    AppSetting, Effect, Finding, JournalEntry, LoadPoint, Request, Run, Scenario, Setting, Stack, Tunable,
+    Validity, ValueKind,
+};
+use std::collections::BTreeMap;
+
+pub(super) fn run(run: &mut Run, secrets: &Secrets) {
+    let Run {
+        version: _,
+        id: _,
+        command: _,
+        tool_version: _,
+        started_at: _,
+        elapsed_s: _,
+        ended,
+        machine: _,
+        scenario: asked,
+        base,
+        best,
+        journal,
+        trials,
+        limits,
+        observations,
+        findings,
+        decisions,
+        proof,
+        diff,
+    } = run;
+    secrets.prose(ended);
+    asked.iter_mut().for_each(|asked| scenario(asked, secrets));
+    [base, best].into_iter().flatten().for_each(|it| stack(it, secrets));
+    for JournalEntry { text, .. } in journal {
+        secrets.prose(text);
+    }
+    trials.iter_mut().for_each(|trial| load(&mut trial.load, secrets));
+    for LimitResult { warnings, .. } in limits {
+        warnings.iter_mut().for_each(|text| secrets.prose(text));
+    }
+    observations.iter_mut().for_each(|it| observation(it, secrets));
+    findings.iter_mut().for_each(|it| finding(it, secrets));
+    for decision in decisions {
+        settings(&mut decision.settings, secrets);
+        effect(&mut decision.effect, secrets);
+        decision.leave_one_out.iter_mut().for_each(|it| effect(it, secrets));
+        secrets.prose(&mut decision.reason);
+    }
+    proof.iter_mut().for_each(|it| effect(it, secrets));
+    for file in diff {
+        secrets.hide(&mut file.diff, Grammar::Configuration);
+    }
+}
+
+fn values(values: &mut BTreeMap<String, String>, secrets: &Secrets) {
+    for (name, value) in values {
+        secrets.value(name, value);
+    }
+}
+
+fn settings(settings: &mut [Setting], secrets: &Secrets) {
+    for setting in settings {
+        secrets.value(&setting.key.name, &mut setting.value);
+    }
+}
+
+fn scenario(scenario: &mut Scenario, secrets: &Secrets) {
+    let Scenario {
+        name: _,
+        root: _,
+        front: _,
+        kind: _,
+        env,
+        app_settings,
+        app_files,
+        tiers,
+        hosts,
+        workload,
+        slo: _,
+        budget: _,
+    } = scenario;
+    values(env, secrets);
+    for AppSetting { name, env, values } in app_settings {
+        let secret = if secrets.is_secret(env) { env } else { name };
+        values.iter_mut().for_each(|value| secrets.value(secret, value));
+    }
+    for FilePatch { find, text, .. } in app_files {
+        find.iter_mut().for_each(|text| secrets.hide(text, Grammar::Configuration));
+        secrets.hide(text, Grammar::Configuration);
+    }
+    for tier in tiers {
+        values(&mut tier.settings, secrets);
+    }
+    for host in hosts.values_mut() {
+        values(&mut host.sysctl, secrets);
+    }
+    workload.requests.iter_mut().for_each(|it| request(it, secrets));
+}
+
+fn request(request: &mut Request, secrets: &Secrets) {
+    secrets.prose(&mut request.path);
+    for (name, value) in &mut request.headers {
+        secrets.value(name, value);
+    }
+    request.body.iter_mut().for_each(|text| secrets.prose(text));
+    request.expect.body_contains.iter_mut().for_each(|text| secrets.prose(text));
+}
+
+fn stack(stack: &mut Stack, secrets: &Secrets) {
+    for tier in &mut stack.tiers {
+        values(&mut tier.settings, secrets);
+        tier.tunables.iter_mut().for_each(|it| tunable(it, secrets));
+    }
+    values(&mut stack.app_values, secrets);
+    stack.app_settings.iter_mut().for_each(|it| tunable(it, secrets));
+}
+
+fn tunable(tunable: &mut Tunable, secrets: &Secrets) {
+    let name = &tunable.name;
+    tunable.default.iter_mut().for_each(|value| secrets.value(name, value));
+    if let ValueKind::Choice { of } = &mut tunable.values {
+        of.iter_mut().for_each(|value| secrets.value(name, value));
+    }
+}
+
+fn load(load: &mut LoadPoint, secrets: &Secrets) {
+    load.examples.iter_mut().for_each(|text| secrets.prose(text));
+    if let Validity::Invalid { because } = &mut load.validity {
+        because.iter_mut().for_each(|text| secrets.prose(text));
+    }
+}
+
+fn observation(observation: &mut Observation, secrets: &Secrets) {
+    for series in &mut observation.series.series {
+        secrets.prose(&mut series.label);
+    }
+    if let Some(waterfall) = &mut observation.waterfall {
+        secrets.prose(&mut waterfall.little);
+        waterfall.parts.iter_mut().for_each(|part| secrets.prose(&mut part.what));
+    }
+}
+
+fn effect(effect: &mut Effect, secrets: &Secrets) {
+    secrets.prose(&mut effect.change);
+    settings(&mut effect.settings, secrets);
+    secrets.prose(&mut effect.conditions);
+}
+
+fn finding(finding: &mut Finding, secrets: &Secrets) {
+    secrets.prose(&mut finding.title);
+    for seen in &mut finding.seen {
+        secrets.prose(&mut seen.what);
+        secrets.prose(&mut seen.conditions);
+    }
+    secrets.prose(&mut finding.refuted_by);
+    if let Some(remedy) = &mut finding.remedy {
+        secrets.prose(&mut remedy.text);
+        settings(&mut remedy.settings, secrets);
+    }
+    secrets.prose(&mut finding.expected_gain);
+    secrets.prose(&mut finding.source);
+    finding.effects.iter_mut().for_each(|it| effect(it, secrets));
+}

@@ -1,0 +1,217 @@
+//! The run in a few numbers and sentences, the same in every format.
+
+mod doubts;
+mod findings;
+mod missing;
+
+pub(crate) use doubts::{HealthRange, health};
+pub(crate) use findings::{Told, told};
+
+use crate::tiers;
+use crate::waterfall::{self, Pair};
+use crate::words::{self, plain};
+use kneepoint_model::run::LimitResult;
+use kneepoint_model::{Interval, Run};
+use serde::Serialize;
+
+/// How a run came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// R* rose, and the interval of the factor lies above 1.
+    Improved,
+    /// R* was measured before and after, and the interval of the factor includes 1.
+    Unchanged,
+    /// R* fell, and the interval of the factor lies below 1.
+    Worse,
+    /// R* was measured once.
+    Limit,
+    /// The stack was diagnosed without measuring R*.
+    Diagnosis,
+    /// There is no result.
+    Nothing,
+}
+
+/// The confirming stretch of load below R*.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Confirmation {
+    /// Its configuration.
+    pub arm: String,
+    /// Its offered rate per second.
+    pub offered_hz: f64,
+    /// Its requests.
+    pub requests: u64,
+    /// Those of them that failed.
+    pub failed: u64,
+    /// Its p95 in ms.
+    pub p95_ms: Option<f64>,
+}
+
+/// A run in numbers and sentences, all derived from its record.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Summary {
+    /// How it came out.
+    pub outcome: Outcome,
+    /// What was under test: the scenario's name, or the run's identity.
+    pub subject: String,
+    /// The result in one sentence.
+    pub verdict: String,
+    /// R* of the first configuration, per second.
+    pub base_hz: Option<Interval>,
+    /// R* of the last configuration, per second.
+    pub best_hz: Option<Interval>,
+    /// R* after over R* before.
+    pub gain: Option<Interval>,
+    /// The SLO in words.
+    pub slo: Option<String>,
+    /// The confirming stretch of the last configuration with an R*.
+    pub confirmation: Option<Confirmation>,
+    /// What bound at first: code and title.
+    pub bound_by: Option<(String, String)>,
+    /// Where a request's time goes at the end, in words.
+    pub bound_now: Option<String>,
+    /// Changes that were kept.
+    pub kept: usize,
+    /// Changes that were tried and dropped.
+    pub dropped: usize,
+    /// Measured steps, invalid ones included.
+    pub trials: usize,
+    /// Steps that the generator itself called invalid.
+    pub trials_invalid: usize,
+    /// Requests of all steps.
+    pub requests: u64,
+    /// Seconds under load in all steps.
+    pub load_s: f64,
+    /// What a complete run would have and this one has not, a sentence each.
+    pub missing: Vec<String>,
+    /// Reasons to doubt a number, a sentence each.
+    pub doubts: Vec<String>,
+}
+
+/// Derives the summary of a run.
+#[must_use]
+pub fn summarise(run: &Run) -> Summary {
+    let base = run.limit("base").or_else(|| run.limits.first());
+    let best = run.limit("best");
+    let outcome = outcome(run);
+    let kept = run.decisions.iter().filter(|decision| decision.kept).count();
+    Summary {
+        outcome,
+        subject: subject(run),
+        verdict: plain(&verdict(run, outcome, base, best)),
+        base_hz: base.map(|limit| limit.rate_hz),
+        best_hz: best.map(|limit| limit.rate_hz),
+        gain: run.gain(),
+        slo: run.scenario.as_ref().map(|scenario| scenario.slo.describe()),
+        confirmation: best.or(base).and_then(confirmation),
+        bound_by: tiers::first_binding(run).map(|it| (it.code.clone(), it.title.clone())),
+        bound_now: bound_now(run),
+        kept,
+        dropped: run.decisions.len() - kept,
+        trials: run.trials.len(),
+        trials_invalid: run.trials.iter().filter(|trial| !trial.load.validity.is_valid()).count(),
+        requests: run.trials.iter().map(|trial| trial.load.arrivals).sum(),
+        load_s: run.trials.iter().map(|trial| trial.load.window_s).sum(),
+        missing: missing::missing(run),
+        doubts: doubts::doubts(run),
+    }
+}
+
+fn subject(run: &Run) -> String {
+    match &run.scenario {
+        Some(scenario) if !scenario.name.is_empty() => scenario.name.clone(),
+        _ if !run.id.is_empty() => run.id.clone(),
+        _ => "the stack".into(),
+    }
+}
+
+fn outcome(run: &Run) -> Outcome {
+    match run.gain() {
+        Some(gain) if gain.low > 1.0 => Outcome::Improved,
+        Some(gain) if gain.high < 1.0 => Outcome::Worse,
+        Some(_) => Outcome::Unchanged,
+        None if !run.limits.is_empty() => Outcome::Limit,
+        None if !run.observations.is_empty() || !run.findings.is_empty() => Outcome::Diagnosis,
+        None => Outcome::Nothing,
+    }
+}
+
+fn verdict(
+    run: &Run,
+    outcome: Outcome,
+    base: Option<&LimitResult>,
+    best: Option<&LimitResult>,
+) -> String {
+    if let (Some(base), Some(best), Some(gain)) = (base, best, run.gain()) {
+        let verb = match outcome {
+            Outcome::Improved => "rose",
+            Outcome::Worse => "fell",
+            _ => "did not change measurably:",
+        };
+        return format!(
+            "R* {verb} from {} to {}, a factor of {}.",
+            words::rate_interval(&base.rate_hz),
+            words::rate_interval(&best.rate_hz),
+            words::ratio_interval(&gain),
+        );
+    }
+    match (base, tiers::first_binding(run)) {
+        (Some(limit), Some(finding)) => format!(
+            "R* is {}; what binds is {} ({}).",
+            words::rate_interval(&limit.rate_hz),
+            finding.title.trim_end_matches('.'),
+            finding.code,
+        ),
+        (Some(limit), None) => format!(
+            "R* is {}{}.",
+            words::rate_interval(&limit.rate_hz),
+            if run.observations.is_empty() { "" } else { ", and no misconfiguration holds it down" },
+        ),
+        (None, Some(finding)) => format!(
+            "What binds is {} ({}, {}).",
+            finding.title.trim_end_matches('.'),
+            finding.code,
+            finding.confidence.name(),
+        ),
+        (None, None) if outcome == Outcome::Diagnosis => {
+            "No misconfiguration was found in what was observed.".into()
+        }
+        (None, None) => "Nothing has been measured.".into(),
+    }
+}
+
+fn confirmation(limit: &LimitResult) -> Option<Confirmation> {
+    (limit.soak_arrivals > 0).then(|| Confirmation {
+        arm: limit.arm.clone(),
+        offered_hz: limit.soak_hz,
+        requests: limit.soak_arrivals,
+        failed: limit.soak_failed,
+        p95_ms: limit.soak_p95_ms,
+    })
+}
+
+impl Confirmation {
+    /// `0 of 4146 requests failed at 69.1/s, p95 148 ms`.
+    pub(crate) fn sentence(&self) -> String {
+        format!(
+            "{} of {} failed at {}, p95 {}",
+            words::count(self.failed),
+            words::counted(self.requests, "request", "requests"),
+            words::rate(self.offered_hz),
+            words::ms(self.p95_ms),
+        )
+    }
+}
+
+fn bound_now(run: &Run) -> Option<String> {
+    let pair = Pair::of_best(run).or_else(|| Pair::of_base(run))?;
+    let knee = pair.knee?;
+    let (part, share) = waterfall::largest(knee)?;
+    Some(plain(&format!(
+        "{} {} takes {} of a request's time at {}",
+        part.layer,
+        part.what,
+        words::share(share),
+        words::rate(knee.offered_hz),
+    )))
+}

@@ -1,0 +1,118 @@
+//! Reasons to doubt a number, and how the generator was doing.
+
+use crate::words::{self, plain};
+use kneepoint_model::run::EntryKind;
+use kneepoint_model::{Run, Validity};
+
+/// Largest relative error of Little's law before a waterfall is doubted (method.md section 4).
+const LITTLE_ERROR_MOST: f64 = 0.05;
+
+/// How many times the highest offered rate a generator must be able to send (method.md section 6).
+const CEILING_LEAST: f64 = 3.0;
+
+/// The worst the generator said of itself over the valid steps.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct HealthRange {
+    /// Valid steps looked at.
+    pub trials: usize,
+    /// Largest CPU share of one core.
+    pub cpu_share: f64,
+    /// Largest 99th percentile of the send lag in ms.
+    pub send_lag_p99_ms: f64,
+    /// Smallest share of arrivals sent in time.
+    pub achieved_share: f64,
+    /// Largest number of arrivals that waited for a connection.
+    pub backlog_max: u64,
+    /// Largest steal time as a share of all cores; `None` when never measured.
+    pub steal_share: Option<f64>,
+    /// Highest open-loop rate offered, per second.
+    pub offered_hz: f64,
+    /// What the generator reaches against a null server, per second.
+    pub ceiling_hz: Option<f64>,
+}
+
+/// The generator's health over the valid steps; `None` when there is none.
+pub(crate) fn health(run: &Run) -> Option<HealthRange> {
+    let valid = || run.trials.iter().map(|trial| &trial.load).filter(|load| load.validity.is_valid());
+    let most = |value: fn(&kneepoint_model::LoadPoint) -> f64| valid().map(value).fold(0.0, f64::max);
+    let trials = valid().count();
+    (trials > 0).then(|| HealthRange {
+        trials,
+        cpu_share: most(|load| load.health.cpu_share),
+        send_lag_p99_ms: most(|load| load.health.send_lag_p99_ms),
+        achieved_share: valid().map(|load| load.health.achieved_share).fold(1.0, f64::min),
+        backlog_max: valid().map(|load| load.health.backlog_max).max().unwrap_or(0),
+        steal_share: valid().filter_map(|load| load.health.steal_share).reduce(f64::max),
+        offered_hz: valid()
+            .filter(|load| load.closed_workers.is_none())
+            .map(|load| load.offered_hz)
+            .fold(0.0, f64::max),
+        ceiling_hz: run.machine.generator_ceiling_hz,
+    })
+}
+
+/// A sentence for each doubt, each once.
+pub(super) fn doubts(run: &Run) -> Vec<String> {
+    let limits = run.limits.iter().flat_map(|limit| {
+        let soak = (limit.soak_arrivals == 0)
+            .then(|| format!("R* of {} has no confirming stretch of load.", limit.arm));
+        let warnings = limit.warnings.iter().map(|text| format!("R* of {}: {text}", limit.arm));
+        warnings.chain(soak).collect::<Vec<_>>()
+    });
+    let said = run
+        .journal
+        .iter()
+        .filter(|entry| entry.kind == EntryKind::Warning)
+        .map(|entry| entry.text.clone());
+    let mut all: Vec<String> = Vec::new();
+    for doubt in limits.chain(invalid(run)).chain(little(run)).chain(ceiling(run)).chain(said) {
+        let doubt = plain(&doubt);
+        if !all.contains(&doubt) {
+            all.push(doubt);
+        }
+    }
+    all
+}
+
+fn invalid(run: &Run) -> Option<String> {
+    let reasons: Vec<_> = run
+        .trials
+        .iter()
+        .filter_map(|trial| match &trial.load.validity {
+            Validity::Valid => None,
+            Validity::Invalid { because } => Some(because.first().map_or("no reason given", String::as_str)),
+        })
+        .collect();
+    let first = reasons.first()?;
+    Some(format!(
+        "{} of {} not valid and not used: {first}",
+        words::counted(reasons.len() as u64, "step", "steps"),
+        format_args!("{} {}", words::count(run.trials.len() as u64), if reasons.len() == 1 { "was" } else { "were" }),
+    ))
+}
+
+fn little(run: &Run) -> impl Iterator<Item = String> {
+    run.observations.iter().filter_map(|seen| {
+        let error = seen.waterfall.as_ref()?.little_error?;
+        (error > LITTLE_ERROR_MOST).then(|| {
+            format!(
+                "The waterfall of {} at {} misses Little's law by {}: its parts are doubtful.",
+                seen.arm,
+                seen.phase,
+                words::share(error)
+            )
+        })
+    })
+}
+
+fn ceiling(run: &Run) -> Option<String> {
+    let health = health(run)?;
+    let ceiling = health.ceiling_hz?;
+    (ceiling < CEILING_LEAST * health.offered_hz).then(|| {
+        format!(
+            "The generator reaches {} against a null server, less than three times the highest rate offered ({}).",
+            words::rate(ceiling),
+            words::rate(health.offered_hz),
+        )
+    })
+}

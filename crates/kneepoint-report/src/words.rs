@@ -1,0 +1,187 @@
+//! Numbers in words, the same in every format.
+//!
+//! Spaces inside a number or between a number and its unit are no-break spaces, so that no format wraps there;
+//! [`plain`] turns them back where text is meant to be searched and copied.
+
+use kneepoint_model::{Interval, units};
+
+const NO_BREAK: char = '\u{a0}';
+
+fn tied(text: &str) -> String {
+    text.replace(' ', "\u{a0}")
+}
+
+/// The text with ordinary spaces.
+pub(crate) fn plain(text: &str) -> String {
+    text.replace(NO_BREAK, " ")
+}
+
+/// `38.5/s`; `unknown` for what is not a number.
+pub(crate) fn rate(per_second: f64) -> String {
+    if per_second.is_finite() {
+        tied(&units::format_rate(per_second))
+    } else {
+        "unknown".into()
+    }
+}
+
+/// `37.2/s to 39.8/s`.
+pub(crate) fn rate_range(interval: &Interval) -> String {
+    format!(
+        "{}{NO_BREAK}to{NO_BREAK}{}",
+        rate(interval.low),
+        rate(interval.high)
+    )
+}
+
+/// `38.5/s (37.2/s to 39.8/s)`.
+pub(crate) fn rate_interval(interval: &Interval) -> String {
+    format!("{} ({})", rate(interval.estimate), rate_range(interval))
+}
+
+/// A ratio with the figures it deserves: `1.84`, `0.993`, `12.4`.
+pub(crate) fn ratio(value: f64) -> String {
+    if !value.is_finite() || value > 1e6 {
+        return "unbounded".into();
+    }
+    match value.abs() {
+        v if (v - 1.0).abs() < 0.1 => format!("{value:.3}"),
+        v if v < 10.0 => format!("{value:.2}"),
+        v if v < 100.0 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+/// `1.84 (1.74 to 1.95)`.
+pub(crate) fn ratio_interval(interval: &Interval) -> String {
+    format!(
+        "{} ({})",
+        ratio(interval.estimate),
+        ratio_range(interval).replace(' ', "\u{a0}")
+    )
+}
+
+/// `1.74 to 1.95`.
+pub(crate) fn ratio_range(interval: &Interval) -> String {
+    format!("{} to {}", ratio(interval.low), ratio(interval.high))
+}
+
+/// `12.3 ms`; `no response` for `None`.
+pub(crate) fn ms(value: Option<f64>) -> String {
+    match value {
+        Some(value) if value.is_finite() => tied(&units::format_ms(value)),
+        Some(_) => "unknown".into(),
+        None => "no response".into(),
+    }
+}
+
+/// `4.2 %`.
+pub(crate) fn share(value: f64) -> String {
+    if value.is_finite() {
+        tied(&units::format_share(value))
+    } else {
+        "unknown".into()
+    }
+}
+
+/// A count with its thousands apart: `41 297`.
+pub(crate) fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) && digits.len() > 4 {
+            out.push(NO_BREAK);
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// `1 request`, `3 requests`.
+pub(crate) fn counted(value: u64, one: &str, many: &str) -> String {
+    format!("{}{NO_BREAK}{}", count(value), if value == 1 { one } else { many })
+}
+
+/// A duration: `48 s`, `14 min 32 s`, `1 h 05 min`.
+pub(crate) fn duration(seconds: f64) -> String {
+    if !seconds.is_finite() || seconds < 0.0 {
+        return "unknown".into();
+    }
+    let whole = seconds.round() as u64;
+    let text = match whole {
+        0..=9 => format!("{seconds:.1} s"),
+        10..=59 => format!("{whole} s"),
+        60..=3599 => format!("{} min {:02} s", whole / 60, whole % 60),
+        _ => format!("{} h {:02} min", whole / 3600, whole % 3600 / 60),
+    };
+    tied(&text)
+}
+
+/// A moment of the run: `04:07`, `1:02:03`.
+pub(crate) fn clock(seconds: f64) -> String {
+    let whole = if seconds.is_finite() { seconds.max(0.0) as u64 } else { 0 };
+    let (hours, minutes, rest) = (whole / 3600, whole % 3600 / 60, whole % 60);
+    if hours > 0 {
+        format!("{hours}:{minutes:02}:{rest:02}")
+    } else {
+        format!("{minutes:02}:{rest:02}")
+    }
+}
+
+/// An RFC 3339 time in UTC as people read it: `2026-11-20 03:12 UTC`; anything else as it is.
+pub(crate) fn moment(rfc3339: &str) -> String {
+    match (rfc3339.get(0..10), rfc3339.get(10..11), rfc3339.get(11..16)) {
+        (Some(day), Some("T"), Some(time)) if rfc3339.ends_with('Z') => {
+            tied(&format!("{day} {time} UTC"))
+        }
+        _ => rfc3339.to_owned(),
+    }
+}
+
+/// The first letter in upper case.
+pub(crate) fn sentence(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| {
+        first.to_uppercase().collect::<String>() + chars.as_str()
+    })
+}
+
+/// `a`, `a and b`, `a, b and c`.
+pub(crate) fn listed(items: &[String]) -> String {
+    match items {
+        [] => String::new(),
+        [one] => one.clone(),
+        [head @ .., last] => format!("{} and {last}", head.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(written: String, expected: &str) {
+        assert_eq!(plain(&written), expected);
+    }
+
+    #[test]
+    fn numbers_read_as_people_write_them() {
+        check(count(4_146), "4146");
+        check(count(1_234_567), "1 234 567");
+        check(counted(1, "request", "requests"), "1 request");
+        check(duration(872.0), "14 min 32 s");
+        check(duration(3900.0), "1 h 05 min");
+        check(clock(247.9), "04:07");
+        check(moment("2026-11-20T03:12:44Z"), "2026-11-20 03:12 UTC");
+        check(moment("yesterday"), "yesterday");
+        check(listed(&["a".into(), "b".into(), "c".into()]), "a, b and c");
+    }
+
+    #[test]
+    fn what_is_no_number_is_not_printed_as_one() {
+        check(rate(f64::NAN), "unknown");
+        check(ratio(f64::INFINITY), "unbounded");
+        check(ms(None), "no response");
+        check(duration(-1.0), "unknown");
+        check(clock(f64::NAN), "00:00");
+    }
+}
