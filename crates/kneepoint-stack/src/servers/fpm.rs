@@ -66,13 +66,14 @@ impl Server for Fpm {
         config: &str,
         ini: Option<&str>,
     ) -> Result<BTreeMap<String, String>, StackError> {
-        Ok(Documents::of_user(config, ini.unwrap_or("")).configured())
+        Ok(Documents::of_user(config, ini.unwrap_or(""))?.configured())
     }
 
     fn render(&self, context: &TierContext) -> Result<RenderedTier, StackError> {
         server::check_layer(self, context.layer)?;
         let knobs = knobs::all(&context.program.version);
         let settings = knob::checked("fpm", context.layer, &context.settings, &knobs, &SPELLING)?;
+        check_env(&context.app.env)?;
         let listen = context.listen(9000, "php.sock");
         let mut documents = Documents::new(context)?;
         documents.adapt(context, &listen);
@@ -133,6 +134,20 @@ impl Server for Fpm {
             }
         }
         Ok(())
+    }
+}
+
+/// FPM reads its files line by line, so that nothing it is told can have a line break.
+fn check_env(env: &BTreeMap<String, String>) -> Result<(), StackError> {
+    let breaks = |text: &str| text.contains(['\n', '\r', '\0']);
+    let odd = |name: &str| breaks(name) || name.is_empty() || name.contains(['=', ']', ';', '"']);
+    match env.iter().find(|(name, value)| odd(name) || breaks(value)) {
+        // The value may be a secret: it is not shown.
+        Some((name, _)) => Err(StackError::Unusable {
+            file: format!("app.env.{name}"),
+            what: "FPM cannot pass on an environment variable with a line break in it, or with `=`, `]`, `;` or a quote in its name".into(),
+        }),
+        None => Ok(()),
     }
 }
 

@@ -3,6 +3,7 @@
 //! The rules are PHP's: sections in brackets, `key = value`, `;` opens a comment outside quotes, a quoted
 //! value may span lines, of duplicate keys the last one wins. Lines that start with `#` are kept as comments.
 
+use super::SyntaxError;
 use std::fmt;
 
 /// A whole ini file.
@@ -44,57 +45,53 @@ pub enum Section<'a> {
     Named(&'a str),
 }
 
-/// Parses an ini text. Every text is accepted; lines that mean nothing are kept as they are.
-#[must_use]
-pub fn parse(text: &str) -> Ini {
+/// Parses an ini text. Lines that mean nothing are kept as they are.
+///
+/// # Errors
+/// A double quote that is never closed: PHP would take the rest of the file for the value.
+pub fn parse(text: &str) -> Result<Ini, SyntaxError> {
     let mut lines = Vec::new();
-    let mut rest = text;
-    while !rest.is_empty() {
-        let (line, length) = read_line(rest);
+    let mut at = 0;
+    while at < text.len() {
+        let (line, length) = read_line(&text[at..]).ok_or_else(|| SyntaxError {
+            line: 1 + text[..at].matches('\n').count(),
+            what: "a quote is never closed".into(),
+        })?;
         lines.push(line);
-        rest = &rest[length..];
+        at += length;
     }
-    Ini { lines }
+    Ok(Ini { lines })
 }
 
-fn read_line(text: &str) -> (Line, usize) {
+/// The first line of a text (with the lines its value spans) and its length.
+fn read_line(text: &str) -> Option<(Line, usize)> {
     let end = text.find('\n').map_or(text.len(), |at| at + 1);
     let first = &text[..end];
     let body = first.trim();
     if body.is_empty() || body.starts_with([';', '#', '=']) {
-        return (Line::Other(first.to_owned()), end);
+        return Some((Line::Other(first.to_owned()), end));
     }
     if let Some(inside) = body.strip_prefix('[') {
         let name = inside.split(']').next().unwrap_or("").trim().to_owned();
-        return (
-            Line::Section {
-                raw: first.to_owned(),
-                name,
-            },
-            end,
-        );
+        let raw = first.to_owned();
+        return Some((Line::Section { raw, name }, end));
     }
     read_entry(text, end)
 }
 
-fn read_entry(text: &str, line_end: usize) -> (Line, usize) {
+fn read_entry(text: &str, line_end: usize) -> Option<(Line, usize)> {
     let first = &text[..line_end];
     let lead_length = first.len() - first.trim_start().len();
     let key_end = first.find(['=', ';']).unwrap_or(line_end).max(lead_length);
     let key = first[lead_length..key_end].trim_end();
     let after_key = lead_length + key.len();
-    let has_value = first[key_end..].starts_with('=');
-    let value_start = if has_value {
-        let after = key_end + 1;
-        let spaces = first[after..].len() - first[after..].trim_start_matches([' ', '\t']).len();
-        after + spaces
-    } else {
-        after_key
-    };
-    let raw_length = if has_value {
-        value_length(&text[value_start..])
-    } else {
-        0
+    let (value_start, raw_length) = match first[key_end..].strip_prefix('=') {
+        Some(after) => {
+            let value = after.trim_start_matches([' ', '\t']);
+            let start = line_end - value.len();
+            (start, value_length(&text[start..])?)
+        }
+        None => (after_key, 0),
     };
     let raw_end = value_start + raw_length;
     let end = text[raw_end..]
@@ -107,46 +104,47 @@ fn read_entry(text: &str, line_end: usize) -> (Line, usize) {
         raw: text[value_start..raw_end].to_owned(),
         trail: text[raw_end..end].to_owned(),
     };
-    (Line::Entry(entry), end)
+    Some((Line::Entry(entry), end))
 }
 
 /// How long the value at the start of a text is: up to a comment or the end of its line, but over line ends
-/// within double quotes that are closed somewhere.
-fn value_length(text: &str) -> usize {
+/// within double quotes. `None` when those are never closed.
+fn value_length(text: &str) -> Option<usize> {
     let mut end = 0;
     let mut at = 0;
     while let Some(next) = text[at..].chars().next() {
-        match next {
+        at += match next {
             '\n' | ';' => break,
-            '"' | '\'' => at += quoted_length(&text[at..], next),
-            _ => at += next.len_utf8(),
-        }
+            '"' => quoted_length(&text[at..], next)?,
+            // An apostrophe within a word is an ordinary character.
+            '\'' => quoted_length(&text[at..], next).unwrap_or(1),
+            _ => next.len_utf8(),
+        };
         if !text[..at].ends_with([' ', '\t', '\r']) {
             end = at;
         }
     }
-    end
+    Some(end)
 }
 
-fn quoted_length(text: &str, quote: char) -> usize {
+fn quoted_length(text: &str, quote: char) -> Option<usize> {
     let mut escaped = false;
     for (at, next) in text.char_indices().skip(1) {
         match next {
             '\n' if quote == '\'' => break,
             _ if escaped => escaped = false,
             '\\' if quote == '"' => escaped = true,
-            _ if next == quote => return at + 1,
+            _ if next == quote => return Some(at + 1),
             _ => {}
         }
     }
-    // Never closed: an ordinary character.
-    1
+    None
 }
 
 /// A value as PHP reads it.
 fn unquote(raw: &str) -> String {
     let inside = |quote: char| {
-        (raw.len() >= 2 && raw.starts_with(quote) && quoted_length(raw, quote) == raw.len())
+        (raw.len() >= 2 && raw.starts_with(quote) && quoted_length(raw, quote) == Some(raw.len()))
             .then(|| &raw[1..raw.len() - 1])
     };
     if let Some(inner) = inside('\'') {
@@ -159,7 +157,7 @@ fn unquote(raw: &str) -> String {
     let mut chars = inner.chars().peekable();
     while let Some(next) = chars.next() {
         match (next, chars.peek()) {
-            ('\\', Some(&escaped @ ('"' | '\\' | '\''))) => {
+            ('\\', Some(&escaped @ ('"' | '\\' | '\'' | '$'))) => {
                 chars.next();
                 value.push(escaped);
             }
@@ -169,16 +167,20 @@ fn unquote(raw: &str) -> String {
     value
 }
 
-/// A value as PHP must find it: bare when that is safe, in single quotes when it holds a `$`, else in double.
+/// A value as PHP must find it: bare when that is safe. Words such as `off` stay bare, because PHP gives them a
+/// meaning that many directives want.
 fn quote(value: &str) -> String {
     let safe = |c: char| c.is_ascii_alphanumeric() || "_-./:*,%@+[]".contains(c);
-    if value.is_empty() || value.chars().all(safe) {
-        return value.to_owned();
+    match value.is_empty() || value.chars().all(safe) {
+        true => value.to_owned(),
+        false => quote_text(value),
     }
-    if value.contains('$') && !value.contains(['\'', '\n', '\r']) {
-        return format!("'{value}'");
-    }
-    format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// A value in double quotes, so that PHP reads into it nothing at all.
+fn quote_text(value: &str) -> String {
+    let escaped = value.replace('\\', "\\\\").replace('"', "\\\"");
+    format!("\"{}\"", escaped.replace("${", "\\${"))
 }
 
 impl Ini {
@@ -228,11 +230,20 @@ impl Ini {
 
     /// Sets the entry that is in effect, or adds one at the end of the section (created when missing).
     pub fn set(&mut self, section: Section<'_>, key: &str, value: &str) {
+        self.set_raw(section, key, value, quote(value));
+    }
+
+    /// Like [`Self::set`] for text that must arrive as it is: `off` is not a switch in it.
+    pub fn set_text(&mut self, section: Section<'_>, key: &str, value: &str) {
+        self.set_raw(section, key, value, quote_text(value));
+    }
+
+    fn set_raw(&mut self, section: Section<'_>, key: &str, value: &str, raw: String) {
         if let Some(at) = self.positions(section, key).pop() {
             if let Line::Entry(entry) = &mut self.lines[at]
                 && unquote(&entry.raw) != value
             {
-                entry.raw = quote(value);
+                entry.raw = raw;
                 if !entry.separator.contains('=') {
                     entry.separator = " = ".into();
                 }
@@ -243,7 +254,7 @@ impl Ini {
             lead: String::new(),
             key: key.to_owned(),
             separator: " = ".into(),
-            raw: quote(value),
+            raw,
             trail: "\n".into(),
         };
         let at = self.insertion(section);

@@ -45,48 +45,49 @@ const OPCACHE_FILE: &str = "10-opcache.ini";
 
 impl Documents {
     /// The user's two files alone.
-    pub(super) fn of_user(pool: &str, ini: &str) -> Self {
-        let pool = ini::parse(pool);
-        Self {
-            main: ini::parse(""),
+    pub(super) fn of_user(pool: &str, ini: &str) -> Result<Self, StackError> {
+        let pool = parse("www.conf", pool)?;
+        Ok(Self {
+            main: Ini::default(),
             pool_name: pool_name(&pool).unwrap_or_else(|| "www".into()),
             pool,
-            ini: ini::parse(ini),
+            ini: parse("php.ini", ini)?,
             scan: Vec::new(),
             php: [0; 3],
-        }
+        })
     }
 
     pub(super) fn new(context: &TierContext) -> Result<Self, StackError> {
+        let name = |config: &Option<crate::ConfigText>| {
+            config
+                .as_ref()
+                .map_or_else(String::new, |config| config.name())
+        };
         let (main, pool) = match &context.config {
             Some(config) => ("[global]\n", config.text.as_str()),
             None => (DEFAULT_GLOBAL, "[www]\n"),
         };
-        let pool = ini::parse(pool);
+        let pool = parse(&name(&context.config), pool)?;
         let pool_name = pool_name(&pool).ok_or_else(|| StackError::Unusable {
-            file: context.config.as_ref().map_or_else(String::new, |config| config.name()),
+            file: name(&context.config),
             what: "it has no pool section such as `[www]`; name the file that has the pool (often pool.d/www.conf)".into(),
         })?;
         let ini = context.ini.as_ref().map_or(DEFAULT_INI, |ini| &ini.text);
+        let copies = context.program.files.iter();
+        let scan = copies.map(|(name, text)| Ok((name.clone(), parse(name, text)?)));
         let mut documents = Self {
-            main: ini::parse(main),
+            main: parse("php-fpm.conf", main)?,
             pool,
             pool_name,
-            ini: ini::parse(ini),
-            scan: context
-                .program
-                .files
-                .iter()
-                .map(|(name, text)| (name.clone(), ini::parse(text)))
-                .collect(),
+            ini: parse(&name(&context.ini), ini)?,
+            scan: scan.collect::<Result<_, StackError>>()?,
             php: version(&context.program.version),
         };
         // Always there, so that switching the extension on and off leaves no file behind.
-        if documents.php < [8, 5, 0] && !documents.loaders("opcache").any(|_| true) {
-            documents.scan.push((
-                OPCACHE_FILE.into(),
-                ini::parse(";zend_extension=opcache.so\n"),
-            ));
+        let needs_loader = documents.php < [8, 5, 0];
+        if needs_loader && documents.loaders("opcache").next().is_none() {
+            let file = parse(OPCACHE_FILE, ";zend_extension=opcache.so\n")?;
+            documents.scan.push((OPCACHE_FILE.into(), file));
         }
         Ok(documents)
     }
@@ -344,6 +345,10 @@ impl Documents {
             self.set_ini("opcache.file_cache", &context.path("opcache"));
         }
     }
+}
+
+fn parse(file: &str, text: &str) -> Result<Ini, StackError> {
+    ini::parse(text).map_err(|error| error.of(file))
 }
 
 /// The application's pool: `www`, or the first there is.

@@ -2,7 +2,7 @@
 
 use super::USER;
 use super::documents::Documents;
-use crate::text::ini::{self, Section};
+use crate::text::ini::{Ini, Section};
 use crate::{ConfigFile, DirSpec, RenderedTier, StackError, TierContext};
 use kneepoint_model::Endpoint;
 use std::collections::BTreeMap;
@@ -90,10 +90,10 @@ fn app_env(context: &TierContext, documents: &Documents) -> String {
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_str())),
     );
-    let mut text = ini::parse("");
+    let mut text = Ini::default();
     let section = Section::Named(&documents.pool_name);
     for (name, value) in env {
-        text.set(section, &format!("env[{name}]"), value);
+        text.set_text(section, &format!("env[{name}]"), value);
     }
     text.to_string()
 }
@@ -101,7 +101,7 @@ fn app_env(context: &TierContext, documents: &Documents) -> String {
 /// A pool of one child in the same master: it sees the same shared memory, and answers when the
 /// application's pool is busy. Restrictions of the application do not bind it.
 fn probe_pool(context: &TierContext) -> String {
-    let mut text = ini::parse("");
+    let mut text = Ini::default();
     let mut set = |key: &str, value: &str| text.set(Section::Named("kneepoint-probe"), key, value);
     if context.as_root {
         set("user", USER);

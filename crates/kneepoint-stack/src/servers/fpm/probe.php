@@ -4,7 +4,7 @@ $loaded = extension_loaded('Zend OPcache');
 $names = array_merge(
     ['realpath_cache_size', 'realpath_cache_ttl', 'open_basedir', 'memory_limit', 'max_execution_time', 'display_errors', 'log_errors',
      'error_reporting', 'session.save_handler', 'default_socket_timeout', 'auto_prepend_file', 'zend.assertions', 'xdebug.mode'],
-    $loaded ? array_keys(ini_get_all('Zend OPcache', false) ?: []) : []
+    $loaded ? array_keys(ini_get_all('zend opcache', false) ?: []) : []
 );
 $ini = [];
 foreach ($names as $name) {

@@ -90,11 +90,13 @@ impl Site {
 
     fn set_keepalive(&mut self, value: &str) {
         let keep = value != "0";
-        if keep {
+        // Where connections are kept by default, keeping none has to be said.
+        let by_default = self.version >= KEEPALIVE_BY_DEFAULT;
+        if keep || by_default {
             self.ensure_upstream();
         }
         if let Some(block) = self.upstream_mut() {
-            match keep {
+            match keep || by_default {
                 true => block.set("keepalive", &[value]),
                 false => {
                     block.remove("keepalive");
@@ -107,9 +109,7 @@ impl Site {
         if keep {
             self.set_effective("proxy_http_version", &["1.1"]);
             self.set_connection_header(Some(""));
-        } else if self.version >= KEEPALIVE_BY_DEFAULT {
-            self.set_connection_header(Some("close"));
-        } else {
+        } else if !by_default {
             self.set_connection_header(None);
             for depth in 1..=self.depth() {
                 self.level_mut(depth).remove("proxy_http_version");

@@ -1,0 +1,345 @@
+//! Rendered tiers as the real programs see them: they accept the files, serve, answer telemetry, and take a
+//! change by a reload.
+
+mod support;
+
+use kneepoint_model::{Address, Endpoint, Layer};
+use kneepoint_stack::{StackError, install};
+use std::path::Path;
+use support::running::{Local, Running, connect, eventually, http, real, temp_dir};
+use support::{config, fastcgi, settings};
+
+const HELLO: &str = "<?php echo 'hello ', $_SERVER['SCRIPT_NAME'], ' ', $_SERVER['PATH_INFO'] ?? '', ' ', getenv('DB_HOST');";
+
+fn app(dir: &Path) -> std::path::PathBuf {
+    let app = dir.join("app");
+    std::fs::create_dir(&app).expect("a directory");
+    let script = app.join("index.php");
+    std::fs::write(&script, HELLO).expect("a script");
+    // OPcache does not keep a file that changed within the last two seconds (opcache.file_update_protection).
+    let file = std::fs::File::options()
+        .write(true)
+        .open(&script)
+        .expect("the script");
+    let past = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    file.set_modified(past).expect("its time");
+    std::fs::write(app.join("static.html"), "a static page").expect("a page");
+    app
+}
+
+fn probe(running: &Running) -> serde_json::Value {
+    let found = running
+        .tier
+        .endpoints
+        .iter()
+        .find_map(|endpoint| match endpoint {
+            Endpoint::PhpProbe { address, script } => Some((address, script)),
+            _ => None,
+        });
+    let (address, script) = found.expect("FPM has a probe");
+    let answer = fastcgi::get(connect(address), &script.to_string_lossy(), "/probe.php");
+    let body = answer.split_once("\r\n\r\n").expect("headers and body").1;
+    serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer}"))
+}
+
+fn fpm_status(running: &Running) -> String {
+    let found = running
+        .tier
+        .endpoints
+        .iter()
+        .find_map(|endpoint| match endpoint {
+            Endpoint::FpmStatus { address, path } => Some((address, path)),
+            _ => None,
+        });
+    let (address, path) = found.expect("FPM has a status page");
+    fastcgi::get(connect(address), path, path)
+}
+
+#[test]
+fn fpm_serves_answers_and_reloads() {
+    let dir = temp_dir();
+    let app = app(dir.path());
+    let (server, mut context) = real("fpm", Layer::Php, dir.path(), &app);
+    context.app.env = settings(&[("DB_HOST", "10.9.0.5")]);
+    let mut running = Running::start(server, &context);
+
+    let script = app.join("index.php");
+    let answer = fastcgi::get(
+        connect(&running.tier.listen),
+        &script.to_string_lossy(),
+        "/index.php",
+    );
+    assert!(answer.ends_with("hello /index.php  10.9.0.5"), "{answer}");
+    let ping = fastcgi::get(connect(&running.tier.listen), "", "/.well-known/kneepoint");
+    assert!(ping.ends_with("0123abcd"), "{ping}");
+    assert!(fpm_status(&running).contains("process manager:      static"));
+
+    let before = probe(&running);
+    assert_eq!(before["sapi"], "fpm-fcgi");
+    assert_eq!(before["loaded"], true);
+    assert_eq!(before["opcache"]["opcache_enabled"], true);
+    assert_eq!(before["ini"]["opcache.memory_consumption"], "128");
+    let scripts = &before["opcache"]["opcache_statistics"]["num_cached_scripts"];
+    assert!(
+        scripts.as_u64() >= Some(1),
+        "the pools share one cache: {scripts}"
+    );
+
+    context.settings = settings(&[
+        ("opcache.memory_consumption", "64"),
+        ("opcache.jit", "tracing"),
+        ("memory_limit", "64M"),
+        ("pm", "dynamic"),
+        ("pm.max_children", "6"),
+    ]);
+    running.reload(server, &context);
+    let after = eventually(
+        || probe(&running),
+        |after| after["ini"]["memory_limit"] == "64M",
+    );
+    assert_eq!(after["ini"]["memory_limit"], "64M");
+    assert_eq!(after["ini"]["opcache.memory_consumption"], "64");
+    assert_eq!(
+        after["ini"]["opcache.jit"], "tracing",
+        "the system's file does not win over a setting"
+    );
+    assert!(fpm_status(&running).contains("process manager:      dynamic"));
+
+    context.settings = settings(&[("extension.opcache", "off")]);
+    running.reload(server, &context);
+    let without = eventually(|| probe(&running), |after| after["loaded"] == false);
+    assert_eq!(without["loaded"], false);
+    assert_eq!(without["opcache"], false);
+    assert_eq!(running.tier.tier.settings["extension.opcache"], "off");
+}
+
+#[test]
+fn fpm_env_arrives_unchanged() {
+    let dir = temp_dir();
+    let app = app(dir.path());
+    let values = [
+        "a \"b\" c;d=\\ 'e' #f %g !h ~i {j} (k|l&m^n)",
+        "base64:x/y+z==",
+        "price $c and ${d}",
+        "both $c 'and' ${d} \\${e}",
+        " spaces ",
+        "off",
+        "null",
+    ];
+    let names: Vec<String> = (0..values.len()).map(|at| format!("VALUE_{at}")).collect();
+    let script =
+        "<?php for ($i = 0; ($v = getenv(\"VALUE_$i\")) !== false; $i++) echo $v, \"\\0\";";
+    std::fs::write(app.join("index.php"), script).expect("a script");
+    let (server, mut context) = real("fpm", Layer::Php, dir.path(), &app);
+    context.app.env = names.into_iter().zip(values.map(str::to_owned)).collect();
+    context.unix_socket = true;
+    let running = Running::start(server, &context);
+    assert!(matches!(running.tier.listen, Address::Unix(_)));
+    let script = app.join("index.php");
+    let answer = fastcgi::get(
+        connect(&running.tier.listen),
+        &script.to_string_lossy(),
+        "/index.php",
+    );
+    let body = answer.split_once("\r\n\r\n").expect("headers and body").1;
+    let seen: Vec<&str> = body.split_terminator('\0').collect();
+    assert_eq!(seen, values);
+}
+
+#[test]
+fn a_request_passes_proxy_web_and_php() {
+    let dir = temp_dir();
+    let app = app(dir.path());
+    let (fpm, php) = real("fpm", Layer::Php, dir.path(), &app);
+    let php = Running::start(fpm, &php);
+    let (nginx, mut web) = real("nginx", Layer::Web, dir.path(), &app);
+    web.upstream = Some(php.tier.listen.clone());
+    let mut web_running = Running::start(nginx, &web);
+    let (_, mut proxy) = real("nginx", Layer::Proxy, dir.path(), &app);
+    proxy.upstream = Some(web_running.tier.listen.clone());
+    let proxy_running = Running::start(nginx, &proxy);
+
+    let front = &proxy_running.tier.listen;
+    for (path, expected) in [
+        ("/", "hello /index.php"),
+        ("/any/route?x=1", "hello /index.php"),
+        ("/index.php/Main_Page", "hello /index.php /Main_Page"),
+        ("/static.html", "a static page"),
+        ("/.well-known/kneepoint", "0123abcd"),
+    ] {
+        let answer = http(front, path);
+        assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
+        assert!(answer.contains(expected), "{path}: {answer}");
+    }
+    for running in [&proxy_running, &web_running] {
+        let Some(Endpoint::NginxStub { address, path }) = running.tier.endpoints.first() else {
+            panic!("nginx has a stub");
+        };
+        let answer = http(address, path);
+        assert!(answer.contains("Active connections"), "{answer}");
+    }
+
+    web.settings = settings(&[
+        ("gzip", "on"),
+        ("fastcgi_keep_conn", "on"),
+        ("upstream.keepalive", "1"),
+        ("access_log", "off"),
+        ("worker_processes", "2"),
+    ]);
+    web_running.reload(nginx, &web);
+    let workers = || {
+        std::fs::read_to_string(format!(
+            "/proc/{0}/task/{0}/children",
+            web_running.child_pid()
+        ))
+        .expect("proc")
+    };
+    eventually(workers, |children| children.split_whitespace().count() == 2);
+    assert!(
+        http(front, "/").contains("hello"),
+        "it serves after the reload"
+    );
+    assert_eq!(workers().split_whitespace().count(), 2);
+}
+
+#[test]
+fn nginx_words_are_quoted_when_it_refuses() {
+    let dir = temp_dir();
+    let app = app(dir.path());
+    let (server, mut context) = real("nginx", Layer::Web, dir.path(), &app);
+    let text =
+        "events {}\nhttp { server { no_such_directive on; location / { fastcgi_pass x:1; } } }\n";
+    context.config = config("nginx.conf", text);
+    context.upstream = Some("127.0.0.1:9000".parse().expect("an address"));
+    let tier = server.render(&context).expect("renders");
+    install(&tier).expect("installs");
+    let error = server.check(&tier, &Local).expect_err("nginx refuses it");
+    assert!(
+        matches!(&error, StackError::Refused { words, .. } if words.contains("unknown directive \"no_such_directive\"")),
+        "{error}"
+    );
+}
+
+#[test]
+fn fpm_words_are_quoted_when_it_refuses() {
+    let dir = temp_dir();
+    let app = app(dir.path());
+    let (server, mut context) = real("fpm", Layer::Php, dir.path(), &app);
+    context.config = config(
+        "www.conf",
+        "[www]\npm = static\npm.max_children = 2\nno_such_key = 1\n",
+    );
+    let tier = server.render(&context).expect("renders");
+    install(&tier).expect("installs");
+    let error = server.check(&tier, &Local).expect_err("FPM refuses it");
+    assert!(error.to_string().contains("no_such_key"), "{error}");
+
+    context.config = None;
+    context.ini = config("php.ini", "memory_limit = (\n");
+    let tier = server.render(&context).expect("renders");
+    install(&tier).expect("installs");
+    let error = server
+        .check(&tier, &Local)
+        .expect_err("PHP cannot parse it");
+    assert!(error.to_string().contains("syntax error"), "{error}");
+
+    context.ini = None;
+    context.app.front = "missing.php".into();
+    let tier = server.render(&context).expect("renders");
+    install(&tier).expect("installs");
+    let error = server
+        .check(&tier, &Local)
+        .expect_err("there is no front controller");
+    assert!(error.to_string().contains("missing.php"), "{error}");
+}
+
+#[test]
+fn redis_serves_and_forgets() {
+    let dir = temp_dir();
+    let (server, mut context) = real("redis", Layer::Cache, dir.path(), dir.path());
+    context.settings = settings(&[("maxclients", "17"), ("maxmemory", "64MiB")]);
+    let running = Running::start(server, &context);
+    let client = |args: &[&str]| {
+        let port = running.tier.env_for_app["REDIS_PORT"].clone();
+        let output = std::process::Command::new("/usr/bin/redis-cli")
+            .args(["-p", &port])
+            .args(args)
+            .output();
+        String::from_utf8(output.expect("redis-cli runs").stdout).expect("text")
+    };
+    assert_eq!(client(&["config", "get", "maxclients"]), "maxclients\n17\n");
+    assert_eq!(
+        client(&["config", "get", "maxmemory"]),
+        "maxmemory\n67108864\n"
+    );
+    assert_eq!(client(&["config", "get", "save"]), "save\n\n");
+    client(&["set", "a", "1"]);
+    support::running::run_all(&running.tier.seed);
+    assert_eq!(client(&["dbsize"]), "0\n");
+}
+
+#[test]
+fn postgresql_is_seeded_again_and_again_and_copied() {
+    let dir = temp_dir();
+    let (server, mut context) = real("postgresql", Layer::Db, dir.path(), dir.path());
+    context.seed =
+        Some("CREATE TABLE visits (id int);\nINSERT INTO visits VALUES (1), (2);\n".into());
+    context.settings = settings(&[("max_connections", "23"), ("shared_buffers", "16MiB")]);
+    let ask = |running: &Running, sql: &str| {
+        let env = &running.tier.env_for_app;
+        let output = std::process::Command::new(context.program.path.with_file_name("psql"))
+            .args([
+                "-XAt",
+                "-h",
+                &env["DB_HOST"],
+                "-p",
+                &env["DB_PORT"],
+                "-U",
+                &env["DB_USERNAME"],
+                "-d",
+                &env["DB_DATABASE"],
+                "-c",
+                sql,
+            ])
+            .output()
+            .expect("psql runs");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout)
+            .expect("text")
+            .trim()
+            .to_owned()
+    };
+    let mut running = Running::start(server, &context);
+    assert_eq!(ask(&running, "SHOW max_connections"), "23");
+    assert_eq!(ask(&running, "SHOW shared_buffers"), "16MB");
+    ask(&running, "INSERT INTO visits VALUES (3)");
+    support::running::run_all(&running.tier.seed);
+    assert_eq!(ask(&running, "SELECT count(*) FROM visits"), "2");
+
+    let mut changed = context.clone();
+    changed.settings.insert("work_mem".into(), "8MB".into());
+    running.reload(server, &changed);
+    let work_mem = eventually(|| ask(&running, "SHOW work_mem"), |value| value == "8MB");
+    assert_eq!(work_mem, "8MB");
+    drop(running);
+
+    let mut copy = context.clone();
+    copy.template = Some(context.dir.join("data"));
+    copy.dir = dir.path().join("second");
+    let second = Running::start(server, &copy);
+    assert_eq!(ask(&second, "SELECT count(*) FROM visits"), "2");
+}
+
+#[test]
+fn postgresql_words_are_quoted_when_it_refuses() {
+    let dir = temp_dir();
+    let (server, mut context) = real("postgresql", Layer::Db, dir.path(), dir.path());
+    context.config = config("postgresql.conf", "max_connections = lots\n");
+    let tier = server.render(&context).expect("renders");
+    install(&tier).expect("installs");
+    support::running::run_all(&tier.prepare);
+    let error = server
+        .check(&tier, &Local)
+        .expect_err("PostgreSQL refuses it");
+    assert!(error.to_string().contains("max_connections"), "{error}");
+}
