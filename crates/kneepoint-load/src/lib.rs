@@ -1,1 +1,36 @@
-//! kneepoint-load: see ARCHITECTURE.md.
+//! Sends requests, and only that: drives a schedule at a server over HTTP/1.1 or FastCGI and says how every
+//! single arrival ended.
+//!
+//! This crate alone opens connections to a system under test. It must never decide what a result means for the
+//! server (that is diagnosis), never wait for the server before a request that is due (an open loop is open), and
+//! never report a number without its own condition beside it ([`kneepoint_model::Health`]).
+//!
+//! [`Engine::run`] takes a [`LoadPlan`]. Each of its threads owns everything it needs (an epoll, connections,
+//! users, histograms), so that sending shares nothing: `worker` holds the loop, `transfer` what happens on a
+//! connection, `recorder` what is written down, and `tally` puts the threads together.
+
+mod arrivals;
+mod connection;
+mod cookies;
+mod engine;
+mod examples;
+mod fastcgi;
+mod fetch;
+mod flight;
+mod health;
+mod http;
+mod namespace;
+mod null_server;
+mod plan;
+mod recorder;
+mod render;
+mod reply;
+mod socket;
+mod tally;
+mod transfer;
+mod worker;
+
+pub use engine::Engine;
+pub use fetch::{Fetched, fetch, identify};
+pub use null_server::ceiling;
+pub use plan::{AbortRule, LoadError, LoadPlan, Mode, Progress, Target};

@@ -1,0 +1,201 @@
+//! The connections of one thread: which are idle, how many may be open, and who closes first.
+
+use crate::flight::NONE;
+use crate::reply::{Parser, Reply};
+use rustix::fd::OwnedFd;
+use std::collections::VecDeque;
+
+/// How long a server that announced it would close may take before the generator closes instead.
+const LINGER_NS: u64 = 1_000_000_000;
+
+/// What a connection is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// There is none in this slot.
+    Closed,
+    /// The handshake is under way.
+    Connecting,
+    /// A request is on it.
+    Busy,
+    /// Free for the next request.
+    Idle,
+    /// Its response was the last; the server closes first, so that TIME_WAIT stays there and not here.
+    Lingering,
+}
+
+/// A slot for one connection after the other, with buffers that are used again.
+#[derive(Debug)]
+pub(crate) struct Connection<'p> {
+    pub(crate) fd: Option<OwnedFd>,
+    pub(crate) phase: Phase,
+    generation: u32,
+    /// The flight on it, or [`NONE`].
+    pub(crate) flight: u32,
+    /// Responses completed on it.
+    pub(crate) served: u32,
+    /// Bytes of the request that are written.
+    pub(crate) written: usize,
+    /// The request when it is not the template's own bytes; empty otherwise.
+    pub(crate) own_request: Vec<u8>,
+    /// Whether epoll also watches for room to write.
+    pub(crate) wants_room: bool,
+    pub(crate) parser: Parser,
+    pub(crate) reply: Reply<'p>,
+}
+
+/// The slots of one thread.
+#[derive(Debug)]
+pub(crate) struct Pool<'p> {
+    slots: Vec<Connection<'p>>,
+    vacant: Vec<u32>,
+    /// Slot and generation, the last used on top; entries whose connection has closed are passed over.
+    idle: Vec<(u32, u32)>,
+    lingering: VecDeque<(u64, u32, u32)>,
+    open: usize,
+    limit: usize,
+}
+
+impl<'p> Pool<'p> {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self {
+            slots: Vec::new(),
+            vacant: Vec::new(),
+            idle: Vec::new(),
+            lingering: VecDeque::new(),
+            open: 0,
+            limit,
+        }
+    }
+
+    pub(crate) fn get(&mut self, slot: u32) -> &mut Connection<'p> {
+        &mut self.slots[slot as usize]
+    }
+
+    /// What epoll hands back for a connection: its slot, and its generation to recognise late events.
+    pub(crate) fn token(&self, slot: u32) -> u64 {
+        u64::from(self.slots[slot as usize].generation) << 32 | u64::from(slot)
+    }
+
+    /// The slot of a token, unless the connection has closed since.
+    pub(crate) fn slot_of(&self, token: u64) -> Option<u32> {
+        let slot = token as u32;
+        self.is_current(slot, (token >> 32) as u32).then_some(slot)
+    }
+
+    fn is_current(&self, slot: u32, generation: u32) -> bool {
+        self.slots
+            .get(slot as usize)
+            .is_some_and(|c| c.generation == generation && c.phase != Phase::Closed)
+    }
+
+    /// Puts a connection into a slot. The caller has made room.
+    pub(crate) fn insert(
+        &mut self,
+        fd: OwnedFd,
+        phase: Phase,
+        parser: impl FnOnce() -> Parser,
+    ) -> u32 {
+        let slot = self.vacant.pop().unwrap_or_else(|| {
+            self.slots.push(Connection {
+                fd: None,
+                phase: Phase::Closed,
+                generation: 0,
+                flight: NONE,
+                served: 0,
+                written: 0,
+                own_request: Vec::new(),
+                wants_room: false,
+                parser: parser(),
+                reply: Reply::default(),
+            });
+            self.slots.len() as u32 - 1
+        });
+        self.open += 1;
+        let connection = self.get(slot);
+        connection.fd = Some(fd);
+        connection.phase = phase;
+        connection.generation = connection.generation.wrapping_add(1);
+        connection.flight = NONE;
+        connection.served = 0;
+        connection.wants_room = phase == Phase::Connecting;
+        slot
+    }
+
+    /// Closes a connection (which takes it out of epoll) and tells which flight was on it, or [`NONE`].
+    pub(crate) fn close(&mut self, slot: u32) -> u32 {
+        self.open -= 1;
+        self.vacant.push(slot);
+        let connection = self.get(slot);
+        connection.fd = None;
+        connection.phase = Phase::Closed;
+        std::mem::replace(&mut connection.flight, NONE)
+    }
+
+    /// Frees a connection for the next request.
+    pub(crate) fn put_idle(&mut self, slot: u32) {
+        let connection = self.get(slot);
+        connection.phase = Phase::Idle;
+        connection.flight = NONE;
+        let generation = connection.generation;
+        self.idle.push((slot, generation));
+        // Connections that closed while idle leave entries behind; they must not pile up.
+        if self.idle.len() > 2 * self.slots.len() + 16 {
+            let slots = &self.slots;
+            self.idle.retain(|(slot, generation)| {
+                let c = &slots[*slot as usize];
+                c.phase == Phase::Idle && c.generation == *generation
+            });
+        }
+    }
+
+    /// The idle connection that was used last.
+    pub(crate) fn take_idle(&mut self) -> Option<u32> {
+        while let Some((slot, generation)) = self.idle.pop() {
+            if self.is_current(slot, generation) && self.get(slot).phase == Phase::Idle {
+                return Some(slot);
+            }
+        }
+        None
+    }
+
+    /// Leaves a connection for the server to close.
+    pub(crate) fn linger(&mut self, slot: u32, now: u64) {
+        let connection = self.get(slot);
+        connection.phase = Phase::Lingering;
+        connection.flight = NONE;
+        let generation = connection.generation;
+        self.lingering
+            .push_back((now + LINGER_NS, slot, generation));
+    }
+
+    /// Closes what has lingered long enough; tells when to look again.
+    pub(crate) fn end_lingering(&mut self, now: u64) -> Option<u64> {
+        while let Some(&(until, slot, generation)) = self.lingering.front() {
+            let current = self.is_current(slot, generation);
+            if current && until > now {
+                return Some(until);
+            }
+            self.lingering.pop_front();
+            if current {
+                self.close(slot);
+            }
+        }
+        None
+    }
+
+    /// Whether one more may be opened. A lingering connection makes room; for a request that must have a new
+    /// one, so does an idle one.
+    pub(crate) fn make_room(&mut self, at_any_price: bool) -> bool {
+        if self.open < self.limit {
+            return true;
+        }
+        while let Some((_, slot, generation)) = self.lingering.pop_front() {
+            if self.is_current(slot, generation) {
+                self.close(slot);
+                return true;
+            }
+        }
+        let idle = if at_any_price { self.take_idle() } else { None };
+        idle.map(|slot| self.close(slot)).is_some()
+    }
+}

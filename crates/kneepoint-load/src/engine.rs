@@ -1,0 +1,276 @@
+//! Runs a load plan: threads that send, and one that watches them.
+
+use crate::health::MachineTime;
+use crate::namespace;
+use crate::plan::{LoadError, LoadPlan, Mode, Progress, Target};
+use crate::recorder::Outbox;
+use crate::render::Template;
+use crate::socket::Endpoint;
+use crate::tally::Tally;
+use crate::worker::{Clock, Finished, Worker};
+use kneepoint_model::LoadPoint;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often progress is told.
+const PROGRESS_EVERY: Duration = Duration::from_millis(200);
+/// How often the stop flag is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Time for all threads to be at their posts before the load begins.
+const HEAD_START: Duration = Duration::from_millis(5);
+/// An early end is announced this much ahead, so that every thread stops at the same intended start.
+const CUT_AHEAD: Duration = Duration::from_millis(5);
+/// File descriptors beside connections: epoll, standard streams, files of the program itself.
+const OTHER_FILES: u64 = 64;
+
+/// What all threads read and none changes.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) target: Target,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) templates: Vec<Template>,
+}
+
+impl Prepared {
+    fn new(plan: &LoadPlan) -> Result<Self, LoadError> {
+        Ok(Self {
+            target: plan.target.clone(),
+            endpoint: Endpoint::new(plan.target.address())?,
+            templates: plan
+                .workload
+                .requests
+                .iter()
+                .map(|request| Template::new(&plan.target, request))
+                .collect(),
+        })
+    }
+}
+
+/// The load generator.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Engine;
+
+impl Engine {
+    /// Runs a plan to its end, and waits at most the timeout for what is under way then. Every arrival of the
+    /// schedule ends in exactly one outcome.
+    ///
+    /// `progress` is called about five times a second from the calling thread. When `stop` becomes true, or
+    /// the plan's abort rule speaks, no further request starts and what was measured so far is returned.
+    ///
+    /// # Errors
+    /// The plan asks for something impossible, or the system refuses what the generator needs. Requests that
+    /// fail are not errors but outcomes.
+    pub fn run(
+        plan: &LoadPlan,
+        progress: &(dyn Fn(&Progress) + Sync),
+        stop: &AtomicBool,
+    ) -> Result<LoadPoint, LoadError> {
+        plan.check()?;
+        allow_files(plan)?;
+        let prepared = Prepared::new(plan)?;
+        let run = Run {
+            plan,
+            prepared: &prepared,
+            outboxes: (0..plan.threads).map(|_| Outbox::default()).collect(),
+            cut: AtomicU64::new(u64::MAX),
+        };
+        run.execute(progress, stop)
+    }
+}
+
+/// One execution of a plan.
+struct Run<'p> {
+    plan: &'p LoadPlan,
+    prepared: &'p Prepared,
+    outboxes: Vec<Outbox>,
+    /// The last intended start, in nanoseconds.
+    cut: AtomicU64,
+}
+
+impl Run<'_> {
+    fn execute(
+        &self,
+        progress: &(dyn Fn(&Progress) + Sync),
+        stop: &AtomicBool,
+    ) -> Result<LoadPoint, LoadError> {
+        thread::scope(|scope| {
+            let (ready, readiness) = mpsc::channel();
+            let mut starts = Vec::new();
+            let mut handles = Vec::new();
+            for number in 0..self.plan.threads {
+                let ready = ready.clone();
+                let (start, begin) = mpsc::channel::<Instant>();
+                starts.push(start);
+                handles.push(scope.spawn(move || self.send(number, &ready, &begin)));
+            }
+            drop(ready);
+            readiness
+                .iter()
+                .take(self.plan.threads)
+                .collect::<Result<Vec<()>, LoadError>>()?;
+            let began = Instant::now() + HEAD_START;
+            starts.iter().for_each(|start| {
+                // A thread that is gone has said why already, or panics when it is joined.
+                let _ = start.send(began);
+            });
+            let done = || handles.iter().all(thread::ScopedJoinHandle::is_finished);
+            let watched = self.watch(began, progress, stop, done);
+            let finished = handles
+                .into_iter()
+                .map(|handle| match handle.join() {
+                    Ok(finished) => finished,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                })
+                .collect::<Result<Vec<Option<Finished>>, LoadError>>()?;
+            Ok(self.conclude(watched, finished.into_iter().flatten().collect()))
+        })
+    }
+
+    /// The life of a sending thread. It reports that it is ready, waits for the common start, and sends.
+    fn send(
+        &self,
+        number: usize,
+        ready: &mpsc::Sender<Result<(), LoadError>>,
+        begin: &mpsc::Receiver<Instant>,
+    ) -> Result<Option<Finished>, LoadError> {
+        let made = prepare_thread(self.plan).and_then(|()| {
+            let clock = Clock {
+                began: Instant::now(),
+            };
+            Worker::new(self.plan, self.prepared, &self.cut, clock, number)
+        });
+        let mut worker = match made {
+            Ok(worker) => worker,
+            Err(error) => {
+                let _ = ready.send(Err(error));
+                return Ok(None);
+            }
+        };
+        let _ = ready.send(Ok(()));
+        // No start comes when another thread could not get ready.
+        let Ok(began) = begin.recv() else {
+            return Ok(None);
+        };
+        worker.clock = Clock { began };
+        worker.run(&self.outboxes[number]).map(Some)
+    }
+
+    /// Watches the sending threads until they have finished.
+    fn watch(
+        &self,
+        began: Instant,
+        progress: &(dyn Fn(&Progress) + Sync),
+        stop: &AtomicBool,
+        done: impl Fn() -> bool,
+    ) -> Watched {
+        let mut watched = Watched {
+            tally: Tally::new(self.plan.threads),
+            aborted: false,
+            began: None,
+            ended: None,
+        };
+        let mut tell_at = PROGRESS_EVERY;
+        while !done() {
+            thread::sleep(LOOK_EVERY);
+            let now = began.elapsed();
+            if watched.began.is_none() && now >= self.plan.skip {
+                watched.began = MachineTime::read();
+            }
+            if watched.ended.is_none() && now >= self.ends_at() {
+                watched.ended = MachineTime::read();
+            }
+            if stop.load(Ordering::Relaxed) {
+                self.end_early(now);
+            }
+            if now >= tell_at {
+                tell_at = now + PROGRESS_EVERY;
+                watched.tally.collect(&self.outboxes, now);
+                if now < self.ends_at() && watched.tally.is_hopeless(self.plan) {
+                    watched.aborted = true;
+                    self.end_early(now);
+                }
+                progress(&watched.tally.progress(self.plan, now));
+            }
+        }
+        watched.tally.collect(&self.outboxes, began.elapsed());
+        watched
+    }
+
+    /// Lets no request start that is due later than a moment from now.
+    fn end_early(&self, now: Duration) {
+        let cut = (now + CUT_AHEAD).as_nanos() as u64;
+        let unset = u64::MAX;
+        let _ = self
+            .cut
+            .compare_exchange(unset, cut, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// When the last request starts, as far as is known.
+    fn ends_at(&self) -> Duration {
+        let cut = Duration::from_nanos(self.cut.load(Ordering::Relaxed));
+        self.plan.mode.duration().min(cut)
+    }
+
+    fn conclude(&self, watched: Watched, finished: Vec<Finished>) -> LoadPoint {
+        let steal = watched.began.zip(watched.ended);
+        let mut point = watched
+            .tally
+            .finish(self.plan, finished, self.ends_at(), steal);
+        point.aborted = watched.aborted;
+        point
+    }
+}
+
+/// What the watching thread saw.
+struct Watched {
+    tally: Tally,
+    aborted: bool,
+    /// The machine's time when the window began and ended.
+    began: Option<MachineTime>,
+    ended: Option<MachineTime>,
+}
+
+/// Brings the calling thread into the plan's namespace and makes its timers exact.
+fn prepare_thread(plan: &LoadPlan) -> Result<(), LoadError> {
+    namespace::enter(plan.netns.as_deref())?;
+    // The default slack of 50 us would delay every start. A kernel that refuses is merely less exact, which
+    // the send lag shows.
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+    Ok(())
+}
+
+/// Raises the limit of open files to what the plan's connections need.
+fn allow_files(plan: &LoadPlan) -> Result<(), LoadError> {
+    let workers = match plan.mode {
+        Mode::Closed { workers, .. } => workers as usize,
+        Mode::Open { .. } => 0,
+    };
+    let connections = plan.max_connections.max(workers) + plan.threads;
+    let needed = connections as u64 + OTHER_FILES;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= needed) {
+        return Ok(());
+    }
+    if limit.maximum.is_some_and(|maximum| maximum < needed) {
+        return Err(LoadError::Plan {
+            problem: format!(
+                "{connections} connections need {needed} open files and this process may have {}; \
+                 allow fewer connections or raise `ulimit -Hn`",
+                limit.maximum.unwrap_or(0)
+            ),
+        });
+    }
+    let raised = Rlimit {
+        current: Some(needed),
+        maximum: limit.maximum,
+    };
+    setrlimit(Resource::Nofile, raised).map_err(|source| LoadError::System {
+        what: format!("raising the limit of open files to {needed}"),
+        source,
+        instead: "allow fewer connections, or raise `ulimit -n` before the start",
+    })
+}

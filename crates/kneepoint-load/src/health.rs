@@ -1,0 +1,267 @@
+//! The generator convicts itself: what it measures of itself, and the gates past which a step is invalid.
+
+use kneepoint_model::units::{format_ms, format_rate, format_share};
+use kneepoint_model::{Health, Slo, Validity};
+use rustix::time::{ClockId, clock_gettime};
+
+/// Least share of arrivals the generator must handle in time (load-engine.md, section 3, item 8).
+const LEAST_ACHIEVED: f64 = 0.99;
+/// The send lag's 99th percentile may reach the larger of this and [`LAG_SHARE`] (method.md, section 6).
+const LAG_FLOOR_MS: f64 = 1.0;
+/// The same as a share of the SLO's response time (method.md, section 6).
+const LAG_SHARE: f64 = 0.02;
+/// Largest share of a core for one thread: beyond, its own queueing shows in what it measures (Hyperfoil warns at
+/// the same value; load-engine.md, section 2, item 8).
+const LARGEST_CPU_SHARE: f64 = 0.8;
+/// The offered rate must stay this many times below what the generator reached against a null server
+/// (method.md, section 6).
+const CEILING_FACTOR: f64 = 3.0;
+
+/// What the gates judge.
+#[derive(Debug)]
+pub(crate) struct Evidence<'a> {
+    pub(crate) health: &'a Health,
+    /// The busiest thread's share of a core.
+    pub(crate) busiest_thread: f64,
+    /// Arrivals of the window.
+    pub(crate) arrivals: u64,
+    /// Arrivals that found no local port or descriptor.
+    pub(crate) no_local_port: u64,
+    pub(crate) offered_hz: f64,
+    pub(crate) slo: &'a Slo,
+}
+
+/// Passes or fails a step by the generator's own condition, never by the server's.
+pub(crate) fn judge(evidence: &Evidence<'_>) -> Validity {
+    let gates = [arrivals, achieved, lag, cpu, ceiling];
+    let because: Vec<String> = gates.iter().filter_map(|gate| gate(evidence)).collect();
+    if because.is_empty() {
+        Validity::Valid
+    } else {
+        Validity::Invalid { because }
+    }
+}
+
+fn arrivals(e: &Evidence<'_>) -> Option<String> {
+    (e.arrivals == 0).then(|| {
+        "no arrival fell into the window: offer a higher rate, or load for longer than is skipped".into()
+    })
+}
+
+fn achieved(e: &Evidence<'_>) -> Option<String> {
+    let share = e.health.achieved_share;
+    (share < LEAST_ACHIEVED).then(|| {
+        let ports = match e.no_local_port {
+            0 => "give the generator a core of its own or more threads".to_owned(),
+            n => format!(
+                "{n} found no local port or file descriptor: keep connections alive, or raise \
+                 net.ipv4.ip_local_port_range and `ulimit -n` on the generator's side"
+            ),
+        };
+        format!(
+            "the generator sent only {} of the arrivals in time (gate: {}); {ports}",
+            format_share(share),
+            format_share(LEAST_ACHIEVED)
+        )
+    })
+}
+
+fn lag(e: &Evidence<'_>) -> Option<String> {
+    let limit = (e.slo.response_time.as_secs_f64() * 1e3 * LAG_SHARE).max(LAG_FLOOR_MS);
+    (e.health.send_lag_p99_ms > limit).then(|| {
+        format!(
+            "the generator was late: send lag p99 {} (gate: {}); give it a core of its own, more threads, or a lower rate",
+            format_ms(e.health.send_lag_p99_ms),
+            format_ms(limit)
+        )
+    })
+}
+
+fn cpu(e: &Evidence<'_>) -> Option<String> {
+    (e.busiest_thread > LARGEST_CPU_SHARE).then(|| {
+        format!(
+            "a generator thread used {} of a core (gate: {}); use more threads or a lower rate",
+            format_share(e.busiest_thread),
+            format_share(LARGEST_CPU_SHARE)
+        )
+    })
+}
+
+fn ceiling(e: &Evidence<'_>) -> Option<String> {
+    let ceiling = e.health.ceiling_hz?;
+    (e.offered_hz > ceiling / CEILING_FACTOR).then(|| {
+        format!(
+            "{} offered is more than a third of this generator's ceiling of {}; use more threads or a faster machine",
+            format_rate(e.offered_hz),
+            format_rate(ceiling)
+        )
+    })
+}
+
+/// CPU time of the calling thread over the window.
+#[derive(Debug)]
+pub(crate) struct CpuMeter {
+    skip: u64,
+    /// Nanoseconds on the wall and on the CPU when the window began and ended.
+    began: Option<(u64, u64)>,
+    ended: Option<(u64, u64)>,
+}
+
+impl CpuMeter {
+    pub(crate) fn new(skip: u64) -> Self {
+        Self {
+            skip,
+            began: None,
+            ended: None,
+        }
+    }
+
+    /// Notes the begin of the window, and its end once no request will start any more.
+    #[inline]
+    pub(crate) fn observe(&mut self, now: u64, over: bool) {
+        if self.began.is_none() && now >= self.skip {
+            self.began = Some((now, thread_cpu_ns()));
+        }
+        if over && self.ended.is_none() {
+            self.ended = Some((now, thread_cpu_ns()));
+        }
+    }
+
+    /// Share of one core over the window; 0 when there was no window.
+    pub(crate) fn share(&self) -> f64 {
+        match (self.began, self.ended) {
+            (Some((wall_0, cpu_0)), Some((wall_1, cpu_1))) if wall_1 > wall_0 => {
+                cpu_1.saturating_sub(cpu_0) as f64 / (wall_1 - wall_0) as f64
+            }
+            _ => 0.0,
+        }
+    }
+}
+
+fn thread_cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// The machine's CPU time in ticks: what was stolen from it, and all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MachineTime {
+    stolen: u64,
+    all: u64,
+}
+
+impl MachineTime {
+    /// Reads `/proc/stat`; `None` where there is none.
+    pub(crate) fn read() -> Option<Self> {
+        Self::parse(&std::fs::read_to_string("/proc/stat").ok()?)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let line = text.lines().find(|line| line.starts_with("cpu "))?;
+        // user nice system idle iowait irq softirq steal; guest times after these are in user already.
+        let ticks: Vec<u64> = line
+            .split_whitespace()
+            .skip(1)
+            .take(8)
+            .map_while(|field| field.parse().ok())
+            .collect();
+        Some(Self {
+            stolen: *ticks.get(7)?,
+            all: ticks.iter().sum(),
+        })
+    }
+
+    /// The share of all cores' time that was stolen since an earlier reading.
+    pub(crate) fn steal_share_since(self, earlier: Self) -> Option<f64> {
+        let all = self.all.checked_sub(earlier.all)?;
+        let stolen = self.stolen.checked_sub(earlier.stolen)?;
+        (all > 0).then(|| stolen as f64 / all as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect, expect};
+
+    fn healthy() -> Health {
+        Health {
+            achieved_share: 1.0,
+            send_lag_p50_ms: 0.02,
+            send_lag_p99_ms: 0.3,
+            cpu_share: 0.2,
+            ceiling_hz: Some(60_000.0),
+            ..Health::default()
+        }
+    }
+
+    fn check(
+        health: &Health,
+        busiest_thread: f64,
+        offered_hz: f64,
+        no_local_port: u64,
+        expected: Expect,
+    ) {
+        let verdict = judge(&Evidence {
+            health,
+            busiest_thread,
+            arrivals: 1000,
+            no_local_port,
+            offered_hz,
+            slo: &Slo::default(),
+        });
+        expected.assert_eq(&match verdict {
+            Validity::Valid => "valid".into(),
+            Validity::Invalid { because } => because.join("\n"),
+        });
+    }
+
+    #[test]
+    fn a_healthy_generator_is_believed() {
+        check(&healthy(), 0.2, 500.0, 0, expect!["valid"]);
+    }
+
+    #[test]
+    fn each_gate_names_itself_its_numbers_and_what_to_do() {
+        let ill = Health {
+            achieved_share: 0.97,
+            send_lag_p99_ms: 6.0,
+            ..healthy()
+        };
+        check(
+            &ill,
+            0.91,
+            25_000.0,
+            0,
+            expect![[r#"
+                the generator sent only 97 % of the arrivals in time (gate: 99 %); give the generator a core of its own or more threads
+                the generator was late: send lag p99 6.00 ms (gate: 4.00 ms); give it a core of its own, more threads, or a lower rate
+                a generator thread used 91 % of a core (gate: 80 %); use more threads or a lower rate
+                25 000/s offered is more than a third of this generator's ceiling of 60 000/s; use more threads or a faster machine"#]],
+        );
+        let portless = Health {
+            achieved_share: 0.5,
+            ..healthy()
+        };
+        check(
+            &portless,
+            0.1,
+            500.0,
+            500,
+            expect![
+                "the generator sent only 50 % of the arrivals in time (gate: 99 %); 500 found no local port or file descriptor: keep connections alive, or raise net.ipv4.ip_local_port_range and `ulimit -n` on the generator's side"
+            ],
+        );
+    }
+
+    #[test]
+    fn steal_is_a_share_of_all_cores() {
+        let parse = |text| MachineTime::parse(text).expect("complete");
+        let before = parse("cpu  100 0 100 700 0 0 0 100 5 5\ncpu0 1 1\n");
+        let after = parse("cpu  150 0 150 800 0 0 0 150 9 9\n");
+        assert_eq!(after.steal_share_since(before), Some(0.2));
+        assert_eq!(before.steal_share_since(before), None);
+        assert_eq!(MachineTime::parse("cpu 1 2 3"), None);
+        assert_eq!(MachineTime::parse("intr 1"), None);
+    }
+}

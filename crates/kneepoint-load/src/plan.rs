@@ -1,0 +1,296 @@
+//! What to send, where to, how fast, and when to give up.
+
+use kneepoint_model::{Address, Arrivals, OutcomeCounts, Request, Schedule, Slo, Workload};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Where requests go and in which protocol.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Target {
+    /// HTTP/1.1 over TCP or a Unix socket.
+    Http {
+        /// Where the server listens.
+        address: Address,
+        /// Value of the `Host` header.
+        host_header: String,
+        /// Whether connections are used again. Without, each request asks the server to close.
+        keep_alive: bool,
+    },
+    /// FastCGI straight to a PHP runtime, with the parameters nginx would send.
+    FastCgi {
+        /// Where the runtime listens.
+        address: Address,
+        /// The script that serves every path which does not itself end in `.php`: the front controller.
+        script: PathBuf,
+        /// The document root.
+        document_root: PathBuf,
+        /// Whether connections are used again (`FCGI_KEEP_CONN`, nginx's `fastcgi_keep_conn`).
+        keep_conn: bool,
+    },
+}
+
+impl Target {
+    /// Where the server listens.
+    #[must_use]
+    pub fn address(&self) -> &Address {
+        match self {
+            Self::Http { address, .. } | Self::FastCgi { address, .. } => address,
+        }
+    }
+
+    pub(crate) fn keeps_connections(&self) -> bool {
+        match self {
+            Self::Http { keep_alive, .. } => *keep_alive,
+            Self::FastCgi { keep_conn, .. } => *keep_conn,
+        }
+    }
+}
+
+/// Who decides when a request starts.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Mode {
+    /// The schedule decides, however slow the server is.
+    Open {
+        /// The offered rate over time.
+        schedule: Schedule,
+        /// How arrivals are spread within the rate.
+        arrivals: Arrivals,
+    },
+    /// Each worker starts its next request when its last one ends.
+    Closed {
+        /// How many workers.
+        workers: u32,
+        /// For how long.
+        duration: Duration,
+    },
+}
+
+impl Mode {
+    /// How long new requests start.
+    #[must_use]
+    pub fn duration(&self) -> Duration {
+        match self {
+            Self::Open { schedule, .. } => schedule.duration(),
+            Self::Closed { duration, .. } => *duration,
+        }
+    }
+}
+
+/// When to end a hopeless stretch early (method.md, section 1: F > 30 % after 100 requests).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AbortRule {
+    /// Largest violating share (late or failed) that is not hopeless.
+    pub violating_share: f64,
+    /// Requests of the window that must have ended before the rule may speak.
+    pub after: u64,
+}
+
+impl Default for AbortRule {
+    fn default() -> Self {
+        Self {
+            violating_share: 0.3,
+            after: 100,
+        }
+    }
+}
+
+/// One stretch of load.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoadPlan {
+    /// Where to.
+    pub target: Target,
+    /// What.
+    pub workload: Workload,
+    /// When.
+    pub mode: Mode,
+    /// The timeout, and the response time that counts as good.
+    pub slo: Slo,
+    /// Threads that send; connections and users are divided among them.
+    pub threads: usize,
+    /// Most connections open at once, over all threads. Beyond, arrivals wait with their intended start kept.
+    pub max_connections: usize,
+    /// How much of the start is left out of the window that is reported.
+    pub skip: Duration,
+    /// The network namespace to send from (`/run/netns/NAME` or `/proc/PID/ns/net`).
+    pub netns: Option<PathBuf>,
+    /// When to end early; `None` never does.
+    pub abort: Option<AbortRule>,
+    /// Seed of the mixture. (The seed of Poisson arrivals is theirs.)
+    pub seed: u64,
+    /// What this generator reached against a null server, per second (see [`crate::ceiling`]).
+    pub ceiling_hz: Option<f64>,
+}
+
+impl LoadPlan {
+    /// A plan with one thread, 256 connections, nothing skipped and no abort.
+    #[must_use]
+    pub fn new(target: Target, workload: Workload, mode: Mode) -> Self {
+        Self {
+            target,
+            workload,
+            mode,
+            slo: Slo::default(),
+            threads: 1,
+            max_connections: 256,
+            skip: Duration::ZERO,
+            netns: None,
+            abort: None,
+            seed: 1,
+            ceiling_hz: None,
+        }
+    }
+
+    /// Refuses what cannot be sent.
+    pub(crate) fn check(&self) -> Result<(), LoadError> {
+        let wrong = |problem: String| Err(LoadError::Plan { problem });
+        if self.threads == 0 || self.threads > 256 {
+            return wrong(format!(
+                "{} threads; use 1 to 256, one is enough below some 20 000 requests a second",
+                self.threads
+            ));
+        }
+        if self.max_connections < self.threads {
+            return wrong(format!(
+                "{} connections for {} threads; allow at least one per thread",
+                self.max_connections, self.threads
+            ));
+        }
+        if self.slo.timeout.is_zero() {
+            return wrong("a timeout of zero; set slo.timeout, for example \"2s\"".into());
+        }
+        match &self.mode {
+            Mode::Closed { workers: 0, .. } => {
+                return wrong("a closed loop of 0 workers; use at least 1".into());
+            }
+            Mode::Open { schedule, .. } => check_schedule(schedule)?,
+            Mode::Closed { .. } => {}
+        }
+        check_workload(&self.workload)
+    }
+}
+
+fn check_schedule(schedule: &Schedule) -> Result<(), LoadError> {
+    let sane = |rate: f64| rate.is_finite() && rate >= 0.0;
+    match schedule
+        .segments
+        .iter()
+        .find(|s| !sane(s.from_hz) || !sane(s.to_hz))
+    {
+        None => Ok(()),
+        Some(s) => Err(LoadError::Plan {
+            problem: format!(
+                "a rate from {} to {} per second; rates are finite and not negative",
+                s.from_hz, s.to_hz
+            ),
+        }),
+    }
+}
+
+pub(crate) fn check_workload(workload: &Workload) -> Result<(), LoadError> {
+    let wrong = |problem: String| Err(LoadError::Plan { problem });
+    if workload.requests.is_empty() {
+        return wrong("no request to send; add a [[request]] with a path".into());
+    }
+    let weights = workload.requests.iter().map(|r| r.weight);
+    if !weights.clone().all(|w| w.is_finite() && w >= 0.0) || weights.sum::<f64>() <= 0.0 {
+        return wrong(
+            "the weights of the requests must be numbers of at least 0, not all 0".into(),
+        );
+    }
+    workload.requests.iter().try_for_each(check_request)
+}
+
+/// Refuses a request that would break the protocol's framing.
+pub(crate) fn check_request(request: &Request) -> Result<(), LoadError> {
+    let wrong = |what: &str, text: &str, instead: &str| {
+        Err(LoadError::Plan {
+            problem: format!("{what} {text:?} cannot be sent; {instead}"),
+        })
+    };
+    let token = |text: &str| {
+        !text.is_empty()
+            && text
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+    };
+    if !request.path.starts_with('/') || request.path.bytes().any(|b| b <= b' ' || b == 0x7f) {
+        return wrong(
+            "the path",
+            &request.path,
+            "begin it with / and encode spaces as %20",
+        );
+    }
+    if !token(&request.method.0) {
+        return wrong(
+            "the method",
+            &request.method.0,
+            "use a word such as GET or POST",
+        );
+    }
+    for (name, value) in &request.headers {
+        if !token(name) || value.bytes().any(|b| b == b'\r' || b == b'\n' || b == 0) {
+            return wrong(
+                "the header",
+                &format!("{name}: {value}"),
+                "use a name of letters and dashes and a value on one line",
+            );
+        }
+    }
+    Ok(())
+}
+
+/// How the load is doing, over about the last second.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Progress {
+    /// Time since the load began.
+    pub elapsed: Duration,
+    /// How long new requests start in all.
+    pub total: Duration,
+    /// Arrivals per second.
+    pub rate_hz: f64,
+    /// Responses that met the SLO's response time, per second.
+    pub goodput_hz: f64,
+    /// Median response time of `Ok` requests in ms.
+    pub p50_ms: Option<f64>,
+    /// 95th percentile of the same.
+    pub p95_ms: Option<f64>,
+    /// 99th percentile of the same.
+    pub p99_ms: Option<f64>,
+    /// How the requests that ended in the last second ended.
+    pub recent: OutcomeCounts,
+    /// Arrivals since the load began.
+    pub arrivals: u64,
+    /// Requests that have ended since the load began, in whatever way.
+    pub ended: u64,
+}
+
+/// Why a load could not be run at all. (What goes wrong with single requests is in the `LoadPoint`.)
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The plan asks for something that cannot be.
+    #[error("load plan: {problem}")]
+    Plan {
+        /// What, and what to do instead.
+        problem: String,
+    },
+    /// The operating system refused something the generator needs.
+    #[error("load generator: {what}: {source}; {instead}")]
+    System {
+        /// What was tried, on what.
+        what: String,
+        /// The system's answer.
+        source: rustix::io::Errno,
+        /// What to do.
+        instead: &'static str,
+    },
+    /// A single request outside a load got no response.
+    #[error("{request} at {address}: {problem}")]
+    Fetch {
+        /// `GET /path`.
+        request: String,
+        /// Where it went.
+        address: String,
+        /// What happened and what to look at.
+        problem: String,
+    },
+}

@@ -1,0 +1,315 @@
+//! What happens on a connection: it opens, a request goes out, a response comes in, something breaks.
+
+use crate::connection::Phase;
+use crate::examples::printable;
+use crate::flight::NONE;
+use crate::render;
+use crate::reply::{Fed, Malformed};
+use crate::socket;
+use crate::worker::Worker;
+use kneepoint_model::Outcome;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
+
+/// What every connection is watched for, all its life.
+const WATCHED: EventFlags = EventFlags::IN.union(EventFlags::RDHUP);
+/// Signs that the peer sends no more.
+const HANGUP: EventFlags = EventFlags::RDHUP
+    .union(EventFlags::HUP)
+    .union(EventFlags::ERR);
+
+impl<'p> Worker<'p> {
+    /// Opens a connection for a flight.
+    pub(crate) fn connect(&mut self, id: u32, now: u64) {
+        let opening = match socket::open(&self.prepared.endpoint) {
+            Ok(opening) => opening,
+            Err(errno) => return self.refuse(id, errno, now),
+        };
+        let phase = if opening.connected {
+            Phase::Busy
+        } else {
+            Phase::Connecting
+        };
+        let target = &self.prepared.target;
+        let slot = self
+            .pool
+            .insert(opening.fd, phase, || render::parser(target));
+        self.pool.get(slot).flight = id;
+        self.flights.get_mut(id).connection = slot;
+        let wanted = if opening.connected {
+            WATCHED
+        } else {
+            WATCHED | EventFlags::OUT
+        };
+        if let Err(errno) = self.watch(slot, wanted, true) {
+            self.pool.close(slot);
+            return self.refuse(id, errno, now);
+        }
+        if opening.connected {
+            self.connected(now);
+            self.send(slot, id, now);
+        }
+    }
+
+    fn connected(&mut self, now: u64) {
+        self.backoff.connected();
+        self.recorder.opened(now);
+    }
+
+    fn watch(&mut self, slot: u32, wanted: EventFlags, new: bool) -> Result<(), Errno> {
+        let token = EventData::new_u64(self.pool.token(slot));
+        match self.pool.get(slot).fd.as_ref() {
+            Some(fd) if new => epoll::add(&self.epoll, fd, token, wanted),
+            Some(fd) => epoll::modify(&self.epoll, fd, token, wanted),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends a flight that could not connect, and those that waited for the same attempt.
+    fn refuse(&mut self, id: u32, errno: Errno, now: u64) {
+        let outcome = socket::refusal(errno);
+        self.backoff.refused(now);
+        let prepared = self.prepared;
+        let request = self.flights.get(id).request;
+        self.examples.add(outcome, 0, 0, || {
+            let name = &prepared.templates[request as usize].name;
+            format!(
+                "{name}: connecting to {}: {errno}",
+                prepared.target.address()
+            )
+        });
+        self.end(id, outcome, 0, now);
+        self.end_waiting(outcome, now);
+    }
+
+    /// Puts a flight's request on a connection.
+    pub(crate) fn send(&mut self, slot: u32, id: u32, now: u64) {
+        let flight = self.flights.get_mut(id);
+        flight.connection = slot;
+        flight.sent = now;
+        let (request, user) = (flight.request, flight.user);
+        let template = &self.prepared.templates[request as usize];
+        let connection = self.pool.get(slot);
+        connection.phase = Phase::Busy;
+        connection.flight = id;
+        connection.written = 0;
+        connection.own_request.clear();
+        if user != NONE {
+            let cookies = self.users.jar(user).line();
+            template.write_with_cookies(cookies, &mut connection.own_request);
+        }
+        connection.parser.begin(template.head);
+        connection
+            .reply
+            .begin(template.needle.as_ref(), template.session);
+        self.write(slot);
+    }
+
+    /// Writes what is left of a request; asks epoll for room only when there is none.
+    fn write(&mut self, slot: u32) {
+        let prepared = self.prepared;
+        loop {
+            let connection = self.pool.get(slot);
+            let template =
+                &prepared.templates[self.flights.get(connection.flight).request as usize];
+            let request = match connection.own_request.as_slice() {
+                [] => template.whole.as_slice(),
+                own => own,
+            };
+            let (rest, wants_room) = (&request[connection.written..], connection.wants_room);
+            if rest.is_empty() {
+                if wants_room {
+                    connection.wants_room = false;
+                    let _ = self.watch(slot, WATCHED, false);
+                }
+                return;
+            }
+            let Some(fd) = connection.fd.as_ref() else {
+                return;
+            };
+            match send(fd, rest, SendFlags::NOSIGNAL) {
+                Ok(count) => connection.written += count,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => {
+                    if !wants_room {
+                        connection.wants_room = true;
+                        let _ = self.watch(slot, WATCHED | EventFlags::OUT, false);
+                    }
+                    return;
+                }
+                Err(errno) => return self.broken(slot, Some(errno)),
+            }
+        }
+    }
+
+    /// Something happened on a connection.
+    pub(crate) fn on_event(&mut self, token: u64, flags: EventFlags) {
+        let Some(slot) = self.pool.slot_of(token) else {
+            return;
+        };
+        match self.pool.get(slot).phase {
+            Phase::Connecting => self.on_connect(slot),
+            Phase::Busy => {
+                if flags.contains(EventFlags::OUT) {
+                    self.write(slot);
+                }
+                let readable = flags.intersects(EventFlags::IN | HANGUP);
+                // Writing may have found the connection broken.
+                if readable && self.pool.slot_of(token).is_some() {
+                    self.read(slot, flags.intersects(HANGUP));
+                }
+            }
+            // Nothing may come on these but their end.
+            Phase::Idle | Phase::Lingering => {
+                self.pool.close(slot);
+            }
+            Phase::Closed => {}
+        }
+    }
+
+    fn on_connect(&mut self, slot: u32) {
+        let now = self.clock.now();
+        let connection = self.pool.get(slot);
+        let error = match connection.fd.as_ref().map(sockopt::socket_error) {
+            Some(Ok(Err(errno)) | Err(errno)) => Some(errno),
+            Some(Ok(Ok(()))) | None => None,
+        };
+        match error {
+            None => {
+                let id = connection.flight;
+                self.connected(now);
+                self.send(slot, id, now);
+            }
+            Some(errno) => {
+                let id = self.pool.close(slot);
+                self.refuse(id, errno, now);
+            }
+        }
+    }
+
+    /// Reads what there is. A read that does not fill the buffer has taken all.
+    fn read(&mut self, slot: u32, hangup: bool) {
+        loop {
+            let connection = self.pool.get(slot);
+            let Some(fd) = connection.fd.as_ref() else {
+                return;
+            };
+            let count = match recv(fd, self.buffer.as_mut_slice(), RecvFlags::empty()) {
+                Ok((0, _)) => return self.on_end_of_stream(slot),
+                Ok((count, _)) => count,
+                Err(Errno::INTR) => continue,
+                Err(Errno::AGAIN) => return,
+                Err(errno) => return self.broken(slot, Some(errno)),
+            };
+            let now = self.clock.now();
+            let flight = self.flights.get_mut(connection.flight);
+            if flight.first_byte == 0 {
+                flight.first_byte = now;
+            }
+            self.recorder.received(flight.intended, count);
+            let fed = connection
+                .parser
+                .feed(&self.buffer[..count], &mut connection.reply);
+            match fed {
+                Ok(Fed::More) if count < self.buffer.len() => return,
+                Ok(Fed::More) => {}
+                Ok(Fed::Done(used)) => {
+                    // Bytes nobody asked for make the connection useless for the next request.
+                    let reusable = used == count && !hangup;
+                    return self.complete(slot, reusable, now);
+                }
+                Err(malformed) => return self.not_the_protocol(slot, malformed, now),
+            }
+        }
+    }
+
+    fn on_end_of_stream(&mut self, slot: u32) {
+        if self.pool.get(slot).parser.complete_at_end() {
+            let now = self.clock.now();
+            self.complete(slot, false, now);
+        } else {
+            self.broken(slot, None);
+        }
+    }
+
+    /// Judges a complete response and frees its connection.
+    fn complete(&mut self, slot: u32, reusable: bool, now: u64) {
+        let prepared = self.prepared;
+        let connection = self.pool.get(slot);
+        let id = std::mem::replace(&mut connection.flight, NONE);
+        let flight = *self.flights.get(id);
+        let template = &prepared.templates[flight.request as usize];
+        let reply = &connection.reply;
+        let status = reply.status;
+        let outcome = if !template.accepts(status) {
+            Outcome::HttpError
+        } else if !reply.has_needle() {
+            Outcome::WrongBody
+        } else {
+            Outcome::Ok
+        };
+        if outcome != Outcome::Ok {
+            self.examples.add(outcome, status, flight.request, || {
+                let body = printable(&reply.excerpt);
+                format!(
+                    "{}: {}, status {status}: {body}",
+                    template.name,
+                    outcome.name()
+                )
+            });
+        }
+        self.examples.add_stderr(&template.name, &reply.stderr);
+        if flight.user != NONE {
+            let jar = self.users.jar_mut(flight.user);
+            reply.cookies.iter().for_each(|cookie| jar.store(cookie));
+        }
+        let keep = reply.keep && prepared.target.keeps_connections();
+        connection.served = connection.served.saturating_add(1);
+        // A request that was answered before it was read in full leaves its rest on the wire.
+        let all_sent = !connection.wants_room;
+        if reusable && keep && all_sent {
+            self.pool.put_idle(slot);
+        } else if reusable && prepared.endpoint.has_time_wait() {
+            self.pool.linger(slot, now);
+        } else {
+            self.pool.close(slot);
+        }
+        self.end(id, outcome, status, now);
+    }
+
+    fn not_the_protocol(&mut self, slot: u32, malformed: Malformed, now: u64) {
+        let prepared = self.prepared;
+        let id = self.pool.close(slot);
+        let request = self.flights.get(id).request;
+        self.examples.add(Outcome::Protocol, 0, request, || {
+            let name = &prepared.templates[request as usize].name;
+            format!("{name}: protocol error: {}", malformed.0)
+        });
+        self.end(id, Outcome::Protocol, 0, now);
+    }
+
+    /// The connection ended or failed before its response was complete. One that had served before and gave no
+    /// byte was stale: the server closed it while the request was on its way, which a new connection puts right.
+    fn broken(&mut self, slot: u32, errno: Option<Errno>) {
+        let now = self.clock.now();
+        let prepared = self.prepared;
+        let reused = self.pool.get(slot).served > 0;
+        let id = self.pool.close(slot);
+        let flight = *self.flights.get(id);
+        if reused && flight.first_byte == 0 && !flight.retried {
+            return self.retry(id);
+        }
+        let outcome = if flight.first_byte == 0 {
+            Outcome::Reset
+        } else {
+            Outcome::Truncated
+        };
+        self.examples.add(outcome, 0, flight.request, || {
+            let name = &prepared.templates[flight.request as usize].name;
+            let how = errno.map_or_else(|| "closed by the server".to_owned(), |e| e.to_string());
+            format!("{name}: {}: {how}", outcome.name())
+        });
+        self.end(id, outcome, 0, now);
+    }
+}
