@@ -90,8 +90,10 @@ impl<'a> Advice<'a> {
         let Some(tier) = stack.tier(key.layer) else {
             return Some(format!("the stack has no {} tier", key.layer));
         };
-        if key.is_sysctl() && !tier.own_network && key.name.starts_with("net.") {
-            return Some("the tier has no network namespace of its own".to_owned());
+        if key.is_sysctl() {
+            // A setting of the host, not of the program: its tunables do not list it.
+            let shared = !tier.own_network && key.name.starts_with("net.");
+            return shared.then(|| "the tier has no network namespace of its own".to_owned());
         }
         // An empty list means that nobody listed the tunables, not that there are none.
         (!tier.tunables.is_empty() && stack.tunable(key).is_none())

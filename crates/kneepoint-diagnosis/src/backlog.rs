@@ -7,6 +7,8 @@ use kneepoint_model::{Layer, Remedy, metric};
 
 /// FPM's own default, the least worth writing (catalogue FPM-07).
 const SANE: f64 = 511.0;
+/// `net.core.somaxconn` of kernels since 5.4.
+const DEFAULT_SOMAXCONN: f64 = 4096.0;
 /// A queue this short cannot take an ordinary burst \[prop\]: half of what kernels before 5.4 allowed at most.
 const TINY: f64 = 64.0;
 
@@ -54,19 +56,27 @@ impl Overflow {
         );
         let mut advice = Advice::new(evidence, text).set(Layer::Php, "listen.backlog", backlog);
         let most = evidence.stack.number(Layer::Php, "net.core.somaxconn");
-        if most.is_some_and(|most| most < backlog) {
-            advice = advice.set(Layer::Php, "net.core.somaxconn", backlog.max(4096.0));
+        let cut = self.limit < configured(evidence);
+        if cut || most.is_some_and(|most| most < backlog) {
+            advice = advice.set(
+                Layer::Php,
+                "net.core.somaxconn",
+                backlog.max(DEFAULT_SOMAXCONN),
+            );
         }
         advice.build()
     }
 }
 
-fn queue_limit(evidence: &Evidence, phase: &Phase) -> f64 {
-    let configured = evidence
+fn configured(evidence: &Evidence) -> f64 {
+    evidence
         .stack
         .number(Layer::Php, "listen.backlog")
         .filter(|backlog| *backlog > 0.0)
-        .unwrap_or(SANE);
+        .unwrap_or(SANE)
+}
+
+fn queue_limit(evidence: &Evidence, phase: &Phase) -> f64 {
     let most = evidence
         .stack
         .number(Layer::Php, "net.core.somaxconn")
@@ -74,5 +84,5 @@ fn queue_limit(evidence: &Evidence, phase: &Phase) -> f64 {
     phase
         .largest(Layer::Php, metric::QUEUE_LIMIT)
         .filter(|limit| *limit > 0.0)
-        .unwrap_or(configured.min(most))
+        .unwrap_or(configured(evidence).min(most))
 }

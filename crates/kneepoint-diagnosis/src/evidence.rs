@@ -53,6 +53,10 @@ pub enum PhaseKind {
     Repeat,
 }
 
+/// FPM counts connections, not requests: with kept connections its count is far below the requests. Mixes with
+/// fewer dynamic pages than this are not expected \[prop\].
+const CONNECTIONS_ONLY: f64 = 0.1;
+
 /// Workers asleep in one call on one peer, on average over a phase.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Wait {
@@ -67,8 +71,8 @@ pub(crate) struct Wait {
 impl Wait {
     /// Calls in which a worker waits for its next connection.
     const IDLE_CALLS: [&'static str; 3] = ["accept", "accept4", "idle"];
-    /// Calls in which a worker waits for a lock.
-    const LOCK_CALLS: [&'static str; 4] = ["flock", "fcntl", "lock", "futex"];
+    /// Calls in which a worker waits for a lock on a file, as sessions take one.
+    const LOCK_CALLS: [&'static str; 2] = ["flock", "fcntl"];
 
     fn from_series(series: &Series) -> Option<Self> {
         let (call, peer) = series.label.split_once(' ').unwrap_or((&series.label, ""));
@@ -86,8 +90,12 @@ impl Wait {
 
     /// A worker that waits for work, on its listener or on a connection the tier before keeps open.
     pub(crate) fn is_idle(&self) -> bool {
-        Self::IDLE_CALLS.contains(&self.call.as_str())
-            || matches!(self.layer(), Some(Layer::Web | Layer::Proxy))
+        Self::IDLE_CALLS.contains(&self.call.as_str()) || self.is_pinned()
+    }
+
+    /// A worker that waits for a request on a connection the tier before keeps open.
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.call == "recv" && matches!(self.layer(), Some(Layer::Web | Layer::Proxy))
     }
 
     pub(crate) fn is_lock(&self) -> bool {
@@ -117,12 +125,35 @@ impl Phase {
         }
     }
 
-    /// Requests the PHP pool accepted per second; what the generator completed where the pool does not count.
+    /// Requests the PHP pool accepted per second; what the generator completed where the pool does not count them.
     pub(crate) fn pool_hz(&self) -> f64 {
+        let done_hz = self.load.throughput_hz();
         self.series
             .rate(Layer::Php, metric::WORKER_REQUESTS)
-            .filter(|hz| *hz > 0.0)
-            .unwrap_or_else(|| self.load.throughput_hz())
+            .filter(|hz| *hz > CONNECTIONS_ONLY * done_hz)
+            .unwrap_or(done_hz)
+    }
+
+    /// Scripts one request includes, on average over the mix: OPcache's lookups a request, or else what the
+    /// application's probe counted.
+    pub(crate) fn files_per_request(&self) -> Option<f64> {
+        let rate = |of| self.series.rate(Layer::Php, of);
+        let lookups = rate(metric::OPCACHE_HITS)
+            .zip(rate(metric::OPCACHE_MISSES))
+            .map(|(hits, misses)| (hits + misses) / self.pool_hz())
+            .filter(|files| files.is_finite() && *files > 0.0);
+        lookups.or_else(|| self.series.last(Layer::Php, metric::PHP_FILES))
+    }
+
+    /// The same phase between two moments, in seconds since its load began.
+    pub(crate) fn during(&self, start_s: f64, end_s: f64) -> Self {
+        let mut part = self.clone();
+        for series in &mut part.series.series {
+            series
+                .points
+                .retain(|point| (start_s..=end_s).contains(&point.0));
+        }
+        part
     }
 
     /// Cores a tier used on average.
@@ -149,13 +180,28 @@ impl Phase {
     /// What busy workers of the PHP pool wait for, most workers first; idle waits are left out.
     pub(crate) fn waits(&self) -> Vec<Wait> {
         let mut waits: Vec<Wait> = self
-            .series
-            .all(Layer::Php, metric::WORKERS_WAITING)
-            .filter_map(Wait::from_series)
+            .all_waits()
             .filter(|wait| !wait.is_idle() && wait.workers > 0.0)
             .collect();
         waits.sort_by(|a, b| b.workers.total_cmp(&a.workers));
         waits
+    }
+
+    /// Workers that wait for a request on a kept connection, on average; `None` when nobody looked.
+    pub(crate) fn pinned(&self) -> Option<f64> {
+        let counted = self.series.mean(Layer::Php, metric::WORKERS_PINNED);
+        let seen = self
+            .all_waits()
+            .filter(Wait::is_pinned)
+            .map(|wait| wait.workers)
+            .reduce(|a, b| a + b);
+        counted.into_iter().chain(seen).reduce(f64::max)
+    }
+
+    fn all_waits(&self) -> impl Iterator<Item = Wait> {
+        self.series
+            .all(Layer::Php, metric::WORKERS_WAITING)
+            .filter_map(Wait::from_series)
     }
 
     /// Events of one meaning in one layer's logs.

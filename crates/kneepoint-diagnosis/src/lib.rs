@@ -18,6 +18,8 @@ mod rule;
 mod rules;
 #[cfg(test)]
 mod test_support;
+#[cfg(test)]
+mod tests;
 mod verdict;
 mod waits;
 mod waterfall;
@@ -62,9 +64,9 @@ pub fn diagnose(evidence: &Evidence) -> Vec<Finding> {
         !(explained || outranked)
     });
     found.sort_by(|(rule_a, a), (rule_b, b)| {
-        let named = |finding: &Finding| finding.confidence < Confidence::Suspected;
-        named(a)
-            .cmp(&named(b))
+        let noted = |finding: &Finding| finding.confidence < Confidence::Suspected;
+        noted(a)
+            .cmp(&noted(b))
             .then(rule_a.stage.rank().cmp(&rule_b.stage.rank()))
             .then(b.weight.total_cmp(&a.weight))
     });

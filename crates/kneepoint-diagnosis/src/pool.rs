@@ -14,6 +14,9 @@ const LITTLE_HEADROOM: f64 = 1.25;
 pub(crate) const SPARE_CONNECTIONS: f64 = 10.0;
 /// Most a pool is grown in one step: beyond it the estimate extrapolates too far.
 const LARGEST_STEP: f64 = 16.0;
+/// Workers for each core that a pool of CPU-bound requests should have: one to two run, the rest bridges waits
+/// (catalogue FPM-01).
+pub(crate) const WORKERS_PER_CORE: f64 = 4.0;
 /// Share of the pool from which on it counts as fully busy: the status is sampled while workers change hands.
 const FULLY_BUSY: f64 = 0.9;
 /// Mean length from which on a queue counts as standing.
@@ -22,8 +25,6 @@ const STANDING_QUEUE: f64 = 1.0;
 /// The PHP pool during a phase.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PoolState {
-    /// Workers there were on average.
-    pub(crate) workers: f64,
     /// Busy ones on average, those pinned by an idle connection included.
     pub(crate) busy: f64,
     /// Busy ones that hold an idle kept-alive connection.
@@ -40,18 +41,21 @@ pub(crate) struct PoolState {
 
 impl PoolState {
     /// Reads it; `None` when the chain has no pool or its workers were not counted.
+    ///
+    /// Busy workers are counted twice, once a second by the runtime itself and twenty times a second by their wait
+    /// states; the larger count is taken, since a worker between two requests is busy to neither.
     pub(crate) fn read(evidence: &Evidence, phase: &Phase) -> Option<Self> {
         let pool = evidence.stack.tier(Layer::Php)?.pool.as_ref()?;
         let series = &phase.series;
-        let busy = series.mean(Layer::Php, metric::WORKERS_BUSY)?;
+        let pinned = phase.pinned().unwrap_or(0.0);
+        let counted = series.mean(Layer::Php, metric::WORKERS_BUSY);
+        let seen = series
+            .mean(Layer::Php, metric::WORKERS_RUNNING)
+            .map(|running| running + waiting(phase) + pinned);
+        let busy = counted.into_iter().chain(seen).reduce(f64::max)?;
         Some(Self {
-            workers: series
-                .mean(Layer::Php, metric::WORKERS)
-                .unwrap_or(pool.max_workers as f64),
-            busy,
-            pinned: series
-                .mean(Layer::Php, metric::WORKERS_PINNED)
-                .unwrap_or(0.0),
+            busy: busy.min(pool.max_workers as f64),
+            pinned,
             max: pool.max_workers as f64,
             queue: phase.largest_mean(Layer::Php, metric::QUEUE).unwrap_or(0.0),
             hz: phase.pool_hz(),
@@ -78,8 +82,12 @@ impl PoolState {
     }
 }
 
+fn waiting(phase: &Phase) -> f64 {
+    phase.waits().iter().map(|wait| wait.workers).sum()
+}
+
 fn blocked_share(phase: &Phase, busy: f64) -> Option<f64> {
-    let waiting: f64 = phase.waits().iter().map(|wait| wait.workers).sum();
+    let waiting = waiting(phase);
     match phase.series.mean(Layer::Php, metric::WORKERS_RUNNING) {
         Some(running) if running + waiting > 0.0 => Some(waiting / (running + waiting)),
         _ if waiting > 0.0 && busy > 0.0 => Some((waiting / busy).min(1.0)),
@@ -121,13 +129,14 @@ pub(crate) fn memory_cap(evidence: &Evidence) -> Option<f64> {
 }
 
 /// The size at which the pool stops being the limit: enough workers to use the CPU that was left, at least twice as
-/// many as now, within the memory. `cpu_share` is what was used while the pool was exhausted.
+/// many as now and a few for each core, within the memory. `cpu_share` is what was used while the pool was exhausted.
 pub(crate) fn sufficient_size(evidence: &Evidence, pool: &PoolState, cpu_share: f64) -> f64 {
     let by_little = LITTLE_HEADROOM * pool.busy / cpu_share.clamp(1.0 / LARGEST_STEP, 1.0);
     let wanted = by_little
         .ceil()
         .max(2.0 * pool.max)
-        .min(LARGEST_STEP * pool.max);
+        .min(LARGEST_STEP * pool.max)
+        .max((WORKERS_PER_CORE * evidence.cpus(Layer::Php)).ceil());
     memory_cap(evidence).map_or(wanted, |cap| wanted.min(cap))
 }
 

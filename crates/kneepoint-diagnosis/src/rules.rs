@@ -12,7 +12,7 @@ pub(crate) mod prelude {
     pub(crate) use kneepoint_model::{Finding, Layer, LogKind, Outcome, metric};
     #[cfg(test)]
     pub(crate) use {
-        crate::test_support::{Case, check as verify},
+        crate::test_support::{Case, check as verify, stays_silent},
         expect_test::expect,
     };
 }

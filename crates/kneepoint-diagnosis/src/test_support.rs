@@ -32,6 +32,18 @@ pub(crate) fn check(rule: &Rule, case: Case, expected: Expect) {
     expected.assert_eq(&text);
 }
 
+/// The rule has nothing to say, and the whole diagnosis nothing but that the CPU is used up.
+pub(crate) fn stays_silent(rule: &Rule, case: Case) {
+    check(
+        rule,
+        case,
+        expect_test::expect![[r#"
+            named: CAP-02
+            silent
+        "#]],
+    );
+}
+
 fn show(finding: &Finding) -> String {
     let mut text = format!(
         "{} {} ({}): {}\n",
@@ -138,6 +150,16 @@ impl Case {
         value: f64,
     ) -> Self {
         self.series(kind, layer, metric, label, |_| value)
+    }
+
+    /// PHP workers asleep in the call and on the peer a label names.
+    pub(crate) fn waiting(self, kind: PhaseKind, label: &str, workers: f64) -> Self {
+        self.gauge(kind, Layer::Php, WORKERS_WAITING, label, workers)
+    }
+
+    /// PHP workers on a CPU or ready to run.
+    pub(crate) fn running(self, kind: PhaseKind, workers: f64) -> Self {
+        self.gauge(kind, Layer::Php, WORKERS_RUNNING, "", workers)
     }
 
     /// The same in every phase.

@@ -1,7 +1,7 @@
 //! Builds a finding step by step, so that a check reads as what it says.
 
 use crate::Rule;
-use crate::evidence::Phase;
+use crate::evidence::{Logged, Phase};
 use kneepoint_model::{Confidence, Evidenced, Finding, Layer, Remedy};
 
 /// A finding under construction.
@@ -45,6 +45,17 @@ impl Verdict {
             conditions,
         });
         self
+    }
+
+    /// Log lines, when there were any.
+    pub(crate) fn logged(self, lines: Option<Logged>) -> Self {
+        match lines {
+            Some(lines) => self.under(
+                format!("{} log lines: {}", lines.count, lines.example),
+                lines.conditions,
+            ),
+            None => self,
+        }
     }
 
     /// What would show that the finding is wrong.

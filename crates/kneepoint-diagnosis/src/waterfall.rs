@@ -26,7 +26,10 @@ pub fn waterfall(phase: &Phase, stack: &Stack) -> Waterfall {
     let mut parts = Vec::new();
     let mut remarks = Vec::new();
     if finished_hz > 0.0 {
-        let per_request = |in_state: f64| in_state / finished_hz * 1e3;
+        let per_request = |in_state: f64| {
+            let ms = in_state / finished_hz * 1e3;
+            if ms.is_finite() { ms.max(0.0) } else { 0.0 }
+        };
         queues(phase, stack, &per_request, &mut parts);
         workers(phase, stack, &per_request, &mut parts, &mut remarks);
     } else {
@@ -93,7 +96,7 @@ fn workers(
         remarks.push("the accept queue before PHP was not sampled".to_owned());
     }
     let mean = |of| phase.series.mean(Layer::Php, of);
-    let pinned = mean(metric::WORKERS_PINNED).unwrap_or(0.0);
+    let pinned = phase.pinned().unwrap_or(0.0);
     let busy = mean(metric::WORKERS_BUSY).map(|busy| (busy - pinned).max(0.0));
     let Some(running) = mean(metric::WORKERS_RUNNING) else {
         match busy {
@@ -131,7 +134,7 @@ fn part(layer: Layer, what: &str, ms: f64) -> WaterfallPart {
     WaterfallPart {
         layer,
         what: what.to_owned(),
-        ms: ms.max(0.0),
+        ms,
     }
 }
 
@@ -165,7 +168,7 @@ fn close(
     };
     let kept: f64 = parts.iter().map(|part| part.ms).sum();
     let layer = front.first().copied().unwrap_or(Layer::Generator);
-    parts.push(part(layer, &what, response_ms - kept));
+    parts.push(part(layer, &what, (response_ms - kept).max(0.0)));
 }
 
 /// N against X R: requests in flight by telemetry, against rate times time by the generator.
@@ -208,10 +211,7 @@ fn in_flight(phase: &Phase, stack: &Stack) -> Option<(f64, &'static str)> {
         return Some(((writing - 1.0).max(0.0), "the first nginx"));
     }
     let busy = phase.series.mean(Layer::Php, metric::WORKERS_BUSY)?;
-    let pinned = phase
-        .series
-        .mean(Layer::Php, metric::WORKERS_PINNED)
-        .unwrap_or(0.0);
+    let pinned = phase.pinned().unwrap_or(0.0);
     let queued = phase.largest_mean(Layer::Php, metric::QUEUE).unwrap_or(0.0);
     Some(((busy - pinned).max(0.0) + queued, "PHP and its queue"))
 }
@@ -245,7 +245,9 @@ mod tests {
 
     #[test]
     fn parts_name_queue_running_and_each_wait() {
-        check(Case::healthy(), expect![[r#"
+        check(
+            Case::healthy(),
+            expect![[r#"
             40.0 ms in all
             3.16 ms php accept queue
             19.0 ms php PHP running
@@ -253,7 +255,8 @@ mod tests {
             0.90 ms cache PHP waiting: recv cache
             14.9 ms proxy proxy, web and network
             the first nginx held 7.6 requests on average; 190/s times 40.0 ms makes 7.6, a difference of 0 %
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
@@ -277,23 +280,29 @@ mod tests {
         let case = Case::healthy()
             .without(metric::WORKERS_RUNNING)
             .without(metric::NGINX_WRITING);
-        check(case, expect![[r#"
+        check(
+            case,
+            expect![[r#"
             40.0 ms in all
             3.16 ms php accept queue
             22.0 ms php PHP, running or waiting
             14.9 ms proxy proxy, web and network
             PHP and its queue held 4.8 requests on average; 190/s times 40.0 ms makes 7.6, a difference of 59 %; wait states of workers were not sampled
-        "#]]);
+        "#]],
+        );
         let blind = Case::healthy()
             .without(metric::WORKERS_RUNNING)
             .without(metric::WORKERS_BUSY)
             .without(metric::QUEUE)
             .without(metric::NGINX_WRITING);
-        check(blind, expect![[r#"
+        check(
+            blind,
+            expect![[r#"
             40.0 ms in all
             40.0 ms proxy proxy, web and network
             Little's law could not be checked: nothing counted the requests in flight; the accept queue before PHP was not sampled; workers were not sampled, so PHP is in the rest
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
@@ -302,10 +311,13 @@ mod tests {
             load.response.clear();
             load.failed_response.clear();
         });
-        check(case, expect![[r#"
+        check(
+            case,
+            expect![[r#"
             0.00 ms in all
             0.00 ms proxy proxy, web and network
             the first nginx held 7.6 requests on average; 0.0/s times 0.00 ms makes 0.0, too few to check by Little's law; no request finished, so there is nothing to split
-        "#]]);
+        "#]],
+        );
     }
 }

@@ -114,25 +114,15 @@ mod tests {
             .machine_at(PhaseKind::Over, 0.3)
             .counter(PhaseKind::Over, Layer::Php, metric::CPU_S, 0.4)
             .counter(PhaseKind::Over, Layer::Php, metric::WORKER_REQUESTS, 60.0)
-            .gauge(
-                PhaseKind::Over,
-                Layer::Php,
-                metric::WORKERS_RUNNING,
-                "",
-                8.0 - workers,
-            )
-            .gauge(
-                PhaseKind::Over,
-                Layer::Php,
-                metric::WORKERS_WAITING,
-                "recv db",
-                workers,
-            )
+            .running(PhaseKind::Over, 8.0 - workers)
+            .waiting(PhaseKind::Over, "recv db", workers)
     }
 
     #[test]
     fn fires_when_the_database_gets_slower_under_load() {
-        check(waiting_for_db(7.2), expect![[r#"
+        check(
+            waiting_for_db(7.2),
+            expect![[r#"
             named: FPM-04
             suspected db (70 %): workers wait for db while the CPU is idle
               saw 7.2 of 8.0 busy workers wait: recv db, at 240/s offered for 10 s
@@ -140,19 +130,20 @@ mod tests {
               saw 30 % of the machine's 2 cores used, at 240/s offered for 10 s
               saw 2.10 ms waiting in each request, at 60.0/s offered for 10 s
               do: Look for what makes db slow (locks, missing indexes, slow commands), and set timeouts. More workers help only when its answers do not get slower with them.
-        "#]]);
+        "#]],
+        );
+    }
+
+    /// As long a wait at low load as above the limit.
+    fn far_away(case: Case) -> Case {
+        case.waiting(PhaseKind::Low, "recv db", 4.9)
     }
 
     #[test]
-    fn only_notes_a_latency_that_was_there_at_low_load() {
-        let case = waiting_for_db(5.0).gauge(
-            PhaseKind::Low,
-            Layer::Php,
-            metric::WORKERS_WAITING,
-            "recv db",
-            4.9,
-        );
-        check(case, expect![[r#"
+    fn names_a_slow_peer_together_with_the_pool_when_the_pool_is_ample() {
+        check(
+            far_away(waiting_for_db(5.0)),
+            expect![[r#"
             named: FPM-04, FPM-01
             suspected db (70 %): workers wait for db while the CPU is idle
               saw 5.0 of 8.0 busy workers wait: recv db, at 240/s offered for 10 s
@@ -160,21 +151,35 @@ mod tests {
               saw 30 % of the machine's 2 cores used, at 240/s offered for 10 s
               saw 81.7 ms waiting in each request, at 60.0/s offered for 10 s
               do: Look for what makes db slow (locks, missing indexes, slow commands), and set timeouts. More workers help only when its answers do not get slower with them.
-        "#]]);
+        "#]],
+        );
+    }
+
+    #[test]
+    fn only_notes_the_peer_when_the_pool_is_small() {
+        let small = Case::healthy()
+            .pool_of(4)
+            .machine_at(PhaseKind::Over, 0.3)
+            .running(PhaseKind::Over, 0.6)
+            .waiting(PhaseKind::Over, "recv db", 3.2)
+            .waiting(PhaseKind::Low, "recv db", 0.9);
+        check(
+            small,
+            expect![[r#"
+            named: FPM-01
+            noted db (70 %): workers wait for db while the CPU is idle
+              saw 3.2 of 4.0 busy workers wait: recv db, at 240/s offered for 10 s
+              saw 15.6 ms waiting in each request, 7.00 ms of CPU, at 240/s offered for 10 s
+              saw 30 % of the machine's 2 cores used, at 240/s offered for 10 s
+              saw 15.0 ms waiting in each request, at 60.0/s offered for 10 s
+              do: Look for what makes db slow (locks, missing indexes, slow commands), and set timeouts. More workers help only when its answers do not get slower with them.
+        "#]],
+        );
     }
 
     #[test]
     fn stays_silent_when_the_cpu_is_what_is_busy() {
-        check(
-            waiting_for_db(7.2).machine_at(PhaseKind::Over, 0.97),
-            expect![[r#"
-                named: CAP-02
-                silent
-            "#]],
-        );
-        check(Case::healthy(), expect![[r#"
-            named: CAP-02
-            silent
-        "#]]);
+        stays_silent(&RULE, waiting_for_db(7.2).machine_at(PhaseKind::Over, 0.97));
+        stays_silent(&RULE, Case::healthy());
     }
 }

@@ -67,46 +67,25 @@ mod tests {
     fn fires_when_workers_wait_for_a_stranger() {
         let case = Case::healthy()
             .machine_at(PhaseKind::Over, 0.2)
-            .gauge(
-                PhaseKind::Over,
-                Layer::Php,
-                metric::WORKERS_RUNNING,
-                "",
-                0.8,
-            )
-            .gauge(
-                PhaseKind::Over,
-                Layer::Php,
-                metric::WORKERS_WAITING,
-                "poll 203.0.113.9:443",
-                6.8,
-            );
-        check(case, expect![[r#"
+            .running(PhaseKind::Over, 0.8)
+            .waiting(PhaseKind::Over, "poll 203.0.113.9:443", 6.8);
+        check(
+            case,
+            expect![[r#"
             named: APP-05
             suspected app (80 %): workers wait for something outside the stack
               saw 6.8 of 8.0 busy workers wait: poll 203.0.113.9:443, at 240/s offered for 10 s
               saw 33.2 ms of it in each request, at 240/s offered for 10 s
               saw 20 % of the machine's 2 cores used, at 240/s offered for 10 s
               do: Give the call a short timeout, cache its answer, or move it to a queue. More workers only help while the other side keeps up.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn stays_silent_when_the_peer_is_a_tier_or_the_cpu_is_busy() {
-        let busy = Case::healthy().gauge(
-            PhaseKind::Over,
-            Layer::Php,
-            metric::WORKERS_WAITING,
-            "poll 203.0.113.9:443",
-            6.8,
-        );
-        check(busy, expect![[r#"
-            named: CAP-02
-            silent
-        "#]]);
-        check(Case::healthy(), expect![[r#"
-            named: CAP-02
-            silent
-        "#]]);
+        let busy = Case::healthy().waiting(PhaseKind::Over, "poll 203.0.113.9:443", 6.8);
+        stays_silent(&RULE, busy);
+        stays_silent(&RULE, Case::healthy());
     }
 }

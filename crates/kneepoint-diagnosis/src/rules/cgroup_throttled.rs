@@ -98,37 +98,37 @@ mod tests {
 
     #[test]
     fn fires_when_a_fraction_of_a_core_freezes_workers() {
-        check(throttled(0.3, 0.9, 0.29), expect![[r#"
+        check(
+            throttled(0.3, 0.9, 0.29),
+            expect![[r#"
             named: KRN-06
             suspected php (45 %): the CPU quota of the php host freezes it in mid-request
               saw php may use 0.30 cores
               saw throttled in 90 % of the quota periods, at 190/s offered for 10 s
               saw 97 % of the quota used on average, at 190/s offered for 10 s
               do: Give the php host a quota of at least one core, or none; with a quota run no more workers than it has cores, unless they mostly wait.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn only_notes_whole_cores_that_are_used_up() {
-        check(throttled(1.0, 0.6, 0.96), expect![[r#"
+        check(
+            throttled(1.0, 0.6, 0.96),
+            expect![[r#"
             named: CAP-02
             noted php (30 %): the CPU quota of the php host freezes it in mid-request
               saw php may use 1.00 cores
               saw throttled in 60 % of the quota periods, at 190/s offered for 10 s
               saw 96 % of the quota used on average, at 190/s offered for 10 s
               do: Give the php host a quota of at least one core, or none; with a quota run no more workers than it has cores, unless they mostly wait.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn stays_silent_without_throttling_or_without_a_quota() {
-        check(throttled(1.0, 0.02, 0.8), expect![[r#"
-            named: CAP-02
-            silent
-        "#]]);
-        check(Case::healthy(), expect![[r#"
-            named: CAP-02
-            silent
-        "#]]);
+        stays_silent(&RULE, throttled(1.0, 0.02, 0.8));
+        stays_silent(&RULE, Case::healthy());
     }
 }

@@ -116,14 +116,17 @@ mod tests {
 
     #[test]
     fn fires_when_the_cores_are_busy_and_nothing_else_is_wrong() {
-        check(Case::healthy(), expect![[r#"
+        check(
+            Case::healthy(),
+            expect![[r#"
             named: CAP-02
             suspected php (0 %): nothing is wrong: the CPU is the limit
               saw 96 % of the machine's 2 cores used, at 240/s offered for 10 s
               saw of the CPU used: php 78 %, db 13 %, cache 3.3 %, proxy 2.2 %, web 2.2 %, generator 1.3 %, at 240/s offered for 10 s
               saw 9.40 ms of CPU for each request, at 240/s offered for 10 s
               do: Add cores or hosts, or make requests cheaper: profile php first, since most of the CPU goes there. No setting of the stack is in the way.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
@@ -132,23 +135,29 @@ mod tests {
             .tier(Layer::Php, |tier| tier.cpus = 1.0)
             .machine_at(PhaseKind::Over, 0.7)
             .counter(PhaseKind::Over, Layer::Php, metric::CPU_S, 0.98);
-        check(case, expect![[r#"
+        check(
+            case,
+            expect![[r#"
             named: CAP-02
             suspected php (0 %): nothing is wrong: the CPU is the limit
               saw 98 % of the 1.00 cores of the php host used, at 240/s offered for 10 s
               saw of the CPU used: php 70 %, db 18 %, cache 4.4 %, proxy 2.9 %, web 2.9 %, generator 1.7 %, at 240/s offered for 10 s
               saw 6.83 ms of CPU for each request, at 240/s offered for 10 s
               do: Add cores or hosts, or make requests cheaper: profile php first, since most of the CPU goes there. No setting of the stack is in the way.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn gives_way_to_every_suspicion() {
         let case = Case::healthy().everywhere(Layer::Php, metric::OPCACHE_ENABLED, "", 0.0);
-        check(case, expect![[r#"
+        check(
+            case,
+            expect![[r#"
             named: OPC-01
             silent
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
@@ -156,10 +165,14 @@ mod tests {
         let case = Case::healthy()
             .machine_at(PhaseKind::Over, 0.5)
             .machine_at(PhaseKind::Knee, 0.5)
+            .running(PhaseKind::Over, 3.0)
             .gauge(PhaseKind::Over, Layer::Php, metric::WORKERS_BUSY, "", 4.0);
-        check(case, expect![[r#"
-            named: 
-            silent
-        "#]]);
+        check(
+            case,
+            expect![[r#"
+                named: 
+                silent
+            "#]],
+        );
     }
 }

@@ -111,13 +111,16 @@ mod tests {
 
     #[test]
     fn fires_when_requests_connect() {
-        check(connecting(), expect![[r#"
+        check(
+            connecting(),
+            expect![[r#"
             named: PG-02
             suspected db (15 %): every request opens a session at the database
               saw 100/s sessions opened, 0.53 for each request PHP served, at 190/s offered for 10 s
               saw the database uses 0.23 cores, at 190/s offered for 10 s
               set app.db.persistent = true
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
@@ -138,20 +141,20 @@ mod tests {
     #[test]
     fn gives_words_where_the_application_declares_no_switch() {
         let case = connecting().with(|evidence| evidence.stack.app_settings.clear());
-        check(case, expect![[r#"
+        check(
+            case,
+            expect![[r#"
             named: PG-02
             suspected db (15 %): every request opens a session at the database
               saw 100/s sessions opened, 0.53 for each request PHP served, at 190/s offered for 10 s
               saw the database uses 0.23 cores, at 190/s offered for 10 s
               do: Keep connections to the database between requests (PDO::ATTR_PERSISTENT), or put PgBouncer in front. The database must accept one connection for each PHP worker.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn stays_silent_when_connections_are_kept() {
-        check(Case::healthy(), expect![[r#"
-            named: CAP-02
-            silent
-        "#]]);
+        stays_silent(&RULE, Case::healthy());
     }
 }

@@ -85,12 +85,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
             )
             .weight(used.held / used.range);
     }
-    if let Some(logged) = logged {
-        verdict = verdict.under(
-            format!("{} log lines: {}", logged.count, logged.example),
-            logged.conditions,
-        );
-    }
+    verdict = verdict.logged(logged);
     verdict
         .refuted_by("the same limit with a range of 64 000 ports")
         .remedy(
@@ -168,14 +163,17 @@ mod tests {
                 55,
                 "(99: Cannot assign requested address)",
             );
-        check(case, expect![[r#"
+        check(
+            case,
+            expect![[r#"
             named: KRN-01
             suspected proxy (95 %): proxy runs out of local ports towards the next tier
               saw proxy.net.ipv4.ip_local_port_range = 32768 33791
               saw 990 of 1024 local ports towards web taken, most by closed connections, at 190/s offered for 10 s
               saw 55 log lines: (99: Cannot assign requested address), at 240/s offered for 10 s
               set proxy.net.ipv4.ip_local_port_range = 1024 65535
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
@@ -190,21 +188,21 @@ mod tests {
                 17_000.0,
             )
             .counter(PhaseKind::Knee, Layer::Proxy, metric::ACTIVE_OPENS, 190.0);
-        check(case, expect![[r#"
+        check(
+            case,
+            expect![[r#"
             named: NGX-04
             noted proxy (60 %): proxy runs out of local ports towards the next tier
               saw proxy.net.ipv4.ip_local_port_range = (not set)
               saw 17000 of 28232 local ports towards web taken, most by closed connections, at 190/s offered for 10 s
               set proxy.net.ipv4.ip_local_port_range = 1024 65535
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn stays_silent_with_ports_to_spare_or_without_a_namespace() {
-        check(Case::healthy(), expect![[r#"
-            named: CAP-02
-            silent
-        "#]]);
+        stays_silent(&RULE, Case::healthy());
         let shared = Case::healthy()
             .tier(Layer::Proxy, |tier| tier.own_network = false)
             .gauge(
@@ -214,9 +212,6 @@ mod tests {
                 "web",
                 20_000.0,
             );
-        check(shared, expect![[r#"
-            named: CAP-02
-            silent
-        "#]]);
+        stays_silent(&RULE, shared);
     }
 }

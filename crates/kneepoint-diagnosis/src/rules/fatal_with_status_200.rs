@@ -11,7 +11,7 @@ pub(crate) static RULE: Rule = Rule {
     signal: Signal::Error,
     applies_to: AppliesTo::Any,
     requires: &[],
-    yields_to: &[],
+    yields_to: &["PG-01", "RDS-02"],
     title: "responses with status 200 carry a PHP error instead of the page",
     doc: RuleDoc {
         what_it_is: "With display_errors on, a PHP script that dies of a fatal error prints the message into the page \
@@ -98,21 +98,21 @@ mod tests {
                 1500,
                 "PHP Fatal error: Uncaught Error",
             );
-        check(case, expect![[r#"
+        check(
+            case,
+            expect![[r#"
             named: GEN-04
             suspected app (79 %): responses with status 200 carry a PHP error instead of the page
               saw 1500 of 1900 responses had a body that fails its expectation, at 190/s offered for 10 s
               saw for example: <b>Fatal error</b>: Uncaught Error, at 190/s offered for 10 s
               saw 1500 fatal errors in PHP's log: PHP Fatal error: Uncaught Error, at 190/s offered for 10 s
               do: Fix the error in the application. Set display_errors = 0, so that an error answers with status 500 and cannot pass for a page.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn stays_silent_when_every_body_was_right() {
-        check(Case::healthy(), expect![[r#"
-            named: CAP-02
-            silent
-        "#]]);
+        stays_silent(&RULE, Case::healthy());
     }
 }

@@ -1,6 +1,7 @@
 //! GEN-01: the generator, not the stack, was at its limit.
 
 use crate::rules::prelude::*;
+use crate::waits::CPU_HEADROOM;
 use kneepoint_model::Validity;
 
 /// The generator's CPU as a share of one core from which on it is the suspect (catalogue GEN-01).
@@ -8,9 +9,6 @@ const CPU_LIMIT: f64 = 0.8;
 /// Share of its own ceiling from which on it may be what levels off \[prop\]; the gate for a clean number is a
 /// third of it (method.md section 6).
 const CEILING_LIMIT: f64 = 0.8;
-/// CPU of the machine below which the stack had room, so that a late generator is its own fault \[prop\].
-const STACK_HAD_ROOM: f64 = 0.85;
-
 pub(crate) static RULE: Rule = Rule {
     code: "GEN-01",
     name: "generator-limits",
@@ -45,14 +43,15 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         .phases
         .iter()
         .map(|phase| (phase, limits(evidence, phase)))
-        .find(|(_, limits)| !limits.is_empty())?;
-    let worst = limits.iter().any(|limit| limit.own);
+        .filter(|(_, limits)| !limits.is_empty())
+        .max_by_key(|(_, limits)| limits.iter().filter(|limit| limit.own).count())?;
+    let its_own = limits.iter().any(|limit| limit.own);
     limits
         .iter()
         .fold(RULE.finds(Layer::Generator, RULE.title), |verdict, limit| {
             verdict.measured(limit.text.clone(), phase)
         })
-        .suspected_if(worst)
+        .suspected_if(its_own)
         .refuted_by("the same limit with the generator on a machine of its own, or with twice its cores")
         .remedy(
             Advice::new(
@@ -106,7 +105,7 @@ fn limits(evidence: &Evidence, phase: &Phase) -> Vec<Limit> {
         // A saturated machine delays the generator that shares it: only where there was room is it at fault.
         let room = evidence
             .cpu_use(phase)
-            .is_some_and(|cpu| cpu.share < STACK_HAD_ROOM);
+            .is_some_and(|cpu| cpu.share < CPU_HEADROOM);
         limits.push(Limit {
             text: because.join("; "),
             own: room && phase.kind != PhaseKind::Over,
@@ -129,13 +128,16 @@ mod tests {
             load.health.cpu_share = 0.97;
             load.outcomes.by_outcome.insert(Outcome::NoLocalPort, 12);
         });
-        check(case, expect![[r#"
+        check(
+            case,
+            expect![[r#"
             named: GEN-01
             suspected generator (0 %): the load generator was at its own limit
               saw the generator used 97 % of a core, at 240/s offered for 10 s
               saw 12 requests found no local port at the generator, at 240/s offered for 10 s
               do: Give the generator more cores or a machine of its own, and measure again: these numbers do not describe the stack.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
@@ -145,19 +147,19 @@ mod tests {
                 because: vec!["send lag p99 was 40 ms".into()],
             };
         });
-        check(case, expect![[r#"
+        check(
+            case,
+            expect![[r#"
             named: CAP-02
             noted generator (0 %): the load generator was at its own limit
               saw send lag p99 was 40 ms, at 240/s offered for 10 s
               do: Give the generator more cores or a machine of its own, and measure again: these numbers do not describe the stack.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn stays_silent_when_the_generator_had_room() {
-        check(Case::healthy(), expect![[r#"
-            named: CAP-02
-            silent
-        "#]]);
+        stays_silent(&RULE, Case::healthy());
     }
 }

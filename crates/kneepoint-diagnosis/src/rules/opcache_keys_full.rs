@@ -58,7 +58,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         .rate(Layer::Php, metric::OPCACHE_HITS)
         .unwrap_or(0.0);
     let share = misses / (hits + misses).max(f64::MIN_POSITIVE);
-    let files = last(metric::PHP_FILES).unwrap_or(0.0);
+    let files = phase.files_per_request().unwrap_or(0.0);
     let wanted = (4.0 * files).max(2.0 * most).max(SANE).ceil();
     RULE.finds(Layer::Php, RULE.title)
         .configured(evidence.quote(Layer::Php, "opcache.max_accelerated_files"))
@@ -100,21 +100,21 @@ mod tests {
                 metric::OPCACHE_MISSES,
                 19_000.0,
             );
-        check(case, expect![[r#"
+        check(
+            case,
+            expect![[r#"
             named: OPC-04
             suspected php (85 %): OPcache has no key left: the rest of the files is compiled again and again
               saw php.opcache.max_accelerated_files = 200
               saw 223 of 223 keys used, at 190/s offered for 10 s
               saw 19 000/s misses, 25 % of the lookups, at 190/s offered for 10 s
               set php.opcache.max_accelerated_files = 10000
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn stays_silent_with_keys_to_spare() {
-        check(Case::healthy(), expect![[r#"
-            named: CAP-02
-            silent
-        "#]]);
+        stays_silent(&RULE, Case::healthy());
     }
 }

@@ -70,7 +70,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         now,
         used,
         last(metric::OPCACHE_SCRIPTS),
-        last(metric::PHP_FILES),
+        phase.files_per_request(),
     );
     RULE.finds(Layer::Php, RULE.title)
         .configured(evidence.quote(Layer::Php, "opcache.memory_consumption"))
@@ -125,33 +125,36 @@ mod tests {
 
     #[test]
     fn fires_when_a_full_cache_misses() {
-        check(full(20_000.0), expect![[r#"
+        check(
+            full(20_000.0),
+            expect![[r#"
             named: OPC-03
             suspected php (94 %): OPcache's memory is full: the rest of the files is compiled again and again
               saw php.opcache.memory_consumption = 8
               saw 7.9 MB used, 0.1 MB free, at 190/s offered for 10 s
               saw 20 000/s misses, 26 % of the lookups, at 190/s offered for 10 s
               set php.opcache.memory_consumption = 128
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn only_notes_a_full_cache_that_holds_all_that_is_used() {
-        check(full(0.0), expect![[r#"
+        check(
+            full(0.0),
+            expect![[r#"
             named: CAP-02
             noted php (0 %): OPcache's memory is full: the rest of the files is compiled again and again
               saw php.opcache.memory_consumption = 8
               saw 7.9 MB used, 0.1 MB free, at 190/s offered for 10 s
               saw 0.0/s misses, 0 % of the lookups, at 190/s offered for 10 s
               set php.opcache.memory_consumption = 128
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn stays_silent_with_memory_to_spare() {
-        check(Case::healthy(), expect![[r#"
-            named: CAP-02
-            silent
-        "#]]);
+        stays_silent(&RULE, Case::healthy());
     }
 }

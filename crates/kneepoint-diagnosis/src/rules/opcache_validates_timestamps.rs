@@ -48,7 +48,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         .number(Layer::Php, "opcache.revalidate_freq")
         .is_some_and(|freq| freq == 0.0);
     let phase = evidence.knee()?;
-    let files = evidence.latest(Layer::Php, metric::PHP_FILES);
+    let files = phase.files_per_request();
     let cost = every_request
         .then(|| Some(files? * CHECK_COST_S * phase.pool_hz() / phase.cores_used(Layer::Php)?))
         .flatten();
@@ -107,34 +107,37 @@ mod tests {
 
     #[test]
     fn only_notes_the_default_and_an_application_of_few_files() {
-        check(Case::healthy(), expect![[r#"
+        check(
+            Case::healthy(),
+            expect![[r#"
             named: CAP-02
             noted php (0 %): OPcache asks the file system whether scripts have changed
               saw php.opcache.validate_timestamps = 1
               saw php.opcache.revalidate_freq = 2
               set php.opcache.validate_timestamps = 0
-        "#]]);
+        "#]],
+        );
         let small = Case::healthy()
             .set(Layer::Php, "opcache.revalidate_freq", "0")
-            .everywhere(Layer::Php, metric::PHP_FILES, "", 6.0);
-        check(small, expect![[r#"
+            .everywhere(Layer::Php, metric::OPCACHE_HITS, "", 6.0 * 190.0);
+        check(
+            small,
+            expect![[r#"
             named: CAP-02
             noted php (0.2 %): OPcache asks the file system whether scripts have changed
               saw php.opcache.validate_timestamps = 1
               saw php.opcache.revalidate_freq = 0
               saw 6 files checked in each request, about 0.2 % of PHP's CPU, at 190/s offered for 10 s
               set php.opcache.validate_timestamps = 0
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn stays_silent_when_checks_are_off() {
-        check(
+        stays_silent(
+            &RULE,
             Case::healthy().set(Layer::Php, "opcache.validate_timestamps", "0"),
-            expect![[r#"
-                named: CAP-02
-                silent
-            "#]],
         );
     }
 }

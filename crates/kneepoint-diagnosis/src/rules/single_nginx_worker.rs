@@ -22,7 +22,7 @@ pub(crate) static RULE: Rule = Rule {
         what_it_is: "An nginx worker process uses one core at most. With `worker_processes 1`, the default when \
             nothing is written, the second core stays idle however much there is to do.",
         how_it_shows: "One nginx process at 100 % of a core in top, the others absent or idle.",
-        how_it_is_confirmed: "Double worker_processes: goodput rises.",
+        how_it_is_confirmed: "Double worker_processes: goodput rises, and a second process shows up in top.",
         what_to_write: "In nginx.conf, one process for each core the host may use (in a container with a quota write \
             the number, since auto counts the cores of the machine):\n\n    worker_processes auto;",
         references: &[
@@ -85,25 +85,22 @@ mod tests {
 
     #[test]
     fn fires_when_one_process_is_full_and_a_core_is_idle() {
-        check(hot().machine_at(PhaseKind::Over, 0.6), expect![[r#"
+        check(
+            hot().machine_at(PhaseKind::Over, 0.6),
+            expect![[r#"
             named: NGX-03, FPM-01
             suspected proxy (40 %): one nginx process is at its limit while cores are idle
               saw proxy.worker_processes = 1
               saw one process uses 98 % of a core, at 240/s offered for 10 s
               saw 60 % of the machine's 2 cores used, at 240/s offered for 10 s
               set proxy.worker_processes = 2
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn stays_silent_when_no_core_is_idle() {
-        check(hot(), expect![[r#"
-            named: CAP-02
-            silent
-        "#]]);
-        check(Case::healthy(), expect![[r#"
-            named: CAP-02
-            silent
-        "#]]);
+        stays_silent(&RULE, hot());
+        stays_silent(&RULE, Case::healthy());
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::pool::{PoolState, memory_cap};
 use crate::rules::prelude::*;
-use kneepoint_model::{Series, WorkerPool};
+use kneepoint_model::WorkerPool;
 
 /// Growing for less than this is not worth a finding \[prop\]: one tick of FPM's process manager is a second.
 const SHORTEST_S: f64 = 2.0;
@@ -21,7 +21,7 @@ pub(crate) static RULE: Rule = Rule {
     stage: Stage::Pool,
     signal: Signal::Saturation,
     applies_to: AppliesTo::Any,
-    requires: &[metric::WORKERS, metric::WORKERS_BUSY],
+    requires: &[metric::WORKERS, metric::QUEUE],
     yields_to: &["FPM-10"],
     title: "the pool adds workers more slowly than the load arrives",
     doc: RuleDoc {
@@ -75,9 +75,9 @@ impl<'a> Climb<'a> {
         let (start_s, from) = *workers.points.first()?;
         let to = workers.max()?;
         let end_s = workers.points.iter().find(|point| point.1 >= to)?.0;
-        let queue = between(phase.series.get(Layer::Php, metric::QUEUE)?, start_s, end_s).mean()?;
-        let busy = phase.series.get(Layer::Generator, metric::MACHINE_BUSY_S)?;
-        let cpu = between(busy, start_s, end_s).rate()? / evidence.cores();
+        let growing = phase.during(start_s, end_s);
+        let queue = growing.largest_mean(Layer::Php, metric::QUEUE)?;
+        let cpu = evidence.cpu_use(&growing)?.share;
         let seconds = end_s - start_s;
         let suffered = to - from >= 2.0 && seconds >= SHORTEST_S && queue >= QUEUED;
         (suffered && cpu < CPU_BUSY).then_some(Self {
@@ -89,13 +89,6 @@ impl<'a> Climb<'a> {
             cpu,
         })
     }
-}
-
-fn between(series: &Series, start_s: f64, end_s: f64) -> Series {
-    let mut part = series.clone();
-    part.points
-        .retain(|point| (start_s..=end_s).contains(&point.0));
-    part
 }
 
 fn seen(evidence: &Evidence, pool: &WorkerPool, per_s: f64, climb: &Climb<'_>) -> Option<Finding> {
@@ -113,12 +106,7 @@ fn seen(evidence: &Evidence, pool: &WorkerPool, per_s: f64, climb: &Climb<'_>) -
             ),
             climb.phase,
         );
-    if let Some(busy) = evidence.logged(&[Layer::Php], LogKind::PoolBusySpawning) {
-        verdict = verdict.under(
-            format!("{} log lines: {}", busy.count, busy.example),
-            busy.conditions,
-        );
-    }
+    verdict = verdict.logged(evidence.logged(&[Layer::Php], LogKind::PoolBusySpawning));
     verdict
         .weight(1.0 - climb.from / climb.to)
         .gain(format!(
@@ -220,40 +208,37 @@ mod tests {
             3,
             "seems busy (you may need to increase ...)",
         );
-        check(case, expect![[r#"
+        check(
+            case,
+            expect![[r#"
             named: FPM-03
             suspected php (78 %): the pool adds workers more slowly than the load arrives
               saw php.pm = dynamic: 2 workers at the start, 1 more a second at most, so 8 s to 10
               saw the pool grew from 2 to 9 workers in 7 s while 14.0 requests queued and 60 % of the CPU was used, at 190/s offered for 10 s
               saw 3 log lines: seems busy (you may need to increase ...), at 190/s offered for 10 s
               set php.pm = static
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn only_notes_what_arithmetic_says() {
-        check(dynamic(), expect![[r#"
+        check(
+            dynamic(),
+            expect![[r#"
             named: CAP-02
             noted php (0 %): the pool adds workers more slowly than the load arrives
               saw php.pm = dynamic: 2 workers at the start, 1 more a second at most, so 8 s to 10
               saw 4.2 workers in use, 2 s after a start from 2, at 190/s offered for 10 s
               set php.pm = static
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn stays_silent_when_the_cpu_was_used_up_meanwhile_or_all_workers_are_there() {
         let ample = dynamic().pool(|pool| pool.start_workers = 6);
-        check(
-            climbing(ample).machine_at(PhaseKind::Knee, 0.97),
-            expect![[r#"
-                named: CAP-02
-                silent
-            "#]],
-        );
-        check(Case::healthy(), expect![[r#"
-            named: CAP-02
-            silent
-        "#]]);
+        stays_silent(&RULE, climbing(ample).machine_at(PhaseKind::Knee, 0.97));
+        stays_silent(&RULE, Case::healthy());
     }
 }

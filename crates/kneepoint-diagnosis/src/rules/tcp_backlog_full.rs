@@ -79,33 +79,36 @@ mod tests {
             .set(Layer::Php, "net.core.somaxconn", "16")
             .everywhere(Layer::Php, metric::QUEUE_LIMIT, "", 16.0)
             .counter(PhaseKind::Knee, Layer::Php, metric::LISTEN_OVERFLOWS, 9.0);
-        check(case, expect![[r#"
+        check(
+            case,
+            expect![[r#"
             named: FPM-08
             suspected php (4.7 %): the queue before PHP is too short: bursts wait for retransmissions
               saw php.listen.backlog = 511
               saw 90 connections dropped by a queue of at most 16; the last of a full one waits 84.2 ms, at 190/s offered for 10 s
               set php.net.core.somaxconn = 4096
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn only_notes_drops_of_a_queue_that_is_long_enough() {
         let case =
             Case::healthy().counter(PhaseKind::Over, Layer::Php, metric::LISTEN_OVERFLOWS, 9.0);
-        check(case, expect![[r#"
+        check(
+            case,
+            expect![[r#"
             named: CAP-02
             noted php (3.8 %): the queue before PHP is too short: bursts wait for retransmissions
               saw php.listen.backlog = 511
               saw 90 connections dropped by a queue of at most 511; the last of a full one waits 2.49 s, at 240/s offered for 10 s
               do: Leave the backlog: it already holds more requests than can be answered in time. Find out why workers take them so slowly.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn stays_silent_without_drops() {
-        check(Case::healthy(), expect![[r#"
-            named: CAP-02
-            silent
-        "#]]);
+        stays_silent(&RULE, Case::healthy());
     }
 }

@@ -44,10 +44,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         format!("the {layer} server has no file descriptor left"),
     )
     .configured(evidence.quote(layer, name))
-    .under(
-        format!("{} log lines: {}", logged.count, logged.example),
-        logged.conditions,
-    )
+    .logged(Some(logged))
     .refuted_by("as many errors with a higher limit, or far fewer files open than the limit allows")
     .remedy(
         Advice::new(evidence, "Raise the limit of open files of this server.")
@@ -77,20 +74,20 @@ mod tests {
                 90,
                 example,
             );
-        check(case, expect![[r#"
+        check(
+            case,
+            expect![[r#"
             named: NGX-02
             suspected proxy (0 %): the proxy server has no file descriptor left
               saw proxy.worker_rlimit_nofile = 64
               saw 90 log lines: accept4() failed (24: Too many open files), at 240/s offered for 10 s
               set proxy.worker_rlimit_nofile = 16384
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn stays_silent_without_it() {
-        check(Case::healthy(), expect![[r#"
-            named: CAP-02
-            silent
-        "#]]);
+        stays_silent(&RULE, Case::healthy());
     }
 }

@@ -50,12 +50,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     let mut verdict = RULE
         .finds(layer, RULE.title)
         .configured(evidence.quote(layer, "worker_connections"));
-    if let Some(logged) = logged {
-        verdict = verdict.under(
-            format!("{} log lines: {}", logged.count, logged.example),
-            logged.conditions,
-        );
-    }
+    verdict = verdict.logged(logged);
     if let Some((_, phase, count)) = dropped {
         verdict = verdict
             .measured(
@@ -111,31 +106,34 @@ mod tests {
                 211,
                 "64 worker_connections are not enough",
             );
-        check(case, expect![[r#"
+        check(
+            case,
+            expect![[r#"
             named: NGX-01
             suspected web (0 %): nginx has no connection slot left
               saw web.worker_connections = 64
               saw 211 log lines: 64 worker_connections are not enough, at 240/s offered for 10 s
               set web.worker_connections = 4096
               set web.worker_rlimit_nofile = 8192
-        "#]]);
+        "#]],
+        );
         let counted = Case::healthy()
             .counter(PhaseKind::Over, Layer::Proxy, metric::NGINX_ACCEPTS, 500.0)
             .counter(PhaseKind::Over, Layer::Proxy, metric::NGINX_HANDLED, 380.0);
-        check(counted, expect![[r#"
+        check(
+            counted,
+            expect![[r#"
             named: NGX-01
             suspected proxy (50 %): nginx has no connection slot left
               saw proxy.worker_connections = 1024
               saw 1200 connections accepted and not handled, at 240/s offered for 10 s
               set proxy.worker_connections = 4096
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn stays_silent_when_every_connection_was_handled() {
-        check(Case::healthy(), expect![[r#"
-            named: CAP-02
-            silent
-        "#]]);
+        stays_silent(&RULE, Case::healthy());
     }
 }

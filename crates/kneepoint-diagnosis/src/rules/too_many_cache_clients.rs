@@ -55,12 +55,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
             .measured(format!("{count:.0} connections rejected by Redis"), phase)
             .weight(count / phase.load.arrivals.max(1) as f64);
     }
-    if let Some(refused) = refused {
-        verdict = verdict.under(
-            format!("{} log lines: {}", refused.count, refused.example),
-            refused.conditions,
-        );
-    }
+    verdict = verdict.logged(refused);
     let workers = evidence
         .stack
         .tier(Layer::Php)
@@ -93,20 +88,20 @@ mod tests {
         let case = Case::healthy()
             .set(Layer::Cache, "maxclients", "6")
             .counter(PhaseKind::Over, Layer::Cache, metric::REDIS_REJECTED, 20.0);
-        check(case, expect![[r#"
+        check(
+            case,
+            expect![[r#"
             named: RDS-02
             suspected cache (8.3 %): Redis has no client slot left
               saw cache.maxclients = 6
               saw 200 connections rejected by Redis, at 240/s offered for 10 s
               set cache.maxclients = 10000
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn stays_silent_when_it_does_not() {
-        check(Case::healthy(), expect![[r#"
-            named: CAP-02
-            silent
-        "#]]);
+        stays_silent(&RULE, Case::healthy());
     }
 }

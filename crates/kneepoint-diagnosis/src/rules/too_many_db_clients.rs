@@ -109,7 +109,9 @@ mod tests {
                 40,
                 "FATAL: sorry, too many clients already",
             );
-        check(case, expect![[r#"
+        check(
+            case,
+            expect![[r#"
             named: PG-01
             suspected db (0 %): the database has no connection slot left
               saw db.max_connections = 6
@@ -117,14 +119,12 @@ mod tests {
               saw at most 6 of 6 connections held
               saw 40 connections refused: FATAL: sorry, too many clients already, at 190/s offered for 10 s
               set db.max_connections = 30
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn stays_silent_with_slots_to_spare() {
-        check(Case::healthy(), expect![[r#"
-            named: CAP-02
-            silent
-        "#]]);
+        stays_silent(&RULE, Case::healthy());
     }
 }

@@ -65,12 +65,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
             ),
             phase,
         );
-    if let Some(logged) = logged {
-        verdict = verdict.under(
-            format!("{} log lines: {}", logged.count, logged.example),
-            logged.conditions,
-        );
-    }
+    verdict = verdict.logged(logged);
     let failed = phase.load.error_share();
     verdict
         .suspected_if(overflow.too_short)
@@ -109,7 +104,9 @@ mod tests {
                 31,
                 EXAMPLE,
             );
-        check(case, expect![[r#"
+        check(
+            case,
+            expect![[r#"
             named: FPM-07
             suspected php (0 %): the queue before PHP is too short: bursts become instant errors
               saw php.listen.backlog = 4
@@ -117,7 +114,8 @@ mod tests {
               saw 31 log lines: connect() to unix:/run/php.sock failed (11: Resource temporarily unavailable), at 190/s offered for 10 s
               set php.listen.backlog = 511
               set php.net.core.somaxconn = 4096
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
@@ -129,21 +127,21 @@ mod tests {
             400,
             EXAMPLE,
         );
-        check(case, expect![[r#"
+        check(
+            case,
+            expect![[r#"
             named: CAP-02
             noted php (15 %): the queue before PHP is too short: bursts become instant errors
               saw php.listen.backlog = 511
               saw a queue of at most 511; the last of a full one waits 2.49 s, at 240/s offered for 10 s
               saw 400 log lines: connect() to unix:/run/php.sock failed (11: Resource temporarily unavailable), at 240/s offered for 10 s
               do: Leave the backlog: it already holds more requests than can be answered in time. Find out why workers take them so slowly.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn stays_silent_when_nothing_was_refused() {
-        check(Case::healthy(), expect![[r#"
-            named: CAP-02
-            silent
-        "#]]);
+        stays_silent(&RULE, Case::healthy());
     }
 }

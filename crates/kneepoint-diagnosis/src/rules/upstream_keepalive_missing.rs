@@ -142,14 +142,17 @@ mod tests {
 
     #[test]
     fn fires_when_every_request_opens_a_connection() {
-        check(opening(), expect![[r#"
+        check(
+            opening(),
+            expect![[r#"
             named: NGX-04
             suspected proxy (0.5 %): the proxy opens a connection to the web server for every request
               saw proxy.upstream.keepalive = 0
               saw 190/s connections opened, 1.00 for each request, at 190/s offered for 10 s
               saw 0.1 % of the local ports towards one peer taken, at 190/s offered for 10 s
               set proxy.upstream.keepalive = 32
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
@@ -161,26 +164,23 @@ mod tests {
             "web",
             16_000.0,
         );
-        check(case, expect![[r#"
+        check(
+            case,
+            expect![[r#"
             named: NGX-04
             suspected proxy (50 %): the proxy opens a connection to the web server for every request
               saw proxy.upstream.keepalive = 0
               saw 190/s connections opened, 1.00 for each request, at 190/s offered for 10 s
               saw 57 % of the local ports towards one peer taken, at 190/s offered for 10 s
               set proxy.upstream.keepalive = 32
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn stays_silent_with_keepalive_or_without_a_namespace() {
-        check(Case::healthy(), expect![[r#"
-            named: CAP-02
-            silent
-        "#]]);
+        stays_silent(&RULE, Case::healthy());
         let shared = opening().tier(Layer::Proxy, |tier| tier.own_network = false);
-        check(shared, expect![[r#"
-            named: CAP-02
-            silent
-        "#]]);
+        stays_silent(&RULE, shared);
     }
 }

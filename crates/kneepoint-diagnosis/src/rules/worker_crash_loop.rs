@@ -87,19 +87,19 @@ mod tests {
             7,
             example,
         );
-        check(case, expect![[r#"
+        check(
+            case,
+            expect![[r#"
             named: FPM-21
             suspected php (0 %): PHP workers die while they serve requests
               saw 7 workers ended by a signal: child 812 exited on signal 11 (SIGSEGV) after 3.2 seconds from start, at 190/s offered for 10 s
               do: Upgrade PHP and its extensions; switch off JIT and profilers first. A core dump names the extension.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn stays_silent_without_crashes() {
-        check(Case::healthy(), expect![[r#"
-            named: CAP-02
-            silent
-        "#]]);
+        stays_silent(&RULE, Case::healthy());
     }
 }

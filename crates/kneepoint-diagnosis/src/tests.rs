@@ -1,0 +1,203 @@
+//! What the whole diagnosis makes of a stack: no false alarm on a healthy one, and the cause before its symptoms.
+
+use crate::test_support::Case;
+use crate::{PhaseKind, diagnose, unjudged};
+use kneepoint_model::metric::*;
+use kneepoint_model::{Confidence, Kind, Layer, LogKind, SeriesSet};
+use proptest::prelude::*;
+
+fn named(case: Case) -> Vec<String> {
+    diagnose(&case.evidence())
+        .into_iter()
+        .filter(|finding| finding.confidence >= Confidence::Suspected)
+        .map(|finding| finding.code)
+        .collect()
+}
+
+fn check(case: Case, expected: &[&str]) {
+    assert_eq!(named(case), expected);
+}
+
+#[test]
+fn a_healthy_stack_is_at_its_honest_limit() {
+    check(Case::healthy(), &["CAP-02"]);
+    check(Case::healthy().repeated(), &["CAP-02"]);
+    let dynamic = Case::healthy()
+        .set(Layer::Php, "pm", "dynamic")
+        .pool(|pool| {
+            pool.start_workers = 4;
+            pool.spawn_per_s = Some(2.0);
+        })
+        .series(PhaseKind::Over, Layer::Php, WORKERS, "", |at| {
+            (5.0 + at).min(8.0)
+        });
+    check(dynamic, &["CAP-02"]);
+    check(Case::healthy().pool_of(32), &["CAP-02"]);
+    let own_core = Case::healthy()
+        .tier(Layer::Php, |tier| tier.cpus = 1.0)
+        .machine_at(PhaseKind::Over, 0.7)
+        .counter(PhaseKind::Over, Layer::Php, CPU_S, 0.99)
+        .everywhere(Layer::Php, CGROUP_PERIODS, "", 10.0)
+        .everywhere(Layer::Php, CGROUP_THROTTLED, "", 7.0)
+        .counter(PhaseKind::Knee, Layer::Php, CPU_S, 0.93);
+    check(own_core, &["CAP-02"]);
+}
+
+#[test]
+fn overload_of_a_healthy_stack_is_not_taken_for_a_fault() {
+    let overloaded = Case::healthy()
+        .log(
+            PhaseKind::Over,
+            Layer::Web,
+            LogKind::UpstreamQueueFull,
+            900,
+            "(11: ...)",
+        )
+        .log(
+            PhaseKind::Over,
+            Layer::Web,
+            LogKind::UpstreamReadTimeout,
+            80,
+            "(110: ...)",
+        )
+        .log(
+            PhaseKind::Over,
+            Layer::Php,
+            LogKind::PoolExhausted,
+            1,
+            "server reached pm.max_children",
+        )
+        .counter(PhaseKind::Over, Layer::Proxy, ACTIVE_OPENS, 90.0)
+        .gauge(PhaseKind::Over, Layer::Php, QUEUE, "", 511.0)
+        .everywhere(Layer::Generator, PSI_CPU_SOME_S, "", 0.9);
+    check(overloaded, &["CAP-02"]);
+}
+
+#[test]
+fn several_causes_come_in_the_order_of_what_they_cost() {
+    let as_the_field_reports_found_it = Case::healthy()
+        .set(Layer::Php, "opcache.enable", "0")
+        .everywhere(Layer::Php, OPCACHE_ENABLED, "", 0.0)
+        .set(Layer::App, "redis.persistent", "false")
+        .counter(PhaseKind::Knee, Layer::Cache, REDIS_CONNECTIONS, 150.0)
+        .set(Layer::App, "db.persistent", "false")
+        .counter(PhaseKind::Knee, Layer::Db, DB_SESSIONS, 60.0)
+        .set(Layer::Proxy, "upstream.keepalive", "0")
+        .counter(PhaseKind::Knee, Layer::Proxy, ACTIVE_OPENS, 190.0);
+    check(
+        as_the_field_reports_found_it,
+        &["OPC-01", "PG-02", "RDS-01", "NGX-04"],
+    );
+}
+
+#[test]
+fn a_root_cause_silences_its_symptoms() {
+    // Refused connections make PHP die of an exception, and the page is wrong.
+    let refused = Case::healthy()
+        .set(Layer::Db, "max_connections", "5")
+        .log(
+            PhaseKind::Knee,
+            Layer::Db,
+            LogKind::TooManyDbClients,
+            300,
+            "FATAL: sorry, too many clients already",
+        )
+        .log(
+            PhaseKind::Knee,
+            Layer::Php,
+            LogKind::PhpFatal,
+            300,
+            "PHP Fatal error: Uncaught PDOException",
+        )
+        .load(PhaseKind::Knee, |load| {
+            load.outcomes
+                .by_outcome
+                .insert(kneepoint_model::Outcome::WrongBody, 300);
+        });
+    check(refused, &["PG-01"]);
+    // Workers that compile wait for OPcache's lock, which is a lock on a file.
+    let full = Case::healthy()
+        .everywhere(Layer::Php, OPCACHE_FULL, "", 1.0)
+        .counter(PhaseKind::Knee, Layer::Php, OPCACHE_MISSES, 20_000.0)
+        .machine_at(PhaseKind::Over, 0.6)
+        .waiting(PhaseKind::Over, "flock", 4.0)
+        .running(PhaseKind::Over, 3.0);
+    assert_eq!(named(full).first().map(String::as_str), Some("OPC-03"));
+}
+
+#[test]
+fn rules_that_lack_a_metric_are_listed_and_silent() {
+    let case = Case::healthy().without(REDIS_CONNECTIONS);
+    let evidence = case.evidence();
+    let lacking: Vec<_> = unjudged(&evidence)
+        .into_iter()
+        .filter(|(rule, _)| rule.code == "RDS-01")
+        .collect();
+    assert_eq!(lacking.len(), 1);
+    assert_eq!(lacking[0].1, ["redis.connections_received"]);
+    let nothing = crate::Evidence::default();
+    assert_eq!(diagnose(&nothing), []);
+}
+
+/// Every gauge off by its own factor, and every counter growing at a rate that is.
+fn noisy(case: Case, factors: &[f64]) -> Case {
+    case.with(|evidence| {
+        let mut next = factors.iter().cycle();
+        for series in evidence
+            .phases
+            .iter_mut()
+            .flat_map(|phase| &mut phase.series.series)
+        {
+            // Flags, and counts that the same server reports together.
+            let exact = [
+                OPCACHE_ENABLED,
+                OPCACHE_FULL,
+                WORKERS,
+                NGINX_ACCEPTS,
+                NGINX_HANDLED,
+            ];
+            let factor = next.next().copied().unwrap_or(1.0);
+            if exact.iter().all(|metric| metric.name != series.metric) {
+                series.points.iter_mut().for_each(|point| point.1 *= factor);
+            }
+        }
+    })
+}
+
+proptest! {
+    #[test]
+    fn measurement_noise_raises_no_false_alarm(factors in prop::collection::vec(0.93..1.07f64, 97)) {
+        prop_assert_eq!(named(noisy(Case::healthy().repeated(), &factors)), ["CAP-02"]);
+    }
+
+    #[test]
+    fn no_series_panics_and_weights_are_shares(
+        points in prop::collection::vec(
+            (0..STANDARD.len(), 0..Layer::ALL.len(), 0..3usize, prop::collection::vec(
+                prop_oneof![-1e9..1e12f64, Just(0.0), Just(f64::NAN), Just(f64::INFINITY)], 0..4)),
+            0..120),
+    ) {
+        let case = Case::healthy().with(|evidence| {
+            for (at, phase) in evidence.phases.iter_mut().enumerate() {
+                phase.series = SeriesSet::default();
+                for (metric, layer, kind, values) in &points {
+                    let metric = STANDARD[*metric];
+                    let times = if metric.kind == Kind::Counter { 1.0 } else { 0.5 };
+                    for (n, value) in values.iter().enumerate().filter(|_| *kind <= at) {
+                        phase.series.push(Layer::ALL[*layer], metric, "", n as f64 * times, *value);
+                    }
+                }
+            }
+        });
+        let evidence = case.evidence();
+        for phase in &evidence.phases {
+            let fall = crate::waterfall(phase, &evidence.stack);
+            let sum: f64 = fall.parts.iter().map(|part| part.ms).sum();
+            prop_assert!(fall.parts.iter().all(|part| part.ms >= 0.0), "{fall:?}");
+            prop_assert!((sum - fall.response_ms).abs() < 1e-6, "{fall:?}");
+        }
+        for finding in diagnose(&evidence) {
+            prop_assert!((0.0..=0.95).contains(&finding.weight), "{finding:?}");
+        }
+    }
+}
