@@ -1,8 +1,9 @@
 //! Reads the files of `/proc` that several sources share. The parsers are pure functions of bytes.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
 
 /// Reads a whole small file.
 ///
@@ -31,6 +32,55 @@ pub(crate) fn read(path: &str) -> io::Result<Vec<u8>> {
 pub(crate) fn read_once<'a>(path: &str, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
     let length = File::open(path)?.read(buffer)?;
     Ok(&buffer[..length])
+}
+
+/// Most files of `/proc` that one reader keeps open.
+const KEPT: usize = 1024;
+
+/// One file of `/proc/PID` of many processes, read again and again: kept open, since opening costs more than
+/// reading. A kept file never shows another process that got the same PID.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    name: &'static str,
+    files: HashMap<u32, File>,
+}
+
+impl Kept {
+    /// Of a name within `/proc/PID`.
+    pub(crate) fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            files: HashMap::new(),
+        }
+    }
+
+    /// Reads the file of a process.
+    ///
+    /// # Errors
+    /// The process is gone, or may not be read.
+    pub(crate) fn read<'a>(&mut self, pid: u32, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
+        if let Some(file) = self.files.get(&pid) {
+            if let Ok(length @ 1..) = file.read_at(buffer, 0) {
+                return Ok(&buffer[..length]);
+            }
+            self.files.remove(&pid);
+        }
+        let file = File::open(format!("/proc/{pid}/{}", self.name))?;
+        let length = file.read_at(buffer, 0)?;
+        if self.files.len() >= KEPT {
+            self.files.clear();
+        }
+        self.files.insert(pid, file);
+        Ok(&buffer[..length])
+    }
+
+    /// Closes the files of processes that are not among these.
+    pub(crate) fn retain(&mut self, pids: &[u32]) {
+        if self.files.len() > pids.len() {
+            let pids: HashSet<_> = pids.iter().collect();
+            self.files.retain(|pid, _| pids.contains(pid));
+        }
+    }
 }
 
 /// A decimal number at the start of some bytes.

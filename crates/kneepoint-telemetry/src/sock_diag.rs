@@ -31,7 +31,9 @@ const IPPROTO_TCP: u8 = 6;
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
-/// NLM_F_REQUEST | NLM_F_DUMP.
+/// NLM_F_REQUEST: one socket.
+const ONE: u16 = 0x001;
+/// NLM_F_REQUEST | NLM_F_DUMP: all that match.
 const DUMP: u16 = 0x301;
 const HEADER: usize = 16;
 /// UDIAG_SHOW_NAME | UDIAG_SHOW_RQLEN.
@@ -65,6 +67,8 @@ pub(crate) struct TcpSocket {
 pub(crate) struct UnixListener<'a> {
     /// The path it was bound to.
     pub(crate) path: &'a [u8],
+    /// Its inode within the kernel's sockets.
+    pub(crate) inode: u32,
     /// Connections in the accept queue.
     pub(crate) queue: u32,
     /// How many fit.
@@ -107,11 +111,26 @@ impl SockDiag {
         mut each: impl FnMut(TcpSocket),
     ) -> io::Result<()> {
         let request = tcp_request(v6, states, peers);
-        self.dump(&request, |payload| {
+        self.ask(&request, DUMP, |payload| {
             if let Some(socket) = parse_tcp(payload) {
                 each(socket);
             }
         })
+    }
+
+    /// Queue and limit of the socket that accepts connections to an address: one look-up instead of a walk over a
+    /// table of the machine's size. Of several that share the address it is any one.
+    pub(crate) fn tcp_listener(&mut self, address: SocketAddr) -> io::Result<Option<(u32, u32)>> {
+        let mut request = tcp_request(address.is_ipv6(), &[LISTEN], &[]);
+        request[8..10].copy_from_slice(&address.port().to_be_bytes());
+        match address.ip() {
+            IpAddr::V4(ip) => request[12..16].copy_from_slice(&ip.octets()),
+            IpAddr::V6(ip) => request[12..28].copy_from_slice(&ip.octets()),
+        }
+        let mut found = None;
+        self.ask(&request, ONE, |payload| found = parse_tcp(payload))?;
+        let listener = found.filter(|socket| socket.state == LISTEN);
+        Ok(listener.map(|socket| (socket.queue, socket.queue_limit)))
     }
 
     /// Every listening Unix socket that has a path.
@@ -119,27 +138,33 @@ impl SockDiag {
         &mut self,
         mut each: impl FnMut(UnixListener<'_>),
     ) -> io::Result<()> {
-        let mut request = vec![AF_UNIX, 0, 0, 0];
-        request.extend((1u32 << LISTEN).to_ne_bytes());
-        request.extend(0u32.to_ne_bytes());
-        request.extend(SHOW.to_ne_bytes());
-        request.extend([0xff; 8]);
-        self.dump(&request, |payload| {
+        self.ask(&unix_request(0), DUMP, |payload| {
             if let Some(listener) = parse_unix(payload) {
                 each(listener);
             }
         })
     }
 
-    fn dump(&mut self, request: &[u8], mut each: impl FnMut(&[u8])) -> io::Result<()> {
+    /// Queue and limit of one listening Unix socket.
+    pub(crate) fn unix_listener(&mut self, inode: u32) -> io::Result<Option<(u32, u32)>> {
+        let mut found = None;
+        self.ask(&unix_request(inode), ONE, |payload| {
+            found = parse_unix(payload).map(|listener| (listener.queue, listener.queue_limit));
+        })?;
+        Ok(found)
+    }
+
+    fn ask(&mut self, request: &[u8], flags: u16, mut each: impl FnMut(&[u8])) -> io::Result<()> {
         self.sequence = self.sequence.wrapping_add(1);
-        let message = message(request, self.sequence);
+        let message = message(request, flags, self.sequence);
         send(&self.socket, &message, SendFlags::empty())?;
         loop {
             let (_, length) = recv(&self.socket, &mut self.buffer[..], RecvFlags::empty())?;
             let answer = &self.buffer[..length.min(self.buffer.len())];
             match read_answer(answer, self.sequence, &mut each) {
-                Answer::More => {}
+                // Only a dump has a message that tells its end.
+                Answer::One if flags == ONE => return Ok(()),
+                Answer::More | Answer::One => {}
                 Answer::Done => return Ok(()),
                 Answer::Error(errno) => return Err(io::Error::from_raw_os_error(errno)),
             }
@@ -148,18 +173,21 @@ impl SockDiag {
 }
 
 enum Answer {
+    /// Nothing of this request yet.
     More,
+    /// At least one socket.
+    One,
     Done,
     Error(i32),
 }
 
 /// A request with its netlink header (netlink(7)): length, type, flags, sequence, port.
-fn message(request: &[u8], sequence: u32) -> Vec<u8> {
+fn message(request: &[u8], flags: u16, sequence: u32) -> Vec<u8> {
     let length = (HEADER + request.len()) as u32;
     let mut message = Vec::with_capacity(length as usize);
     message.extend(length.to_ne_bytes());
     message.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
-    message.extend(DUMP.to_ne_bytes());
+    message.extend(flags.to_ne_bytes());
     message.extend(sequence.to_ne_bytes());
     message.extend(0u32.to_ne_bytes());
     message.extend(request);
@@ -168,6 +196,7 @@ fn message(request: &[u8], sequence: u32) -> Vec<u8> {
 
 /// Walks the messages of one datagram; those of an earlier request that was given up are skipped.
 fn read_answer(mut bytes: &[u8], sequence: u32, each: &mut impl FnMut(&[u8])) -> Answer {
+    let mut answer = Answer::More;
     while bytes.len() >= HEADER {
         let length = u32_at(bytes, 0).map_or(0, |length| length as usize);
         if length < HEADER || length > bytes.len() {
@@ -181,13 +210,26 @@ fn read_answer(mut bytes: &[u8], sequence: u32, each: &mut impl FnMut(&[u8])) ->
                     let errno = u32_at(payload, 0).map_or(0, |code| (code as i32).saturating_neg());
                     return Answer::Error(errno);
                 }
-                Some(SOCK_DIAG_BY_FAMILY) => each(payload),
+                Some(SOCK_DIAG_BY_FAMILY) => {
+                    each(payload);
+                    answer = Answer::One;
+                }
                 _ => {}
             }
         }
         bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
-    Answer::More
+    answer
+}
+
+/// `struct unix_diag_req` for listening sockets: the one with an inode, or (0) all.
+fn unix_request(inode: u32) -> Vec<u8> {
+    let mut request = vec![AF_UNIX, 0, 0, 0];
+    request.extend((1u32 << LISTEN).to_ne_bytes());
+    request.extend(inode.to_ne_bytes());
+    request.extend(SHOW.to_ne_bytes());
+    request.extend([0xff; 8]);
+    request
 }
 
 /// `struct inet_diag_req_v2` and, with peers, the program that selects them.
@@ -292,6 +334,7 @@ fn parse_unix(payload: &[u8]) -> Option<UnixListener<'_>> {
     let (queue, queue_limit) = queue?;
     (path.first()? != &0).then_some(UnixListener {
         path,
+        inode: u32_at(payload, 4)?,
         queue,
         queue_limit,
     })
@@ -328,6 +371,10 @@ mod tests {
         })
         .expect("dump");
         assert_eq!(found, Some(3));
+        let one = diag.tcp_listener(address).expect("look-up");
+        assert_eq!(one.map(|(queue, _)| queue), Some(3));
+        let nobody = SocketAddr::from(([127, 0, 0, 9], 1));
+        assert!(diag.tcp_listener(nobody).is_err(), "no such listener");
     }
 
     #[test]
@@ -369,11 +416,17 @@ mod tests {
         let mut found = None;
         diag.unix_listeners(|listener| {
             if listener.path == path.as_os_str().as_encoded_bytes() {
-                found = Some((listener.queue, listener.queue_limit > 0));
+                found = Some((listener.queue, listener.inode));
             }
         })
         .expect("dump");
-        assert_eq!(found, Some((2, true)));
+        let (queue, inode) = found.expect("our listener");
+        assert_eq!(queue, 2);
+        let one = diag
+            .unix_listener(inode)
+            .expect("look-up")
+            .expect("our listener");
+        assert!(one.0 == 2 && one.1 > 0, "{one:?}");
     }
 
     proptest! {
@@ -382,7 +435,7 @@ mod tests {
             parse_tcp(&bytes);
             parse_unix(&bytes);
             read_answer(&bytes, sequence, &mut |payload| { parse_unix(payload); });
-            let mut framed = message(&bytes, sequence);
+            let mut framed = message(&bytes, DUMP, sequence);
             framed.extend(&bytes);
             read_answer(&framed, sequence, &mut |payload| { parse_tcp(payload); });
         }

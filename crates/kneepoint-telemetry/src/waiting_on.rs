@@ -4,6 +4,7 @@
 //! (pidfd_getfd(2)), which works across namespaces and costs three calls once a connection; searching the socket
 //! tables instead would walk 28 000 sockets in TIME_WAIT.
 
+use crate::proc::Kept;
 use crate::sock_diag::{SYN_SENT, SockDiag};
 use crate::wait::{
     Syscall, Verb, Wait, parse_fd_set, parse_pollfds, parse_sockaddr, parse_syscall, wait_channel,
@@ -60,6 +61,7 @@ pub(crate) struct Peers {
     netns: Option<PathBuf>,
     diag: Option<SockDiag>,
     remembered: HashMap<u64, String>,
+    syscalls: Kept,
 }
 
 impl Peers {
@@ -70,15 +72,14 @@ impl Peers {
             netns: tier.netns.clone(),
             diag: None,
             remembered: HashMap::new(),
+            syscalls: Kept::new("syscall"),
         }
     }
 
     /// What a worker is doing now.
     pub(crate) fn look(&mut self, pid: u32) -> Doing {
         let mut buffer = [0; 256];
-        match crate::proc::read_once(&format!("/proc/{pid}/syscall"), &mut buffer)
-            .map(parse_syscall)
-        {
+        match self.syscalls.read(pid, &mut buffer).map(parse_syscall) {
             Ok(Some(Syscall::Running)) => Doing::Running,
             Ok(Some(Syscall::In(number, args))) => {
                 Doing::Waiting(self.label(pid, wait_of(number, &args)))
@@ -88,6 +89,11 @@ impl Peers {
             Err(why) if why.kind() == std::io::ErrorKind::PermissionDenied => by_state(pid),
             Ok(None) | Err(_) => Doing::Gone,
         }
+    }
+
+    /// Forgets workers that are not among these.
+    pub(crate) fn retain(&mut self, pids: &[u32]) {
+        self.syscalls.retain(pids);
     }
 
     fn label(&mut self, pid: u32, wait: Wait) -> String {
@@ -306,6 +312,10 @@ mod tests {
     }
 
     #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this crate knows no lab that starts processes"
+    )]
     fn a_sleeping_child_is_seen_asleep() {
         let mut child = std::process::Command::new("sleep")
             .arg("20")

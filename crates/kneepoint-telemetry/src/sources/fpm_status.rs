@@ -6,7 +6,7 @@ use kneepoint_model::metric::{
     POOL_EXHAUSTED, WORKER_REQUESTS, WORKERS, WORKERS_BUSY, WORKERS_IDLE, WORKERS_PINNED,
 };
 use kneepoint_model::{Address, Endpoint};
-use serde_json::Value;
+use serde::Deserialize;
 use std::time::Duration;
 
 /// Metadata.
@@ -60,28 +60,46 @@ impl Probe for FpmStatus {
     }
 }
 
+/// What is read of the page; the rest of it (URIs, users, timestamps of every worker) is skipped unread.
+#[derive(Deserialize)]
+struct Page {
+    #[serde(rename = "total processes")]
+    total: f64,
+    #[serde(rename = "active processes")]
+    active: f64,
+    #[serde(rename = "idle processes")]
+    idle: f64,
+    #[serde(rename = "accepted conn")]
+    accepted: f64,
+    #[serde(rename = "max children reached")]
+    exhausted: f64,
+    #[serde(default)]
+    processes: Vec<Process>,
+}
+
+#[derive(Deserialize)]
+struct Process {
+    #[serde(default)]
+    state: String,
+}
+
 /// Total, active, idle, pinned, accepted connections, max children reached.
 fn parse(page: &[u8]) -> Result<[f64; 6], String> {
     // The page quotes URIs and user names as bytes; anything but the numbers may be damaged by this.
-    let page: Value = serde_json::from_str(&String::from_utf8_lossy(page))
-        .map_err(|why| format!("not JSON: {why}"))?;
-    let value = |name: &str| {
-        page[name]
-            .as_f64()
-            .ok_or_else(|| format!("no `{name}` on the page"))
-    };
-    let processes = page["processes"].as_array().map_or(&[][..], Vec::as_slice);
-    let pinned = processes
+    let page: Page =
+        serde_json::from_str(&String::from_utf8_lossy(page)).map_err(|why| why.to_string())?;
+    let pinned = page
+        .processes
         .iter()
-        .filter(|process| process["state"] == "Reading headers")
-        .count();
+        .filter(|process| process.state == "Reading headers");
+    let pinned = pinned.count() as f64;
     Ok([
-        value("total processes")?,
-        value("active processes")?,
-        value("idle processes")?,
-        pinned as f64,
-        value("accepted conn")?,
-        value("max children reached")?,
+        page.total,
+        page.active,
+        page.idle,
+        pinned,
+        page.accepted,
+        page.exhausted,
     ])
 }
 
@@ -95,16 +113,9 @@ mod tests {
     #[test]
     fn the_page_is_read() {
         assert_eq!(parse(PAGE.as_bytes()), Ok([3.0, 2.0, 1.0, 1.0, 45.0, 4.0]));
-        assert!(
-            parse(b"Access denied.")
-                .expect_err("text")
-                .contains("not JSON")
-        );
-        assert!(
-            parse(b"{\"pool\":\"www\"}")
-                .expect_err("short")
-                .contains("total processes")
-        );
+        assert!(parse(b"Access denied.").is_err());
+        let short = parse(b"{\"pool\":\"www\"}").expect_err("short");
+        assert!(short.contains("total processes"), "{short}");
     }
 
     proptest! {

@@ -12,7 +12,7 @@ pub(super) static SOURCE: Source = Source {
     name: "memory",
     about: "proportional set size of a tier and of its largest process (resident size over-counts FPM sevenfold)",
     requirements: "/proc/PID/smaps_rollup (Linux 4.14), readable: the same user, or root",
-    overhead: "0.1 to 0.5 ms a process; at most 16 processes every five seconds, the rest by their mean",
+    overhead: "0.1 to 0.5 ms a process; at most 8 processes every five seconds, the rest by their mean",
     cadence: Duration::from_secs(5),
     metrics: &[PSS_BYTES, PSS_WORKER_BYTES],
     lane: Lane::Trend,
@@ -20,7 +20,7 @@ pub(super) static SOURCE: Source = Source {
 };
 
 /// Processes read in one sample: the kernel walks all their pages and holds their memory map meanwhile.
-const AT_ONCE: usize = 16;
+const AT_ONCE: usize = 8;
 
 struct Memory {
     tree: Tree,

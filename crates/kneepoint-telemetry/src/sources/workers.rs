@@ -1,6 +1,6 @@
 //! What every PHP worker is doing: on a CPU, or waiting in which call on whom.
 
-use crate::proc::{children, read_once};
+use crate::proc::{Kept, children, read_once};
 use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
 use crate::waiting_on::{Doing, Peers, is_idle};
 use kneepoint_model::metric::{WORKER_STARTS, WORKERS_BLOCKED, WORKERS_RUNNING, WORKERS_WAITING};
@@ -13,7 +13,7 @@ pub(super) static SOURCE: Source = Source {
     name: "workers",
     about: "state of the FPM workers: running, or asleep in which call and on which tier",
     requirements: "FPM; root (CAP_SYS_PTRACE) to see calls and peers of another user's workers; Linux 5.6",
-    overhead: "about 10 us a worker looked at, 16 workers twenty times a second; nothing runs in the workers",
+    overhead: "about 10 us a worker looked at, 10 workers twenty times a second; nothing runs in the workers",
     cadence: Duration::from_millis(50),
     metrics: &[
         WORKERS_RUNNING,
@@ -29,17 +29,20 @@ pub(super) static SOURCE: Source = Source {
 };
 
 /// Workers looked at in one tick; in larger pools they take turns and stand for the rest.
-const AT_ONCE: usize = 16;
+const AT_ONCE: usize = 10;
+/// Ticks between two looks for new workers.
+const REFRESH: u32 = 4;
 /// Pools of FPM that serve no requests of the application: our own probe's, and the one FPM adds for
 /// `pm.status_listen`.
 const NOT_THE_APPLICATION: [&str; 2] = ["kneepoint-probe", "_status"];
 
 struct Workers {
     master: u32,
+    alive: Kept,
     peers: Peers,
     /// By PID: whether it is a worker of the application.
     pids: BTreeMap<u32, bool>,
-    first: bool,
+    ticks: u32,
     starts: u64,
     turn: usize,
 }
@@ -48,15 +51,34 @@ impl Workers {
     fn new(tier: &RunningTier) -> Self {
         Self {
             master: tier.pid,
+            alive: Kept::new("stat"),
             peers: Peers::of(tier),
             pids: BTreeMap::new(),
-            first: true,
+            ticks: 0,
             starts: 0,
             turn: 0,
         }
     }
 
+    /// Looks for new workers now and then, and returns those there are.
     fn refresh(&mut self) -> Result<Vec<u32>, Failure> {
+        let tick = self.ticks;
+        self.ticks = tick.wrapping_add(1);
+        let gone = |why| Failure(format!("the FPM master is gone: {why}"));
+        self.alive.read(self.master, &mut [0; 64]).map_err(gone)?;
+        let look = tick.is_multiple_of(REFRESH);
+        if look {
+            self.find(tick == 0)?;
+        }
+        let ours = self.pids.iter().filter(|(_, ours)| **ours);
+        let ours: Vec<u32> = ours.map(|(pid, _)| *pid).collect();
+        if look {
+            self.peers.retain(&ours);
+        }
+        Ok(ours)
+    }
+
+    fn find(&mut self, first: bool) -> Result<(), Failure> {
         let now = children(self.master)
             .map_err(|why| Failure(format!("the FPM master is gone: {why}")))?;
         let before = std::mem::take(&mut self.pids);
@@ -66,16 +88,10 @@ impl Workers {
                 // A child carries its master's title for a moment after the fork: it is asked again.
                 continue;
             };
-            self.starts += u64::from(ours && known.is_none() && !self.first);
+            self.starts += u64::from(ours && known.is_none() && !first);
             self.pids.insert(pid, ours);
         }
-        self.first = false;
-        Ok(self
-            .pids
-            .iter()
-            .filter(|(_, ours)| **ours)
-            .map(|(pid, _)| *pid)
-            .collect())
+        Ok(())
     }
 }
 
