@@ -1,6 +1,11 @@
 //! Rendered tiers as the real programs see them: they accept the files, serve, answer telemetry, and take a
 //! change by a reload.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "these tests are the lab of the tiers they render"
+)]
+
 mod support;
 
 use kneepoint_model::{Address, Endpoint, Layer};
@@ -123,6 +128,7 @@ fn fpm_env_arrives_unchanged() {
         "price $c and ${d}",
         "both $c 'and' ${d} \\${e}",
         " spaces ",
+        "",
         "off",
         "null",
     ];
@@ -194,12 +200,18 @@ fn a_request_passes_proxy_web_and_php() {
         ))
         .expect("proc")
     };
-    eventually(workers, |children| children.split_whitespace().count() == 2);
-    assert!(
-        http(front, "/").contains("hello"),
-        "it serves after the reload"
-    );
-    assert_eq!(workers().split_whitespace().count(), 2);
+    // Two, once the worker of before is gone.
+    let is_two = |children: &String| children.split_whitespace().count() == 2;
+    for path in ["/", "/static.html"] {
+        let answer = http(front, path);
+        assert!(
+            answer.starts_with("HTTP/1.1 200"),
+            "it serves through the reload: {answer}"
+        );
+    }
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    let children = eventually(workers, is_two);
+    assert!(is_two(&children), "{children}");
 }
 
 #[test]
@@ -342,4 +354,99 @@ fn postgresql_words_are_quoted_when_it_refuses() {
         .check(&tier, &Local)
         .expect_err("PostgreSQL refuses it");
     assert!(error.to_string().contains("max_connections"), "{error}");
+}
+
+/// An application of the repository, on a chain of its own.
+fn repository_app(name: &str, front: &str) -> kneepoint_stack::AppContext {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../apps")
+        .join(name);
+    kneepoint_stack::AppContext {
+        root: root
+            .canonicalize()
+            .expect("the repository has the application"),
+        front: front.into(),
+        ..Default::default()
+    }
+}
+
+#[test]
+fn the_applications_run_on_the_whole_chain() {
+    for (name, key, checks) in [
+        (
+            "plain",
+            "",
+            &[("/db", "articles"), ("/static.html", "A static page")][..],
+        ),
+        (
+            "laravel",
+            "base64:a25lZXBvaW50LWZpeHR1cmUtbm90LWEtc2VjcmV0ISE=",
+            &[("/visits", "visits"), ("/session", "visits")][..],
+        ),
+    ] {
+        let dir = temp_dir();
+        let mut app = repository_app(name, "public/index.php");
+        let (postgresql, mut db) = real("postgresql", Layer::Db, dir.path(), &app.root);
+        let seed = app.root.join("seed.sql");
+        db.seed = Some(std::fs::read_to_string(seed).expect("the application has a seed"));
+        let db = Running::start(postgresql, &db);
+        let (redis, cache) = real("redis", Layer::Cache, dir.path(), &app.root);
+        let cache = Running::start(redis, &cache);
+        app.env = settings(&[("APP_ENV", "production"), ("APP_KEY", key)]);
+        app.env.extend(db.tier.env_for_app.clone());
+        app.env.extend(cache.tier.env_for_app.clone());
+        let (fpm, mut php) = real("fpm", Layer::Php, dir.path(), &app.root);
+        php.app = app.clone();
+        let php = Running::start(fpm, &php);
+        let (nginx, mut web) = real("nginx", Layer::Web, dir.path(), &app.root);
+        (web.app, web.upstream) = (app, Some(php.tier.listen.clone()));
+        let web = Running::start(nginx, &web);
+        for (path, expected) in checks {
+            let answer = http(&web.tier.listen, path);
+            assert!(
+                answer.starts_with("HTTP/1.1 200") && answer.contains(expected),
+                "{name}{path}: {answer}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_users_configurations_serve_in_the_lab() {
+    let dir = temp_dir();
+    let app = app(dir.path());
+    let (fpm, mut php) = real("fpm", Layer::Php, dir.path(), &app);
+    php.config = config(
+        "www.conf",
+        "[www]\nuser = nobody\ngroup = nogroup\nlisten = /run/php/$pool.sock\nlisten.allowed_clients = 192.0.2.1\npm = ondemand\npm.max_children = 3\nchdir = /var/www\nenv[DB_HOST] = other\n",
+    );
+    php.ini = config(
+        "php.ini",
+        "[PHP]\nmemory_limit = 96M\n[opcache]\nopcache.memory_consumption=32\n",
+    );
+    php.app.env = settings(&[("DB_HOST", "10.9.0.5")]);
+    let php = Running::start(fpm, &php);
+    let (nginx, mut web) = real("nginx", Layer::Web, dir.path(), &app);
+    web.upstream = Some(php.tier.listen.clone());
+    web.config = config(
+        "nginx.conf",
+        "user nobody;\nevents {}\nhttp {\n include mime.types;\n server { listen 80; return 301 https://$host$request_uri; }\n server {\n  listen 443 ssl http2;\n  ssl_certificate missing.pem;\n  ssl_certificate_key missing.key;\n  root /var/www/shop;\n  index index.php;\n  location ~ \\.php$ { include fastcgi_params; fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name; fastcgi_pass unix:/run/php/www.sock; }\n }\n}\n",
+    );
+    web.settings = settings(&[("upstream.keepalive", "2"), ("listen.backlog", "128")]);
+    let web = Running::start(nginx, &web);
+    for (path, expected) in [
+        ("/", "hello /index.php  10.9.0.5"),
+        ("/.well-known/kneepoint", "0123abcd"),
+        ("/static.html", "a static page"),
+    ] {
+        let answer = http(&web.tier.listen, path);
+        assert!(
+            answer.starts_with("HTTP/1.1 200") && answer.contains(expected),
+            "{path}: {answer}"
+        );
+    }
+    let seen = probe(&php);
+    assert_eq!(seen["ini"]["memory_limit"], "96M");
+    assert_eq!(seen["ini"]["opcache.memory_consumption"], "32");
+    assert!(fpm_status(&php).contains("process manager:      ondemand"));
 }

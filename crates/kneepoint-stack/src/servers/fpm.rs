@@ -137,15 +137,19 @@ impl Server for Fpm {
     }
 }
 
-/// FPM reads its files line by line, so that nothing it is told can have a line break.
+/// FPM reads its files line by line, and takes a value that begins with `$` for a variable of its own.
 fn check_env(env: &BTreeMap<String, String>) -> Result<(), StackError> {
     let breaks = |text: &str| text.contains(['\n', '\r', '\0']);
-    let odd = |name: &str| breaks(name) || name.is_empty() || name.contains(['=', ']', ';', '"']);
-    match env.iter().find(|(name, value)| odd(name) || breaks(value)) {
+    let bad_name =
+        |name: &str| breaks(name) || name.is_empty() || name.contains(['=', ']', ';', '"']);
+    let bad = |(name, value): &(&String, &String)| {
+        bad_name(name) || breaks(value) || value.starts_with('$')
+    };
+    match env.iter().find(bad) {
         // The value may be a secret: it is not shown.
         Some((name, _)) => Err(StackError::Unusable {
             file: format!("app.env.{name}"),
-            what: "FPM cannot pass on an environment variable with a line break in it, or with `=`, `]`, `;` or a quote in its name".into(),
+            what: "FPM cannot pass on a value with a line break or a `$` at its start, nor a name with `=`, `]`, `;` or a quote".into(),
         }),
         None => Ok(()),
     }

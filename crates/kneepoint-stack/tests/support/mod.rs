@@ -1,5 +1,9 @@
 //! What the tests of rendering and of real programs share.
 #![allow(dead_code, reason = "each test binary uses a part")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "these tests are the lab of the tiers they render"
+)]
 
 pub(crate) mod fastcgi;
 pub(crate) mod running;

@@ -93,6 +93,12 @@ fn app_env(context: &TierContext, documents: &Documents) -> String {
     let mut text = Ini::default();
     let section = Section::Named(&documents.pool_name);
     for (name, value) in env {
+        // FPM refuses an empty value, but takes a variable of its own environment that is not there for one.
+        let value = if value.is_empty() {
+            "$KNEEPOINT_EMPTY"
+        } else {
+            value
+        };
         text.set_text(section, &format!("env[{name}]"), value);
     }
     text.to_string()
