@@ -24,7 +24,12 @@ pub(crate) fn check(rule: &Rule, case: Case, expected: Expect) {
         .filter(|finding| finding.confidence >= Confidence::Suspected)
         .map(|finding| finding.code.as_str())
         .collect();
-    let mut text = format!("named: {}\n", named.join(", "));
+    let named = if named.is_empty() {
+        "nothing".to_owned()
+    } else {
+        named.join(", ")
+    };
+    let mut text = format!("named: {named}\n");
     match findings.iter().find(|finding| finding.code == rule.code) {
         Some(finding) => text.push_str(&show(finding)),
         None => text.push_str("silent\n"),
@@ -311,6 +316,12 @@ fn phase(kind: PhaseKind, offered: f64, done: f64, ms: f64, queue: f64) -> Phase
     ] {
         put(&mut phase, layer, metric, label, |_| value);
     }
+    count(&mut phase, done);
+    phase
+}
+
+/// Counters that grow with the requests done.
+fn count(phase: &mut Phase, done: f64) {
     for (layer, metric, per_request) in [
         (Layer::Generator, MACHINE_BUSY_S, 0.0094),
         (Layer::Generator, MACHINE_STEAL_S, 0.0),
@@ -335,9 +346,8 @@ fn phase(kind: PhaseKind, offered: f64, done: f64, ms: f64, queue: f64) -> Phase
         (Layer::Db, DB_SESSIONS, 0.001),
         (Layer::Db, DB_TRANSACTIONS, 2.0),
     ] {
-        put(&mut phase, layer, metric, "", |at| per_request * done * at);
+        put(phase, layer, metric, "", |at| per_request * done * at);
     }
-    phase
 }
 
 fn load(offered: f64, done: f64, ms: f64) -> LoadPoint {

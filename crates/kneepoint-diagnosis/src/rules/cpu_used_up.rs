@@ -170,7 +170,7 @@ mod tests {
         check(
             case,
             expect![[r#"
-                named: 
+                named: nothing
                 silent
             "#]],
         );
