@@ -1,14 +1,44 @@
-//! Tasks of the repository itself: `cargo xtask TASK`.
+//! Chores of the repository: `cargo xtask COMMAND`.
+//!
+//! What is here serves the people who work on Kneepoint, never the program itself.
 
 mod faults;
+mod tidy;
 
+use anyhow::{Context as _, Result, bail};
+use std::path::Path;
 use std::process::ExitCode;
 
-fn main() -> anyhow::Result<ExitCode> {
+const HELP: &str = "\
+cargo xtask COMMAND
+
+  faults  run the fault bench on a real stack; faults --help says more
+  tidy    check the structure: edges between crates, doors to the world, sizes, lists, format
+  help    this text
+";
+
+fn main() -> Result<ExitCode> {
     let mut args = std::env::args_os().skip(1);
-    let task = args.next().unwrap_or_default();
-    match task.to_string_lossy().as_ref() {
+    let command = args.next().unwrap_or_else(|| "help".into());
+    match command.to_string_lossy().as_ref() {
         "faults" => faults::run(args),
-        other => anyhow::bail!("`{other}` is not a task: there is `faults`"),
+        "tidy" => match args.next() {
+            None => tidy::run(workspace()).context("tidy cannot check the workspace"),
+            Some(surplus) => bail!("tidy takes no argument, found `{}`", surplus.display()),
+        },
+        "help" | "--help" | "-h" => Ok(help()),
+        unknown => bail!("there is no command `{unknown}`; `cargo xtask help` lists them"),
     }
+}
+
+#[expect(clippy::print_stdout, reason = "a chore talks to people")]
+fn help() -> ExitCode {
+    print!("{HELP}");
+    ExitCode::SUCCESS
+}
+
+/// The workspace this program was built in.
+fn workspace() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here)
 }

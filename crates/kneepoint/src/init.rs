@@ -48,9 +48,7 @@ pub fn look(root: &Path) -> Result<InitFacts> {
             root.display()
         );
     };
-    let kind = MARKS
-        .iter()
-        .find(|(_, marks)| marks.iter().any(there));
+    let kind = MARKS.iter().find(|(_, marks)| marks.iter().any(there));
     Ok(InitFacts {
         kind: kind.map_or(AppKind::Plain, |(kind, _)| *kind),
         root: ".".into(),

@@ -268,7 +268,7 @@ pub const KEYS: &[Key] = &[
     key(
         HOST,
         "cpus",
-        "`1.5`",
+        "`1.5`, from 0.01 to 4096",
         "all of the machine",
         "Cores the tier may use.",
     ),
@@ -360,7 +360,7 @@ pub const KEYS: &[Key] = &[
     key(
         TOP,
         "users",
-        "`100`",
+        "`100`, from 1 to 1000000",
         "`100`",
         "How many users' cookie jars take turns. Stands before the first [table] of the file.",
     ),

@@ -1,7 +1,7 @@
 //! What a scenario means.
 
 use super::*;
-use expect_test::expect;
+use expect_test::{expect, expect_file};
 use kneepoint_model::{AppKind, Apply, SettingKey, ValueKind};
 use proptest::prelude::*;
 use std::path::PathBuf;
@@ -216,6 +216,24 @@ fn the_smallest_scenario_is_the_root() {
 fn a_chain_that_only_serves_files_needs_no_php() {
     let scenario = good("app.root = '.'\n[stack]\nweb = {}\n");
     assert_eq!(scenario.tiers.len(), 1);
+}
+
+/// Renew it with `UPDATE_EXPECT=1 cargo test -p kneepoint --lib`.
+#[test]
+fn the_reference_is_in_the_documentation() {
+    expect_file!["../../../../docs/scenario.md"].assert_eq(&reference());
+}
+
+#[test]
+fn the_applications_of_this_repository_are_in_order() {
+    let apps = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../apps");
+    for file in [
+        "plain/kneepoint.toml",
+        "laravel/kneepoint.toml",
+        "laravel/demo.toml",
+    ] {
+        load(&apps.join(file)).unwrap_or_else(|errors| panic!("{errors}"));
+    }
 }
 
 /// A date is accepted nowhere: a documented key that takes one is a key nobody reads.
