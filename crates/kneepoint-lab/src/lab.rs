@@ -35,6 +35,7 @@ pub struct Lab {
     id: LabId,
     id_text: String,
     dir: PathBuf,
+    base: PathBuf,
     capabilities: Capabilities,
     hosts: Mutex<BTreeMap<String, HostInfo>>,
     ports: Mutex<HashSet<u16>>,
@@ -53,8 +54,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Removes what a dead keeper could not.
-fn erase_after(id: LabId) -> Vec<Removed> {
-    let dir = base_dir().join(id.directory_name());
+fn erase_after(id: LabId, base: &Path) -> Vec<Removed> {
+    let dir = base.join(id.directory_name());
     erase(id, Some(&dir), &Cgroups::detect())
 }
 
@@ -71,9 +72,11 @@ impl Lab {
         let id = LabId::of_keeper(keeper);
         let ending = Arc::new(AtomicBool::new(false));
         let shared = Arc::clone(&ending);
+        let base = base_dir();
+        let hung_up_base = base.clone();
         let hung_up = move || {
             if !shared.load(Ordering::SeqCst) {
-                erase_after(id);
+                erase_after(id, &hung_up_base);
             }
         };
         let client = Client::new(stream, hung_up).context(|| "starting a thread".into())?;
@@ -84,13 +87,14 @@ impl Lab {
             id,
             id_text: id.to_string(),
             dir: PathBuf::new(),
+            base: base.clone(),
             capabilities: Capabilities::default(),
             hosts: Mutex::default(),
             ports: Mutex::default(),
             ending,
             ended: false,
         };
-        match lab.ask(Request::Begin { plan, owner }) {
+        match lab.ask(Request::Begin { plan, owner, base }) {
             Ok(Answer::Begun(begun)) => lab.accept(*begun),
             Ok(other) => return Err(misunderstood(&other)),
             Err(LabError::KeeperLost { .. }) => {
@@ -388,10 +392,12 @@ impl Lab {
         if orderly {
             return Ok(());
         }
-        let failed = erase_after(self.id).into_iter().find_map(|it| match it {
-            Removed::Failed(what) => Some(what),
-            _ => None,
-        });
+        let failed = erase_after(self.id, &self.base)
+            .into_iter()
+            .find_map(|it| match it {
+                Removed::Failed(what) => Some(what),
+                _ => None,
+            });
         failed.map_or(Ok(()), |why| {
             Err(LabError::System {
                 what: format!("removing lab {}", self.id_text),

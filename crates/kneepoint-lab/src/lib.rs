@@ -11,6 +11,11 @@
 //! A program that uses [`Lab`] calls [`keeper_entry`] before anything else in `main`, because the keeper is
 //! the same program started once more.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this is the crate that starts processes"
+)]
+
 mod cgroup;
 mod client;
 mod commands;

@@ -15,6 +15,8 @@ pub(crate) enum Request {
     Begin {
         plan: LabPlan,
         owner: Identity,
+        /// Where the lab directory is to be made; absolute, since the keeper works elsewhere.
+        base: PathBuf,
     },
     AddHost {
         plan: HostPlan,

@@ -130,9 +130,10 @@ fn boot_id() -> String {
         .to_owned()
 }
 
-/// Where lab directories are made and looked for.
+/// Where lab directories are made and looked for: `TMPDIR`, or `/tmp`.
 pub(crate) fn base_dir() -> PathBuf {
-    std::env::temp_dir()
+    let dir = std::env::temp_dir();
+    std::path::absolute(&dir).unwrap_or(dir)
 }
 
 #[cfg(test)]

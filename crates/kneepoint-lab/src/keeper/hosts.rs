@@ -7,7 +7,7 @@ use crate::launch::{Launch, Output};
 use crate::plan::{Capabilities, HostInfo, HostPlan, LabPlan, MOST_HOSTS};
 use crate::procs::{self, Identity};
 use crate::protocol::Begun;
-use crate::record::{Record, VARIABLE, base_dir};
+use crate::record::{Record, VARIABLE};
 use crate::traces::{Removed, erase, kill_until_gone};
 use crate::{LabError, sysctl, users};
 use kneepoint_model::CommandSpec;
@@ -120,10 +120,15 @@ impl Host {
 
 impl Keeper {
     /// Builds the lab.
-    pub(super) fn begin(&self, plan: &LabPlan, owner: Identity) -> Result<Begun, LabError> {
+    pub(super) fn begin(
+        &self,
+        plan: &LabPlan,
+        owner: Identity,
+        base: &Path,
+    ) -> Result<Begun, LabError> {
         plan.check()?;
         let mut world = self.hosts.world();
-        let dir = base_dir().join(self.id.directory_name());
+        let dir = base.join(self.id.directory_name());
         self.make_lab_dir(&dir, &Record::new(&plan.name, owner))?;
         world.dir.clone_from(&dir);
         world.open = true;

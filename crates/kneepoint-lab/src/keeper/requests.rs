@@ -14,7 +14,9 @@ use std::time::Instant;
 /// Does what was asked.
 pub(super) fn handle(keeper: &Keeper, request: Request) -> Reply {
     Ok(match request {
-        Request::Begin { plan, owner } => Answer::Begun(Box::new(keeper.begin(&plan, owner)?)),
+        Request::Begin { plan, owner, base } => {
+            Answer::Begun(Box::new(keeper.begin(&plan, owner, &base)?))
+        }
         Request::AddHost { plan } => Answer::Host(Box::new(keeper.add_host(&plan)?)),
         Request::RemoveHost { host } => {
             keeper.remove_host(&host)?;

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
@@ -54,6 +55,7 @@ fn start_victim(how: &str, base: &Path) -> Child {
         .env("TMPDIR", base)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
+        .process_group(0)
         .spawn()
         .expect("the victim starts")
 }
@@ -67,11 +69,10 @@ fn id_of(victim: &mut Child) -> String {
     line.trim().to_owned()
 }
 
-fn send(signal: &str, pid: u32) {
-    let status = Command::new("/bin/kill")
-        .args([signal, &pid.to_string()])
-        .status();
-    assert!(status.expect("kill runs").success(), "{signal} {pid}");
+/// Sends a signal to a process, or to a group for a minus before the number.
+fn send(signal: &str, to: &str) {
+    let status = Command::new("/bin/kill").args([signal, "--", to]).status();
+    assert!(status.expect("kill runs").success(), "{signal} {to}");
 }
 
 pub(crate) fn orderly() -> Result<(), Failed> {
@@ -109,15 +110,20 @@ pub(crate) fn panic() -> Result<(), Failed> {
 }
 
 pub(crate) fn interrupt() -> Result<(), Failed> {
-    ends_clean("wait", |pid| send("-INT", pid))
+    // As a terminal does it: to the whole group.
+    ends_clean("wait", |pid| send("-INT", &format!("-{pid}")))
 }
 
-/// The keepers that were started with this directory for temporary files.
-fn keepers_in(base: &Path) -> BTreeSet<u32> {
-    let base = base.display().to_string();
+/// Freezes a process, so that what it has started by now is all it ever will; the ids of
+/// its labs, whose keepers are its children.
+fn freeze(pid: u32) -> Vec<String> {
+    send("-STOP", &pid.to_string());
+    let stopped = || seen(pid).is_none_or(|it| it.is_stopped());
+    assert!(eventually(stopped), "process {pid} does not stop");
     let all = processes().into_iter();
-    let keepers = all.filter(|it| it.lives() && it.has_variable("TMPDIR", &base));
-    keepers.map(|it| it.pid).collect()
+    all.filter(|it| it.parent == pid && it.lives())
+        .map(|it| it.lab_id())
+        .collect()
 }
 
 fn labs_in(base: &Path) -> BTreeSet<String> {
@@ -137,19 +143,11 @@ pub(crate) fn killed_at_random() -> Result<(), Failed> {
         let base = tempfile::tempdir()?;
         let mut victim = start_victim("churn", base.path());
         std::thread::sleep(moment);
-        let labs = labs_in(base.path());
-        let spaces: BTreeSet<String> = labs
-            .iter()
-            .flat_map(|id| namespaces_of(keeper_of(id)))
-            .collect();
+        let labs = freeze(victim.id());
+        let keepers = labs.iter().map(|id| keeper_of(id));
+        let spaces: BTreeSet<String> = keepers.flat_map(namespaces_of).collect();
         victim.kill().expect("killed");
         victim.wait().expect("collected");
-        let labs: BTreeSet<String> = labs.into_iter().chain(labs_in(base.path())).collect();
-        let gone = || keepers_in(base.path()).is_empty();
-        assert!(
-            eventually(gone),
-            "round {round} at {moment:?}: a keeper stays"
-        );
         for id in &labs {
             assert_nothing_left(id, base.path(), &spaces);
         }
@@ -165,7 +163,7 @@ pub(crate) fn killed_at_random() -> Result<(), Failed> {
 pub(crate) fn killed_keeper() -> Result<(), Failed> {
     let lab = busy_lab();
     let (id, namespaces) = (lab.id().to_owned(), namespaces_of(lab.keeper_pid()));
-    send("-KILL", lab.keeper_pid());
+    send("-KILL", &lab.keeper_pid().to_string());
     let error = loop {
         if let Err(error) = lab.exec("web", &sh("true")) {
             break error;
@@ -187,9 +185,9 @@ pub(crate) fn clean() -> Result<(), Failed> {
     let keeper = keeper_of(&id);
     let namespaces = namespaces_of(keeper);
     // Stopped first, so that neither can clean up after the other.
-    send("-STOP", victim.id());
-    send("-STOP", keeper);
-    send("-KILL", keeper);
+    send("-STOP", &victim.id().to_string());
+    send("-STOP", &keeper.to_string());
+    send("-KILL", &keeper.to_string());
     victim.kill().expect("killed");
     victim.wait().expect("collected");
     assert!(eventually(|| seen(keeper).is_none_or(|it| !it.lives())));

@@ -1,6 +1,6 @@
 //! Without namespaces: the same lab on loopback.
 
-use crate::support::{assert_nothing_left, eventually, host, plan, redis, sh};
+use crate::support::{assert_nothing_left, eventually, host, nginx, plan, processes, redis, sh};
 use kneepoint_lab::Lab;
 use libtest_mimic::Failed;
 use std::collections::BTreeSet;
@@ -59,6 +59,36 @@ pub(crate) fn unprivileged() -> Result<(), Failed> {
         .expect("readable")
         .count()
         == 0));
+    Ok(())
+}
+
+/// Without control groups, workers that overwrote their environment are found by their session.
+pub(crate) fn killed_keeper() -> Result<(), Failed> {
+    let mut plan = plan(&["web"]);
+    plan.loopback = true;
+    let lab = Lab::start(plan)?;
+    let id = lab.id().to_owned();
+    let web = host(&lab, "web");
+    let server = lab.spawn("web", &nginx(&web, lab.free_port("web")?))?;
+    let workers = || {
+        let all = processes().into_iter();
+        let below = all.filter(|it| it.parent == server.pid);
+        below.map(|it| it.pid).collect::<Vec<u32>>()
+    };
+    assert!(eventually(|| workers().len() == 2), "two workers");
+    let workers = workers();
+    let killed = Command::new("/bin/kill")
+        .args(["-KILL", &lab.keeper_pid().to_string()])
+        .status()?;
+    assert!(killed.success());
+    drop(lab);
+    let left: Vec<u32> = processes()
+        .iter()
+        .filter(|it| workers.contains(&it.pid) && it.lives())
+        .map(|it| it.pid)
+        .collect();
+    assert!(left.is_empty(), "workers {left:?}");
+    assert_nothing_left(&id, &std::env::temp_dir(), &BTreeSet::new());
     Ok(())
 }
 

@@ -2,6 +2,11 @@
 //!
 //! The binary is its own keeper (as every program with a lab is), and its own victim and unprivileged helper.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "what is tested is how processes end, so they are started from outside too"
+)]
+
 mod endings;
 mod hosts;
 mod loopback;
@@ -27,6 +32,11 @@ const AS_ROOT: &[(&str, Test)] = &[
         servers::not_ready,
     ),
     ("a_server_runs_as_its_user", servers::user),
+    ("fpm_is_reloaded_in_place", servers::fpm),
+    (
+        "postgresql_is_made_and_run_by_its_user",
+        servers::postgresql,
+    ),
     (
         "commands_run_to_their_end_or_their_timeout",
         servers::commands,
@@ -51,6 +61,10 @@ const AS_ROOT: &[(&str, Test)] = &[
 const AS_ANYONE: &[(&str, Test)] = &[
     ("loopback_works_without_root", loopback::unprivileged),
     ("loopback_can_be_asked_for", loopback::forced),
+    (
+        "loopback_survives_the_keepers_death",
+        loopback::killed_keeper,
+    ),
 ];
 
 fn main() -> ExitCode {

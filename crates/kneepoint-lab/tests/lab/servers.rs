@@ -168,3 +168,96 @@ pub(crate) fn commands() -> Result<(), Failed> {
     });
     Ok(())
 }
+
+/// FPM's reload replaces the program within the process, so that everything settled before must survive exec.
+pub(crate) fn fpm() -> Result<(), Failed> {
+    let lab = lab(&["php"]);
+    let php = host(&lab, "php");
+    let listen = format!("{}:9000", php.address);
+    let config = php.dir.join("fpm.conf");
+    std::fs::write(
+        &config,
+        format!(
+            "[global]\nerror_log = {0}/fpm.log\n[www]\nuser = www-data\nlisten = {listen}\n\
+             pm = static\npm.max_children = 2\n",
+            php.dir.display()
+        ),
+    )?;
+    let mut spec = script(&php, "");
+    spec.name = "fpm".into();
+    spec.program = "/usr/sbin/php-fpm8.2".into();
+    spec.args = ["-F", "-n", "-y", &config.display().to_string()]
+        .map(str::to_owned)
+        .to_vec();
+    spec.ready = Ready::Connects(listen.parse::<Address>()?);
+    spec.reload = Some(Signal::Usr2);
+    spec.stop = Signal::Quit;
+    let server = lab.spawn("php", &spec)?;
+    assert!(eventually(|| workers(server.pid).len() == 2), "two workers");
+    let before = workers(server.pid);
+    lab.reload(&server)?;
+    let replaced = || {
+        let now = workers(server.pid);
+        now.len() == 2 && now.iter().all(|pid| !before.contains(pid))
+    };
+    assert!(
+        eventually(replaced),
+        "the workers are new, their master is not"
+    );
+    let groups = php
+        .cgroup
+        .memory
+        .clone()
+        .expect("memory is accounted")
+        .join("cgroup.procs");
+    let members = std::fs::read_to_string(groups)?;
+    assert_eq!(
+        members.lines().count(),
+        3,
+        "all of them count on the host's account: {members}"
+    );
+    assert_eq!(lab.stop_process(&server)?, Stopped::Gracefully);
+    Ok(())
+}
+
+/// PostgreSQL puts each backend into a session of its own, and refuses to run as root.
+pub(crate) fn postgresql() -> Result<(), Failed> {
+    let lab = lab(&["db"]);
+    let db = host(&lab, "db");
+    let data = lab.make_dir("db", "data", Some("postgres"))?;
+    let sockets = lab.make_dir("db", "run", Some("postgres"))?;
+    let bin = "/usr/lib/postgresql/15/bin";
+    let as_postgres = |program: &str, args: &[&str]| CommandSpec {
+        user: Some("postgres".into()),
+        ..CommandSpec::new(format!("{bin}/{program}")).args(args.iter().copied())
+    };
+    let (data, sockets) = (data.display().to_string(), sockets.display().to_string());
+    let made = lab.exec(
+        "db",
+        &as_postgres("initdb", &["-D", &data, "-A", "trust", "-N"]),
+    )?;
+    assert!(made.success(), "{}", made.stderr);
+    let mut spec = script(&db, "");
+    spec.name = "postgresql".into();
+    spec.program = format!("{bin}/postgres").into();
+    spec.args = ["-D", &data, "-k", &sockets, "-h", &db.address.to_string()]
+        .map(str::to_owned)
+        .to_vec();
+    spec.user = Some("postgres".into());
+    spec.ready = Ready::Command(as_postgres("pg_isready", &["-h", &sockets]));
+    spec.ready_timeout = Duration::from_secs(30);
+    spec.stop = Signal::Int;
+    let server = lab.spawn("db", &spec)?;
+    let query = as_postgres("psql", &["-h", &sockets, "-Atc", "select 6 * 7"]);
+    let output = lab.exec("db", &query)?;
+    assert_eq!(output.stdout.trim(), "42", "{}", output.stderr);
+    let backends = workers(server.pid);
+    assert!(!backends.is_empty(), "background processes");
+    assert_eq!(lab.stop_process(&server)?, Stopped::Gracefully);
+    let left: Vec<_> = processes()
+        .into_iter()
+        .filter(|it| backends.contains(&it.pid))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+    Ok(())
+}

@@ -111,7 +111,8 @@ pub(crate) struct Seen {
     pub(crate) name: String,
     pub(crate) parent: u32,
     session: u32,
-    dead: bool,
+    state: char,
+    start_ticks: u64,
     environ: String,
     netns: String,
 }
@@ -136,7 +137,8 @@ pub(crate) fn seen(pid: u32) -> Option<Seen> {
         name: head.split_once('(')?.1.to_owned(),
         parent: fields.get(1)?.parse().ok()?,
         session: fields.get(3)?.parse().ok()?,
-        dead: fields.first() == Some(&"Z"),
+        state: fields.first()?.chars().next()?,
+        start_ticks: fields.get(19)?.parse().ok()?,
         environ: String::from_utf8_lossy(&fs::read(dir.join("environ")).unwrap_or_default())
             .into_owned(),
         netns: link.display().to_string(),
@@ -150,7 +152,16 @@ impl Seen {
     }
 
     pub(crate) fn lives(&self) -> bool {
-        !self.dead
+        self.state != 'Z'
+    }
+
+    /// The id of the lab whose keeper this process is.
+    pub(crate) fn lab_id(&self) -> String {
+        format!("{}-{:x}", self.pid, self.start_ticks)
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.state == 'T'
     }
 }
 
