@@ -1,7 +1,6 @@
 //! Writes the sample runs in every format, to look at: `cargo run -p kneepoint-report --example render_sample -- DIR`.
 
 #[path = "../tests/support/mod.rs"]
-#[expect(dead_code, reason = "the tests use more of it")]
 mod support;
 
 use kneepoint_report::{FORMATS, Options, render};
@@ -9,7 +8,9 @@ use std::path::PathBuf;
 
 fn main() -> std::io::Result<()> {
     let Some(directory) = std::env::args_os().nth(1).map(PathBuf::from) else {
-        return Err(std::io::Error::other("give the directory to write the samples to"));
+        return Err(std::io::Error::other(
+            "give the directory to write the samples to",
+        ));
     };
     std::fs::create_dir_all(&directory)?;
     for (name, run) in support::all() {

@@ -8,6 +8,7 @@ mod changes;
 mod conditions;
 mod curves;
 mod diff;
+mod distribution;
 mod effect;
 mod findings;
 mod head;
@@ -18,6 +19,7 @@ mod stack;
 mod waterfall;
 
 use crate::summarise;
+use crate::waterfall::Pair;
 use kneepoint_model::Run;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -61,7 +63,10 @@ pub(crate) fn page(run: &Run) -> String {
                         }
                     }
                     @for section in &sections { (section.markup()) }
-                    footer { p { "Kneepoint " (run.tool_version) ", run " (run.id) } }
+                    footer { p {
+                        "Kneepoint " (run.tool_version)
+                        @if !run.id.is_empty() { ", run " (run.id) }
+                    } }
                 }
             }
         }
@@ -92,9 +97,15 @@ fn tone(arm: &str) -> &'static str {
     if arm == "base" { "base" } else { "best" }
 }
 
-/// What a configuration is called: `before`, `after`, or its own name.
-fn arm_name(arm: &str) -> &str {
+/// Whether there is anything to compare the first configuration with.
+fn is_compared(run: &Run) -> bool {
+    run.limit("best").is_some() || Pair::of_best(run).is_some()
+}
+
+/// What a configuration is called: `before` and `after` where there are two, else `as it is`; or its own name.
+fn arm_name<'a>(run: &Run, arm: &'a str) -> &'a str {
     match arm {
+        "base" if !is_compared(run) => "as it is",
         "base" => "before",
         "best" => "after",
         other => other,

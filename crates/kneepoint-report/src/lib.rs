@@ -11,6 +11,7 @@
 
 mod formats;
 mod html;
+mod markdown;
 mod redact;
 mod summary;
 mod text;

@@ -54,8 +54,15 @@ impl Secrets {
             for (name, value) in &scenario.env {
                 secrets.learn(name, value);
             }
-            for setting in scenario.app_settings.iter().filter(|s| is_secret_name(&s.env)) {
-                setting.values.iter().for_each(|value| secrets.learn("SECRET", value));
+            for setting in scenario
+                .app_settings
+                .iter()
+                .filter(|s| is_secret_name(&s.env))
+            {
+                setting
+                    .values
+                    .iter()
+                    .for_each(|value| secrets.learn("SECRET", value));
             }
             for (name, value) in scenario.tiers.iter().flat_map(|tier| &tier.settings) {
                 secrets.learn(name, value);
@@ -67,7 +74,9 @@ impl Secrets {
                 secrets.learn(name, value);
             }
         }
-        secrets.values.sort_by(|a, b| b.len().cmp(&a.len()).then(a.cmp(b)));
+        secrets
+            .values
+            .sort_by(|a, b| b.len().cmp(&a.len()).then(a.cmp(b)));
         secrets.values.dedup();
         secrets
     }
@@ -128,7 +137,10 @@ mod tests {
             root: "/srv/shop".into(),
             front: "public/index.php".into(),
             kind: kneepoint_model::AppKind::Laravel,
-            env: env.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect(),
+            env: env
+                .iter()
+                .map(|(k, v)| ((*k).into(), (*v).into()))
+                .collect(),
             app_settings: Vec::new(),
             app_files: Vec::new(),
             tiers: Vec::new(),

@@ -94,7 +94,11 @@ pub fn summarise(run: &Run) -> Summary {
     let base = run.limit("base").or_else(|| run.limits.first());
     let best = run.limit("best");
     let outcome = outcome(run);
-    let kept = run.decisions.iter().filter(|decision| decision.kept).count();
+    let kept = run
+        .decisions
+        .iter()
+        .filter(|decision| decision.kept)
+        .count();
     Summary {
         outcome,
         subject: subject(run),
@@ -102,14 +106,21 @@ pub fn summarise(run: &Run) -> Summary {
         base_hz: base.map(|limit| limit.rate_hz),
         best_hz: best.map(|limit| limit.rate_hz),
         gain: run.gain(),
-        slo: run.scenario.as_ref().map(|scenario| scenario.slo.describe()),
+        slo: run
+            .scenario
+            .as_ref()
+            .map(|scenario| scenario.slo.describe()),
         confirmation: best.or(base).and_then(confirmation),
         bound_by: tiers::first_binding(run).map(|it| (it.code.clone(), it.title.clone())),
         bound_now: bound_now(run),
         kept,
         dropped: run.decisions.len() - kept,
         trials: run.trials.len(),
-        trials_invalid: run.trials.iter().filter(|trial| !trial.load.validity.is_valid()).count(),
+        trials_invalid: run
+            .trials
+            .iter()
+            .filter(|trial| !trial.load.validity.is_valid())
+            .count(),
         requests: run.trials.iter().map(|trial| trial.load.arrivals).sum(),
         load_s: run.trials.iter().map(|trial| trial.load.window_s).sum(),
         missing: missing::missing(run),
@@ -157,7 +168,7 @@ fn verdict(
     }
     match (base, tiers::first_binding(run)) {
         (Some(limit), Some(finding)) => format!(
-            "R* is {}; what binds is {} ({}).",
+            "R* is {}; what binds it: {} ({}).",
             words::rate_interval(&limit.rate_hz),
             finding.title.trim_end_matches('.'),
             finding.code,
@@ -165,10 +176,14 @@ fn verdict(
         (Some(limit), None) => format!(
             "R* is {}{}.",
             words::rate_interval(&limit.rate_hz),
-            if run.observations.is_empty() { "" } else { ", and no misconfiguration holds it down" },
+            if run.observations.is_empty() {
+                ""
+            } else {
+                ", and no misconfiguration holds it down"
+            },
         ),
         (None, Some(finding)) => format!(
-            "What binds is {} ({}, {}).",
+            "What binds: {} ({}, {}).",
             finding.title.trim_end_matches('.'),
             finding.code,
             finding.confidence.name(),

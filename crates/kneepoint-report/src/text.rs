@@ -38,7 +38,11 @@ pub(crate) struct Page {
 impl Page {
     /// An empty page of `width` columns.
     pub(crate) fn new(width: usize, styles: Styles) -> Self {
-        Self { out: String::new(), width, styles }
+        Self {
+            out: String::new(),
+            width,
+            styles,
+        }
     }
 
     /// A heading after an empty line.
@@ -56,7 +60,12 @@ impl Page {
 
     /// One wrapped paragraph behind cells of fixed width, `(text, width, style)`; further lines are indented
     /// to where the paragraph begins. A cell longer than its width is cut.
-    pub(crate) fn columns(&mut self, cells: &[(&str, usize, Option<Style>)], text: &str, style: Option<Style>) {
+    pub(crate) fn columns(
+        &mut self,
+        cells: &[(&str, usize, Option<Style>)],
+        text: &str,
+        style: Option<Style>,
+    ) {
         let indent: usize = cells.iter().map(|cell| cell.1).sum();
         for (text, width, style) in cells {
             let cell = cut(&visible(text), width.saturating_sub(1));
@@ -100,14 +109,19 @@ impl Page {
 /// The text without what a terminal would obey: control characters and escape sequences become blanks, so
 /// that a log line in an evidence cannot move the cursor.
 pub(crate) fn visible(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text.chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
 }
 
 fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
     }
-    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+    text.chars()
+        .take(width.saturating_sub(1))
+        .chain(['…'])
+        .collect()
 }
 
 /// Lines of at most `width` characters, broken at blanks; a longer word is broken where the line ends. At
@@ -171,7 +185,10 @@ mod tests {
             page.finish()
         };
         assert_eq!(write(Styles::Plain), "x   text\n");
-        assert_eq!(write(Styles::Ansi), "\u{1b}[32mx\u{1b}[0m   \u{1b}[1mtext\u{1b}[0m\n");
+        assert_eq!(
+            write(Styles::Ansi),
+            "\u{1b}[32mx\u{1b}[0m   \u{1b}[1mtext\u{1b}[0m\n"
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What each tier was doing in a phase: the key numbers beside its box in the picture of the stack.
 
 use crate::waterfall::{self, Pair};
-use kneepoint_model::{Confidence, Finding, Layer, Run, Tier, metric};
+use kneepoint_model::{Confidence, Finding, Layer, Run, metric};
 
 /// Numbers of one tier in one phase. Absent where telemetry has none.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -14,9 +14,17 @@ pub(crate) struct TierNumbers {
     pub workers: Option<(f64, Option<u64>)>,
 }
 
-/// The numbers of a tier while a configuration ran at a phase.
-pub(crate) fn numbers(run: &Run, tier: &Tier, arm: &str, phase: &str) -> TierNumbers {
-    let Some(seen) = waterfall::phase(run, arm, phase) else {
+/// The numbers of the tier at a layer while a configuration ran near R*.
+pub(crate) fn numbers(run: &Run, layer: Layer, arm: &str) -> TierNumbers {
+    let stack = if arm == "base" { &run.base } else { &run.best };
+    let tier = stack
+        .as_ref()
+        .or(run.base.as_ref())
+        .and_then(|stack| stack.tier(layer));
+    let seen = ["knee", "over"]
+        .iter()
+        .find_map(|phase| waterfall::phase(run, arm, phase));
+    let (Some(tier), Some(seen)) = (tier, seen) else {
         return TierNumbers::default();
     };
     let series = &seen.series;

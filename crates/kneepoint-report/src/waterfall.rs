@@ -75,7 +75,11 @@ impl<'a> Pair<'a> {
                         },
                     );
                 }
-                let slot = if is_low { &mut parts[at].low_ms } else { &mut parts[at].knee_ms };
+                let slot = if is_low {
+                    &mut parts[at].low_ms
+                } else {
+                    &mut parts[at].knee_ms
+                };
                 *slot = Some(part.ms);
                 at += 1;
             }
@@ -106,8 +110,13 @@ pub(crate) fn phase<'a>(run: &'a Run, arm: &str, name: &str) -> Option<&'a Obser
 }
 
 /// The part that takes the largest share of a request's time, with its share.
-pub(crate) fn largest(waterfall: &Waterfall) -> Option<(&kneepoint_model::run::WaterfallPart, f64)> {
-    let part = waterfall.parts.iter().max_by(|a, b| a.ms.total_cmp(&b.ms))?;
+pub(crate) fn largest(
+    waterfall: &Waterfall,
+) -> Option<(&kneepoint_model::run::WaterfallPart, f64)> {
+    let part = waterfall
+        .parts
+        .iter()
+        .max_by(|a, b| a.ms.total_cmp(&b.ms))?;
     let share = part.ms / waterfall.response_ms;
     share.is_finite().then_some((part, share))
 }
@@ -123,7 +132,11 @@ mod tests {
             response_ms: parts.iter().map(|part| part.2).sum(),
             parts: parts
                 .iter()
-                .map(|&(layer, what, ms)| WaterfallPart { layer, what: what.into(), ms })
+                .map(|&(layer, what, ms)| WaterfallPart {
+                    layer,
+                    what: what.into(),
+                    ms,
+                })
                 .collect(),
             little: String::new(),
             little_error: None,
@@ -132,9 +145,21 @@ mod tests {
 
     #[test]
     fn parts_of_both_loads_keep_the_order_of_the_request() {
-        let low = waterfall(&[(Layer::Web, "CPU", 1.0), (Layer::Php, "CPU", 5.0), (Layer::Db, "query", 2.0)]);
-        let knee = waterfall(&[(Layer::Web, "CPU", 1.0), (Layer::Php, "queue", 50.0), (Layer::Php, "CPU", 6.0)]);
-        let pair = Pair { arm: "base", low: Some(&low), knee: Some(&knee) };
+        let low = waterfall(&[
+            (Layer::Web, "CPU", 1.0),
+            (Layer::Php, "CPU", 5.0),
+            (Layer::Db, "query", 2.0),
+        ]);
+        let knee = waterfall(&[
+            (Layer::Web, "CPU", 1.0),
+            (Layer::Php, "queue", 50.0),
+            (Layer::Php, "CPU", 6.0),
+        ]);
+        let pair = Pair {
+            arm: "base",
+            low: Some(&low),
+            knee: Some(&knee),
+        };
         let seen: Vec<_> = pair
             .parts()
             .into_iter()
@@ -150,6 +175,9 @@ mod tests {
             ]
         );
         assert_eq!(pair.longest_ms(), 57.0);
-        assert_eq!(largest(&knee).map(|(part, _)| part.what.as_str()), Some("queue"));
+        assert_eq!(
+            largest(&knee).map(|(part, _)| part.what.as_str()),
+            Some("queue")
+        );
     }
 }

@@ -25,18 +25,29 @@ pub(crate) fn rate(per_second: f64) -> String {
     }
 }
 
-/// `37.2/s to 39.8/s`.
-pub(crate) fn rate_range(interval: &Interval) -> String {
-    format!(
-        "{}{NO_BREAK}to{NO_BREAK}{}",
-        rate(interval.low),
-        rate(interval.high)
-    )
+/// A round rate on an axis: `0`, `2.5`, `50`, `12 000`.
+pub(crate) fn rate_tick(per_second: f64) -> String {
+    rate(per_second)
+        .trim_end_matches("/s")
+        .trim_end_matches(".0")
+        .to_owned()
 }
 
-/// `38.5/s (37.2/s to 39.8/s)`.
+/// `37.2 to 39.8/s`.
+pub(crate) fn rate_range(interval: &Interval) -> String {
+    let low = rate(interval.low);
+    let low = low.trim_end_matches("/s");
+    format!("{low}{NO_BREAK}to{NO_BREAK}{}", rate(interval.high))
+}
+
+/// `38.5/s (37.2 to 39.8)`.
 pub(crate) fn rate_interval(interval: &Interval) -> String {
-    format!("{} ({})", rate(interval.estimate), rate_range(interval))
+    let range = rate_range(interval);
+    format!(
+        "{} ({})",
+        rate(interval.estimate),
+        range.trim_end_matches("/s")
+    )
 }
 
 /// A ratio with the figures it deserves: `1.84`, `0.993`, `12.4`.
@@ -99,7 +110,11 @@ pub(crate) fn count(value: u64) -> String {
 
 /// `1 request`, `3 requests`.
 pub(crate) fn counted(value: u64, one: &str, many: &str) -> String {
-    format!("{}{NO_BREAK}{}", count(value), if value == 1 { one } else { many })
+    format!(
+        "{}{NO_BREAK}{}",
+        count(value),
+        if value == 1 { one } else { many }
+    )
 }
 
 /// A duration: `48 s`, `14 min 32 s`, `1 h 05 min`.
@@ -107,6 +122,8 @@ pub(crate) fn duration(seconds: f64) -> String {
     if !seconds.is_finite() || seconds < 0.0 {
         return "unknown".into();
     }
+    // A sum of nothing is minus zero.
+    let seconds = seconds.abs();
     let whole = seconds.round() as u64;
     let text = match whole {
         0..=9 => format!("{seconds:.1} s"),
@@ -119,7 +136,11 @@ pub(crate) fn duration(seconds: f64) -> String {
 
 /// A moment of the run: `04:07`, `1:02:03`.
 pub(crate) fn clock(seconds: f64) -> String {
-    let whole = if seconds.is_finite() { seconds.max(0.0) as u64 } else { 0 };
+    let whole = if seconds.is_finite() {
+        seconds.max(0.0) as u64
+    } else {
+        0
+    };
     let (hours, minutes, rest) = (whole / 3600, whole % 3600 / 60, whole % 60);
     if hours > 0 {
         format!("{hours}:{minutes:02}:{rest:02}")

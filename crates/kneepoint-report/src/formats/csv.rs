@@ -31,7 +31,11 @@ pub(crate) fn trials(run: &Run) -> String {
 
 fn line(trial: &Trial) -> String {
     let load = &trial.load;
-    let quantile = |q| load.response.quantile_ms(q).map_or_else(String::new, |ms| format!("{ms:.3}"));
+    let quantile = |q| {
+        load.response
+            .quantile_ms(q)
+            .map_or_else(String::new, |ms| format!("{ms:.3}"))
+    };
     let because = match &load.validity {
         Validity::Valid => String::new(),
         Validity::Invalid { because } => because.join(" "),
@@ -41,7 +45,8 @@ fn line(trial: &Trial) -> String {
         quoted(&trial.purpose),
         quoted(&trial.arm),
         format!("{:.3}", trial.at_s),
-        load.closed_workers.map_or_else(|| "open".into(), |workers| format!("closed {workers}")),
+        load.closed_workers
+            .map_or_else(|| "open".into(), |workers| format!("closed {workers}")),
         format!("{:.3}", load.offered_hz),
         format!("{:.3}", load.window_s),
         load.arrivals.to_string(),
@@ -57,13 +62,21 @@ fn line(trial: &Trial) -> String {
         load.validity.is_valid().to_string(),
         quoted(&because),
     ];
-    fields.extend(Outcome::ALL.iter().map(|outcome| load.outcomes.of(*outcome).to_string()));
+    fields.extend(
+        Outcome::ALL
+            .iter()
+            .map(|outcome| load.outcomes.of(*outcome).to_string()),
+    );
     fields.join(",")
 }
 
 /// A text field. A leading sign that a spreadsheet would take for a formula is set behind an apostrophe.
 fn quoted(text: &str) -> String {
-    let guard = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
+    let guard = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
+        "'"
+    } else {
+        ""
+    };
     if guard.is_empty() && !text.contains([',', '"', '\n', '\r']) {
         return text.to_owned();
     }

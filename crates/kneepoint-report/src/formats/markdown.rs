@@ -1,11 +1,10 @@
 //! Markdown for a pull request: the verdict, the changes, the findings and the diff.
 
+use crate::markdown::{escaped, fenced, html_text, line, list, section, table};
 use crate::summary;
-use crate::text::visible;
 use crate::words::{self, plain};
 use crate::{Format, Options, Summary, summarise};
 use kneepoint_model::Run;
-use std::fmt::Write as _;
 
 /// For a pull request.
 pub(super) static FORMAT: Format = Format {
@@ -26,68 +25,56 @@ fn render(run: &Run, options: &Options) -> String {
     list(&mut out, "Doubts", &summary.doubts);
     diff(&mut out, run);
     if !options.files.is_empty() {
-        let files = options.files.iter().map(|(what, path)| format!("{what}: {path}")).collect::<Vec<_>>();
+        let files = options
+            .files
+            .iter()
+            .map(|(what, path)| format!("{what}: {path}"))
+            .collect::<Vec<_>>();
         list(&mut out, "Results", &files);
     }
     plain(&out)
 }
 
-fn line(out: &mut String, text: &str) {
-    out.push_str(text);
-    out.push('\n');
-}
-
-fn section(out: &mut String, title: &str) {
-    let _ = write!(out, "\n### {title}\n\n");
-}
-
-fn table(out: &mut String, columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>) {
-    line(out, &format!("| {} |", columns.join(" | ")));
-    line(out, &format!("|{}", " --- |".repeat(columns.len())));
-    for row in rows {
-        let cells: Vec<_> = row.iter().map(|cell| escaped(cell)).collect();
-        line(out, &format!("| {} |", cells.join(" | ")));
-    }
-}
-
-/// Text that Markdown and HTML leave as it is, on one line.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in visible(text).chars() {
-        match c {
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            '|' | '*' | '_' | '`' | '[' | ']' | '\\' | '#' | '~' => {
-                out.push('\\');
-                out.push(c);
-            }
-            _ => out.push(c),
-        }
-    }
-    out
-}
-
 fn head(out: &mut String, run: &Run, summary: &Summary) {
-    line(out, &format!("## Kneepoint {}: {}\n", escaped(&run.command), escaped(&summary.subject)));
+    line(
+        out,
+        &format!(
+            "## Kneepoint {}: {}\n",
+            escaped(&run.command),
+            escaped(&summary.subject)
+        ),
+    );
     line(out, &format!("**{}**\n", escaped(&summary.verdict)));
     if let Some(slo) = &summary.slo {
         line(out, &format!("- SLO: {}", escaped(slo)));
     }
     if let Some(confirmation) = &summary.confirmation {
-        line(out, &format!("- Confirmed: {}", escaped(&confirmation.sentence())));
+        line(
+            out,
+            &format!("- Confirmed: {}", escaped(&confirmation.sentence())),
+        );
     }
     if let Some((code, title)) = &summary.bound_by {
-        line(out, &format!("- Bound at first by: {} {}", escaped(code), escaped(title)));
+        line(
+            out,
+            &format!("- Bound at first by: {} {}", escaped(code), escaped(title)),
+        );
     }
     if let Some(now) = &summary.bound_now {
         line(out, &format!("- Time: {}", escaped(now)));
     }
     let machine = &run.machine;
     if machine.cores > 0 {
-        let shared = if machine.shared_with_generator { ", shared with the generator" } else { "" };
+        let shared = if machine.shared_with_generator {
+            ", shared with the generator"
+        } else {
+            ""
+        };
         let cores = words::counted(machine.cores.into(), "core", "cores");
-        line(out, &format!("- Machine: {cores} of {}{shared}", escaped(&machine.cpu)));
+        line(
+            out,
+            &format!("- Machine: {cores} of {}{shared}", escaped(&machine.cpu)),
+        );
     }
     line(
         out,
@@ -101,7 +88,10 @@ fn head(out: &mut String, run: &Run, summary: &Summary) {
 }
 
 fn limits(out: &mut String, run: &Run) {
-    let measured: Vec<_> = ["base", "best"].iter().filter_map(|arm| run.limit(arm)).collect();
+    let measured: Vec<_> = ["base", "best"]
+        .iter()
+        .filter_map(|arm| run.limit(arm))
+        .collect();
     if measured.is_empty() {
         return;
     }
@@ -113,10 +103,21 @@ fn limits(out: &mut String, run: &Run) {
             words::rate_range(&limit.rate_hz),
             limit.bound_by.clone(),
             words::rate(limit.saturation_hz),
-            format!("{} of {}", words::count(limit.soak_failed), words::count(limit.soak_arrivals)),
+            format!(
+                "{} of {}",
+                words::count(limit.soak_failed),
+                words::count(limit.soak_arrivals)
+            ),
         ]
     });
-    let columns = ["configuration", "R*", "95 % interval", "bound by", "saturation", "failed below R*"];
+    let columns = [
+        "configuration",
+        "R*",
+        "95 % interval",
+        "bound by",
+        "saturation",
+        "failed below R*",
+    ];
     table(out, &columns, rows);
 }
 
@@ -130,15 +131,27 @@ fn decisions(out: &mut String, run: &Run) {
             if decision.kept { "kept" } else { "dropped" }.into(),
             decision.code.clone(),
             decision.effect.change.clone(),
-            format!("{} {}", decision.effect.quantity, words::ratio_interval(&decision.effect.ratio)),
-            decision
-                .leave_one_out
-                .as_ref()
-                .map_or_else(|| "not made".into(), |effect| words::ratio_interval(&effect.ratio)),
+            format!(
+                "{} {}, {}",
+                decision.effect.quantity,
+                words::ratio_interval(&decision.effect.ratio),
+                words::counted(u64::from(decision.effect.pairs), "pair", "pairs")
+            ),
+            decision.leave_one_out.as_ref().map_or_else(
+                || "not made".into(),
+                |effect| words::ratio_interval(&effect.ratio),
+            ),
             decision.reason.clone(),
         ]
     });
-    let columns = ["", "finding", "change", "factor (95 % interval)", "leave-one-out", "why"];
+    let columns = [
+        "",
+        "finding",
+        "change",
+        "factor (95 % interval)",
+        "leave-one-out",
+        "why",
+    ];
     table(out, &columns, rows);
 }
 
@@ -150,7 +163,14 @@ fn findings(out: &mut String, run: &Run) {
     section(out, "Findings");
     let rows = all.iter().map(|told| {
         let finding = told.finding;
-        let seen: Vec<_> = finding.seen.iter().map(|seen| seen.what.clone()).collect();
+        let seen = finding
+            .seen
+            .iter()
+            .map(|seen| match seen.conditions.as_str() {
+                "" => seen.what.clone(),
+                conditions => format!("{} ({conditions})", seen.what),
+            });
+        let seen: Vec<_> = seen.collect();
         let remedy = finding.remedy.as_ref().map_or_else(String::new, |remedy| {
             let settings: Vec<_> = remedy.settings.iter().map(ToString::to_string).collect();
             match settings.is_empty() {
@@ -167,17 +187,11 @@ fn findings(out: &mut String, run: &Run) {
             remedy,
         ]
     });
-    table(out, &["code", "finding", "layer", "confidence", "seen", "remedy"], rows);
-}
-
-fn list(out: &mut String, title: &str, items: &[String]) {
-    if items.is_empty() {
-        return;
-    }
-    section(out, title);
-    for item in items {
-        line(out, &format!("- {}", escaped(item)));
-    }
+    table(
+        out,
+        &["code", "finding", "layer", "confidence", "seen", "remedy"],
+        rows,
+    );
 }
 
 fn diff(out: &mut String, run: &Run) {
@@ -186,13 +200,11 @@ fn diff(out: &mut String, run: &Run) {
     }
     section(out, "Configuration diff");
     for file in &run.diff {
-        line(out, &format!("<details><summary>{}</summary>\n", escaped(&file.file)));
-        let fence = "`".repeat(longest_fence(&file.diff).max(2) + 1);
-        line(out, &format!("{fence}diff\n{}\n{fence}\n\n</details>\n", file.diff.trim_end_matches('\n')));
+        line(
+            out,
+            &format!("<details><summary>{}</summary>\n", html_text(&file.file)),
+        );
+        fenced(out, "diff", &file.diff);
+        line(out, "\n</details>\n");
     }
-}
-
-/// The longest row of backticks, which the fence must outdo.
-fn longest_fence(text: &str) -> usize {
-    text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
 }

@@ -33,7 +33,11 @@ fn render(run: &Run, options: &Options) -> String {
 fn head(page: &mut Page, run: &Run, summary: &Summary) {
     let when = [
         words::moment(&run.started_at),
-        words::duration(run.elapsed_s),
+        if run.elapsed_s > 0.0 {
+            words::duration(run.elapsed_s)
+        } else {
+            String::new()
+        },
         words::counted(summary.trials as u64, "step", "steps"),
         words::counted(summary.requests, "request", "requests"),
     ];
@@ -48,16 +52,34 @@ fn head(page: &mut Page, run: &Run, summary: &Summary) {
         _ => Style::Strong,
     };
     page.columns(&[], &summary.verdict, Some(tone));
-    let mut fact = |label: &str, text: &str| page.columns(&[(label, LABEL, Some(Style::Faint))], text, None);
     if summary.base_hz.is_some() {
-        fact("", "Intervals are 95 %.");
+        page.columns(&[], "In parentheses: 95 % intervals.", Some(Style::Faint));
     }
+    let mut fact =
+        |label: &str, text: &str| page.columns(&[(label, LABEL, Some(Style::Faint))], text, None);
     if let Some(slo) = &summary.slo {
         fact("SLO", slo);
     }
     if let Some(confirmation) = &summary.confirmation {
-        let configuration = if confirmation.arm == "best" { "at the new R*" } else { "confirmed" };
-        fact("Errors", &format!("{} ({configuration})", confirmation.sentence()));
+        let configuration = if confirmation.arm == "best" {
+            "at the new R*"
+        } else {
+            "confirmed"
+        };
+        fact(
+            "Errors",
+            &format!("{} ({configuration})", confirmation.sentence()),
+        );
+    }
+    if let Some(limit) = run.limit("best").or_else(|| run.limits.last()) {
+        let saturation = words::rate(limit.saturation_hz);
+        fact(
+            "Limit",
+            &format!(
+                "{} is what the SLO binds on; a closed loop reaches {saturation}",
+                limit.bound_by
+            ),
+        );
     }
     if let Some((code, title)) = &summary.bound_by {
         fact("Bound by", &format!("{code} {title}"));
@@ -100,14 +122,21 @@ fn finding(page: &mut Page, told: &Told<'_>) {
         Some(Style::Strong),
     );
     let mut detail = |label: &str, text: &str| {
-        page.columns(&[("", 11, None), (label, LABEL, Some(Style::Faint))], text, None);
+        page.columns(
+            &[("", 11, None), (label, LABEL, Some(Style::Faint))],
+            text,
+            None,
+        );
     };
     for (i, seen) in finding.seen.iter().enumerate() {
         let conditions = match seen.conditions.as_str() {
             "" => String::new(),
             conditions => format!(" ({conditions})"),
         };
-        detail(if i == 0 { "seen" } else { "" }, &format!("{}{conditions}", seen.what));
+        detail(
+            if i == 0 { "seen" } else { "" },
+            &format!("{}{conditions}", seen.what),
+        );
     }
     if let Some(remedy) = &finding.remedy {
         detail("remedy", &remedy.text);
@@ -127,7 +156,11 @@ fn decisions(page: &mut Page, run: &Run) {
     }
     if let Some(proof) = &run.proof {
         page.columns(
-            &[("", 2, None), ("proof", 9, Some(Style::Strong)), (&proof.verdict, LABEL, None)],
+            &[
+                ("", 2, None),
+                ("proof", 9, Some(Style::Strong)),
+                (&proof.verdict, LABEL, None),
+            ],
             &format!(
                 "{}: {} x{}",
                 proof.change,
@@ -140,7 +173,11 @@ fn decisions(page: &mut Page, run: &Run) {
 }
 
 fn change(page: &mut Page, decision: &Decision) {
-    let (word, style) = if decision.kept { ("kept", Style::Good) } else { ("dropped", Style::Faint) };
+    let (word, style) = if decision.kept {
+        ("kept", Style::Good)
+    } else {
+        ("dropped", Style::Faint)
+    };
     page.columns(
         &[
             ("", 2, None),
@@ -151,7 +188,11 @@ fn change(page: &mut Page, decision: &Decision) {
         Some(Style::Strong),
     );
     let mut detail = |label: &str, text: &str| {
-        page.columns(&[("", 11, None), (label, LABEL, Some(Style::Faint))], text, None);
+        page.columns(
+            &[("", 11, None), (label, LABEL, Some(Style::Faint))],
+            text,
+            None,
+        );
     };
     let effect = &decision.effect;
     detail(
@@ -193,6 +234,10 @@ fn results(page: &mut Page, options: &Options) {
     }
     page.heading("Results");
     for (what, path) in &options.files {
-        page.columns(&[("", 2, None), (what, LABEL - 2, Some(Style::Faint))], path, None);
+        page.columns(
+            &[("", 2, None), (what, LABEL - 2, Some(Style::Faint))],
+            path,
+            None,
+        );
     }
 }

@@ -20,9 +20,16 @@ pub(super) struct Axis {
 impl Axis {
     /// From zero to a little beyond the largest value.
     pub(super) fn from_zero(values: impl IntoIterator<Item = f64>) -> Self {
-        let most = values.into_iter().filter(|v| v.is_finite()).fold(0.0, f64::max);
+        let most = values
+            .into_iter()
+            .filter(|v| v.is_finite())
+            .fold(0.0, f64::max);
         let high = if most > 0.0 { most * 1.05 } else { 1.0 };
-        Self { low: 0.0, high, scale: Scale::Linear }
+        Self {
+            low: 0.0,
+            high,
+            scale: Scale::Linear,
+        }
     }
 
     /// Around every positive value, with a margin; equal ratios equally far apart.
@@ -30,22 +37,39 @@ impl Axis {
         let (low, high) = values
             .into_iter()
             .filter(|v| v.is_finite() && *v > 0.0)
-            .fold((f64::MAX, 0.0), |(low, high): (f64, f64), v| (low.min(v), high.max(v)));
+            .fold((f64::MAX, 0.0), |(low, high): (f64, f64), v| {
+                (low.min(v), high.max(v))
+            });
         if high <= 0.0 {
-            return Self { low: 0.5, high: 2.0, scale: Scale::Log };
+            return Self {
+                low: 0.5,
+                high: 2.0,
+                scale: Scale::Log,
+            };
         }
-        Self { low: low / margin, high: high * margin, scale: Scale::Log }
+        Self {
+            low: low / margin,
+            high: high * margin,
+            scale: Scale::Log,
+        }
     }
 
     /// With given ends; equal ratios equally far apart.
     pub(super) fn between(low: f64, high: f64) -> Self {
-        Self { low, high, scale: Scale::Log }
+        Self {
+            low,
+            high,
+            scale: Scale::Log,
+        }
     }
 
     /// Rates: linear, or logarithmic where the smallest is under a thirtieth of the largest.
     pub(super) fn rates(values: &[f64]) -> Self {
         let positive = || values.iter().copied().filter(|v| v.is_finite() && *v > 0.0);
-        let (low, high) = (positive().fold(f64::MAX, f64::min), positive().fold(0.0, f64::max));
+        let (low, high) = (
+            positive().fold(f64::MAX, f64::min),
+            positive().fold(0.0, f64::max),
+        );
         if high > 0.0 && low * 30.0 < high {
             Self::log(positive(), 1.15)
         } else {
@@ -69,14 +93,20 @@ impl Axis {
             Scale::Linear => (value - self.low) / (self.high - self.low),
             Scale::Log => (value / self.low).ln() / (self.high / self.low).ln(),
         };
-        if place.is_nan() { 0.0 } else { place.clamp(0.0, 1.0) }
+        if place.is_nan() {
+            0.0
+        } else {
+            place.clamp(0.0, 1.0)
+        }
     }
 
     /// Round values within the axis, about `wanted` of them.
     pub(super) fn ticks(&self, wanted: usize) -> Vec<f64> {
         let within = |v: &f64| (self.low * 0.999..=self.high * 1.001).contains(v);
         let ticks: Vec<f64> = match self.scale {
-            Scale::Linear => linear_ticks(self.high - self.low, wanted).filter(within).collect(),
+            Scale::Linear => linear_ticks(self.high - self.low, wanted)
+                .filter(within)
+                .collect(),
             Scale::Log => {
                 let decades = (self.high / self.low).log10();
                 let steps: &[f64] = match decades * 3.0 {
@@ -84,10 +114,16 @@ impl Axis {
                     some if some <= wanted as f64 => &[1.0, 2.0, 5.0],
                     _ => &[1.0],
                 };
-                log_ticks(self.low, self.high, steps).filter(within).collect()
+                log_ticks(self.low, self.high, steps)
+                    .filter(within)
+                    .collect()
             }
         };
-        if ticks.is_empty() { vec![self.low, self.high] } else { ticks }
+        if ticks.is_empty() {
+            vec![self.low, self.high]
+        } else {
+            ticks
+        }
     }
 }
 
@@ -122,17 +158,39 @@ mod tests {
 
     #[test]
     fn ticks_are_round() {
-        close(&Axis::from_zero([80.0]).ticks(5), &[0.0, 20.0, 40.0, 60.0, 80.0]);
-        close(&Axis::between(8.0, 1200.0).ticks(8), &[10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0]);
+        close(
+            &Axis::from_zero([80.0]).ticks(5),
+            &[0.0, 20.0, 40.0, 60.0, 80.0],
+        );
+        close(
+            &Axis::between(8.0, 1200.0).ticks(8),
+            &[10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0],
+        );
         close(&Axis::between(0.9, 2.1).ticks(6), &[1.0, 1.2, 1.5, 2.0]);
     }
 
     #[test]
     fn any_value_has_a_place_on_any_axis() {
-        let odd = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -1.0, f64::MIN_POSITIVE, 1e300];
-        for axis in [Axis::from_zero(odd), Axis::log(odd, 1.1), Axis::rates(&odd), Axis::from_zero([])] {
+        let odd = [
+            f64::NAN,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            0.0,
+            -1.0,
+            f64::MIN_POSITIVE,
+            1e300,
+        ];
+        for axis in [
+            Axis::from_zero(odd),
+            Axis::log(odd, 1.1),
+            Axis::rates(&odd),
+            Axis::from_zero([]),
+        ] {
             for value in odd {
-                assert!((0.0..=1.0).contains(&axis.place(value)), "{value} on {axis:?}");
+                assert!(
+                    (0.0..=1.0).contains(&axis.place(value)),
+                    "{value} on {axis:?}"
+                );
             }
             assert!(!axis.ticks(5).is_empty());
             assert!(axis.ticks(5).len() < 1000);

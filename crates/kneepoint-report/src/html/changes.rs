@@ -14,7 +14,10 @@ pub(super) fn section(run: &Run) -> Option<Section> {
     }
     let ratios = run.decisions.iter().flat_map(|decision| {
         let left_out = decision.leave_one_out.as_ref();
-        [Some(&decision.effect), left_out].into_iter().flatten().map(|effect| &effect.ratio)
+        [Some(&decision.effect), left_out]
+            .into_iter()
+            .flatten()
+            .map(|effect| &effect.ratio)
     });
     let axis = effect::axis(ratios.chain(run.proof.as_ref().map(|proof| &proof.ratio)));
     Some(Section {

@@ -80,7 +80,11 @@ fn invalid(run: &Run) -> Markup {
         Validity::Valid => None,
         Validity::Invalid { because } => Some(because.join(" ")),
     };
-    let invalid: Vec<_> = run.trials.iter().filter_map(|trial| Some((trial, reasons(trial)?))).collect();
+    let invalid: Vec<_> = run
+        .trials
+        .iter()
+        .filter_map(|trial| Some((trial, reasons(trial)?)))
+        .collect();
     html! {
         h3 { "Invalid steps" }
         @if invalid.is_empty() {
@@ -99,7 +103,11 @@ fn raw(run: &Run) -> Markup {
         return html! {};
     }
     let csv = trials_csv(run);
-    let name = if run.id.is_empty() { "trials.csv".into() } else { format!("{}-trials.csv", run.id) };
+    let name = if run.id.is_empty() {
+        "trials.csv".into()
+    } else {
+        format!("{}-trials.csv", run.id)
+    };
     html! {
         h3 { "Raw numbers" }
         p {
@@ -118,7 +126,9 @@ fn percent_encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len() * 3 / 2);
     for byte in text.bytes() {
         match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(byte.into()),
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(byte.into())
+            }
             _ => {
                 let _ = write!(out, "%{byte:02X}");
             }

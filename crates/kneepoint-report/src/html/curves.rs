@@ -2,7 +2,7 @@
 
 use super::axis::Axis;
 use super::plot::Plot;
-use super::{Section, arm_name, tone};
+use super::{Section, arm_name, distribution, tone};
 use crate::words;
 use kneepoint_model::run::LimitResult;
 use kneepoint_model::{LoadPoint, Run, Slo};
@@ -12,7 +12,7 @@ use maud::{Markup, html};
 const SHARE_FLOOR: f64 = 0.001;
 
 /// One step as the pictures show it.
-struct Point {
+pub(super) struct Point {
     offered_hz: f64,
     goodput_hz: f64,
     /// `None`: more than the quantile leaves room for did not answer.
@@ -22,19 +22,30 @@ struct Point {
     failed: bool,
 }
 
-struct Curve<'a> {
-    arm: &'a str,
+/// A configuration with its steps.
+pub(super) struct Curve<'a> {
+    /// The class of its marks.
+    pub(super) tone: &'static str,
+    /// What it is called.
+    pub(super) name: &'a str,
     limit: Option<&'a LimitResult>,
     points: Vec<Point>,
     window_s: Option<f64>,
     /// The valid step nearest to R*.
-    at_limit: Option<&'a LoadPoint>,
+    pub(super) at_limit: Option<&'a LoadPoint>,
 }
 
 /// The curves; `None` when no step of an open loop is known.
 pub(super) fn section(run: &Run) -> Option<Section> {
-    let slo = run.scenario.as_ref().map(|scenario| scenario.slo.clone()).unwrap_or_default();
-    let curves: Vec<_> = ["base", "best"].iter().filter_map(|arm| curve(run, arm, &slo)).collect();
+    let slo = run
+        .scenario
+        .as_ref()
+        .map(|scenario| scenario.slo.clone())
+        .unwrap_or_default();
+    let curves: Vec<_> = ["base", "best"]
+        .iter()
+        .filter_map(|arm| curve(run, arm, &slo))
+        .collect();
     if curves.is_empty() {
         return None;
     }
@@ -47,7 +58,7 @@ pub(super) fn section(run: &Run) -> Option<Section> {
                 (goodput(&curves))
                 (response(&curves, &slo))
                 (violations(&curves, &slo))
-                (distribution(&curves, &slo))
+                (distribution::figure(&curves, &slo))
             }
             p class="caption" { (caption(&curves)) }
         },
@@ -66,7 +77,9 @@ fn curve<'a>(run: &'a Run, arm: &'a str, slo: &Slo) -> Option<Curve<'a>> {
         (true, Some(limit)) => limit.steps.iter().map(fitted).collect(),
         _ => measured,
     };
-    let distance = |load: &LoadPoint, limit: &LimitResult| (load.offered_hz / limit.rate_hz.estimate).ln().abs();
+    let distance = |load: &LoadPoint, limit: &LimitResult| {
+        (load.offered_hz / limit.rate_hz.estimate).ln().abs()
+    };
     let at_limit = limit.and_then(|limit| {
         usable()
             .filter(|load| load.response.count() > 0)
@@ -75,7 +88,8 @@ fn curve<'a>(run: &'a Run, arm: &'a str, slo: &Slo) -> Option<Curve<'a>> {
     let mut windows: Vec<f64> = usable().map(|load| load.window_s).collect();
     windows.sort_by(f64::total_cmp);
     (!points.is_empty()).then(|| Curve {
-        arm,
+        tone: tone(arm),
+        name: arm_name(run, arm),
         limit,
         window_s: windows.get(windows.len() / 2).copied(),
         points,
@@ -90,7 +104,9 @@ fn point(load: &LoadPoint, slo: &Slo) -> Point {
     Point {
         offered_hz: load.offered_hz,
         goodput_hz: load.goodput_hz(),
-        quantile_ms: (quantile <= 1.0).then(|| load.response.quantile_ms(quantile)).flatten(),
+        quantile_ms: (quantile <= 1.0)
+            .then(|| load.response.quantile_ms(quantile))
+            .flatten(),
         violating: load.violating_share(),
         arrivals: load.arrivals,
         failed: load.outcomes.failed() > 0,
@@ -109,13 +125,13 @@ fn fitted(&(offered_hz, violating, arrivals): &(f64, f64, u64)) -> Point {
 }
 
 fn rate_axis(curves: &[Curve<'_>]) -> Axis {
-    let points = curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.offered_hz));
-    let limits = curves.iter().filter_map(|curve| Some(curve.limit?.rate_hz.high));
+    let points = curves
+        .iter()
+        .flat_map(|curve| curve.points.iter().map(|point| point.offered_hz));
+    let limits = curves
+        .iter()
+        .filter_map(|curve| Some(curve.limit?.rate_hz.high));
     Axis::rates(&points.chain(limits).collect::<Vec<_>>())
-}
-
-fn number(value: f64) -> String {
-    words::rate(value).trim_end_matches("/s").trim_end_matches(".0").to_owned()
 }
 
 fn bands(plot: &Plot<'_>, curves: &[Curve<'_>]) -> Markup {
@@ -123,21 +139,28 @@ fn bands(plot: &Plot<'_>, curves: &[Curve<'_>]) -> Markup {
         @for (row, curve) in curves.iter().enumerate() {
             @if let Some(limit) = curve.limit {
                 @let rate = &limit.rate_hz;
-                @let name = format!("R* {} {}", arm_name(curve.arm), words::rate(rate.estimate));
-                (plot.band(tone(curve.arm), (rate.low, rate.high), rate.estimate, &name, row))
+                @let whose = if curves.len() > 1 { curve.name } else { "" };
+                @let name = format!("R* {whose} {}", words::rate(rate.estimate)).replace("  ", " ");
+                (plot.band(curve.tone, (rate.low, rate.high), rate.estimate, &name, row))
             }
         }
     }
 }
 
 fn dots(plot: &Plot<'_>, curves: &[Curve<'_>], y: impl Fn(&Point) -> f64) -> Markup {
-    let most = curves.iter().flat_map(|c| &c.points).map(|p| p.arrivals).max().unwrap_or(1).max(1);
+    let most = curves
+        .iter()
+        .flat_map(|c| &c.points)
+        .map(|p| p.arrivals)
+        .max()
+        .unwrap_or(1)
+        .max(1);
     html! {
         @for curve in curves {
             @for point in &curve.points {
                 @let radius = 2.0 + 3.5 * (point.arrivals as f64 / most as f64).sqrt();
                 @let hollow = if point.failed { " hollow" } else { "" };
-                circle class={ "dot " (tone(curve.arm)) (hollow) } cx=(plot.x(point.offered_hz))
+                circle class={ "dot " (curve.tone) (hollow) } cx=(plot.x(point.offered_hz))
                     cy=(plot.y(y(point))) r=(format!("{radius:.1}")) {
                     title {
                         (words::rate(point.offered_hz)) " offered, " (words::rate(point.goodput_hz)) " good, "
@@ -154,7 +177,11 @@ fn described(curves: &[Curve<'_>]) -> String {
         .iter()
         .filter_map(|curve| {
             let limit = curve.limit?;
-            Some(format!("R* {} {}", arm_name(curve.arm), words::rate_interval(&limit.rate_hz)))
+            Some(format!(
+                "R* {} {}",
+                curve.name,
+                words::rate_interval(&limit.rate_hz)
+            ))
         })
         .collect();
     format!("One dot a step. {}.", words::listed(&limits))
@@ -167,13 +194,16 @@ fn goodput(curves: &[Curve<'_>]) -> Markup {
         y: Axis::from_zero(points().map(|point| point.goodput_hz)),
         x_label: "offered, per second",
         y_label: "goodput, per second",
-        x_text: number,
-        y_text: number,
+        x_text: words::rate_tick,
+        y_text: words::rate_tick,
         x_ticks: None,
     };
     let end = plot.x.high().min(plot.y.high());
     let start = plot.x.low().max(plot.y.low());
-    let diagonal: Vec<_> = (0..=24).map(|i| start + (end - start) * f64::from(i) / 24.0).map(|v| (v, v)).collect();
+    let diagonal: Vec<_> = (0..=24)
+        .map(|i| start + (end - start) * f64::from(i) / 24.0)
+        .map(|v| (v, v))
+        .collect();
     let marks = html! {
         (bands(&plot, curves))
         (plot.line("ideal", &diagonal))
@@ -181,12 +211,17 @@ fn goodput(curves: &[Curve<'_>]) -> Markup {
     };
     html! { figure {
         (plot.draw("goodput", "Goodput over the offered rate", &described(curves), &marks))
-        figcaption class="caption" { "Responses within the SLO's time. On the dashed line every arrival is good; the knee is where the dots leave it." }
+        figcaption class="caption" { "Responses within the SLO's time. On the grey line every arrival is good; the knee is where the dots leave it." }
     } }
 }
 
-fn milliseconds(value: f64) -> String {
-    let text = if value >= 1000.0 { format!("{:.1} s", value / 1000.0) } else { format!("{value:.0}") };
+/// Milliseconds on an axis.
+pub(super) fn milliseconds(value: f64) -> String {
+    let text = if value >= 1000.0 {
+        format!("{:.1} s", value / 1000.0)
+    } else {
+        format!("{value:.0}")
+    };
     text.replace(".0 s", " s").replace(' ', "\u{a0}")
 }
 
@@ -204,7 +239,7 @@ fn response(curves: &[Curve<'_>], slo: &Slo) -> Markup {
         y: Axis::log(points().map(y_of).chain([target]), 1.2),
         x_label: "offered, per second",
         y_label: &label,
-        x_text: number,
+        x_text: words::rate_tick,
         y_text: milliseconds,
         x_ticks: None,
     };
@@ -228,7 +263,7 @@ fn violations(curves: &[Curve<'_>], slo: &Slo) -> Markup {
         y: Axis::between(SHARE_FLOOR / 1.3, 1.0),
         x_label: "offered, per second",
         y_label: "violating share (log)",
-        x_text: number,
+        x_text: words::rate_tick,
         y_text: |value| words::share(value).replace(".0", ""),
         x_ticks: None,
     };
@@ -247,63 +282,11 @@ fn violations(curves: &[Curve<'_>], slo: &Slo) -> Markup {
     } }
 }
 
-/// Shares of a distribution to draw, and those to name.
-const QUANTILES: [f64; 15] =
-    [0.01, 0.1, 0.25, 0.5, 0.65, 0.75, 0.82, 0.87, 0.9, 0.93, 0.95, 0.97, 0.98, 0.99, 0.999];
-const NAMED: [f64; 5] = [0.01, 0.5, 0.9, 0.99, 0.999];
-
-/// Tails side by side: a share becomes the odds against exceeding it.
-fn tail(quantile: f64) -> f64 {
-    1.0 / (1.0 - quantile)
-}
-
-fn distribution(curves: &[Curve<'_>], slo: &Slo) -> Markup {
-    let lines: Vec<(&str, &LoadPoint, Vec<(f64, f64)>)> = curves
-        .iter()
-        .filter_map(|curve| {
-            let load = curve.at_limit?;
-            let reach = 1.0 - 1.0 / load.response.count() as f64;
-            let quantiles = QUANTILES.iter().filter(|q| **q <= reach);
-            let line = quantiles.filter_map(|q| Some((tail(*q), load.response.quantile_ms(*q)?)));
-            Some((curve.arm, load, line.collect()))
-        })
-        .collect();
-    if lines.is_empty() {
-        return html! {};
-    }
-    let target = slo.response_time.as_secs_f64() * 1e3;
-    let plot = Plot {
-        x: Axis::between(1.0, tail(0.999) * 1.2),
-        y: Axis::log(lines.iter().flat_map(|line| line.2.iter().map(|p| p.1)).chain([target]), 1.2),
-        x_label: "percentile of answers",
-        y_label: "response time, ms (log)",
-        x_text: |odds| format!("p{}", ((1.0 - 1.0 / odds) * 1000.0).round() / 10.0),
-        y_text: milliseconds,
-        x_ticks: Some(NAMED.iter().map(|q| tail(*q)).collect()),
-    };
-    let marks = html! {
-        (plot.level(target, &format!("SLO {}", words::ms(Some(target)))))
-        @for (arm, _, line) in &lines { (plot.line(tone(arm), line)) }
-    };
-    let steps: Vec<_> = lines
-        .iter()
-        .map(|(arm, load, _)| {
-            let answers = words::counted(load.response.count(), "answer", "answers");
-            format!("{} at {} ({answers})", arm_name(arm), words::rate(load.offered_hz))
-        })
-        .collect();
-    let title = "Distribution of response times near R*";
-    html! { figure {
-        (plot.draw("distribution", title, &format!("Of the steps {}.", words::listed(&steps)), &marks))
-        figcaption class="caption" { "Response times of the step nearest to R*: " (words::listed(&steps)) ". Each rate is its own: the lines show the same strain, not the same load." }
-    } }
-}
-
 fn legend(curves: &[Curve<'_>]) -> Markup {
     html! {
         ul class="legend" {
             @for curve in curves {
-                li { span class={ "key " (tone(curve.arm)) } {} (arm_name(curve.arm)) }
+                li { span class={ "key " (curve.tone) } {} (curve.name) }
             }
             li { span class="key hollow" {} "with failed requests" }
             li { span class="key block" {} "95 % interval of R*" }
@@ -317,16 +300,19 @@ fn caption(curves: &[Curve<'_>]) -> String {
         .iter()
         .map(|curve| {
             let steps = words::counted(curve.points.len() as u64, "step", "steps");
-            let length = curve
-                .window_s
-                .map_or_else(String::new, |s| format!(" of typically {}", words::duration(s)));
+            let length = curve.window_s.map_or_else(String::new, |s| {
+                format!(" of typically {}", words::duration(s))
+            });
             let arrivals = curve.points.iter().map(|point| point.arrivals).sum();
             format!(
                 "{} {steps}{length} ({})",
-                arm_name(curve.arm),
+                curve.name,
                 words::counted(arrivals, "arrival", "arrivals")
             )
         })
         .collect();
-    format!("Every valid open-loop step: {}. Invalid steps are left out.", words::listed(&told))
+    format!(
+        "Every valid open-loop step: {}. Invalid steps are left out.",
+        words::listed(&told)
+    )
 }

@@ -6,7 +6,11 @@ use maud::{Markup, html};
 
 /// The files that changed; `None` when none did.
 pub(super) fn section(run: &Run) -> Option<Section> {
-    let changed: Vec<_> = run.diff.iter().filter(|file| !file.diff.trim().is_empty()).collect();
+    let changed: Vec<_> = run
+        .diff
+        .iter()
+        .filter(|file| !file.diff.trim().is_empty())
+        .collect();
     if changed.is_empty() {
         return None;
     }

@@ -19,9 +19,12 @@ pub(super) fn axis<'a>(ratios: impl IntoIterator<Item = &'a Interval>) -> Axis {
 
 /// One factor on an axis.
 pub(super) fn bar(axis: &Axis, effect: &Effect) -> Markup {
-    let title = format!("factor {}, 1 is no effect", words::ratio_interval(&effect.ratio));
-    let mark = spread::interval(axis, &effect.ratio, "ink", 9.0, false);
-    spread::row(axis, 18.0, Some(1.0), &title, &mark)
+    let title = format!(
+        "factor {}, 1 is no effect",
+        words::ratio_interval(&effect.ratio)
+    );
+    let mark = spread::interval(axis, &effect.ratio, "ink", 22.0, false);
+    spread::row(axis, 44.0, Some(1.0), &title, &mark)
 }
 
 /// A factor as the scale writes it.

@@ -11,8 +11,9 @@ pub(super) fn section(run: &Run) -> Option<Section> {
     if all.is_empty() && run.observations.is_empty() {
         return None;
     }
-    let (noted, told): (Vec<_>, Vec<_>) =
-        all.into_iter().partition(|told| told.finding.confidence == Confidence::Noted);
+    let (noted, told): (Vec<_>, Vec<_>) = all
+        .into_iter()
+        .partition(|told| told.finding.confidence == Confidence::Noted);
     Some(Section {
         id: "findings",
         title: "Findings",
@@ -72,7 +73,8 @@ fn article(run: &Run, told: &Told<'_>) -> Markup {
 fn settings(run: &Run, settings: &[Setting]) -> Markup {
     let before = |setting: &Setting| {
         let base = run.base.as_ref()?;
-        base.setting(setting.key.layer, &setting.key.name).map(str::to_owned)
+        base.setting(setting.key.layer, &setting.key.name)
+            .map(str::to_owned)
     };
     html! {
         @if !settings.is_empty() {

@@ -29,15 +29,27 @@ fn kicker(run: &Run, summary: &Summary) -> String {
         format!("Kneepoint {}", run.command),
         summary.subject.clone(),
         words::moment(&run.started_at),
-        words::duration(run.elapsed_s),
+        if run.elapsed_s > 0.0 {
+            words::duration(run.elapsed_s)
+        } else {
+            String::new()
+        },
     ];
-    let parts: Vec<_> = parts.into_iter().filter(|part| !part.trim().is_empty()).collect();
+    let parts: Vec<_> = parts
+        .into_iter()
+        .filter(|part| !part.trim().is_empty())
+        .collect();
     parts.join(" · ")
 }
 
 fn headline(run: &Run, summary: &Summary) -> String {
     let subject = words::sentence(&summary.subject);
-    let sustains = |hz: f64| format!("{} requests per second", words::rate(hz).trim_end_matches("/s"));
+    let sustains = |hz: f64| {
+        format!(
+            "{} requests per second",
+            words::rate(hz).trim_end_matches("/s")
+        )
+    };
     match (summary.outcome, summary.base_hz, summary.best_hz) {
         (Outcome::Improved, _, Some(best)) => format!(
             "{subject} now sustains {}, {} times as many as before",
@@ -45,14 +57,24 @@ fn headline(run: &Run, summary: &Summary) -> String {
             words::ratio(summary.gain.map_or(f64::NAN, |gain| gain.estimate)),
         ),
         (Outcome::Unchanged, _, Some(best)) => {
-            format!("{subject} sustains {}; no change moved that measurably", sustains(best.estimate))
+            format!(
+                "{subject} sustains {}; no change moved that measurably",
+                sustains(best.estimate)
+            )
         }
         (Outcome::Worse, _, Some(best)) => {
-            format!("{subject} sustains {}, fewer than before", sustains(best.estimate))
+            format!(
+                "{subject} sustains {}, fewer than before",
+                sustains(best.estimate)
+            )
         }
         (Outcome::Limit, Some(base), _) => {
             let healthy = summary.bound_by.is_none() && !run.observations.is_empty();
-            let tail = if healthy { "; nothing is wrong with its configuration" } else { "" };
+            let tail = match (healthy, summary.kept) {
+                (true, _) => "; nothing is wrong with its configuration",
+                (false, 0) => "",
+                (false, _) => " before the changes",
+            };
             format!("{subject} sustains {}{tail}", sustains(base.estimate))
         }
         _ => summary.verdict.clone(),
@@ -60,7 +82,10 @@ fn headline(run: &Run, summary: &Summary) -> String {
 }
 
 fn limits(run: &Run) -> Markup {
-    let measured: Vec<&LimitResult> = ["base", "best"].iter().filter_map(|arm| run.limit(arm)).collect();
+    let measured: Vec<&LimitResult> = ["base", "best"]
+        .iter()
+        .filter_map(|arm| run.limit(arm))
+        .collect();
     if measured.is_empty() {
         return html! {};
     }
@@ -74,20 +99,20 @@ fn limits(run: &Run) -> Markup {
             thead { tr {
                 th scope="col" { span class="hidden" { "configuration" } }
                 th scope="col" { "R*" }
-                th scope="col" class="bar" { (spread::scale(&axis, 4, words::rate)) }
+                th scope="col" class="bar" { (spread::scale(&axis, 4, words::rate_tick)) }
                 th scope="col" { "confirmed" }
             } }
-            tbody { @for limit in measured { (limit_row(&axis, limit)) } }
+            tbody { @for limit in measured { (limit_row(run, &axis, limit)) } }
         }
     }
 }
 
-fn limit_row(axis: &Axis, limit: &LimitResult) -> Markup {
+fn limit_row(run: &Run, axis: &Axis, limit: &LimitResult) -> Markup {
     let tone = tone(&limit.arm);
     let mark = spread::interval(axis, &limit.rate_hz, tone, 14.0, false);
     html! {
         tr {
-            th scope="row" class=(tone) { (words::sentence(arm_name(&limit.arm))) }
+            th scope="row" class=(tone) { (words::sentence(arm_name(run, &limit.arm))) }
             td { strong class="big" { (words::rate(limit.rate_hz.estimate)) } br; small { (words::rate_range(&limit.rate_hz)) } }
             td class="bar" { (spread::row(axis, 28.0, Some(0.0), &words::rate_interval(&limit.rate_hz), &mark)) }
             td {
@@ -95,7 +120,7 @@ fn limit_row(axis: &Axis, limit: &LimitResult) -> Markup {
                     (words::count(limit.soak_failed)) " of " (words::count(limit.soak_arrivals)) " failed"
                     br;
                     small { "p95 " (words::ms(limit.soak_p95_ms)) " at " (words::rate(limit.soak_hz))
-                        "; " (limit.bound_by) " binds" }
+                        "; bound by " (limit.bound_by) }
                 }
             }
         }
@@ -103,7 +128,11 @@ fn limit_row(axis: &Axis, limit: &LimitResult) -> Markup {
 }
 
 fn kept(run: &Run) -> Markup {
-    let kept: Vec<_> = run.decisions.iter().filter(|decision| decision.kept).collect();
+    let kept: Vec<_> = run
+        .decisions
+        .iter()
+        .filter(|decision| decision.kept)
+        .collect();
     if kept.is_empty() {
         return html! {};
     }
@@ -125,8 +154,8 @@ fn conditions(run: &Run, summary: &Summary) -> Markup {
     html! {
         dl class="facts" {
             @if let Some(slo) = &summary.slo { dt { "SLO" } dd { (slo) } }
-            @if let Some((code, title)) = &summary.bound_by { dt { "Bound at first by" } dd { (code) " " (title) } }
-            @if let Some(now) = &summary.bound_now { dt { "Time at the end" } dd { (now) } }
+            @if let Some((code, title)) = &summary.bound_by { dt { (if super::is_compared(run) { "Bound at first by" } else { "Bound by" }) } dd { (code) " " (title) } }
+            @if let Some(now) = &summary.bound_now { dt { "Where time goes" } dd { (now) } }
             @if run.machine.cores > 0 { dt { "Machine" } dd { (machine(run)) } }
             dt { "Measured" }
             dd {

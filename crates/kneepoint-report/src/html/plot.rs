@@ -63,10 +63,21 @@ impl Plot<'_> {
     }
 
     /// A vertical band with its middle marked and named above the plot, in row 0 or 1.
-    pub(super) fn band(&self, class: &str, ends: (f64, f64), middle: f64, name: &str, row: usize) -> Markup {
+    pub(super) fn band(
+        &self,
+        class: &str,
+        ends: (f64, f64),
+        middle: f64,
+        name: &str,
+        row: usize,
+    ) -> Markup {
         let (low, high) = (self.x.place(ends.0), self.x.place(ends.1));
         let place = self.x.place(middle);
-        let (anchor, shift) = if place > 0.5 { ("end", -4) } else { ("start", 4) };
+        let (anchor, shift) = if place > 0.5 {
+            ("end", -4)
+        } else {
+            ("start", 4)
+        };
         let label_y = 26.0 + 13.0 * row as f64;
         html! {
             rect class={ "band " (class) } x=(percent(LEFT + (RIGHT - LEFT) * low)) y=(label_y - 10.0)

@@ -12,7 +12,13 @@ fn x(axis: &Axis, value: f64) -> String {
 }
 
 /// One interval at a height of its row. Hollow marks are for what is compared on the side.
-pub(super) fn interval(axis: &Axis, interval: &Interval, class: &str, y: f64, hollow: bool) -> Markup {
+pub(super) fn interval(
+    axis: &Axis,
+    interval: &Interval,
+    class: &str,
+    y: f64,
+    hollow: bool,
+) -> Markup {
     html! {
         line class={ "whisker " (class) } x1=(x(axis, interval.low)) x2=(x(axis, interval.high)) y1=(y) y2=(y) {}
         @if hollow {
@@ -24,7 +30,13 @@ pub(super) fn interval(axis: &Axis, interval: &Interval, class: &str, y: f64, ho
 }
 
 /// A row of intervals of `height` pixels, with a line at `reference` where there is one.
-pub(super) fn row(axis: &Axis, height: f64, reference: Option<f64>, title: &str, marks: &Markup) -> Markup {
+pub(super) fn row(
+    axis: &Axis,
+    height: f64,
+    reference: Option<f64>,
+    title: &str,
+    marks: &Markup,
+) -> Markup {
     html! {
         svg class="spread" role="img" aria-label=(title) width="100%" height=(height) {
             title { (title) }
@@ -39,11 +51,11 @@ pub(super) fn row(axis: &Axis, height: f64, reference: Option<f64>, title: &str,
 /// The scale above or below rows of intervals.
 pub(super) fn scale(axis: &Axis, ticks: usize, text: fn(f64) -> String) -> Markup {
     let ticks = axis.ticks(ticks);
-    // Labels nearer than a tenth of the width would run into each other on a phone.
+    // Labels nearer than a fifth of the width would run into each other on a phone.
     let mut last = f64::NEG_INFINITY;
     let spaced = ticks.into_iter().filter(|tick| {
         let place = axis.place(*tick);
-        let keeps = place - last >= 0.14;
+        let keeps = place - last >= 0.2;
         if keeps {
             last = place;
         }

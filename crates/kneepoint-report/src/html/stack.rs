@@ -1,6 +1,6 @@
 //! The stack as a picture: tiers joined in a chain, the binding layer marked, key numbers beside.
 
-use super::Section;
+use super::{Section, is_compared};
 use crate::tiers::{self, TierNumbers};
 use crate::waterfall::{Pair, phase};
 use crate::words;
@@ -15,9 +15,14 @@ pub(super) fn section(run: &Run) -> Option<Section> {
     }
     let behind = |tier: &&Tier| matches!(tier.layer, Layer::Cache | Layer::Db);
     let (back, front): (Vec<&Tier>, Vec<&Tier>) = stack.tiers.iter().partition(behind);
+    let binds = tiers::binding_before(run).is_some();
     Some(Section {
         id: "stack",
-        title: "The stack and what binds it",
+        title: if binds {
+            "The stack and what binds it"
+        } else {
+            "The stack"
+        },
         body: html! {
             figure {
                 ol class="chain" {
@@ -38,8 +43,8 @@ fn last_arm(run: &Run) -> Option<&str> {
 }
 
 fn tier_box(run: &Run, tier: &Tier) -> Markup {
-    let before = tiers::numbers(run, tier, "base", "knee");
-    let after = last_arm(run).map(|arm| tiers::numbers(run, tier, arm, "knee"));
+    let before = tiers::numbers(run, tier.layer, "base");
+    let after = last_arm(run).map(|arm| tiers::numbers(run, tier.layer, arm));
     let holds = |layer: Option<Layer>| match layer {
         Some(Layer::App) => tier.layer == Layer::Php,
         layer => layer == Some(tier.layer),
@@ -49,10 +54,20 @@ fn tier_box(run: &Run, tier: &Tier) -> Markup {
     html! {
         div class=(if binds_before { "tier binds" } else { "tier" }) {
             p class="name" { strong { (tier.layer) } " " span class="side" { (tier.server) " " (tier.version) } }
-            @if binds_before { p class="mark" { "◆ binds at first" } }
-            @if binds_after { p class="mark best" { "◆ most time at the end" } }
+            @if binds_before { p class="mark" { "◆ " (mark(run)) } }
+            @if binds_after { p class="mark best" { "◆ most time after" } }
             (numbers(tier, &before, after.as_ref()))
         }
+    }
+}
+
+/// What the first configuration's mark says: a finding binds, a waterfall only shows where the time goes.
+fn mark(run: &Run) -> &'static str {
+    match (tiers::first_binding(run).is_some(), is_compared(run)) {
+        (true, true) => "binds at first",
+        (true, false) => "binds",
+        (false, true) => "most time at first",
+        (false, false) => "most time near R*",
     }
 }
 
@@ -66,7 +81,10 @@ fn numbers(tier: &Tier, before: &TierNumbers, after: Option<&TierNumbers>) -> Ma
     let rows: Vec<Row> = [
         row("CPU", |n| n.cpu_share.map(words::share)),
         row("queue", |n| n.queue.map(|(mean, limit)| of(mean, limit))),
-        row("workers", |n| n.workers.map(|(busy, most)| of(busy, most.map(|m| m as f64)))),
+        row("workers", |n| {
+            n.workers
+                .map(|(busy, most)| of(busy, most.map(|m| m as f64)))
+        }),
     ]
     .into_iter()
     .flatten()
@@ -97,7 +115,11 @@ fn numbers(tier: &Tier, before: &TierNumbers, after: Option<&TierNumbers>) -> Ma
 
 /// `6.2 of 511`.
 fn of(value: f64, limit: Option<f64>) -> String {
-    let value = if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.1}") };
+    let value = if value >= 100.0 {
+        format!("{value:.0}")
+    } else {
+        format!("{value:.1}")
+    };
     match limit.filter(|limit| limit.is_finite()) {
         Some(limit) => format!("{value}\u{a0}of\u{a0}{}", words::count(limit as u64)),
         None => value,
@@ -127,7 +149,9 @@ fn caption(run: &Run) -> String {
         ))
     });
     let measured = match (&loads[0], &loads[1], last_arm(run)) {
-        (Some(before), Some(after), Some(_)) => format!(" Measured at {before} before, at {after} after."),
+        (Some(before), Some(after), Some(_)) => {
+            format!(" Measured at {before} before, at {after} after.")
+        }
         (Some(before), ..) => format!(" Measured at {before}."),
         _ => String::new(),
     };

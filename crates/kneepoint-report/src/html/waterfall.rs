@@ -11,7 +11,10 @@ use maud::{Markup, html};
 
 /// The waterfalls before and after; `None` when there is none.
 pub(super) fn section(run: &Run) -> Option<Section> {
-    let pairs: Vec<Pair<'_>> = [Pair::of_base(run), Pair::of_best(run)].into_iter().flatten().collect();
+    let pairs: Vec<Pair<'_>> = [Pair::of_base(run), Pair::of_best(run)]
+        .into_iter()
+        .flatten()
+        .collect();
     if pairs.is_empty() {
         return None;
     }
@@ -21,19 +24,26 @@ pub(super) fn section(run: &Run) -> Option<Section> {
         title: "Where a request's time goes",
         body: html! {
             div class="pair" { @for pair in &pairs { (figure(run, pair, &axis)) } }
-            @if pairs.len() > 1 { p class="caption" { "Both pictures have the same time axis." } }
+            p class="caption" {
+                "Mean milliseconds per request, in the order a request meets the parts; each bar begins where the one \
+                 before ends. Thin grey: low load; thick: near R*; bold: the largest part."
+                @if pairs.len() > 1 { " Both pictures have the same time axis." }
+            }
         },
     })
 }
 
 fn figure(run: &Run, pair: &Pair<'_>, axis: &Axis) -> Markup {
     let parts = pair.parts();
-    let largest = parts.iter().filter_map(|part| part.knee_ms.or(part.low_ms)).fold(0.0, f64::max);
+    let largest = parts
+        .iter()
+        .filter_map(|part| part.knee_ms.or(part.low_ms))
+        .fold(0.0, f64::max);
     let (mut low_at, mut knee_at) = (0.0, 0.0);
     html! {
         figure class={ "waterfall " (tone(pair.arm)) } {
             table {
-                caption { (words::sentence(arm_name(pair.arm))) }
+                caption { (words::sentence(arm_name(run, pair.arm))) }
                 thead { tr {
                     th scope="col" { "part" }
                     th scope="col" class="bar" { span class="hidden" { "picture" } }
@@ -80,8 +90,10 @@ fn bars(axis: &Axis, part: &PairedPart, low_at: &mut f64, knee_at: &mut f64) -> 
         "{} {}: {} at low load, {} near R*",
         part.layer,
         part.what,
-        part.low_ms.map_or_else(|| "not measured".into(), |ms| words::ms(Some(ms))),
-        part.knee_ms.map_or_else(|| "not measured".into(), |ms| words::ms(Some(ms))),
+        part.low_ms
+            .map_or_else(|| "not measured".into(), |ms| words::ms(Some(ms))),
+        part.knee_ms
+            .map_or_else(|| "not measured".into(), |ms| words::ms(Some(ms))),
     );
     html! {
         svg role="img" aria-label=(title) width="100%" height="22" {
@@ -94,7 +106,9 @@ fn bars(axis: &Axis, part: &PairedPart, low_at: &mut f64, knee_at: &mut f64) -> 
 
 /// A bar that begins where the one before it ended.
 fn bar(axis: &Axis, at: &mut f64, ms: Option<f64>, class: &str, y: u32, height: u32) -> Markup {
-    let Some(ms) = ms.filter(|ms| ms.is_finite()) else { return html! {} };
+    let Some(ms) = ms.filter(|ms| ms.is_finite()) else {
+        return html! {};
+    };
     let (from, to) = (axis.place(*at) * 100.0, axis.place(*at + ms) * 100.0);
     *at += ms;
     // A part too short to see would look like one that is not there.
@@ -115,14 +129,11 @@ fn caption(run: &Run, pair: &Pair<'_>) -> String {
     let steps: Vec<_> = steps.collect();
     let over = match steps.is_empty() {
         true => String::new(),
-        false => format!(" Over {}.", words::listed(&steps)),
+        false => format!("Measured on {}. ", words::listed(&steps)),
     };
     let little = match pair.knee.or(pair.low).map(|w| w.little.as_str()) {
-        Some(text) if !text.is_empty() => format!(" Little's law: {}.", text.trim_end_matches('.')),
+        Some(text) if !text.is_empty() => format!("Little's law: {}.", text.trim_end_matches('.')),
         _ => String::new(),
     };
-    format!(
-        "Mean milliseconds per request, in the order a request meets the parts; each bar begins where the one \
-         before ends. Thin grey: low load; thick: near R*; bold: the largest part.{over}{little}"
-    )
+    over + &little
 }

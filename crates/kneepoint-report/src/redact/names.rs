@@ -2,8 +2,17 @@
 
 /// Parts of a name that make it secret wherever they stand in it.
 const TELLING: &[&str] = &[
-    "password", "passwd", "passphrase", "secret", "credential", "apikey", "privatekey", "accesskey",
-    "requirepass", "masterauth", "sessid",
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "credential",
+    "apikey",
+    "privatekey",
+    "accesskey",
+    "requirepass",
+    "masterauth",
+    "sessid",
 ];
 
 /// Whole words of a name that make it secret.
@@ -13,7 +22,12 @@ const WORDS: &[&str] = &["pwd", "dsn", "token", "bearer", "jwt"];
 const DESTINATIONS: &[&str] = &["proxy", "fastcgi", "uwsgi", "scgi", "grpc", "memcached"];
 
 /// HTTP headers that carry who somebody is.
-const HEADERS: &[&str] = &["cookie", "set-cookie", "authorization", "proxy-authorization"];
+const HEADERS: &[&str] = &[
+    "cookie",
+    "set-cookie",
+    "authorization",
+    "proxy-authorization",
+];
 
 /// Whether a setting, environment variable, parameter or header with this name carries a secret:
 /// `DB_PASSWORD`, `app_key`, `apiToken`, `MAILER_DSN`, `Cookie`; but not `proxy_pass`, `server_tokens`,
@@ -22,7 +36,9 @@ const HEADERS: &[&str] = &["cookie", "set-cookie", "authorization", "proxy-autho
 pub fn is_secret_name(name: &str) -> bool {
     let words = words(name);
     let shouted = !name.chars().any(char::is_lowercase);
-    let Some(last) = words.last() else { return false };
+    let Some(last) = words.last() else {
+        return false;
+    };
     let several = words.len() > 1;
     if is_header(name)
         || words.iter().any(|word| {
@@ -42,7 +58,9 @@ pub fn is_secret_name(name: &str) -> bool {
 
 /// Whether it is an HTTP header whose whole value is secret.
 pub(super) fn is_header(name: &str) -> bool {
-    HEADERS.iter().any(|header| header.eq_ignore_ascii_case(name))
+    HEADERS
+        .iter()
+        .any(|header| header.eq_ignore_ascii_case(name))
 }
 
 /// The words of a name in lower case, split at punctuation and at the humps of camel case.
@@ -70,16 +88,44 @@ mod tests {
     #[test]
     fn secret_names_are_told_from_ordinary_ones() {
         for name in [
-            "DB_PASSWORD", "db.password", "redis.auth", "APP_KEY", "APP_PREVIOUS_KEYS", "apiToken",
-            "MAILER_DSN", "AWS_ACCESS_KEY_ID", "requirepass", "DB_PASS", "mysql_pass", "Cookie",
-            "Authorization", "x-api-key", "SECRET_KEY_BASE", "AUTH_SALT", "PHPSESSID", "ssl_certificate_key",
+            "DB_PASSWORD",
+            "db.password",
+            "redis.auth",
+            "APP_KEY",
+            "APP_PREVIOUS_KEYS",
+            "apiToken",
+            "MAILER_DSN",
+            "AWS_ACCESS_KEY_ID",
+            "requirepass",
+            "DB_PASS",
+            "mysql_pass",
+            "Cookie",
+            "Authorization",
+            "x-api-key",
+            "SECRET_KEY_BASE",
+            "AUTH_SALT",
+            "PHPSESSID",
+            "ssl_certificate_key",
         ] {
             assert!(is_secret_name(name), "{name} carries a secret");
         }
         for name in [
-            "", "proxy_pass", "fastcgi_pass", "server_tokens", "key_buffer_size", "opcache.max_keys", "keys",
-            "key", "keepalive", "pm.max_children", "pass", "session.cookie_secure", "auth_basic",
-            "opcache.max_accelerated_files", "auth", "listen.backlog",
+            "",
+            "proxy_pass",
+            "fastcgi_pass",
+            "server_tokens",
+            "key_buffer_size",
+            "opcache.max_keys",
+            "keys",
+            "key",
+            "keepalive",
+            "pm.max_children",
+            "pass",
+            "session.cookie_secure",
+            "auth_basic",
+            "opcache.max_accelerated_files",
+            "auth",
+            "listen.backlog",
         ] {
             assert!(!is_secret_name(name), "{name} carries none");
         }

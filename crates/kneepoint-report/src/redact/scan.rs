@@ -1,7 +1,7 @@
 //! Finds secrets in text by their form: `NAME = value`, `scheme://user:password@host`, `Bearer ...`.
 
-use super::names::{is_header, is_secret_name};
 use super::HIDDEN;
+use super::names::{is_header, is_secret_name};
 
 /// How a name and its value may be joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,8 @@ fn hide_assignments(line: &str, grammar: Grammar) -> String {
     let mut rest = line;
     while let Some(start) = rest.find(is_name) {
         let (before, from_name) = rest.split_at(start);
-        let (name, after) = from_name.split_at(from_name.find(|c| !is_name(c)).unwrap_or(from_name.len()));
+        let (name, after) =
+            from_name.split_at(from_name.find(|c| !is_name(c)).unwrap_or(from_name.len()));
         out.push_str(before);
         out.push_str(name);
         rest = after;
@@ -86,7 +87,9 @@ fn joined(name: &str, after: &str, grammar: Grammar) -> Option<usize> {
     at += after[at..].len() - after[at..].trim_start_matches(['"', '\'', ']']).len();
     let before_blank = at;
     at += blanks(&after[at..]);
-    let sign = ["=>", "=", ":", "%3D"].into_iter().find(|sign| after[at..].starts_with(sign));
+    let sign = ["=>", "=", ":", "%3D"]
+        .into_iter()
+        .find(|sign| after[at..].starts_with(sign));
     match sign {
         Some(sign) => at += sign.len(),
         None if grammar == Grammar::Configuration && at > before_blank => {}
@@ -121,7 +124,11 @@ mod tests {
 
     fn check(grammar: Grammar, text: &str, expected: &str) {
         assert_eq!(hide(text, grammar), expected);
-        assert_eq!(hide(expected, grammar), expected, "hiding twice changes nothing more");
+        assert_eq!(
+            hide(expected, grammar),
+            expected,
+            "hiding twice changes nothing more"
+        );
     }
 
     #[test]
@@ -129,9 +136,15 @@ mod tests {
         for (text, expected) in [
             ("set DB_PASSWORD=abc, then", "set DB_PASSWORD=•••, then"),
             ("php.env.DB_PASSWORD = abc", "php.env.DB_PASSWORD = •••"),
-            (r#"{"password":"a b","user":"me"}"#, r#"{"password":"•••","user":"me"}"#),
+            (
+                r#"{"password":"a b","user":"me"}"#,
+                r#"{"password":"•••","user":"me"}"#,
+            ),
             ("GET /?token=abc&page=2", "GET /?token=•••&page=2"),
-            ("redis://:abc@10.0.0.1:6379/0 down", "redis://•••@10.0.0.1:6379/0 down"),
+            (
+                "redis://:abc@10.0.0.1:6379/0 down",
+                "redis://•••@10.0.0.1:6379/0 down",
+            ),
             ("Authorization: Basic YWJj Zm9v", "Authorization: •••"),
             ("sent Bearer abc.def twice", "sent Bearer ••• twice"),
             ("'password' => 'abc'", "'password' => '•••'"),
@@ -158,7 +171,10 @@ mod tests {
     fn configuration_joins_by_blanks_too() {
         for (text, expected) in [
             ("-requirepass abc def\n+x 1\n", "-requirepass •••\n+x 1\n"),
-            ("+  fastcgi_param DB_PASSWORD abc;", "+  fastcgi_param DB_PASSWORD •••;"),
+            (
+                "+  fastcgi_param DB_PASSWORD abc;",
+                "+  fastcgi_param DB_PASSWORD •••;",
+            ),
             (" env[DB_PASSWORD] = abc\n", " env[DB_PASSWORD] = •••\n"),
             ("+    proxy_pass http://app;", "+    proxy_pass http://app;"),
             ("+    server_tokens off;", "+    server_tokens off;"),

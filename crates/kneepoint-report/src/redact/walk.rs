@@ -1,13 +1,13 @@
 //! Visits every text of a run. The record is taken apart field by field, so that a field added to it does not
 //! compile until somebody decided here whether it can hold a secret.
 
-use super::scan::Grammar;
 use super::Secrets;
+use super::scan::Grammar;
 use kneepoint_model::run::{LimitResult, Observation};
 use kneepoint_model::scenario::FilePatch;
 use kneepoint_model::{
-    AppSetting, Effect, Finding, JournalEntry, LoadPoint, Request, Run, Scenario, Setting, Stack, Tunable,
-    Validity, ValueKind,
+    AppSetting, Effect, Finding, JournalEntry, LoadPoint, Request, Run, Scenario, Setting, Stack,
+    Tunable, Validity, ValueKind,
 };
 use std::collections::BTreeMap;
 
@@ -35,20 +35,30 @@ pub(super) fn run(run: &mut Run, secrets: &Secrets) {
     } = run;
     secrets.prose(ended);
     asked.iter_mut().for_each(|asked| scenario(asked, secrets));
-    [base, best].into_iter().flatten().for_each(|it| stack(it, secrets));
+    [base, best]
+        .into_iter()
+        .flatten()
+        .for_each(|it| stack(it, secrets));
     for JournalEntry { text, .. } in journal {
         secrets.prose(text);
     }
-    trials.iter_mut().for_each(|trial| load(&mut trial.load, secrets));
+    trials
+        .iter_mut()
+        .for_each(|trial| load(&mut trial.load, secrets));
     for LimitResult { warnings, .. } in limits {
         warnings.iter_mut().for_each(|text| secrets.prose(text));
     }
-    observations.iter_mut().for_each(|it| observation(it, secrets));
+    observations
+        .iter_mut()
+        .for_each(|it| observation(it, secrets));
     findings.iter_mut().for_each(|it| finding(it, secrets));
     for decision in decisions {
         settings(&mut decision.settings, secrets);
         effect(&mut decision.effect, secrets);
-        decision.leave_one_out.iter_mut().for_each(|it| effect(it, secrets));
+        decision
+            .leave_one_out
+            .iter_mut()
+            .for_each(|it| effect(it, secrets));
         secrets.prose(&mut decision.reason);
     }
     proof.iter_mut().for_each(|it| effect(it, secrets));
@@ -87,10 +97,13 @@ fn scenario(scenario: &mut Scenario, secrets: &Secrets) {
     values(env, secrets);
     for AppSetting { name, env, values } in app_settings {
         let secret = if secrets.is_secret(env) { env } else { name };
-        values.iter_mut().for_each(|value| secrets.value(secret, value));
+        values
+            .iter_mut()
+            .for_each(|value| secrets.value(secret, value));
     }
     for FilePatch { find, text, .. } in app_files {
-        find.iter_mut().for_each(|text| secrets.hide(text, Grammar::Configuration));
+        find.iter_mut()
+            .for_each(|text| secrets.hide(text, Grammar::Configuration));
         secrets.hide(text, Grammar::Configuration);
     }
     for tier in tiers {
@@ -99,7 +112,10 @@ fn scenario(scenario: &mut Scenario, secrets: &Secrets) {
     for host in hosts.values_mut() {
         values(&mut host.sysctl, secrets);
     }
-    workload.requests.iter_mut().for_each(|it| request(it, secrets));
+    workload
+        .requests
+        .iter_mut()
+        .for_each(|it| request(it, secrets));
 }
 
 fn request(request: &mut Request, secrets: &Secrets) {
@@ -108,7 +124,11 @@ fn request(request: &mut Request, secrets: &Secrets) {
         secrets.value(name, value);
     }
     request.body.iter_mut().for_each(|text| secrets.prose(text));
-    request.expect.body_contains.iter_mut().for_each(|text| secrets.prose(text));
+    request
+        .expect
+        .body_contains
+        .iter_mut()
+        .for_each(|text| secrets.prose(text));
 }
 
 fn stack(stack: &mut Stack, secrets: &Secrets) {
@@ -117,19 +137,27 @@ fn stack(stack: &mut Stack, secrets: &Secrets) {
         tier.tunables.iter_mut().for_each(|it| tunable(it, secrets));
     }
     values(&mut stack.app_values, secrets);
-    stack.app_settings.iter_mut().for_each(|it| tunable(it, secrets));
+    stack
+        .app_settings
+        .iter_mut()
+        .for_each(|it| tunable(it, secrets));
 }
 
 fn tunable(tunable: &mut Tunable, secrets: &Secrets) {
     let name = &tunable.name;
-    tunable.default.iter_mut().for_each(|value| secrets.value(name, value));
+    tunable
+        .default
+        .iter_mut()
+        .for_each(|value| secrets.value(name, value));
     if let ValueKind::Choice { of } = &mut tunable.values {
         of.iter_mut().for_each(|value| secrets.value(name, value));
     }
 }
 
 fn load(load: &mut LoadPoint, secrets: &Secrets) {
-    load.examples.iter_mut().for_each(|text| secrets.prose(text));
+    load.examples
+        .iter_mut()
+        .for_each(|text| secrets.prose(text));
     if let Validity::Invalid { because } = &mut load.validity {
         because.iter_mut().for_each(|text| secrets.prose(text));
     }
@@ -141,7 +169,10 @@ fn observation(observation: &mut Observation, secrets: &Secrets) {
     }
     if let Some(waterfall) = &mut observation.waterfall {
         secrets.prose(&mut waterfall.little);
-        waterfall.parts.iter_mut().for_each(|part| secrets.prose(&mut part.what));
+        waterfall
+            .parts
+            .iter_mut()
+            .for_each(|part| secrets.prose(&mut part.what));
     }
 }
 
@@ -164,5 +195,8 @@ fn finding(finding: &mut Finding, secrets: &Secrets) {
     }
     secrets.prose(&mut finding.expected_gain);
     secrets.prose(&mut finding.source);
-    finding.effects.iter_mut().for_each(|it| effect(it, secrets));
+    finding
+        .effects
+        .iter_mut()
+        .for_each(|it| effect(it, secrets));
 }

@@ -33,16 +33,29 @@ pub(crate) struct HealthRange {
 
 /// The generator's health over the valid steps; `None` when there is none.
 pub(crate) fn health(run: &Run) -> Option<HealthRange> {
-    let valid = || run.trials.iter().map(|trial| &trial.load).filter(|load| load.validity.is_valid());
-    let most = |value: fn(&kneepoint_model::LoadPoint) -> f64| valid().map(value).fold(0.0, f64::max);
+    let valid = || {
+        run.trials
+            .iter()
+            .map(|trial| &trial.load)
+            .filter(|load| load.validity.is_valid())
+    };
+    let most =
+        |value: fn(&kneepoint_model::LoadPoint) -> f64| valid().map(value).fold(0.0, f64::max);
     let trials = valid().count();
     (trials > 0).then(|| HealthRange {
         trials,
         cpu_share: most(|load| load.health.cpu_share),
         send_lag_p99_ms: most(|load| load.health.send_lag_p99_ms),
-        achieved_share: valid().map(|load| load.health.achieved_share).fold(1.0, f64::min),
-        backlog_max: valid().map(|load| load.health.backlog_max).max().unwrap_or(0),
-        steal_share: valid().filter_map(|load| load.health.steal_share).reduce(f64::max),
+        achieved_share: valid()
+            .map(|load| load.health.achieved_share)
+            .fold(1.0, f64::min),
+        backlog_max: valid()
+            .map(|load| load.health.backlog_max)
+            .max()
+            .unwrap_or(0),
+        steal_share: valid()
+            .filter_map(|load| load.health.steal_share)
+            .reduce(f64::max),
         offered_hz: valid()
             .filter(|load| load.closed_workers.is_none())
             .map(|load| load.offered_hz)
@@ -56,7 +69,10 @@ pub(super) fn doubts(run: &Run) -> Vec<String> {
     let limits = run.limits.iter().flat_map(|limit| {
         let soak = (limit.soak_arrivals == 0)
             .then(|| format!("R* of {} has no confirming stretch of load.", limit.arm));
-        let warnings = limit.warnings.iter().map(|text| format!("R* of {}: {text}", limit.arm));
+        let warnings = limit
+            .warnings
+            .iter()
+            .map(|text| format!("R* of {}: {text}", limit.arm));
         warnings.chain(soak).collect::<Vec<_>>()
     });
     let said = run
@@ -65,7 +81,12 @@ pub(super) fn doubts(run: &Run) -> Vec<String> {
         .filter(|entry| entry.kind == EntryKind::Warning)
         .map(|entry| entry.text.clone());
     let mut all: Vec<String> = Vec::new();
-    for doubt in limits.chain(invalid(run)).chain(little(run)).chain(ceiling(run)).chain(said) {
+    for doubt in limits
+        .chain(invalid(run))
+        .chain(little(run))
+        .chain(ceiling(run))
+        .chain(said)
+    {
         let doubt = plain(&doubt);
         if !all.contains(&doubt) {
             all.push(doubt);
@@ -80,14 +101,20 @@ fn invalid(run: &Run) -> Option<String> {
         .iter()
         .filter_map(|trial| match &trial.load.validity {
             Validity::Valid => None,
-            Validity::Invalid { because } => Some(because.first().map_or("no reason given", String::as_str)),
+            Validity::Invalid { because } => {
+                Some(because.first().map_or("no reason given", String::as_str))
+            }
         })
         .collect();
     let first = reasons.first()?;
     Some(format!(
         "{} of {} not valid and not used: {first}",
         words::counted(reasons.len() as u64, "step", "steps"),
-        format_args!("{} {}", words::count(run.trials.len() as u64), if reasons.len() == 1 { "was" } else { "were" }),
+        format_args!(
+            "{} {}",
+            words::count(run.trials.len() as u64),
+            if reasons.len() == 1 { "was" } else { "were" }
+        ),
     ))
 }
 

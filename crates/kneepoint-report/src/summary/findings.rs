@@ -32,7 +32,11 @@ pub(crate) fn told(run: &Run) -> Vec<Told<'_>> {
             None => all.push(Told {
                 finding,
                 times: 1,
-                decision: run.decisions.iter().rev().find(|decision| decision.code == finding.code),
+                decision: run
+                    .decisions
+                    .iter()
+                    .rev()
+                    .find(|decision| decision.code == finding.code),
             }),
         }
     }
@@ -73,7 +77,13 @@ mod tests {
         };
         let told: Vec<_> = told(&run)
             .iter()
-            .map(|told| (told.finding.code.clone(), told.finding.confidence, told.times))
+            .map(|told| {
+                (
+                    told.finding.code.clone(),
+                    told.finding.confidence,
+                    told.times,
+                )
+            })
             .collect();
         assert_eq!(
             told,

@@ -1,5 +1,6 @@
 //! What a complete run would have and this one has not.
 
+use crate::tiers::first_binding;
 use kneepoint_model::Run;
 
 /// A sentence for each thing that is missing; empty for a complete run of its command.
@@ -15,7 +16,9 @@ fn ending(run: &Run) -> Option<String> {
         "finished" => None,
         "" => Some("The run has not ended: this is what there is so far.".into()),
         "interrupted" => Some("The run was interrupted: this is what there was by then.".into()),
-        other => Some(format!("The run did not finish ({other}): this is what there was by then.")),
+        other => Some(format!(
+            "The run did not finish ({other}): this is what there was by then."
+        )),
     }
 }
 
@@ -23,7 +26,7 @@ fn limits(run: &Run) -> Option<String> {
     let kept = run.decisions.iter().any(|decision| decision.kept);
     match (run.limit("base"), run.limit("best")) {
         _ if run.limits.is_empty() && run.command == "diagnose" => {
-            Some("R* was not measured: `diagnose` looks at given rates only.".into())
+            Some("R* was not measured: the diagnose command looks at given rates only.".into())
         }
         _ if run.limits.is_empty() => Some("R* was not measured.".into()),
         (Some(_), None) if kept => {
@@ -39,16 +42,21 @@ fn diagnosis(run: &Run) -> Option<String> {
         return None;
     }
     Some(if run.command == "limit" {
-        "Nothing was diagnosed: `limit` measures R* and does not ask what binds.".into()
+        "Nothing was diagnosed: the limit command measures R* and does not ask what binds.".into()
     } else {
         "Nothing was diagnosed, so what binds is not known.".into()
     })
 }
 
 fn proof(run: &Run) -> Option<String> {
-    let kept: Vec<_> = run.decisions.iter().filter(|decision| decision.kept).collect();
+    let kept: Vec<_> = run
+        .decisions
+        .iter()
+        .filter(|decision| decision.kept)
+        .collect();
     if kept.is_empty() {
-        let idle = run.command == "tune" && run.decisions.is_empty();
+        let idle =
+            run.command == "tune" && run.decisions.is_empty() && first_binding(run).is_some();
         return idle.then(|| "No change was tried.".into());
     }
     let not_left_out: Vec<_> = kept

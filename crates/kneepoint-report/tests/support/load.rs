@@ -24,7 +24,11 @@ fn point(id: u64, offered_hz: f64, limit_hz: f64, window_s: f64) -> LoadPoint {
     let violating = 1.0 / (1.0 + (-strain).exp());
     let arrivals = (offered_hz * window_s).round() as u64;
     let middle = (SLO_MS / (SPREAD * logit(1.0 - violating.min(0.97))).exp()).max(FASTEST_MS);
-    let failed = if offered_hz > 1.12 * limit_hz { arrivals / 12 } else { 0 };
+    let failed = if offered_hz > 1.12 * limit_hz {
+        arrivals / 12
+    } else {
+        0
+    };
     let mut load = LoadPoint {
         offered_hz,
         window_s,
@@ -47,7 +51,9 @@ fn point(id: u64, offered_hz: f64, limit_hz: f64, window_s: f64) -> LoadPoint {
         load.response.record_us((ms * 1e3) as u64);
         load.service.record_us((ms * 990.0) as u64);
     }
-    load.outcomes.by_outcome.insert(Outcome::Ok, arrivals - failed);
+    load.outcomes
+        .by_outcome
+        .insert(Outcome::Ok, arrivals - failed);
     load.outcomes.by_status.insert(200, arrivals - failed);
     if failed > 0 {
         load.outcomes.by_outcome.insert(Outcome::Timeout, failed);
@@ -56,20 +62,33 @@ fn point(id: u64, offered_hz: f64, limit_hz: f64, window_s: f64) -> LoadPoint {
 }
 
 fn trial(id: u64, purpose: &str, arm: &str, at_s: f64, load: LoadPoint) -> Trial {
-    Trial { id, purpose: purpose.into(), arm: arm.into(), at_s, load }
+    Trial {
+        id,
+        purpose: purpose.into(),
+        arm: arm.into(),
+        at_s,
+        load,
+    }
 }
 
 /// The steps of a search for a limit: a closed loop first, then steps that straddle it.
 pub(crate) fn search(arm: &str, limit_hz: f64, from_s: f64, first_id: u64) -> Vec<Trial> {
     let strains = [
-        0.5, 0.8, 1.22, 0.92, 1.08, 0.97, 1.03, 1.0, 0.95, 1.05, 0.98, 1.02, 0.99, 1.01, 0.97, 1.03, 1.0, 0.985,
+        0.5, 0.8, 1.22, 0.92, 1.08, 0.97, 1.03, 1.0, 0.95, 1.05, 0.98, 1.02, 0.99, 1.01, 0.97,
+        1.03, 1.0, 0.985,
     ];
     let mut closed = point(first_id, limit_hz * 1.11, limit_hz, 6.0);
     closed.closed_workers = Some(10);
     let mut trials = vec![trial(first_id, "limit: saturation", arm, from_s, closed)];
     for (i, strain) in (1u64..).zip(strains) {
         let load = point(first_id + i, limit_hz * strain, limit_hz, 8.0);
-        trials.push(trial(first_id + i, "limit: step", arm, from_s + 8.0 * i as f64, load));
+        trials.push(trial(
+            first_id + i,
+            "limit: step",
+            arm,
+            from_s + 8.0 * i as f64,
+            load,
+        ));
     }
     trials.push(trial(
         first_id + 19,
@@ -83,12 +102,23 @@ pub(crate) fn search(arm: &str, limit_hz: f64, from_s: f64, first_id: u64) -> Ve
 
 /// The steps of the diagnoses, ids 20 to 23.
 pub(crate) fn observed() -> Vec<Trial> {
-    let phases = [("low", "base", 11.5, 38.5), ("knee", "base", 36.6, 38.5), ("low", "best", 35.4, 117.6), ("knee", "best", 112.0, 117.6)];
+    let phases = [
+        ("low", "base", 11.5, 38.5),
+        ("knee", "base", 36.6, 38.5),
+        ("low", "best", 35.4, 117.6),
+        ("knee", "best", 112.0, 117.6),
+    ];
     (20u64..)
         .zip(phases)
         .map(|(id, (phase, arm, hz, limit))| {
             let at_s = if arm == "base" { 240.0 } else { 460.0 } + id as f64;
-            trial(id, &format!("diagnose: {phase}"), arm, at_s, point(id, hz, limit, 10.0))
+            trial(
+                id,
+                &format!("diagnose: {phase}"),
+                arm,
+                at_s,
+                point(id, hz, limit, 10.0),
+            )
         })
         .collect()
 }
@@ -102,7 +132,13 @@ pub(crate) fn telemetry(phase: &str, arm: &str, offered_hz: f64) -> SeriesSet {
         (_, true) => (0.99, 12.4),
         (_, false) => (0.26, 0.6),
     };
-    let queue = if !busy { 0.0 } else if arm == "base" { 3.1 } else { 0.4 };
+    let queue = if !busy {
+        0.0
+    } else if arm == "base" {
+        3.1
+    } else {
+        0.4
+    };
     let rows = [
         (Layer::Web, metric::CPU_S, offered_hz * 0.000_35, true),
         (Layer::Web, metric::QUEUE, 0.0, false),

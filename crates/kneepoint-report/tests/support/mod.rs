@@ -2,13 +2,14 @@
 
 mod load;
 mod stack;
+mod story;
 
 use kneepoint_model::run::{
-    Decision, EntryKind, FileDiff, LimitResult, Machine, Observation, RUN_VERSION, Waterfall, WaterfallPart,
+    Decision, EntryKind, FileDiff, LimitResult, Machine, Observation, RUN_VERSION, Waterfall,
+    WaterfallPart,
 };
-use kneepoint_model::{
-    Confidence, Effect, Evidenced, Finding, Interval, JournalEntry, Layer, Remedy, Run, Setting, Trial, Validity,
-};
+use kneepoint_model::{Effect, Interval, JournalEntry, Layer, Run, Trial, Validity};
+use story::{decisions, effect, findings};
 
 /// A secret that must not appear in any format; it is in the environment, the stack, the diff and a log line.
 pub(crate) const SECRET: &str = "s3cr3t-hunter2";
@@ -17,11 +18,19 @@ pub(crate) const SECRET: &str = "s3cr3t-hunter2";
 pub(crate) const INJECTION: &str = "<script>alert(\"x\")</script>";
 
 fn interval(low: f64, estimate: f64, high: f64) -> Interval {
-    Interval { low, estimate, high }
+    Interval {
+        low,
+        estimate,
+        high,
+    }
 }
 
 fn entry(at_s: f64, kind: EntryKind, text: &str) -> JournalEntry {
-    JournalEntry { at_s, kind, text: text.into() }
+    JournalEntry {
+        at_s,
+        kind,
+        text: text.into(),
+    }
 }
 
 fn limit(arm: &str, rate: Interval, saturation_hz: f64, trials: &[Trial]) -> LimitResult {
@@ -34,7 +43,13 @@ fn limit(arm: &str, rate: Interval, saturation_hz: f64, trials: &[Trial]) -> Lim
         steps: trials
             .iter()
             .filter(fitted)
-            .map(|trial| (trial.load.offered_hz, trial.load.violating_share(), trial.load.arrivals))
+            .map(|trial| {
+                (
+                    trial.load.offered_hz,
+                    trial.load.violating_share(),
+                    trial.load.arrivals,
+                )
+            })
             .collect(),
         soak_error_share: 0.0,
         soak_p95_ms: Some(if arm == "base" { 181.0 } else { 172.0 }),
@@ -45,168 +60,24 @@ fn limit(arm: &str, rate: Interval, saturation_hz: f64, trials: &[Trial]) -> Lim
     }
 }
 
-fn effect(change: &str, settings: Vec<Setting>, quantity: &str, ratio: Interval, pairs: u32) -> Effect {
-    let clear = !(ratio.low..=ratio.high).contains(&1.0);
-    Effect {
-        change: change.into(),
-        settings,
-        quantity: quantity.into(),
-        ratio,
-        pairs,
-        e_value: if clear { 4_812.0 } else { 0.21 },
-        verdict: if !clear { "equivalent" } else if ratio.low > 1.0 { "better" } else { "worse" }.into(),
-        smallest_visible: ratio.relative_half_width() * 1.4,
-        conditions: "at saturation, 8 workers, 5 s each".into(),
-    }
-}
-
-fn opcache() -> Vec<Setting> {
-    vec![Setting::new(Layer::Php, "opcache.enable", 1)]
-}
-
-fn pool() -> Vec<Setting> {
-    vec![Setting::new(Layer::Php, "pm", "static"), Setting::new(Layer::Php, "pm.max_children", 16)]
-}
-
-fn keepalive() -> Vec<Setting> {
-    vec![Setting::new(Layer::Web, "upstream.keepalive", 32)]
-}
-
-fn finding(code: &str, title: &str, layer: Layer, confidence: Confidence, settings: Vec<Setting>) -> Finding {
-    Finding {
-        code: code.into(),
-        title: title.into(),
-        layer,
-        seen: Vec::new(),
-        refuted_by: String::new(),
-        remedy: Some(Remedy { text: String::new(), settings }),
-        expected_gain: String::new(),
-        confidence,
-        weight: 0.5,
-        source: "reference catalogue".into(),
-        effects: Vec::new(),
-    }
-}
-
-fn seen(what: &str, conditions: &str) -> Evidenced {
-    Evidenced { what: what.into(), conditions: conditions.into() }
-}
-
-fn remedy(text: &str, settings: Vec<Setting>) -> Option<Remedy> {
-    Some(Remedy { text: text.into(), settings })
-}
-
-fn findings() -> Vec<Finding> {
-    let near = "at 36.6/s offered for 10 s";
-    vec![
-        Finding {
-            seen: vec![
-                seen("opcache.enable = 0 in the FPM runtime that serves", ""),
-                seen("every request compiles 402 files; 71 % of PHP's CPU time is compilation", near),
-                seen("CPU of the php tier at 98 % of 1 core", near),
-            ],
-            refuted_by: "Goodput at saturation does not rise with OPcache on.".into(),
-            remedy: remedy("Switch OPcache on and restart FPM.", opcache()),
-            expected_gain: "2 to 5 times, from the share of time spent compiling".into(),
-            effects: vec![effect(
-                "php.opcache.enable 0 -> 1",
-                opcache(),
-                "goodput at saturation",
-                interval(2.21, 2.29, 2.38),
-                8,
-            )],
-            source: "https://www.php.net/manual/en/opcache.configuration.php".into(),
-            ..finding("OPC-01", "OPcache is off", Layer::Php, Confidence::Proved, opcache())
-        },
-        Finding {
-            seen: vec![
-                seen("5 of 5 children busy, 0 idle", "at 88.0/s offered for 10 s"),
-                seen("accept queue 9.4 of 511 on average, 31 at most", "at 88.0/s offered for 10 s"),
-                seen("61 % of busy children sleep in poll on the cache and the database", "at 88.0/s offered for 10 s"),
-            ],
-            refuted_by: "Goodput at saturation stays when the pool grows.".into(),
-            remedy: remedy("Let more children wait at the same time; memory allows 42.", pool()),
-            expected_gain: "1.2 to 1.4 times, from the children that wait".into(),
-            effects: vec![effect(
-                "php.pm.max_children 5 -> 16",
-                pool(),
-                "goodput at saturation",
-                interval(1.28, 1.33, 1.39),
-                11,
-            )],
-            source: "https://www.php.net/manual/en/install.fpm.configuration.php".into(),
-            ..finding("FPM-01", "The pool is too small for its waiting time", Layer::Php, Confidence::Proved, pool())
-        },
-        Finding {
-            seen: vec![seen("active opens 87.1/s towards php at 88.0 requests/s", "at 88.0/s offered for 10 s")],
-            refuted_by: "Goodput at saturation stays when connections are kept.".into(),
-            remedy: remedy("Keep connections to FPM open.", keepalive()),
-            ..finding(
-                "NGX-04",
-                "Every request opens a connection to PHP",
-                Layer::Web,
-                Confidence::Suspected,
-                keepalive(),
-            )
-        },
-        Finding {
-            seen: vec![seen("opcache.validate_timestamps = 1", "")],
-            remedy: remedy("Switch it off and reload on deployment.", Vec::new()),
-            ..finding("OPC-06", "Every request asks whether files changed", Layer::Php, Confidence::Noted, Vec::new())
-        },
-    ]
-}
-
-fn decisions() -> Vec<Decision> {
-    let at_saturation = "goodput at saturation";
-    vec![
-        Decision {
-            code: "OPC-01".into(),
-            settings: opcache(),
-            effect: effect("php.opcache.enable 0 -> 1", opcache(), at_saturation, interval(2.21, 2.29, 2.38), 8),
-            kept: true,
-            leave_one_out: Some(effect(
-                "without php.opcache.enable = 1",
-                opcache(),
-                at_saturation,
-                interval(2.31, 2.42, 2.54),
-                8,
-            )),
-            reason: "Better beyond doubt, and still needed at the end.".into(),
-        },
-        Decision {
-            code: "FPM-01".into(),
-            settings: pool(),
-            effect: effect("php.pm.max_children 5 -> 16", pool(), at_saturation, interval(1.28, 1.33, 1.39), 11),
-            kept: true,
-            leave_one_out: Some(effect(
-                "without php.pm.max_children = 16",
-                pool(),
-                at_saturation,
-                interval(1.27, 1.32, 1.37),
-                11,
-            )),
-            reason: "Better beyond doubt; 16 is the smallest pool within 2 % of the best.".into(),
-        },
-        Decision {
-            code: "NGX-04".into(),
-            settings: keepalive(),
-            effect: effect("web.upstream.keepalive 0 -> 32", keepalive(), at_saturation, interval(0.985, 1.004, 1.019), 16),
-            kept: false,
-            leave_one_out: None,
-            reason: "No difference within 2 %, so the simpler configuration stays.".into(),
-        },
-    ]
-}
-
 fn waterfall(offered_hz: f64, parts: &[(Layer, &str, f64)]) -> Waterfall {
     let response_ms: f64 = parts.iter().map(|part| part.2).sum();
     let concurrency = offered_hz * response_ms / 1e3;
     Waterfall {
         offered_hz,
         response_ms,
-        parts: parts.iter().map(|&(layer, what, ms)| WaterfallPart { layer, what: what.into(), ms }).collect(),
-        little: format!("{:.2} in flight measured, {concurrency:.2} from rate times time", concurrency * 1.02),
+        parts: parts
+            .iter()
+            .map(|&(layer, what, ms)| WaterfallPart {
+                layer,
+                what: what.into(),
+                ms,
+            })
+            .collect(),
+        little: format!(
+            "{:.2} in flight measured, {concurrency:.2} from rate times time",
+            concurrency * 1.02
+        ),
         little_error: Some(0.02),
     }
 }
@@ -231,7 +102,11 @@ const PARTS: [(Layer, &str); 6] = [
 ];
 
 fn parts(ms: [f64; 6]) -> Vec<(Layer, &'static str, f64)> {
-    PARTS.iter().zip(ms).map(|(&(layer, what), ms)| (layer, what, ms)).collect()
+    PARTS
+        .iter()
+        .zip(ms)
+        .map(|(&(layer, what), ms)| (layer, what, ms))
+        .collect()
 }
 
 fn observations() -> Vec<Observation> {
@@ -243,7 +118,9 @@ fn observations() -> Vec<Observation> {
     ];
     phases
         .into_iter()
-        .map(|(phase, arm, trial, hz, ms)| observation(phase, arm, trial, waterfall(hz, &parts(ms))))
+        .map(|(phase, arm, trial, hz, ms)| {
+            observation(phase, arm, trial, waterfall(hz, &parts(ms)))
+        })
         .collect()
 }
 
@@ -251,20 +128,56 @@ fn journal() -> Vec<JournalEntry> {
     use EntryKind::{Change, Result, Stage, Warning};
     vec![
         entry(0.0, Stage, "Stand up nginx, PHP-FPM, Redis and PostgreSQL"),
-        entry(4.1, Result, "The target echoes the nonce; nginx -t and php-fpm -t pass"),
-        entry(6.0, Result, "Generator reaches 41 200/s against a null server"),
+        entry(
+            4.1,
+            Result,
+            "The target echoes the nonce; nginx -t and php-fpm -t pass",
+        ),
+        entry(
+            6.0,
+            Result,
+            "Generator reaches 41 200/s against a null server",
+        ),
         entry(9.0, Stage, "Find the limit of the configuration as it is"),
         entry(15.4, Result, "Closed loop saturates at 42.9/s"),
-        entry(98.0, Warning, "Step 7 is invalid: the generator's send lag p99 was 6.2 ms"),
+        entry(
+            98.0,
+            Warning,
+            "Step 7 is invalid: the generator's send lag p99 was 6.2 ms",
+        ),
         entry(171.2, Result, "R* = 38.5/s (37.2 to 39.8), p95 binds"),
         entry(240.0, Stage, "Diagnose"),
-        entry(262.7, Result, "OPC-01 OPcache is off: 71 % of PHP's CPU time is compilation"),
-        entry(301.5, Change, "Kept php.opcache.enable = 1: goodput x2.29 (2.21 to 2.38)"),
-        entry(388.0, Change, "Kept php.pm.max_children = 16: goodput x1.33 (1.28 to 1.39)"),
-        entry(455.8, Change, "Dropped web.upstream.keepalive = 32: no difference within 2 %"),
+        entry(
+            262.7,
+            Result,
+            "OPC-01 OPcache is off: 71 % of PHP's CPU time is compilation",
+        ),
+        entry(
+            301.5,
+            Change,
+            "Kept php.opcache.enable = 1: goodput x2.29 (2.21 to 2.38)",
+        ),
+        entry(
+            388.0,
+            Change,
+            "Kept php.pm.max_children = 16: goodput x1.33 (1.28 to 1.39)",
+        ),
+        entry(
+            455.8,
+            Change,
+            "Dropped web.upstream.keepalive = 32: no difference within 2 %",
+        ),
         entry(520.0, Stage, "Prove: fresh start, base against best"),
-        entry(533.0, Warning, &format!("A worker logged: redis://:{SECRET}@10.0.0.4:6379 took 1.1 s to answer")),
-        entry(872.0, Result, "R* = 118/s (114 to 121), 3.05 times what it was; 0 of 6840 requests failed"),
+        entry(
+            533.0,
+            Warning,
+            &format!("A worker logged: redis://:{SECRET}@10.0.0.4:6379 took 1.1 s to answer"),
+        ),
+        entry(
+            872.0,
+            Result,
+            "R* = 118/s (114 to 121), 3.05 times what it was; 0 of 6840 requests failed",
+        ),
     ]
 }
 
@@ -277,8 +190,14 @@ const INI_DIFF: &str = "--- a/php.ini\n+++ b/php.ini\n@@ -11,4 +11,4 @@\n [opcac
 
 fn diff() -> Vec<FileDiff> {
     vec![
-        FileDiff { file: "php: www.conf".into(), diff: FPM_DIFF.into() },
-        FileDiff { file: "php: php.ini".into(), diff: INI_DIFF.into() },
+        FileDiff {
+            file: "php: www.conf".into(),
+            diff: FPM_DIFF.into(),
+        },
+        FileDiff {
+            file: "php: php.ini".into(),
+            diff: INI_DIFF.into(),
+        },
     ]
 }
 
@@ -311,7 +230,10 @@ fn begun(command: &str) -> Run {
 pub(crate) fn tuned() -> Run {
     let mut trials = load::search("base", 38.5, 9.0, 0);
     trials[7].load.validity = Validity::Invalid {
-        because: vec!["The send lag p99 of 6.2 ms is above 4 ms: run the generator on a core of its own.".into()],
+        because: vec![
+            "The send lag p99 of 6.2 ms is above 4 ms: run the generator on a core of its own."
+                .into(),
+        ],
     };
     trials.extend(load::observed());
     trials.extend(load::search("best", 117.6, 540.0, 24));
@@ -321,14 +243,23 @@ pub(crate) fn tuned() -> Run {
         ended: "finished".into(),
         best: Some(stack::best()),
         journal: journal(),
-        limits: vec![limit("base", before, 42.9, &trials), limit("best", after, 134.0, &trials)],
+        limits: vec![
+            limit("base", before, 42.9, &trials),
+            limit("best", after, 134.0, &trials),
+        ],
         trials,
         observations: observations(),
         findings: findings(),
         decisions: decisions(),
         proof: Some(Effect {
             conditions: "at 38.5/s, 5 s each, fresh start of both".into(),
-            ..effect("base -> best", Vec::new(), "R*", interval(2.89, 3.04, 3.21), 12)
+            ..effect(
+                "base -> best",
+                Vec::new(),
+                "R*",
+                interval(2.89, 3.04, 3.21),
+                12,
+            )
         }),
         diff: diff(),
         ..begun("tune")
@@ -350,15 +281,23 @@ pub(crate) fn limit_only() -> Run {
 
 /// A complete `tune` of a stack with nothing wrong: CPU binds.
 pub(crate) fn healthy() -> Run {
-    let best_as_base = observations().into_iter().filter(|seen| seen.arm == "best").map(|mut seen| {
-        seen.arm = "base".into();
-        seen
-    });
+    let best_as_base = observations()
+        .into_iter()
+        .filter(|seen| seen.arm == "best")
+        .map(|mut seen| {
+            seen.arm = "base".into();
+            seen
+        });
     let mut trials = load::search("base", 117.6, 9.0, 0);
-    trials.extend(load::observed().into_iter().filter(|trial| trial.arm == "best").map(|mut trial| {
-        trial.arm = "base".into();
-        trial
-    }));
+    trials.extend(
+        load::observed()
+            .into_iter()
+            .filter(|trial| trial.arm == "best")
+            .map(|mut trial| {
+                trial.arm = "base".into();
+                trial
+            }),
+    );
     Run {
         elapsed_s: 305.0,
         ended: "finished".into(),
@@ -377,8 +316,16 @@ pub(crate) fn interrupted() -> Run {
         elapsed_s: 338.0,
         ended: "interrupted".into(),
         best: None,
-        journal: full.journal.into_iter().filter(|entry| entry.at_s < 338.0).collect(),
-        trials: full.trials.into_iter().filter(|trial| trial.at_s < 338.0).collect(),
+        journal: full
+            .journal
+            .into_iter()
+            .filter(|entry| entry.at_s < 338.0)
+            .collect(),
+        trials: full
+            .trials
+            .into_iter()
+            .filter(|trial| trial.at_s < 338.0)
+            .collect(),
         limits: full.limits.into_iter().take(1).collect(),
         observations: full.observations.into_iter().take(2).collect(),
         findings: full.findings.into_iter().take(1).collect(),
@@ -386,7 +333,10 @@ pub(crate) fn interrupted() -> Run {
             .decisions
             .into_iter()
             .take(1)
-            .map(|decision| Decision { leave_one_out: None, ..decision })
+            .map(|decision| Decision {
+                leave_one_out: None,
+                ..decision
+            })
             .collect(),
         ..begun("tune")
     }
@@ -398,7 +348,11 @@ pub(crate) fn diagnosed() -> Run {
     Run {
         elapsed_s: 58.0,
         ended: "finished".into(),
-        trials: full.trials.into_iter().filter(|trial| [20, 21].contains(&trial.id)).collect(),
+        trials: full
+            .trials
+            .into_iter()
+            .filter(|trial| [20, 21].contains(&trial.id))
+            .collect(),
         observations: full.observations.into_iter().take(2).collect(),
         findings: full.findings.into_iter().skip(1).take(2).collect(),
         ..begun("diagnose")
@@ -415,7 +369,9 @@ pub(crate) fn hostile() -> Run {
     run.diff[0].file = INJECTION.into();
     run.diff[0].diff = format!("+{INJECTION}\n```\n");
     run.journal[0].text = INJECTION.into();
-    run.trials[7].load.validity = Validity::Invalid { because: vec![INJECTION.into()] };
+    run.trials[7].load.validity = Validity::Invalid {
+        because: vec![INJECTION.into()],
+    };
     run
 }
 
@@ -428,6 +384,41 @@ pub(crate) fn all() -> Vec<(&'static str, Run)> {
         ("interrupted", interrupted()),
         ("diagnosed", diagnosed()),
         ("hostile", hostile()),
+        ("not-a-number", not_a_number()),
         ("empty", Run::default()),
     ]
+}
+
+/// A run whose every number is none.
+pub(crate) fn not_a_number() -> Run {
+    let mut run = tuned();
+    let odd = [f64::NAN, f64::INFINITY, 0.0, -1.0];
+    run.elapsed_s = f64::NAN;
+    run.machine.generator_ceiling_hz = Some(f64::INFINITY);
+    for (i, limit) in run.limits.iter_mut().enumerate() {
+        limit.rate_hz = interval(f64::NEG_INFINITY, odd[i], f64::NAN);
+        limit.steps = vec![(f64::NAN, f64::INFINITY, 0), (0.0, 0.0, u64::MAX)];
+        limit.soak_p95_ms = Some(f64::NAN);
+    }
+    for (i, trial) in run.trials.iter_mut().enumerate() {
+        trial.load.offered_hz = odd[i % odd.len()];
+        trial.load.window_s = odd[(i + 1) % odd.len()];
+        trial.load.arrivals = if i % 3 == 0 { 0 } else { u64::MAX / 1_000_000 };
+    }
+    for waterfall in run
+        .observations
+        .iter_mut()
+        .filter_map(|seen| seen.waterfall.as_mut())
+    {
+        waterfall.response_ms = 0.0;
+        for (part, ms) in waterfall.parts.iter_mut().zip(odd) {
+            part.ms = ms;
+        }
+    }
+    for decision in &mut run.decisions {
+        decision.effect.ratio = interval(f64::NAN, 0.0, f64::INFINITY);
+        decision.effect.e_value = f64::NAN;
+        decision.effect.smallest_visible = f64::NAN;
+    }
+    run
 }

@@ -2,19 +2,26 @@
 
 use super::SECRET;
 use kneepoint_model::{
-    AppKind, Budget, Expect, Layer, Request, Scenario, ServerKind, SettingKey, Slo, Stack, Tier, WorkerPool, Workload,
+    AppKind, Budget, Expect, Layer, Request, Scenario, ServerKind, SettingKey, Slo, Stack, Tier,
+    WorkerPool, Workload,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 fn pairs(values: &[(&str, &str)]) -> BTreeMap<String, String> {
-    values.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
+    values
+        .iter()
+        .map(|(name, value)| ((*name).into(), (*value).into()))
+        .collect()
 }
 
 pub(crate) fn scenario() -> Scenario {
     let mut visit = Request::get("/");
     visit.weight = 8.0;
-    visit.expect = Expect { status: Some(200), body_contains: Some("visits".into()) };
+    visit.expect = Expect {
+        status: Some(200),
+        body_contains: Some("visits".into()),
+    };
     Scenario {
         name: "shop".into(),
         root: "/srv/shop".into(),
@@ -25,9 +32,16 @@ pub(crate) fn scenario() -> Scenario {
         app_files: Vec::new(),
         tiers: Vec::new(),
         hosts: BTreeMap::new(),
-        workload: Workload { requests: vec![visit, Request::get("/cart?api_token=s3cr3t-hunter2")], users: 100 },
+        workload: Workload {
+            requests: vec![visit, Request::get("/cart?api_token=s3cr3t-hunter2")],
+            users: 100,
+        },
         slo: Slo::default(),
-        budget: Budget { time: Duration::from_secs(1200), memory_bytes: Some(2 << 30), keep: Vec::new() },
+        budget: Budget {
+            time: Duration::from_secs(1200),
+            memory_bytes: Some(2 << 30),
+            keep: Vec::new(),
+        },
     }
 }
 
@@ -58,19 +72,51 @@ fn stack(php: &[(&str, &str)], children: u64) -> Stack {
     });
     Stack {
         tiers: vec![
-            tier(Layer::Web, "nginx", "1.22.1", &[("worker_processes", "1"), ("upstream.keepalive", "0")], 2.0),
+            tier(
+                Layer::Web,
+                "nginx",
+                "1.22.1",
+                &[("worker_processes", "1"), ("upstream.keepalive", "0")],
+                2.0,
+            ),
             fpm,
-            tier(Layer::Cache, "redis", "7.0.15", &[("requirepass", SECRET)], 2.0),
-            tier(Layer::Db, "postgresql", "15.14", &[("max_connections", "100")], 2.0),
+            tier(
+                Layer::Cache,
+                "redis",
+                "7.0.15",
+                &[("requirepass", SECRET)],
+                2.0,
+            ),
+            tier(
+                Layer::Db,
+                "postgresql",
+                "15.14",
+                &[("max_connections", "100")],
+                2.0,
+            ),
         ],
         ..Stack::default()
     }
 }
 
 pub(crate) fn base() -> Stack {
-    stack(&[("opcache.enable", "0"), ("pm", "dynamic"), ("pm.max_children", "5")], 5)
+    stack(
+        &[
+            ("opcache.enable", "0"),
+            ("pm", "dynamic"),
+            ("pm.max_children", "5"),
+        ],
+        5,
+    )
 }
 
 pub(crate) fn best() -> Stack {
-    stack(&[("opcache.enable", "1"), ("pm", "static"), ("pm.max_children", "16")], 16)
+    stack(
+        &[
+            ("opcache.enable", "1"),
+            ("pm", "static"),
+            ("pm.max_children", "16"),
+        ],
+        16,
+    )
 }

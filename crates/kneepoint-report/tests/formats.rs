@@ -1,0 +1,256 @@
+//! What every format owes its reader, on sample runs.
+
+mod support;
+
+use expect_test::expect_file;
+use kneepoint_model::Run;
+use kneepoint_report::{FORMATS, Format, Options, Outcome, Styles, redact, render, summarise};
+use support::{INJECTION, SECRET};
+
+fn written(run: &Run, format: &str) -> String {
+    let format = Format::named(format).unwrap_or_else(|| panic!("no format {format}"));
+    render(run, format, &Options::default())
+}
+
+fn with_files() -> Options {
+    Options {
+        styles: Styles::Plain,
+        files: vec![
+            (
+                "report".into(),
+                "runs/2026-11-20-0312-shop/report.html".into(),
+            ),
+            (
+                "diff".into(),
+                "runs/2026-11-20-0312-shop/changes.diff".into(),
+            ),
+        ],
+    }
+}
+
+#[test]
+fn the_terminal_summary_tells_a_tune_from_verdict_to_files() {
+    let terminal = Format::named("terminal").expect("listed");
+    expect_file!["golden/tuned.txt"].assert_eq(&render(&support::tuned(), terminal, &with_files()));
+}
+
+#[test]
+fn markdown_tells_a_tune_for_a_pull_request() {
+    let markdown = Format::named("markdown").expect("listed");
+    expect_file!["golden/tuned.md"].assert_eq(&render(&support::tuned(), markdown, &with_files()));
+}
+
+#[test]
+fn the_terminal_summary_says_what_an_interrupted_run_lacks() {
+    expect_file!["golden/interrupted.txt"].assert_eq(&written(&support::interrupted(), "terminal"));
+}
+
+#[test]
+fn every_format_renders_every_run() {
+    for (name, run) in support::all() {
+        for format in FORMATS {
+            let text = render(&run, format, &with_files());
+            assert!(
+                text.ends_with('\n') || text.ends_with('>'),
+                "{name} as {}",
+                format.name
+            );
+        }
+    }
+}
+
+#[test]
+fn formats_have_names_and_endings_of_their_own() {
+    for (i, format) in FORMATS.iter().enumerate() {
+        let others = &FORMATS[i + 1..];
+        assert!(
+            others
+                .iter()
+                .all(|other| other.name != format.name && other.extension != format.extension)
+        );
+        assert_eq!(
+            Format::named(format.name).map(|found| found.about),
+            Some(format.about)
+        );
+    }
+    assert!(Format::named("papyrus").is_none());
+}
+
+#[test]
+fn no_secret_is_in_any_format() {
+    for (name, run) in support::all() {
+        for format in FORMATS {
+            let text = render(&run, format, &Options::default());
+            assert!(
+                !text.contains(SECRET),
+                "{name} as {} gives the secret away",
+                format.name
+            );
+        }
+    }
+}
+
+#[test]
+fn the_terminal_summary_keeps_to_100_columns_and_obeys_nothing_in_the_data() {
+    for (name, run) in support::all() {
+        let text = written(&run, "terminal");
+        let longest = text
+            .lines()
+            .map(|line| line.chars().count())
+            .max()
+            .unwrap_or(0);
+        assert!(longest <= 100, "{name}: {longest} columns");
+        assert!(
+            !text.chars().any(|c| c.is_control() && c != '\n'),
+            "{name} has control characters"
+        );
+    }
+}
+
+#[test]
+fn colour_changes_no_word() {
+    let terminal = Format::named("terminal").expect("listed");
+    let coloured = Options {
+        styles: Styles::Ansi,
+        ..Options::default()
+    };
+    let text = render(&support::tuned(), terminal, &coloured);
+    assert!(
+        text.contains("\u{1b}[32mR* rose"),
+        "the verdict is in colour"
+    );
+    let mut plain = String::new();
+    for (i, piece) in text.split('\u{1b}').enumerate() {
+        let piece = if i == 0 {
+            piece
+        } else {
+            piece.split_once('m').map_or("", |(_, rest)| rest)
+        };
+        plain.push_str(piece);
+    }
+    assert_eq!(plain, written(&support::tuned(), "terminal"));
+}
+
+#[test]
+fn json_has_a_schema_and_gives_the_run_back() {
+    let run = support::tuned();
+    let document: serde_json::Value = serde_json::from_str(&written(&run, "json")).expect("JSON");
+    assert_eq!(document["schema"], "kneepoint.run/1");
+    assert_eq!(document["summary"]["outcome"], "improved");
+    assert_eq!(document["summary"]["trials_invalid"], 1);
+    let back: Run = serde_json::from_value(document["run"].clone()).expect("a run");
+    let redacted = redact(&run);
+    assert_eq!(
+        (back.journal, back.diff, back.best),
+        (redacted.journal, redacted.diff, redacted.best)
+    );
+    assert_eq!(back.trials.len(), run.trials.len());
+    assert_eq!(
+        back.trials[3].load.response.quantile_ms(0.95),
+        run.trials[3].load.response.quantile_ms(0.95)
+    );
+}
+
+#[test]
+fn csv_has_a_line_a_step() {
+    let run = support::tuned();
+    assert_eq!(written(&run, "csv").lines().count(), run.trials.len() + 1);
+}
+
+#[test]
+fn verdicts_say_no_more_than_was_measured() {
+    let check = |run: Run, outcome, verdict: &str| {
+        let summary = summarise(&run);
+        assert_eq!(
+            (summary.outcome, summary.verdict.as_str()),
+            (outcome, verdict)
+        );
+    };
+    check(
+        support::tuned(),
+        Outcome::Improved,
+        "R* rose from 38.5/s (37.2 to 39.8) to 118/s (114 to 121), a factor of 3.05 (2.87 to 3.26).",
+    );
+    let mut close = support::tuned();
+    close.limits[1].rate_hz = close.limits[0].rate_hz;
+    check(
+        close,
+        Outcome::Unchanged,
+        "R* did not change measurably: from 38.5/s (37.2 to 39.8) to 38.5/s (37.2 to 39.8), a factor of 1.000 \
+         (0.935 to 1.070).",
+    );
+    let mut worse = support::tuned();
+    worse.limits.swap(0, 1);
+    worse.limits[0].arm = "base".into();
+    worse.limits[1].arm = "best".into();
+    check(
+        worse,
+        Outcome::Worse,
+        "R* fell from 118/s (114 to 121) to 38.5/s (37.2 to 39.8), a factor of 0.33 (0.31 to 0.35).",
+    );
+    check(
+        support::limit_only(),
+        Outcome::Limit,
+        "R* is 38.5/s (37.2 to 39.8).",
+    );
+    check(
+        support::healthy(),
+        Outcome::Limit,
+        "R* is 118/s (114 to 121), and no misconfiguration holds it down.",
+    );
+    check(
+        support::diagnosed(),
+        Outcome::Diagnosis,
+        "What binds: The pool is too small for its waiting time (FPM-01, proved).",
+    );
+    check(
+        Run::default(),
+        Outcome::Nothing,
+        "Nothing has been measured.",
+    );
+}
+
+#[test]
+fn what_is_missing_is_said_in_every_format_for_people() {
+    let complete = summarise(&support::tuned()).missing;
+    assert!(complete.is_empty(), "{complete:?}");
+    assert!(summarise(&support::healthy()).missing.is_empty());
+    for run in [
+        support::limit_only(),
+        support::interrupted(),
+        support::diagnosed(),
+        Run::default(),
+    ] {
+        let missing = summarise(&run).missing;
+        assert!(!missing.is_empty());
+        for format in ["terminal", "html", "markdown"] {
+            let text = written(&run, format)
+                .replace("R\\*", "R*")
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ");
+            for sentence in &missing {
+                assert!(text.contains(sentence), "{format} does not say: {sentence}");
+            }
+        }
+    }
+}
+
+#[test]
+fn markup_in_data_stays_text() {
+    let run = support::hostile();
+    for format in ["html", "markdown"] {
+        let text = written(&run, format);
+        let outside_fences: String = text.split("```").step_by(2).collect();
+        let text = if format == "markdown" {
+            outside_fences
+        } else {
+            text
+        };
+        assert!(!text.contains("<script"), "{format} lets markup through");
+        assert!(
+            text.contains("&lt;script&gt;"),
+            "{format} shows the text: {INJECTION}"
+        );
+    }
+}

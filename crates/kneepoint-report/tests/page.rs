@@ -1,0 +1,279 @@
+//! What the report page owes: self-contained, well-formed, accessible, complete.
+
+mod support;
+
+use kneepoint_model::Run;
+use kneepoint_report::{Format, Options, render};
+use std::collections::BTreeSet;
+
+const STYLE: &str = include_str!("../src/html/style.css");
+
+fn page(run: &Run) -> String {
+    render(
+        run,
+        Format::named("html").expect("listed"),
+        &Options::default(),
+    )
+}
+
+/// Every tag of a page as (name, attributes, closes); the style sheet's text has none.
+fn tags(page: &str) -> Vec<(&str, &str, bool)> {
+    let inside = page
+        .split('<')
+        .skip(1)
+        .filter_map(|piece| Some(piece.split_once('>')?.0));
+    inside
+        .map(|tag| {
+            let closes = tag.starts_with('/');
+            let tag = tag.trim_start_matches('/');
+            let (name, attributes) = tag.split_once(' ').unwrap_or((tag, ""));
+            (name, attributes, closes)
+        })
+        .collect()
+}
+
+/// The values of an attribute over the whole page.
+fn attribute<'a>(page: &'a str, name: &str) -> Vec<&'a str> {
+    let key = format!(" {name}=\"");
+    page.match_indices(&key)
+        .filter_map(|(at, _)| page[at + key.len()..].split('"').next())
+        .collect()
+}
+
+#[test]
+fn the_page_loads_nothing() {
+    for (name, run) in support::all() {
+        let page = page(&run);
+        for forbidden in [
+            "<script", "<link", "<img", "<iframe", " src=", "@import", "url(",
+        ] {
+            assert!(!page.contains(forbidden), "{name} has {forbidden}");
+        }
+        for href in attribute(&page, "href") {
+            assert!(
+                href.starts_with('#') || href.starts_with("data:text/csv"),
+                "{name} points at {href}"
+            );
+        }
+        assert!(page.contains("Content-Security-Policy"));
+    }
+}
+
+#[test]
+fn the_page_is_well_formed() {
+    let void = ["!DOCTYPE", "meta", "br"];
+    for (name, run) in support::all() {
+        let page = page(&run);
+        let mut open = Vec::new();
+        for (tag, _, closes) in tags(&page).into_iter().filter(|tag| !void.contains(&tag.0)) {
+            if closes {
+                assert_eq!(open.pop(), Some(tag), "{name}");
+            } else {
+                open.push(tag);
+            }
+        }
+        assert!(open.is_empty(), "{name} leaves {open:?} open");
+        let ids = attribute(&page, "id");
+        let unique: BTreeSet<_> = ids.iter().collect();
+        assert_eq!(ids.len(), unique.len(), "{name} repeats an id");
+        let anchors = attribute(&page, "href")
+            .into_iter()
+            .filter_map(|href| href.strip_prefix('#'));
+        let named = anchors.chain(
+            attribute(&page, "aria-labelledby")
+                .into_iter()
+                .flat_map(|it| it.split(' ')),
+        );
+        named.for_each(|id| assert!(unique.contains(&id), "{name}: nothing has the id {id}"));
+    }
+}
+
+#[test]
+fn no_coordinate_is_out_of_the_numbers() {
+    for (name, run) in support::all() {
+        let page = page(&run);
+        for key in [
+            "x", "y", "x1", "x2", "y1", "y2", "cx", "cy", "r", "width", "height",
+        ] {
+            for value in attribute(&page, key) {
+                let number: f64 = value.trim_end_matches('%').parse().unwrap_or(f64::NAN);
+                assert!(number.is_finite(), "{name}: {key}={value}");
+                assert!(
+                    !value.ends_with('%') || (0.0..=100.01).contains(&number),
+                    "{name}: {key}={value}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn every_picture_says_what_it_shows() {
+    for (name, run) in support::all() {
+        let page = page(&run);
+        for (tag, attributes, _) in tags(&page)
+            .into_iter()
+            .filter(|tag| tag.0 == "svg" && !tag.2)
+        {
+            let told = ["aria-label=", "aria-labelledby=", "aria-hidden="];
+            assert!(
+                told.iter().any(|word| attributes.contains(word)),
+                "{name}: <{tag} {attributes}>"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_page_tells_all_of_the_run() {
+    let run = support::tuned();
+    let page = page(&run).replace('\u{a0}', " ");
+    for finding in &run.findings {
+        assert!(
+            page.contains(&finding.code) && page.contains(&finding.title),
+            "{}",
+            finding.code
+        );
+        for seen in &finding.seen {
+            assert!(
+                page.contains(&seen.what) && page.contains(&seen.conditions),
+                "{}",
+                seen.what
+            );
+        }
+        assert!(page.contains(&finding.refuted_by) && page.contains(&finding.source));
+    }
+    for decision in &run.decisions {
+        assert!(page.contains(&decision.reason), "{}", decision.reason);
+        decision
+            .settings
+            .iter()
+            .for_each(|setting| assert!(page.contains(&setting.to_string())));
+    }
+    assert!(
+        run.journal
+            .iter()
+            .filter(|entry| !entry.text.contains(support::SECRET))
+            .all(|entry| { page.contains(&entry.text) })
+    );
+    for words in [
+        "37.2 to 39.8/s",
+        "114 to 121/s",
+        "0 of 6846 failed",
+        "3.05 times",
+        "send lag p99",
+        "41 200/s",
+        "binds at first",
+        "-pm = dynamic",
+        "+pm = static",
+        "Little's law",
+        "p95 &lt;= 200 ms",
+    ] {
+        assert!(page.contains(words), "the page does not say {words}");
+    }
+}
+
+#[test]
+fn the_waterfall_is_the_first_picture() {
+    let page = page(&support::tuned());
+    let order: Vec<_> = [
+        "waterfall",
+        "stack",
+        "curves",
+        "findings",
+        "changes",
+        "diff",
+        "journal",
+        "conditions",
+    ]
+    .map(|id| {
+        page.find(&format!("<section id=\"{id}\""))
+            .unwrap_or_else(|| panic!("no section {id}"))
+    })
+    .to_vec();
+    assert!(order.is_sorted(), "{order:?}");
+}
+
+#[test]
+fn invalid_steps_are_told_and_not_drawn() {
+    let mut run = support::limit_only();
+    let dots = |run: &Run| page(run).matches("<circle class=\"dot base").count();
+    let before = dots(&run);
+    run.trials[3].load.validity = kneepoint_model::Validity::Invalid {
+        because: vec!["The generator was late.".into()],
+    };
+    assert!(page(&run).contains("The generator was late."));
+    assert_eq!(
+        dots(&run),
+        before - 3,
+        "one dot less in each of three pictures"
+    );
+}
+
+/// The custom properties of the n-th `:root` rule.
+fn colours(rule: usize) -> Vec<(&'static str, [f64; 3])> {
+    let text = STYLE
+        .split(":root {")
+        .nth(rule)
+        .and_then(|text| text.split('}').next())
+        .unwrap_or("");
+    text.split(';')
+        .filter_map(|line| line.trim().strip_prefix("--")?.split_once(": #"))
+        .filter_map(|(name, hex)| {
+            let wide: String = if hex.len() == 3 {
+                hex.chars().flat_map(|c| [c, c]).collect()
+            } else {
+                hex.into()
+            };
+            let channel = |i: usize| {
+                Some(f64::from(u8::from_str_radix(wide.get(i..i + 2)?, 16).ok()?) / 255.0)
+            };
+            (wide.len() == 6).then_some((name, [channel(0)?, channel(2)?, channel(4)?]))
+        })
+        .collect()
+}
+
+/// Relative luminance (WCAG 2.2).
+fn luminance(rgb: [f64; 3]) -> f64 {
+    let linear = rgb.map(|c| {
+        if c <= 0.04045 {
+            c / 12.92
+        } else {
+            ((c + 0.055) / 1.055).powf(2.4)
+        }
+    });
+    0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+}
+
+#[test]
+fn text_stands_out_in_light_dark_and_print() {
+    for rule in 1..=3 {
+        let colours = colours(rule);
+        let of = |name: &str| {
+            let found = colours.iter().find(|colour| colour.0 == name);
+            luminance(
+                found
+                    .unwrap_or_else(|| panic!("rule {rule} has no {name}"))
+                    .1,
+            )
+        };
+        let pairs = [
+            ("ink", "page"),
+            ("muted", "page"),
+            ("base", "page"),
+            ("best", "page"),
+            ("ink", "wash"),
+            ("muted", "wash"),
+            ("added-ink", "added"),
+            ("removed-ink", "removed"),
+        ];
+        for (text, ground) in pairs {
+            let (a, b) = (of(text), of(ground));
+            let contrast = (a.max(b) + 0.05) / (a.min(b) + 0.05);
+            assert!(
+                contrast >= 4.5,
+                "rule {rule}: {text} on {ground} has {contrast:.2}, WCAG AA asks 4.5"
+            );
+        }
+    }
+}
