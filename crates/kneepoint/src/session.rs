@@ -5,7 +5,7 @@ use crate::progress::Terminal;
 use crate::{FAILED, INTERRUPTED, config};
 use anyhow::{Context as _, Result};
 use kneepoint_experiment::{ExperimentError, Recorder, Testbed};
-use kneepoint_model::{Layer, Run, Scenario, ServerKind, Setting, SettingKey, Tunable, units};
+use kneepoint_model::{Run, Scenario, Setting, SettingKey, units};
 use kneepoint_report::{Format, Options, Styles, render};
 use std::io::Write as _;
 use std::path::Path;
@@ -42,26 +42,12 @@ pub fn read_scenario(args: &RunArgs) -> Result<Scenario> {
         .collect::<Result<Vec<_>>>()?;
     let patches: Vec<config::Patch<'_>> =
         overlays.iter().map(|(name, dir, text)| config::Patch { name, dir, text }).collect();
-    let mut scenario = config::load_with_patch(&args.scenario, &patches, &StackServers).map_err(|errors| anyhow::anyhow!("{errors}"))?;
+    let mut scenario = config::load_with_patches(&args.scenario, &patches).map_err(|errors| anyhow::anyhow!("{errors}"))?;
     if let Some(budget) = &args.budget {
         scenario.budget.time = units::parse_duration(budget)?;
     }
     let settings = args.set.iter().map(|text| parse_setting(text, &scenario)).collect::<Result<Vec<_>>>()?;
     scenario.with(&settings).map_err(|error| anyhow::anyhow!("--set: {error}"))
-}
-
-/// What the stack crate knows, as scenario files are checked against it.
-pub struct StackServers;
-
-impl config::Servers for StackServers {
-    fn names(&self, layer: Layer) -> Vec<String> {
-        let fitting = kneepoint_stack::SERVERS.iter().filter(|server| server.layers().contains(&layer));
-        fitting.map(|server| server.kind().to_owned()).collect()
-    }
-
-    fn tunables(&self, layer: Layer, server: &ServerKind) -> Vec<Tunable> {
-        kneepoint_stack::server(server.as_str()).map_or_else(|_| Vec::new(), |server| server.tunables(layer, ""))
-    }
 }
 
 fn parse_setting(text: &str, scenario: &Scenario) -> Result<Setting> {
@@ -71,7 +57,7 @@ fn parse_setting(text: &str, scenario: &Scenario) -> Result<Setting> {
     let setting = Setting { key, value: value.trim().to_owned() };
     let Some(tier) = scenario.tiers.iter().find(|tier| tier.layer == setting.key.layer) else { return Ok(setting) };
     if !setting.key.is_sysctl() {
-        let tunables = config::Servers::tunables(&StackServers, tier.layer, &tier.server);
+        let tunables = kneepoint_stack::server(tier.server.as_str())?.tunables(tier.layer, "");
         let tunable = tunables.iter().find(|tunable| tunable.name == setting.key.name);
         let tunable = tunable.with_context(|| format!("--set {text}: {} has no setting `{}`", tier.server, setting.key.name))?;
         config::check_value(tunable, &setting.value).map_err(|error| anyhow::anyhow!("--set {text}: {error}"))?;

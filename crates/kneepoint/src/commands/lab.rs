@@ -13,7 +13,7 @@ pub(super) fn run(command: &LabCommand) -> Result<ExitCode> {
                 print("no lab on this machine")?;
             }
             for lab in labs {
-                print(&lab.to_string())?;
+                print(&line(&lab))?;
             }
         }
         LabCommand::Clean => {
@@ -22,9 +22,19 @@ pub(super) fn run(command: &LabCommand) -> Result<ExitCode> {
                 print("nothing was left behind")?;
             }
             for thing in removed {
-                print(&format!("removed {thing}"))?;
+                print(&thing.to_string())?;
             }
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn line(lab: &kneepoint_lab::LabState) -> String {
+    let state = match (lab.live, lab.owner_pid) {
+        (true, Some(pid)) => format!("running, used by process {pid}"),
+        (true, None) => "running".to_owned(),
+        (false, _) => "left behind: `kneepoint lab clean` removes it".to_owned(),
+    };
+    let dir = lab.dir.as_ref().map_or(String::new(), |dir| format!(", {}", dir.display()));
+    format!("{} {}: {state}; {} processes, {} control groups{dir}", lab.id, lab.name, lab.pids.len(), lab.cgroups.len())
 }

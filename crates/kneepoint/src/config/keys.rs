@@ -3,6 +3,7 @@
 
 use super::suggest::nearest;
 use super::values::alternatives;
+use std::fmt::Write as _;
 
 /// One key of a scenario.
 pub struct Key {
@@ -480,17 +481,27 @@ pub fn reference() -> String {
         "# The scenario\n\nEvery key of `kneepoint.toml`. Paths are relative to the directory of the file.\n\
          Durations are written `200ms`, `2s`, `20m`; sizes `512K`, `128M`, `2GiB`; shares `0.1%` or `0.001`.\n",
     );
-    let mut shown: Option<&[&str]> = None;
-    for key in KEYS {
-        if shown != Some(key.tables) {
-            let titles: Vec<String> = key.tables.iter().map(|table| title(table)).collect();
-            text.push_str(&format!("\n## {}\n\n", titles.join(", ")));
-            shown = Some(key.tables);
+    let mut shown: Vec<&[&str]> = Vec::new();
+    for Key { tables, .. } in KEYS {
+        if shown.contains(tables) {
+            continue;
         }
-        text.push_str(&format!(
-            "- `{}`: {} Takes {}. Default: {}.\n",
-            key.name, key.about, key.takes, key.default
-        ));
+        shown.push(tables);
+        let titles: Vec<String> = tables.iter().map(|table| title(table)).collect();
+        let _ = write!(text, "\n## {}\n\n", titles.join(", "));
+        for key in KEYS.iter().filter(|key| key.tables == *tables) {
+            let Key {
+                name,
+                about,
+                takes,
+                default,
+                ..
+            } = key;
+            let _ = writeln!(
+                text,
+                "- `{name}`: {about} Takes {takes}. Default: {default}."
+            );
+        }
     }
     text
 }

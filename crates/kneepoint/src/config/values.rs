@@ -13,8 +13,15 @@ pub fn check_value(tunable: &Tunable, value: &str) -> Result<(), String> {
     if value.chars().any(char::is_control) {
         return Err("a value on one line, without control characters".into());
     }
-    if tunable.default.as_deref() == Some(value) {
-        return Ok(()); // `auto`, where the kind is a number
+    // Beside numbers the programs take a few words. Which setting takes which the stack crate knows, and it
+    // refuses the rest before anything starts.
+    let word = match &tunable.values {
+        ValueKind::Integer { .. } => value == "auto",
+        ValueKind::Bytes { .. } => value == "-1",
+        _ => false,
+    };
+    if word || tunable.default.as_deref() == Some(value) {
+        return Ok(());
     }
     match &tunable.values {
         ValueKind::Switch { off, on } => match switch(value) {
@@ -121,7 +128,7 @@ mod tests {
                 max: 1 << 30,
             },
             &["8M", "1G", "16777216"],
-            &["1M", "2G", "-1", "much"],
+            &["1M", "2G", "-2", "much"],
             "a size from 8.0 MiB to 1.0 GiB, such as 128M",
         );
         check(
@@ -156,16 +163,17 @@ mod tests {
     }
 
     #[test]
-    fn the_default_is_possible_even_when_it_is_a_word() {
+    fn the_words_of_the_programs_are_possible() {
         let values = ValueKind::Integer {
             min: 1,
             max: 8,
             unit: "workers".into(),
         };
         let auto = Tunable {
-            default: Some("auto".into()),
+            default: Some("unset".into()),
             ..tunable(values)
         };
+        assert_eq!(check_value(&auto, "unset"), Ok(()));
         assert_eq!(check_value(&auto, "auto"), Ok(()));
         assert!(check_value(&auto, "many").is_err());
     }
