@@ -2,6 +2,11 @@
 //!
 //! What is here serves the people who work on Kneepoint, never the program itself.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "chores run git, cargo, rustfmt and the program that was built"
+)]
+
 mod faults;
 mod tidy;
 
@@ -17,7 +22,15 @@ cargo xtask COMMAND
   help    this text
 ";
 
-fn main() -> Result<ExitCode> {
+#[expect(clippy::print_stderr, reason = "a chore talks to people")]
+fn main() -> ExitCode {
+    run().unwrap_or_else(|error| {
+        eprintln!("xtask: {error:#}");
+        ExitCode::from(2)
+    })
+}
+
+fn run() -> Result<ExitCode> {
     let mut args = std::env::args_os().skip(1);
     let command = args.next().unwrap_or_else(|| "help".into());
     match command.to_string_lossy().as_ref() {

@@ -7,7 +7,6 @@ use std::path::Path;
 use std::process::Command;
 
 /// Files rustfmt would change.
-#[expect(clippy::disallowed_methods, reason = "rustfmt is the judge of format")]
 pub(super) fn check(root: &Path, tree: &Tree) -> Result<Vec<Violation>> {
     let parsed = tree.sources.iter().filter(|source| source.syntax.is_some());
     let paths: Vec<&str> = parsed.map(|source| source.path.as_str()).collect();

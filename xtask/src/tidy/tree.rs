@@ -57,10 +57,6 @@ impl Tree {
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "git knows which files belong to the project"
-)]
 fn listed(root: &Path) -> Result<Vec<String>> {
     let output = Command::new("git")
         .args([
