@@ -62,7 +62,10 @@ impl Collector {
     /// # Errors
     /// [`Error::Thread`] only. A tier that is dead or a door that is closed is noted in the recording.
     pub fn start(tiers: Vec<RunningTier>, options: Options) -> Result<Self, Error> {
-        let lanes = lanes_of(&tiers, options.slow_down);
+        Self::start_lanes(lanes_of(&tiers, options.slow_down), options)
+    }
+
+    fn start_lanes(lanes: Vec<LaneOfProbes>, options: Options) -> Result<Self, Error> {
         let shared = Arc::new(Shared::new(&lanes));
         let collector = Self {
             shared: Arc::clone(&shared),
@@ -115,11 +118,21 @@ impl Collector {
         let control = self.shared.wait(control, self.patience, |control| {
             control.lanes.iter().all(|lane| lane.finished >= round)
         });
-        let late = control.lanes.iter().filter(|lane| lane.finished < round);
-        let late: Vec<_> = late.flat_map(|lane| lane.asks.clone()).collect();
+        let patience = self.patience;
+        let silent = control.lanes.iter().filter_map(|lane| {
+            let why = match lane.finished {
+                ENDED => "its thread died; please report this as a bug".to_owned(),
+                finished if finished < round => format!("no answer within {patience:?}"),
+                _ => return None,
+            };
+            Some((lane.asks.clone(), why))
+        });
+        let silent: Vec<_> = silent.collect();
         drop(control);
-        for (layer, source) in late {
-            self.shared.silent(layer, source, self.patience);
+        for (asks, why) in silent {
+            for (layer, source) in asks {
+                self.shared.silent(layer, source, &why);
+            }
         }
     }
 }
@@ -221,11 +234,11 @@ impl Shared {
     }
 
     /// A source that neither answers nor fails.
-    fn silent(&self, layer: Layer, source: &'static str, patience: Duration) {
+    fn silent(&self, layer: Layer, source: &'static str, why: &str) {
         let mut sink = Sink::default();
         sink.labelled(UP, source, 0.0);
         let mut recorder = self.recorder();
-        recorder.failed(layer, source, &format!("no answer within {patience:?}"));
+        recorder.failed(layer, source, why);
         recorder.commit(layer, source, Instant::now(), sink);
     }
 
@@ -425,4 +438,99 @@ fn thread_cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
         + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kneepoint_model::metric::QUEUE;
+
+    /// A probe that does as it is told, for what no real server does on demand.
+    struct Told(fn() -> Result<f64, Failure>);
+
+    impl Probe for Told {
+        fn sample(&mut self, sink: &mut Sink) -> Result<(), Failure> {
+            sink.push(QUEUE, (self.0)()?);
+            Ok(())
+        }
+    }
+
+    fn lane(layer: Layer, told: fn() -> Result<f64, Failure>) -> LaneOfProbes {
+        let source = SOURCES[0];
+        LaneOfProbes {
+            name: "kneepoint-test".into(),
+            netns: None,
+            entered: true,
+            jitter: 1,
+            probes: vec![Scheduled {
+                source,
+                layer,
+                probe: Box::new(Told(told)),
+                cadence: Duration::from_millis(10),
+                next: Instant::now(),
+                up: None,
+            }],
+        }
+    }
+
+    fn start(lanes: Vec<LaneOfProbes>, patience: Duration) -> Collector {
+        let options = Options {
+            patience,
+            ..Options::default()
+        };
+        Collector::start_lanes(lanes, options).expect("threads")
+    }
+
+    #[test]
+    fn one_that_hangs_or_panics_does_not_hold_the_others() {
+        let hangs = || {
+            thread::sleep(Duration::from_millis(400));
+            Ok(1.0)
+        };
+        let lanes = vec![
+            lane(Layer::Db, hangs),
+            lane(Layer::Cache, || panic!("a bug in a source")),
+            lane(Layer::Php, || Err(Failure("on purpose".into()))),
+            lane(Layer::Web, || Ok(3.0)),
+        ];
+        let recording = start(lanes, Duration::from_millis(50)).finish();
+        assert_eq!(recording.series.last(Layer::Web, QUEUE), Some(3.0));
+        let up = |layer| {
+            recording
+                .series
+                .get(layer, UP)
+                .and_then(|series| series.last())
+        };
+        assert_eq!((up(Layer::Db), up(Layer::Php)), (Some(0.0), Some(0.0)));
+        let noted = |start: &str| recording.notes.iter().any(|note| note.starts_with(start));
+        assert!(noted("php: machine: on purpose"), "{:?}", recording.notes);
+        assert!(noted("db: machine: no answer within 50ms"));
+        assert!(noted("cache: machine: "));
+    }
+
+    #[test]
+    fn dropping_it_ends_the_threads() {
+        let lanes = vec![lane(Layer::Web, || Ok(3.0)), lane(Layer::Php, || Ok(1.0))];
+        let collector = start(lanes, Duration::from_secs(10));
+        let shared = Arc::downgrade(&collector.shared);
+        drop(collector);
+        // Each thread holds a share of it, and lets go just after it said that it ends.
+        let ended = (0..500).any(|_| {
+            thread::sleep(Duration::from_millis(2));
+            shared.strong_count() == 0
+        });
+        assert!(ended);
+    }
+
+    #[test]
+    fn each_mark_begins_with_a_fresh_sample() {
+        let collector = start(vec![lane(Layer::Web, || Ok(3.0))], Duration::from_secs(10));
+        for _ in 0..3 {
+            collector.mark();
+            let recording = collector.snapshot();
+            let series = recording.series.get(Layer::Web, QUEUE).expect("sampled");
+            assert_eq!(series.points[0], (0.0, 3.0));
+            assert!(series.points.len() >= 2, "the snapshot samples too");
+        }
+    }
 }

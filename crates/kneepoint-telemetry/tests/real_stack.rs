@@ -4,10 +4,12 @@
 mod rig;
 
 use kneepoint_model::metric::{self, Metric};
-use kneepoint_model::{Layer, LogKind};
+use kneepoint_model::{CgroupPaths, Layer, LogKind};
 use kneepoint_telemetry::{Collector, Options, Recording, SOURCES, sample_once};
 use rig::{Plan, Rig};
 use rustix::process::Signal;
+use std::fs;
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -141,7 +143,14 @@ fn every_source_answers_on_a_whole_stack() {
             .any(|series| series.metric == wanted.name);
         assert!(found, "no series of {}", wanted.name);
     }
+    numbers_of_the_whole_stack(&recording);
+    frozen_and_full(&rig);
+}
+
+/// What the requests of the test must have left in the numbers.
+fn numbers_of_the_whole_stack(recording: &Recording) {
     let delta = |layer, metric: Metric| recording.series.delta(layer, metric).expect(metric.name);
+    let last = |layer, metric: Metric| recording.series.last(layer, metric);
     assert!(
         delta(Layer::Php, metric::CPU_S) > 0.18,
         "a script burned 0.2 s"
@@ -149,56 +158,56 @@ fn every_source_answers_on_a_whole_stack() {
     assert!(delta(Layer::Php, metric::WORKER_REQUESTS) >= 5.0);
     assert!(delta(Layer::Cache, metric::REDIS_CONNECTIONS) >= 3.0);
     assert!(delta(Layer::Web, metric::NGINX_REQUESTS) >= 5.0);
-    assert!(
-        waiting(&recording, "recv cache") > 0.0,
-        "{:?}",
-        labels(&recording)
-    );
-    assert!(
-        waiting(&recording, "recv db") > 0.0,
-        "{:?}",
-        labels(&recording)
-    );
-    assert_eq!(
-        recording.series.last(Layer::Db, metric::DB_MAX_CONNECTIONS),
-        Some(12.0)
-    );
-    assert_eq!(
-        recording.series.last(Layer::Php, metric::OPCACHE_ENABLED),
-        Some(1.0)
-    );
+    assert!(delta(Layer::Db, metric::DB_TRANSACTIONS) >= 1.0);
+    for label in ["recv cache", "recv db"] {
+        assert!(waiting(recording, label) > 0.0, "{:?}", labels(recording));
+    }
+    assert_eq!(last(Layer::Db, metric::DB_MAX_CONNECTIONS), Some(12.0));
+    assert_eq!(last(Layer::Php, metric::OPCACHE_ENABLED), Some(1.0));
+    assert_eq!(last(Layer::Php, metric::WORKERS), Some(2.0));
     assert!(recording.cost_s > 0.0);
-    frozen_and_full(&rig);
 }
 
-/// A database that does not answer, then one that has no slot left: both are notes, not ends.
+/// A database that does not answer, and one that has no slot left: both are notes, not ends.
 fn frozen_and_full(rig: &Rig) {
     let options = Options {
         patience: Duration::from_millis(300),
         ..Options::default()
     };
-    let collector = Collector::start(rig.tiers(), options).expect("threads");
+    // The postmaster is asleep: a new connection hangs.
     rig.signal("postgresql", Signal::STOP);
-    // The postmaster sleeps, its children do not: a new connection hangs, an old one answers.
-    let recording = collector.snapshot();
-    assert_eq!(up(&recording, Layer::Cache, "redis-info"), Some(1.0));
-    let late = sample_with(rig, options);
-    assert_eq!(up(&late, Layer::Db, "postgresql"), Some(0.0));
+    let frozen = Collector::start(rig.tiers(), options)
+        .expect("threads")
+        .finish();
+    rig.signal("postgresql", Signal::CONT);
+    assert_eq!(up(&frozen, Layer::Cache, "redis-info"), Some(1.0));
+    assert_eq!(up(&frozen, Layer::Db, "postgresql"), Some(0.0));
     assert!(
-        late.notes
+        frozen
+            .notes
             .iter()
             .any(|note| note.starts_with("db: postgresql:")),
         "{:?}",
-        late.notes
+        frozen.notes
     );
-    rig.signal("postgresql", Signal::CONT);
-    drop(collector);
-}
-
-fn sample_with(rig: &Rig, options: Options) -> Recording {
-    Collector::start(rig.tiers(), options)
-        .expect("threads")
-        .finish()
+    let connect = || rig.database().connect(postgres::NoTls).ok();
+    let taken: Vec<_> = std::iter::repeat_with(connect)
+        .take(20)
+        .map_while(|client| client)
+        .collect();
+    // The line that says so is written by another process: the sample after the refused one reads it.
+    let full = check(rig, |_| seconds(1.3));
+    assert_eq!(up(&full, Layer::Db, "postgresql"), Some(0.0));
+    let said = full
+        .notes
+        .iter()
+        .any(|note| note.contains("too many clients already"));
+    assert!(said, "{} connections: {:?}", taken.len(), full.notes);
+    assert!(
+        count(&full, Layer::Db, LogKind::TooManyDbClients) >= 1,
+        "{:?}",
+        full.log
+    );
 }
 
 #[test]
@@ -294,7 +303,7 @@ fn a_tier_that_dies_is_noted_and_the_rest_goes_on() {
 #[test]
 fn logs_and_locks_and_pool_limits_are_told_by_meaning() {
     let pool = "pm = dynamic\npm.max_children = 3\npm.start_servers = 1\npm.min_spare_servers = 1\n\
-                pm.max_spare_servers = 1\npm.max_requests = 2\nlisten.backlog = 1";
+                pm.max_spare_servers = 1\npm.max_requests = 4\nlisten.backlog = 1";
     let Some(rig) = Rig::start(&Plan {
         pool,
         ..Plan::default()
@@ -306,9 +315,12 @@ fn logs_and_locks_and_pool_limits_are_told_by_meaning() {
         rig.get("/?do=fatal");
         let clients = rig.clients(12, "/?do=flock");
         clients.into_iter().for_each(|client| drop(client.join()));
-        seconds(1.2);
-        let more = rig.clients(6, "/?do=sleep&ms=1500");
-        more.into_iter().for_each(|client| drop(client.join()));
+        // FPM adds one worker a second at most, and looks once a second whether the pool is used up.
+        let end = Instant::now() + Duration::from_secs(5);
+        while Instant::now() < end {
+            let clients = rig.clients(5, "/?do=sleep&ms=400");
+            clients.into_iter().for_each(|client| drop(client.join()));
+        }
     });
     let of = |layer, kind| count(&recording, layer, kind);
     assert_eq!(
@@ -367,6 +379,93 @@ fn a_lock_that_workers_queue_for_is_named() {
         (total - 6.0).abs() < 1e-6,
         "every worker does something: {total}"
     );
+}
+
+#[test]
+fn a_worker_pinned_by_a_kept_connection_is_told_from_a_busy_one() {
+    let Some(rig) = Rig::start(&Plan::default()) else {
+        return;
+    };
+    assert!(rig.get("/kept").ends_with("done"));
+    let recording = check(&rig, |_| seconds(1.2));
+    let last = |metric| recording.series.last(Layer::Php, metric);
+    assert_eq!(last(metric::WORKERS_PINNED), Some(1.0));
+    assert_eq!(
+        last(metric::WORKERS_BUSY),
+        Some(1.0),
+        "FPM counts it as busy"
+    );
+    for label in ["recv web", "accept"] {
+        let series = recording
+            .series
+            .labelled(Layer::Php, metric::WORKERS_WAITING, label);
+        assert_eq!(
+            series.and_then(|series| series.last()),
+            Some(1.0),
+            "{:?}",
+            labels(&recording)
+        );
+    }
+    let blocked = recording.series.get(Layer::Php, metric::WORKERS_BLOCKED);
+    assert!(
+        blocked.is_none_or(|series| series.points.len() < 5),
+        "nobody works: {blocked:?}"
+    );
+}
+
+/// Puts the processes of a tier into a control group of version 1 that allows a fifth of a core.
+fn throttled(pids: &[u32]) -> std::io::Result<CgroupPaths> {
+    let name = format!("kpt-{}", std::process::id());
+    let dir = |controller: &str| Path::new("/sys/fs/cgroup").join(controller).join(&name);
+    for controller in ["cpu", "cpuacct"] {
+        fs::create_dir(dir(controller))?;
+        for pid in pids {
+            fs::write(dir(controller).join("cgroup.procs"), pid.to_string())?;
+        }
+    }
+    fs::write(dir("cpu").join("cpu.cfs_quota_us"), "20000")?;
+    Ok(CgroupPaths {
+        cpu: Some(dir("cpu")),
+        cpuacct: Some(dir("cpuacct")),
+        memory: None,
+    })
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "a skipped test says why")]
+fn throttling_and_cpu_time_come_from_the_control_group() {
+    let Some(rig) = Rig::start(&Plan::default()) else {
+        return;
+    };
+    let master = rig.pid("fpm");
+    let children = fs::read_to_string(format!("/proc/{master}/task/{master}/children"))
+        .expect("our own child");
+    let mut pids: Vec<u32> = children
+        .split_whitespace()
+        .filter_map(|pid| pid.parse().ok())
+        .collect();
+    pids.push(master);
+    let cgroup = match throttled(&pids) {
+        Ok(cgroup) => cgroup,
+        Err(why) => return eprintln!("skipped: no control groups of version 1: {why}"),
+    };
+    let mut tiers = rig.tiers();
+    tiers[1].cgroup = cgroup.clone();
+    let collector = Collector::start(tiers, Options::default()).expect("threads");
+    assert!(rig.get("/?do=spin&ms=200").ends_with("done"));
+    let recording = collector.finish();
+    drop(rig);
+    for dir in [cgroup.cpu, cgroup.cpuacct].into_iter().flatten() {
+        fs::remove_dir(dir).expect("the group is empty");
+    }
+    let delta = |metric| recording.series.delta(Layer::Php, metric);
+    assert!(
+        delta(metric::CGROUP_THROTTLED) > Some(3.0),
+        "200 ms at 20 ms a period"
+    );
+    assert!(delta(metric::CGROUP_THROTTLED_S) > Some(0.1));
+    assert!(delta(metric::CPU_S) > Some(0.2));
+    assert_eq!(recording.notes, Vec::<String>::new());
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub(super) static SOURCE: Source = Source {
     name: "tcp-states",
     about: "connections to each peer in ESTABLISHED and TIME_WAIT, and the range of local ports",
     requirements: "sock_diag (CONFIG_INET_DIAG); root to look into another network namespace",
-    overhead: "one netlink dump a second, filtered in the kernel: 1 ms, and 5 ms with 28 000 sockets in TIME_WAIT",
+    overhead: "one netlink dump a second, filtered in the kernel: 0.5 ms, and 1.3 ms with 14 000 sockets in TIME_WAIT",
     cadence: Duration::from_secs(1),
     metrics: &[TIME_WAIT, ESTABLISHED, PORT_RANGE],
     lane: Lane::Trend,

@@ -284,9 +284,11 @@ impl Rig {
              events {{ worker_connections 512; }}\n\
              http {{ access_log off; fastcgi_temp_path {dir}/fcgi; client_body_temp_path {dir}/body;\n\
              proxy_temp_path {dir}/proxy; scgi_temp_path {dir}/scgi; uwsgi_temp_path {dir}/uwsgi;\n\
+             upstream kept {{ server unix:{dir}/php.sock; keepalive 4; }}\n\
              server {{ listen 127.0.0.1:{port};\n\
              location = /stub {{ stub_status; }}\n\
              location = /status {{ {fastcgi} fastcgi_param SCRIPT_NAME /status; fastcgi_param SCRIPT_FILENAME /status; fastcgi_pass unix:{dir}/status.sock; }}\n\
+             location /kept {{ {fastcgi} fastcgi_keep_conn on; fastcgi_param SCRIPT_FILENAME {dir}/index.php; fastcgi_pass kept; }}\n\
              location / {{ {fastcgi} fastcgi_param SCRIPT_FILENAME {dir}/index.php; fastcgi_pass unix:{dir}/php.sock; }}\n\
              }} }}\n"
         );
@@ -342,6 +344,14 @@ impl Rig {
             endpoints: Vec::new(),
             logs: Vec::new(),
         }
+    }
+
+    /// How to connect to PostgreSQL.
+    pub(crate) fn database(&self) -> postgres::Config {
+        let mut config = postgres::Config::new();
+        config.host_path(self.path("pg")).port(self.pg_port);
+        config.user("postgres").dbname("postgres");
+        config
     }
 
     /// The stack as telemetry is told of it.
