@@ -236,6 +236,27 @@ fn the_applications_of_this_repository_are_in_order() {
     }
 }
 
+#[test]
+fn every_fault_of_the_bench_can_be_laid_over_its_scenario() {
+    let faults = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../faults");
+    let mut read = 0;
+    for entry in std::fs::read_dir(&faults).expect("the bench") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_none_or(|extension| extension != "toml") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).expect("readable");
+        let fault: toml::Table = text.parse().expect("TOML");
+        let scenario = faults.join(fault["scenario"].as_str().expect("a path"));
+        let patch = fault.get("inject").map(toml::to_string).transpose();
+        let patch = patch.expect("TOML").unwrap_or_default();
+        load_with_patch(&scenario, &patch)
+            .unwrap_or_else(|errors| panic!("{}: {errors}\n{patch}", path.display()));
+        read += 1;
+    }
+    assert!(read > 10, "only {read} faults");
+}
+
 /// A date is accepted nowhere: a documented key that takes one is a key nobody reads.
 #[test]
 fn every_documented_key_is_read() {
