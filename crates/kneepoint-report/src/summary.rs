@@ -121,7 +121,11 @@ pub fn summarise(run: &Run) -> Summary {
             .iter()
             .filter(|trial| !trial.load.validity.is_valid())
             .count(),
-        requests: run.trials.iter().map(|trial| trial.load.arrivals).sum(),
+        requests: run
+            .trials
+            .iter()
+            .map(|trial| trial.load.arrivals)
+            .fold(0, u64::saturating_add),
         load_s: run.trials.iter().map(|trial| trial.load.window_s).sum(),
         missing: missing::missing(run),
         doubts: doubts::doubts(run),

@@ -48,11 +48,11 @@ fn generator(health: &HealthRange) -> Markup {
         }
         dt { "Ceiling" }
         dd { @match health.ceiling_hz {
-            Some(ceiling) => {
-                (words::rate(ceiling)) " against a null server; the highest rate offered was " (words::rate(health.offered_hz))
-                @if health.offered_hz > 0.0 { ", " (words::ratio(ceiling / health.offered_hz)) " times less" }
-                "."
+            Some(ceiling) if health.offered_hz > 0.0 => {
+                (words::rate(ceiling)) " against a null server, " (words::ratio(ceiling / health.offered_hz))
+                " times the highest rate offered (" (words::rate(health.offered_hz)) ")."
             },
+            Some(ceiling) => { (words::rate(ceiling)) " against a null server." },
             None => "The generator's own ceiling was not measured.",
         } }
     }

@@ -303,7 +303,11 @@ fn caption(curves: &[Curve<'_>]) -> String {
             let length = curve.window_s.map_or_else(String::new, |s| {
                 format!(" of typically {}", words::duration(s))
             });
-            let arrivals = curve.points.iter().map(|point| point.arrivals).sum();
+            let arrivals = curve
+                .points
+                .iter()
+                .map(|point| point.arrivals)
+                .fold(0, u64::saturating_add);
             format!(
                 "{} {steps}{length} ({})",
                 curve.name,

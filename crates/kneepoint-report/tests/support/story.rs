@@ -87,97 +87,113 @@ fn remedy(text: &str, settings: Vec<Setting>) -> Option<Remedy> {
 }
 
 pub(crate) fn findings() -> Vec<Finding> {
-    let near = "at 36.6/s offered for 10 s";
     vec![
-        Finding {
-            seen: vec![
-                seen("opcache.enable = 0 in the FPM runtime that serves", ""),
-                seen(
-                    "every request compiles 402 files; 71 % of PHP's CPU time is compilation",
-                    near,
-                ),
-                seen("CPU of the php tier at 98 % of 1 core", near),
-            ],
-            refuted_by: "Goodput at saturation does not rise with OPcache on.".into(),
-            remedy: remedy("Switch OPcache on and restart FPM.", opcache()),
-            expected_gain: "2 to 5 times, from the share of time spent compiling".into(),
-            effects: vec![effect(
-                "php.opcache.enable 0 -> 1",
-                opcache(),
-                "goodput at saturation",
-                interval(2.21, 2.29, 2.38),
-                8,
-            )],
-            source: "https://www.php.net/manual/en/opcache.configuration.php".into(),
-            ..finding(
-                "OPC-01",
-                "OPcache is off",
-                Layer::Php,
-                Confidence::Proved,
-                opcache(),
-            )
-        },
-        Finding {
-            seen: vec![
-                seen("5 of 5 children busy, 0 idle", "at 88.0/s offered for 10 s"),
-                seen(
-                    "accept queue 9.4 of 511 on average, 31 at most",
-                    "at 88.0/s offered for 10 s",
-                ),
-                seen(
-                    "61 % of busy children sleep in poll on the cache and the database",
-                    "at 88.0/s offered for 10 s",
-                ),
-            ],
-            refuted_by: "Goodput at saturation stays when the pool grows.".into(),
-            remedy: remedy(
-                "Let more children wait at the same time; memory allows 42.",
-                pool(),
-            ),
-            expected_gain: "1.2 to 1.4 times, from the children that wait".into(),
-            effects: vec![effect(
-                "php.pm.max_children 5 -> 16",
-                pool(),
-                "goodput at saturation",
-                interval(1.28, 1.33, 1.39),
-                11,
-            )],
-            source: "https://www.php.net/manual/en/install.fpm.configuration.php".into(),
-            ..finding(
-                "FPM-01",
-                "The pool is too small for its waiting time",
-                Layer::Php,
-                Confidence::Proved,
-                pool(),
-            )
-        },
-        Finding {
-            seen: vec![seen(
-                "active opens 87.1/s towards php at 88.0 requests/s",
-                "at 88.0/s offered for 10 s",
-            )],
-            refuted_by: "Goodput at saturation stays when connections are kept.".into(),
-            remedy: remedy("Keep connections to FPM open.", keepalive()),
-            ..finding(
-                "NGX-04",
-                "Every request opens a connection to PHP",
-                Layer::Web,
-                Confidence::Suspected,
-                keepalive(),
-            )
-        },
-        Finding {
-            seen: vec![seen("opcache.validate_timestamps = 1", "")],
-            remedy: remedy("Switch it off and reload on deployment.", Vec::new()),
-            ..finding(
-                "OPC-06",
-                "Every request asks whether files changed",
-                Layer::Php,
-                Confidence::Noted,
-                Vec::new(),
-            )
-        },
+        opcache_is_off(),
+        pool_is_small(),
+        connections_are_not_kept(),
+        files_are_checked(),
     ]
+}
+
+fn opcache_is_off() -> Finding {
+    let near = "at 36.6/s offered for 10 s";
+    Finding {
+        seen: vec![
+            seen("opcache.enable = 0 in the FPM runtime that serves", ""),
+            seen(
+                "every request compiles 402 files; 71 % of PHP's CPU time is compilation",
+                near,
+            ),
+            seen("CPU of the php tier at 98 % of 1 core", near),
+        ],
+        refuted_by: "Goodput at saturation does not rise with OPcache on.".into(),
+        remedy: remedy("Switch OPcache on and restart FPM.", opcache()),
+        expected_gain: "2 to 5 times, from the share of time spent compiling".into(),
+        effects: vec![effect(
+            "php.opcache.enable 0 -> 1",
+            opcache(),
+            "goodput at saturation",
+            interval(2.21, 2.29, 2.38),
+            8,
+        )],
+        source: "https://www.php.net/manual/en/opcache.configuration.php".into(),
+        ..finding(
+            "OPC-01",
+            "OPcache is off",
+            Layer::Php,
+            Confidence::Proved,
+            opcache(),
+        )
+    }
+}
+
+fn pool_is_small() -> Finding {
+    Finding {
+        seen: vec![
+            seen("5 of 5 children busy, 0 idle", "at 88.0/s offered for 10 s"),
+            seen(
+                "accept queue 9.4 of 511 on average, 31 at most",
+                "at 88.0/s offered for 10 s",
+            ),
+            seen(
+                "61 % of busy children sleep in poll on the cache and the database",
+                "at 88.0/s offered for 10 s",
+            ),
+        ],
+        refuted_by: "Goodput at saturation stays when the pool grows.".into(),
+        remedy: remedy(
+            "Let more children wait at the same time; memory allows 42.",
+            pool(),
+        ),
+        expected_gain: "1.2 to 1.4 times, from the children that wait".into(),
+        effects: vec![effect(
+            "php.pm.max_children 5 -> 16",
+            pool(),
+            "goodput at saturation",
+            interval(1.28, 1.33, 1.39),
+            11,
+        )],
+        source: "https://www.php.net/manual/en/install.fpm.configuration.php".into(),
+        ..finding(
+            "FPM-01",
+            "The pool is too small for its waiting time",
+            Layer::Php,
+            Confidence::Proved,
+            pool(),
+        )
+    }
+}
+
+fn connections_are_not_kept() -> Finding {
+    Finding {
+        seen: vec![seen(
+            "active opens 87.1/s towards php at 88.0 requests/s",
+            "at 88.0/s offered for 10 s",
+        )],
+        refuted_by: "Goodput at saturation stays when connections are kept.".into(),
+        remedy: remedy("Keep connections to FPM open.", keepalive()),
+        ..finding(
+            "NGX-04",
+            "Every request opens a connection to PHP",
+            Layer::Web,
+            Confidence::Suspected,
+            keepalive(),
+        )
+    }
+}
+
+fn files_are_checked() -> Finding {
+    Finding {
+        seen: vec![seen("opcache.validate_timestamps = 1", "")],
+        remedy: remedy("Switch it off and reload on deployment.", Vec::new()),
+        ..finding(
+            "OPC-06",
+            "Every request asks whether files changed",
+            Layer::Php,
+            Confidence::Noted,
+            Vec::new(),
+        )
+    }
 }
 
 pub(crate) fn decisions() -> Vec<Decision> {
