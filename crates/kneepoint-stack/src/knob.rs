@@ -202,9 +202,22 @@ pub(crate) fn checked(
     settings.iter().map(check).collect()
 }
 
+/// What a configuration sets, by tunable name.
+pub(crate) fn configured(
+    knobs: &[Knob],
+    spelling: &Spelling,
+    get: impl Fn(&str) -> Option<String>,
+) -> BTreeMap<String, String> {
+    let value = |knob: &Knob| {
+        let value = normal(knob, &get(knob.name)?, spelling);
+        Some((knob.name.to_owned(), value))
+    };
+    knobs.iter().filter_map(value).collect()
+}
+
 /// The value as the program would spell it, or unchanged when it fits nothing: a configured value is
 /// reported as it is.
-pub(crate) fn normal(knob: &Knob, value: &str, spelling: &Spelling) -> String {
+fn normal(knob: &Knob, value: &str, spelling: &Spelling) -> String {
     match knob.kind {
         Kind::Switch(..) => knob
             .check(value, spelling)

@@ -138,6 +138,25 @@ impl TierContext {
         self.dir.join(relative).to_string_lossy().into_owned()
     }
 
+    /// The name of the user's configuration, or the usual one.
+    pub(crate) fn config_name(&self, usual: &str) -> String {
+        let name = self.config.as_ref().map(ConfigText::name);
+        name.unwrap_or_else(|| usual.to_owned())
+    }
+
+    /// The user's configuration, or a default.
+    pub(crate) fn config_text<'a>(&'a self, default: &'a str) -> &'a str {
+        self.config.as_ref().map_or(default, |config| &config.text)
+    }
+
+    /// What the user's configuration includes by a relative path, with the path made absolute.
+    pub(crate) fn beside_config(&self, path: &str) -> String {
+        let config = self.config.as_ref();
+        let home = config.and_then(|config| config.path.parent());
+        let joined = home.map_or_else(|| PathBuf::from(path), |home| home.join(path));
+        joined.to_string_lossy().into_owned()
+    }
+
     /// The front controller's absolute path, as text.
     pub(crate) fn path_of_front(&self) -> String {
         let front = self.app.root.join(&self.app.front);

@@ -103,7 +103,10 @@ impl Server for Postgresql {
         config: &str,
         _ini: Option<&str>,
     ) -> Result<BTreeMap<String, String>, StackError> {
-        Ok(configured(&lines::parse(Dialect::Postgresql, config)))
+        let document = lines::parse(Dialect::Postgresql, config);
+        Ok(knob::configured(KNOBS, &SPELLING, |name| {
+            document.get(name)
+        }))
     }
 
     fn render(&self, context: &TierContext) -> Result<RenderedTier, StackError> {
@@ -115,13 +118,13 @@ impl Server for Postgresql {
             KNOBS,
             &SPELLING,
         )?;
-        let text = context.config.as_ref().map_or("", |config| &config.text);
-        let mut document = lines::parse(Dialect::Postgresql, text);
+        let mut document = lines::parse(Dialect::Postgresql, context.config_text(""));
         let tcp = SocketAddr::new(context.address, context.port.unwrap_or(5432));
         adapt(&mut document, context, tcp);
         for (name, value) in &settings {
             document.set(name, value);
         }
+        let configured = knob::configured(KNOBS, &SPELLING, |name| document.get(name));
         let output = context.dir.join("log/postgresql.log");
         let listen = if context.unix_socket {
             Address::Unix(context.dir.join(format!("run/.s.PGSQL.{}", tcp.port())))
@@ -145,7 +148,7 @@ impl Server for Postgresql {
                 format: LogFormat::Postgresql,
             }],
             env_for_app: environment(context, tcp),
-            tier: context.tier("postgresql", KNOBS, configured(&document), &listen),
+            tier: context.tier("postgresql", KNOBS, configured, &listen),
             listen,
         })
     }
@@ -168,27 +171,13 @@ impl Server for Postgresql {
     }
 }
 
-fn configured(document: &Lines) -> BTreeMap<String, String> {
-    let value = |knob: &Knob| {
-        let value = document.get(knob.name)?;
-        Some((knob.name.to_owned(), knob::normal(knob, &value, &SPELLING)))
-    };
-    KNOBS.iter().filter_map(value).collect()
-}
-
 /// Makes a configuration the lab's: its address and directories, its log on standard error.
 fn adapt(document: &mut Lines, context: &TierContext, tcp: SocketAddr) {
     for key in REMOVED {
         document.remove(key);
     }
-    if let Some(home) = context
-        .config
-        .as_ref()
-        .and_then(|config| config.path.parent())
-    {
-        for key in ["include", "include_dir", "include_if_exists"] {
-            document.map(key, |path| home.join(path).to_string_lossy().into_owned());
-        }
+    for key in ["include", "include_dir", "include_if_exists"] {
+        document.map(key, |path| context.beside_config(path));
     }
     for (key, value) in [
         ("data_directory", context.path("data").as_str()),
@@ -213,10 +202,7 @@ fn dirs(context: &TierContext) -> Vec<DirSpec> {
 }
 
 fn files(context: &TierContext, document: &Lines) -> Vec<ConfigFile> {
-    let name = context
-        .config
-        .as_ref()
-        .map_or_else(|| "postgresql.conf".into(), |c| c.name());
+    let name = context.config_name("postgresql.conf");
     let file = |name: &str, user_name, text: String| {
         ConfigFile::new(context.dir.join(name), user_name, text)
     };

@@ -90,26 +90,23 @@ impl Server for Redis {
         config: &str,
         _ini: Option<&str>,
     ) -> Result<BTreeMap<String, String>, StackError> {
-        Ok(configured(&lines::parse(Dialect::Redis, config)))
+        let document = lines::parse(Dialect::Redis, config);
+        Ok(knob::configured(KNOBS, &SPELLING, |name| {
+            document.get(name)
+        }))
     }
 
     fn render(&self, context: &TierContext) -> Result<RenderedTier, StackError> {
         server::check_layer(self, context.layer)?;
         let settings = knob::checked("redis", context.layer, &context.settings, KNOBS, &SPELLING)?;
-        let text = context
-            .config
-            .as_ref()
-            .map_or(DEFAULT, |config| &config.text);
-        let mut document = lines::parse(Dialect::Redis, text);
+        let mut document = lines::parse(Dialect::Redis, context.config_text(DEFAULT));
         let listen = context.listen(6379, "redis.sock");
         adapt(&mut document, context, &listen);
         for (name, value) in &settings {
             document.set_only(name, value);
         }
-        let user_name = context
-            .config
-            .as_ref()
-            .map_or_else(|| "redis.conf".into(), |c| c.name());
+        let user_name = context.config_name("redis.conf");
+        let configured = knob::configured(KNOBS, &SPELLING, |name| document.get(name));
         let path = context.dir.join("redis.conf");
         let output = context.dir.join("log/redis.log");
         let owner = context.user(USER);
@@ -133,7 +130,7 @@ impl Server for Redis {
                 format: LogFormat::Redis,
             }],
             env_for_app: environment(&listen),
-            tier: context.tier("redis", KNOBS, configured(&document), &listen),
+            tier: context.tier("redis", KNOBS, configured, &listen),
             listen,
         })
     }
@@ -156,28 +153,12 @@ impl Server for Redis {
     }
 }
 
-fn configured(document: &Lines) -> BTreeMap<String, String> {
-    let value = |knob: &Knob| {
-        let value = document.get(knob.name)?;
-        Some((knob.name.to_owned(), knob::normal(knob, &value, &SPELLING)))
-    };
-    KNOBS.iter().filter_map(value).collect()
-}
-
 /// Makes a configuration the lab's: its address, its directory, in the foreground, without passwords.
 fn adapt(document: &mut Lines, context: &TierContext, listen: &Address) {
     for key in REMOVED {
         document.remove(key);
     }
-    if let Some(home) = context
-        .config
-        .as_ref()
-        .and_then(|config| config.path.parent())
-    {
-        document.map("include", |path| {
-            home.join(path).to_string_lossy().into_owned()
-        });
-    }
+    document.map("include", |path| context.beside_config(path));
     match listen {
         Address::Tcp(address) => {
             document.set_only("bind", &address.ip().to_string());

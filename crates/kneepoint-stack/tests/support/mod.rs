@@ -6,6 +6,7 @@
 )]
 
 pub(crate) mod fastcgi;
+pub(crate) mod rendering;
 pub(crate) mod running;
 
 use kneepoint_model::Layer;

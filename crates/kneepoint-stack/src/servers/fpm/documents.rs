@@ -94,12 +94,8 @@ impl Documents {
 
     /// What the files set, by tunable name.
     pub(super) fn configured(&self) -> BTreeMap<String, String> {
-        let value = |knob: &knob::Knob| {
-            let value = self.get(knob.name)?;
-            let value = knob::normal(knob, &value, &knobs::SPELLING);
-            Some((knob.name.to_owned(), value))
-        };
-        knobs::all("").iter().filter_map(value).collect()
+        let knobs = knobs::all("");
+        knob::configured(&knobs, &knobs::SPELLING, |name| self.get(name))
     }
 
     pub(super) fn get(&self, name: &str) -> Option<String> {
@@ -149,26 +145,18 @@ impl Documents {
         Ok(())
     }
 
-    /// Sets a php.ini directive wherever it stands, or in php.ini.
+    /// Sets a php.ini directive where it is in effect, or in php.ini.
     fn set_ini(&mut self, name: &str, value: &str) {
-        let mut found = false;
         let pool = Section::Named(&self.pool_name);
         for kind in POOL_INI {
             let key = format!("{kind}[{name}]");
             if self.pool.get(pool, &key).is_some() {
-                self.pool.set(pool, &key, value);
-                found = true;
+                return self.pool.set(pool, &key, value);
             }
         }
-        for (_, file) in &mut self.scan {
-            if file.get(Section::Any, name).is_some() {
-                file.set(Section::Any, name, value);
-                found = true;
-            }
-        }
-        if !found || self.ini.get(Section::Any, name).is_some() {
-            self.ini.set(Section::Any, name, value);
-        }
+        let mut files = self.scan.iter_mut().rev().map(|(_, file)| file);
+        let last = files.find(|file| file.get(Section::Any, name).is_some());
+        last.unwrap_or(&mut self.ini).set(Section::Any, name, value);
     }
 
     /// The lines that load an extension: 0 is php.ini, the rest are the scan directory's files.

@@ -79,7 +79,8 @@ pub(super) fn files(context: &TierContext, documents: &Documents) -> Vec<ConfigF
 /// The application's environment as a continuation of its pool.
 fn app_env(context: &TierContext, documents: &Documents) -> String {
     let storage = context.path("storage");
-    // Where Laravel (and what follows it) writes, when nobody said otherwise: not into the application.
+    // Names by which Laravel (the second) and its deployments to read-only directories (the first) take a place to
+    // write; nobody wants a measurement to write into the application.
     let mut env: BTreeMap<&str, &str> = ["APP_STORAGE", "LARAVEL_STORAGE_PATH"]
         .map(|name| (name, storage.as_str()))
         .into();

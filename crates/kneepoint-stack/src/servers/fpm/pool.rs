@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 /// Most children FPM forks in one second, whatever is idle (its default `pm.max_spawn_rate`, and a constant
 /// before PHP 8.1; catalogue, fact 3).
 const SPAWN_CAP: u64 = 32;
-/// Children an `ondemand` pool adds in a second under steady load: 40 took 9 to 10 s (catalogue FPM-05).
+/// Children an `ondemand` pool adds in a second while it is saturated: 40 took 9 to 10 s (catalogue FPM-05).
+/// FPM forks one child for a connection that arrives while none is idle, and none for those already waiting, so
+/// the figure depends on how they arrive; this one is of clients that wait for their answers.
 const ONDEMAND_SPAWN_PER_S: f64 = 4.0;
 /// Children per core of a pool nobody sized.
 const CHILDREN_PER_CPU: f64 = 4.0;

@@ -137,12 +137,8 @@ impl Site {
 
     /// What the configuration sets, by tunable name.
     pub(super) fn configured(&self) -> BTreeMap<String, String> {
-        let value = |knob: &knob::Knob| {
-            let value = self.get(knob.name)?;
-            let value = knob::normal(knob, &value, &knobs::SPELLING);
-            Some((knob.name.to_owned(), value))
-        };
-        knobs::of(self.layer, "").iter().filter_map(value).collect()
+        let knobs = knobs::of(self.layer, "");
+        knob::configured(&knobs, &knobs::SPELLING, |name| self.get(name))
     }
 
     pub(super) fn get(&self, name: &str) -> Option<String> {

@@ -1,0 +1,180 @@
+//! What rendering promises about a user's own configuration.
+
+mod support;
+
+use expect_test::expect_file;
+use kneepoint_model::Layer;
+use kneepoint_stack::{StackError, server};
+use support::rendering::{change, php, proxy, refused, render, text, web};
+use support::{config, settings};
+
+const USERS_NGINX: &str = r#"# the shop, as deployed
+user deploy;
+worker_processes auto;
+error_log /var/log/nginx/shop.log crit;
+include modules-enabled/*.conf;
+events { worker_connections 768; }
+http {
+    include mime.types;
+    access_log /var/log/nginx/shop.access.log combined; # one line a request
+    map $http_upgrade $upgrade { default ""; websocket upgrade; }
+    server {
+        listen 80 default_server;
+        return 301 https://$host$request_uri;
+    }
+    server {
+        listen 443 ssl http2 backlog=1024;
+        listen [::]:443 ssl;
+        server_name shop.example;
+        ssl_certificate /etc/ssl/shop.pem;
+        root /var/www/shop/public;
+        location / { try_files $uri /index.php?$query_string; }
+        location ~ ^/(status|ping)$ { fastcgi_pass unix:/run/php/php8.2-fpm.sock; }
+        location ~ \.php$ {
+            # keep this
+            include fastcgi_params;
+            fastcgi_param SCRIPT_FILENAME /var/www/shop/public$fastcgi_script_name;
+            fastcgi_read_timeout 30s;
+            fastcgi_pass unix:/run/php/php8.2-fpm.sock;
+        }
+    }
+}
+"#;
+
+#[test]
+fn a_users_nginx_keeps_all_but_what_ties_it_to_its_machine() {
+    let mut context = web();
+    context.config = config("shop.conf", USERS_NGINX);
+    let tier = render("nginx", &context);
+    assert_eq!(tier.files[0].user_name.as_deref(), Some("shop.conf"));
+    expect_file!["golden/users/nginx.conf"].assert_eq(text(&tier, "nginx.conf"));
+    let read = |name: &str| tier.tier.settings[name].clone();
+    assert_eq!(read("listen.backlog"), "1024");
+    assert_eq!(read("fastcgi_read_timeout"), "30s");
+    assert_eq!(read("access_log"), "on");
+    assert_eq!(read("upstream.keepalive"), "0");
+    expect_file!["golden/users/nginx-upstream.diff"].assert_eq(&change(
+        "nginx",
+        &context,
+        &[("upstream.keepalive", "8")],
+    ));
+    expect_file!["golden/users/nginx-timeout.diff"].assert_eq(&change(
+        "nginx",
+        &context,
+        &[("fastcgi_read_timeout", "5s")],
+    ));
+}
+
+#[test]
+fn a_users_site_file_gets_a_main_file_around_it() {
+    let mut context = proxy();
+    let site = "upstream app { least_conn; server a:1 max_fails=3; server b:2 backup; keepalive 16; }\n\
+                server { listen 80; location / { proxy_pass http://app/base; } }\n";
+    context.config = config("site.conf", site);
+    let tier = render("nginx", &context);
+    let text = text(&tier, "nginx.conf");
+    for kept in [
+        "upstream app { least_conn; server 10.9.0.2:80 max_fails=3;",
+        "keepalive 16; }",
+        "proxy_pass http://app/base;",
+    ] {
+        assert!(text.contains(kept), "{text}");
+    }
+    assert!(!text.contains("b:2"), "{text}");
+    // HTTP/1.0 ends every connection: the cache of 16 keeps none.
+    assert_eq!(tier.tier.settings["upstream.keepalive"], "0");
+    expect_file!["golden/users/site-upstream.diff"].assert_eq(&change(
+        "nginx",
+        &context,
+        &[("upstream.keepalive", "32")],
+    ));
+}
+
+#[test]
+fn a_users_pool_keeps_all_but_what_ties_it_to_its_machine() {
+    let mut context = php();
+    context.app.env = settings(&[("DB_HOST", "10.9.0.5")]);
+    context.config = config(
+        "shop.conf",
+        "; the shop\n[global]\nprocess_control_timeout = 5s\ninclude=/etc/php/pool.d/*.conf\n[shop]\nuser = deploy\ngroup = deploy\n\
+         listen = /run/php/$pool.sock ; for nginx\nlisten.allowed_clients = 127.0.0.1\npm = dynamic\npm.max_children = 20\n\
+         pm.start_servers = 4\npm.min_spare_servers = 2\npm.max_spare_servers = 6\n;pm.max_requests = 500\n\
+         env[DB_HOST] = db.internal\nphp_admin_value[memory_limit] = 256M\n\n[admin]\nlisten = 9001\npm = ondemand\npm.max_children = 2\n",
+    );
+    context.ini = config(
+        "php.ini",
+        "[PHP]\nmemory_limit = 128M ; as delivered\n[opcache]\n;opcache.enable=1\nopcache.memory_consumption=64\n",
+    );
+    let tier = render("fpm", &context);
+    expect_file!["golden/users/www.conf"].assert_eq(text(&tier, "www.conf"));
+    expect_file!["golden/users/php.ini"].assert_eq(text(&tier, "php.ini"));
+    let env = tier
+        .files
+        .iter()
+        .find(|file| file.path.ends_with("app-env.conf"))
+        .expect("the environment");
+    assert!(
+        env.text.contains("[shop]\n") && env.text.contains("env[DB_HOST] = \"10.9.0.5\""),
+        "{}",
+        env.text
+    );
+    assert_eq!(
+        (env.mode, &env.user_name),
+        (0o600, &None),
+        "it may hold secrets"
+    );
+    assert_eq!(
+        tier.tier.settings["memory_limit"], "256M",
+        "the pool's value wins over php.ini"
+    );
+    assert_eq!(
+        tier.tier.settings["opcache.jit"], "off",
+        "the system's file wins over the default"
+    );
+    expect_file!["golden/users/pool-memory.diff"].assert_eq(&change(
+        "fpm",
+        &context,
+        &[("memory_limit", "64M")],
+    ));
+    expect_file!["golden/users/pool-control.diff"].assert_eq(&change(
+        "fpm",
+        &context,
+        &[("process_control_timeout", "10s")],
+    ));
+    context.settings = settings(&[("pm.max_children", "5")]);
+    let error = refused("fpm", &context);
+    assert!(
+        error.contains("pm.max_spare_servers (6) must not exceed pm.max_children (5)"),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_existing_configuration_is_read_by_tunable_name() {
+    let nginx = server("nginx").expect("nginx");
+    let read = nginx.read(Layer::Web, USERS_NGINX, None).expect("reads");
+    expect_file!["golden/users/read.txt"].assert_eq(&format!("{read:#?}"));
+    let fpm = server("fpm").expect("fpm");
+    let read = fpm.read(
+        Layer::Php,
+        "[www]\npm = static\npm.max_children = 5\ncatch_workers_output = 1\n",
+        Some("opcache.enable=Off\n"),
+    );
+    let read = read.expect("reads");
+    assert_eq!(
+        read,
+        settings(&[
+            ("pm", "static"),
+            ("pm.max_children", "5"),
+            ("catch_workers_output", "yes"),
+            ("opcache.enable", "0")
+        ])
+    );
+    let broken = nginx
+        .read(Layer::Web, "http {", None)
+        .expect_err("not closed");
+    assert!(
+        matches!(broken, StackError::Syntax { line: 1, .. }),
+        "{broken}"
+    );
+}
