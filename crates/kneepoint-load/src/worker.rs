@@ -16,6 +16,7 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::Instant;
 
 /// Events taken at once, and arrivals handled before looking for events.
@@ -31,7 +32,8 @@ pub(crate) struct Clock {
 
 impl Clock {
     pub(crate) fn now(self) -> u64 {
-        self.began.elapsed().as_nanos() as u64
+        // Zero stands for "not yet" in a flight's stamps.
+        (self.began.elapsed().as_nanos() as u64).max(1)
     }
 }
 
@@ -67,6 +69,7 @@ enum Starts<'p> {
     Open {
         stream: ArrivalStream<'p>,
         next: Option<u64>,
+        until: u64,
     },
     /// How many workers of the loop are free, and when the loop ends.
     Closed { ready: u32, until: u64 },
@@ -124,19 +127,21 @@ impl<'p> Worker<'p> {
         let share =
             |total: usize| total / plan.threads + usize::from(thread < total % plan.threads);
         let mut connections = share(plan.max_connections);
+        let until = plan.mode.duration().as_nanos() as u64;
         let starts = match &plan.mode {
             Mode::Open { schedule, arrivals } => {
                 let mut stream = ArrivalStream::new(schedule, *arrivals, thread, plan.threads);
                 let next = stream.next();
-                Starts::Open { stream, next }
+                Starts::Open {
+                    stream,
+                    next,
+                    until,
+                }
             }
-            Mode::Closed { workers, duration } => {
+            Mode::Closed { workers, .. } => {
                 let ready = share(*workers as usize) as u32;
                 connections = connections.max(ready as usize);
-                Starts::Closed {
-                    ready,
-                    until: duration.as_nanos() as u64,
-                }
+                Starts::Closed { ready, until }
             }
         };
         let limits = Limits {
@@ -167,6 +172,8 @@ impl<'p> Worker<'p> {
 
     /// Sends until every arrival has ended.
     pub(crate) fn run(mut self, outbox: &Outbox) -> Result<Finished, LoadError> {
+        // Before the common start, every time would read as 0.
+        thread::sleep(self.clock.began.saturating_duration_since(Instant::now()));
         let mut events: Vec<epoll::Event> = Vec::with_capacity(BATCH);
         loop {
             let more_is_due = self.start_due();
@@ -218,15 +225,18 @@ impl<'p> Worker<'p> {
         }
     }
 
-    /// The intended start of the next request: `None` when no more will start. In a closed loop with no worker
-    /// free that is the end of the loop, since a response decides.
+    /// When the next request starts: `None` when no more will. While it is not known (in a closed loop a response
+    /// decides) or there is none left (a schedule may end in a pause), the end of the load.
     fn next_start(&self) -> Option<u64> {
         let cut = self.cut.load(Ordering::Relaxed);
+        let now = self.clock.now();
         match &self.starts {
-            Starts::Open { next, .. } => next.filter(|at| *at <= cut),
+            Starts::Open { next, until, .. } => {
+                let end = (*until).min(cut);
+                next.filter(|at| *at <= cut).or((now < end).then_some(end))
+            }
             Starts::Closed { ready, until } => {
                 let end = (*until).min(cut);
-                let now = self.clock.now();
                 (now < end).then_some(if *ready > 0 { now } else { end })
             }
         }
@@ -238,7 +248,7 @@ impl<'p> Worker<'p> {
             let now = self.clock.now();
             let cut = self.cut.load(Ordering::Relaxed);
             let intended = match &mut self.starts {
-                Starts::Open { stream, next } => match *next {
+                Starts::Open { stream, next, .. } => match *next {
                     Some(at) if at <= now && at <= cut => {
                         *next = stream.next();
                         at

@@ -1,0 +1,370 @@
+//! What servers and sockets do to a load generator, one test each: load-engine.md, "Pitfalls".
+
+mod common;
+
+use common::{Peer, Server, even, http, run, shown};
+use expect_test::{Expect, expect};
+use kneepoint_load::{LoadPlan, Target};
+use kneepoint_model::{Address, LoadPoint, Outcome};
+use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
+
+/// Ten arrivals, one after the other.
+const TEN: &str = "const(50,0.2)";
+
+/// Runs ten arrivals against a script, changing the plan first, and shows how they ended.
+fn check(
+    script: impl Fn(Peer) + Send + Sync + 'static,
+    change: impl FnOnce(&mut LoadPlan),
+    expected: Expect,
+) -> (LoadPoint, Server) {
+    let server = Server::start(script);
+    let mut plan = even(server.target(), TEN);
+    change(&mut plan);
+    let point = run(&plan);
+    expected.assert_eq(&shown(&point));
+    (point, server)
+}
+
+fn unchanged(_: &mut LoadPlan) {}
+
+/// Answers every request on a connection with the same text.
+fn always(response: &'static str) -> impl Fn(Peer) {
+    move |mut peer| {
+        while peer.request().is_some() {
+            peer.say(response);
+        }
+    }
+}
+
+#[test]
+fn a_stale_connection_is_replaced_and_the_request_sent_again() {
+    let (point, server) = check(
+        |mut peer| {
+            peer.request();
+            peer.ok("once");
+            // The second request on a connection meets its end, after it was sent.
+            peer.request();
+        },
+        unchanged,
+        expect!["ok 10 | 200: 10"],
+    );
+    assert_eq!(point.connections_opened, 10);
+    assert_eq!(server.requests(), 19, "nine went out twice");
+}
+
+#[test]
+fn a_stale_connection_that_resets_is_replaced_too() {
+    check(
+        |mut peer| {
+            peer.request();
+            peer.ok("once");
+            peer.request();
+            peer.reset();
+        },
+        unchanged,
+        expect!["ok 10 | 200: 10"],
+    );
+}
+
+#[test]
+fn a_request_is_sent_again_only_once() {
+    let (_, server) = check(
+        |mut peer| {
+            peer.request();
+            if peer.number == 1 {
+                peer.ok("the only answer");
+                peer.request();
+            }
+        },
+        unchanged,
+        expect!["ok 1, reset 9 | 200: 1"],
+    );
+    assert_eq!(
+        server.requests(),
+        11,
+        "only the second request went out twice"
+    );
+}
+
+#[test]
+fn an_end_before_any_byte_is_a_reset() {
+    let reset = |mut peer: Peer| {
+        peer.request();
+        peer.reset();
+    };
+    let (point, _) = check(reset, unchanged, expect!["reset 10 | "]);
+    assert_eq!(point.examples.len(), 1, "{:?}", point.examples);
+    check(
+        |mut peer| drop(peer.request()),
+        unchanged,
+        expect!["reset 10 | "],
+    );
+}
+
+#[test]
+fn an_end_within_the_response_is_a_truncation() {
+    let half = |mut peer: Peer| {
+        peer.request();
+        peer.say("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf");
+    };
+    check(half, unchanged, expect!["truncated 10 | "]);
+    let chunk = |mut peer: Peer| {
+        peer.request();
+        peer.say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n");
+    };
+    check(chunk, unchanged, expect!["truncated 10 | "]);
+}
+
+#[test]
+fn a_body_may_end_with_the_connection() {
+    let (point, _) = check(
+        |mut peer| {
+            peer.request();
+            peer.say("HTTP/1.1 200 OK\r\n\r\nall there is");
+        },
+        |plan| plan.workload.requests[0].expect.body_contains = Some("there is".into()),
+        expect!["ok 10 | 200: 10"],
+    );
+    assert_eq!(point.connections_opened, 10);
+}
+
+#[test]
+fn chunks_and_interim_responses_keep_the_connection() {
+    let (point, _) = check(
+        always(
+            "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
+             3\r\nvis\r\n3\r\nits\r\n0\r\n\r\n",
+        ),
+        |plan| plan.workload.requests[0].expect.body_contains = Some("visits".into()),
+        expect!["ok 10 | 200: 10"],
+    );
+    assert_eq!(point.connections_opened, 1);
+}
+
+#[test]
+fn responses_without_a_body_keep_the_connection() {
+    for response in [
+        "HTTP/1.1 204 No Content\r\n\r\n",
+        "HTTP/1.1 304 Not Modified\r\nContent-Length: 500\r\n\r\n",
+    ] {
+        let server = Server::answering(response);
+        let point = run(&even(server.target(), TEN));
+        assert_eq!(
+            (point.good, point.connections_opened),
+            (10, 1),
+            "{response}"
+        );
+    }
+    let (point, _) = check(
+        always("HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n"),
+        |plan| plan.workload.requests[0].method.0 = "HEAD".into(),
+        expect!["ok 10 | 200: 10"],
+    );
+    assert_eq!(point.connections_opened, 1);
+}
+
+#[test]
+fn a_server_that_closes_gets_a_new_connection_each_time() {
+    let (point, server) = check(
+        |mut peer| {
+            let head = peer.request().expect("a request");
+            assert!(!head.contains("Connection: close"), "{head}");
+            peer.say("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok");
+        },
+        unchanged,
+        expect!["ok 10 | 200: 10"],
+    );
+    assert_eq!((point.connections_opened, server.connections()), (10, 10));
+}
+
+#[test]
+fn without_keep_alive_the_server_is_asked_to_close_and_closes_first() {
+    check(
+        |mut peer| {
+            let head = peer.request().expect("a request");
+            assert!(head.contains("Connection: close\r\n"), "{head}");
+            peer.say("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok");
+            let _ = peer
+                .stream
+                .set_read_timeout(Some(Duration::from_millis(30)));
+            // Within these, the generator must not have closed: an end would be a request() that ends at once.
+            let began = std::time::Instant::now();
+            assert!(peer.request().is_none());
+            // The last ones end with the load.
+            assert!(
+                peer.number > 6 || began.elapsed() >= Duration::from_millis(25),
+                "the generator closed first"
+            );
+        },
+        |plan| {
+            let Target::Http { keep_alive, .. } = &mut plan.target else {
+                unreachable!("the script speaks HTTP")
+            };
+            *keep_alive = false;
+        },
+        expect!["ok 10 | 200: 10"],
+    );
+}
+
+#[test]
+fn nobody_listening_is_refused() {
+    let gone: SocketAddr = TcpListener::bind("127.0.0.1:0")
+        .and_then(|listener| listener.local_addr())
+        .expect("loopback");
+    let point = run(&even(http(gone), TEN));
+    assert_eq!(shown(&point), "refused 10 | ");
+    assert!(
+        point.validity.is_valid(),
+        "the server's failure: {:?}",
+        point.validity
+    );
+
+    let nowhere = Target::Http {
+        address: Address::Unix("/nonexistent/x.sock".into()),
+        host_header: "test".into(),
+        keep_alive: true,
+    };
+    assert_eq!(shown(&run(&even(nowhere, TEN))), "refused 10 | ");
+}
+
+#[test]
+fn a_full_backlog_of_a_unix_socket_refuses() {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let path = dir.path().join("full.sock");
+    let listener = socket(AddressFamily::UNIX, SocketType::STREAM, None).expect("socket");
+    bind(&listener, &SocketAddrUnix::new(&path).expect("short")).expect("bind");
+    listen(&listener, 1).expect("listen");
+
+    let mut plan = even(
+        Target::Http {
+            address: Address::Unix(path),
+            host_header: "test".into(),
+            keep_alive: true,
+        },
+        TEN,
+    );
+    plan.slo.timeout = Duration::from_secs(1);
+    // A backlog of 1 holds two connections, which nobody serves.
+    assert_eq!(shown(&run(&plan)), "timeout 2, refused 8 | ");
+}
+
+#[test]
+fn what_is_no_answer_ends_at_the_timeout_and_with_the_connection() {
+    let (point, server) = check(
+        |mut peer| {
+            peer.request();
+            assert!(peer.request().is_none(), "the generator closes");
+        },
+        |plan| plan.slo.timeout = Duration::from_millis(100),
+        expect!["timeout 10 | "],
+    );
+    assert_eq!(server.connections(), 10);
+    assert_eq!(
+        point.failed_response.count_above_us(99_000),
+        10,
+        "counted with at least the timeout"
+    );
+}
+
+#[test]
+fn what_waits_for_a_slow_server_is_the_servers_failure() {
+    let server = Server::start(|mut peer| while peer.request().is_some() {});
+    let mut plan = even(server.target(), "const(100,0.3)");
+    plan.max_connections = 2;
+    plan.slo.timeout = Duration::from_millis(400);
+    let point = run(&plan);
+    let given_up = point.outcomes.of(Outcome::Timeout) + point.outcomes.of(Outcome::Unsent);
+    assert_eq!(given_up, 30, "{}", shown(&point));
+    assert!(point.health.backlog_max >= 20, "{:?}", point.health);
+    assert!(point.health.achieved_share >= 0.99, "{:?}", point.health);
+}
+
+#[test]
+fn what_never_got_a_connection_is_unsent() {
+    let server = Server::start(|mut peer| while peer.request().is_some() {});
+    // All at once, so that their time is over at once, too.
+    let mut plan = even(server.target(), "const(1000000,0.00003)");
+    plan.max_connections = 1;
+    plan.slo.timeout = Duration::from_millis(100);
+    let point = run(&plan);
+    assert!(
+        point.outcomes.of(Outcome::Timeout) >= 1,
+        "{}",
+        shown(&point)
+    );
+    assert!(point.outcomes.of(Outcome::Unsent) >= 1, "{}", shown(&point));
+    assert_eq!(point.arrivals, 30);
+    assert_eq!(point.failed_response.count_above_us(99_000), 30);
+}
+
+#[test]
+fn something_else_than_http_is_a_protocol_error() {
+    let (point, _) = check(
+        always("-ERR unknown command\r\n"),
+        unchanged,
+        expect!["protocol error 10 | "],
+    );
+    assert_eq!(
+        point.examples,
+        ["GET /: protocol error: not an HTTP response"]
+    );
+}
+
+#[test]
+fn an_error_is_never_a_fast_response() {
+    let (point, _) = check(
+        always("HTTP/1.1 502 Bad Gateway\r\nContent-Length: 8\r\n\r\nbad\r\ngw\n"),
+        unchanged,
+        expect!["http error 10 | 502: 10"],
+    );
+    assert_eq!((point.good, point.response.count()), (0, 0));
+    assert_eq!(point.examples, ["GET /: http error, status 502: bad gw"]);
+
+    let (point, _) = check(
+        always("HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\nFatal error"),
+        |plan| plan.workload.requests[0].expect.body_contains = Some("visits".into()),
+        expect!["wrong body 10 | 200: 10"],
+    );
+    assert_eq!(
+        point.examples,
+        ["GET /: wrong body, status 200: Fatal error"]
+    );
+}
+
+#[test]
+fn bytes_nobody_asked_for_end_the_connection() {
+    let (point, _) = check(
+        always("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok and more"),
+        unchanged,
+        expect!["ok 10 | 200: 10"],
+    );
+    assert_eq!(point.connections_opened, 10);
+}
+
+#[test]
+fn a_large_body_goes_out_in_pieces() {
+    let (point, _) = check(
+        |mut peer| {
+            while let Some(head) = peer.request() {
+                let length = head
+                    .lines()
+                    .find_map(|l| l.strip_prefix("Content-Length: "));
+                let mut left: usize = length
+                    .and_then(|l| l.trim().parse().ok())
+                    .expect("a length");
+                // The body must not contain an empty line, or request() would take it for a head.
+                left -= peer.skip_body(left);
+                assert_eq!(left, 0);
+                peer.ok("thanks");
+            }
+        },
+        |plan| {
+            plan.workload.requests[0].method.0 = "POST".into();
+            plan.workload.requests[0].body = Some("x".repeat(3 << 20));
+        },
+        expect!["ok 10 | 200: 10"],
+    );
+    assert_eq!(point.arrivals, 10);
+}
