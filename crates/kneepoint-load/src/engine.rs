@@ -197,6 +197,7 @@ impl Run<'_> {
             }
         }
         watched.tally.collect(&self.outboxes, began.elapsed());
+        watched.ended = watched.ended.or_else(MachineTime::read);
         watched
     }
 

@@ -200,6 +200,8 @@ impl<'p> Worker<'p> {
             self.wait(&mut events, wake.saturating_sub(self.clock.now()))?;
             for event in events.drain(..) {
                 self.on_event(event.data.u64(), event.flags);
+                // A batch of events takes longer than an arrival may be late.
+                self.start_due();
             }
         }
         Ok(Finished {
