@@ -121,7 +121,14 @@ impl AbTest {
     #[must_use]
     pub fn new(options: AbOptions) -> Self {
         let calibrated = matches!(options.measure, Measure::Saturation { .. });
-        Self { options, pending: (None, None), differences: Vec::new(), voided: 0, calibrations: 0, calibrated }
+        Self {
+            options,
+            pending: (None, None),
+            differences: Vec::new(),
+            voided: 0,
+            calibrations: 0,
+            calibrated,
+        }
     }
 
     /// What to measure next.
@@ -131,23 +138,39 @@ impl AbTest {
             return AbMove::Done;
         }
         if !self.calibrated {
-            return AbMove::Measure(Side::A, self.step("ab: find a rate that tells", u64::from(self.calibrations) + 7));
+            return AbMove::Measure(
+                Side::A,
+                self.step(
+                    "ab: find a rate that tells",
+                    u64::from(self.calibrations) + 7,
+                ),
+            );
         }
         let pair = (self.differences.len() + self.voided) as u64;
-        let first = if order_bit(self.options.seed, pair) { Side::A } else { Side::B };
+        let first = if order_bit(self.options.seed, pair) {
+            Side::A
+        } else {
+            Side::B
+        };
         let side = match (first, self.pending) {
             (_, (None, None)) => first,
             (_, (Some(_), _)) => Side::B,
             (_, (None, Some(_))) => Side::A,
         };
-        let purpose = format!("ab: pair {} {}", pair + 1, if side == Side::A { "without" } else { "with" });
+        let purpose = format!(
+            "ab: pair {} {}",
+            pair + 1,
+            if side == Side::A { "without" } else { "with" }
+        );
         AbMove::Measure(side, self.step(&purpose, pair))
     }
 
     fn step(&self, purpose: &str, nth: u64) -> Step {
         let seed = self.options.seed.wrapping_mul(1000).wrapping_add(nth);
         match self.options.measure {
-            Measure::Saturation { workers } => Step::saturating(purpose, workers, self.options.step, seed),
+            Measure::Saturation { workers } => {
+                Step::saturating(purpose, workers, self.options.step, seed)
+            }
             Measure::AtRate { rate_hz, .. } => Step {
                 // The start of a step is where a pool that must grow hurts: it counts here.
                 skip: Duration::from_millis(200),
@@ -161,8 +184,14 @@ impl AbTest {
         let share = point.violating_share();
         self.calibrations += 1;
         self.calibrated = TELLING.contains(&share) || self.calibrations >= CALIBRATIONS;
-        if let (false, Measure::AtRate { rate_hz, .. }) = (self.calibrated, &mut self.options.measure) {
-            *rate_hz *= if share < *TELLING.start() { CALIBRATION_FACTOR } else { 1.0 / CALIBRATION_FACTOR };
+        if let (false, Measure::AtRate { rate_hz, .. }) =
+            (self.calibrated, &mut self.options.measure)
+        {
+            *rate_hz *= if share < *TELLING.start() {
+                CALIBRATION_FACTOR
+            } else {
+                1.0 / CALIBRATION_FACTOR
+            };
         }
     }
 
@@ -193,7 +222,11 @@ impl AbTest {
     fn value(&self, point: &LoadPoint) -> f64 {
         match self.options.measure {
             // One more than counted, so that an arm that serves nothing compares as bad and not as undefined.
-            Measure::Saturation { .. } => ((point.outcomes.of(kneepoint_model::Outcome::Ok) as f64 + 1.0) / point.window_s.max(0.1)).ln(),
+            Measure::Saturation { .. } => {
+                ((point.outcomes.of(kneepoint_model::Outcome::Ok) as f64 + 1.0)
+                    / point.window_s.max(0.1))
+                .ln()
+            }
             Measure::AtRate { slope, .. } => {
                 let share = (point.violations() as f64 + 0.5) / (point.arrivals as f64 + 1.0);
                 let centre = logit(0.05);
@@ -204,7 +237,9 @@ impl AbTest {
 
     fn is_over(&self) -> bool {
         let pairs = self.differences.len();
-        if pairs >= self.options.max_pairs || self.voided as f64 > 2.0 + VOID_SHARE * self.options.max_pairs as f64 {
+        if pairs >= self.options.max_pairs
+            || self.voided as f64 > 2.0 + VOID_SHARE * self.options.max_pairs as f64
+        {
             return true;
         }
         pairs >= MIN_PAIRS && self.verdict() != Verdict::Inconclusive
@@ -217,12 +252,17 @@ impl AbTest {
             return Verdict::Inconclusive;
         }
         let mean = self.differences.iter().sum::<f64>() / self.differences.len() as f64;
-        let within_rope = confidence_sequence(&self.differences)
-            .is_some_and(|ln| ln.low > (1.0 - self.options.rope).ln() && ln.high < (1.0 + self.options.rope).ln());
+        let within_rope = confidence_sequence(&self.differences).is_some_and(|ln| {
+            ln.low > (1.0 - self.options.rope).ln() && ln.high < (1.0 + self.options.rope).ln()
+        });
         if within_rope {
             Verdict::Equivalent
         } else if e_value(&self.differences) >= ENOUGH {
-            if mean > 0.0 { Verdict::Better } else { Verdict::Worse }
+            if mean > 0.0 {
+                Verdict::Better
+            } else {
+                Verdict::Worse
+            }
         } else {
             Verdict::Inconclusive
         }
@@ -233,20 +273,39 @@ impl AbTest {
     pub fn effect(&self, change: &str, settings: &[Setting]) -> Effect {
         let pairs = self.differences.len();
         let ln = confidence_sequence(&self.differences).unwrap_or_else(|| {
-            let mean = if pairs == 0 { 0.0 } else { self.differences.iter().sum::<f64>() / pairs as f64 };
-            Interval { low: f64::NEG_INFINITY, estimate: mean, high: f64::INFINITY }
+            let mean = if pairs == 0 {
+                0.0
+            } else {
+                self.differences.iter().sum::<f64>() / pairs as f64
+            };
+            Interval {
+                low: f64::NEG_INFINITY,
+                estimate: mean,
+                high: f64::INFINITY,
+            }
         });
         let (quantity, conditions) = match self.options.measure {
-            Measure::Saturation { workers } => ("throughput at saturation", format!("{workers} closed-loop workers")),
-            Measure::AtRate { rate_hz, .. } => {
-                ("R*, by the violating share at one rate", format!("{} offered to both", kneepoint_model::units::format_rate(rate_hz)))
-            }
+            Measure::Saturation { workers } => (
+                "throughput at saturation",
+                format!("{workers} closed-loop workers"),
+            ),
+            Measure::AtRate { rate_hz, .. } => (
+                "R*, by the violating share at one rate",
+                format!(
+                    "{} offered to both",
+                    kneepoint_model::units::format_rate(rate_hz)
+                ),
+            ),
         };
         Effect {
             change: change.to_owned(),
             settings: settings.to_vec(),
             quantity: quantity.to_owned(),
-            ratio: Interval { low: ln.low.max(-20.0).exp(), estimate: ln.estimate.exp(), high: ln.high.min(20.0).exp() },
+            ratio: Interval {
+                low: ln.low.max(-20.0).exp(),
+                estimate: ln.estimate.exp(),
+                high: ln.high.min(20.0).exp(),
+            },
             pairs: pairs as u32,
             e_value: e_value(&self.differences).min(1e9),
             verdict: self.verdict().name().to_owned(),
@@ -254,7 +313,11 @@ impl AbTest {
             conditions: format!(
                 "{conditions}, {} s steps, interleaved{}",
                 self.options.step.as_secs_f64(),
-                if self.voided > 0 { format!(", {} pairs void", self.voided) } else { String::new() }
+                if self.voided > 0 {
+                    format!(", {} pairs void", self.voided)
+                } else {
+                    String::new()
+                }
             ),
         }
     }
@@ -289,7 +352,12 @@ mod tests {
     use crate::bench::Bench;
     use crate::simulated::SimulatedStack;
 
-    fn compare(a: &mut SimulatedStack, b: &mut SimulatedStack, measure: Measure, seed: u64) -> (Verdict, Effect) {
+    fn compare(
+        a: &mut SimulatedStack,
+        b: &mut SimulatedStack,
+        measure: Measure,
+        seed: u64,
+    ) -> (Verdict, Effect) {
         let mut test = AbTest::new(AbOptions {
             measure,
             max_pairs: 16,
@@ -299,7 +367,9 @@ mod tests {
         });
         while let AbMove::Measure(side, step) = test.next_move() {
             let stack = if side == Side::A { &mut *a } else { &mut *b };
-            let point = stack.measure("", &step).expect("a simulated stack does not fail");
+            let point = stack
+                .measure("", &step)
+                .expect("a simulated stack does not fail");
             test.record(side, &point);
         }
         (test.verdict(), test.effect("change", &[]))
@@ -319,7 +389,11 @@ mod tests {
         let (verdict, effect) = compare(&mut a, &mut b, Measure::Saturation { workers: 32 }, 1);
         assert_eq!(verdict, Verdict::Better);
         assert_eq!(effect.pairs as usize, MIN_PAIRS);
-        assert!((4.0..6.0).contains(&effect.ratio.estimate), "{:?}", effect.ratio);
+        assert!(
+            (4.0..6.0).contains(&effect.ratio.estimate),
+            "{:?}",
+            effect.ratio
+        );
     }
 
     #[test]
@@ -328,8 +402,16 @@ mod tests {
         for seed in 0..10 {
             let (mut a, mut b) = stacks(1.10, seed * 7 + 1);
             let rate_hz = a.true_limit_hz();
-            let (verdict, _) = compare(&mut a, &mut b, Measure::AtRate { rate_hz, slope: 25.0 }, seed);
-            found += u32::from(verdict == Verdict::Better); 
+            let (verdict, _) = compare(
+                &mut a,
+                &mut b,
+                Measure::AtRate {
+                    rate_hz,
+                    slope: 25.0,
+                },
+                seed,
+            );
+            found += u32::from(verdict == Verdict::Better);
         }
         assert!(found >= 7, "{found} of 10");
     }
@@ -340,7 +422,15 @@ mod tests {
         for seed in 0..40 {
             let (mut a, mut b) = stacks(1.0, seed * 13 + 3);
             let rate_hz = a.true_limit_hz();
-            let (verdict, _) = compare(&mut a, &mut b, Measure::AtRate { rate_hz, slope: 25.0 }, seed);
+            let (verdict, _) = compare(
+                &mut a,
+                &mut b,
+                Measure::AtRate {
+                    rate_hz,
+                    slope: 25.0,
+                },
+                seed,
+            );
             false_verdicts += u32::from(matches!(verdict, Verdict::Better | Verdict::Worse));
         }
         assert!(false_verdicts <= 4, "{false_verdicts} of 40");
@@ -356,7 +446,9 @@ mod tests {
             seed: 1,
         });
         let invalid = LoadPoint {
-            validity: kneepoint_model::Validity::Invalid { because: vec!["lag".into()] },
+            validity: kneepoint_model::Validity::Invalid {
+                because: vec!["lag".into()],
+            },
             ..LoadPoint::default()
         };
         let mut asked = 0;

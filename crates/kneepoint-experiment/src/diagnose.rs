@@ -29,10 +29,14 @@ pub fn find_limit(
     while let LimitMove::Measure(step) = search.next_move() {
         recorder.check_stop()?;
         let share = search.progress();
-        recorder.progress(&format!("{label}: {}", step.purpose), share, Some(whole.mul_f64(1.0 - share)));
+        recorder.progress(
+            &format!("{label}: {}", step.purpose),
+            share,
+            Some(whole.mul_f64(1.0 - share)),
+        );
         let point = testbed.measure(arm, &step)?;
         recorder.result(format!("{}: {}", step.purpose, point.describe()));
-        warn_when_invalid(recorder, &point);
+        say_when_invalid(recorder, &point);
         search.record(&point);
         recorder.trial(&step.purpose, label, point);
     }
@@ -57,9 +61,10 @@ pub fn find_limit(
     Ok((result, slope))
 }
 
-fn warn_when_invalid(recorder: &mut Recorder<'_>, point: &kneepoint_model::LoadPoint) {
+/// Says why a step does not count. The report sums such steps up from their own verdicts.
+fn say_when_invalid(recorder: &mut Recorder<'_>, point: &kneepoint_model::LoadPoint) {
     if let kneepoint_model::Validity::Invalid { because } = &point.validity {
-        recorder.warn(format!("step does not count: {}", because.join("; ")));
+        recorder.result(format!("that step does not count: {}", because.join("; ")));
     }
 }
 
@@ -88,18 +93,30 @@ pub fn diagnose(
     for (nth, (kind, name, share, length)) in PHASES.into_iter().enumerate() {
         recorder.check_stop()?;
         let rate = (limit.rate_hz.estimate * share).max(1.0);
-        recorder.progress(&format!("{label}: watching every layer at {name} load ({})", format_rate(rate)), nth as f64 / 4.0, None);
+        recorder.progress(
+            &format!(
+                "{label}: watching every layer at {name} load ({})",
+                format_rate(rate)
+            ),
+            nth as f64 / 4.0,
+            None,
+        );
         let mut step = Step::at_rate(&format!("diagnose: {name}"), rate, length, 77 + nth as u64);
         // The start is where pools that must grow and queues that must fill show: it belongs to the evidence.
         step.skip = Duration::ZERO;
         step.may_abort = false;
         let (load, recording) = testbed.observe(arm, &step, kind != PhaseKind::Repeat)?;
-        warn_when_invalid(recorder, &load);
+        say_when_invalid(recorder, &load);
         let trial = recorder.trial(&step.purpose, label, load.clone());
         for note in &recording.notes {
             recorder.warn(format!("telemetry: {note}"));
         }
-        let phase = Phase { kind, load, series: recording.series, log: recording.log };
+        let phase = Phase {
+            kind,
+            load,
+            series: recording.series,
+            log: recording.log,
+        };
         let waterfall = kneepoint_diagnosis::waterfall(&phase, &stack);
         recorder.observation(Observation {
             phase: name.to_owned(),
@@ -130,8 +147,16 @@ fn report_findings(recorder: &mut Recorder<'_>, findings: &[Finding]) {
         recorder.result("no rule found anything");
     }
     for finding in findings {
-        let seen = finding.seen.first().map_or(String::new(), |seen| format!(": {}", seen.what));
-        recorder.result(format!("{} {} ({}){seen}", finding.code, finding.title, finding.confidence.name()));
+        let seen = finding
+            .seen
+            .first()
+            .map_or(String::new(), |seen| format!(": {}", seen.what));
+        recorder.result(format!(
+            "{} {} ({}){seen}",
+            finding.code,
+            finding.title,
+            finding.confidence.name()
+        ));
     }
 }
 
@@ -174,17 +199,40 @@ pub fn compare(
     });
     while let AbMove::Measure(side, step) = test.next_move() {
         recorder.check_stop()?;
-        recorder.progress(&format!("{}: {}", comparison.change, step.purpose), test.progress(), None);
-        let arm = if side == Side::A { comparison.without } else { comparison.with };
+        recorder.progress(
+            &format!("{}: {}", comparison.change, step.purpose),
+            test.progress(),
+            None,
+        );
+        let arm = if side == Side::A {
+            comparison.without
+        } else {
+            comparison.with
+        };
         let point = testbed.measure(arm, &step)?;
-        warn_when_invalid(recorder, &point);
+        say_when_invalid(recorder, &point);
         test.record(side, &point);
-        recorder.trial(&step.purpose, &format!("{}: {}", comparison.change, if side == Side::A { "without" } else { "with" }), point);
+        recorder.trial(
+            &step.purpose,
+            &format!(
+                "{}: {}",
+                comparison.change,
+                if side == Side::A { "without" } else { "with" }
+            ),
+            point,
+        );
     }
     let effect = test.effect(&comparison.change, &comparison.settings);
     recorder.result(format!(
         "{}: {} {:.2}x (95 %: {:.2} to {:.2}), {} in {} pairs, e = {:.0}",
-        effect.change, effect.quantity, effect.ratio.estimate, effect.ratio.low, effect.ratio.high, effect.verdict, effect.pairs, effect.e_value
+        effect.change,
+        effect.quantity,
+        effect.ratio.estimate,
+        effect.ratio.low,
+        effect.ratio.high,
+        effect.verdict,
+        effect.pairs,
+        effect.e_value
     ));
     Ok((test.verdict(), effect))
 }
@@ -214,13 +262,25 @@ pub fn compare_for(
     settings: &[Setting],
     ground: Ground,
 ) -> Result<(Verdict, Effect), ExperimentError> {
-    let saturation = Measure::Saturation { workers: testbed.saturating_workers(without)?.max(testbed.saturating_workers(with)?) };
-    let at_rate = Measure::AtRate { rate_hz: ground.limit_hz, slope: ground.slope };
+    let saturation = Measure::Saturation {
+        workers: testbed
+            .saturating_workers(without)?
+            .max(testbed.saturating_workers(with)?),
+    };
+    let at_rate = Measure::AtRate {
+        rate_hz: ground.limit_hz,
+        slope: ground.slope,
+    };
     let queue_speaks = kneepoint_diagnosis::RULES
         .iter()
         .find(|rule| rule.code == finding.code)
         .is_some_and(|rule| rule.signal == kneepoint_diagnosis::Signal::Saturation);
-    let order = if queue_speaks { [at_rate, saturation] } else { [saturation, at_rate] };
+    // Capacity speaks for itself at saturation. What queues or grows shows in an open loop first.
+    let order = if queue_speaks {
+        vec![at_rate, saturation]
+    } else {
+        vec![saturation]
+    };
     let mut last = None;
     for (nth, measure) in order.into_iter().enumerate() {
         let comparison = Comparison {
@@ -238,9 +298,6 @@ pub fn compare_for(
             return Ok(outcome);
         }
         last.get_or_insert(outcome);
-        if recorder.left() < ground.step.mul_f64(4.0 * ground.max_pairs as f64) {
-            break;
-        }
     }
     Ok(last.unwrap_or_else(|| unreachable!("the order is never empty")))
 }
@@ -248,15 +305,25 @@ pub fn compare_for(
 /// `opcache.enable = 1, ...` without the layer where it is said once.
 #[must_use]
 pub fn describe_settings(settings: &[Setting]) -> String {
-    settings.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    settings
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
-/// The findings worth an intervention: suspected or better, with settings that can be changed.
-pub fn worth_trying(findings: &[Finding]) -> impl Iterator<Item = (&Finding, &[Setting])> {
-    findings.iter().filter(|finding| finding.confidence >= Confidence::Suspected).filter_map(|finding| {
-        let settings = &finding.remedy.as_ref()?.settings;
-        (!settings.is_empty()).then_some((finding, settings.as_slice()))
-    })
+/// The findings worth an intervention: those with settings that can be changed, of at least this confidence.
+pub fn worth_trying(
+    findings: &[Finding],
+    least: Confidence,
+) -> impl Iterator<Item = (&Finding, &[Setting])> {
+    findings
+        .iter()
+        .filter(move |finding| finding.confidence >= least)
+        .filter_map(|finding| {
+            let settings = &finding.remedy.as_ref()?.settings;
+            (!settings.is_empty()).then_some((finding, settings.as_slice()))
+        })
 }
 
 /// Confirms suspected findings by interventions: the remedy is set on a second arm and the two are compared.
@@ -273,21 +340,42 @@ pub fn confirm(
     ground: Ground,
     most: usize,
 ) -> Result<(), ExperimentError> {
-    let tries: Vec<(Finding, Vec<Setting>)> =
-        worth_trying(findings).take(most).map(|(finding, settings)| (finding.clone(), settings.to_vec())).collect();
+    let tries: Vec<(Finding, Vec<Setting>)> = worth_trying(findings, Confidence::Suspected)
+        .take(most)
+        .map(|(finding, settings)| (finding.clone(), settings.to_vec()))
+        .collect();
     for (finding, settings) in tries {
         let objections = kneepoint_diagnosis::remedy_guard(evidence, &settings);
         if !objections.is_empty() {
-            recorder.change(format!("{}: {} is not tried: {}", finding.code, describe_settings(&settings), objections.join("; ")));
+            recorder.change(format!(
+                "{}: {} is not tried: {}",
+                finding.code,
+                describe_settings(&settings),
+                objections.join("; ")
+            ));
             continue;
         }
-        recorder.stage(format!("Confirm {}: {}", finding.code, describe_settings(&settings)));
+        recorder.stage(format!(
+            "Confirm {}: {}",
+            finding.code,
+            describe_settings(&settings)
+        ));
         let changed = scenario.with(&settings).map_err(ExperimentError::Unfit)?;
         testbed.stand_up("probe", &changed)?;
-        let outcome = compare_for(testbed, recorder, (arm, "probe"), &finding, &settings, ground);
+        let outcome = compare_for(
+            testbed,
+            recorder,
+            (arm, "probe"),
+            &finding,
+            &settings,
+            ground,
+        );
         testbed.tear_down("probe");
         let (verdict, effect) = outcome?;
-        for known in findings.iter_mut().filter(|known| known.code == finding.code) {
+        for known in findings
+            .iter_mut()
+            .filter(|known| known.code == finding.code)
+        {
             if verdict == Verdict::Better {
                 known.confidence = known.confidence.max(Confidence::Confirmed);
             }

@@ -5,8 +5,8 @@
 //! a longer stretch at the interval's lower end confirms it.
 
 use crate::bench::{Offer, Step};
-use kneepoint_model::statistics::limit_fit::{Fit, FitStep, Prior, fit};
 use kneepoint_model::run::LimitResult;
+use kneepoint_model::statistics::limit_fit::{Fit, FitStep, Prior, fit};
 use kneepoint_model::units::{format_rate, format_share};
 use kneepoint_model::{Interval, LoadPoint, Slo};
 use std::time::Duration;
@@ -61,8 +61,8 @@ impl LimitOptions {
             target: if tight { 0.06 } else { 0.04 },
             min_steps: if tight { 4 } else { 6 },
             saturate: Duration::from_secs(4),
-            step_min: Duration::from_secs(if tight { 3 } else { 4 }),
-            step_max: Duration::from_secs(if tight { 5 } else { 8 }),
+            step_min: Duration::from_secs(4),
+            step_max: Duration::from_secs(if tight { 6 } else { 8 }),
             soak: load_time.mul_f64(0.25).max(Duration::from_secs(5)),
             ..Self::thorough(workers)
         }
@@ -110,8 +110,12 @@ struct StepRecord {
     failed: u64,
 }
 
+/// Factor by which the rate is lowered when a soak fails (method.md: "if it fails, lower and widen").
+const LOWERING: f64 = 0.93;
+/// Times it is lowered at most.
+const MOST_LOWERED: u32 = 3;
 /// Invalid steps after which the search gives up on the generator.
-const INVALID_LIMIT: u32 = 4;
+const INVALID_LIMIT: u32 = 6;
 
 impl LimitSearch {
     /// A search for this SLO.
@@ -145,10 +149,16 @@ impl LimitSearch {
             )),
             Stage::Stepping => {
                 let rate = self.next_rate();
-                LimitMove::Measure(Step::at_rate("limit: step", rate, self.step_length(rate), seed))
+                LimitMove::Measure(Step::at_rate(
+                    "limit: step",
+                    rate,
+                    self.step_length(rate),
+                    seed,
+                ))
             }
             Stage::Soaking => {
-                let mut step = Step::at_rate("limit: soak", self.soak_hz, self.options.soak, seed + 1000);
+                let mut step =
+                    Step::at_rate("limit: soak", self.soak_hz, self.options.soak, seed + 1000);
                 step.may_abort = false;
                 LimitMove::Measure(step)
             }
@@ -160,14 +170,21 @@ impl LimitSearch {
     #[must_use]
     pub fn estimate(&self) -> Fit {
         let on_time = self.fit_of(|step| step.violations, self.slo.violating_share());
-        self.error_fit().filter(|errors| errors.rate_hz.estimate < on_time.rate_hz.estimate).unwrap_or(on_time)
+        self.error_fit()
+            .filter(|errors| errors.rate_hz.estimate < on_time.rate_hz.estimate)
+            .unwrap_or(on_time)
     }
 
     /// What share of the load time is spent, for progress.
     #[must_use]
     pub fn progress(&self) -> f64 {
         let whole = self.options.load_time + self.options.soak;
-        let done = self.spent + if self.stage == Stage::Finished { self.options.soak } else { Duration::ZERO };
+        let done = self.spent
+            + if self.stage == Stage::Finished {
+                self.options.soak
+            } else {
+                Duration::ZERO
+            };
         (done.as_secs_f64() / whole.as_secs_f64()).min(1.0)
     }
 
@@ -218,7 +235,10 @@ impl LimitSearch {
         if (enough && narrow) || spent {
             if spent && !narrow {
                 let width = self.estimate().rate_hz.relative_half_width();
-                self.warnings.push(format!("the load time ran out with the interval still at +-{}", format_share(width)));
+                self.warnings.push(format!(
+                    "the load time ran out with the interval still at +-{}",
+                    format_share(width)
+                ));
             }
             self.begin_soak();
         }
@@ -230,36 +250,52 @@ impl LimitSearch {
     }
 
     fn record_soak(&mut self, point: &LoadPoint) {
-        let held = point.violating_share() <= self.slo.violating_share() && point.error_share() <= self.slo.errors;
-        let first = self.soak.is_none();
+        let held = point.violating_share() <= self.slo.violating_share()
+            && point.error_share() <= self.slo.errors;
         self.soak = Some(point.clone());
-        if held || !point.validity.is_valid() {
-            self.stage = Stage::Finished;
-        } else if first || self.lowered < 2 {
+        self.stage = Stage::Finished;
+        if held && point.validity.is_valid() {
+            return;
+        }
+        let why = if held {
+            "the generator was not sound"
+        } else {
+            "the SLO did not hold"
+        };
+        if self.lowered < MOST_LOWERED {
             self.warnings.push(format!(
-                "the SLO did not hold over {:.0} s at {} ({} violating, {} failed): the limit is lowered",
+                "{why} over {:.0} s at {} ({} late or failed, {} failed): the limit is lowered",
                 point.window_s,
                 format_rate(self.soak_hz),
                 format_share(point.violating_share()),
                 point.outcomes.failed()
             ));
             self.lowered += 1;
-            self.soak_hz *= 0.93;
+            self.soak_hz *= LOWERING;
+            self.stage = Stage::Soaking;
         } else {
-            self.warnings.push("the SLO did not hold at two lower rates either: the stack is not steady".to_owned());
-            self.stage = Stage::Finished;
+            self.warnings.push(format!(
+                "{why} at {MOST_LOWERED} lower rates either: the limit is not confirmed"
+            ));
         }
     }
 
     fn prior(&self, violating_share: f64) -> Prior {
-        Prior { saturation_hz: self.saturation_hz.max(f64::MIN_POSITIVE), violating_share }
+        Prior {
+            saturation_hz: self.saturation_hz.max(f64::MIN_POSITIVE),
+            violating_share,
+        }
     }
 
     fn fit_of(&self, count: impl Fn(&StepRecord) -> u64, share: f64) -> Fit {
         let steps: Vec<FitStep> = self
             .steps
             .iter()
-            .map(|step| FitStep { rate_hz: step.rate_hz, violations: count(step), arrivals: step.arrivals })
+            .map(|step| FitStep {
+                rate_hz: step.rate_hz,
+                violations: count(step),
+                arrivals: step.arrivals,
+            })
             .collect();
         fit(&steps, self.prior(share))
     }
@@ -269,7 +305,8 @@ impl LimitSearch {
         let goal = self.slo.errors.max(1e-4);
         let binding = self.steps.iter().any(|step| {
             let expected = step.arrivals as f64 * goal;
-            let time_holds = (step.violations as f64) < step.arrivals as f64 * self.slo.violating_share();
+            let time_holds =
+                (step.violations as f64) < step.arrivals as f64 * self.slo.violating_share();
             time_holds && step.failed as f64 > expected + 2.0 * expected.sqrt() + 1.0
         });
         binding.then(|| self.fit_of(|step| step.failed, goal))
@@ -278,7 +315,10 @@ impl LimitSearch {
     /// Step length: enough arrivals for the share to mean something, within bounds (method.md section 1).
     fn step_length(&self, rate_hz: f64) -> Duration {
         let by_count = Duration::from_secs_f64((500.0 / rate_hz.max(0.1)).min(3600.0));
-        by_count.clamp(self.options.step_min, self.options.step_max.max(self.options.step_min))
+        by_count.clamp(
+            self.options.step_min,
+            self.options.step_max.max(self.options.step_min),
+        )
     }
 
     /// Straddles the estimate: alternately above and below by its own uncertainty.
@@ -287,7 +327,11 @@ impl LimitSearch {
         if self.steps.is_empty() {
             return so_far.rate_hz.estimate;
         }
-        let sign = if self.steps.len().is_multiple_of(2) { 1.0 } else { -1.0 };
+        let sign = if self.steps.len().is_multiple_of(2) {
+            1.0
+        } else {
+            -1.0
+        };
         let reach = so_far.sd_ln.clamp(0.015, 0.04);
         so_far.rate_hz.estimate * (sign * reach).exp()
     }
@@ -296,10 +340,14 @@ impl LimitSearch {
     #[must_use]
     pub fn result(&self, arm: &str) -> LimitResult {
         let fitted = self.estimate();
-        let mut rate_hz = if self.saturation_hz > 0.0 { fitted.rate_hz } else { Interval::default() };
+        let mut rate_hz = if self.saturation_hz > 0.0 {
+            fitted.rate_hz
+        } else {
+            Interval::default()
+        };
         if self.lowered > 0 {
             rate_hz.low = rate_hz.low.min(self.soak_hz);
-            rate_hz.estimate = rate_hz.estimate.min(self.soak_hz / 0.93);
+            rate_hz.estimate = rate_hz.estimate.min(self.soak_hz / LOWERING);
         }
         let soak = self.soak.as_ref();
         LimitResult {
@@ -310,7 +358,13 @@ impl LimitSearch {
             steps: self
                 .steps
                 .iter()
-                .map(|s| (s.rate_hz, s.violations as f64 / (s.arrivals as f64).max(1.0), s.arrivals))
+                .map(|s| {
+                    (
+                        s.rate_hz,
+                        s.violations as f64 / (s.arrivals as f64).max(1.0),
+                        s.arrivals,
+                    )
+                })
                 .collect(),
             soak_error_share: soak.map_or(0.0, LoadPoint::error_share),
             soak_p95_ms: soak.and_then(|point| point.response.quantile_ms(self.slo.quantile)),
@@ -324,7 +378,9 @@ impl LimitSearch {
     fn bound_by(&self) -> String {
         let on_time = self.fit_of(|step| step.violations, self.slo.violating_share());
         match self.error_fit() {
-            Some(errors) if errors.rate_hz.estimate < on_time.rate_hz.estimate => "errors".to_owned(),
+            Some(errors) if errors.rate_hz.estimate < on_time.rate_hz.estimate => {
+                "errors".to_owned()
+            }
             _ => format!("p{}", (self.slo.quantile * 1000.0).round() / 10.0),
         }
     }
@@ -348,7 +404,9 @@ mod tests {
     fn search(stack: &mut SimulatedStack, options: LimitOptions) -> LimitResult {
         let mut search = LimitSearch::new(stack.slo.clone(), options);
         while let LimitMove::Measure(step) = search.next_move() {
-            let point = stack.measure("base", &step).expect("a simulated stack does not fail");
+            let point = stack
+                .measure("base", &step)
+                .expect("a simulated stack does not fail");
             search.record(&point);
         }
         search.result("base")
@@ -360,9 +418,20 @@ mod tests {
         for seed in 0..8 {
             let mut stack = SimulatedStack::new(16, Duration::from_millis(40), seed);
             let truth = stack.true_limit_hz();
-            let found = search(&mut stack, LimitOptions { seed: seed * 100, ..LimitOptions::thorough(32) });
-            assert!((found.rate_hz.estimate / truth - 1.0).abs() < 0.06, "{truth}: {:?}", found.rate_hz);
-            within += u32::from(found.rate_hz.low * 0.98 <= truth && truth <= found.rate_hz.high * 1.02);
+            let found = search(
+                &mut stack,
+                LimitOptions {
+                    seed: seed * 100,
+                    ..LimitOptions::thorough(32)
+                },
+            );
+            assert!(
+                (found.rate_hz.estimate / truth - 1.0).abs() < 0.06,
+                "{truth}: {:?}",
+                found.rate_hz
+            );
+            within +=
+                u32::from(found.rate_hz.low * 0.98 <= truth && truth <= found.rate_hz.high * 1.02);
         }
         assert!(within >= 6, "{within} of 8 intervals cover");
     }
@@ -373,7 +442,11 @@ mod tests {
         stack.broken = true;
         let found = search(&mut stack, LimitOptions::within(Duration::from_secs(30), 8));
         assert_eq!(found.rate_hz, Interval::default());
-        assert!(found.warnings[0].contains("serves nothing"), "{:?}", found.warnings);
+        assert!(
+            found.warnings[0].contains("serves nothing"),
+            "{:?}",
+            found.warnings
+        );
     }
 
     #[test]

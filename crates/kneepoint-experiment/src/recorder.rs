@@ -3,7 +3,8 @@
 use crate::error::ExperimentError;
 use crate::store::{Record, RunStore};
 use kneepoint_model::run::{
-    Decision, EntryKind, FileDiff, JournalEntry, LimitResult, Machine, Observation, RUN_VERSION, Trial,
+    Decision, EntryKind, FileDiff, JournalEntry, LimitResult, Machine, Observation, RUN_VERSION,
+    Trial,
 };
 use kneepoint_model::{Effect, Finding, LoadPoint, Run, Scenario, Stack};
 use std::path::Path;
@@ -73,18 +74,32 @@ impl<'a> Recorder<'a> {
         let now = jiff::Zoned::now().with_time_zone(jiff::tz::TimeZone::UTC);
         let run = Run {
             version: RUN_VERSION,
-            id: format!("{}-{}-{command}", now.strftime("%Y%m%d-%H%M%S"), scenario.name),
+            id: format!(
+                "{}-{}-{command}",
+                now.strftime("%Y%m%d-%H%M%S"),
+                scenario.name
+            ),
             command: command.to_owned(),
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
             started_at: now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             scenario: Some(scenario.clone()),
             ..Run::default()
         };
-        let mut store = directory.map(|directory| RunStore::create(directory, &run)).transpose()?;
+        let mut store = directory
+            .map(|directory| RunStore::create(directory, &run))
+            .transpose()?;
         if let Some(store) = &mut store {
             store.append(0.0, &Record::Header(Box::new(run.clone())))?;
         }
-        Ok(Self { run, store, store_error: None, began: Instant::now(), deadline: None, observer, stop })
+        Ok(Self {
+            run,
+            store,
+            store_error: None,
+            began: Instant::now(),
+            deadline: None,
+            observer,
+            stop,
+        })
     }
 
     /// What was recorded so far.
@@ -119,7 +134,10 @@ impl<'a> Recorder<'a> {
     /// Time left of the budget; very long without one.
     #[must_use]
     pub fn left(&self) -> Duration {
-        self.deadline.map_or(Duration::from_secs(86_400), |deadline| deadline.saturating_sub(self.elapsed()))
+        self.deadline
+            .map_or(Duration::from_secs(86_400), |deadline| {
+                deadline.saturating_sub(self.elapsed())
+            })
     }
 
     /// The flag that asks for an end.
@@ -133,7 +151,11 @@ impl<'a> Recorder<'a> {
     /// # Errors
     /// [`ExperimentError::Interrupted`].
     pub fn check_stop(&self) -> Result<(), ExperimentError> {
-        if self.stop.load(Ordering::Relaxed) { Err(ExperimentError::Interrupted) } else { Ok(()) }
+        if self.stop.load(Ordering::Relaxed) {
+            Err(ExperimentError::Interrupted)
+        } else {
+            Ok(())
+        }
     }
 
     /// Whoever watches.
@@ -155,7 +177,10 @@ impl<'a> Recorder<'a> {
         if let Err(error) = store.append(at_s, record) {
             // A finished measurement is not lost to a full disk: it stays in memory and in the report.
             if self.store_error.is_none() {
-                let entry = self.entry(EntryKind::Warning, format!("{error}; the run goes on in memory"));
+                let entry = self.entry(
+                    EntryKind::Warning,
+                    format!("{error}; the run goes on in memory"),
+                );
                 self.observer.event(&Event::Journal(&entry));
                 self.run.journal.push(entry);
             }
@@ -164,7 +189,11 @@ impl<'a> Recorder<'a> {
     }
 
     fn entry(&self, kind: EntryKind, text: String) -> JournalEntry {
-        JournalEntry { at_s: self.elapsed().as_secs_f64(), kind, text }
+        JournalEntry {
+            at_s: self.elapsed().as_secs_f64(),
+            kind,
+            text,
+        }
     }
 
     fn journal(&mut self, kind: EntryKind, text: String) {
@@ -198,7 +227,13 @@ impl<'a> Recorder<'a> {
     pub fn trial(&mut self, purpose: &str, arm: &str, load: LoadPoint) -> u64 {
         let id = self.run.trials.len() as u64;
         let at_s = (self.elapsed().as_secs_f64() - load.window_s).max(0.0);
-        let trial = Trial { id, purpose: purpose.to_owned(), arm: arm.to_owned(), at_s, load };
+        let trial = Trial {
+            id,
+            purpose: purpose.to_owned(),
+            arm: arm.to_owned(),
+            at_s,
+            load,
+        };
         self.append(&Record::Trial(Box::new(trial.clone())));
         self.run.trials.push(trial);
         id
@@ -238,7 +273,12 @@ impl<'a> Recorder<'a> {
     /// Adds findings, or raises what is known about those there are.
     pub fn findings(&mut self, findings: &[Finding]) {
         for finding in findings {
-            match self.run.findings.iter_mut().find(|known| known.code == finding.code) {
+            match self
+                .run
+                .findings
+                .iter_mut()
+                .find(|known| known.code == finding.code)
+            {
                 Some(known) if known.confidence <= finding.confidence => *known = finding.clone(),
                 Some(_) => {}
                 None => self.run.findings.push(finding.clone()),

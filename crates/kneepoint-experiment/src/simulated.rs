@@ -4,8 +4,8 @@
 
 use crate::bench::{Bench, Offer, Step};
 use kneepoint_model::{LoadPoint, Outcome, Slo};
-use std::collections::BinaryHeap;
 use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::time::Duration;
 
 /// An M/M/c queue with a known limit.
@@ -30,7 +30,10 @@ impl SimulatedStack {
             workers,
             service_s: service.as_secs_f64(),
             state: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
-            slo: Slo { response_time: Duration::from_millis(300), ..Slo::default() },
+            slo: Slo {
+                response_time: Duration::from_millis(300),
+                ..Slo::default()
+            },
             broken: false,
             driven: Duration::ZERO,
         }
@@ -63,13 +66,22 @@ impl SimulatedStack {
                 violations += point.violations();
                 arrivals += point.arrivals;
             }
-            if violations as f64 > arrivals as f64 * self.slo.violating_share() { high = middle } else { low = middle }
+            if violations as f64 > arrivals as f64 * self.slo.violating_share() {
+                high = middle
+            } else {
+                low = middle
+            }
         }
         f64::midpoint(low, high)
     }
 
     fn point(&self, offered_hz: f64, window_s: f64, response_times_s: &[f64]) -> LoadPoint {
-        let mut point = LoadPoint { offered_hz, window_s, arrivals: response_times_s.len() as u64, ..LoadPoint::default() };
+        let mut point = LoadPoint {
+            offered_hz,
+            window_s,
+            arrivals: response_times_s.len() as u64,
+            ..LoadPoint::default()
+        };
         let limit = self.slo.response_time.as_secs_f64();
         for time in response_times_s {
             let outcome = if self.broken {

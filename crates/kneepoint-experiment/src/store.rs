@@ -112,8 +112,13 @@ impl RunStore {
         let json = serde_json::to_string(record)
             .map_err(|error| failure(&self.path, &error, "a record cannot be written as JSON"))?;
         self.connection
-            .execute("insert into record (at_s, json) values (?1, ?2)", (at_s, json))
-            .map_err(|error| failure(&self.path, &error, "cannot be written (is the disk full?)"))?;
+            .execute(
+                "insert into record (at_s, json) values (?1, ?2)",
+                (at_s, json),
+            )
+            .map_err(|error| {
+                failure(&self.path, &error, "cannot be written (is the disk full?)")
+            })?;
         Ok(())
     }
 
@@ -124,7 +129,8 @@ impl RunStore {
     pub fn read(path: &Path) -> Result<Run, ExperimentError> {
         let fold = || -> rusqlite::Result<Result<Run, String>> {
             let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-            let version: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+            let version: u32 =
+                connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
             if version == 0 || version > RUN_VERSION {
                 return Ok(Err(format!(
                     "is of version {version}, this program reads 1 to {RUN_VERSION}: use the Kneepoint that wrote it"
@@ -137,7 +143,11 @@ impl RunStore {
                 let (at_s, json): (f64, String) = (row.get(0)?, row.get(1)?);
                 match serde_json::from_str::<Record>(&json) {
                     Ok(record) => record.apply(&mut run),
-                    Err(error) => return Ok(Err(format!("holds a record this program cannot read: {error}"))),
+                    Err(error) => {
+                        return Ok(Err(format!(
+                            "holds a record this program cannot read: {error}"
+                        )));
+                    }
                 }
                 run.elapsed_s = at_s;
             }
@@ -145,7 +155,10 @@ impl RunStore {
         };
         fold()
             .map_err(|error| failure(path, &error, "is not a run file that can be read"))?
-            .map_err(|what| ExperimentError::Store { path: path.display().to_string(), what })
+            .map_err(|what| ExperimentError::Store {
+                path: path.display().to_string(),
+                what,
+            })
     }
 
     /// The run files of a directory, newest last.
@@ -164,7 +177,10 @@ impl RunStore {
 }
 
 fn failure(path: &Path, error: &dyn std::fmt::Display, what: &str) -> ExperimentError {
-    ExperimentError::Store { path: path.display().to_string(), what: format!("{what}: {error}") }
+    ExperimentError::Store {
+        path: path.display().to_string(),
+        what: format!("{what}: {error}"),
+    }
 }
 
 #[cfg(test)]
@@ -172,16 +188,29 @@ mod tests {
     use super::*;
 
     fn run() -> Run {
-        Run { version: RUN_VERSION, id: "20260101-000000-test-limit".into(), command: "limit".into(), ..Run::default() }
+        Run {
+            version: RUN_VERSION,
+            id: "20260101-000000-test-limit".into(),
+            command: "limit".into(),
+            ..Run::default()
+        }
     }
 
     #[test]
     fn what_was_written_is_read_back_though_the_writer_died() {
         let directory = tempfile::tempdir().expect("temp dir");
         let mut store = RunStore::create(directory.path(), &run()).expect("create");
-        store.append(0.0, &Record::Header(Box::new(run()))).expect("header");
-        let entry = JournalEntry { at_s: 1.0, kind: kneepoint_model::run::EntryKind::Stage, text: "limit".into() };
-        store.append(1.0, &Record::Journal(entry.clone())).expect("journal");
+        store
+            .append(0.0, &Record::Header(Box::new(run())))
+            .expect("header");
+        let entry = JournalEntry {
+            at_s: 1.0,
+            kind: kneepoint_model::run::EntryKind::Stage,
+            text: "limit".into(),
+        };
+        store
+            .append(1.0, &Record::Journal(entry.clone()))
+            .expect("journal");
         let path = store.path().to_owned();
         // The writer dies without closing the database.
         std::mem::forget(store);
@@ -195,7 +224,10 @@ mod tests {
     fn a_file_that_is_no_run_is_refused_in_words() {
         let directory = tempfile::tempdir().expect("temp dir");
         let path = directory.path().join("x.kneepoint.sqlite");
-        for content in [&b""[..], b"not a database at all, but long enough to look at"] {
+        for content in [
+            &b""[..],
+            b"not a database at all, but long enough to look at",
+        ] {
             std::fs::write(&path, content).expect("write");
             let error = RunStore::read(&path).expect_err("refused").to_string();
             assert!(error.contains("x.kneepoint.sqlite"), "{error}");

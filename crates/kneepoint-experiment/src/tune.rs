@@ -4,7 +4,9 @@
 //! the end, base against best after a fresh start.
 
 use crate::ab::{Measure, Verdict};
-use crate::diagnose::{Comparison, Ground, compare, compare_for, describe_settings, diagnose, find_limit, worth_trying};
+use crate::diagnose::{
+    Comparison, Ground, compare, compare_for, describe_settings, diagnose, find_limit, worth_trying,
+};
 use crate::error::ExperimentError;
 use crate::limit::LimitOptions;
 use crate::recorder::Recorder;
@@ -20,7 +22,7 @@ const IDLE_ROUNDS: u32 = 2;
 /// Share of the budget that the searching may use; the rest is for the proof.
 const SEARCH_SHARE: f64 = 0.62;
 /// Gain of R* from which the limit is measured anew before the next change is judged.
-const LARGE_GAIN: f64 = 1.1;
+const LARGE_GAIN: f64 = 1.3;
 
 /// Where tuning stands: the configuration kept so far and what is known of it.
 struct Current {
@@ -47,7 +49,14 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         let base = testbed.scenario().clone();
         let budget = base.budget.time;
         recorder.set_budget(budget);
-        Self { testbed, recorder, budget, base, tried: BTreeSet::new(), arms: 0 }
+        Self {
+            testbed,
+            recorder,
+            budget,
+            base,
+            tried: BTreeSet::new(),
+            arms: 0,
+        }
     }
 
     /// Runs the whole job. Whatever was measured is in the recorder, also after an error.
@@ -55,15 +64,22 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
     /// # Errors
     /// The stack cannot be stood up or does not answer, or somebody asked to stop.
     pub fn run(&mut self) -> Result<(), ExperimentError> {
-        self.recorder.stage("Stand up the stack as it is configured");
+        self.recorder
+            .stage("Stand up the stack as it is configured");
         let base = self.base.clone();
         let arm = self.next_arm();
         self.testbed.stand_up(&arm, &base)?;
         self.recorder.machine(self.testbed.machine().clone());
         self.recorder.base(self.testbed.stack(&arm)?.clone());
-        self.recorder.stage("Limit: the highest rate at which the SLO holds");
+        self.recorder
+            .stage("Limit: the highest rate at which the SLO holds");
         let (limit, slope) = self.limit(&arm, "base", 0.11)?;
-        let mut current = Current { arm, scenario: base, limit, slope };
+        let mut current = Current {
+            arm,
+            scenario: base,
+            limit,
+            slope,
+        };
         if current.limit.rate_hz.estimate <= 0.0 {
             return Ok(());
         }
@@ -76,10 +92,24 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         format!("v{}", self.arms)
     }
 
-    fn limit(&mut self, arm: &str, label: &str, share: f64) -> Result<(LimitResult, f64), ExperimentError> {
+    fn limit(
+        &mut self,
+        arm: &str,
+        label: &str,
+        share: f64,
+    ) -> Result<(LimitResult, f64), ExperimentError> {
         let workers = self.testbed.saturating_workers(arm)?;
-        let time = self.budget.mul_f64(share).clamp(Duration::from_secs(20), Duration::from_secs(360));
-        find_limit(self.testbed, self.recorder, arm, label, LimitOptions::within(time, workers))
+        let time = self
+            .budget
+            .mul_f64(share)
+            .clamp(Duration::from_secs(20), Duration::from_secs(360));
+        find_limit(
+            self.testbed,
+            self.recorder,
+            arm,
+            label,
+            LimitOptions::within(time, workers),
+        )
     }
 
     fn search_is_over(&self) -> bool {
@@ -90,20 +120,30 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         let mut idle = 0;
         while idle < IDLE_ROUNDS {
             if self.search_is_over() {
-                self.recorder.warn("the time for searching is spent: what was found so far is proved now");
+                self.recorder
+                    .warn("the time for searching is spent: what was found so far is proved now");
                 return Ok(());
             }
-            self.recorder.stage("Diagnose: which layer and which cause bind");
-            let label = if self.arms == 1 { "base".to_owned() } else { current.arm.clone() };
+            self.recorder
+                .stage("Diagnose: which layer and which cause bind");
+            let label = if self.arms == 1 {
+                "base".to_owned()
+            } else {
+                current.arm.clone()
+            };
             let arm = current.arm.clone();
-            let (evidence, findings) = diagnose(self.testbed, self.recorder, &arm, &label, &current.limit)?;
+            let (evidence, findings) =
+                diagnose(self.testbed, self.recorder, &arm, &label, &current.limit)?;
             let won = self.round(current, &evidence, &findings)?;
             if won {
                 idle = 0;
                 self.recorder.stage("Limit after the changes so far");
-                let (limit, slope) = self.limit(&current.arm.clone(), &current.arm.clone(), 0.07)?;
+                let (limit, slope) =
+                    self.limit(&current.arm.clone(), &current.arm.clone(), 0.07)?;
                 (current.limit, current.slope) = (limit, slope);
-            } else if !worth_trying(&findings).any(|(_, settings)| !self.tried.contains(settings)) {
+            } else if !worth_trying(&findings, Confidence::Noted)
+                .any(|(_, settings)| !self.tried.contains(settings))
+            {
                 return Ok(());
             } else {
                 idle += 1;
@@ -112,11 +152,18 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         Ok(())
     }
 
-    /// Tries the remedies of one diagnosis, the first cause first. True when one was kept.
-    fn round(&mut self, current: &mut Current, evidence: &Evidence, findings: &[Finding]) -> Result<bool, ExperimentError> {
+    /// Tries the remedies of one diagnosis, the first cause first and what is merely noted last: a setting that
+    /// looks wrong and does not bind is worth an A/B that says so. True when one was kept.
+    fn round(
+        &mut self,
+        current: &mut Current,
+        evidence: &Evidence,
+        findings: &[Finding],
+    ) -> Result<bool, ExperimentError> {
         let mut won = false;
-        let tries: Vec<(Finding, Vec<Setting>)> =
-            worth_trying(findings).map(|(finding, settings)| (finding.clone(), settings.to_vec())).collect();
+        let tries: Vec<(Finding, Vec<Setting>)> = worth_trying(findings, Confidence::Noted)
+            .map(|(finding, settings)| (finding.clone(), settings.to_vec()))
+            .collect();
         for (finding, settings) in tries {
             if self.search_is_over() {
                 break;
@@ -126,14 +173,22 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             }
             let objections = kneepoint_diagnosis::remedy_guard(evidence, &settings);
             if !objections.is_empty() {
-                self.recorder.change(format!("{}: {} is not tried: {}", finding.code, describe_settings(&settings), objections.join("; ")));
+                self.recorder.change(format!(
+                    "{}: {} is not tried: {}",
+                    finding.code,
+                    describe_settings(&settings),
+                    objections.join("; ")
+                ));
                 continue;
             }
             let (kept, gain) = self.try_one(current, &finding, &settings)?;
             won |= kept;
             if kept && gain > LARGE_GAIN {
-                self.recorder.stage("Limit after a large gain, so that the next change is judged at the right rate");
-                let (limit, slope) = self.limit(&current.arm.clone(), &current.arm.clone(), 0.06)?;
+                self.recorder.stage(
+                    "Limit after a large gain, so that the next change is judged at the right rate",
+                );
+                let (limit, slope) =
+                    self.limit(&current.arm.clone(), &current.arm.clone(), 0.06)?;
                 (current.limit, current.slope) = (limit, slope);
             }
         }
@@ -141,12 +196,27 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
     }
 
     /// Sets one remedy on a second arm, compares, and keeps it when it wins.
-    fn try_one(&mut self, current: &mut Current, finding: &Finding, settings: &[Setting]) -> Result<(bool, f64), ExperimentError> {
-        self.recorder.stage(format!("Fix {}: {}", finding.code, describe_settings(settings)));
-        let changed = current.scenario.with(settings).map_err(ExperimentError::Unfit)?;
+    fn try_one(
+        &mut self,
+        current: &mut Current,
+        finding: &Finding,
+        settings: &[Setting],
+    ) -> Result<(bool, f64), ExperimentError> {
+        self.recorder.stage(format!(
+            "Fix {}: {}",
+            finding.code,
+            describe_settings(settings)
+        ));
+        let changed = current
+            .scenario
+            .with(settings)
+            .map_err(ExperimentError::Unfit)?;
         let arm = self.next_arm();
         if let Err(error) = self.testbed.stand_up(&arm, &changed) {
-            self.recorder.change(format!("{}: the stack does not start with the remedy, so it is dropped: {error}", finding.code));
+            self.recorder.change(format!(
+                "{}: the stack does not start with the remedy, so it is dropped: {error}",
+                finding.code
+            ));
             return Ok((false, 1.0));
         }
         let ground = Ground {
@@ -155,7 +225,14 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             max_pairs: self.pairs(),
             step: Duration::from_secs(2),
         };
-        let (verdict, effect) = compare_for(self.testbed, self.recorder, (&current.arm, &arm), finding, settings, ground)?;
+        let (verdict, effect) = compare_for(
+            self.testbed,
+            self.recorder,
+            (&current.arm, &arm),
+            finding,
+            settings,
+            ground,
+        )?;
         let kept = verdict == Verdict::Better;
         let gain = effect.ratio.estimate;
         self.decide(finding, settings, &effect, kept);
@@ -171,17 +248,24 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
 
     /// More pairs where there is time for them.
     fn pairs(&self) -> usize {
-        (self.budget.as_secs_f64() / 40.0).clamp(8.0, 24.0) as usize
+        (self.budget.as_secs_f64() / 36.0).clamp(8.0, 24.0) as usize
     }
 
     fn decide(&mut self, finding: &Finding, settings: &[Setting], effect: &Effect, kept: bool) {
-        let numbers = format!("{} {:.2}x ({:.2} to {:.2})", effect.quantity, effect.ratio.estimate, effect.ratio.low, effect.ratio.high);
+        let numbers = format!(
+            "{} {:.2}x ({:.2} to {:.2})",
+            effect.quantity, effect.ratio.estimate, effect.ratio.low, effect.ratio.high
+        );
         let reason = if kept {
             format!("kept: {numbers}")
         } else {
             format!("dropped, it did not win: {numbers}, {}", effect.verdict)
         };
-        self.recorder.change(format!("{} {}: {reason}", finding.code, describe_settings(settings)));
+        self.recorder.change(format!(
+            "{} {}: {reason}",
+            finding.code,
+            describe_settings(settings)
+        ));
         let mut finding = finding.clone();
         if kept {
             finding.confidence = Confidence::Proved;
@@ -200,18 +284,27 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
 
     /// Fresh start, limit of the best, base against best, then each change taken away alone.
     fn prove(&mut self, current: &Current) -> Result<(), ExperimentError> {
-        let kept: Vec<usize> = (0..self.recorder.run().decisions.len()).filter(|i| self.recorder.run().decisions[*i].kept).collect();
+        let kept: Vec<usize> = (0..self.recorder.run().decisions.len())
+            .filter(|i| self.recorder.run().decisions[*i].kept)
+            .collect();
         if kept.is_empty() {
-            self.recorder.result("no change won, so the configuration stays as it is");
+            self.recorder
+                .result("no change won, so the configuration stays as it is");
             return Ok(());
         }
         self.recorder.stage("Prove: fresh start of base and best");
         self.testbed.tear_down(&current.arm);
         self.testbed.stand_up("base", &self.base)?;
         self.testbed.stand_up("best", &current.scenario)?;
-        self.recorder.best(self.testbed.stack("best")?.clone(), self.testbed.diff("base", "best")?);
+        self.recorder.best(
+            self.testbed.stack("best")?.clone(),
+            self.testbed.diff("base", "best")?,
+        );
         self.limit("best", "best", 0.12)?;
-        let workers = self.testbed.saturating_workers("base")?.max(self.testbed.saturating_workers("best")?);
+        let workers = self
+            .testbed
+            .saturating_workers("base")?
+            .max(self.testbed.saturating_workers("best")?);
         let proof = Comparison {
             without: "base",
             with: "best",
@@ -237,17 +330,27 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         for index in kept {
             let decision = self.recorder.run().decisions[*index].clone();
             if self.recorder.left() < one {
-                self.recorder.warn(format!("no time left to leave {} out: its gain rests on its own A/B", decision.code));
+                self.recorder.warn(format!(
+                    "no time left to leave {} out: its gain rests on its own A/B",
+                    decision.code
+                ));
                 continue;
             }
-            self.recorder.stage(format!("Leave one out: best without {}", decision.code));
+            self.recorder
+                .stage(format!("Leave one out: best without {}", decision.code));
             let without = self.without(best, &decision)?;
             self.testbed.stand_up("without", &without)?;
-            let workers = self.testbed.saturating_workers("without")?.max(self.testbed.saturating_workers("best")?);
+            let workers = self
+                .testbed
+                .saturating_workers("without")?
+                .max(self.testbed.saturating_workers("best")?);
             let comparison = Comparison {
                 without: "without",
                 with: "best",
-                change: format!("best with {} against best without it", describe_settings(&decision.settings)),
+                change: format!(
+                    "best with {} against best without it",
+                    describe_settings(&decision.settings)
+                ),
                 settings: decision.settings.clone(),
                 max_pairs: 8,
                 step: Duration::from_secs(2),
@@ -265,7 +368,13 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
     /// The best scenario with the settings of one decision as they were at the start.
     fn without(&self, best: &Scenario, decision: &Decision) -> Result<Scenario, ExperimentError> {
         let mut others: Vec<Setting> = Vec::new();
-        for other in self.recorder.run().decisions.iter().filter(|other| other.kept && other.settings != decision.settings) {
+        for other in self
+            .recorder
+            .run()
+            .decisions
+            .iter()
+            .filter(|other| other.kept && other.settings != decision.settings)
+        {
             others.extend(other.settings.iter().cloned());
         }
         let scenario = self.base.with(&others).map_err(ExperimentError::Unfit)?;

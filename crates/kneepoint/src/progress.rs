@@ -34,12 +34,28 @@ impl Terminal {
     #[must_use]
     pub fn new() -> Self {
         let live = console::Term::stderr().is_term();
-        let bar = ProgressBar::with_draw_target(Some(1000), if live { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() });
+        let bar = ProgressBar::with_draw_target(
+            Some(1000),
+            if live {
+                ProgressDrawTarget::stderr()
+            } else {
+                ProgressDrawTarget::hidden()
+            },
+        );
         bar.set_style(
-            ProgressStyle::with_template("{spinner} {bar:24} {wide_msg}").unwrap_or_else(|_| ProgressStyle::default_bar()),
+            ProgressStyle::with_template("{spinner} {bar:24} {wide_msg}")
+                .unwrap_or_else(|_| ProgressStyle::default_bar()),
         );
         bar.enable_steady_tick(Duration::from_millis(200));
-        Self { bar, live, state: Mutex::new(State { what: String::new(), load: String::new(), last_line: Instant::now() }) }
+        Self {
+            bar,
+            live,
+            state: Mutex::new(State {
+                what: String::new(),
+                load: String::new(),
+                last_line: Instant::now(),
+            }),
+        }
     }
 
     /// Removes the live line.
@@ -50,30 +66,51 @@ impl Terminal {
     /// Prints a line above the live one.
     #[expect(clippy::print_stderr, reason = "the binary crate talks to people")]
     pub fn line(&self, text: &str) {
-        if self.live { self.bar.println(text) } else { eprintln!("{text}") }
+        if self.live {
+            self.bar.println(text)
+        } else {
+            eprintln!("{text}")
+        }
     }
 
     fn journal(&self, entry: &JournalEntry) {
-        let clock = format!("{:>4}:{:02}", entry.at_s as u64 / 60, entry.at_s as u64 % 60);
+        let clock = format!(
+            "{:>4}:{:02}",
+            entry.at_s as u64 / 60,
+            entry.at_s as u64 % 60
+        );
         let text = match entry.kind {
-            EntryKind::Stage => console::style(format!("{clock}  {}", entry.text)).bold().for_stderr().to_string(),
+            EntryKind::Stage => console::style(format!("{clock}  {}", entry.text))
+                .bold()
+                .for_stderr()
+                .to_string(),
             EntryKind::Result => format!("{clock}    {}", entry.text),
-            EntryKind::Change => console::style(format!("{clock}  * {}", entry.text)).green().for_stderr().to_string(),
-            EntryKind::Warning => console::style(format!("{clock}  ! {}", entry.text)).yellow().for_stderr().to_string(),
+            EntryKind::Change => console::style(format!("{clock}  * {}", entry.text))
+                .green()
+                .for_stderr()
+                .to_string(),
+            EntryKind::Warning => console::style(format!("{clock}  ! {}", entry.text))
+                .yellow()
+                .for_stderr()
+                .to_string(),
         };
         self.line(&text);
     }
 
     fn refresh(&self, state: &State) {
-        self.bar.set_message(format!("{}{}", state.what, state.load));
+        self.bar
+            .set_message(format!("{}{}", state.what, state.load));
     }
 
     fn progress(&self, what: &str, share: f64, left: Option<Duration>) {
-        let Ok(mut state) = self.state.lock() else { return };
+        let Ok(mut state) = self.state.lock() else {
+            return;
+        };
         let left = left.map_or(String::new(), |left| format!(", {} left", minutes(left)));
         state.what = format!("{what}{left}");
         state.load.clear();
-        self.bar.set_position((share.clamp(0.0, 1.0) * 1000.0) as u64);
+        self.bar
+            .set_position((share.clamp(0.0, 1.0) * 1000.0) as u64);
         self.refresh(&state);
         if !self.live && state.last_line.elapsed() >= QUIET {
             state.last_line = Instant::now();
@@ -88,7 +125,11 @@ impl Terminal {
 #[must_use]
 pub fn minutes(duration: Duration) -> String {
     let seconds = duration.as_secs();
-    if seconds < 60 { format!("{seconds} s") } else { format!("{} min {:02} s", seconds / 60, seconds % 60) }
+    if seconds < 60 {
+        format!("{seconds} s")
+    } else {
+        format!("{} min {:02} s", seconds / 60, seconds % 60)
+    }
 }
 
 impl Observer for Terminal {
@@ -96,10 +137,19 @@ impl Observer for Terminal {
         match event {
             Event::Journal(entry) => self.journal(entry),
             Event::Progress { what, share, left } => self.progress(what, *share, *left),
-            Event::Load { goodput_hz, p95_ms, failed } => {
-                let Ok(mut state) = self.state.lock() else { return };
+            Event::Load {
+                goodput_hz,
+                p95_ms,
+                failed,
+            } => {
+                let Ok(mut state) = self.state.lock() else {
+                    return;
+                };
                 let p95 = p95_ms.map_or(String::new(), |ms| format!(", p95 {}", format_ms(ms)));
-                state.load = format!("  [{} good{p95}, {failed} failed]", format_rate(*goodput_hz));
+                state.load = format!(
+                    "  [{} good{p95}, {failed} failed]",
+                    format_rate(*goodput_hz)
+                );
                 self.refresh(&state);
             }
         }

@@ -21,7 +21,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub fn stop_flag() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, i32::from(INTERRUPTED), Arc::clone(&stop))?;
+        signal_hook::flag::register_conditional_shutdown(
+            signal,
+            i32::from(INTERRUPTED),
+            Arc::clone(&stop),
+        )?;
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     Ok(stop)
@@ -36,31 +40,66 @@ pub fn read_scenario(args: &RunArgs) -> Result<Scenario> {
         .overlay
         .iter()
         .map(|path| {
-            let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the overlay {}", path.display()))?;
-            Ok((path.display().to_string(), path.parent().unwrap_or(Path::new(".")).to_owned(), text))
+            let text = std::fs::read_to_string(path)
+                .with_context(|| format!("cannot read the overlay {}", path.display()))?;
+            Ok((
+                path.display().to_string(),
+                path.parent().unwrap_or(Path::new(".")).to_owned(),
+                text,
+            ))
         })
         .collect::<Result<Vec<_>>>()?;
-    let patches: Vec<config::Patch<'_>> =
-        overlays.iter().map(|(name, dir, text)| config::Patch { name, dir, text }).collect();
-    let mut scenario = config::load_with_patches(&args.scenario, &patches).map_err(|errors| anyhow::anyhow!("{errors}"))?;
+    let patches: Vec<config::Patch<'_>> = overlays
+        .iter()
+        .map(|(name, dir, text)| config::Patch { name, dir, text })
+        .collect();
+    let mut scenario = config::load_with_patches(&args.scenario, &patches)
+        .map_err(|errors| anyhow::anyhow!("{errors}"))?;
     if let Some(budget) = &args.budget {
         scenario.budget.time = units::parse_duration(budget)?;
     }
-    let settings = args.set.iter().map(|text| parse_setting(text, &scenario)).collect::<Result<Vec<_>>>()?;
-    scenario.with(&settings).map_err(|error| anyhow::anyhow!("--set: {error}"))
+    let settings = args
+        .set
+        .iter()
+        .map(|text| parse_setting(text, &scenario))
+        .collect::<Result<Vec<_>>>()?;
+    scenario
+        .with(&settings)
+        .map_err(|error| anyhow::anyhow!("--set: {error}"))
 }
 
 fn parse_setting(text: &str, scenario: &Scenario) -> Result<Setting> {
-    let (key, value) =
-        text.split_once('=').with_context(|| format!("--set {text}: write LAYER.NAME=VALUE, such as php.pm.max_children=20"))?;
-    let key: SettingKey = key.trim().parse().map_err(|error| anyhow::anyhow!("--set {text}: {error}"))?;
-    let setting = Setting { key, value: value.trim().to_owned() };
-    let Some(tier) = scenario.tiers.iter().find(|tier| tier.layer == setting.key.layer) else { return Ok(setting) };
+    let (key, value) = text.split_once('=').with_context(|| {
+        format!("--set {text}: write LAYER.NAME=VALUE, such as php.pm.max_children=20")
+    })?;
+    let key: SettingKey = key
+        .trim()
+        .parse()
+        .map_err(|error| anyhow::anyhow!("--set {text}: {error}"))?;
+    let setting = Setting {
+        key,
+        value: value.trim().to_owned(),
+    };
+    let Some(tier) = scenario
+        .tiers
+        .iter()
+        .find(|tier| tier.layer == setting.key.layer)
+    else {
+        return Ok(setting);
+    };
     if !setting.key.is_sysctl() {
         let tunables = kneepoint_stack::server(tier.server.as_str())?.tunables(tier.layer, "");
-        let tunable = tunables.iter().find(|tunable| tunable.name == setting.key.name);
-        let tunable = tunable.with_context(|| format!("--set {text}: {} has no setting `{}`", tier.server, setting.key.name))?;
-        config::check_value(tunable, &setting.value).map_err(|error| anyhow::anyhow!("--set {text}: {error}"))?;
+        let tunable = tunables
+            .iter()
+            .find(|tunable| tunable.name == setting.key.name);
+        let tunable = tunable.with_context(|| {
+            format!(
+                "--set {text}: {} has no setting `{}`",
+                tier.server, setting.key.name
+            )
+        })?;
+        config::check_value(tunable, &setting.value)
+            .map_err(|error| anyhow::anyhow!("--set {text}: {error}"))?;
     }
     Ok(setting)
 }
@@ -79,10 +118,26 @@ pub fn run(
 ) -> Result<ExitCode> {
     let stop = stop_flag()?;
     let terminal = Arc::new(Terminal::new());
-    let mut recorder = Recorder::new(command, scenario, Some(&output.runs), &*terminal, Arc::clone(&stop))?;
+    let mut recorder = Recorder::new(
+        command,
+        scenario,
+        Some(&output.runs),
+        &*terminal,
+        Arc::clone(&stop),
+    )?;
     let path = recorder.path().map(Path::to_owned);
-    recorder.progress("checking the load generator against a null server", 0.0, None);
-    let outcome = Testbed::open(scenario, loopback, Arc::clone(&stop), Arc::<Terminal>::clone(&terminal)).and_then(|mut testbed| {
+    recorder.progress(
+        "checking the load generator against a null server",
+        0.0,
+        None,
+    );
+    let outcome = Testbed::open(
+        scenario,
+        loopback,
+        Arc::clone(&stop),
+        Arc::<Terminal>::clone(&terminal),
+    )
+    .and_then(|mut testbed| {
         for note in testbed.notes() {
             recorder.warn(note.clone());
         }
@@ -92,7 +147,8 @@ pub fn run(
         testbed.close();
         outcome
     });
-    let interrupted = stop.load(Ordering::Relaxed) || matches!(outcome, Err(ExperimentError::Interrupted));
+    let interrupted =
+        stop.load(Ordering::Relaxed) || matches!(outcome, Err(ExperimentError::Interrupted));
     let ended = match &outcome {
         _ if interrupted => "interrupted".to_owned(),
         Ok(()) => "finished".to_owned(),
@@ -116,7 +172,12 @@ pub fn run(
     }
 }
 
-fn write_results(run: &Run, output: &OutputArgs, path: Option<&Path>, terminal: &Terminal) -> Result<()> {
+fn write_results(
+    run: &Run,
+    output: &OutputArgs,
+    path: Option<&Path>,
+    terminal: &Terminal,
+) -> Result<()> {
     let mut files: Vec<(String, String)> = Vec::new();
     if let Some(path) = path {
         files.push(("run file".into(), path.display().to_string()));
@@ -125,14 +186,24 @@ fn write_results(run: &Run, output: &OutputArgs, path: Option<&Path>, terminal: 
         let page = output.runs.join(format!("{}.html", run.id));
         match std::fs::write(&page, rendered(run, "html", &Options::default())?) {
             Ok(()) => files.push(("report".into(), page.display().to_string())),
-            Err(error) => terminal.line(&format!("kneepoint: cannot write the report {}: {error}", page.display())),
+            Err(error) => terminal.line(&format!(
+                "kneepoint: cannot write the report {}: {error}",
+                page.display()
+            )),
         }
     }
     if let Some(target) = &output.json {
         write_text(target, &rendered(run, "json", &Options::default())?)?;
     }
     if output.json.as_deref() != Some(Path::new("-")) {
-        print(&rendered(run, "terminal", &Options { styles: styles(), files })?)?;
+        print(&rendered(
+            run,
+            "terminal",
+            &Options {
+                styles: styles(),
+                files,
+            },
+        )?)?;
     }
     Ok(())
 }
@@ -140,7 +211,11 @@ fn write_results(run: &Run, output: &OutputArgs, path: Option<&Path>, terminal: 
 /// Colour for a terminal, none for a file or a pipe.
 #[must_use]
 pub fn styles() -> Styles {
-    if console::Term::stdout().is_term() && console::colors_enabled() { Styles::Ansi } else { Styles::Plain }
+    if console::Term::stdout().is_term() && console::colors_enabled() {
+        Styles::Ansi
+    } else {
+        Styles::Plain
+    }
 }
 
 /// A run in a format by its name.
@@ -149,8 +224,14 @@ pub fn styles() -> Styles {
 /// There is no such format; the message lists those there are.
 pub fn rendered(run: &Run, format: &str, options: &Options) -> Result<String> {
     let found = Format::named(format).with_context(|| {
-        let names: Vec<&str> = kneepoint_report::FORMATS.iter().map(|format| format.name).collect();
-        format!("there is no format `{format}`; there are: {}", names.join(", "))
+        let names: Vec<&str> = kneepoint_report::FORMATS
+            .iter()
+            .map(|format| format.name)
+            .collect();
+        format!(
+            "there is no format `{format}`; there are: {}",
+            names.join(", ")
+        )
     })?;
     Ok(render(run, found, options))
 }

@@ -5,8 +5,12 @@ use crate::error::ExperimentError;
 use kneepoint_lab::{HostInfo, HostPlan, Lab, Process};
 use kneepoint_load::{Target, fetch, identify};
 use kneepoint_model::run::FileDiff;
-use kneepoint_model::{Address, CommandSpec, Layer, Request, RunningTier, Scenario, Stack, TierSpec};
-use kneepoint_stack::{AppContext, ConfigFile, ConfigText, RenderedTier, TierContext, install, server};
+use kneepoint_model::{
+    Address, CommandSpec, Layer, Request, RunningTier, Scenario, Stack, TierSpec,
+};
+use kneepoint_stack::{
+    AppContext, ConfigFile, ConfigText, RenderedTier, TierContext, install, server,
+};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,10 +53,20 @@ struct Standing {
 }
 
 /// Stands all tiers up, the last of the chain first.
-pub(super) fn stand_up(testbed: &mut Testbed, name: &str, scenario: &Scenario) -> Result<Arm, ExperimentError> {
+pub(super) fn stand_up(
+    testbed: &mut Testbed,
+    name: &str,
+    scenario: &Scenario,
+) -> Result<Arm, ExperimentError> {
     let mut standing = Standing::default();
     let nonce = format!("kneepoint-{:016x}-{name}", testbed.nonce);
-    for layer in [Layer::Db, Layer::Cache, Layer::Php, Layer::Web, Layer::Proxy] {
+    for layer in [
+        Layer::Db,
+        Layer::Cache,
+        Layer::Php,
+        Layer::Web,
+        Layer::Proxy,
+    ] {
         if let Some(spec) = scenario.tiers.iter().find(|tier| tier.layer == layer) {
             stand_up_tier(testbed, name, scenario, spec, &nonce, &mut standing)?;
         }
@@ -62,7 +76,12 @@ pub(super) fn stand_up(testbed: &mut Testbed, name: &str, scenario: &Scenario) -
         .into_iter()
         .find_map(|layer| standing.addresses.iter().find(|(at, _)| *at == layer))
         .map(|(_, address)| address.clone())
-        .ok_or_else(|| ExperimentError::Unfit("the stack has neither a proxy nor a web tier: there is nothing that speaks HTTP".into()))?;
+        .ok_or_else(|| {
+            ExperimentError::Unfit(
+                "the stack has neither a proxy nor a web tier: there is nothing that speaks HTTP"
+                    .into(),
+            )
+        })?;
     let host_header = match &entry {
         Address::Tcp(tcp) => tcp.ip().to_string(),
         Address::Unix(_) => "localhost".to_owned(),
@@ -70,7 +89,11 @@ pub(super) fn stand_up(testbed: &mut Testbed, name: &str, scenario: &Scenario) -
     let mut arm = Arm {
         stack: stack_of(scenario, &standing),
         running: Vec::new(),
-        target: Target::Http { address: entry, host_header, keep_alive: true },
+        target: Target::Http {
+            address: entry,
+            host_header,
+            keep_alive: true,
+        },
         processes: std::mem::take(&mut standing.processes),
         resets: Vec::new(),
         files: Vec::new(),
@@ -81,10 +104,17 @@ pub(super) fn stand_up(testbed: &mut Testbed, name: &str, scenario: &Scenario) -
     };
     for (rendered, running) in standing.rendered {
         let layer = running.layer;
-        arm.resets.extend(rendered.seed.into_iter().map(|command| (host_name(name, layer), command)));
-        arm.files.extend(rendered.files.into_iter().map(|file| (layer, file)));
+        arm.resets.extend(
+            rendered
+                .seed
+                .into_iter()
+                .map(|command| (host_name(name, layer), command)),
+        );
+        arm.files
+            .extend(rendered.files.into_iter().map(|file| (layer, file)));
         if layer == Layer::Php {
-            arm.php_logs.extend(rendered.logs.iter().map(|log| log.path.clone()));
+            arm.php_logs
+                .extend(rendered.logs.iter().map(|log| log.path.clone()));
         }
         arm.running.push(running);
     }
@@ -94,12 +124,23 @@ pub(super) fn stand_up(testbed: &mut Testbed, name: &str, scenario: &Scenario) -
 
 fn stack_of(scenario: &Scenario, standing: &Standing) -> Stack {
     let values = scenario.app_settings.iter().filter_map(|setting| {
-        let value = scenario.env.get(&setting.env).or_else(|| setting.values.first())?;
+        let value = scenario
+            .env
+            .get(&setting.env)
+            .or_else(|| setting.values.first())?;
         Some((setting.name.clone(), value.clone()))
     });
     Stack {
-        tiers: standing.rendered.iter().map(|(rendered, _)| rendered.tier.clone()).collect(),
-        app_settings: scenario.app_settings.iter().map(kneepoint_model::AppSetting::tunable).collect(),
+        tiers: standing
+            .rendered
+            .iter()
+            .map(|(rendered, _)| rendered.tier.clone())
+            .collect(),
+        app_settings: scenario
+            .app_settings
+            .iter()
+            .map(kneepoint_model::AppSetting::tunable)
+            .collect(),
         app_values: values.collect(),
     }
 }
@@ -107,11 +148,24 @@ fn stack_of(scenario: &Scenario, standing: &Standing) -> Stack {
 /// What a diff of files does not show: the application's own settings and the hosts' kernel settings.
 fn settings_of(scenario: &Scenario) -> Vec<(String, String)> {
     let app = scenario.app_settings.iter().map(|setting| {
-        let value = scenario.env.get(&setting.env).or_else(|| setting.values.first()).cloned().unwrap_or_default();
-        ("application environment".to_owned(), format!("{}={value}", setting.env))
+        let value = scenario
+            .env
+            .get(&setting.env)
+            .or_else(|| setting.values.first())
+            .cloned()
+            .unwrap_or_default();
+        (
+            "application environment".to_owned(),
+            format!("{}={value}", setting.env),
+        )
     });
     let kernel = scenario.hosts.iter().flat_map(|(layer, host)| {
-        host.sysctl.iter().map(move |(name, value)| (format!("sysctl.conf of the {layer} host"), format!("{name} = {value}")))
+        host.sysctl.iter().map(move |(name, value)| {
+            (
+                format!("sysctl.conf of the {layer} host"),
+                format!("{name} = {value}"),
+            )
+        })
     });
     app.chain(kernel).collect()
 }
@@ -127,28 +181,46 @@ fn stand_up_tier(
     let server = server(spec.server.as_str())?;
     let name = host_name(arm, spec.layer);
     let limits = scenario.hosts.get(&spec.layer).cloned().unwrap_or_default();
-    let host = testbed.lab.add_host(HostPlan { name: name.clone(), limits })?;
+    let host = testbed.lab.add_host(HostPlan {
+        name: name.clone(),
+        limits,
+    })?;
     let commands = testbed.lab.commands(&name);
     let program = match testbed.programs.get(server.kind()) {
         Some(program) => program.clone(),
         None => {
             let program = server.find(&commands)?;
-            testbed.programs.insert(server.kind().to_owned(), program.clone());
+            testbed
+                .programs
+                .insert(server.kind().to_owned(), program.clone());
             program
         }
     };
     let context = TierContext {
         layer: spec.layer,
         program,
-        port: if host.netns.is_some() { None } else { Some(testbed.lab.free_port(&name)?) },
+        port: if host.netns.is_some() {
+            None
+        } else {
+            Some(testbed.lab.free_port(&name)?)
+        },
         address: host.address,
         upstream: upstream(spec.layer, standing),
-        peers: standing.addresses.iter().filter(|(layer, _)| connects_to(spec.layer, *layer)).cloned().collect(),
+        peers: standing
+            .addresses
+            .iter()
+            .filter(|(layer, _)| connects_to(spec.layer, *layer))
+            .cloned()
+            .collect(),
         app: app_context(spec.layer, scenario, &host, &commands, standing)?,
         config: read(spec.config.as_deref())?,
         ini: read(spec.ini.as_deref())?,
         seed: read(spec.seed.as_deref())?.map(|seed| seed.text),
-        template: if spec.layer == Layer::Db { testbed.db_template.clone() } else { None },
+        template: if spec.layer == Layer::Db {
+            testbed.db_template.clone()
+        } else {
+            None
+        },
         settings: spec.settings.clone(),
         cpus: host.cpus,
         memory_bytes: host.memory_bytes,
@@ -167,7 +239,9 @@ fn stand_up_tier(
     keep_template(testbed, spec.layer, &host)?;
     let process = testbed.lab.spawn(&name, &rendered.process)?;
     let running = running_tier(&rendered, &host, process.pid, &context.peers, spec);
-    standing.addresses.push((spec.layer, rendered.listen.clone()));
+    standing
+        .addresses
+        .push((spec.layer, rendered.listen.clone()));
     standing.env.extend(rendered.env_for_app.clone());
     standing.rendered.push((rendered, running));
     standing.processes.push(process);
@@ -175,13 +249,21 @@ fn stand_up_tier(
 }
 
 /// Keeps a copy of the first database's fresh, stopped data directory, so that further arms need no initialisation.
-fn keep_template(testbed: &mut Testbed, layer: Layer, host: &HostInfo) -> Result<(), ExperimentError> {
+fn keep_template(
+    testbed: &mut Testbed,
+    layer: Layer,
+    host: &HostInfo,
+) -> Result<(), ExperimentError> {
     let data = host.dir.join("data");
     if layer != Layer::Db || testbed.db_template.is_some() || !data.is_dir() {
         return Ok(());
     }
     let template = testbed.lab.dir().join("db-template");
-    let command = CommandSpec::new("/bin/cp").args(["-a".to_owned(), data.display().to_string(), template.display().to_string()]);
+    let command = CommandSpec::new("/bin/cp").args([
+        "-a".to_owned(),
+        data.display().to_string(),
+        template.display().to_string(),
+    ]);
     must_succeed(&testbed.lab, CLIENT, &command)?;
     testbed.db_template = Some(template);
     Ok(())
@@ -194,15 +276,28 @@ fn app_context(
     commands: &dyn kneepoint_model::Commands,
     standing: &Standing,
 ) -> Result<AppContext, ExperimentError> {
-    let mut context = AppContext { root: scenario.root.clone(), front: scenario.front.clone(), env: BTreeMap::new() };
+    let mut context = AppContext {
+        root: scenario.root.clone(),
+        front: scenario.front.clone(),
+        env: BTreeMap::new(),
+    };
     if layer == Layer::Php {
         context.root = app::root(scenario, &host.dir, commands)?;
         context.env = standing.env.clone();
         context.env.extend(app::environment(scenario, &host.dir)?);
-    } else if let Some((php, _)) = standing.rendered.iter().find(|(_, running)| running.layer == Layer::Php) {
+    } else if let Some((php, _)) = standing
+        .rendered
+        .iter()
+        .find(|(_, running)| running.layer == Layer::Php)
+    {
         // nginx must name the script as PHP sees it, also where PHP runs a private copy.
         if !scenario.app_files.is_empty() {
-            context.root = php.process.dir.parent().unwrap_or(&php.process.dir).join("app");
+            context.root = php
+                .process
+                .dir
+                .parent()
+                .unwrap_or(&php.process.dir)
+                .join("app");
         }
     }
     Ok(context)
@@ -215,14 +310,29 @@ fn upstream(layer: Layer, standing: &Standing) -> Option<Address> {
         Layer::Web => Layer::Php,
         _ => return None,
     };
-    standing.addresses.iter().find(|(at, _)| *at == next).map(|(_, address)| address.clone())
+    standing
+        .addresses
+        .iter()
+        .find(|(at, _)| *at == next)
+        .map(|(_, address)| address.clone())
 }
 
 fn connects_to(from: Layer, to: Layer) -> bool {
-    matches!((from, to), (Layer::Proxy, Layer::Web) | (Layer::Web, Layer::Php) | (Layer::Php, Layer::Cache | Layer::Db))
+    matches!(
+        (from, to),
+        (Layer::Proxy, Layer::Web)
+            | (Layer::Web, Layer::Php)
+            | (Layer::Php, Layer::Cache | Layer::Db)
+    )
 }
 
-fn running_tier(rendered: &RenderedTier, host: &HostInfo, pid: u32, peers: &[(Layer, Address)], spec: &TierSpec) -> RunningTier {
+fn running_tier(
+    rendered: &RenderedTier,
+    host: &HostInfo,
+    pid: u32,
+    peers: &[(Layer, Address)],
+    spec: &TierSpec,
+) -> RunningTier {
     RunningTier {
         layer: spec.layer,
         server: spec.server.clone(),
@@ -238,9 +348,13 @@ fn running_tier(rendered: &RenderedTier, host: &HostInfo, pid: u32, peers: &[(La
 
 fn read(path: Option<&Path>) -> Result<Option<ConfigText>, ExperimentError> {
     path.map(|path| {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| ExperimentError::Unfit(format!("cannot read {}: {error}", path.display())))?;
-        Ok(ConfigText { path: path.to_owned(), text })
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            ExperimentError::Unfit(format!("cannot read {}: {error}", path.display()))
+        })?;
+        Ok(ConfigText {
+            path: path.to_owned(),
+            text,
+        })
     })
     .transpose()
 }
@@ -250,15 +364,24 @@ fn must_succeed(lab: &Lab, host: &str, command: &CommandSpec) -> Result<(), Expe
     if output.success() {
         return Ok(());
     }
-    let words = if output.stderr.trim().is_empty() { output.stdout.trim() } else { output.stderr.trim() };
+    let words = if output.stderr.trim().is_empty() {
+        output.stdout.trim()
+    } else {
+        output.stderr.trim()
+    };
     let words = words.chars().take(600).collect::<String>();
-    Err(ExperimentError::Unfit(format!("`{}` on host {host} failed: {words}", command.program.display())))
+    Err(ExperimentError::Unfit(format!(
+        "`{}` on host {host} failed: {words}",
+        command.program.display()
+    )))
 }
 
 impl Arm {
     /// Puts the state of cache and database back to the beginning.
     pub(super) fn reset(&self, lab: &Lab) -> Result<(), ExperimentError> {
-        self.resets.iter().try_for_each(|(host, command)| must_succeed(lab, host, command))
+        self.resets
+            .iter()
+            .try_for_each(|(host, command)| must_succeed(lab, host, command))
     }
 
     /// Makes sure that every tier still runs: a target that died is said to have died, not to be slow.
@@ -277,7 +400,11 @@ impl Arm {
     }
 
     /// Makes sure that the target is this arm, that it answers as the scenario says, and that it is warm.
-    pub(super) fn check_and_warm(&self, client: &HostInfo, stop: &AtomicBool) -> Result<(), ExperimentError> {
+    pub(super) fn check_and_warm(
+        &self,
+        client: &HostInfo,
+        stop: &AtomicBool,
+    ) -> Result<(), ExperimentError> {
         let netns = client.netns.as_deref();
         let answer = identify(&self.target, IDENTITY, netns, Duration::from_secs(5))?;
         if answer.trim() != self.nonce {
@@ -300,10 +427,22 @@ impl Arm {
         Ok(())
     }
 
-    fn check_reply(&self, request: &Request, status: u16, body: &[u8]) -> Result<(), ExperimentError> {
+    fn check_reply(
+        &self,
+        request: &Request,
+        status: u16,
+        body: &[u8],
+    ) -> Result<(), ExperimentError> {
         let body = String::from_utf8_lossy(body);
-        let status_fits = request.expect.status.map_or((200..400).contains(&status), |expected| expected == status);
-        let body_fits = request.expect.body_contains.as_ref().is_none_or(|expected| body.contains(expected.as_str()));
+        let status_fits = request
+            .expect
+            .status
+            .map_or((200..400).contains(&status), |expected| expected == status);
+        let body_fits = request
+            .expect
+            .body_contains
+            .as_ref()
+            .is_none_or(|expected| body.contains(expected.as_str()));
         if status_fits && body_fits {
             return Ok(());
         }
@@ -325,7 +464,12 @@ impl Arm {
         let mut words = String::new();
         for path in &self.php_logs {
             let text = std::fs::read_to_string(path).unwrap_or_default();
-            let last: Vec<&str> = text.lines().rev().filter(|line| !line.contains("NOTICE")).take(3).collect();
+            let last: Vec<&str> = text
+                .lines()
+                .rev()
+                .filter(|line| !line.contains("NOTICE"))
+                .take(3)
+                .collect();
             for line in last.into_iter().rev() {
                 words.push_str("\n  log: ");
                 words.extend(line.chars().take(300));
@@ -339,18 +483,32 @@ impl Arm {
 pub(super) fn diff(from: &Arm, to: &Arm) -> Vec<FileDiff> {
     let mut diffs = Vec::new();
     for (layer, file) in &to.files {
-        let Some(name) = &file.user_name else { continue };
-        let before = from.files.iter().find(|(at, other)| at == layer && other.user_name.as_ref() == Some(name));
+        let Some(name) = &file.user_name else {
+            continue;
+        };
+        let before = from
+            .files
+            .iter()
+            .find(|(at, other)| at == layer && other.user_name.as_ref() == Some(name));
         let before = before.map_or("", |(_, file)| file.text.as_str());
         let (before, after) = (neutral(before, from), neutral(&file.text, to));
         push_diff(&mut diffs, &format!("{layer}: {name}"), &before, &after);
     }
-    let mut groups: Vec<&String> = from.settings.iter().chain(&to.settings).map(|(file, _)| file).collect();
+    let mut groups: Vec<&String> = from
+        .settings
+        .iter()
+        .chain(&to.settings)
+        .map(|(file, _)| file)
+        .collect();
     groups.sort();
     groups.dedup();
     for group in groups {
         let text = |arm: &Arm| {
-            arm.settings.iter().filter(|(file, _)| file == group).map(|(_, line)| format!("{line}\n")).collect::<String>()
+            arm.settings
+                .iter()
+                .filter(|(file, _)| file == group)
+                .map(|(_, line)| format!("{line}\n"))
+                .collect::<String>()
         };
         push_diff(&mut diffs, group, &text(from), &text(to));
     }
@@ -364,7 +522,10 @@ fn neutral(text: &str, arm: &Arm) -> String {
         for address in &tier.listen {
             let (found, name) = match address {
                 Address::Tcp(tcp) => (tcp.ip().to_string(), format!("{}.lab", tier.layer)),
-                Address::Unix(path) => (path.display().to_string(), format!("/run/{}.sock", tier.layer)),
+                Address::Unix(path) => (
+                    path.display().to_string(),
+                    format!("/run/{}.sock", tier.layer),
+                ),
             };
             if found != "127.0.0.1" {
                 text = text.replace(&found, &name);
@@ -381,7 +542,10 @@ impl Arm {
     fn private_dirs(&self) -> Vec<String> {
         let dirs = self.files.iter().filter_map(|(_, file)| {
             // The private directory of a tier is the parent of its `etc`.
-            file.path.ancestors().find(|path| path.file_name().is_some_and(|name| name == "etc")).and_then(Path::parent)
+            file.path
+                .ancestors()
+                .find(|path| path.file_name().is_some_and(|name| name == "etc"))
+                .and_then(Path::parent)
         });
         let mut dirs: Vec<String> = dirs.map(|path| path.display().to_string()).collect();
         dirs.sort_by_key(|dir| std::cmp::Reverse(dir.len()));
@@ -399,5 +563,8 @@ fn push_diff(diffs: &mut Vec<FileDiff>, name: &str, before: &str, after: &str) {
         .context_radius(2)
         .header(&format!("{name} (before)"), &format!("{name} (after)"))
         .to_string();
-    diffs.push(FileDiff { file: name.to_owned(), diff });
+    diffs.push(FileDiff {
+        file: name.to_owned(),
+        diff,
+    });
 }

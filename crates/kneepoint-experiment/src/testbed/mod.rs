@@ -56,8 +56,14 @@ impl Testbed {
         stop: Arc<AtomicBool>,
         observer: Arc<dyn Observer + Send + Sync>,
     ) -> Result<Self, ExperimentError> {
-        let lab = Lab::start(LabPlan { name: scenario.name.clone(), hosts: vec![HostPlan::new(CLIENT)], loopback })?;
-        let client = lab.host(CLIENT).ok_or_else(|| ExperimentError::Unfit("the lab has no host for the generator".into()))?;
+        let lab = Lab::start(LabPlan {
+            name: scenario.name.clone(),
+            hosts: vec![HostPlan::new(CLIENT)],
+            loopback,
+        })?;
+        let client = lab.host(CLIENT).ok_or_else(|| {
+            ExperimentError::Unfit("the lab has no host for the generator".into())
+        })?;
         let notes = lab.capabilities().missing.clone();
         let mut testbed = Self {
             lab,
@@ -73,7 +79,8 @@ impl Testbed {
             nonce: machine::nonce(),
             observer,
         };
-        let ceiling = kneepoint_load::ceiling(1, testbed.client.netns.as_deref(), Duration::from_secs(1))?;
+        let ceiling =
+            kneepoint_load::ceiling(1, testbed.client.netns.as_deref(), Duration::from_secs(1))?;
         testbed.ceiling_hz = Some(ceiling);
         testbed.machine.generator_ceiling_hz = Some(ceiling);
         Ok(testbed)
@@ -112,7 +119,9 @@ impl Testbed {
     }
 
     fn arm(&self, name: &str) -> Result<&Arm, ExperimentError> {
-        self.arms.get(name).ok_or_else(|| ExperimentError::Unfit(format!("there is no arm `{name}` in the testbed")))
+        self.arms.get(name).ok_or_else(|| {
+            ExperimentError::Unfit(format!("there is no arm `{name}` in the testbed"))
+        })
     }
 
     /// The stack of an arm as configured.
@@ -169,7 +178,10 @@ impl Testbed {
     /// # Errors
     /// There is no such arm.
     pub fn saturating_workers(&self, name: &str) -> Result<u32, ExperimentError> {
-        let pool = self.stack(name)?.tier(Layer::Php).and_then(|tier| tier.pool.as_ref());
+        let pool = self
+            .stack(name)?
+            .tier(Layer::Php)
+            .and_then(|tier| tier.pool.as_ref());
         Ok(pool.map_or(16, |pool| (pool.max_workers * 2).clamp(8, 64) as u32))
     }
 
@@ -177,13 +189,19 @@ impl Testbed {
     ///
     /// # Errors
     /// The arm is gone or the load cannot be driven.
-    pub fn observe(&mut self, name: &str, step: &Step, reset: bool) -> Result<(LoadPoint, Recording), ExperimentError> {
+    pub fn observe(
+        &mut self,
+        name: &str,
+        step: &Step,
+        reset: bool,
+    ) -> Result<(LoadPoint, Recording), ExperimentError> {
         self.drain(name)?;
         if reset {
             self.arm(name)?.reset(&self.lab)?;
         }
         let running = self.arm(name)?.running.clone();
-        let collector = Collector::start(running, Options::default()).map_err(|error| ExperimentError::Unfit(error.to_string()))?;
+        let collector = Collector::start(running, Options::default())
+            .map_err(|error| ExperimentError::Unfit(error.to_string()))?;
         collector.mark();
         let load = self.drive(name, step)?;
         Ok((load, collector.finish()))
@@ -196,7 +214,10 @@ impl Testbed {
                 schedule: Schedule::constant(rate, step.duration),
                 arrivals: Arrivals::Poisson { seed: step.seed },
             },
-            Offer::Workers(workers) => Mode::Closed { workers, duration: step.duration },
+            Offer::Workers(workers) => Mode::Closed {
+                workers,
+                duration: step.duration,
+            },
         };
         let mut plan = LoadPlan::new(arm.target.clone(), self.scenario.workload.clone(), mode);
         plan.slo = self.scenario.slo.clone();
@@ -226,13 +247,19 @@ impl Testbed {
     /// load are for the diagnosis to name.
     fn drain(&self, name: &str) -> Result<(), ExperimentError> {
         let arm = self.arm(name)?;
-        let Some(php) = arm.running.iter().find(|tier| tier.layer == Layer::Php) else { return Ok(()) };
+        let Some(php) = arm.running.iter().find(|tier| tier.layer == Layer::Php) else {
+            return Ok(());
+        };
         let mut watched = php.clone();
         watched.logs.clear();
-        watched.endpoints.retain(|endpoint| matches!(endpoint, kneepoint_model::Endpoint::FpmStatus { .. }));
+        watched
+            .endpoints
+            .retain(|endpoint| matches!(endpoint, kneepoint_model::Endpoint::FpmStatus { .. }));
         let began = Instant::now();
         while began.elapsed() < DRAIN {
-            let Ok(seen) = sample_once(vec![watched.clone()]) else { return Ok(()) };
+            let Ok(seen) = sample_once(vec![watched.clone()]) else {
+                return Ok(());
+            };
             let level = |metric| seen.series.last(Layer::Php, metric).unwrap_or(0.0);
             let held = level(WORKERS_BUSY) - level(WORKERS_PINNED);
             if level(QUEUE) < 1.0 && held < 1.0 {

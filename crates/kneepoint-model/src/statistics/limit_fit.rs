@@ -44,6 +44,8 @@ const CLIP: f64 = 2.5;
 const RATE_POINTS: usize = 241;
 const SLOPE_POINTS: usize = 13;
 const SPREADS: [f64; 6] = [0.15, 0.3, 0.6, 1.0, 1.7, 3.0];
+/// Steps below which a lag-one autocorrelation is noise itself.
+const FEWEST_FOR_AUTOCORRELATION: usize = 8;
 /// Median and log-sd of the slope b (method.md: ln b ~ N(ln 25, 0.6)).
 const SLOPE_MEDIAN: f64 = 25.0;
 const SLOPE_LOG_SD: f64 = 0.6;
@@ -187,7 +189,7 @@ fn inflation(steps: &[FitStep], prior: Prior, ln_rate: f64, slope: f64) -> f64 {
         .iter()
         .map(|seen| seen.y - expected(centre, slope, seen.x - ln_rate, Link::Logit))
         .collect();
-    if residuals.len() < 4 {
+    if residuals.len() < FEWEST_FOR_AUTOCORRELATION {
         return 1.0;
     }
     let mean = residuals.iter().sum::<f64>() / residuals.len() as f64;
@@ -212,8 +214,9 @@ pub fn fit(steps: &[FitStep], prior: Prior) -> Fit {
     let mean = (logit_mean + probit_mean) / 2.0;
     let sd = f64::midpoint(logit_sd, probit_sd);
     let effective = (steps.len() as f64 / inflation(steps, prior, mean, slope)).max(1.0);
-    let half = 1.96 * sd * inflation(steps, prior, mean, slope).sqrt() * (1.0 + 1.5 / effective)
-        + (logit_mean - probit_mean).abs() / 2.0;
+    let half =
+        1.96 * sd * inflation(steps, prior, mean, slope).sqrt() * (1.0 + 1.5 / effective.max(3.0))
+            + (logit_mean - probit_mean).abs() / 2.0;
     Fit {
         rate_hz: Interval {
             low: (mean - half).exp(),

@@ -18,7 +18,13 @@ pub(super) fn run(args: &DemoArgs) -> Result<ExitCode> {
         loopback: false,
         output: args.output.clone(),
     })?;
-    session::run("demo", &scenario, false, &args.output, |testbed, recorder| Tuner::new(testbed, recorder).run())
+    session::run(
+        "demo",
+        &scenario,
+        false,
+        &args.output,
+        |testbed, recorder| Tuner::new(testbed, recorder).run(),
+    )
 }
 
 /// The demo's scenario: in the directory given, below the current directory, or above the program.
@@ -26,10 +32,21 @@ fn find(args: &DemoArgs) -> Result<PathBuf> {
     let mut places: Vec<PathBuf> = args.apps.iter().cloned().collect();
     places.push("apps".into());
     if let Ok(program) = std::env::current_exe() {
-        places.extend(program.ancestors().skip(1).map(|directory| directory.join("apps")));
+        places.extend(
+            program
+                .ancestors()
+                .skip(1)
+                .map(|directory| directory.join("apps")),
+        );
     }
-    match places.iter().map(|place| place.join(SCENARIO)).find(|path| path.is_file()) {
+    match places
+        .iter()
+        .map(|place| place.join(SCENARIO))
+        .find(|path| path.is_file())
+    {
         Some(path) => Ok(path),
-        None => bail!("cannot find apps/{SCENARIO}; run this in Kneepoint's source tree or name the directory with --apps DIR"),
+        None => bail!(
+            "cannot find apps/{SCENARIO}; run this in Kneepoint's source tree or name the directory with --apps DIR"
+        ),
     }
 }

@@ -13,20 +13,39 @@ const LIMIT_TIME: Duration = Duration::from_secs(35);
 
 pub(super) fn run(args: &DiagnoseArgs) -> Result<ExitCode> {
     let scenario = session::read_scenario(&args.run)?;
-    session::run("diagnose", &scenario, args.run.loopback, &args.run.output, |testbed, recorder| {
-        recorder.stage("Stand up the stack");
-        testbed.stand_up("base", &scenario)?;
-        recorder.base(testbed.stack("base")?.clone());
-        recorder.stage("Limit: where to look");
-        let workers = testbed.saturating_workers("base")?;
-        let options = LimitOptions::within(LIMIT_TIME, workers);
-        let (limit, slope) = find_limit(testbed, recorder, "base", "base", options)?;
-        if limit.rate_hz.estimate <= 0.0 {
-            return Ok(());
-        }
-        recorder.stage("Diagnose: which layer and which cause bind");
-        let (evidence, mut findings) = diagnose(testbed, recorder, "base", "base", &limit)?;
-        let ground = Ground { limit_hz: limit.rate_hz.estimate, slope, max_pairs: 10, step: Duration::from_secs(2) };
-        confirm(testbed, recorder, "base", &scenario, (&evidence, &mut findings), ground, args.confirm)
-    })
+    session::run(
+        "diagnose",
+        &scenario,
+        args.run.loopback,
+        &args.run.output,
+        |testbed, recorder| {
+            recorder.stage("Stand up the stack");
+            testbed.stand_up("base", &scenario)?;
+            recorder.base(testbed.stack("base")?.clone());
+            recorder.stage("Limit: where to look");
+            let workers = testbed.saturating_workers("base")?;
+            let options = LimitOptions::within(LIMIT_TIME, workers);
+            let (limit, slope) = find_limit(testbed, recorder, "base", "base", options)?;
+            if limit.rate_hz.estimate <= 0.0 {
+                return Ok(());
+            }
+            recorder.stage("Diagnose: which layer and which cause bind");
+            let (evidence, mut findings) = diagnose(testbed, recorder, "base", "base", &limit)?;
+            let ground = Ground {
+                limit_hz: limit.rate_hz.estimate,
+                slope,
+                max_pairs: 10,
+                step: Duration::from_secs(2),
+            };
+            confirm(
+                testbed,
+                recorder,
+                "base",
+                &scenario,
+                (&evidence, &mut findings),
+                ground,
+                args.confirm,
+            )
+        },
+    )
 }

@@ -35,6 +35,15 @@ fn line(lab: &kneepoint_lab::LabState) -> String {
         (true, None) => "running".to_owned(),
         (false, _) => "left behind: `kneepoint lab clean` removes it".to_owned(),
     };
-    let dir = lab.dir.as_ref().map_or(String::new(), |dir| format!(", {}", dir.display()));
-    format!("{} {}: {state}; {} processes, {} control groups{dir}", lab.id, lab.name, lab.pids.len(), lab.cgroups.len())
+    let dir = lab
+        .dir
+        .as_ref()
+        .map_or(String::new(), |dir| format!(", {}", dir.display()));
+    format!(
+        "{} {}: {state}; {} processes, {} control groups{dir}",
+        lab.id,
+        lab.name,
+        lab.pids.len(),
+        lab.cgroups.len()
+    )
 }

@@ -11,7 +11,11 @@ use std::process::ExitCode;
 pub(super) fn run(args: &ReportArgs) -> Result<ExitCode> {
     let path = find(args)?;
     let run = RunStore::read(&path)?;
-    let styles = if args.output.is_none() { session::styles() } else { Styles::Plain };
+    let styles = if args.output.is_none() {
+        session::styles()
+    } else {
+        Styles::Plain
+    };
     let files = vec![("run file".to_owned(), path.display().to_string())];
     let text = session::rendered(&run, &args.format, &Options { styles, files })?;
     session::write_text(args.output.as_deref().unwrap_or(Path::new("-")), &text)?;
@@ -28,11 +32,23 @@ fn find(args: &ReportArgs) -> Result<PathBuf> {
     let wanted = args.run.as_deref().unwrap_or("");
     let matching: Vec<PathBuf> = files
         .into_iter()
-        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(wanted)))
+        .filter(|path| {
+            path.file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with(wanted))
+        })
         .collect();
     if matching.len() > 1 && args.run.is_some() {
-        let names = matching.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join("\n  ");
+        let names = matching
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect::<Vec<_>>()
+            .join("\n  ");
         bail!("`{wanted}` fits several runs:\n  {names}");
     }
-    matching.into_iter().next_back().with_context(|| format!("no run `{wanted}` in {}; `kneepoint runs` lists them", args.runs.display()))
+    matching.into_iter().next_back().with_context(|| {
+        format!(
+            "no run `{wanted}` in {}; `kneepoint runs` lists them",
+            args.runs.display()
+        )
+    })
 }

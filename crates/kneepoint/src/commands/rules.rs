@@ -28,7 +28,11 @@ pub(super) fn explain(code: &str) -> Result<ExitCode> {
         print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let codes = RULES.iter().map(|rule| rule.code).collect::<Vec<_>>().join(", ");
+    let codes = RULES
+        .iter()
+        .map(|rule| rule.code)
+        .collect::<Vec<_>>()
+        .join(", ");
     print(&format!("there is no rule `{code}`; there are: {codes}"))?;
     Ok(ExitCode::from(FOUND))
 }

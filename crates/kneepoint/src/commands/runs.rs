@@ -25,8 +25,24 @@ pub(super) fn run(args: &RunsArgs) -> Result<ExitCode> {
 fn line(run: &Run) -> String {
     let limits: Vec<String> = ["base", "best"]
         .into_iter()
-        .filter_map(|arm| run.limit(arm).map(|limit| format!("{arm} {}", format_rate(limit.rate_hz.estimate))))
+        .filter_map(|arm| {
+            run.limit(arm)
+                .map(|limit| format!("{arm} {}", format_rate(limit.rate_hz.estimate)))
+        })
         .collect();
-    let ended = if run.ended.is_empty() { "did not end (killed?)" } else { &run.ended };
-    format!("{}  {:>4.0} s  {}  {ended}", run.id, run.elapsed_s, if limits.is_empty() { "no limit".to_owned() } else { limits.join(" -> ") })
+    let ended = if run.ended.is_empty() {
+        "did not end (killed?)"
+    } else {
+        &run.ended
+    };
+    format!(
+        "{}  {:>4.0} s  {}  {ended}",
+        run.id,
+        run.elapsed_s,
+        if limits.is_empty() {
+            "no limit".to_owned()
+        } else {
+            limits.join(" -> ")
+        }
+    )
 }

@@ -8,5 +8,11 @@ use std::process::ExitCode;
 
 pub(super) fn run(args: &RunArgs) -> Result<ExitCode> {
     let scenario = session::read_scenario(args)?;
-    session::run("tune", &scenario, args.loopback, &args.output, |testbed, recorder| Tuner::new(testbed, recorder).run())
+    session::run(
+        "tune",
+        &scenario,
+        args.loopback,
+        &args.output,
+        |testbed, recorder| Tuner::new(testbed, recorder).run(),
+    )
 }

@@ -1,6 +1,9 @@
 //! What a person gets wrong, and what the program says: what failed, on what, what to do next.
 
-use crate::support::{alone, apps, assert_nothing_left, kneepoint, needs_root, plain_scenario, start, text, traces, wait};
+use crate::support::{
+    alone, apps, assert_nothing_left, kneepoint, needs_root, plain_scenario, start, text, traces,
+    wait,
+};
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,7 +12,12 @@ fn check(arguments: &[&str], directory: &Path, expected: &[&str]) {
     let _alone = alone();
     let before = traces();
     let output = wait(
-        start(kneepoint().args(arguments).arg("--runs").arg(directory.join("runs"))),
+        start(
+            kneepoint()
+                .args(arguments)
+                .arg("--runs")
+                .arg(directory.join("runs")),
+        ),
         Duration::from_secs(120),
     );
     let said = text(&output.stderr);
@@ -25,13 +33,21 @@ fn check(arguments: &[&str], directory: &Path, expected: &[&str]) {
 fn an_unknown_key_is_shown_with_its_line_and_a_suggestion() {
     let directory = tempfile::tempdir().expect("temp dir");
     let scenario = plain_scenario(directory.path(), "[slo]\ntimeuot = \"2s\"\n");
-    check(&["limit", &scenario.display().to_string()], directory.path(), &["kneepoint.toml:5", "timeuot", "timeout"]);
+    check(
+        &["limit", &scenario.display().to_string()],
+        directory.path(),
+        &["kneepoint.toml:5", "timeuot", "timeout"],
+    );
 }
 
 #[test]
 fn a_missing_scenario_is_named() {
     let directory = tempfile::tempdir().expect("temp dir");
-    check(&["tune", "/nowhere/kneepoint.toml"], directory.path(), &["/nowhere/kneepoint.toml"]);
+    check(
+        &["tune", "/nowhere/kneepoint.toml"],
+        directory.path(),
+        &["/nowhere/kneepoint.toml"],
+    );
 }
 
 #[test]
@@ -39,7 +55,11 @@ fn an_application_that_answers_500_from_the_start_is_not_loaded() {
     let directory = tempfile::tempdir().expect("temp dir");
     // The database tier is missing, so the page that needs it fails.
     let scenario = plain_scenario(directory.path(), "[[request]]\npath = \"/db\"\n");
-    check(&["limit", &scenario.display().to_string()], directory.path(), &["/db", "status 500", "before any load"]);
+    check(
+        &["limit", &scenario.display().to_string()],
+        directory.path(),
+        &["/db", "status 500", "before any load"],
+    );
 }
 
 #[test]
@@ -47,18 +67,39 @@ fn an_impossible_setting_is_refused_before_anything_starts() {
     let directory = tempfile::tempdir().expect("temp dir");
     let scenario = plain_scenario(directory.path(), "");
     let path = scenario.display().to_string();
-    check(&["limit", &path, "--set", "php.pm.max_children"], directory.path(), &["LAYER.NAME=VALUE"]);
-    check(&["limit", &path, "--set", "db.max_connections=5"], directory.path(), &["no db tier"]);
-    check(&["limit", &path, "--set", "php.pm=sometimes"], directory.path(), &["pm", "sometimes"]);
+    check(
+        &["limit", &path, "--set", "php.pm.max_children"],
+        directory.path(),
+        &["LAYER.NAME=VALUE"],
+    );
+    check(
+        &["limit", &path, "--set", "db.max_connections=5"],
+        directory.path(),
+        &["no db tier"],
+    );
+    check(
+        &["limit", &path, "--set", "php.pm=sometimes"],
+        directory.path(),
+        &["pm", "sometimes"],
+    );
 }
 
 #[test]
 fn a_run_directory_that_cannot_be_made_is_named() {
     let _alone = alone();
     let scenario = apps().join("plain/kneepoint.toml");
-    let output = kneepoint().arg("limit").arg(scenario).args(["--runs", "/proc/nowhere"]).output().expect("runs");
+    let output = kneepoint()
+        .arg("limit")
+        .arg(scenario)
+        .args(["--runs", "/proc/nowhere"])
+        .output()
+        .expect("runs");
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("/proc/nowhere"), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("/proc/nowhere"),
+        "{}",
+        text(&output.stderr)
+    );
 }
 
 /// A runs directory on a file system with next to no space: the measurement is kept and printed, the failure said.
@@ -80,11 +121,20 @@ fn a_full_disk_does_not_lose_the_measurement() {
     );
     // The mount lives in a mount namespace of its own and goes with it.
     let mut command = std::process::Command::new("unshare");
-    let output = wait(start(command.args(["--mount", "--", "sh", "-c", &script])), Duration::from_secs(120));
+    let output = wait(
+        start(command.args(["--mount", "--", "sh", "-c", &script])),
+        Duration::from_secs(120),
+    );
     let (said, printed) = (text(&output.stderr), text(&output.stdout));
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("disk") && said.contains("in memory"), "{said}");
-    assert!(printed.contains("R*"), "the result is printed all the same:\n{printed}");
+    assert!(
+        said.contains("disk") && said.contains("in memory"),
+        "{said}"
+    );
+    assert!(
+        printed.contains("R*"),
+        "the result is printed all the same:\n{printed}"
+    );
 }
 
 #[test]
@@ -96,15 +146,29 @@ fn a_target_that_dies_in_the_middle_ends_the_run_in_words() {
     let directory = tempfile::tempdir().expect("temp dir");
     let scenario = plain_scenario(directory.path(), "");
     let before = traces();
-    let child = start(kneepoint().arg("limit").arg(&scenario).args(["--budget", "30s", "--runs"]).arg(directory.path()));
+    let child = start(
+        kneepoint()
+            .arg("limit")
+            .arg(&scenario)
+            .args(["--budget", "30s", "--runs"])
+            .arg(directory.path()),
+    );
     std::thread::sleep(Duration::from_secs(9));
-    for trace in traces().difference(&before).filter(|trace| trace.contains("php-fpm: master")) {
+    for trace in traces()
+        .difference(&before)
+        .filter(|trace| trace.contains("php-fpm: master"))
+    {
         let pid = trace.split_whitespace().nth(1).expect("a pid");
-        let _ = std::process::Command::new("kill").args(["-KILL", pid]).status();
+        let _ = std::process::Command::new("kill")
+            .args(["-KILL", pid])
+            .status();
     }
     let output = wait(child, Duration::from_secs(90));
     let said = text(&output.stderr);
     assert!(!said.contains("panicked"), "{said}");
-    assert!(said.contains("php") && (said.contains("died") || said.contains("ended")), "{said}");
+    assert!(
+        said.contains("php") && (said.contains("died") || said.contains("ended")),
+        "{said}"
+    );
     assert_nothing_left(&before, "a dead target");
 }

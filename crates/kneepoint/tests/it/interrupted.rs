@@ -1,11 +1,16 @@
 //! Ctrl-C ends a run cleanly with what there is.
 
-use crate::support::{alone, assert_nothing_left, kneepoint, needs_root, plain_scenario, start, text, traces, wait};
+use crate::support::{
+    alone, assert_nothing_left, kneepoint, needs_root, plain_scenario, start, text, traces, wait,
+};
 use std::process::Command;
 use std::time::Duration;
 
 fn interrupt(pid: u32) {
-    let status = Command::new("kill").args(["-INT", &pid.to_string()]).status().expect("kill runs");
+    let status = Command::new("kill")
+        .args(["-INT", &pid.to_string()])
+        .status()
+        .expect("kill runs");
     assert!(status.success());
 }
 
@@ -18,16 +23,36 @@ fn ctrl_c_keeps_what_was_measured() {
     let directory = tempfile::tempdir().expect("temp dir");
     let scenario = plain_scenario(directory.path(), "");
     let before = traces();
-    let child = start(kneepoint().arg("limit").arg(&scenario).args(["--budget", "2m", "--runs"]).arg(directory.path()));
+    let child = start(
+        kneepoint()
+            .arg("limit")
+            .arg(&scenario)
+            .args(["--budget", "2m", "--runs"])
+            .arg(directory.path()),
+    );
     std::thread::sleep(Duration::from_secs(14));
     interrupt(child.id());
     let output = wait(child, Duration::from_secs(20));
     assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
     assert_nothing_left(&before, "Ctrl-C");
-    let listed = kneepoint().arg("runs").arg("--runs").arg(directory.path()).output().expect("runs");
-    assert!(text(&listed.stdout).contains("interrupted"), "{}", text(&listed.stdout));
-    let json = kneepoint().args(["report", "--format", "json", "--runs"]).arg(directory.path()).output().expect("report");
-    let run: serde_json::Value = serde_json::from_slice(&json.stdout).expect("the stored run is JSON");
+    let listed = kneepoint()
+        .arg("runs")
+        .arg("--runs")
+        .arg(directory.path())
+        .output()
+        .expect("runs");
+    assert!(
+        text(&listed.stdout).contains("interrupted"),
+        "{}",
+        text(&listed.stdout)
+    );
+    let json = kneepoint()
+        .args(["report", "--format", "json", "--runs"])
+        .arg(directory.path())
+        .output()
+        .expect("report");
+    let run: serde_json::Value =
+        serde_json::from_slice(&json.stdout).expect("the stored run is JSON");
     let trials = run["run"]["trials"].as_array().expect("trials").len();
     assert!(trials >= 1, "what was measured is kept: {trials} trials");
 }

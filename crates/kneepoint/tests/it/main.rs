@@ -1,5 +1,8 @@
 //! The program as a person runs it, on real servers. Tests that need root say so and pass without it.
-#![allow(clippy::disallowed_methods, reason = "tests start the program they test")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests start the program they test"
+)]
 
 mod bad_input;
 mod interrupted;

@@ -5,7 +5,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Moments from the very start to well into the first measurements, different in every run.
 fn moments() -> impl Iterator<Item = Duration> {
-    let mut state = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64) | 1;
+    let mut state = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(1, |since| since.as_nanos() as u64)
+        | 1;
     std::iter::repeat_with(move || {
         state ^= state << 13;
         state ^= state >> 7;
@@ -26,7 +29,11 @@ fn tune_killed_at_twenty_random_moments_leaves_nothing() {
     let before = traces();
     for moment in moments().take(20) {
         let mut child = start(
-            kneepoint().arg("tune").arg(apps().join("laravel/demo.toml")).arg("--runs").arg(directory.path()),
+            kneepoint()
+                .arg("tune")
+                .arg(apps().join("laravel/demo.toml"))
+                .arg("--runs")
+                .arg(directory.path()),
         );
         std::thread::sleep(moment);
         child.kill().expect("SIGKILL");

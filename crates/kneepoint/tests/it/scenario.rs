@@ -1,6 +1,8 @@
 //! Whole commands on real stacks.
 
-use crate::support::{alone, assert_nothing_left, kneepoint, needs_root, plain_scenario, start, text, traces, wait};
+use crate::support::{
+    alone, assert_nothing_left, kneepoint, needs_root, plain_scenario, start, text, traces, wait,
+};
 use std::time::Duration;
 
 #[test]
@@ -10,14 +12,23 @@ fn limit_finds_a_rate_on_loopback_without_root() {
     let scenario = plain_scenario(directory.path(), "");
     let before = traces();
     let output = wait(
-        start(kneepoint().arg("limit").arg(&scenario).args(["--loopback", "--budget", "20s", "--json", "-", "--runs"]).arg(directory.path())),
+        start(
+            kneepoint()
+                .arg("limit")
+                .arg(&scenario)
+                .args(["--loopback", "--budget", "20s", "--json", "-", "--runs"])
+                .arg(directory.path()),
+        ),
         Duration::from_secs(120),
     );
     assert!(output.status.success(), "{}", text(&output.stderr));
     let run: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let rate = &run["run"]["limits"][0]["rate_hz"];
     let ends = ["low", "estimate", "high"].map(|end| rate[end].as_f64().expect("a number"));
-    assert!(0.0 < ends[0] && ends[0] <= ends[1] && ends[1] <= ends[2], "{ends:?}");
+    assert!(
+        0.0 < ends[0] && ends[0] <= ends[1] && ends[1] <= ends[2],
+        "{ends:?}"
+    );
     assert_nothing_left(&before, "limit");
 }
 
@@ -48,16 +59,28 @@ fn diagnose_names_opcache_off_on_the_laravel_application() {
 
 #[test]
 fn explain_and_rules_tell_of_every_rule() {
-    let rules = kneepoint().args(["rules", "--json"]).output().expect("rules");
+    let rules = kneepoint()
+        .args(["rules", "--json"])
+        .output()
+        .expect("rules");
     let rules: serde_json::Value = serde_json::from_slice(&rules.stdout).expect("JSON");
     let rules = rules.as_array().expect("a list");
     assert!(rules.len() >= 24, "{}", rules.len());
     for rule in rules {
         let code = rule["code"].as_str().expect("a code");
-        let told = kneepoint().args(["explain", code]).output().expect("explain");
+        let told = kneepoint()
+            .args(["explain", code])
+            .output()
+            .expect("explain");
         assert!(told.status.success());
-        assert!(text(&told.stdout).len() > 400, "{code} is explained in a sentence");
+        assert!(
+            text(&told.stdout).len() > 400,
+            "{code} is explained in a sentence"
+        );
     }
-    let unknown = kneepoint().args(["explain", "NOPE-99"]).output().expect("explain");
+    let unknown = kneepoint()
+        .args(["explain", "NOPE-99"])
+        .output()
+        .expect("explain");
     assert_eq!(unknown.status.code(), Some(1));
 }

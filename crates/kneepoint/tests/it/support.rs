@@ -36,9 +36,15 @@ pub(crate) fn needs_root(test: &str) -> bool {
 
 /// A scenario of the plain application in a directory of its own.
 pub(crate) fn plain_scenario(directory: &Path, more: &str) -> PathBuf {
-    let root = apps().join("plain").canonicalize().expect("apps/plain is in the tree");
+    let root = apps()
+        .join("plain")
+        .canonicalize()
+        .expect("apps/plain is in the tree");
     let path = directory.join("kneepoint.toml");
-    let text = format!("[app]\nroot = {:?}\nfront = \"public/index.php\"\n{more}", root.display().to_string());
+    let text = format!(
+        "[app]\nroot = {:?}\nfront = \"public/index.php\"\n{more}",
+        root.display().to_string()
+    );
     std::fs::write(&path, text).expect("scenario written");
     path
 }
@@ -49,7 +55,10 @@ pub(crate) fn wait(mut child: Child, limit: Duration) -> Output {
     while child.try_wait().expect("waitable").is_none() {
         if began.elapsed() > limit {
             let _ = child.kill();
-            panic!("still running after {limit:?}: {:?}", child.wait_with_output());
+            panic!(
+                "still running after {limit:?}: {:?}",
+                child.wait_with_output()
+            );
         }
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -57,7 +66,11 @@ pub(crate) fn wait(mut child: Child, limit: Duration) -> Output {
 }
 
 pub(crate) fn start(command: &mut Command) -> Child {
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("kneepoint starts")
+    command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("kneepoint starts")
 }
 
 pub(crate) fn text(bytes: &[u8]) -> String {
@@ -74,7 +87,10 @@ pub(crate) fn traces() -> BTreeSet<String> {
         }
     }
     cgroups(Path::new("/sys/fs/cgroup"), 3, &mut found);
-    for line in std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default().lines() {
+    for line in std::fs::read_to_string("/proc/self/mountinfo")
+        .unwrap_or_default()
+        .lines()
+    {
         if line.contains("kneepoint") {
             found.insert(format!("mount {line}"));
         }
@@ -88,7 +104,11 @@ fn cgroups(directory: &Path, depth: u32, found: &mut BTreeSet<String>) {
         if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             continue;
         }
-        if entry.file_name().to_string_lossy().starts_with("kneepoint-") {
+        if entry
+            .file_name()
+            .to_string_lossy()
+            .starts_with("kneepoint-")
+        {
             found.insert(format!("cgroup {}", entry.path().display()));
         } else if depth > 0 {
             cgroups(&entry.path(), depth - 1, found);
@@ -101,10 +121,20 @@ fn processes(found: &mut BTreeSet<String>) {
     let own_net = std::fs::read_link("/proc/self/ns/net").ok();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
         let path = entry.path();
-        let Some(pid) = path.file_name().and_then(|name| name.to_str()).filter(|name| name.parse::<u32>().is_ok()) else { continue };
+        let Some(pid) = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .filter(|name| name.parse::<u32>().is_ok())
+        else {
+            continue;
+        };
         let environment = std::fs::read(path.join("environ")).unwrap_or_default();
-        let command = text(&std::fs::read(path.join("cmdline")).unwrap_or_default()).replace('\0', " ");
-        if text(&environment).contains("KNEEPOINT_LAB=") || command.contains("__keeper") || command.contains("/tmp/kneepoint-") {
+        let command =
+            text(&std::fs::read(path.join("cmdline")).unwrap_or_default()).replace('\0', " ");
+        if text(&environment).contains("KNEEPOINT_LAB=")
+            || command.contains("__keeper")
+            || command.contains("/tmp/kneepoint-")
+        {
             found.insert(format!("process {pid} {command}"));
         }
         if let (Ok(net), Some(own)) = (std::fs::read_link(path.join("ns/net")), &own_net)
@@ -123,7 +153,11 @@ pub(crate) fn assert_nothing_left(before: &BTreeSet<String>, context: &str) {
         if left.is_empty() {
             return;
         }
-        assert!(began.elapsed() < Duration::from_secs(15), "{context} left:\n{}", left.join("\n"));
+        assert!(
+            began.elapsed() < Duration::from_secs(15),
+            "{context} left:\n{}",
+            left.join("\n")
+        );
         std::thread::sleep(Duration::from_millis(100));
     }
 }
