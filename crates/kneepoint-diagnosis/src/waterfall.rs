@@ -200,20 +200,49 @@ fn little(
     )
 }
 
-/// Requests in flight: what the first nginx is answering, or else what the PHP pool and its queue hold.
+/// Requests in flight, by whoever was looked at most often: the first nginx by its status page (which counts the
+/// proxy and the web server too), or the PHP pool with its queue. A handful of looks at a number that swings
+/// between nothing and a full pool is no mean.
 fn in_flight(phase: &Phase, stack: &Stack) -> Option<(f64, &'static str)> {
+    let looks = |layer, of| {
+        phase
+            .series
+            .get(layer, of)
+            .map_or(0, |series| series.points.len())
+    };
     let writing = [Layer::Proxy, Layer::Web]
         .into_iter()
         .filter(|layer| stack.tier(*layer).is_some())
-        .find_map(|layer| phase.series.mean(layer, metric::NGINX_WRITING));
-    if let Some(writing) = writing {
-        // The status request that asks is itself being answered.
-        return Some(((writing - 1.0).max(0.0), "the first nginx"));
-    }
-    let busy = phase.series.mean(Layer::Php, metric::WORKERS_BUSY)?;
-    let pinned = phase.pinned().unwrap_or(0.0);
+        .find_map(|layer| {
+            Some((
+                phase.series.mean(layer, metric::NGINX_WRITING)?,
+                looks(layer, metric::NGINX_WRITING),
+            ))
+        });
     let queued = phase.largest_mean(Layer::Php, metric::QUEUE).unwrap_or(0.0);
-    Some(((busy - pinned).max(0.0) + queued, "PHP and its queue"))
+    let states = phase
+        .series
+        .mean(Layer::Php, metric::WORKERS_RUNNING)
+        .map(|running| {
+            let waiting: f64 = phase.waits().iter().map(|wait| wait.workers).sum();
+            (
+                running + waiting + queued,
+                looks(Layer::Php, metric::WORKERS_RUNNING),
+            )
+        });
+    match (writing, states) {
+        (Some((_, seldom)), Some((held, often))) if often > seldom => {
+            Some((held, "PHP and its queue"))
+        }
+        // The status request that asks is itself being answered.
+        (Some((writing, _)), _) => Some(((writing - 1.0).max(0.0), "the first nginx")),
+        (None, Some((held, _))) => Some((held, "PHP and its queue")),
+        (None, None) => {
+            let busy = phase.series.mean(Layer::Php, metric::WORKERS_BUSY)?;
+            let pinned = phase.pinned().unwrap_or(0.0);
+            Some(((busy - pinned).max(0.0) + queued, "PHP and its queue"))
+        }
+    }
 }
 
 #[cfg(test)]

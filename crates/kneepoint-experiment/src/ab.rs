@@ -173,7 +173,8 @@ impl AbTest {
             }
             Measure::AtRate { rate_hz, .. } => Step {
                 // The start of a step is where a pool that must grow hurts: it counts here.
-                skip: Duration::from_millis(200),
+                skip: Duration::ZERO,
+                rested: true,
                 ..Step::at_rate(purpose, rate_hz, self.options.step, seed)
             },
         }

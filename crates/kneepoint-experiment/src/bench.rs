@@ -23,6 +23,8 @@ pub struct Step {
     pub duration: Duration,
     /// What is discarded at the start.
     pub skip: Duration,
+    /// Whether the step starts from rest: a pool that shrinks when idle has shrunk.
+    pub rested: bool,
     /// Whether a hopeless step may be ended early.
     pub may_abort: bool,
     /// Seed of the arrivals and of the mix: equal seeds drive equal requests.
@@ -38,6 +40,7 @@ impl Step {
             offer: Offer::Rate(rate_hz),
             duration,
             skip: Duration::from_secs(1).min(duration / 5),
+            rested: false,
             may_abort: true,
             seed,
         }
@@ -51,6 +54,7 @@ impl Step {
             offer: Offer::Workers(workers),
             duration,
             skip: Duration::from_secs(1).min(duration / 4),
+            rested: false,
             may_abort: false,
             seed,
         }

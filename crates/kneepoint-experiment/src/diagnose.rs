@@ -104,6 +104,7 @@ pub fn diagnose(
         let mut step = Step::at_rate(&format!("diagnose: {name}"), rate, length, 77 + nth as u64);
         // The start is where pools that must grow and queues that must fill show: it belongs to the evidence.
         step.skip = Duration::ZERO;
+        step.rested = kind != PhaseKind::Repeat;
         step.may_abort = false;
         let (load, recording) = testbed.observe(arm, &step, kind != PhaseKind::Repeat)?;
         say_when_invalid(recorder, &load);
@@ -223,17 +224,7 @@ pub fn compare(
         );
     }
     let effect = test.effect(&comparison.change, &comparison.settings);
-    recorder.result(format!(
-        "{}: {} {:.2}x (95 %: {:.2} to {:.2}), {} in {} pairs, e = {:.0}",
-        effect.change,
-        effect.quantity,
-        effect.ratio.estimate,
-        effect.ratio.low,
-        effect.ratio.high,
-        effect.verdict,
-        effect.pairs,
-        effect.e_value
-    ));
+    recorder.result(format!("{}: {}", effect.change, describe_effect(&effect)));
     Ok((test.verdict(), effect))
 }
 
@@ -281,7 +272,7 @@ pub fn compare_for(
     } else {
         vec![saturation]
     };
-    let mut last = None;
+    let mut outcomes = Vec::new();
     for (nth, measure) in order.into_iter().enumerate() {
         let comparison = Comparison {
             without,
@@ -293,13 +284,39 @@ pub fn compare_for(
             measure,
             seed: 31 + nth as u64,
         };
-        let outcome = compare(testbed, recorder, &comparison)?;
-        if matches!(outcome.0, Verdict::Better | Verdict::Worse) {
-            return Ok(outcome);
+        outcomes.push(compare(testbed, recorder, &comparison)?);
+        if matches!(outcomes[nth].0, Verdict::Better | Verdict::Worse) {
+            break;
         }
-        last.get_or_insert(outcome);
     }
-    Ok(last.unwrap_or_else(|| unreachable!("the order is never empty")))
+    // A verdict, or else the comparison that would have seen the smallest effect.
+    let telling = |(verdict, effect): &(Verdict, Effect)| {
+        if matches!(verdict, Verdict::Better | Verdict::Worse) {
+            -1.0
+        } else {
+            effect.smallest_visible
+        }
+    };
+    outcomes
+        .into_iter()
+        .min_by(|a, b| telling(a).total_cmp(&telling(b)))
+        .ok_or_else(|| ExperimentError::Unfit("no comparison was made".to_owned()))
+}
+
+/// An effect in words: what was compared, by how much, how sure.
+#[must_use]
+pub fn describe_effect(effect: &Effect) -> String {
+    if (effect.pairs as usize) < kneepoint_model::statistics::sequential::MIN_PAIRS {
+        return format!(
+            "{}: no verdict from {} pairs",
+            effect.quantity, effect.pairs
+        );
+    }
+    let ratio = effect.ratio;
+    format!(
+        "{} {:.2}x (95 %: {:.2} to {:.2}), {} in {} pairs",
+        effect.quantity, ratio.estimate, ratio.low, ratio.high, effect.verdict, effect.pairs
+    )
 }
 
 /// `opcache.enable = 1, ...` without the layer where it is said once.

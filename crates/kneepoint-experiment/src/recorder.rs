@@ -279,7 +279,14 @@ impl<'a> Recorder<'a> {
                 .iter_mut()
                 .find(|known| known.code == finding.code)
             {
-                Some(known) if known.confidence <= finding.confidence => *known = finding.clone(),
+                Some(known) if known.confidence <= finding.confidence => {
+                    // What an A/B said of it before stays said.
+                    let mut raised = finding.clone();
+                    if raised.effects.is_empty() {
+                        raised.effects = std::mem::take(&mut known.effects);
+                    }
+                    *known = raised;
+                }
                 Some(_) => {}
                 None => self.run.findings.push(finding.clone()),
             }

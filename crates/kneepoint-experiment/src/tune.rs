@@ -5,7 +5,8 @@
 
 use crate::ab::{Measure, Verdict};
 use crate::diagnose::{
-    Comparison, Ground, compare, compare_for, describe_settings, diagnose, find_limit, worth_trying,
+    Comparison, Ground, compare, compare_for, describe_effect, describe_settings, diagnose,
+    find_limit, worth_trying,
 };
 use crate::error::ExperimentError;
 use crate::limit::LimitOptions;
@@ -23,6 +24,11 @@ const IDLE_ROUNDS: u32 = 2;
 const SEARCH_SHARE: f64 = 0.62;
 /// Gain of R* from which the limit is measured anew before the next change is judged.
 const LARGE_GAIN: f64 = 1.3;
+
+/// What the diagnosis of the best takes.
+const LAST_LOOK: Duration = Duration::from_secs(40);
+/// What another limit, diagnosis and A/B take at least: with less, a round is not begun.
+const ROUND: Duration = Duration::from_secs(110);
 
 /// Where tuning stands: the configuration kept so far and what is known of it.
 struct Current {
@@ -137,6 +143,9 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             let won = self.round(current, &evidence, &findings)?;
             if won {
                 idle = 0;
+                if self.recorder.left() < self.budget.mul_f64(1.0 - SEARCH_SHARE) + ROUND {
+                    return Ok(());
+                }
                 self.recorder.stage("Limit after the changes so far");
                 let (limit, slope) =
                     self.limit(&current.arm.clone(), &current.arm.clone(), 0.07)?;
@@ -248,18 +257,15 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
 
     /// More pairs where there is time for them.
     fn pairs(&self) -> usize {
-        (self.budget.as_secs_f64() / 36.0).clamp(8.0, 24.0) as usize
+        (self.budget.as_secs_f64() / 54.0).clamp(8.0, 24.0) as usize
     }
 
     fn decide(&mut self, finding: &Finding, settings: &[Setting], effect: &Effect, kept: bool) {
-        let numbers = format!(
-            "{} {:.2}x ({:.2} to {:.2})",
-            effect.quantity, effect.ratio.estimate, effect.ratio.low, effect.ratio.high
-        );
+        let numbers = describe_effect(effect);
         let reason = if kept {
             format!("kept: {numbers}")
         } else {
-            format!("dropped, it did not win: {numbers}, {}", effect.verdict)
+            format!("dropped, it did not win: {numbers}")
         };
         self.recorder.change(format!(
             "{} {}: {reason}",
@@ -300,7 +306,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             self.testbed.stack("best")?.clone(),
             self.testbed.diff("base", "best")?,
         );
-        self.limit("best", "best", 0.12)?;
+        let (limit, _) = self.limit("best", "best", 0.12)?;
         let workers = self
             .testbed
             .saturating_workers("base")?
@@ -318,6 +324,10 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         let (_, effect) = compare(self.testbed, self.recorder, &proof)?;
         self.recorder.proof(effect);
         self.testbed.tear_down("base");
+        if limit.rate_hz.estimate > 0.0 && self.recorder.left() > LAST_LOOK {
+            self.recorder.stage("Diagnose the best: what binds now");
+            diagnose(self.testbed, self.recorder, "best", "best", &limit)?;
+        }
         self.leave_one_out(&kept, &current.scenario)
     }
 
@@ -326,7 +336,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         if kept.len() < 2 {
             return Ok(());
         }
-        let one = Duration::from_secs(45);
+        let one = Duration::from_secs(32);
         for index in kept {
             let decision = self.recorder.run().decisions[*index].clone();
             if self.recorder.left() < one {
@@ -352,7 +362,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
                     describe_settings(&decision.settings)
                 ),
                 settings: decision.settings.clone(),
-                max_pairs: 8,
+                max_pairs: 6,
                 step: Duration::from_secs(2),
                 measure: Measure::Saturation { workers },
                 seed: 51,

@@ -17,8 +17,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How often progress is told.
-/// Nice value of a sending thread: ahead of every server, behind the kernel's own real-time threads.
-const PRIORITY: i32 = -15;
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 /// How often the stop flag is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -228,6 +226,9 @@ impl Run<'_> {
     }
 }
 
+/// Nice value of a sending thread where real-time scheduling is refused.
+const NICE: i32 = -15;
+
 /// What the watching thread saw.
 struct Watched {
     tally: Tally,
@@ -240,14 +241,28 @@ struct Watched {
 /// Brings the calling thread into the plan's namespace and makes its timers exact.
 fn prepare_thread(plan: &LoadPlan) -> Result<(), LoadError> {
     namespace::enter(plan.netns.as_deref())?;
-    // On a machine it shares with a saturated stack, the generator must be woken when an arrival is due, or it
-    // would measure the scheduler's queue and not the server's. It sleeps between arrivals, so this costs the
-    // stack little. It takes a privilege: without, the send-lag gate says when it mattered.
-    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), PRIORITY);
+    wake_first();
     // The default slack of 50 us would delay every start. A kernel that refuses is merely less exact, which
     // the send lag shows.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     Ok(())
+}
+
+/// Puts the calling thread ahead of every server's: on a machine it shares with a saturated stack it must be woken
+/// when an arrival is due, or it would measure the scheduler's queue and not the server's. It sleeps between
+/// arrivals and the kernel keeps 5 % of the time for others, so this costs the stack little. It takes a privilege:
+/// without, the send-lag gate says when it mattered.
+#[expect(
+    unsafe_code,
+    reason = "neither the standard library nor rustix sets a scheduling policy"
+)]
+fn wake_first() {
+    let parameters = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the pointer is to a live, initialised `sched_param`, and 0 names the calling thread.
+    let refused = unsafe { libc::sched_setscheduler(0, libc::SCHED_RR, &raw const parameters) };
+    if refused != 0 {
+        let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE);
+    }
 }
 
 /// Raises the limit of open files to what the plan's connections need.

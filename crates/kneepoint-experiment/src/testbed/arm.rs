@@ -9,7 +9,7 @@ use kneepoint_model::{
     Address, CommandSpec, Layer, Request, RunningTier, Scenario, Stack, TierSpec,
 };
 use kneepoint_stack::{
-    AppContext, ConfigFile, ConfigText, RenderedTier, TierContext, install, server,
+    AppContext, ConfigFile, ConfigText, Program, RenderedTier, TierContext, install, server,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,6 +29,8 @@ pub(super) struct Arm {
     pub(super) stack: Stack,
     pub(super) running: Vec<RunningTier>,
     pub(super) target: Target,
+    /// Whether it failed to come to rest at zero load.
+    pub(super) stuck: AtomicBool,
     processes: Vec<Process>,
     resets: Vec<(String, CommandSpec)>,
     files: Vec<(Layer, ConfigFile)>,
@@ -94,6 +96,7 @@ pub(super) fn stand_up(
             host_header,
             keep_alive: true,
         },
+        stuck: AtomicBool::new(false),
         processes: std::mem::take(&mut standing.processes),
         resets: Vec::new(),
         files: Vec::new(),
@@ -196,40 +199,7 @@ fn stand_up_tier(
             program
         }
     };
-    let context = TierContext {
-        layer: spec.layer,
-        program,
-        port: if host.netns.is_some() {
-            None
-        } else {
-            Some(testbed.lab.free_port(&name)?)
-        },
-        address: host.address,
-        upstream: upstream(spec.layer, standing),
-        peers: standing
-            .addresses
-            .iter()
-            .filter(|(layer, _)| connects_to(spec.layer, *layer))
-            .cloned()
-            .collect(),
-        app: app_context(spec.layer, scenario, &host, &commands, standing)?,
-        config: read(spec.config.as_deref())?,
-        ini: read(spec.ini.as_deref())?,
-        seed: read(spec.seed.as_deref())?.map(|seed| seed.text),
-        template: if spec.layer == Layer::Db {
-            testbed.db_template.clone()
-        } else {
-            None
-        },
-        settings: spec.settings.clone(),
-        cpus: host.cpus,
-        memory_bytes: host.memory_bytes,
-        unix_socket: spec.unix_socket,
-        own_network: host.netns.is_some(),
-        as_root: rustix::process::geteuid().is_root(),
-        nonce: nonce.to_owned(),
-        dir: host.dir.clone(),
-    };
+    let context = context(testbed, scenario, spec, &host, program, nonce, standing)?;
     let rendered = server.render(&context)?;
     install(&rendered)?;
     for command in &rendered.prepare {
@@ -246,6 +216,58 @@ fn stand_up_tier(
     standing.rendered.push((rendered, running));
     standing.processes.push(process);
     Ok(())
+}
+
+/// Everything the configuration of a tier depends on.
+fn context(
+    testbed: &Testbed,
+    scenario: &Scenario,
+    spec: &TierSpec,
+    host: &HostInfo,
+    program: Program,
+    nonce: &str,
+    standing: &Standing,
+) -> Result<TierContext, ExperimentError> {
+    let own_network = host.netns.is_some();
+    let reachable = standing
+        .addresses
+        .iter()
+        .filter(|(layer, _)| connects_to(spec.layer, *layer));
+    Ok(TierContext {
+        layer: spec.layer,
+        program,
+        port: if own_network {
+            None
+        } else {
+            Some(testbed.lab.free_port(&host.name)?)
+        },
+        address: host.address,
+        upstream: upstream(spec.layer, standing),
+        peers: reachable.cloned().collect(),
+        app: app_context(
+            spec.layer,
+            scenario,
+            host,
+            &testbed.lab.commands(&host.name),
+            standing,
+        )?,
+        config: read(spec.config.as_deref())?,
+        ini: read(spec.ini.as_deref())?,
+        seed: read(spec.seed.as_deref())?.map(|seed| seed.text),
+        template: if spec.layer == Layer::Db {
+            testbed.db_template.clone()
+        } else {
+            None
+        },
+        settings: spec.settings.clone(),
+        cpus: host.cpus,
+        memory_bytes: host.memory_bytes,
+        unix_socket: spec.unix_socket,
+        own_network,
+        as_root: rustix::process::geteuid().is_root(),
+        nonce: nonce.to_owned(),
+        dir: host.dir.clone(),
+    })
 }
 
 /// Keeps a copy of the first database's fresh, stopped data directory, so that further arms need no initialisation.

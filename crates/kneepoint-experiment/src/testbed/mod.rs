@@ -10,7 +10,7 @@ use crate::recorder::{Event, Observer};
 use arm::Arm;
 use kneepoint_lab::{HostPlan, Lab, LabPlan};
 use kneepoint_load::{AbortRule, Engine, LoadPlan, Mode};
-use kneepoint_model::metric::{QUEUE, WORKERS_BUSY, WORKERS_PINNED};
+use kneepoint_model::metric::{QUEUE, WORKERS, WORKERS_BUSY, WORKERS_PINNED};
 use kneepoint_model::run::{FileDiff, Machine};
 use kneepoint_model::{Arrivals, Layer, LoadPoint, Scenario, Schedule, Slo, Stack};
 use kneepoint_stack::Program;
@@ -18,13 +18,15 @@ use kneepoint_telemetry::{Collector, Options, Recording, sample_once};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The host the generator sends from.
 const CLIENT: &str = "client";
 /// Longest wait for a stack to come to rest before a step (method.md: "drain <= 8 s").
 const DRAIN: Duration = Duration::from_secs(8);
+/// The same for an arm that did not come to rest before: it will not now.
+const DRAIN_STUCK: Duration = Duration::from_secs(2);
 /// Connections the generator opens at most: enough for every queue in the chain, and far from a flood.
 const MOST_CONNECTIONS: usize = 1500;
 
@@ -195,14 +197,13 @@ impl Testbed {
         step: &Step,
         reset: bool,
     ) -> Result<(LoadPoint, Recording), ExperimentError> {
-        self.drain(name)?;
+        self.drain(name, step.rested)?;
         if reset {
             self.arm(name)?.reset(&self.lab)?;
         }
         let running = self.arm(name)?.running.clone();
         let collector = Collector::start(running, Options::default())
             .map_err(|error| ExperimentError::Unfit(error.to_string()))?;
-        collector.mark();
         let load = self.drive(name, step)?;
         Ok((load, collector.finish()))
     }
@@ -243,9 +244,9 @@ impl Testbed {
     }
 
     /// Waits at zero load until the arm's queue is empty and its workers idle: a step that starts in the
-    /// backlog of the one before measures that one. Gives up after [`DRAIN`]: workers that stay busy without
-    /// load are for the diagnosis to name.
-    fn drain(&self, name: &str) -> Result<(), ExperimentError> {
+    /// backlog of the one before measures that one. With `rested`, also until a pool that shrinks has shrunk.
+    /// Gives up after [`DRAIN`]: workers that stay busy without load are for the diagnosis to name.
+    fn drain(&self, name: &str, rested: bool) -> Result<(), ExperimentError> {
         let arm = self.arm(name)?;
         let Some(php) = arm.running.iter().find(|tier| tier.layer == Layer::Php) else {
             return Ok(());
@@ -255,27 +256,44 @@ impl Testbed {
         watched
             .endpoints
             .retain(|endpoint| matches!(endpoint, kneepoint_model::Endpoint::FpmStatus { .. }));
+        let rest = resting_workers(&arm.stack).filter(|_| rested);
+        let patience = if arm.stuck.load(Ordering::Relaxed) {
+            DRAIN_STUCK
+        } else {
+            DRAIN
+        };
         let began = Instant::now();
-        while began.elapsed() < DRAIN {
+        while began.elapsed() < patience {
             let Ok(seen) = sample_once(vec![watched.clone()]) else {
                 return Ok(());
             };
             let level = |metric| seen.series.last(Layer::Php, metric).unwrap_or(0.0);
             let held = level(WORKERS_BUSY) - level(WORKERS_PINNED);
-            if level(QUEUE) < 1.0 && held < 1.0 {
+            let shrunk = rest.is_none_or(|rest| level(WORKERS) <= rest);
+            if level(QUEUE) < 1.0 && held < 1.0 && shrunk {
                 return Ok(());
             }
             std::thread::sleep(Duration::from_millis(100));
         }
+        arm.stuck.store(true, Ordering::Relaxed);
         Ok(())
     }
+}
+
+/// Workers a pool that shrinks when idle comes down to; `None` for one that does not.
+fn resting_workers(stack: &Stack) -> Option<f64> {
+    stack.tier(Layer::Php)?.pool.as_ref()?.spawn_per_s?;
+    let spare = stack
+        .number(Layer::Php, "pm.max_spare_servers")
+        .unwrap_or(0.0);
+    Some(spare.max(1.0))
 }
 
 impl Bench for Testbed {
     type Error = ExperimentError;
 
     fn measure(&mut self, arm: &str, step: &Step) -> Result<LoadPoint, ExperimentError> {
-        self.drain(arm)?;
+        self.drain(arm, step.rested)?;
         self.arm(arm)?.reset(&self.lab)?;
         self.drive(arm, step)
     }

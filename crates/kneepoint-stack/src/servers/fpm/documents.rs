@@ -3,11 +3,12 @@
 //! A php.ini directive can stand in three places, and the later ones win, as in PHP: php.ini, the files of the
 //! scan directory in alphabetical order, and `php_value[...]` and its relatives in the pool.
 
-use super::{PING_PATH, STATUS_PATH, USER, knobs};
+mod lab;
+
+use super::knobs;
 use crate::knob::{self, version};
 use crate::text::ini::{self, Ini, Section};
 use crate::{StackError, TierContext};
-use kneepoint_model::Address;
 use std::collections::BTreeMap;
 
 pub(super) struct Documents {
@@ -24,16 +25,6 @@ pub(super) struct Documents {
 
 /// In the order PHP lets them win: an administrator's value over the pool's.
 const POOL_INI: [&str; 4] = ["php_admin_value", "php_admin_flag", "php_value", "php_flag"];
-
-/// What a pool cannot have in a lab: another root, other clients, other owners.
-const REMOVED: &[&str] = &[
-    "prefix",
-    "chroot",
-    "listen.allowed_clients",
-    "listen.acl_users",
-    "listen.acl_groups",
-    "include",
-];
 
 const DEFAULT_GLOBAL: &str = "[global]\nprocess_control_timeout = 10s\n";
 
@@ -217,120 +208,6 @@ impl Documents {
             (true, _) => {
                 unusable("the system does not load it; install and enable its package first")
             }
-        }
-    }
-
-    /// Makes the pool the lab's: its addresses, its user, its logs.
-    pub(super) fn adapt(&mut self, context: &TierContext, listen: &Address) {
-        let others: Vec<String> = self
-            .pool
-            .sections()
-            .into_iter()
-            .filter(|name| *name != self.pool_name)
-            .map(str::to_owned)
-            .collect();
-        for name in &others {
-            let section = Section::Named(name);
-            self.pool.disable(section, "include", |_| true);
-            if name.eq_ignore_ascii_case("global") {
-                self.adapt_global(context);
-            } else {
-                let socket = format!("run/other-{name}.sock");
-                self.pool.set(section, "listen", &context.path(&socket));
-                self.set_user(context, name);
-            }
-        }
-        let name = self.pool_name.clone();
-        self.set_user(context, &name);
-        self.adapt_pool(context, listen);
-        for file in [("log/fpm.log", "error_log"), ("run/fpm.pid", "pid")] {
-            self.main
-                .set(Section::Named("global"), file.1, &context.path(file.0));
-        }
-        self.main
-            .set(Section::Named("global"), "log_level", "notice");
-        self.main.set(Section::Named("global"), "daemonize", "no");
-    }
-
-    fn adapt_global(&mut self, context: &TierContext) {
-        let section = Section::Named("global");
-        for (key, value) in [
-            ("error_log", context.path("log/fpm.log")),
-            ("pid", context.path("run/fpm.pid")),
-            ("log_level", "notice".into()),
-            ("daemonize", "no".into()),
-        ] {
-            if self.pool.get(section, key).is_some() {
-                self.pool.set(section, key, &value);
-            }
-        }
-    }
-
-    fn set_user(&mut self, context: &TierContext, name: &str) {
-        let section = Section::Named(name);
-        for key in ["user", "group", "listen.owner", "listen.group"] {
-            if context.as_root {
-                self.pool.set(section, key, USER);
-            } else {
-                self.pool.disable(section, key, |_| true);
-            }
-        }
-    }
-
-    fn adapt_pool(&mut self, context: &TierContext, listen: &Address) {
-        let section = Section::Named(&self.pool_name);
-        let pool = &mut self.pool;
-        for key in REMOVED {
-            pool.disable(section, key, |_| true);
-        }
-        for name in context.app.env.keys() {
-            // Of two entries FPM takes the first; the application's is in a file of its own.
-            pool.disable(section, &format!("env[{name}]"), |_| true);
-        }
-        let address = match listen {
-            Address::Tcp(address) => address.to_string(),
-            Address::Unix(path) => path.to_string_lossy().into_owned(),
-        };
-        for (key, value) in [
-            ("listen", address.as_str()),
-            ("pm.status_path", STATUS_PATH),
-            ("pm.status_listen", &context.path("run/status.sock")),
-            ("ping.path", PING_PATH),
-            ("ping.response", &context.nonce),
-            ("slowlog", &context.path("log/slow.log")),
-        ] {
-            pool.set(section, key, value);
-        }
-        if pool.get(section, "access.log").is_some() {
-            pool.set(section, "access.log", &context.path("log/access.log"));
-        }
-        if pool.get(section, "chdir").is_some() {
-            let root = context.app.document_root();
-            pool.set(section, "chdir", &root.to_string_lossy());
-        }
-    }
-
-    /// Sends what PHP itself writes into the private directory.
-    pub(super) fn keep_private(&mut self, context: &TierContext) {
-        self.set_ini("error_log", &context.path("log/php-error.log"));
-        self.set_ini("sys_temp_dir", &context.path("tmp"));
-        if self
-            .get("upload_tmp_dir")
-            .is_some_and(|dir| !dir.is_empty())
-        {
-            self.set_ini("upload_tmp_dir", &context.path("tmp"));
-        }
-        if self
-            .get("session.save_handler")
-            .is_none_or(|handler| handler == "files")
-        {
-            self.set_ini("session.save_path", &context.path("sessions"));
-        }
-        if self
-            .get("opcache.file_cache")
-            .is_some_and(|dir| !dir.is_empty())
-        {
-            self.set_ini("opcache.file_cache", &context.path("opcache"));
         }
     }
 }

@@ -1,11 +1,16 @@
 //! An nginx configuration seen from the request: which server and location pass it on, and what is in effect
 //! there. A setting is read from the innermost level that has it, and changed there.
 
+mod access_log;
+mod serving;
+
 use super::{defaults, knobs};
 use crate::StackError;
 use crate::knob::{self, version};
 use crate::text::nginx::{self, Block};
+use access_log::log_kind;
 use kneepoint_model::Layer;
+use serving::{collect, first_server, in_server};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -210,21 +215,6 @@ impl Site {
         listen.set_args(&args.iter().map(String::as_str).collect::<Vec<_>>());
     }
 
-    fn set_access_log(&mut self, kind: &str, file: &str) {
-        if self.get("access_log").as_deref() == Some(kind) {
-            return;
-        }
-        let format = self
-            .effective("access_log")
-            .and_then(|args| args.get(1).filter(|arg| !arg.contains('=')).cloned())
-            .unwrap_or_else(|| "combined".into());
-        match kind {
-            "off" => self.set_effective("access_log", &["off"]),
-            "on" => self.set_effective("access_log", &[file, &format]),
-            _ => self.set_effective("access_log", &[file, &format, "buffer=64k", "flush=1s"]),
-        }
-    }
-
     /// Servers that do not serve: they are kept and cut off.
     pub(super) fn other_servers(&self) -> usize {
         let servers = self.level(1).items().iter();
@@ -240,61 +230,6 @@ fn pass_of(layer: Layer) -> &'static str {
         Layer::Proxy => "proxy_pass",
         _ => "fastcgi_pass",
     }
-}
-
-fn log_kind(args: &[String]) -> &'static str {
-    match args.first().map(String::as_str) {
-        Some("off") => "off",
-        _ if args
-            .iter()
-            .any(|arg| arg.starts_with("buffer=") || arg.starts_with("gzip")) =>
-        {
-            "buffered"
-        }
-        _ => "on",
-    }
-}
-
-/// Every block that has the directive, with how likely it serves the application: a location for PHP files, or
-/// for everything.
-fn collect(block: &Block, pass: &str, path: &mut Vec<usize>, found: &mut Vec<(Vec<usize>, u8)>) {
-    for (at, item) in block.items().iter().enumerate() {
-        let Some(inside) = item.block() else { continue };
-        path.push(at);
-        if inside.find(pass).is_some() {
-            let args = item.args();
-            let rank = match pass {
-                "fastcgi_pass" if args.iter().any(|arg| arg.contains(r"\.php")) => 2,
-                "proxy_pass" if args == ["/"] => 2,
-                _ => u8::from(item.name() == "location"),
-            };
-            found.push((path.clone(), rank));
-        }
-        collect(inside, pass, path, found);
-        path.pop();
-    }
-}
-
-/// Whether a path leads through `http` and `server`.
-fn in_server(root: &Block, path: &[usize]) -> bool {
-    let Some([first, second]) = path.first_chunk() else {
-        return false;
-    };
-    let http = &root.items()[*first];
-    http.name() == "http"
-        && http
-            .block()
-            .is_some_and(|block| block.items()[*second].name() == "server")
-}
-
-fn first_server(root: &Block) -> Option<Vec<usize>> {
-    let block_at = |block: &Block, name: &str| {
-        let is = |item: &nginx::Directive| item.name() == name && item.block().is_some();
-        block.items().iter().position(is)
-    };
-    let http = block_at(root, "http")?;
-    let server = block_at(root.items()[http].block()?, "server")?;
-    Some(vec![http, server])
 }
 
 impl fmt::Display for Site {
