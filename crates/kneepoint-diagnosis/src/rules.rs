@@ -58,6 +58,7 @@ catalogue! {
     opcache_off,
     opcache_memory_full,
     opcache_keys_full,
+    opcache_interned_full,
     opcache_validates_timestamps,
     // 6: the number of workers
     spawn_lag,
