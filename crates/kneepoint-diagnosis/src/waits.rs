@@ -10,6 +10,9 @@ use kneepoint_model::Layer;
 pub(crate) const CPU_HEADROOM: f64 = 0.7;
 /// Share of busy workers asleep for one reason from which on it is the reason.
 const DOMINANT: f64 = 0.5;
+/// Workers per core from which on a pool is large enough that its size is not the first suspect (catalogue
+/// FPM-01: one to two per core when CPU-bound).
+const AMPLE: f64 = 4.0;
 /// Wait per request under load over that at low load, from which on the peer itself is congested \[prop\]: a peer
 /// with a fixed latency answers as fast under load.
 const CONGESTED: f64 = 2.0;
@@ -70,6 +73,12 @@ impl<'a> Blocked<'a> {
     /// The layer they wait for; `None` when it is nobody telemetry knows.
     pub(crate) fn layer(&self) -> Option<Layer> {
         self.waits.first()?.layer()
+    }
+
+    /// Whether there are workers enough that a peer of ordinary speed would not hold all of them. In a small pool
+    /// its size is the matter, however each of its workers spends its time.
+    pub(crate) fn has_ample_pool(&self, evidence: &Evidence) -> bool {
+        self.pool.max >= AMPLE * evidence.cores()
     }
 
     /// Whether the peer answers more slowly under load, so that more workers would only queue there.

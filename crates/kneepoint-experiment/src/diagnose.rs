@@ -46,16 +46,23 @@ pub fn find_limit(
         recorder.warn(warning.clone());
     }
     let rate = result.rate_hz;
+    let confirmed = if result.soak_arrivals == 0 {
+        "not confirmed by a longer stretch".to_owned()
+    } else {
+        format!(
+            "confirmed over {} requests at {} with {} failed",
+            result.soak_arrivals,
+            format_rate(result.soak_hz),
+            result.soak_failed
+        )
+    };
     recorder.result(format!(
-        "R* of {label} is {} (95 %: {} to {}), bound by {}; {} steps, confirmed over {} requests at {} with {} failed",
+        "R* of {label} is {} (95 %: {} to {}), bound by {}; {} steps, {confirmed}",
         format_rate(rate.estimate),
         format_rate(rate.low),
         format_rate(rate.high),
         result.bound_by,
         result.steps.len(),
-        result.soak_arrivals,
-        format_rate(result.soak_hz),
-        result.soak_failed,
     ));
     recorder.limit(result.clone());
     Ok((result, slope))

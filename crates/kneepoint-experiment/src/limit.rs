@@ -28,7 +28,7 @@ pub struct LimitOptions {
     pub step_min: Duration,
     /// Longest step.
     pub step_max: Duration,
-    /// Length of the confirming stretch.
+    /// Length of the confirming stretch; zero goes without, for a limit that only says where to look.
     pub soak: Duration,
     /// Seed of the first step.
     pub seed: u64,
@@ -244,9 +244,14 @@ impl LimitSearch {
         }
     }
 
+    /// Confirms the lower end, unless nobody asked for it.
     fn begin_soak(&mut self) {
         self.soak_hz = self.estimate().rate_hz.low;
-        self.stage = Stage::Soaking;
+        self.stage = if self.options.soak.is_zero() {
+            Stage::Finished
+        } else {
+            Stage::Soaking
+        };
     }
 
     fn record_soak(&mut self, point: &LoadPoint) {

@@ -113,10 +113,12 @@ pub fn format_bytes(bytes: u64) -> String {
     }
 }
 
-/// Milliseconds for a person, with three significant figures: `0.42 ms`, `12.3 ms`, `1.25 s`.
+/// Milliseconds for a person, with three significant figures: `0.42 ms`, `12.3 ms`, `1.25 s`, `2 s`.
 #[must_use]
 pub fn format_ms(ms: f64) -> String {
-    if ms >= 1000.0 {
+    if ms >= 1000.0 && ms % 1000.0 == 0.0 {
+        format!("{:.0} s", ms / 1000.0)
+    } else if ms >= 1000.0 {
         format!("{:.2} s", ms / 1000.0)
     } else if ms >= 100.0 {
         format!("{ms:.0} ms")

@@ -5,9 +5,6 @@ use crate::waits::Blocked;
 
 /// Time waiting over time on the CPU from which on the dependency is slow in itself \[prop\].
 const SLOW: f64 = 10.0;
-/// Workers per core from which on a pool is large enough that its size is not the first suspect (catalogue
-/// FPM-01: one to two per core when CPU-bound).
-const AMPLE: f64 = 4.0;
 
 pub(crate) static RULE: Rule = Rule {
     code: "FPM-04",
@@ -54,8 +51,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         return None;
     }
     let php_ms = blocked.phase.cores_used(Layer::Php)? / blocked.phase.pool_hz() * 1e3;
-    let ample = blocked.pool.max >= AMPLE * evidence.cores();
-    let slow = blocked.ms >= SLOW * php_ms && ample;
+    let slow = blocked.ms >= SLOW * php_ms && blocked.has_ample_pool(evidence);
     let mut verdict = RULE
         .finds(
             layer,

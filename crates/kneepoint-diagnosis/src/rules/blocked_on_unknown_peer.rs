@@ -42,6 +42,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
             format!("{} of {} used", format_share(blocked.cpu.share), blocked.cpu.of),
             blocked.phase,
         )
+        .suspected_if(blocked.congested() || blocked.has_ample_pool(evidence))
         .weight(1.0 - blocked.cpu.share)
         .refuted_by("the same limit with a stub that answers at once")
         .remedy(
