@@ -208,7 +208,7 @@ fn the_smallest_scenario_is_the_root() {
     assert_eq!(scenario.budget.time, Duration::from_secs(1200));
     assert_eq!(
         scenario.slo.describe(),
-        "p95 <= 200 ms, errors <= 0.1 %, timeout 2.00 s"
+        "p95 <= 200 ms, errors <= 0.1 %, timeout 2 s"
     );
 }
 

@@ -4,6 +4,11 @@
     reason = "tests start the program they test"
 )]
 
+#![allow(
+    clippy::print_stderr,
+    reason = "a test that cannot run here says so"
+)]
+
 mod bad_input;
 mod interrupted;
 mod load;
