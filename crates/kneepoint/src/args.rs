@@ -172,6 +172,9 @@ pub struct LoadArgs {
     /// The PHP script to run over FastCGI
     #[arg(long, value_name = "FILE")]
     pub script: Option<PathBuf>,
+    /// Path and query to ask for, when not the URL's; the script serves every path that is not itself a .php file
+    #[arg(long, value_name = "PATH")]
+    pub path: Option<String>,
     /// Offered rate over time: const(RATE,TIME) line(FROM,TO,TIME) step(FROM,TO,BY,TIME), one or more
     #[arg(long, short, value_name = "SCHEDULE", default_value = "const(50,10s)")]
     pub schedule: String,

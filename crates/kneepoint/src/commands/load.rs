@@ -60,11 +60,10 @@ fn hops(args: &LoadArgs) -> Result<Vec<Hop>> {
         targets.push((url.clone(), target));
     }
     if let Some(address) = &args.fastcgi {
-        let (target, script_path) = fastcgi_target(address, args)?;
-        if args.url.is_none() {
-            path = script_path;
-        }
-        targets.push((format!("fastcgi {address}"), target));
+        targets.push((format!("fastcgi {address}"), fastcgi_target(address, args)?));
+    }
+    if let Some(given) = &args.path {
+        path.clone_from(given);
     }
     if targets.is_empty() {
         bail!(
@@ -129,7 +128,7 @@ fn owned(ip: IpAddr, host: &str, args: &LoadArgs) -> Result<()> {
     bail!("{host} is not this machine. If it is yours and may be loaded, say so: --i-own {name}")
 }
 
-fn fastcgi_target(address: &str, args: &LoadArgs) -> Result<(Target, String)> {
+fn fastcgi_target(address: &str, args: &LoadArgs) -> Result<Target> {
     let address: Address = address
         .parse()
         .map_err(|error| anyhow::anyhow!("--fastcgi: {error}"))?;
@@ -146,21 +145,12 @@ fn fastcgi_target(address: &str, args: &LoadArgs) -> Result<(Target, String)> {
         );
     }
     let root = script.parent().unwrap_or(Path::new("/")).to_owned();
-    let path = format!(
-        "/{}",
-        script
-            .file_name()
-            .map_or(String::new(), |name| name.to_string_lossy().into_owned())
-    );
-    Ok((
-        Target::FastCgi {
-            address,
-            script,
-            document_root: root,
-            keep_conn: false,
-        },
-        path,
-    ))
+    Ok(Target::FastCgi {
+        address,
+        script,
+        document_root: root,
+        keep_conn: false,
+    })
 }
 
 fn workload(args: &LoadArgs, path: &str) -> Result<Workload> {
@@ -323,14 +313,15 @@ fn quantile_cell(histogram: &LatencyHistogram, quantile: f64) -> String {
         .map_or("-".to_owned(), format_ms)
 }
 
+/// A name with its middle left out: the scheme and the end tell targets apart.
 fn shorten(text: &str, width: usize) -> String {
-    let length = text.chars().count();
-    if length <= width {
-        text.to_owned()
-    } else {
-        format!(
-            "...{}",
-            text.chars().skip(length - width + 3).collect::<String>()
-        )
+    let characters: Vec<char> = text.chars().collect();
+    if characters.len() <= width {
+        return text.to_owned();
     }
+    let head: String = characters[..8].iter().collect();
+    let tail: String = characters[characters.len() - (width - 11)..]
+        .iter()
+        .collect();
+    format!("{head}...{tail}")
 }

@@ -3,11 +3,7 @@
     clippy::disallowed_methods,
     reason = "tests start the program they test"
 )]
-
-#![allow(
-    clippy::print_stderr,
-    reason = "a test that cannot run here says so"
-)]
+#![allow(clippy::print_stderr, reason = "a test that cannot run here says so")]
 
 mod bad_input;
 mod interrupted;

@@ -1,6 +1,7 @@
 //! What the tests share: the program, the applications, and a look at what a lab leaves behind.
 
 use std::collections::BTreeSet;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -49,20 +50,39 @@ pub(crate) fn plain_scenario(directory: &Path, more: &str) -> PathBuf {
     path
 }
 
-/// Waits for a process with a limit, then kills it.
+/// Waits for a process with a limit, then kills it. Its output is read meanwhile: a full pipe would stop it.
 pub(crate) fn wait(mut child: Child, limit: Duration) -> Output {
+    let read = |from: Option<Box<dyn Read + Send>>| {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            if let Some(mut from) = from {
+                from.read_to_end(&mut bytes).expect("output is readable");
+            }
+            bytes
+        })
+    };
+    let stdout = read(child.stdout.take().map(|pipe| Box::new(pipe) as _));
+    let stderr = read(child.stderr.take().map(|pipe| Box::new(pipe) as _));
     let began = Instant::now();
-    while child.try_wait().expect("waitable").is_none() {
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("waitable") {
+            break status;
+        }
         if began.elapsed() > limit {
             let _ = child.kill();
+            let _ = child.wait();
             panic!(
-                "still running after {limit:?}: {:?}",
-                child.wait_with_output()
+                "still running after {limit:?}: {}",
+                text(&stderr.join().expect("stderr"))
             );
         }
         std::thread::sleep(Duration::from_millis(50));
+    };
+    Output {
+        status,
+        stdout: stdout.join().expect("stdout"),
+        stderr: stderr.join().expect("stderr"),
     }
-    child.wait_with_output().expect("output")
 }
 
 pub(crate) fn start(command: &mut Command) -> Child {
