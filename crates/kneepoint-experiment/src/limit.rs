@@ -351,8 +351,11 @@ impl LimitSearch {
             Interval::default()
         };
         if self.lowered > 0 {
+            // The limit lies between the rate that held and the last that did not, and no higher than the first.
+            let failed = |times: u32| self.soak_hz / LOWERING.powi(times as i32);
             rate_hz.low = rate_hz.low.min(self.soak_hz);
-            rate_hz.estimate = rate_hz.estimate.min(self.soak_hz / LOWERING);
+            rate_hz.high = rate_hz.high.min(failed(self.lowered));
+            rate_hz.estimate = (self.soak_hz * failed(1)).sqrt().min(rate_hz.high);
         }
         let soak = self.soak.as_ref();
         LimitResult {
@@ -451,6 +454,35 @@ mod tests {
             found.warnings[0].contains("serves nothing"),
             "{:?}",
             found.warnings
+        );
+    }
+
+    #[test]
+    fn a_limit_that_does_not_hold_for_long_is_lowered_below_the_rate_that_failed() {
+        let mut stack = SimulatedStack::new(8, Duration::from_millis(20), 5);
+        let mut search = LimitSearch::new(
+            stack.slo.clone(),
+            LimitOptions::within(Duration::from_secs(40), 16),
+        );
+        let mut failed_at = None;
+        while let LimitMove::Measure(step) = search.next_move() {
+            let mut point = stack
+                .measure("base", &step)
+                .expect("a simulated stack does not fail");
+            if step.purpose == "limit: soak" && failed_at.is_none() {
+                failed_at = Some(point.offered_hz);
+                point.good = 0;
+            }
+            search.record(&point);
+        }
+        let (found, failed_at) = (search.result("base").rate_hz, failed_at.expect("a soak"));
+        assert!(
+            found.low <= found.estimate && found.estimate <= found.high,
+            "{found:?}"
+        );
+        assert!(
+            found.estimate < failed_at && found.high <= failed_at * 1.001,
+            "{found:?} {failed_at}"
         );
     }
 

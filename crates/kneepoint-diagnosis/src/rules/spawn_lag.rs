@@ -6,6 +6,8 @@ use kneepoint_model::WorkerPool;
 
 /// Growing for less than this is not worth a finding \[prop\]: one tick of FPM's process manager is a second.
 const SHORTEST_S: f64 = 2.0;
+/// A pool that takes this long to fill after a quiet spell is worth a note, whatever this load needed \[prop\].
+const SLOW_FILL_S: f64 = 5.0;
 /// Mean queue while the pool grows, from which on requests suffered.
 const QUEUED: f64 = 1.0;
 /// CPU use while the pool grows above which more workers would not have helped \[prop\].
@@ -122,8 +124,9 @@ fn seen(evidence: &Evidence, pool: &WorkerPool, per_s: f64, climb: &Climb<'_>) -
 fn expected(evidence: &Evidence, pool: &WorkerPool, per_s: f64) -> Option<Finding> {
     let phase = evidence.knee()?;
     let state = PoolState::read(evidence, phase)?;
-    let missing = state.busy - pool.start_workers as f64;
-    if missing / per_s < SHORTEST_S {
+    let missing = (state.busy - pool.start_workers as f64).max(0.0);
+    let fill_s = pool.max_workers.saturating_sub(pool.start_workers) as f64 / per_s;
+    if missing / per_s < SHORTEST_S && fill_s < SLOW_FILL_S {
         return None;
     }
     let room = evidence
