@@ -10,6 +10,9 @@ const NARROW: f64 = 20_000.0;
 /// Connections opened per request from which on reuse is what is missing.
 const NO_REUSE: f64 = 0.2;
 
+/// How long a closed connection keeps its port (the kernel's `TCP_TIMEWAIT_LEN`).
+const TIME_WAIT_S: f64 = 60.0;
+
 pub(crate) static RULE: Rule = Rule {
     code: "KRN-01",
     name: "ephemeral-ports-used-up",
@@ -56,8 +59,10 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     let worst = evidence
         .phases
         .iter()
+        // Overload opens connections beyond what any idle list keeps: that is the queue's doing, not the ports'.
+        .filter(|phase| phase.kind != PhaseKind::Over)
         .flat_map(|phase| uses(evidence, phase))
-        .filter(|used| used.held >= CLIFF * used.range)
+        .filter(|used| used.held >= CLIFF * used.range && used.keeps_up())
         .max_by(|a, b| (a.held / a.range).total_cmp(&(b.held / b.range)));
     let layer = worst
         .as_ref()
@@ -98,6 +103,15 @@ fn check(evidence: &Evidence) -> Option<Finding> {
             .build(),
         )
         .done()
+}
+
+impl Use<'_> {
+    /// Whether the connections opened in the phase itself would hold the cliff. Closed ones stay for a minute, so
+    /// those of an earlier overload may still be there without being a matter of this load.
+    fn keeps_up(&self) -> bool {
+        let opened_hz = self.phase.series.rate(self.layer, metric::ACTIVE_OPENS);
+        opened_hz.is_some_and(|hz| hz * TIME_WAIT_S >= CLIFF * self.range)
+    }
 }
 
 fn uses<'a>(evidence: &'a Evidence, phase: &'a Phase) -> impl Iterator<Item = Use<'a>> {
@@ -156,6 +170,7 @@ mod tests {
                 "web",
                 990.0,
             )
+            .counter(PhaseKind::Knee, Layer::Proxy, metric::ACTIVE_OPENS, 20.0)
             .log(
                 PhaseKind::Over,
                 Layer::Proxy,
@@ -166,13 +181,13 @@ mod tests {
         check(
             case,
             expect![[r#"
-            named: KRN-01
-            suspected proxy (95 %): proxy runs out of local ports towards the next tier
-              saw proxy.net.ipv4.ip_local_port_range = 32768 33791
-              saw 990 of 1024 local ports towards web taken, most by closed connections, at 190/s offered for 10 s
-              saw 55 log lines: (99: Cannot assign requested address), at 240/s offered for 10 s
-              set proxy.net.ipv4.ip_local_port_range = 1024 65535
-        "#]],
+                named: KRN-01, NGX-05
+                suspected proxy (95 %): proxy runs out of local ports towards the next tier
+                  saw proxy.net.ipv4.ip_local_port_range = 32768 33791
+                  saw 990 of 1024 local ports towards web taken, most by closed connections, at 190/s offered for 10 s
+                  saw 55 log lines: (99: Cannot assign requested address), at 240/s offered for 10 s
+                  set proxy.net.ipv4.ip_local_port_range = 1024 65535
+            "#]],
         );
     }
 
@@ -187,7 +202,7 @@ mod tests {
                 "web",
                 17_000.0,
             )
-            .counter(PhaseKind::Knee, Layer::Proxy, metric::ACTIVE_OPENS, 190.0);
+            .counter(PhaseKind::Knee, Layer::Proxy, metric::ACTIVE_OPENS, 290.0);
         check(
             case,
             expect![[r#"
@@ -198,6 +213,20 @@ mod tests {
               set proxy.net.ipv4.ip_local_port_range = 1024 65535
         "#]],
         );
+    }
+
+    #[test]
+    fn stays_silent_about_what_an_earlier_overload_left() {
+        let case = Case::healthy()
+            .gauge(
+                PhaseKind::Knee,
+                Layer::Proxy,
+                metric::TIME_WAIT,
+                "web",
+                20_000.0,
+            )
+            .counter(PhaseKind::Knee, Layer::Proxy, metric::ACTIVE_OPENS, 3.0);
+        stays_silent(&RULE, case);
     }
 
     #[test]
