@@ -101,6 +101,8 @@ pub struct AbTest {
     /// Steps taken on A alone to find a rate that tells.
     calibrations: u32,
     calibrated: bool,
+    /// Whether the rate tells the arms apart: at one where neither arm ever violates, both look equal.
+    tells: bool,
 }
 
 /// Violating shares of arm A between which a rate tells the arms apart: below, both arms may simply be
@@ -128,6 +130,7 @@ impl AbTest {
             voided: 0,
             calibrations: 0,
             calibrated,
+            tells: calibrated,
         }
     }
 
@@ -184,6 +187,7 @@ impl AbTest {
     fn calibrate(&mut self, point: &LoadPoint) {
         let share = point.violating_share();
         self.calibrations += 1;
+        self.tells = TELLING.contains(&share);
         self.calibrated = TELLING.contains(&share) || self.calibrations >= CALIBRATIONS;
         if let (false, Measure::AtRate { rate_hz, .. }) =
             (self.calibrated, &mut self.options.measure)
@@ -256,7 +260,9 @@ impl AbTest {
         let within_rope = confidence_sequence(&self.differences).is_some_and(|ln| {
             ln.low > (1.0 - self.options.rope).ln() && ln.high < (1.0 + self.options.rope).ln()
         });
-        if within_rope {
+        if within_rope && !self.tells {
+            Verdict::Inconclusive
+        } else if within_rope {
             Verdict::Equivalent
         } else if e_value(&self.differences) >= ENOUGH {
             if mean > 0.0 {
@@ -435,6 +441,23 @@ mod tests {
             false_verdicts += u32::from(matches!(verdict, Verdict::Better | Verdict::Worse));
         }
         assert!(false_verdicts <= 4, "{false_verdicts} of 40");
+    }
+
+    /// At a rate that neither arm violates the two look alike, however different they are.
+    #[test]
+    fn arms_that_are_both_well_are_not_called_equivalent() {
+        let (mut a, mut b) = stacks(1.5, 3);
+        let rate_hz = a.true_limit_hz() / 3.0;
+        let (verdict, _) = compare(
+            &mut a,
+            &mut b,
+            Measure::AtRate {
+                rate_hz,
+                slope: 25.0,
+            },
+            3,
+        );
+        assert_eq!(verdict, Verdict::Inconclusive);
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub(crate) static RULE: Rule = Rule {
     signal: Signal::Error,
     applies_to: AppliesTo::Any,
     requires: &[metric::CPU_S],
-    yields_to: &["GEN-01"],
+    yields_to: &["GEN-01", "KRN-06"],
     title: "the same load costs more each time it is driven",
     doc: RuleDoc {
         what_it_is: "Some pages leave something behind: a row, a session, a log line. When a page also counts or reads \
@@ -120,6 +120,29 @@ mod tests {
                   do: Reset the application's data before each measurement, and have the application keep a counter or an index instead of reading a table that grows with every request.
             "#]],
         );
+    }
+
+    /// A host that is frozen again and again answers the same load differently each time.
+    #[test]
+    fn gives_way_to_a_throttled_host() {
+        let case = Case::healthy()
+            .repeated()
+            .tier(Layer::Php, |tier| tier.cpus = 0.25)
+            .everywhere(Layer::Php, metric::CGROUP_PERIODS, "", 0.0)
+            .counter(PhaseKind::Knee, Layer::Php, metric::CGROUP_PERIODS, 10.0)
+            .counter(PhaseKind::Knee, Layer::Php, metric::CGROUP_THROTTLED, 6.0)
+            .counter(PhaseKind::Knee, Layer::Php, metric::CPU_S, 0.25)
+            .counter(PhaseKind::Repeat, Layer::Php, metric::CPU_S, 0.60)
+            .load(PhaseKind::Repeat, |load| {
+                load.response.clear();
+                load.response.record_us(70_000);
+            });
+        let codes: Vec<String> = crate::diagnose(&case.evidence())
+            .into_iter()
+            .map(|finding| finding.code)
+            .collect();
+        assert!(codes.contains(&"KRN-06".to_owned()), "{codes:?}");
+        assert!(!codes.contains(&"GEN-05".to_owned()), "{codes:?}");
     }
 
     #[test]
