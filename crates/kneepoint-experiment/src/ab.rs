@@ -4,7 +4,7 @@
 //! pair; after each pair an anytime-valid test says whether it is clear. The rate lies at the limit of the
 //! arm that is compared against, where a small change of capacity moves the violating share a lot.
 
-use crate::bench::{Offer, Step};
+use crate::bench::Step;
 use kneepoint_model::statistics::sequential::{
     ENOUGH, MIN_PAIRS, confidence_sequence, e_value, smallest_visible,
 };
@@ -333,15 +333,6 @@ impl AbTest {
     #[must_use]
     pub fn progress(&self) -> f64 {
         self.differences.len() as f64 / self.options.max_pairs.max(1) as f64
-    }
-
-    /// What is offered in each step.
-    #[must_use]
-    pub fn offer(&self) -> Offer {
-        match self.options.measure {
-            Measure::Saturation { workers } => Offer::Workers(workers),
-            Measure::AtRate { rate_hz, .. } => Offer::Rate(rate_hz),
-        }
     }
 }
 

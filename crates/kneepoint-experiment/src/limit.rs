@@ -4,7 +4,7 @@
 //! steps straddle the current estimate, a Bayesian fit of the violating share gives R* with an interval, and
 //! a longer stretch at the interval's lower end confirms it.
 
-use crate::bench::{Offer, Step};
+use crate::bench::Step;
 use kneepoint_model::run::LimitResult;
 use kneepoint_model::statistics::limit_fit::{Fit, FitStep, Prior, fit};
 use kneepoint_model::units::{format_rate, format_share};
@@ -391,15 +391,6 @@ impl LimitSearch {
             }
             _ => format!("p{}", (self.slo.quantile * 1000.0).round() / 10.0),
         }
-    }
-}
-
-/// The offered rate or the number of workers of a step, in words.
-#[must_use]
-pub fn describe_offer(offer: Offer) -> String {
-    match offer {
-        Offer::Rate(rate) => format_rate(rate),
-        Offer::Workers(workers) => format!("{workers} closed-loop workers"),
     }
 }
 

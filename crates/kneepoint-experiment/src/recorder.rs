@@ -140,12 +140,6 @@ impl<'a> Recorder<'a> {
             })
     }
 
-    /// The flag that asks for an end.
-    #[must_use]
-    pub fn stop_flag(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.stop)
-    }
-
     /// Ends here when somebody asked to stop.
     ///
     /// # Errors
@@ -156,12 +150,6 @@ impl<'a> Recorder<'a> {
         } else {
             Ok(())
         }
-    }
-
-    /// Whoever watches.
-    #[must_use]
-    pub fn observer(&self) -> &'a dyn Observer {
-        self.observer
     }
 
     /// Says what is being done.
@@ -306,16 +294,6 @@ impl<'a> Recorder<'a> {
     pub fn leave_one_out(&mut self, index: usize, effect: Effect) {
         if let Some(decision) = self.run.decisions.get_mut(index) {
             decision.leave_one_out = Some(effect);
-        }
-        let all = self.run.decisions.clone();
-        self.append(&Record::Decisions(all));
-    }
-
-    /// Takes a kept decision back.
-    pub fn drop_decision(&mut self, index: usize, reason: &str) {
-        if let Some(decision) = self.run.decisions.get_mut(index) {
-            decision.kept = false;
-            decision.reason = reason.to_owned();
         }
         let all = self.run.decisions.clone();
         self.append(&Record::Decisions(all));
