@@ -75,12 +75,15 @@ fn say_when_invalid(recorder: &mut Recorder<'_>, point: &kneepoint_model::LoadPo
     }
 }
 
+/// The overload of the evidence, relative to R*.
+const OVER: f64 = 1.3;
+
 /// A phase of the evidence: its name, its rate relative to R*, its length.
 const PHASES: [(PhaseKind, &str, f64, Duration); 4] = [
     (PhaseKind::Low, "low", 0.3, Duration::from_secs(5)),
     (PhaseKind::Knee, "knee", 0.95, Duration::from_secs(8)),
     (PhaseKind::Repeat, "repeat", 0.95, Duration::from_secs(5)),
-    (PhaseKind::Over, "over", 1.3, Duration::from_secs(6)),
+    (PhaseKind::Over, "over", OVER, Duration::from_secs(6)),
 ];
 
 /// Drives the phases at an arm and lets the rules judge. The findings are written down as they are:
@@ -99,7 +102,10 @@ pub fn diagnose(
     let stack = testbed.stack(arm)?.clone();
     for (nth, (kind, name, share, length)) in PHASES.into_iter().enumerate() {
         recorder.check_stop()?;
-        let rate = (limit.rate_hz.estimate * share).max(1.0);
+        let mut rate = (limit.rate_hz.estimate * share).max(1.0);
+        if kind == PhaseKind::Over {
+            rate = rate.max(surely_over(limit));
+        }
         recorder.progress(
             &format!(
                 "{label}: watching every layer at {name} load ({})",
@@ -148,6 +154,17 @@ pub fn diagnose(
     report_findings(recorder, &findings);
     recorder.findings(&findings);
     Ok((evidence, findings))
+}
+
+/// A load that is over the limit, whatever the limit is: where R* is known only roughly, 1.3 times the estimate may
+/// still be a load the stack bears, and what breaks would not be seen. No further than 1.3 times what was tried.
+fn surely_over(limit: &LimitResult) -> f64 {
+    let tried_hz = limit
+        .steps
+        .iter()
+        .map(|(rate_hz, _, _)| *rate_hz)
+        .fold(limit.saturation_hz, f64::max);
+    (OVER * limit.rate_hz.estimate).max(limit.rate_hz.high.min(OVER * tried_hz))
 }
 
 fn report_findings(recorder: &mut Recorder<'_>, findings: &[Finding]) {

@@ -93,6 +93,10 @@ pub struct LimitSearch {
     options: LimitOptions,
     stage: Stage,
     saturation_hz: f64,
+    /// What the prior takes for the throughput at saturation: what the closed loop reached, until steps show more.
+    prior_hz: f64,
+    /// By how much the prior is raised when a step at its upper end holds.
+    raise: f64,
     steps: Vec<StepRecord>,
     spent: Duration,
     soak: Option<LoadPoint>,
@@ -114,6 +118,17 @@ struct StepRecord {
 const LOWERING: f64 = 0.93;
 /// Times it is lowered at most.
 const MOST_LOWERED: u32 = 3;
+/// Share of the closed loop's throughput from which on a step that holds contradicts it.
+const CONTRADICTS: f64 = 0.8;
+/// Factor between such a step and the next where the closed loop was sound: it cannot be far off.
+const RAISE: f64 = 1.15;
+/// The same where the closed loop says little, since much of it failed or the generator was not sound: doubling
+/// brackets a limit anywhere above in a few steps.
+const BRACKET: f64 = 2.0;
+/// Failed share from which on a closed loop says little: failures end early, and their workers crowd out the rest.
+const MUCH_FAILED: f64 = 0.1;
+/// Where the prior puts R* within the throughput at saturation (method.md section 1).
+const PRIOR_CENTRE: f64 = 0.87;
 /// Invalid steps after which the search gives up on the generator.
 const INVALID_LIMIT: u32 = 6;
 
@@ -126,6 +141,8 @@ impl LimitSearch {
             options,
             stage: Stage::Saturating,
             saturation_hz: 0.0,
+            prior_hz: 0.0,
+            raise: RAISE,
             steps: Vec::new(),
             spent: Duration::ZERO,
             soak: None,
@@ -200,6 +217,10 @@ impl LimitSearch {
 
     fn record_saturation(&mut self, point: &LoadPoint) {
         self.saturation_hz = point.throughput_hz();
+        self.prior_hz = self.saturation_hz;
+        if point.error_share() > MUCH_FAILED || !point.validity.is_valid() {
+            self.raise = BRACKET;
+        }
         self.spent += self.options.saturate;
         if self.saturation_hz <= 0.0 {
             self.warnings.push(format!(
@@ -229,6 +250,7 @@ impl LimitSearch {
             violations: point.violations(),
             failed: point.outcomes.failed(),
         });
+        self.raise_prior(point);
         let enough = self.steps.len() >= self.options.min_steps;
         let narrow = self.estimate().rate_hz.relative_half_width() <= self.options.target;
         let spent = self.spent >= self.options.load_time;
@@ -241,6 +263,14 @@ impl LimitSearch {
                 ));
             }
             self.begin_soak();
+        }
+    }
+
+    /// A step that holds well where the prior ends shows that the limit is further up than the closed loop said.
+    fn raise_prior(&mut self, point: &LoadPoint) {
+        let holds = point.violating_share() < 0.5 * self.slo.violating_share();
+        if holds && point.offered_hz > CONTRADICTS * self.prior_hz {
+            self.prior_hz = self.raise * point.offered_hz / PRIOR_CENTRE;
         }
     }
 
@@ -287,7 +317,7 @@ impl LimitSearch {
 
     fn prior(&self, violating_share: f64) -> Prior {
         Prior {
-            saturation_hz: self.saturation_hz.max(f64::MIN_POSITIVE),
+            saturation_hz: self.prior_hz.max(f64::MIN_POSITIVE),
             violating_share,
         }
     }
@@ -399,6 +429,7 @@ mod tests {
     use super::*;
     use crate::bench::Bench;
     use crate::simulated::SimulatedStack;
+    use kneepoint_model::Outcome;
 
     fn search(stack: &mut SimulatedStack, options: LimitOptions) -> LimitResult {
         let mut search = LimitSearch::new(stack.slo.clone(), options);
@@ -433,6 +464,34 @@ mod tests {
                 u32::from(found.rate_hz.low * 0.98 <= truth && truth <= found.rate_hz.high * 1.02);
         }
         assert!(within >= 6, "{within} of 8 intervals cover");
+    }
+
+    /// A server that drops what it has no room for wastes most of a closed loop: what is left says little.
+    #[test]
+    fn a_closed_loop_that_mostly_failed_does_not_bound_the_search() {
+        let mut stack = SimulatedStack::new(16, Duration::from_millis(40), 11);
+        let truth = stack.true_limit_hz();
+        let mut search = LimitSearch::new(
+            stack.slo.clone(),
+            LimitOptions::within(Duration::from_secs(80), 32),
+        );
+        while let LimitMove::Measure(step) = search.next_move() {
+            let mut point = stack
+                .measure("base", &step)
+                .expect("a simulated stack does not fail");
+            if step.purpose == "limit: saturate" {
+                let kept = point.outcomes.of(Outcome::Ok) / 10;
+                let lost = point.outcomes.of(Outcome::Ok) - kept;
+                point.outcomes.by_outcome.insert(Outcome::Ok, kept);
+                point.outcomes.by_outcome.insert(Outcome::Reset, lost);
+            }
+            search.record(&point);
+        }
+        let found = search.result("base").rate_hz;
+        assert!(
+            (found.estimate / truth - 1.0).abs() < 0.1,
+            "{truth}: {found:?}"
+        );
     }
 
     #[test]

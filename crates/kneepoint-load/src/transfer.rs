@@ -300,6 +300,9 @@ impl<'p> Worker<'p> {
         if reused && flight.first_byte == 0 && !flight.retried {
             return self.retry(id);
         }
+        if !reused && flight.first_byte == 0 {
+            self.dropped_unanswered(now);
+        }
         let outcome = if flight.first_byte == 0 {
             Outcome::Reset
         } else {

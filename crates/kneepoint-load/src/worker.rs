@@ -37,7 +37,7 @@ impl Clock {
     }
 }
 
-/// Pause before the next connection after one was refused: without it, a closed loop against a dead server
+/// Pause before the next connection after one was refused, or dropped unanswered: without it, a closed loop against a dead server
 /// would do nothing but connect.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
@@ -325,6 +325,14 @@ impl<'p> Worker<'p> {
         flight.connection = NONE;
         self.queue.push_front(self.flights.reference(id));
         self.waiting += 1;
+    }
+
+    /// A server that accepts connections and drops them unanswered has no room for more. An open loop goes on as its
+    /// schedule says; a closed one would only spin, and take the CPU that the stack needs to answer the rest.
+    pub(crate) fn dropped_unanswered(&mut self, now: u64) {
+        if matches!(self.starts, Starts::Closed { .. }) {
+            self.backoff.refused(now);
+        }
     }
 
     /// Ends every waiting arrival like the one whose attempt to connect they waited for.

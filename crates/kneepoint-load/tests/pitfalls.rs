@@ -4,8 +4,8 @@ mod common;
 
 use common::{Peer, Server, even, http, run, shown};
 use expect_test::{Expect, expect};
-use kneepoint_load::{LoadPlan, Target};
-use kneepoint_model::{Address, LoadPoint, Outcome};
+use kneepoint_load::{LoadPlan, Mode, Target};
+use kneepoint_model::{Address, LoadPoint, Outcome, Workload};
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
@@ -226,6 +226,29 @@ fn nobody_listening_is_refused() {
         keep_alive: true,
     };
     assert_eq!(shown(&run(&even(nowhere, TEN))), "refused 10 | ");
+}
+
+/// A closed loop that is dropped unanswered must not spin: the shortest pause between two attempts bounds how many
+/// there are, whatever the machine.
+#[test]
+fn a_closed_loop_does_not_storm_a_server_that_drops_it() {
+    let server = Server::start(|mut peer| {
+        peer.request();
+        peer.reset();
+    });
+    let duration = Duration::from_millis(400);
+    let mode = Mode::Closed {
+        workers: 8,
+        duration,
+    };
+    let plan = LoadPlan::new(server.target(), Workload::single("/"), mode);
+    let point = run(&plan);
+    let most = duration.as_millis() as u64 + 8;
+    assert!(
+        point.arrivals > 10 && point.arrivals <= most,
+        "{}",
+        point.arrivals
+    );
 }
 
 #[test]
