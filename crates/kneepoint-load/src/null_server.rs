@@ -73,6 +73,7 @@ fn measure(
     let workload = Workload {
         requests: vec![Request::get("/")],
         users: 1,
+        sessions: None,
     };
     let workers = WORKERS_PER_THREAD * threads as u32;
     let plan = LoadPlan {

@@ -16,6 +16,7 @@ pub mod run;
 pub mod running;
 pub mod scenario;
 pub mod schedule;
+pub mod session;
 pub mod stack;
 pub mod statistics;
 pub mod units;
@@ -31,6 +32,7 @@ pub use run::{JournalEntry, Run, Trial};
 pub use running::{CgroupPaths, Endpoint, LogFormat, LogSource, RunningTier};
 pub use scenario::{AppKind, AppSetting, Budget, FilePatch, HostLimits, Scenario, TierSpec};
 pub use schedule::{Arrivals, Schedule, Segment};
+pub use session::{ClosedLoop, Script, Sessions, ThinkTime};
 pub use stack::{
     Address, Apply, Layer, ServerKind, Setting, SettingKey, Stack, Tier, Tunable, ValueKind,
     WorkerPool,

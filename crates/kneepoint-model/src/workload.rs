@@ -1,5 +1,6 @@
 //! What is asked of the stack, and when the answer counts as good.
 
+use crate::session::Sessions;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -65,6 +66,9 @@ pub struct Workload {
     pub requests: Vec<Request>,
     /// How many users' cookie jars take turns for requests with `session`.
     pub users: u32,
+    /// Visitors who make several requests each; `None` makes every request stand for itself.
+    #[serde(default)]
+    pub sessions: Option<Sessions>,
 }
 
 impl Workload {
@@ -74,6 +78,7 @@ impl Workload {
         Self {
             requests: vec![Request::get(path)],
             users: 100,
+            sessions: None,
         }
     }
 }

@@ -35,6 +35,7 @@ pub(crate) fn scenario() -> Scenario {
         workload: Workload {
             requests: vec![visit, Request::get("/cart?api_token=s3cr3t-hunter2")],
             users: 100,
+            sessions: None,
         },
         slo: Slo::default(),
         budget: Budget {

@@ -179,6 +179,7 @@ fn workload(args: &LoadArgs, path: &str) -> Result<Workload> {
     Ok(Workload {
         requests: vec![request],
         users: 1,
+        sessions: None,
     })
 }
 
