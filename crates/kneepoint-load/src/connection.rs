@@ -2,6 +2,7 @@
 
 use crate::flight::NONE;
 use crate::reply::{Parser, Reply};
+use crate::tls::Session;
 use rustix::fd::OwnedFd;
 use std::collections::VecDeque;
 
@@ -13,8 +14,10 @@ const LINGER_NS: u64 = 1_000_000_000;
 pub(crate) enum Phase {
     /// There is none in this slot.
     Closed,
-    /// The handshake is under way.
+    /// The handshake of TCP is under way.
     Connecting,
+    /// The handshake of TLS is under way.
+    Handshaking,
     /// A request is on it.
     Busy,
     /// Free for the next request.
@@ -39,6 +42,8 @@ pub(crate) struct Connection<'p> {
     pub(crate) own_request: Vec<u8>,
     /// Whether epoll also watches for room to write.
     pub(crate) wants_room: bool,
+    /// Its encryption; `None` when it is plain.
+    pub(crate) tls: Option<Box<Session>>,
     pub(crate) parser: Parser,
     pub(crate) reply: Reply<'p>,
 }
@@ -105,6 +110,7 @@ impl<'p> Pool<'p> {
                 written: 0,
                 own_request: Vec::new(),
                 wants_room: false,
+                tls: None,
                 parser: parser(),
                 reply: Reply::default(),
             });
@@ -127,6 +133,7 @@ impl<'p> Pool<'p> {
         self.vacant.push(slot);
         let connection = self.get(slot);
         connection.fd = None;
+        connection.tls = None;
         connection.phase = Phase::Closed;
         std::mem::replace(&mut connection.flight, NONE)
     }

@@ -1,13 +1,16 @@
 //! Runs a load plan: threads that send, and one that watches them.
 
 use crate::health::MachineTime;
+use crate::lane::Lane;
 use crate::namespace;
-use crate::plan::{LoadError, LoadPlan, Mode, Progress, Target};
+use crate::plan::{LoadError, LoadPlan, Mode, Progress};
 use crate::recorder::Outbox;
 use crate::render::Template;
 use crate::socket::Endpoint;
 use crate::tally::Tally;
-use crate::worker::{Clock, Finished, Worker};
+use crate::target::Target;
+use crate::tls::Secure;
+use crate::worker::{Clock, Finished};
 use kneepoint_model::LoadPoint;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::num::NonZeroU64;
@@ -32,14 +35,19 @@ const OTHER_FILES: u64 = 64;
 pub(crate) struct Prepared {
     pub(crate) target: Target,
     pub(crate) endpoint: Endpoint,
+    /// What encrypted connections need; `None` when they are plain.
+    pub(crate) secure: Option<Secure>,
     pub(crate) templates: Vec<Template>,
 }
 
 impl Prepared {
     fn new(plan: &LoadPlan) -> Result<Self, LoadError> {
+        let target = &plan.target;
+        let secure = target.tls().map(|tls| Secure::new(tls, target.version()));
         Ok(Self {
-            target: plan.target.clone(),
-            endpoint: Endpoint::new(plan.target.address())?,
+            target: target.clone(),
+            endpoint: Endpoint::new(target.address())?,
+            secure: secure.transpose()?,
             templates: plan
                 .workload
                 .requests
@@ -141,10 +149,10 @@ impl Run<'_> {
             let clock = Clock {
                 began: Instant::now(),
             };
-            Worker::new(self.plan, self.prepared, &self.cut, clock, number)
+            Lane::new(self.plan, self.prepared, &self.cut, clock, number)
         });
-        let mut worker = match made {
-            Ok(worker) => worker,
+        let lane = match made {
+            Ok(lane) => lane,
             Err(error) => {
                 let _ = ready.send(Err(error));
                 return Ok(None);
@@ -155,8 +163,7 @@ impl Run<'_> {
         let Ok(began) = begin.recv() else {
             return Ok(None);
         };
-        worker.clock = Clock { began };
-        worker.run(&self.outboxes[number]).map(Some)
+        lane.run(Clock { began }, &self.outboxes[number]).map(Some)
     }
 
     /// Watches the sending threads until they have finished.

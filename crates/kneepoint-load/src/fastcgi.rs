@@ -266,9 +266,13 @@ impl FastCgiParser {
                 Ok(())
             }
             (8, 0) => Err(Malformed("a FastCGI response without a head")),
-            (8, 1) => Err(Malformed("FastCGI: cannot multiplex")),
-            (8, 2) => Err(Malformed("FastCGI: overloaded")),
-            (8, 3) => Err(Malformed("FastCGI: unknown role")),
+            (8, 1) => Err(Malformed(
+                "the FastCGI server says it cannot multiplex, which was not asked of it",
+            )),
+            (8, 2) => Err(Malformed::OVERLOADED),
+            (8, 3) => Err(Malformed(
+                "the FastCGI server does not play the role of a responder; check that it runs PHP",
+            )),
             _ => Err(Malformed("a FastCGI end that is not one")),
         }
     }
@@ -380,7 +384,30 @@ mod tests {
             &[b"HTTP/1.1 200 OK".to_vec()],
             expect!["malformed: not a FastCGI record"],
         );
-        check(&[end(2)], expect!["malformed: FastCGI: overloaded"]);
+        check(
+            &[end(1)],
+            expect![
+                "malformed: the FastCGI server says it cannot multiplex, which was not asked of it"
+            ],
+        );
+        check(
+            &[end(2)],
+            expect![
+                "malformed: the FastCGI server says it is overloaded; raise how many requests it takes at a time"
+            ],
+        );
+        check(
+            &[end(3)],
+            expect![
+                "malformed: the FastCGI server does not play the role of a responder; check that it runs PHP"
+            ],
+        );
+        let mut other = record(STDOUT, b"A: b\r\n\r\n", 0);
+        other[3] = 2;
+        check(
+            &[other],
+            expect!["malformed: a FastCGI record of another request"],
+        );
         check(
             &[end(0)],
             expect!["malformed: a FastCGI response without a head"],

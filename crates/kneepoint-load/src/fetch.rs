@@ -1,11 +1,15 @@
 //! A single request outside a load: to check who answers, to warm up, to wait for a first response.
 
+use crate::engine::Prepared;
 use crate::examples::printable;
+use crate::http2;
 use crate::namespace;
-use crate::plan::{LoadError, Target, check_request};
+use crate::plan::{LoadError, check_request};
 use crate::render::{self, Template};
 use crate::reply::{Fed, Malformed, Reply};
 use crate::socket::{self, Endpoint};
+use crate::target::{HttpVersion, Target};
+use crate::tls::{Secure, Session};
 use kneepoint_model::Request;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
@@ -17,6 +21,7 @@ use std::time::{Duration, Instant};
 
 /// Largest body that is kept.
 const LARGEST_BODY: usize = 4 << 20;
+const READ_BYTES: usize = 16 << 10;
 
 /// A response to a single request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,16 +49,29 @@ pub fn fetch(
     timeout: Duration,
 ) -> Result<Fetched, LoadError> {
     check_request(request)?;
-    let endpoint = Endpoint::new(target.address())?;
-    let exchange = || {
-        let template = Template::new(target, request);
-        Exchange {
-            target,
-            template: &template,
+    let secure = target.tls().map(|tls| Secure::new(tls, target.version()));
+    let prepared = Prepared {
+        target: target.clone(),
+        endpoint: Endpoint::new(target.address())?,
+        secure: secure.transpose()?,
+        templates: vec![Template::new(target, request)],
+    };
+    let exchange = || match target.version() {
+        HttpVersion::Http1 => Exchange {
+            prepared: &prepared,
+            template: &prepared.templates[0],
             began: Instant::now(),
             timeout,
         }
-        .run(&endpoint)
+        .run(),
+        HttpVersion::Http2 => {
+            let fetched = http2::fetch(&prepared, request, LARGEST_BODY, timeout)?;
+            fetched.map_err(|problem| LoadError::Fetch {
+                request: prepared.templates[0].name.clone(),
+                address: target.address().to_string(),
+                problem,
+            })
+        }
     };
     if netns.is_none() {
         return exchange();
@@ -93,8 +111,14 @@ pub fn identify(
     })
 }
 
+/// A connection, encrypted or not.
+struct Channel {
+    fd: OwnedFd,
+    session: Option<Box<Session>>,
+}
+
 struct Exchange<'a> {
-    target: &'a Target,
+    prepared: &'a Prepared,
     template: &'a Template,
     began: Instant,
     timeout: Duration,
@@ -104,7 +128,7 @@ impl Exchange<'_> {
     fn error(&self, problem: String) -> LoadError {
         LoadError::Fetch {
             request: self.template.name.clone(),
-            address: self.target.address().to_string(),
+            address: self.prepared.target.address().to_string(),
             problem,
         }
     }
@@ -137,10 +161,14 @@ impl Exchange<'_> {
         }
     }
 
-    fn run(&self, endpoint: &Endpoint) -> Result<Fetched, LoadError> {
-        let fd = self.connect(endpoint)?;
-        self.send(&fd)?;
-        self.receive(&fd)
+    fn run(&self) -> Result<Fetched, LoadError> {
+        let fd = self.connect(&self.prepared.endpoint)?;
+        let mut channel = Channel { fd, session: None };
+        if let Some(secure) = &self.prepared.secure {
+            self.shake_hands(&mut channel, secure)?;
+        }
+        self.send(&mut channel, &self.template.whole)?;
+        self.receive(&mut channel)
     }
 
     fn connect(&self, endpoint: &Endpoint) -> Result<OwnedFd, LoadError> {
@@ -155,49 +183,99 @@ impl Exchange<'_> {
         Ok(opening.fd)
     }
 
-    fn send(&self, fd: &OwnedFd) -> Result<(), LoadError> {
-        let mut rest = self.template.whole.as_slice();
-        while !rest.is_empty() {
-            match send(fd, rest, SendFlags::NOSIGNAL) {
-                Ok(count) => rest = &rest[count..],
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => self.wait(fd, PollFlags::OUT, "sending")?,
-                Err(errno) => return Err(self.failed("sending", errno)),
+    fn shake_hands(&self, channel: &mut Channel, secure: &Secure) -> Result<(), LoadError> {
+        let broken = |error: rustls::Error| self.error(secure.explain(&error));
+        channel.session = Some(secure.open().map_err(broken)?);
+        let mut buffer = vec![0; READ_BYTES];
+        while channel.session.as_ref().is_some_and(|s| s.is_handshaking()) {
+            self.send(channel, &[])?;
+            let count = self.read(&channel.fd, &mut buffer, "the TLS handshake")?;
+            let Some(session) = &mut channel.session else {
+                break;
+            };
+            if count == 0 {
+                return Err(self.error(
+                    "the server closed during the TLS handshake; look into its error log".into(),
+                ));
+            }
+            // There is no plaintext before the request.
+            let taken = session.take(&buffer[..count], &mut [], |_| {});
+            if let Err(error) = taken {
+                // The alert that tells the server why.
+                let _ = session.write(&channel.fd, &[], &mut 0);
+                return Err(broken(error));
             }
         }
         Ok(())
     }
 
-    fn receive(&self, fd: &OwnedFd) -> Result<Fetched, LoadError> {
+    fn send(&self, channel: &mut Channel, bytes: &[u8]) -> Result<(), LoadError> {
+        let mut written = 0;
+        loop {
+            let sent = match &mut channel.session {
+                Some(session) => session.write(&channel.fd, bytes, &mut written),
+                None => write_plain(&channel.fd, bytes, &mut written),
+            };
+            match sent {
+                Ok(true) => return Ok(()),
+                Ok(false) => self.wait(&channel.fd, PollFlags::OUT, "sending")?,
+                Err(errno) => return Err(self.failed("sending", errno)),
+            }
+        }
+    }
+
+    /// Reads what there is, waiting for it; 0 at the end.
+    fn read(&self, fd: &OwnedFd, buffer: &mut [u8], doing: &str) -> Result<usize, LoadError> {
+        loop {
+            match recv(fd, &mut *buffer, RecvFlags::empty()) {
+                Ok((count, _)) => return Ok(count),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => self.wait(fd, PollFlags::IN, doing)?,
+                Err(errno) => return Err(self.failed(doing, errno)),
+            }
+        }
+    }
+
+    fn receive(&self, channel: &mut Channel) -> Result<Fetched, LoadError> {
         let doing = "waiting for the response";
-        let mut parser = render::parser(self.target);
+        let mut parser = render::parser(&self.prepared.target);
         let mut reply = Reply::keeping_body(LARGEST_BODY);
         parser.begin(self.template.head);
-        let mut buffer = vec![0; 16 << 10];
+        let (mut buffer, mut plain) = (vec![0; READ_BYTES], vec![0; READ_BYTES]);
         let mut first_byte = None;
         loop {
-            match recv(fd, buffer.as_mut_slice(), RecvFlags::empty()) {
-                Ok((0, _)) if parser.complete_at_end() => break,
-                Ok((0, _)) => {
+            let count = self.read(&channel.fd, &mut buffer, doing)?;
+            let mut fed = Ok(Fed::More);
+            let mut feed = |bytes: &[u8]| {
+                first_byte.get_or_insert_with(|| self.began.elapsed());
+                if matches!(fed, Ok(Fed::More)) {
+                    fed = parser.feed(bytes, &mut reply);
+                }
+            };
+            let ended = match (&mut channel.session, &self.prepared.secure) {
+                (Some(session), Some(secure)) if count > 0 => session
+                    .take(&buffer[..count], &mut plain, &mut feed)
+                    .map_err(|error| self.error(secure.explain(&error)))?,
+                _ if count > 0 => {
+                    feed(&buffer[..count]);
+                    false
+                }
+                _ => true,
+            };
+            match fed {
+                Ok(Fed::Done(_)) => break,
+                Ok(Fed::More) if ended && parser.complete_at_end() => break,
+                Ok(Fed::More) if ended => {
                     return Err(self.error(
                         "the server closed before its response was complete; look into its error log".into(),
                     ));
                 }
-                Ok((count, _)) => {
-                    first_byte.get_or_insert_with(|| self.began.elapsed());
-                    match parser.feed(&buffer[..count], &mut reply) {
-                        Ok(Fed::More) => {}
-                        Ok(Fed::Done(_)) => break,
-                        Err(Malformed(why)) => {
-                            return Err(self.error(format!(
-                                "{why}; check that this address speaks the protocol asked for"
-                            )));
-                        }
-                    }
+                Ok(Fed::More) => {}
+                Err(Malformed(why)) => {
+                    return Err(self.error(format!(
+                        "{why}; check that this address speaks the protocol asked for"
+                    )));
                 }
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => self.wait(fd, PollFlags::IN, doing)?,
-                Err(errno) => return Err(self.failed(doing, errno)),
             }
         }
         let elapsed = self.began.elapsed();
@@ -209,4 +287,17 @@ impl Exchange<'_> {
             elapsed,
         })
     }
+}
+
+/// Writes what is not `written` yet; false when the socket is full.
+fn write_plain(fd: &OwnedFd, bytes: &[u8], written: &mut usize) -> Result<bool, Errno> {
+    while let Some(rest) = bytes.get(*written..).filter(|rest| !rest.is_empty()) {
+        match send(fd, rest, SendFlags::NOSIGNAL) {
+            Ok(count) => *written += count,
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Ok(false),
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(true)
 }

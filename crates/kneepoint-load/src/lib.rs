@@ -1,5 +1,5 @@
-//! Sends requests, and only that: drives a schedule at a server over HTTP/1.1 or FastCGI and says how every
-//! single arrival ended.
+//! Sends requests, and only that: drives a schedule at a server over HTTP/1.1, HTTP/2 (both in the clear or over
+//! TLS) or FastCGI and says how every single arrival ended.
 //!
 //! This crate alone opens connections to a system under test. It must never decide what a result means for the
 //! server (that is diagnosis), never wait for the server before a request that is due (an open loop is open), and
@@ -7,7 +7,8 @@
 //!
 //! [`Engine::run`] takes a [`LoadPlan`]. Each of its threads owns everything it needs (an epoll, connections,
 //! users, histograms), so that sending shares nothing: `worker` holds the loop, `transfer` what happens on a
-//! connection, `recorder` what is written down, and `tally` puts the threads together.
+//! connection (`transfer_tls` on an encrypted one), `recorder` what is written down, and `tally` puts the threads
+//! together. HTTP/2 has a lane of its own, `http2`, which writes down the same.
 
 mod arrivals;
 mod connection;
@@ -19,6 +20,8 @@ mod fetch;
 mod flight;
 mod health;
 mod http;
+mod http2;
+mod lane;
 mod namespace;
 mod null_server;
 mod plan;
@@ -27,10 +30,14 @@ mod render;
 mod reply;
 mod socket;
 mod tally;
+mod target;
+mod tls;
 mod transfer;
+mod transfer_tls;
 mod worker;
 
 pub use engine::Engine;
 pub use fetch::{Fetched, fetch, identify};
 pub use null_server::ceiling;
-pub use plan::{AbortRule, LoadError, LoadPlan, Mode, Progress, Target};
+pub use plan::{AbortRule, LoadError, LoadPlan, Mode, Progress};
+pub use target::{HttpVersion, Target, Tls, Verify};

@@ -2,7 +2,8 @@
 
 use crate::engine::Engine;
 use crate::namespace;
-use crate::plan::{LoadError, LoadPlan, Mode, Target};
+use crate::plan::{LoadError, LoadPlan, Mode};
+use crate::target::Target;
 use kneepoint_model::{Address, Request, Slo, Workload};
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
@@ -65,11 +66,7 @@ fn measure(
     netns: Option<&Path>,
     duration: Duration,
 ) -> Result<f64, LoadError> {
-    let target = Target::Http {
-        address: Address::Tcp(address),
-        host_header: "localhost".into(),
-        keep_alive: true,
-    };
+    let target = Target::http(Address::Tcp(address), "localhost");
     let workload = Workload {
         requests: vec![Request::get("/")],
         users: 1,

@@ -1,50 +1,9 @@
 //! What to send, where to, how fast, and when to give up.
 
-use kneepoint_model::{Address, Arrivals, OutcomeCounts, Request, Schedule, Slo, Workload};
+use crate::target::Target;
+use kneepoint_model::{Arrivals, OutcomeCounts, Request, Schedule, Slo, Workload};
 use std::path::PathBuf;
 use std::time::Duration;
-
-/// Where requests go and in which protocol.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Target {
-    /// HTTP/1.1 over TCP or a Unix socket.
-    Http {
-        /// Where the server listens.
-        address: Address,
-        /// Value of the `Host` header.
-        host_header: String,
-        /// Whether connections are used again. Without, each request asks the server to close.
-        keep_alive: bool,
-    },
-    /// FastCGI straight to a PHP runtime, with the parameters nginx would send.
-    FastCgi {
-        /// Where the runtime listens.
-        address: Address,
-        /// The script that serves every path which does not itself end in `.php`: the front controller.
-        script: PathBuf,
-        /// The document root.
-        document_root: PathBuf,
-        /// Whether connections are used again (`FCGI_KEEP_CONN`, nginx's `fastcgi_keep_conn`).
-        keep_conn: bool,
-    },
-}
-
-impl Target {
-    /// Where the server listens.
-    #[must_use]
-    pub fn address(&self) -> &Address {
-        match self {
-            Self::Http { address, .. } | Self::FastCgi { address, .. } => address,
-        }
-    }
-
-    pub(crate) fn keeps_connections(&self) -> bool {
-        match self {
-            Self::Http { keep_alive, .. } => *keep_alive,
-            Self::FastCgi { keep_conn, .. } => *keep_conn,
-        }
-    }
-}
 
 /// Who decides when a request starts.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,9 +1,9 @@
 //! Requests as bytes, rendered once before the load. Only a user's cookies are put in between later.
 
 use crate::fastcgi;
-use crate::plan::Target;
-use crate::reply::{Needle, Parser};
-use kneepoint_model::{Address, Request};
+use crate::reply::{Needle, Parser, Reply};
+use crate::target::Target;
+use kneepoint_model::{Address, Outcome, Request};
 use std::path::{Path, PathBuf};
 
 /// A request ready to be sent, with what its response must be.
@@ -83,8 +83,19 @@ impl Template {
         out.extend_from_slice(after);
     }
 
+    /// Whether a complete response is what the request expects.
+    pub(crate) fn judge(&self, reply: &Reply<'_>) -> Outcome {
+        if !self.accepts(reply.status) {
+            Outcome::HttpError
+        } else if !reply.has_needle() {
+            Outcome::WrongBody
+        } else {
+            Outcome::Ok
+        }
+    }
+
     /// Whether a status is what the request expects.
-    pub(crate) fn accepts(&self, status: u16) -> bool {
+    fn accepts(&self, status: u16) -> bool {
         match self.expected_status {
             Some(expected) => status == expected,
             None => (200..400).contains(&status),
@@ -102,7 +113,7 @@ pub(crate) fn parser(target: &Target) -> Parser {
     }
 }
 
-fn body(request: &Request) -> &[u8] {
+pub(crate) fn body(request: &Request) -> &[u8] {
     request.body.as_deref().unwrap_or_default().as_bytes()
 }
 
@@ -113,7 +124,7 @@ fn header<'r>(request: &'r Request, name: &str) -> Option<&'r str> {
 }
 
 /// Headers that every request has unless it sets them itself. A body is a form unless it says otherwise.
-fn default_headers(request: &Request, host: &str) -> Vec<(String, String)> {
+pub(crate) fn default_headers(request: &Request, host: &str) -> Vec<(String, String)> {
     let mut all = vec![
         ("Host", host.to_owned()),
         (
@@ -160,12 +171,14 @@ fn render_http(request: &Request, host: &str, keep_alive: bool) -> (Vec<u8>, usi
     (whole, cookies_at)
 }
 
-/// The parameters of nginx's `fastcgi.conf`, and the headers as `HTTP_*`.
+/// The parameters of nginx's `fastcgi.conf` as Debian ships it, and the headers as `HTTP_*`. The server they tell of is
+/// the web server that would stand before the runtime, not the runtime.
 fn params(target: &Target, request: &Request) -> Vec<(String, String)> {
     let Target::FastCgi {
         address,
         script,
         document_root,
+        https,
         ..
     } = target
     else {
@@ -179,11 +192,12 @@ fn params(target: &Target, request: &Request) -> Vec<(String, String)> {
     let uri = script
         .strip_prefix(document_root)
         .map_or_else(|_| script.clone(), |inner| Path::new("/").join(inner));
-    let (server_address, server_port) = match address {
-        Address::Tcp(address) => (address.ip().to_string(), address.port().to_string()),
-        Address::Unix(_) => ("127.0.0.1".to_owned(), "80".to_owned()),
+    let server_address = match address {
+        Address::Tcp(address) => address.ip().to_string(),
+        Address::Unix(_) => "127.0.0.1".to_owned(),
     };
     let host = header(request, "host").unwrap_or("localhost");
+    let site = Site::of(host, *https);
     let headers = default_headers(request, host);
     let sent = |name: &str| {
         let found = headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name));
@@ -200,26 +214,53 @@ fn params(target: &Target, request: &Request) -> Vec<(String, String)> {
         ("DOCUMENT_URI", uri.display().to_string()),
         ("DOCUMENT_ROOT", document_root.display().to_string()),
         ("SERVER_PROTOCOL", "HTTP/1.1".to_owned()),
-        ("REQUEST_SCHEME", "http".to_owned()),
+        ("REQUEST_SCHEME", site.scheme.to_owned()),
         ("GATEWAY_INTERFACE", "CGI/1.1".to_owned()),
-        (
-            "SERVER_SOFTWARE",
-            concat!("kneepoint/", env!("CARGO_PKG_VERSION")).to_owned(),
-        ),
+        ("SERVER_SOFTWARE", SERVER_SOFTWARE.to_owned()),
         ("REMOTE_ADDR", "127.0.0.1".to_owned()),
         ("REMOTE_PORT", "40000".to_owned()),
+        ("REMOTE_USER", String::new()),
         ("SERVER_ADDR", server_address),
-        ("SERVER_PORT", server_port),
-        ("SERVER_NAME", host.to_owned()),
+        ("SERVER_PORT", site.port.to_owned()),
+        ("SERVER_NAME", site.name.to_owned()),
         ("REDIRECT_STATUS", "200".to_owned()),
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into();
+    if *https {
+        // nginx leaves it out when it is empty.
+        params.push(("HTTPS".to_owned(), "on".to_owned()));
+    }
     for (name, value) in headers {
         let upper = name.to_ascii_uppercase().replace('-', "_");
         params.push((format!("HTTP_{upper}"), value));
     }
     params
+}
+
+/// Applications look for the word nginx here (WordPress does) and behave differently without.
+const SERVER_SOFTWARE: &str = concat!("nginx (kneepoint/", env!("CARGO_PKG_VERSION"), ")");
+
+/// The web server that would stand before the runtime, as its visitors address it.
+struct Site<'h> {
+    scheme: &'static str,
+    name: &'h str,
+    port: &'h str,
+}
+
+impl<'h> Site<'h> {
+    fn of(host: &'h str, https: bool) -> Self {
+        let (scheme, usual) = if https {
+            ("https", "443")
+        } else {
+            ("http", "80")
+        };
+        let with_port = host
+            .rsplit_once(':')
+            .filter(|(_, port)| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()));
+        let (name, port) = with_port.unwrap_or((host, usual));
+        Self { scheme, name, port }
+    }
 }
 
 /// The file nginx would run: a path that ends in `.php` is itself one, everything else the front controller.
@@ -234,14 +275,11 @@ fn script_for(path: &str, front: &Path, document_root: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::target::Tls;
     use expect_test::{Expect, expect};
 
     fn http(keep_alive: bool) -> Target {
-        Target::Http {
-            address: Address::Unix("/x".into()),
-            host_header: "shop.test".into(),
-            keep_alive,
-        }
+        Target::http(Address::Unix("/x".into()), "shop.test").with_keep_alive(keep_alive)
     }
 
     /// Renders a request with cookies, showing the version as V.
@@ -293,22 +331,24 @@ mod tests {
 
     #[test]
     fn fastcgi_parameters_are_those_of_nginx() {
-        let target = Target::FastCgi {
-            address: Address::Tcp(([10, 0, 0, 2], 9000).into()),
-            script: "/srv/app/public/index.php".into(),
-            document_root: "/srv/app/public".into(),
-            keep_conn: true,
-        };
-        let shown = |path: &str| {
+        let target = Target::fastcgi(
+            Address::Tcp(([10, 0, 0, 2], 9000).into()),
+            "/srv/app/public/index.php",
+            "/srv/app/public",
+        );
+        let shown = |target: &Target, request: &Request| {
             let wanted = [
                 "SCRIPT_FILENAME",
                 "SCRIPT_NAME",
                 "QUERY_STRING",
                 "REQUEST_URI",
+                "REQUEST_SCHEME",
+                "HTTPS",
+                "SERVER_NAME",
                 "SERVER_PORT",
                 "HTTP_HOST",
             ];
-            params(&target, &Request::get(path))
+            params(target, request)
                 .into_iter()
                 .filter(|(name, _)| wanted.contains(&name.as_str()))
                 .map(|(name, value)| format!("{name}={value}\n"))
@@ -319,19 +359,27 @@ mod tests {
             QUERY_STRING=q=1
             SCRIPT_NAME=/index.php
             REQUEST_URI=/shop?q=1
-            SERVER_PORT=9000
+            REQUEST_SCHEME=http
+            SERVER_PORT=80
+            SERVER_NAME=localhost
             HTTP_HOST=localhost
         "#]]
-        .assert_eq(&shown("/shop?q=1"));
+        .assert_eq(&shown(&target, &Request::get("/shop?q=1")));
+        let mut script = Request::get("/wp/login.php");
+        script.headers = vec![("Host".into(), "shop.test:8443".into())];
+        let https = target.with_tls(Tls::new("shop.test"));
         expect![[r#"
             SCRIPT_FILENAME=/srv/app/public/wp/login.php
             QUERY_STRING=
             SCRIPT_NAME=/wp/login.php
             REQUEST_URI=/wp/login.php
-            SERVER_PORT=9000
-            HTTP_HOST=localhost
+            REQUEST_SCHEME=https
+            SERVER_PORT=8443
+            SERVER_NAME=shop.test
+            HTTPS=on
+            HTTP_HOST=shop.test:8443
         "#]]
-        .assert_eq(&shown("/wp/login.php"));
+        .assert_eq(&shown(&https, &script));
     }
 
     #[test]

@@ -143,6 +143,7 @@ impl Tally {
             health,
             validity,
             examples: examples.into_texts(),
+            doubts: plan.target.doubts(),
             aborted: false,
         }
     }

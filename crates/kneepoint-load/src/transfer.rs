@@ -47,12 +47,21 @@ impl<'p> Worker<'p> {
             return self.refuse(id, errno, now);
         }
         if opening.connected {
-            self.connected(now);
-            self.send(slot, id, now);
+            self.on_connected(slot, now);
         }
     }
 
-    fn connected(&mut self, now: u64) {
+    /// The connection stands: its request goes out, after the handshake of TLS where there is one.
+    fn on_connected(&mut self, slot: u32, now: u64) {
+        if self.tls.is_some() {
+            return self.begin_handshake(slot);
+        }
+        let id = self.pool.get(slot).flight;
+        self.connected(now);
+        self.send(slot, id, now);
+    }
+
+    pub(crate) fn connected(&mut self, now: u64) {
         self.backoff.connected();
         self.recorder.opened(now);
     }
@@ -109,6 +118,9 @@ impl<'p> Worker<'p> {
     /// Writes what is left of a request; asks epoll for room only when there is none.
     fn write(&mut self, slot: u32) {
         let prepared = self.prepared;
+        if self.pool.get(slot).tls.is_some() {
+            return self.write_secure(slot);
+        }
         loop {
             let connection = self.pool.get(slot);
             let template =
@@ -143,6 +155,20 @@ impl<'p> Worker<'p> {
         }
     }
 
+    /// Has epoll watch for room to write, or no longer.
+    pub(crate) fn ask_for_room(&mut self, slot: u32, wanted: bool) {
+        let connection = self.pool.get(slot);
+        if connection.wants_room != wanted {
+            connection.wants_room = wanted;
+            let watched = if wanted {
+                WATCHED | EventFlags::OUT
+            } else {
+                WATCHED
+            };
+            let _ = self.watch(slot, watched, false);
+        }
+    }
+
     /// Something happened on a connection.
     pub(crate) fn on_event(&mut self, token: u64, flags: EventFlags) {
         let Some(slot) = self.pool.slot_of(token) else {
@@ -150,7 +176,7 @@ impl<'p> Worker<'p> {
         };
         match self.pool.get(slot).phase {
             Phase::Connecting => self.on_connect(slot),
-            Phase::Busy => {
+            Phase::Busy | Phase::Handshaking => {
                 if flags.contains(EventFlags::OUT) {
                     self.write(slot);
                 }
@@ -160,6 +186,7 @@ impl<'p> Worker<'p> {
                     self.read(slot, flags.intersects(HANGUP));
                 }
             }
+            Phase::Idle if self.tls.is_some() => self.on_idle_secure(slot),
             // Nothing may come on these but their end.
             Phase::Idle | Phase::Lingering => {
                 self.pool.close(slot);
@@ -176,11 +203,7 @@ impl<'p> Worker<'p> {
             Some(Ok(Ok(()))) | None => None,
         };
         match error {
-            None => {
-                let id = connection.flight;
-                self.connected(now);
-                self.send(slot, id, now);
-            }
+            None => self.on_connected(slot, now),
             Some(errno) => {
                 let id = self.pool.close(slot);
                 self.refuse(id, errno, now);
@@ -190,6 +213,9 @@ impl<'p> Worker<'p> {
 
     /// Reads what there is. A read that does not fill the buffer has taken all.
     fn read(&mut self, slot: u32, hangup: bool) {
+        if self.pool.get(slot).tls.is_some() {
+            return self.read_secure(slot, hangup);
+        }
         loop {
             let connection = self.pool.get(slot);
             let Some(fd) = connection.fd.as_ref() else {
@@ -224,7 +250,7 @@ impl<'p> Worker<'p> {
         }
     }
 
-    fn on_end_of_stream(&mut self, slot: u32) {
+    pub(crate) fn on_end_of_stream(&mut self, slot: u32) {
         if self.pool.get(slot).parser.complete_at_end() {
             let now = self.clock.now();
             self.complete(slot, false, now);
@@ -234,7 +260,7 @@ impl<'p> Worker<'p> {
     }
 
     /// Judges a complete response and frees its connection.
-    fn complete(&mut self, slot: u32, reusable: bool, now: u64) {
+    pub(crate) fn complete(&mut self, slot: u32, reusable: bool, now: u64) {
         let prepared = self.prepared;
         let connection = self.pool.get(slot);
         let id = std::mem::replace(&mut connection.flight, NONE);
@@ -242,13 +268,7 @@ impl<'p> Worker<'p> {
         let template = &prepared.templates[flight.request as usize];
         let reply = &connection.reply;
         let status = reply.status;
-        let outcome = if !template.accepts(status) {
-            Outcome::HttpError
-        } else if !reply.has_needle() {
-            Outcome::WrongBody
-        } else {
-            Outcome::Ok
-        };
+        let outcome = template.judge(reply);
         if outcome != Outcome::Ok {
             self.examples.add(outcome, status, flight.request, || {
                 let body = printable(&reply.excerpt);
@@ -278,23 +298,25 @@ impl<'p> Worker<'p> {
         self.end(id, outcome, status, now);
     }
 
-    fn not_the_protocol(&mut self, slot: u32, malformed: Malformed, now: u64) {
+    pub(crate) fn not_the_protocol(&mut self, slot: u32, malformed: Malformed, now: u64) {
         let prepared = self.prepared;
         let id = self.pool.close(slot);
         let request = self.flights.get(id).request;
-        self.examples.add(Outcome::Protocol, 0, request, || {
+        let outcome = malformed.outcome();
+        self.examples.add(outcome, 0, request, || {
             let name = &prepared.templates[request as usize].name;
-            format!("{name}: protocol error: {}", malformed.0)
+            format!("{name}: {}: {}", outcome.name(), malformed.0)
         });
-        self.end(id, Outcome::Protocol, 0, now);
+        self.end(id, outcome, 0, now);
     }
 
     /// The connection ended or failed before its response was complete. One that had served before and gave no
     /// byte was stale: the server closed it while the request was on its way, which a new connection puts right.
-    fn broken(&mut self, slot: u32, errno: Option<Errno>) {
+    pub(crate) fn broken(&mut self, slot: u32, errno: Option<Errno>) {
         let now = self.clock.now();
         let prepared = self.prepared;
         let reused = self.pool.get(slot).served > 0;
+        let handshaking = self.pool.get(slot).phase == Phase::Handshaking;
         let id = self.pool.close(slot);
         let flight = *self.flights.get(id);
         if reused && flight.first_byte == 0 && !flight.retried {
@@ -311,7 +333,12 @@ impl<'p> Worker<'p> {
         self.examples.add(outcome, 0, flight.request, || {
             let name = &prepared.templates[flight.request as usize].name;
             let how = errno.map_or_else(|| "closed by the server".to_owned(), |e| e.to_string());
-            format!("{name}: {}: {how}", outcome.name())
+            let when = if handshaking {
+                " during the TLS handshake"
+            } else {
+                ""
+            };
+            format!("{name}: {}: {how}{when}", outcome.name())
         });
         self.end(id, outcome, 0, now);
     }

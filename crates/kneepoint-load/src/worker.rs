@@ -9,6 +9,7 @@ use crate::flight::{FlightRef, Flights, NONE};
 use crate::health::CpuMeter;
 use crate::plan::{LoadError, LoadPlan, Mode};
 use crate::recorder::{Limits, Outbox, Recorder};
+use crate::tls::ThreadTls;
 use kneepoint_model::Outcome;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
@@ -41,7 +42,7 @@ impl Clock {
 /// would do nothing but connect.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
-    until: u64,
+    pub(crate) until: u64,
     delay: u64,
 }
 
@@ -58,7 +59,7 @@ impl Backoff {
         *self = Self::default();
     }
 
-    fn holds(&self, now: u64) -> bool {
+    pub(crate) fn holds(&self, now: u64) -> bool {
         now < self.until
     }
 }
@@ -106,6 +107,8 @@ pub(crate) struct Worker<'p> {
     pub(crate) recorder: Recorder,
     pub(crate) examples: Examples,
     pub(crate) buffer: Vec<u8>,
+    /// What encrypted connections need; `None` when they are plain.
+    pub(crate) tls: Option<ThreadTls>,
     cpu: CpuMeter,
 }
 
@@ -166,6 +169,7 @@ impl<'p> Worker<'p> {
             recorder: Recorder::new(limits),
             examples: Examples::default(),
             buffer: vec![0; READ_BYTES],
+            tls: prepared.secure.as_ref().map(ThreadTls::new),
             cpu: CpuMeter::new(limits.skip),
         })
     }

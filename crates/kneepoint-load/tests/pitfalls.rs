@@ -198,10 +198,7 @@ fn without_keep_alive_the_server_is_asked_to_close_and_closes_first() {
             );
         },
         |plan| {
-            let Target::Http { keep_alive, .. } = &mut plan.target else {
-                unreachable!("the script speaks HTTP")
-            };
-            *keep_alive = false;
+            plan.target = plan.target.clone().with_keep_alive(false);
         },
         expect!["ok 10 | 200: 10"],
     );
@@ -220,11 +217,7 @@ fn nobody_listening_is_refused() {
         point.validity
     );
 
-    let nowhere = Target::Http {
-        address: Address::Unix("/nonexistent/x.sock".into()),
-        host_header: "test".into(),
-        keep_alive: true,
-    };
+    let nowhere = Target::http(Address::Unix("/nonexistent/x.sock".into()), "test");
     assert_eq!(shown(&run(&even(nowhere, TEN))), "refused 10 | ");
 }
 
@@ -260,14 +253,7 @@ fn a_full_backlog_of_a_unix_socket_refuses() {
     bind(&listener, &SocketAddrUnix::new(&path).expect("short")).expect("bind");
     listen(&listener, 1).expect("listen");
 
-    let mut plan = even(
-        Target::Http {
-            address: Address::Unix(path),
-            host_header: "test".into(),
-            keep_alive: true,
-        },
-        TEN,
-    );
+    let mut plan = even(Target::http(Address::Unix(path), "test"), TEN);
     plan.slo.timeout = Duration::from_secs(1);
     // A backlog of 1 holds two connections, which nobody serves.
     assert_eq!(shown(&run(&plan)), "timeout 2, refused 8 | ");

@@ -12,7 +12,9 @@ use kneepoint_load::{LoadPlan, Target, ceiling, fetch};
 use kneepoint_model::{Address, Outcome, Request, Validity};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::collections::BTreeMap;
 use std::fs;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -31,6 +33,8 @@ if (isset($_GET['sleep'])) { usleep((int) $_GET['sleep']); }
 echo $_SERVER['REQUEST_METHOD'], ' ', $_SERVER['REQUEST_URI'], ' visits=', $_SESSION['visits'],
     ' posted=', $_POST['name'] ?? '-', ' script=', $_SERVER['SCRIPT_NAME'], ' root=', $_SERVER['DOCUMENT_ROOT'];
 ";
+
+const SERVER_PAGE: &str = "<?php foreach ($_SERVER as $name => $value) { if (is_string($value)) { echo \"$name=$value\\n\"; } }";
 
 /// A server of this test, ended with it.
 struct Running(Child);
@@ -96,9 +100,9 @@ fn start_nginx(dir: &Path, http: SocketAddr, fpm: &Path) -> Running {
          http {{\n access_log off;\n client_body_temp_path {root}/body;\n proxy_temp_path {root}/proxy;\n\
          fastcgi_temp_path {root}/fastcgi;\n uwsgi_temp_path {root}/uwsgi;\n scgi_temp_path {root}/scgi;\n\
          keepalive_requests 7;\n types {{ text/html html; }}\n\
-         server {{\n listen {http};\n root {root}/public;\n\
+         server {{\n listen {http};\n server_name site.test;\n root {root}/public;\n\
          location / {{ try_files $uri /index.php$is_args$args; }}\n\
-         location = /index.php {{ include /etc/nginx/fastcgi.conf; fastcgi_pass unix:{fpm}; }}\n }}\n}}\n"
+         location ~ \\.php$ {{ include /etc/nginx/fastcgi.conf; fastcgi_pass unix:{fpm}; }}\n }}\n}}\n"
     );
     let config = write(dir, "nginx.conf", &config);
     Running::start(
@@ -113,6 +117,7 @@ impl Site {
         fs::create_dir_all(dir.path().join("public")).expect("created");
         fs::create_dir_all(dir.path().join("sessions")).expect("created");
         write(dir.path(), "public/index.php", PAGE);
+        write(dir.path(), "public/server.php", SERVER_PAGE);
         write(
             dir.path(),
             "public/page.html",
@@ -142,20 +147,13 @@ impl Site {
 
     fn fast_cgi(&self, address: Address, keep_conn: bool) -> Target {
         let public = self.dir.path().join("public");
-        Target::FastCgi {
-            address,
-            script: public.join("index.php"),
-            document_root: public,
-            keep_conn,
-        }
+        Target::fastcgi(address, public.join("index.php"), public).with_keep_alive(keep_conn)
     }
 
     /// Every door of the site: HTTP with and without keep-alive, FastCGI over TCP and Unix likewise.
     fn targets(&self) -> Vec<Target> {
-        let http = |keep_alive| Target::Http {
-            address: Address::Tcp(self.http),
-            host_header: "site.test".into(),
-            keep_alive,
+        let http = |keep_alive| {
+            Target::http(Address::Tcp(self.http), "site.test").with_keep_alive(keep_alive)
         };
         let tcp = || Address::Tcp(self.fpm_tcp);
         let unix = || Address::Unix(self.fpm_unix.clone());
@@ -252,6 +250,74 @@ fn what_php_complains_of_is_shown() {
     assert_eq!(shown(&point), "ok 60 | 200: 60");
     let complaint = "GET /?warn=1: FastCGI stderr: PHP message: the page complains";
     assert_eq!(point.examples, [complaint]);
+}
+
+/// What PHP is told by nginx with Debian's `fastcgi.conf`, it is told by the engine.
+#[test]
+fn php_is_told_what_nginx_would_tell_it() {
+    let site = Site::start();
+    let mut request = Request::get("/server.php?a=1&b=%20");
+    request.method.0 = "POST".into();
+    request.headers = vec![
+        ("Host".into(), "site.test".into()),
+        ("X-Two-Words".into(), "yes".into()),
+    ];
+    request.body = Some("name=ada".into());
+    let seen = |target: &Target| -> BTreeMap<String, String> {
+        let fetched = fetch(target, &request, None, PATIENCE).expect("answers");
+        let text = String::from_utf8_lossy(&fetched.body).into_owned();
+        let pairs = text.lines().filter_map(|line| line.split_once('='));
+        pairs
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect()
+    };
+    let through_nginx = Target::http(Address::Tcp(site.http), "site.test");
+    let unix = Address::Unix(site.fpm_unix.clone());
+    let (told, ours) = (seen(&through_nginx), seen(&site.fast_cgi(unix, false)));
+    assert!(told.len() > 25, "{told:?}");
+    assert_eq!(
+        told.keys().collect::<Vec<_>>(),
+        ours.keys().collect::<Vec<_>>()
+    );
+    // Of these, each has its own.
+    let own = [
+        "REMOTE_PORT",
+        "SERVER_PORT",
+        "SERVER_SOFTWARE",
+        "REQUEST_TIME",
+    ];
+    for (name, value) in told
+        .iter()
+        .filter(|(name, _)| !own.contains(&name.as_str()))
+    {
+        assert_eq!(ours.get(name), Some(value), "{name}");
+    }
+    assert!(
+        ours["SERVER_SOFTWARE"].starts_with("nginx"),
+        "applications look for it"
+    );
+}
+
+/// What a FastCGI server says when it ends a request without serving it.
+#[test]
+fn refusals_in_the_words_of_fastcgi_are_outcomes() {
+    for (protocol_status, outcome, says) in [
+        (1, "protocol error 10 | ", "cannot multiplex"),
+        (2, "refused 10 | ", "overloaded"),
+        (3, "protocol error 10 | ", "role of a responder"),
+    ] {
+        let server = common::Server::start(move |mut peer| {
+            let mut request = [0; 4096];
+            let count = peer.stream.read(&mut request).unwrap_or(0);
+            assert!(count > 16, "a whole request");
+            let end = [1, 3, 0, 1, 0, 8, 0, 0, 0, 0, 0, 0, protocol_status, 0, 0, 0];
+            let _ = peer.stream.write_all(&end);
+        });
+        let target = Target::fastcgi(Address::Tcp(server.address), "/srv/index.php", "/srv");
+        let point = run(&even(target, "const(50,0.2)"));
+        assert_eq!(shown(&point), outcome, "{:?}", point.examples);
+        assert!(point.examples[0].contains(says), "{:?}", point.examples);
+    }
 }
 
 #[test]

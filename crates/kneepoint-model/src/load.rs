@@ -28,11 +28,14 @@ pub enum Outcome {
     NoLocalPort,
     /// Something that is not the protocol.
     Protocol,
+    /// The TLS handshake failed or an alert ended the connection: a certificate that is not trusted, no common
+    /// version.
+    Tls,
 }
 
 impl Outcome {
     /// Every outcome.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Ok,
         Self::HttpError,
         Self::WrongBody,
@@ -43,6 +46,7 @@ impl Outcome {
         Self::Truncated,
         Self::NoLocalPort,
         Self::Protocol,
+        Self::Tls,
     ];
 
     /// The name in reports.
@@ -59,6 +63,7 @@ impl Outcome {
             Self::Truncated => "truncated",
             Self::NoLocalPort => "no local port",
             Self::Protocol => "protocol error",
+            Self::Tls => "tls error",
         }
     }
 }
@@ -196,6 +201,9 @@ pub struct LoadPoint {
     pub validity: Validity,
     /// A few examples of what went wrong: first bytes of wrong responses, system errors, FastCGI stderr.
     pub examples: Vec<String>,
+    /// What the plan left unchecked and a reader must know of, a sentence each: certificates that were not verified.
+    #[serde(default)]
+    pub doubts: Vec<String>,
     /// True when the step was ended early because it was hopeless.
     pub aborted: bool,
 }

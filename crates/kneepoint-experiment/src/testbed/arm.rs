@@ -91,11 +91,7 @@ pub(super) fn stand_up(
     let mut arm = Arm {
         stack: stack_of(scenario, &standing),
         running: Vec::new(),
-        target: Target::Http {
-            address: entry,
-            host_header,
-            keep_alive: true,
-        },
+        target: Target::http(entry, host_header),
         stuck: AtomicBool::new(false),
         processes: std::mem::take(&mut standing.processes),
         resets: Vec::new(),

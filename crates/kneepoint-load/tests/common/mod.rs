@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub(crate) mod secure_site;
+
 use kneepoint_load::{Engine, LoadPlan, Mode, Target};
 use kneepoint_model::{Address, Arrivals, LoadPoint, Outcome, Workload};
 use rustix::net::sockopt::set_socket_linger;
@@ -177,11 +179,7 @@ impl Drop for Server {
 }
 
 pub(crate) fn http(address: SocketAddr) -> Target {
-    Target::Http {
-        address: Address::Tcp(address),
-        host_header: "test".into(),
-        keep_alive: true,
-    }
+    Target::http(Address::Tcp(address), "test")
 }
 
 /// An open loop with even arrivals.

@@ -93,11 +93,7 @@ fn http_target(url: &str, args: &LoadArgs) -> Result<(Target, String)> {
     let (host, path) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
     let address = resolve(host, 80).with_context(|| format!("cannot resolve `{host}` of {url}"))?;
     owned(address.ip(), host, args)?;
-    let target = Target::Http {
-        address: Address::Tcp(address),
-        host_header: host.to_owned(),
-        keep_alive: !args.close,
-    };
+    let target = Target::http(Address::Tcp(address), host).with_keep_alive(!args.close);
     Ok((target, path.to_owned()))
 }
 
@@ -145,12 +141,7 @@ fn fastcgi_target(address: &str, args: &LoadArgs) -> Result<Target> {
         );
     }
     let root = script.parent().unwrap_or(Path::new("/")).to_owned();
-    Ok(Target::FastCgi {
-        address,
-        script,
-        document_root: root,
-        keep_conn: false,
-    })
+    Ok(Target::fastcgi(address, script, root))
 }
 
 fn workload(args: &LoadArgs, path: &str) -> Result<Workload> {

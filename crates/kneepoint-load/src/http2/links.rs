@@ -1,0 +1,212 @@
+//! The connections of one thread, and how many requests are on each.
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use h2::client::SendRequest;
+use std::future::poll_fn;
+
+/// One connection, which events name by its slot and generation.
+#[derive(Debug)]
+struct Link {
+    generation: u32,
+    state: State,
+    /// Requests on it.
+    streams: u32,
+    /// Requests that have ended on it.
+    served: u32,
+    /// Whether it is gone, and only the ends of its requests are still to be told.
+    over: bool,
+}
+
+#[derive(Debug)]
+enum State {
+    /// There is none in this slot.
+    Vacant,
+    Opening,
+    Open(SendRequest<Bytes>),
+    /// It takes no more requests, and ends when those on it have.
+    Closing,
+}
+
+/// A reference to a connection that knows when that is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LinkRef {
+    slot: u32,
+    generation: u32,
+}
+
+/// What an arrival finds.
+pub(crate) enum Place {
+    /// This connection, on which there is nothing else.
+    Idle(LinkRef),
+    /// All are busy, and one more may be opened.
+    New,
+    /// This one, beside the requests on it.
+    Shared(LinkRef),
+    /// Nothing yet.
+    Full,
+}
+
+/// The slots of one thread.
+#[derive(Debug)]
+pub(crate) struct Links {
+    all: Vec<Link>,
+    vacant: Vec<u32>,
+    limit: usize,
+    /// Whether a connection may carry more than one request after the other.
+    keep: bool,
+}
+
+impl Links {
+    pub(crate) fn new(limit: usize, keep: bool) -> Self {
+        Self {
+            all: Vec::new(),
+            vacant: Vec::new(),
+            limit,
+            keep,
+        }
+    }
+
+    /// Takes a slot for a connection that is being opened.
+    pub(crate) fn begin(&mut self) -> LinkRef {
+        let slot = self.vacant.pop().unwrap_or_else(|| {
+            self.all.push(Link {
+                generation: 0,
+                state: State::Vacant,
+                streams: 0,
+                served: 0,
+                over: false,
+            });
+            self.all.len() as u32 - 1
+        });
+        let link = &mut self.all[slot as usize];
+        link.generation = link.generation.wrapping_add(1);
+        link.state = State::Opening;
+        (link.streams, link.served, link.over) = (0, 0, false);
+        LinkRef {
+            slot,
+            generation: link.generation,
+        }
+    }
+
+    fn get(&mut self, link: LinkRef) -> Option<&mut Link> {
+        self.all
+            .get_mut(link.slot as usize)
+            .filter(|l| l.generation == link.generation && !matches!(l.state, State::Vacant))
+    }
+
+    /// The connection stands.
+    pub(crate) fn opened(&mut self, link: LinkRef, sender: SendRequest<Bytes>) {
+        if let Some(link) = self.get(link) {
+            link.state = State::Open(sender);
+        }
+    }
+
+    /// The connection is gone. Its slot stays until the requests on it have told how they ended.
+    pub(crate) fn gone(&mut self, link: LinkRef) {
+        if let Some(found) = self.get(link) {
+            found.over = true;
+            found.state = State::Closing;
+            self.vacate(link);
+        }
+    }
+
+    fn vacate(&mut self, link: LinkRef) {
+        if let Some(found) = self.get(link)
+            && found.over
+            && found.streams == 0
+        {
+            found.state = State::Vacant;
+            self.vacant.push(link.slot);
+        }
+    }
+
+    /// Puts a request on a connection that stands. Without keep-alive it is the only one.
+    pub(crate) fn put(&mut self, link: LinkRef) -> Option<SendRequest<Bytes>> {
+        let keep = self.keep;
+        let link = self.get(link)?;
+        let State::Open(sender) = &link.state else {
+            return None;
+        };
+        let sender = sender.clone();
+        link.streams += 1;
+        if !keep {
+            link.state = State::Closing;
+        }
+        Some(sender)
+    }
+
+    /// A request has ended on a connection. Tells whether others had before, so that it may have been closed while
+    /// idle.
+    pub(crate) fn ended(&mut self, link: LinkRef) -> bool {
+        let Some(found) = self.get(link) else {
+            return false;
+        };
+        let reused = found.served > 0;
+        found.streams -= 1;
+        found.served = found.served.saturating_add(1);
+        self.vacate(link);
+        reused
+    }
+
+    /// Lets a connection take no more requests.
+    pub(crate) fn retire(&mut self, link: LinkRef) {
+        if let Some(link) = self.get(link)
+            && matches!(link.state, State::Open(_))
+        {
+            link.state = State::Closing;
+        }
+    }
+
+    /// Where the next request goes.
+    pub(crate) fn place(&mut self, may_open: bool) -> Place {
+        loop {
+            let mut open = 0;
+            let mut best: Option<(u32, u32)> = None;
+            for (slot, link) in self.all.iter().enumerate() {
+                match &link.state {
+                    State::Vacant => {}
+                    // With nothing on it, it ends at once.
+                    State::Closing => open += usize::from(link.streams > 0 && !link.over),
+                    State::Opening => open += 1,
+                    State::Open(sender) => {
+                        open += 1;
+                        let room = (link.streams as usize) < sender.current_max_send_streams();
+                        if room && best.is_none_or(|(_, least)| link.streams < least) {
+                            best = Some((slot as u32, link.streams));
+                        }
+                    }
+                }
+            }
+            let new = may_open && open < self.limit;
+            match best {
+                Some((slot, streams)) if streams == 0 || !new => {
+                    let generation = self.all[slot as usize].generation;
+                    let link = LinkRef { slot, generation };
+                    // The server may have said goodbye since.
+                    if !self.is_usable(link) {
+                        self.retire(link);
+                        continue;
+                    }
+                    return if streams == 0 {
+                        Place::Idle(link)
+                    } else {
+                        Place::Shared(link)
+                    };
+                }
+                _ if new => return Place::New,
+                _ => return Place::Full,
+            }
+        }
+    }
+
+    fn is_usable(&mut self, link: LinkRef) -> bool {
+        match self.get(link).map(|link| &mut link.state) {
+            Some(State::Open(sender)) => {
+                let ready = poll_fn(|context| sender.poll_ready(context)).now_or_never();
+                !matches!(ready, Some(Err(_)))
+            }
+            _ => false,
+        }
+    }
+}

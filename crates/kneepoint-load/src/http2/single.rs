@@ -1,0 +1,109 @@
+//! A single request over HTTP/2, outside a load.
+
+use crate::engine::Prepared;
+use crate::examples::printable;
+use crate::fetch::Fetched;
+use crate::http2::ask::Ask;
+use crate::http2::exchange::exchange;
+use crate::http2::opening::{NotOpened, open};
+use crate::http2::timer::Timer;
+use crate::http2::worker::runtime;
+use crate::plan::LoadError;
+use crate::reply::Reply;
+use crate::worker::Clock;
+use futures_util::future::{Either, select};
+use kneepoint_model::Request;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+/// Sends one request on a new connection; what goes wrong is told as a sentence.
+pub(crate) fn fetch(
+    prepared: &Prepared,
+    request: &Request,
+    largest_body: usize,
+    timeout: Duration,
+) -> Result<Result<Fetched, String>, LoadError> {
+    let ask = Ask::new(&prepared.target, request)?;
+    let clock = Clock {
+        began: Instant::now(),
+    };
+    Ok(runtime()?.block_on(async {
+        let response = one(prepared, &ask, largest_body, clock);
+        let late = expire(clock, timeout);
+        match select(pin!(response), pin!(late)).await {
+            Either::Left((fetched, _)) => fetched,
+            Either::Right((why, _)) => Err(why),
+        }
+    }))
+}
+
+/// Waits until the time is up, and says so.
+async fn expire(clock: Clock, timeout: Duration) -> String {
+    let deadline = timeout.as_nanos() as u64;
+    let failed = |errno| format!("timerfd: {errno}; raise `ulimit -n`");
+    let mut timer = match Timer::new() {
+        Ok(timer) => timer,
+        Err(errno) => return failed(errno),
+    };
+    loop {
+        let now = clock.now();
+        if now >= deadline {
+            return format!(
+                "waiting for the response: nothing within {timeout:?}; check what the server is busy with"
+            );
+        }
+        if let Err(errno) = timer.set(deadline, now) {
+            return failed(errno);
+        }
+        if let Err(errno) = poll_fn(|context| timer.poll_expired(context)).await {
+            return failed(errno);
+        }
+    }
+}
+
+async fn one(
+    prepared: &Prepared,
+    ask: &Ask,
+    largest_body: usize,
+    clock: Clock,
+) -> Result<Fetched, String> {
+    let opened = open(prepared, prepared.secure.as_ref())
+        .await
+        .map_err(|why| match why {
+            NotOpened::Refused(errno) => {
+                format!("connecting: {errno}; check that the server runs and listens there")
+            }
+            NotOpened::Reset(errno) => {
+                format!("during the handshake: {errno}; look into the server's error log")
+            }
+            NotOpened::Tls(why) => why,
+            NotOpened::Protocol(malformed) => malformed.0.to_owned(),
+        })?;
+    let reply = Reply::keeping_body(largest_body);
+    let asked = exchange(
+        opened.sender,
+        ask.with_cookies(""),
+        ask.body.clone(),
+        reply,
+        clock,
+    );
+    // The connection ends by itself once nobody can ask any more; until then it must be driven.
+    let mut asked = pin!(asked);
+    let mut done = match select(asked.as_mut(), opened.life).await {
+        Either::Left((done, _)) => done,
+        Either::Right((_, asked)) => asked.await,
+    };
+    if let Some(error) = &done.failure {
+        return Err(format!(
+            "{error}; check that this address speaks HTTP/2, and look into the server's error log"
+        ));
+    }
+    Ok(Fetched {
+        status: done.reply.status,
+        stderr: printable(&done.reply.stderr),
+        body: done.reply.take_body(),
+        first_byte: Duration::from_nanos(done.first_byte),
+        elapsed: Duration::from_nanos(clock.now()),
+    })
+}

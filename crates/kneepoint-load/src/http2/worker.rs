@@ -1,0 +1,525 @@
+//! One thread of the lane: starts what is due, ends what is overdue, sleeps until something happens.
+
+use crate::arrivals::Mix;
+use crate::cookies::Users;
+use crate::engine::Prepared;
+use crate::examples::{Examples, printable};
+use crate::flight::{FlightRef, Flights, NONE};
+use crate::health::CpuMeter;
+use crate::http2::ask::Ask;
+use crate::http2::exchange::{Exchange, exchange};
+use crate::http2::links::{LinkRef, Links, Place};
+use crate::http2::opening::{NotOpened, Opened, open};
+use crate::http2::starts::Starts;
+use crate::http2::timer::Timer;
+use crate::plan::{LoadError, LoadPlan, Mode};
+use crate::recorder::{Limits, Outbox, Recorder};
+use crate::reply::Reply;
+use crate::socket;
+use crate::tls::Secure;
+use crate::worker::{Backoff, Clock, Finished};
+use futures_util::StreamExt;
+use futures_util::future::{AbortHandle, Abortable, LocalBoxFuture};
+use futures_util::stream::FuturesUnordered;
+use kneepoint_model::Outcome;
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::task::Poll;
+use std::thread;
+use std::time::Instant;
+use tokio::runtime::Runtime;
+
+/// Arrivals handled before looking for events.
+const BATCH: usize = 64;
+
+/// What the futures of a thread end with.
+enum Event<'p> {
+    /// An attempt to connect for a flight.
+    Opened(LinkRef, FlightRef, Result<Opened, NotOpened>),
+    /// The life of a connection.
+    Gone(LinkRef),
+    /// A request on a connection.
+    Ended(LinkRef, FlightRef, Exchange<'p>),
+    /// What was cut short by a timeout.
+    Cancelled,
+}
+
+/// What a flight is waiting for.
+#[derive(Debug)]
+struct UnderWay {
+    link: LinkRef,
+    opening: bool,
+    abort: AbortHandle,
+}
+
+/// One thread's state.
+#[derive(Debug)]
+pub(crate) struct Worker<'p> {
+    prepared: &'p Prepared,
+    pub(crate) clock: Clock,
+    runtime: Option<Runtime>,
+    starts: Starts<'p>,
+    mix: Mix,
+    users: Users,
+    asks: Vec<Ask>,
+    /// With sessions to resume of its own; `None` when connections are plain.
+    secure: Option<Arc<Secure>>,
+    links: Links,
+    flights: Flights,
+    /// What each flight waits for, by its number.
+    under_way: Vec<Option<UnderWay>>,
+    /// Arrivals that wait for a place; some may have ended since.
+    queue: VecDeque<FlightRef>,
+    waiting: u64,
+    backlog_max: u64,
+    backoff: Backoff,
+    recorder: Recorder,
+    examples: Examples,
+    cpu: CpuMeter,
+    events: FuturesUnordered<LocalBoxFuture<'p, Event<'p>>>,
+}
+
+impl std::fmt::Debug for Event<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Opened(..) => "Opened",
+            Self::Gone(..) => "Gone",
+            Self::Ended(..) => "Ended",
+            Self::Cancelled => "Cancelled",
+        })
+    }
+}
+
+fn system(what: &str) -> impl Fn(Errno) -> LoadError {
+    let what = what.to_owned();
+    move |source| LoadError::System {
+        what: what.clone(),
+        source,
+        instead: "close programs that hold many open files, or raise `ulimit -n`",
+    }
+}
+
+/// A runtime for one thread that drives IO and nothing else.
+pub(crate) fn runtime() -> Result<Runtime, LoadError> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()
+        .map_err(|e| {
+            system("the runtime for HTTP/2")(Errno::from_io_error(&e).unwrap_or(Errno::IO))
+        })
+}
+
+impl<'p> Worker<'p> {
+    /// Thread number `thread`, with its share of arrivals, users, connections and workers.
+    pub(crate) fn new(
+        plan: &'p LoadPlan,
+        prepared: &'p Prepared,
+        cut: &'p AtomicU64,
+        clock: Clock,
+        thread: usize,
+    ) -> Result<Self, LoadError> {
+        let share =
+            |total: usize| total / plan.threads + usize::from(thread < total % plan.threads);
+        let workers = match &plan.mode {
+            Mode::Open { .. } => 0,
+            Mode::Closed { workers, .. } => share(*workers as usize) as u32,
+        };
+        let limits = Limits {
+            skip: plan.skip.as_nanos() as u64,
+            good: plan.slo.response_time.as_nanos() as u64,
+            timeout: plan.slo.timeout.as_nanos() as u64,
+        };
+        let requests = plan.workload.requests.iter();
+        let asks: Result<Vec<Ask>, LoadError> = requests
+            .map(|request| Ask::new(&prepared.target, request))
+            .collect();
+        let secure = prepared.secure.as_ref();
+        Ok(Self {
+            prepared,
+            clock,
+            runtime: Some(runtime()?),
+            starts: Starts::new(plan, cut, thread, workers),
+            mix: Mix::new(&plan.workload, plan.seed, thread),
+            users: Users::new(share(plan.workload.users as usize) as u32),
+            asks: asks?,
+            secure: secure.map(|secure| Arc::new(secure.for_one_thread())),
+            links: Links::new(
+                share(plan.max_connections),
+                prepared.target.keeps_connections(),
+            ),
+            flights: Flights::new(limits.timeout),
+            under_way: Vec::new(),
+            queue: VecDeque::new(),
+            waiting: 0,
+            backlog_max: 0,
+            backoff: Backoff::default(),
+            recorder: Recorder::new(limits),
+            examples: Examples::default(),
+            cpu: CpuMeter::new(limits.skip),
+            events: FuturesUnordered::new(),
+        })
+    }
+
+    /// Sends until every arrival has ended.
+    pub(crate) fn run(mut self, outbox: &Outbox) -> Result<Finished, LoadError> {
+        // Before the common start, every time would read as 0.
+        thread::sleep(self.clock.began.saturating_duration_since(Instant::now()));
+        if let Some(runtime) = self.runtime.take() {
+            runtime.block_on(self.drive(outbox))?;
+            // What is left are connections, which need the runtime to the last.
+            let _inside = runtime.enter();
+            self.events.clear();
+        }
+        Ok(Finished {
+            cpu_share: self.cpu.share(),
+            recorder: self.recorder,
+            examples: self.examples,
+            backlog_max: self.backlog_max,
+        })
+    }
+
+    async fn drive(&mut self, outbox: &Outbox) -> Result<(), LoadError> {
+        let mut timer = Timer::new().map_err(system("timerfd"))?;
+        loop {
+            let more_is_due = self.start_due();
+            let now = self.clock.now();
+            self.end_overdue(now);
+            self.serve_queue(now);
+            let next_start = self.starts.next(now);
+            self.cpu.observe(now, next_start.is_none());
+            if now >= self.recorder.publish_at() {
+                let floor = if self.starts.is_closed() {
+                    now
+                } else {
+                    next_start.unwrap_or(u64::MAX)
+                };
+                self.recorder.publish(outbox, now, floor);
+            }
+            if next_start.is_none() && self.flights.live() == 0 {
+                return Ok(());
+            }
+            let wake = if more_is_due {
+                now
+            } else {
+                self.wake_at(now, next_start)
+            };
+            if wake <= self.clock.now() {
+                // Lets the runtime look at its sockets, which it does only when this task pauses.
+                tokio::task::yield_now().await;
+            }
+            let event = self.next_event(&mut timer, wake).await;
+            if let Some(event) = event.map_err(system("timerfd"))? {
+                self.on_event(event);
+            }
+        }
+    }
+
+    /// The next event, or none when the time has come.
+    async fn next_event(
+        &mut self,
+        timer: &mut Timer,
+        wake: u64,
+    ) -> Result<Option<Event<'p>>, Errno> {
+        let clock = self.clock;
+        poll_fn(|context| {
+            if let Poll::Ready(Some(event)) = self.events.poll_next_unpin(context) {
+                return Poll::Ready(Ok(Some(event)));
+            }
+            let now = clock.now();
+            if wake <= now {
+                return Poll::Ready(Ok(None));
+            }
+            if let Err(errno) = timer.set(wake, now) {
+                return Poll::Ready(Err(errno));
+            }
+            timer.poll_expired(context).map_ok(|()| None)
+        })
+        .await
+    }
+
+    /// Starts what is due, up to a batch. Tells whether more is due.
+    fn start_due(&mut self) -> bool {
+        for _ in 0..BATCH {
+            let now = self.clock.now();
+            let Some(intended) = self.starts.take(now, &self.backoff) else {
+                return false;
+            };
+            self.arrive(intended, now);
+        }
+        true
+    }
+
+    fn arrive(&mut self, intended: u64, now: u64) {
+        self.recorder.arrived(intended, now);
+        let request = self.mix.draw();
+        let user = if self.prepared.templates[request as usize].session {
+            self.users.take()
+        } else {
+            NONE
+        };
+        let flight = self.flights.start(intended, request, user);
+        self.flights.get_mut(flight.id).queued = true;
+        self.queue.push_back(flight);
+        self.waiting += 1;
+        self.serve_queue(now);
+        self.backlog_max = self.backlog_max.max(self.waiting);
+    }
+
+    /// Gives waiting arrivals their places, in order, while there are any.
+    fn serve_queue(&mut self, now: u64) {
+        while let Some(&front) = self.queue.front() {
+            if !self.flights.is_live(front) {
+                self.queue.pop_front();
+                continue;
+            }
+            if self.flights.is_overdue(front.id, now) {
+                self.end(front.id, Outcome::Unsent, 0, now);
+                continue;
+            }
+            let place = self.links.place(!self.backoff.holds(now));
+            if matches!(place, Place::Full) {
+                return;
+            }
+            self.queue.pop_front();
+            self.waiting -= 1;
+            self.flights.get_mut(front.id).queued = false;
+            match place {
+                Place::Idle(link) | Place::Shared(link) => self.send(link, front, now),
+                Place::New => self.connect(front),
+                Place::Full => {}
+            }
+        }
+    }
+
+    /// Opens a connection for a flight.
+    fn connect(&mut self, flight: FlightRef) {
+        let link = self.links.begin();
+        let (prepared, secure) = (self.prepared, self.secure.clone());
+        let attempt = async move {
+            let opened = open(prepared, secure.as_deref()).await;
+            Event::Opened(link, flight, opened)
+        };
+        self.go(link, flight, true, attempt);
+    }
+
+    /// Puts a flight's request on a connection.
+    fn send(&mut self, link: LinkRef, reference: FlightRef, now: u64) {
+        let Some(sender) = self.links.put(link) else {
+            return self.wait_again(reference);
+        };
+        let flight = self.flights.get_mut(reference.id);
+        flight.sent = now;
+        let template = &self.prepared.templates[flight.request as usize];
+        let ask = &self.asks[flight.request as usize];
+        let cookies = match flight.user {
+            NONE => "",
+            user => self.users.jar(user).line(),
+        };
+        let (request, body) = (ask.with_cookies(cookies), ask.body.clone());
+        let mut reply = Reply::default();
+        reply.begin(template.needle.as_ref(), template.session);
+        let clock = self.clock;
+        let exchange = async move {
+            let done = exchange(sender, request, body, reply, clock).await;
+            Event::Ended(link, reference, done)
+        };
+        self.go(link, reference, false, exchange);
+    }
+
+    /// Lets a future run that a timeout can cut short.
+    fn go(
+        &mut self,
+        link: LinkRef,
+        flight: FlightRef,
+        opening: bool,
+        future: impl Future<Output = Event<'p>> + 'p,
+    ) {
+        let (abort, registration) = AbortHandle::new_pair();
+        let id = flight.id as usize;
+        if self.under_way.len() <= id {
+            self.under_way.resize_with(id + 1, || None);
+        }
+        self.under_way[id] = Some(UnderWay {
+            link,
+            opening,
+            abort,
+        });
+        self.events.push(Box::pin(async move {
+            Abortable::new(future, registration)
+                .await
+                .unwrap_or(Event::Cancelled)
+        }));
+    }
+
+    /// Puts a flight back to the front of the queue.
+    fn wait_again(&mut self, flight: FlightRef) {
+        self.flights.get_mut(flight.id).queued = true;
+        self.queue.push_front(flight);
+        self.waiting += 1;
+    }
+
+    fn on_event(&mut self, event: Event<'p>) {
+        let now = self.clock.now();
+        match event {
+            Event::Opened(link, flight, opened) => {
+                self.under_way[flight.id as usize] = None;
+                match opened {
+                    Ok(opened) => self.on_opened(link, flight, opened, now),
+                    Err(why) => self.on_not_opened(link, flight, &why, now),
+                }
+            }
+            Event::Ended(link, flight, exchange) => {
+                self.under_way[flight.id as usize] = None;
+                self.on_ended(link, flight, exchange, now);
+            }
+            Event::Gone(link) => self.links.gone(link),
+            Event::Cancelled => {}
+        }
+        self.serve_queue(now);
+    }
+
+    fn on_opened(&mut self, link: LinkRef, flight: FlightRef, opened: Opened, now: u64) {
+        self.backoff.connected();
+        self.recorder.opened(now);
+        self.links.opened(link, opened.sender);
+        self.events.push(Box::pin(async move {
+            // How it ended, its requests say.
+            let _ = opened.life.await;
+            Event::Gone(link)
+        }));
+        self.send(link, flight, now);
+    }
+
+    /// Ends a flight that could not connect, and those that waited for the same attempt.
+    fn on_not_opened(&mut self, link: LinkRef, flight: FlightRef, why: &NotOpened, now: u64) {
+        self.links.gone(link);
+        let request = self.flights.get(flight.id).request;
+        let name = &self.prepared.templates[request as usize].name;
+        let address = self.prepared.target.address();
+        let (outcome, text) = match why {
+            NotOpened::Refused(errno) => (
+                socket::refusal(*errno),
+                format!("{name}: connecting to {address}: {errno}"),
+            ),
+            NotOpened::Reset(errno) => (
+                Outcome::Reset,
+                format!("{name}: reset: {errno} during the handshake"),
+            ),
+            NotOpened::Tls(why) => (Outcome::Tls, format!("{name}: {why}")),
+            NotOpened::Protocol(malformed) => (
+                Outcome::Protocol,
+                format!("{name}: protocol error: {}", malformed.0),
+            ),
+        };
+        self.examples.add(outcome, 0, 0, || text);
+        self.end(flight.id, outcome, 0, now);
+        if outcome == Outcome::Reset {
+            self.dropped_unanswered(now);
+            return;
+        }
+        self.backoff.refused(now);
+        while let Some(waiting) = self.queue.pop_front() {
+            if self.flights.is_live(waiting) {
+                self.end(waiting.id, outcome, 0, now);
+            }
+        }
+    }
+
+    /// Like the other lane: a closed loop must not storm a server that drops connections.
+    fn dropped_unanswered(&mut self, now: u64) {
+        if self.starts.is_closed() {
+            self.backoff.refused(now);
+        }
+    }
+
+    fn on_ended(&mut self, link: LinkRef, reference: FlightRef, done: Exchange<'p>, now: u64) {
+        let reused = self.links.ended(link);
+        let flight = self.flights.get_mut(reference.id);
+        flight.first_byte = done.first_byte;
+        let (request, user) = (flight.request, flight.user);
+        let (intended, retried) = (flight.intended, flight.retried);
+        self.recorder.received(intended, done.received);
+        let template = &self.prepared.templates[request as usize];
+        let Some(error) = &done.failure else {
+            let (status, reply) = (done.reply.status, &done.reply);
+            let outcome = template.judge(reply);
+            if outcome != Outcome::Ok {
+                self.examples.add(outcome, status, request, || {
+                    let body = printable(&reply.excerpt);
+                    let (name, what) = (&template.name, outcome.name());
+                    format!("{name}: {what}, status {status}: {body}")
+                });
+            }
+            if user != NONE {
+                let jar = self.users.jar_mut(user);
+                reply.cookies.iter().for_each(|cookie| jar.store(cookie));
+            }
+            return self.end(reference.id, outcome, status, now);
+        };
+        if error.is_io() || error.is_go_away() {
+            self.links.retire(link);
+        }
+        if !retried && done.is_stale(error, reused) {
+            self.flights.get_mut(reference.id).retried = true;
+            return self.wait_again(reference);
+        }
+        if !reused && done.first_byte == 0 {
+            self.dropped_unanswered(now);
+        }
+        let outcome = done.outcome(error);
+        self.examples.add(outcome, 0, request, || {
+            let (name, what) = (&template.name, outcome.name());
+            let hint = match outcome {
+                Outcome::Protocol => "; check that the server speaks HTTP/2 on this port",
+                _ => "",
+            };
+            format!("{name}: {what}: {error}{hint}")
+        });
+        self.end(reference.id, outcome, 0, now);
+    }
+
+    /// Ends what has reached its timeout: its stream is reset (CANCEL), the connection lives on.
+    fn end_overdue(&mut self, now: u64) {
+        while let Some(id) = self.flights.expired(now) {
+            let slot = self.under_way.get_mut(id as usize);
+            let Some(under_way) = slot.and_then(Option::take) else {
+                self.end(id, Outcome::Unsent, 0, now);
+                continue;
+            };
+            under_way.abort.abort();
+            if under_way.opening {
+                self.links.gone(under_way.link);
+            } else {
+                self.links.ended(under_way.link);
+            }
+            self.end(id, Outcome::Timeout, 0, now);
+        }
+    }
+
+    /// Ends a flight: the one place where an arrival gets its outcome.
+    fn end(&mut self, id: u32, outcome: Outcome, status: u16, now: u64) {
+        let flight = self.flights.end(id);
+        self.recorder.ended(&flight, outcome, status, now);
+        self.waiting -= u64::from(flight.queued);
+        if flight.user != NONE {
+            self.users.give_back(flight.user);
+        }
+        self.starts.ended();
+    }
+
+    fn wake_at(&mut self, now: u64, next_start: Option<u64>) -> u64 {
+        let mut wake = self.recorder.publish_at();
+        let held = self.backoff.holds(now);
+        let starting = self.starts.is_closed() && next_start.is_some_and(|at| at <= now);
+        if held && (starting || self.waiting > 0) {
+            wake = wake.min(self.backoff.until);
+        }
+        if !(starting && held) {
+            wake = wake.min(next_start.unwrap_or(u64::MAX));
+        }
+        wake.min(self.flights.next_deadline().unwrap_or(u64::MAX))
+    }
+}
