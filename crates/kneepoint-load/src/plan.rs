@@ -66,7 +66,8 @@ pub struct LoadPlan {
     pub slo: Slo,
     /// Threads that send; connections and users are divided among them.
     pub threads: usize,
-    /// Most connections open at once, over all threads. Beyond, arrivals wait with their intended start kept.
+    /// Most connections open at once, over all threads. Beyond, arrivals share them where the protocol lets them
+    /// (HTTP/2, as far as the server allows), and wait with their intended start kept where it does not.
     pub max_connections: usize,
     /// How much of the start is left out of the window that is reported.
     pub skip: Duration,

@@ -82,17 +82,6 @@ pub(crate) struct Worker<'p> {
     events: FuturesUnordered<LocalBoxFuture<'p, Event<'p>>>,
 }
 
-impl std::fmt::Debug for Event<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Opened(..) => "Opened",
-            Self::Gone(..) => "Gone",
-            Self::Ended(..) => "Ended",
-            Self::Cancelled => "Cancelled",
-        })
-    }
-}
-
 fn system(what: &str) -> impl Fn(Errno) -> LoadError {
     let what = what.to_owned();
     move |source| LoadError::System {
