@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub(crate) mod nginx;
 pub(crate) mod secure_site;
 
 use kneepoint_load::{Engine, LoadPlan, Mode, Target};
