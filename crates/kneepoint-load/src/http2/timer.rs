@@ -19,10 +19,20 @@ pub(crate) struct Timer {
 
 impl Timer {
     /// Makes a timer, inside a runtime that drives IO.
+    #[expect(
+        unsafe_code,
+        reason = "tokio has no safe way to wait for a descriptor of another kind than its own"
+    )]
     pub(crate) fn new() -> Result<Self, Errno> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let fd = timerfd_create(TimerfdClockId::Monotonic, flags)?;
-        let fd = AsyncFd::new(fd).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
+        // SAFETY: an `OwnedFd` is open and names the same descriptor until it is dropped, and what is registered here
+        // owns it and never gives it away.
+        let registered = unsafe { AsyncFd::register(fd) };
+        let fd = registered.map_err(|refused| {
+            let (_, error) = refused.into_parts();
+            Errno::from_io_error(&error).unwrap_or(Errno::IO)
+        })?;
         Ok(Self { fd, set_to: 0 })
     }
 
