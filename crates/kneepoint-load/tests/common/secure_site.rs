@@ -122,7 +122,7 @@ fn config(dir: &Path, doors: &[(SocketAddr, &str, &str)]) -> String {
     format!(
         "daemon off;\nuser root;\nworker_processes 1;\npid {root}/nginx.pid;\nerror_log {root}/nginx.log;\n\
          events {{ worker_connections 1024; }}\n\
-         http {{\n log_format reused \"$ssl_session_reused\";\n access_log {root}/reused.log reused;\n\
+         http {{\n keepalive_requests 1000000;\n log_format reused \"$ssl_session_reused\";\n access_log {root}/reused.log reused;\n\
          client_body_temp_path {root}/body;\n proxy_temp_path {root}/proxy;\n\
          fastcgi_temp_path {root}/fastcgi;\n uwsgi_temp_path {root}/uwsgi;\n scgi_temp_path {root}/scgi;\n\
          {servers}}}\n"
