@@ -231,6 +231,8 @@ fn sessions_live_in_their_jars() {
         // 60 arrivals over 5 users: everybody's last visit is the twelfth.
         let mut plan = plan(target.clone(), request);
         plan.workload.users = 5;
+        // A kept FastCGI connection holds a worker: on a busy machine, a fifth would wait for ever.
+        plan.max_connections = 4;
         plan.workload.requests[0].expect.body_contains = Some("visits=12 ".into());
         let point = run(&plan);
         let twelfth = point.outcomes.of(Outcome::Ok);
