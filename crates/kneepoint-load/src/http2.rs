@@ -1,8 +1,9 @@
 //! HTTP/2: many requests at a time on a connection, by the `h2` crate on one tokio runtime per thread.
 //!
 //! A lane of its own. It takes the same arrivals, mix and users as the epoll loop and writes down the same, but it costs
-//! several times the CPU per request (futures, frames, header tables), so it claims less: `ceiling` measures the other
-//! lane. Its timer is a timerfd and not tokio's, which is a millisecond coarse; how late it still is, the send lag says.
+//! more CPU per request (futures, frames, header tables) and allocates for each, so it claims less: `ceiling` measures
+//! the other lane. Its timer is a timerfd and not tokio's, which is a millisecond coarse; how late it still is, the send
+//! lag says (p99 74 microseconds at 1000/s beside a busy nginx on two cores).
 //!
 //! An arrival takes a connection without a request on it, else a new one while there may be more, else the one with the
 //! fewest requests, within what the server allows (SETTINGS_MAX_CONCURRENT_STREAMS). So `max_connections` says how many
