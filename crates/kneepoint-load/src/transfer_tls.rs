@@ -66,12 +66,9 @@ impl Worker<'_> {
     /// Reads what there is, as the handshake or a response goes on.
     pub(crate) fn read_secure(&mut self, slot: u32, hangup: bool) {
         loop {
-            let (Some(tls), connection) = (self.tls.as_mut(), self.pool.get(slot)) else {
-                return;
-            };
+            let connection = self.pool.get(slot);
             let busy = connection.phase == Phase::Busy;
-            let (Some(fd), Some(session)) = (connection.fd.as_ref(), connection.tls.as_mut())
-            else {
+            let Some(fd) = connection.fd.as_ref() else {
                 return;
             };
             let count = match recv(fd, self.buffer.as_mut_slice(), RecvFlags::empty()) {
@@ -83,31 +80,9 @@ impl Worker<'_> {
                 Err(errno) => return self.broken(slot, Some(errno)),
             };
             let now = self.clock.now();
-            let mut got = Got::Nothing;
-            let (parser, reply) = (&mut connection.parser, &mut connection.reply);
-            let taken = session.take(&self.buffer[..count], &mut tls.plain, |plain| {
-                got = match got {
-                    _ if !busy => Got::Unasked,
-                    Got::Nothing | Got::More => match parser.feed(plain, reply) {
-                        Ok(Fed::More) => Got::More,
-                        Ok(Fed::Done(used)) => Got::Done {
-                            clean: used == plain.len(),
-                        },
-                        Err(malformed) => Got::Malformed(malformed),
-                    },
-                    Got::Done { .. } => Got::Done { clean: false },
-                    other => other,
-                };
-            });
-            let (handshaking, speaks) = (session.is_handshaking(), session.wants_write());
-            if busy {
-                let flight = self.flights.get_mut(connection.flight);
-                // A session ticket is no byte of a response.
-                if flight.first_byte == 0 && !matches!(got, Got::Nothing) {
-                    flight.first_byte = now;
-                }
-                self.recorder.received(flight.intended, count);
-            }
+            let Some((got, taken)) = self.decrypt(slot, count, now) else {
+                return;
+            };
             let open = matches!(taken, Ok(false));
             match (got, taken) {
                 (Got::Done { clean }, _) => {
@@ -125,19 +100,64 @@ impl Worker<'_> {
                     return self.on_end_of_stream(slot);
                 }
                 (Got::Nothing | Got::More, Ok(true)) => return self.broken(slot, None),
-                (Got::Nothing | Got::More, Ok(false)) => {}
-            }
-            if !busy && !handshaking {
-                // What ends the handshake goes out with the request.
-                let id = self.pool.get(slot).flight;
-                self.connected(now);
-                self.send(slot, id, now);
-            } else if speaks {
-                self.write_secure(slot);
+                (Got::Nothing | Got::More, Ok(false)) => self.answer(slot, now),
             }
             if count < self.buffer.len() {
                 return;
             }
+        }
+    }
+
+    /// Takes what was read through the session and into the parser.
+    fn decrypt(
+        &mut self,
+        slot: u32,
+        count: usize,
+        now: u64,
+    ) -> Option<(Got, Result<bool, rustls::Error>)> {
+        let (tls, connection) = (self.tls.as_mut()?, self.pool.get(slot));
+        let session = connection.tls.as_mut()?;
+        let busy = connection.phase == Phase::Busy;
+        let mut got = Got::Nothing;
+        let (parser, reply) = (&mut connection.parser, &mut connection.reply);
+        let taken = session.take(&self.buffer[..count], &mut tls.plain, |plain| {
+            got = match got {
+                _ if !busy => Got::Unasked,
+                Got::Nothing | Got::More => match parser.feed(plain, reply) {
+                    Ok(Fed::More) => Got::More,
+                    Ok(Fed::Done(used)) => Got::Done {
+                        clean: used == plain.len(),
+                    },
+                    Err(malformed) => Got::Malformed(malformed),
+                },
+                Got::Done { .. } => Got::Done { clean: false },
+                other => other,
+            };
+        });
+        if busy {
+            let flight = self.flights.get_mut(connection.flight);
+            // A session ticket is no byte of a response.
+            if flight.first_byte == 0 && !matches!(got, Got::Nothing) {
+                flight.first_byte = now;
+            }
+            self.recorder.received(flight.intended, count);
+        }
+        Some((got, taken))
+    }
+
+    /// Sends the request once the handshake is over, and before and after what the session has to say.
+    fn answer(&mut self, slot: u32, now: u64) {
+        let connection = self.pool.get(slot);
+        let Some(session) = connection.tls.as_ref() else {
+            return;
+        };
+        if connection.phase == Phase::Handshaking && !session.is_handshaking() {
+            // What ends the handshake goes out with the request.
+            let id = connection.flight;
+            self.connected(now);
+            self.send(slot, id, now);
+        } else if session.wants_write() {
+            self.write_secure(slot);
         }
     }
 
