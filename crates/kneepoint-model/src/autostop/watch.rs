@@ -166,8 +166,10 @@ impl Watch {
         if self.window.len() < seconds as usize {
             return None;
         }
-        let sum = |(a, b), (c, d)| (a + c, b + d);
-        let (matching, all) = self.window.iter().copied().fold((0, 0), sum);
+        let (matching, all) = self
+            .window
+            .iter()
+            .fold((0, 0), |(a, b), (matching, all)| (a + matching, b + all));
         let verdict = at_least(matching, all, level, "such requests");
         verdict.breached.then(|| {
             let sentence = format!(

@@ -111,10 +111,7 @@ fn quoted(value: &str) -> Cow<'_, str> {
 /// Reads what [`print`] prints; keys may come in any order, and those left out have their defaults.
 pub(super) fn read(text: &str) -> Result<Imported, Refusal> {
     let words = words(text)?;
-    let (kind, words) = match words.split_first() {
-        Some((kind, words)) => (kind.as_str(), words),
-        None => ("", [].as_slice()),
-    };
+    let (kind, words) = (words[0].as_str(), &words[1..]);
     let pieces: Vec<&str> = words
         .iter()
         .map(String::as_str)

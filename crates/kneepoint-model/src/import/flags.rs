@@ -99,14 +99,16 @@ impl Given {
     }
 }
 
-/// Splits a command line into words as a shell does.
+/// Splits a command line into words as a shell does: at least one.
 pub(super) fn words(text: &str) -> Result<Vec<String>, Refusal> {
-    shlex::split(text).ok_or_else(|| {
-        Refusal::new(
-            text,
-            "a quotation mark or a backslash has no end; close it or take it out",
-        )
-    })
+    let wrong = |problem: &str| Refusal::new(text, problem);
+    let words = shlex::split(text).ok_or_else(|| {
+        wrong("a quotation mark or a backslash has no end; close it or take it out")
+    })?;
+    if words.is_empty() {
+        return Err(wrong("there is nothing; write a command"));
+    }
+    Ok(words)
 }
 
 impl Tool {

@@ -150,13 +150,13 @@ fn read(text: &str) -> Result<Imported, Refusal> {
         ));
     }
     // The last of n workers starts at (n-1)/n of a closed loop's ramp.
-    let n = plan.instances as u32;
+    let n = workers(count(&plan.instances.to_string(), &[])?);
     let ramp = plan.ramp.map_or(Duration::ZERO, |length| {
         let nanos = length.as_nanos() * u128::from(n) / u128::from(n - 1).max(1);
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     });
     let mut read = Imported::new(Profile::Closed(ClosedLoop {
-        workers: workers(n as usize),
+        workers: n,
         ramp,
         think_time: ThinkTime::None,
         duration: positive(text, plan.elapsed)?,
