@@ -273,6 +273,9 @@ impl fmt::Display for Threshold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.measure, self.comparison.sign())?;
         match self.measure {
+            Measure::Quantile(_) | Measure::Mean | Measure::Max if self.limit % 1000.0 == 0.0 => {
+                write!(f, "{}s", self.limit / 1000.0)?;
+            }
             Measure::Quantile(_) | Measure::Mean | Measure::Max => write!(f, "{}ms", self.limit)?,
             Measure::Errors | Measure::GoodShare => {
                 f.write_str(&crate::units::exact_percent(self.limit))?;

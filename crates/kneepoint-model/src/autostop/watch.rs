@@ -93,11 +93,11 @@ impl Watch {
     fn meaning(&self) -> String {
         match &self.condition {
             Condition::Time { limit, .. } => {
-                format!("a mean response time above {}", text::spelled(*limit))
+                format!("mean response time above {}", text::spelled(*limit))
             }
             Condition::Quantile { percent, limit, .. } => {
                 format!(
-                    "a p{percent} of the response time above {}",
+                    "p{percent} of the response time above {}",
                     text::spelled(*limit)
                 )
             }
@@ -123,12 +123,12 @@ impl Watch {
     fn look(&self, observed: &Observed<'_>) -> Verdict {
         let counts = &observed.second.outcomes;
         match &self.condition {
-            Condition::Time { limit, .. } => {
-                over(mean_ms(observed), *limit, "a mean response time")
-            }
-            Condition::Quantile { percent, limit, .. } => {
-                over(quantile_ms(observed, *percent), *limit, "a response time")
-            }
+            Condition::Time { limit, .. } => over(mean_ms(observed), *limit, "mean"),
+            Condition::Quantile { percent, limit, .. } => over(
+                quantile_ms(observed, *percent),
+                *limit,
+                &format!("p{percent}"),
+            ),
             Condition::Http { mask, level, .. } => at_least(
                 statuses(counts, mask),
                 counts.total(),
@@ -186,7 +186,7 @@ fn over(ms: Option<f64>, limit: Duration, what: &str) -> Verdict {
     Verdict {
         breached: ms.is_some_and(|ms| ms > limit_ms),
         seen: match ms {
-            Some(ms) if ms.is_finite() => format!("{what} of {}", format_ms(ms)),
+            Some(ms) if ms.is_finite() => format!("{what} {}", format_ms(ms)),
             Some(_) => format!("{what} beyond the timeout"),
             None => "no response".to_owned(),
         },

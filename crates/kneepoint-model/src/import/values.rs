@@ -35,7 +35,7 @@ pub(super) fn count(text: &str, suffixes: &[(char, u64)]) -> Result<usize, Refus
     match whole(text, suffixes)? {
         0 => Err(Refusal::new(
             text,
-            "none of them send nothing; write at least 1",
+            "that many send nothing; write at least 1",
         )),
         n if n > MOST_AT_ONCE => Err(Refusal::new(
             text,

@@ -99,7 +99,7 @@ fn read(text: &str) -> Result<Imported, Refusal> {
         return Err(Refusal::new(
             given.last("c").unwrap_or("1"),
             format!(
-                "more workers than the {requests} requests; write a -n of at least {concurrency}"
+                "more workers than requests, of which there are {requests}; write a -n of at least {concurrency}"
             ),
         ));
     }

@@ -4,7 +4,7 @@
 //! an open loop at that rate for all workers together, the first request at the start.
 
 use crate::import::flags::{Flag, Given, Role, Style, Tool, flag, switch, value, words};
-use crate::import::values::{constant, count, duration, header, positive, rate, whole, workers};
+use crate::import::values::{count, duration, header, positive, rate, whole, workers};
 use crate::import::{Body, Imported, NO_TIME_LIMIT, Profile, Refusal, Syntax, is_command};
 use crate::units::{GO_UNITS, SECOND_NS};
 use crate::{ClosedLoop, FirstArrival, Method, Schedule};
@@ -127,20 +127,23 @@ fn load(given: &Given, connections: usize) -> Result<Imported, Refusal> {
     }
     let length = match time {
         Some(time) => time,
-        // Just past the last of them, so that a rounded length does not lose it.
-        None => Duration::try_from_secs_f64(requests as f64 / hz)
-            .map_err(|_| Refusal::new(per_second, "that takes over a year; write a higher rate"))?
-            .saturating_add(Duration::from_nanos(1)),
+        None => time_for(requests, hz).ok_or_else(|| {
+            Refusal::new(per_second, "that takes over a year; write a higher rate")
+        })?,
     };
-    let schedule = Schedule {
-        segments: vec![constant(hz, length)],
-    };
-    let mut read = Imported::even(schedule, FirstArrival::AtStart);
+    let mut read = Imported::even(Schedule::constant(hz, length), FirstArrival::AtStart);
     read.note(
         "oha counts a response time from when a worker takes the request up; here it counts from when the schedule \
          wanted it sent.",
     );
     Ok(read)
+}
+
+/// The time that so many requests take, long enough that rounding does not lose the last.
+fn time_for(requests: u64, hz: f64) -> Option<Duration> {
+    let time = Duration::try_from_secs_f64(requests as f64 / hz).ok()?;
+    let short = Schedule::constant(hz, time).total_arrivals() < requests;
+    time.checked_add(Duration::from_nanos(u64::from(short)))
 }
 
 fn span(text: &str) -> Result<Duration, Refusal> {
