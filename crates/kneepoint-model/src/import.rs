@@ -194,8 +194,8 @@ pub struct ImportError {
     pub problem: String,
 }
 
-/// Longest text that is looked at, in bytes: longer than any command line or list of stages.
-const LONGEST_TEXT: usize = 1 << 16;
+/// Longest text that is looked at, in bytes: longer than the most pieces of a schedule take when they are printed.
+const LONGEST_TEXT: usize = 1 << 20;
 
 /// The syntax a text is meant to be in, judged by how it begins; `None` when it is none of them.
 #[must_use]

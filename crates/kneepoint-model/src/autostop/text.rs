@@ -173,7 +173,10 @@ impl fmt::Display for Level {
 /// A time with its unit: milliseconds when it is a whole number of them below ten seconds.
 pub(super) fn spelled(time: Duration) -> String {
     let ms = time.as_millis();
-    if ms > 0 && ms < 10_000 && ms % 1000 != 0 && time.as_nanos() == ms * u128::from(MILLISECOND_NS)
+    if ms > 0
+        && ms < 10_000
+        && !ms.is_multiple_of(1000)
+        && time.as_nanos() == ms * u128::from(MILLISECOND_NS)
     {
         format!("{ms}ms")
     } else {

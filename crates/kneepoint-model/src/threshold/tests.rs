@@ -168,11 +168,7 @@ fn an_error_is_no_fast_response() {
         &run(51),
         expect!["p95<1s did not hold: beyond every limit"],
     );
-    check(
-        "mean<1s",
-        &run(1000 - 10),
-        expect!["mean<1s held: 5.50 ms"],
-    );
+    check("mean<1s", &run(1000 - 10), expect!["mean<1s held: 5.50 ms"]);
     check(
         "errors<5%",
         &run(50),

@@ -120,8 +120,15 @@ fn ramp(from: f64, to: f64, length: Duration, phase: &Value) -> Result<Vec<Segme
     // Divided last, so that a half is exactly one and is rounded up.
     let steps = (seconds - 1) as f64;
     let rate_of = |i: u64| ((from * steps + (to - from) * i as f64) / steps).round();
-    let stairs = (0..seconds).map(|i| constant(rate_of(i), second));
-    Ok(stairs.collect())
+    let mut stairs: Vec<Segment> = Vec::new();
+    for rate_hz in (0..seconds).map(rate_of) {
+        match stairs.last_mut() {
+            // Neighbours that rounding has made alike are one stair.
+            Some(last) if last.from_hz == rate_hz => last.duration += second,
+            _ => stairs.push(constant(rate_hz, second)),
+        }
+    }
+    Ok(stairs)
 }
 
 fn no_phase(value: &Value) -> Refusal {
