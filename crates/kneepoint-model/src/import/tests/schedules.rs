@@ -34,7 +34,12 @@ fn yandex_tank() {
             "yandex.tank schedule: `stairs(3)`: there is no `stairs`; write const(RATE,DURATION), line(FROM,TO,DURATION) or step(FROM,TO,INCREMENT,DURATION)"
         ],
     );
-    check("constant(50,1m)", expect!["yandex.tank schedule: `constant(50,1m)`: there is no `constant`; write const(RATE,DURATION), line(FROM,TO,DURATION) or step(FROM,TO,INCREMENT,DURATION)"]);
+    check(
+        "constant(50,1m)",
+        expect![
+            "yandex.tank schedule: `constant(50,1m)`: there is no `constant`; write const(RATE,DURATION), line(FROM,TO,DURATION) or step(FROM,TO,INCREMENT,DURATION)"
+        ],
+    );
 }
 
 #[test]
@@ -294,7 +299,10 @@ fn artillery() {
             open const(1,1s) const(3,1s) const(5,1s) first=interval arrivals=even
             note='Artillery runs a scenario of requests and pauses for each arrival; here an arrival is one request, unless visitors are described.'"#]],
     );
-    check_load("{duration: 5, arrivalRate: 4, rampTo: 6}", expect!["open const(4,1s) const(5,2s) const(6,2s) first=interval arrivals=even"]);
+    check_load(
+        "{duration: 5, arrivalRate: 4, rampTo: 6}",
+        expect!["open const(4,1s) const(5,2s) const(6,2s) first=interval arrivals=even"],
+    );
     check_load(
         "config:\n  target: http://h\n  phases:\n    - duration: 60   # a minute\n      arrivalRate: 5\n    - pause: 10\n    \
          - duration: 1\n      arrivalRate: 1\n      rampTo: 4\n      maxVusers: 50\n",
