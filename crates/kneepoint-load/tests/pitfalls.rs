@@ -5,7 +5,7 @@ mod common;
 use common::{Peer, Server, even, http, run, shown};
 use expect_test::{Expect, expect};
 use kneepoint_load::{LoadPlan, Mode, Target};
-use kneepoint_model::{Address, LoadPoint, Outcome, Workload};
+use kneepoint_model::{Address, ClosedLoop, LoadPoint, Outcome, Workload};
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
@@ -237,10 +237,7 @@ fn a_closed_loop_does_not_storm_a_server_that_drops_it() {
         peer.reset();
     });
     let duration = Duration::from_millis(400);
-    let mode = Mode::Closed {
-        workers: 8,
-        duration,
-    };
+    let mode = Mode::Closed(ClosedLoop::new(8, duration));
     let plan = LoadPlan::new(server.target(), Workload::single("/"), mode);
     let point = run(&plan);
     let most = duration.as_millis() as u64 + 8;

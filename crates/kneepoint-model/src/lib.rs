@@ -24,7 +24,7 @@ pub mod workload;
 
 pub use finding::{Confidence, Effect, Evidenced, Finding, Remedy};
 pub use histogram::LatencyHistogram;
-pub use load::{Health, LoadPoint, Outcome, OutcomeCounts, Second, Validity};
+pub use load::{Health, LoadPoint, Outcome, OutcomeCounts, Second, SessionCounts, Validity};
 pub use log::{LogEvent, LogKind};
 pub use metric::{Kind, Metric, Series, SeriesSet};
 pub use process::{CommandOutput, CommandSpec, Commands, ProcessSpec, Ready, Signal};
