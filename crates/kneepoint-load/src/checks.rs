@@ -74,7 +74,8 @@ pub(crate) fn check_sessions(workload: &Workload) -> Result<(), LoadError> {
 fn check_lengths(sessions: &Sessions) -> Result<(), LoadError> {
     if sessions.lengths.is_empty() {
         return wrong(
-            "sessions without scripts and without lengths; say how many requests a visit has".into(),
+            "sessions without scripts and without lengths; say how many requests a visit has"
+                .into(),
         );
     }
     if sessions.lengths.iter().any(|(length, _)| *length == 0) {

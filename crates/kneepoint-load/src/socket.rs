@@ -90,11 +90,16 @@ pub(crate) fn check_source(source: IpAddr) -> Result<(), LoadError> {
 /// for every destination, and a busy source would run out of ports long before its connections need that many
 /// (load-engine.md, section 3, pitfalls).
 fn bind_source(fd: &OwnedFd, source: IpAddr) -> Result<(), Errno> {
+    bind_address_no_port(fd)?;
+    bind(fd, &SocketAddr::new(source, 0))
+}
+
+#[expect(
+    unsafe_code,
+    reason = "neither the standard library nor rustix knows IP_BIND_ADDRESS_NO_PORT"
+)]
+fn bind_address_no_port(fd: &OwnedFd) -> Result<(), Errno> {
     let on: libc::c_int = 1;
-    #[expect(
-        unsafe_code,
-        reason = "rustix does not know IP_BIND_ADDRESS_NO_PORT"
-    )]
     // SAFETY: the descriptor is open, and the value is a live integer of the length that is passed.
     let refused = unsafe {
         libc::setsockopt(
@@ -105,11 +110,11 @@ fn bind_source(fd: &OwnedFd, source: IpAddr) -> Result<(), Errno> {
             size_of_val(&on) as libc::socklen_t,
         )
     };
-    if refused != 0 {
-        let error = std::io::Error::last_os_error();
-        return Err(Errno::from_io_error(&error).unwrap_or(Errno::INVAL));
+    if refused == 0 {
+        return Ok(());
     }
-    bind(fd, &SocketAddr::new(source, 0))
+    let error = std::io::Error::last_os_error();
+    Err(Errno::from_io_error(&error).unwrap_or(Errno::INVAL))
 }
 
 fn tcp_socket(v4: bool) -> Result<OwnedFd, Errno> {

@@ -368,12 +368,20 @@ pub(crate) mod tests {
 
     #[test]
     fn free_workers_start_until_the_loop_ends() {
-        check(&plan(closed(|_| {}), None), 400, &[1, 1, 401, 401, 801, 801]);
+        check(
+            &plan(closed(|_| {}), None),
+            400,
+            &[1, 1, 401, 401, 801, 801],
+        );
     }
 
     #[test]
     fn a_bound_on_requests_is_met_exactly() {
-        check(&plan(closed(|c| c.requests = Some(3)), None), 400, &[1, 1, 401]);
+        check(
+            &plan(closed(|c| c.requests = Some(3)), None),
+            400,
+            &[1, 1, 401],
+        );
         let with_ramp = closed(|c| {
             c.requests = Some(3);
             c.ramp = Duration::from_nanos(200);

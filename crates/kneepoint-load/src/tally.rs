@@ -47,8 +47,7 @@ impl Tally {
         let mut step = Live::default();
         for (thread, outbox) in outboxes.iter().enumerate() {
             let parcel = outbox.take();
-            self.seconds
-                .take(thread, parcel.seconds, parcel.ended_at);
+            self.seconds.take(thread, parcel.seconds, parcel.ended_at);
             step.merge(&parcel.live);
             self.gauges[thread] = parcel.gauges.unwrap_or(self.gauges[thread]);
         }

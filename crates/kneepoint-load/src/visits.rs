@@ -65,12 +65,7 @@ impl<'p> Visits<'p> {
     }
 
     /// Begins a visit whose first request is intended at a time.
-    pub(crate) fn begin(
-        &mut self,
-        intended: u64,
-        random: &mut Random,
-        users: &mut Users,
-    ) -> Visit {
+    pub(crate) fn begin(&mut self, intended: u64, random: &mut Random, users: &mut Users) -> Visit {
         let chosen = self.choice.draw(random);
         let length = match self.scripts.get(chosen) {
             Some(script) => script.requests.len() as u32,

@@ -8,8 +8,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use kneepoint_load::{Engine, LoadPlan, Mode, Target};
 use kneepoint_model::units::{format_bytes, format_ms, format_rate, format_share, parse_duration};
 use kneepoint_model::{
-    Address, Arrivals, ClosedLoop, Expect, LatencyHistogram, LoadPoint, Method, Outcome, Request, Schedule,
-    Slo, Validity, Workload,
+    Address, Arrivals, ClosedLoop, Expect, LatencyHistogram, LoadPoint, Method, Outcome, Request,
+    Schedule, Slo, Validity, Workload,
 };
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
