@@ -84,7 +84,7 @@ pub(crate) struct Starts<'p> {
     /// Requests of all threads together after which none starts.
     bound: Option<u64>,
     shared: &'p Shared,
-    /// Until when workers were last held back because the server refused connections.
+    /// Until when workers are or were last held back because the server refused connections.
     held: u64,
 }
 
@@ -148,7 +148,7 @@ impl<'p> Starts<'p> {
             Source::Schedule { next, .. } => next.filter(|at| *at <= cut).or(waits),
             Source::Visitors { next, crowd, .. } => {
                 let arrival = next.filter(|at| *at <= cut);
-                let back = crowd.next().filter(|at| *at <= cut && *at < self.until);
+                let back = crowd.next().filter(|at| *at < end);
                 [arrival, back].into_iter().flatten().min().or(waits)
             }
             Source::Free(free) => works().map(|end| if *free > 0 { now } else { end }),
@@ -176,7 +176,8 @@ impl<'p> Starts<'p> {
                 crowd,
             } => {
                 let arrival = next.filter(due);
-                let back = crowd.next().filter(|at| due(at) && *at < self.until);
+                let end = self.until.min(cut);
+                let back = crowd.next().filter(|at| *at <= now && *at < end);
                 if let Some(intended) = back
                     && arrival.is_none_or(|first| intended <= first)
                 {
@@ -198,20 +199,19 @@ impl<'p> Starts<'p> {
                 Some(Due { intended, member })
             }
             Source::Workers(crowd) => {
+                let held = backoff.holds(now);
+                self.held = if held {
+                    backoff.until
+                } else {
+                    self.held.min(now).max(backoff.until)
+                };
                 let wakes = crowd.next().filter(|at| *at <= now)?;
-                if now >= self.until.min(cut) {
-                    return None;
-                }
-                if backoff.holds(now) {
-                    self.held = backoff.until;
-                    return None;
-                }
-                if !self.shared.take(self.bound) {
+                if held || now >= self.until.min(cut) || !self.shared.take(self.bound) {
                     return None;
                 }
                 let member = crowd.wake()?;
                 // A worker that was held back means to send when it may, which is no lateness of the generator.
-                let intended = wakes.max(self.held.min(now));
+                let intended = wakes.max(self.held);
                 Some(Due { intended, member })
             }
         }
