@@ -370,9 +370,9 @@ fn compressed_bodies_are_counted_as_on_the_wire_and_never_inflated() {
     const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 500\r\n\r\n";
     let (point, _) = check(
         |mut peer| {
+            let response = [HEAD.as_bytes(), &[0xff; 500]].concat();
             while peer.request().is_some() {
-                let _ = peer.stream.write_all(HEAD.as_bytes());
-                let _ = peer.stream.write_all(&[0xff; 500]);
+                let _ = peer.stream.write_all(&response);
             }
         },
         unchanged,
