@@ -56,12 +56,11 @@ fn script(name: &str, requests: &[usize]) -> Script {
 
 /// Login, shop and pay, of which no request asks for a session of its own.
 fn workload(sessions: Sessions) -> Workload {
-    Workload {
-        requests: ["/login", "/shop", "/pay"].map(Request::get).into(),
-        users: 50,
-        sessions: Some(sessions),
-        ..Workload::single("/")
-    }
+    let mut workload = Workload::single("/");
+    workload.requests = ["/login", "/shop", "/pay"].map(Request::get).into();
+    workload.users = 50;
+    workload.sessions = Some(sessions);
+    workload
 }
 
 fn shopping(pause: Duration) -> Workload {
