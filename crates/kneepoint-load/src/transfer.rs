@@ -22,7 +22,8 @@ const HANGUP: EventFlags = EventFlags::RDHUP
 impl<'p> Worker<'p> {
     /// Opens a connection for a flight.
     pub(crate) fn connect(&mut self, id: u32, now: u64) {
-        let opening = match socket::open(&self.prepared.endpoint) {
+        let source = self.sources.next();
+        let opening = match socket::open_from(&self.prepared.endpoint, source) {
             Ok(opening) => opening,
             Err(errno) => return self.refuse(id, errno, now),
         };
@@ -102,7 +103,7 @@ impl<'p> Worker<'p> {
         connection.parser.begin(template.head);
         connection
             .reply
-            .begin(template.needle.as_ref(), template.session);
+            .begin(template.needle.as_ref(), user != NONE);
         self.write(slot);
     }
 

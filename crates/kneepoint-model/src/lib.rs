@@ -30,7 +30,7 @@ pub use autostop::Autostop;
 pub use finding::{Confidence, Effect, Evidenced, Finding, Remedy};
 pub use histogram::LatencyHistogram;
 pub use import::{Imported, Profile};
-pub use load::{Health, LoadPoint, Outcome, OutcomeCounts, Second, Validity};
+pub use load::{Health, LoadPoint, Outcome, OutcomeCounts, Second, SessionCounts, Validity};
 pub use log::{LogEvent, LogKind};
 pub use metric::{Kind, Metric, Series, SeriesSet};
 pub use process::{CommandOutput, CommandSpec, Commands, ProcessSpec, Ready, Signal};

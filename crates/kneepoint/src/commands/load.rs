@@ -8,8 +8,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use kneepoint_load::{Engine, LoadPlan, Mode, Target};
 use kneepoint_model::units::{format_bytes, format_ms, format_rate, format_share, parse_duration};
 use kneepoint_model::{
-    Address, Arrivals, Expect, LatencyHistogram, LoadPoint, Method, Outcome, Request, Schedule,
-    Slo, Validity, Workload,
+    Address, Arrivals, ClosedLoop, Expect, LatencyHistogram, LoadPoint, Method, Outcome, Request,
+    Schedule, Slo, Validity, Workload,
 };
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
@@ -185,10 +185,8 @@ fn workload(args: &LoadArgs, path: &str) -> Result<Workload> {
 
 fn mode(args: &LoadArgs) -> Result<Mode> {
     if let Some(workers) = args.workers {
-        return Ok(Mode::Closed {
-            workers,
-            duration: parse_duration(&args.duration)?,
-        });
+        let duration = parse_duration(&args.duration)?;
+        return Ok(Mode::Closed(ClosedLoop::new(workers, duration)));
     }
     let schedule: Schedule = args
         .schedule
