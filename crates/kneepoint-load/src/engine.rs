@@ -7,6 +7,7 @@ use crate::recorder::Outbox;
 use crate::render::Template;
 use crate::socket::Endpoint;
 use crate::tally::Tally;
+use crate::text::Names;
 use crate::worker::{Clock, Finished, Worker};
 use kneepoint_model::LoadPoint;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -37,6 +38,8 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     fn new(plan: &LoadPlan) -> Result<Self, LoadError> {
+        let names = Names::new(&plan.workload);
+        let feeders = &plan.workload.feeders;
         Ok(Self {
             target: plan.target.clone(),
             endpoint: Endpoint::new(plan.target.address())?,
@@ -44,7 +47,7 @@ impl Prepared {
                 .workload
                 .requests
                 .iter()
-                .map(|request| Template::new(&plan.target, request))
+                .map(|request| Template::new(&plan.target, request, &names, feeders))
                 .collect(),
         })
     }

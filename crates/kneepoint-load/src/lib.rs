@@ -7,14 +7,18 @@
 //!
 //! [`Engine::run`] takes a [`LoadPlan`]. Each of its threads owns everything it needs (an epoll, connections,
 //! users, histograms), so that sending shares nothing: `worker` holds the loop, `transfer` what happens on a
-//! connection, `recorder` what is written down, and `tally` puts the threads together.
+//! connection, `render` what is sent, `watch` what is looked for in answers, `recorder` what is written down, and
+//! `tally` puts the threads together.
 
 mod arrivals;
+mod body;
 mod connection;
 mod cookies;
+mod draft;
 mod engine;
 mod examples;
 mod fastcgi;
+mod feeder;
 mod fetch;
 mod flight;
 mod health;
@@ -23,14 +27,19 @@ mod namespace;
 mod null_server;
 mod plan;
 mod recorder;
+mod rehearsal;
 mod render;
 mod reply;
+mod sendable;
 mod socket;
 mod tally;
+mod text;
 mod transfer;
+mod watch;
 mod worker;
 
 pub use engine::Engine;
 pub use fetch::{Fetched, fetch, identify};
 pub use null_server::ceiling;
 pub use plan::{AbortRule, LoadError, LoadPlan, Mode, Progress, Target};
+pub use rehearsal::{Rehearsal, Rehearsed};

@@ -155,7 +155,7 @@ impl<'p> Worker<'p> {
             cut,
             starts,
             mix: Mix::new(&plan.workload, plan.seed, thread),
-            users: Users::new(share(plan.workload.users as usize) as u32),
+            users: Users::new(share(plan.workload.users as usize) as u32).provided(plan, thread),
             epoll,
             pool: Pool::new(connections),
             flights: Flights::new(limits.timeout),

@@ -6,6 +6,8 @@
 //! It must never do IO, read a clock, draw a random number, or know a program's file formats. Everything
 //! here is a value or a pure function of values.
 
+pub mod body;
+pub mod expectation;
 pub mod finding;
 pub mod histogram;
 pub mod load;
@@ -20,8 +22,11 @@ pub mod session;
 pub mod stack;
 pub mod statistics;
 pub mod units;
+pub mod variables;
 pub mod workload;
 
+pub use body::{Body, FileContent, Part, PartContent};
+pub use expectation::{Expect, HeaderExpectation, StatusRange};
 pub use finding::{Confidence, Effect, Evidenced, Finding, Remedy};
 pub use histogram::LatencyHistogram;
 pub use load::{Health, LoadPoint, Outcome, OutcomeCounts, Second, Validity};
@@ -38,4 +43,5 @@ pub use stack::{
     WorkerPool,
 };
 pub use statistics::Interval;
-pub use workload::{Expect, Method, Request, Slo, Workload};
+pub use variables::{Capture, CaptureFrom, Feeder, RowOrder};
+pub use workload::{Method, Request, Slo, Workload};
