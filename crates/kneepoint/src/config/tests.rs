@@ -239,6 +239,7 @@ fn the_applications_of_this_repository_are_in_order() {
         "plain/kneepoint.toml",
         "laravel/kneepoint.toml",
         "laravel/demo.toml",
+        "laravel/visitors.toml",
     ] {
         load(&apps.join(file)).unwrap_or_else(|errors| panic!("{errors}"));
     }
