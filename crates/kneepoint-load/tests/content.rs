@@ -31,7 +31,7 @@ fn form(peer: &mut Peer, number: usize) {
     peer.say(&format!("Set-Cookie: xsrf=x%3D{number}; path=/\r\n\r\n"));
     peer.say("c\r\n<input value\r\n");
     thread::sleep(Duration::from_millis(1));
-    peer.say("7\r\n=\"t+");
+    peer.say("8\r\n=\"t+");
     peer.say(&format!("{:04}\r\n5\r\n\"><p>\r\n0\r\n\r\n", number));
 }
 
