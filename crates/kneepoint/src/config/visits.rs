@@ -29,6 +29,7 @@ pub(super) fn read(
     }
     let mut names = BTreeSet::new();
     let mut used = BTreeSet::new();
+    let mut all_known = true;
     let mut scripts = Vec::new();
     for (index, item) in items.iter().enumerate() {
         let Some(section) = reader.section(item, "session") else {
@@ -43,6 +44,8 @@ pub(super) fn read(
             reader.number(node, f64::MIN_POSITIVE, 1e9, "a weight above 0, such as 8")
         });
         let requests = steps(reader, &section, drafts);
+        all_known &= requests.is_some();
+        let requests = requests.unwrap_or_default();
         used.extend(requests.iter().copied());
         scripts.push(Script {
             name: name.unwrap_or_else(|| format!("session {}", index + 1)),
@@ -50,7 +53,10 @@ pub(super) fn read(
             requests,
         });
     }
-    refuse_unused(reader, drafts, &used);
+    // Behind a name that was mistyped may be any of them.
+    if all_known {
+        refuse_unused(reader, drafts, &used);
+    }
     Some(Sessions {
         scripts,
         lengths: Vec::new(),
@@ -58,12 +64,12 @@ pub(super) fn read(
     })
 }
 
-/// The requests of a session, as indices.
-fn steps(reader: &mut Reader<'_>, section: &Section<'_>, drafts: &[Draft]) -> Vec<usize> {
+/// The requests of a session, as indices; `None` when one of them is not known.
+fn steps(reader: &mut Reader<'_>, section: &Section<'_>, drafts: &[Draft]) -> Option<Vec<usize>> {
     const EXPECTED: &str = "names of requests, such as [\"login\", \"cart\"]";
     let Some(node) = section.get("requests") else {
         reader.missing(Some(section.at), "session.requests", EXPECTED);
-        return Vec::new();
+        return None;
     };
     let items = reader.array(node, EXPECTED);
     if items.is_empty() && matches!(node.value, Value::Array(_)) {
@@ -98,7 +104,7 @@ fn steps(reader: &mut Reader<'_>, section: &Section<'_>, drafts: &[Draft]) -> Ve
         captured.extend(captures.map(|capture| capture.name.as_str()));
         steps.push(index);
     }
-    steps
+    (steps.len() == items.len()).then_some(steps)
 }
 
 /// A value must have been captured earlier in the same visit.

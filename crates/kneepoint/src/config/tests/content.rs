@@ -84,6 +84,35 @@ json = { a = 1979-05-27 }
 body_file = "photo.pgn"
 "#,
         expect![[r#"
+            kneepoint.toml:3:13: `multipart` beside the header `content-type`
+               3 | multipart = [{ name = "a" }, { value = "x", fil = "y" }]
+                 |             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+                 expected no such header: the load engine writes it, with the boundary
+            kneepoint.toml:3:14: it is not clear what the part holds
+               3 | multipart = [{ name = "a" }, { value = "x", fil = "y" }]
+                 |              ^^^^^^^^^^^^^^
+                 expected either `value` or `file`
+            kneepoint.toml:3:30: `request.multipart.name` is missing
+               3 | multipart = [{ name = "a" }, { value = "x", fil = "y" }]
+                 |                              ^^^^^^^^^^^^^^^^^^^^^^^^^^
+                 expected the name of the field, such as name = "photo"
+            kneepoint.toml:3:45: unknown key `fil` in [request.multipart]
+               3 | multipart = [{ name = "a" }, { value = "x", fil = "y" }]
+                 |                                             ^^^
+                 expected `name`, `value`, `file`, `filename` or `type`
+                 did you mean `file`?
+            kneepoint.toml:7:8: `json` beside `body`: a request has one body
+               7 | json = { a = 1979-05-27 }
+                 |        ^^^^^^^^^^^^^^^^^^
+                 expected one of them
+            kneepoint.toml:9:14: found a date
+               9 | json = { a = 1979-05-27 }
+                 |              ^^^^^^^^^^
+                 expected a value that JSON has
+            kneepoint.toml:11:13: `photo.pgn` does not exist
+              11 | body_file = "photo.pgn"
+                 |             ^^^^^^^^^^^
+                 expected a file to send, relative to the directory of kneepoint.toml
         "#]],
     );
 }
@@ -123,6 +152,39 @@ file = "named.csv"
 [feeder."1"]
 "#,
         expect![[r#"
+            kneepoint.toml:3:8: `users.cvs` does not exist
+               3 | file = "users.cvs"
+                 |        ^^^^^^^^^^^
+                 expected a CSV file, relative to the directory of kneepoint.toml
+            kneepoint.toml:5:8: this is no table: CSV error: record 1 (line: 2, byte: 9): found record with 1 fields, but the previous record has 2 fields
+               5 | file = "crooked.csv"
+                 |        ^^^^^^^^^^^^^
+                 expected a CSV file in UTF-8 whose first line names the columns, with as many values in every other
+            kneepoint.toml:7:8: the table has no row below its first line
+               7 | file = "empty.csv"
+                 |        ^^^^^^^^^^^
+                 expected a CSV file in UTF-8 whose first line names the columns, with as many values in every other
+            kneepoint.toml:8:9: `in turn` is not possible
+               8 | order = "in turn"
+                 |         ^^^^^^^^^
+                 expected `in-turn` or `random`
+                 did you mean `in-turn`?
+            kneepoint.toml:10:8: the column `first name` cannot be a variable
+              10 | file = "named.csv"
+                 |        ^^^^^^^^^^^
+                 expected names of letters, digits, `_` and `-`, not beginning with a digit
+            kneepoint.toml:10:8: `name` is there twice
+              10 | file = "named.csv"
+                 |        ^^^^^^^^^^^
+                 expected each name once
+            kneepoint.toml:11:1: `feeder.1.file` is missing
+              11 | [feeder."1"]
+                 | ^^^^^^^^^^^^
+                 expected a CSV file, such as file = "users.csv"
+            kneepoint.toml:11:9: `1` cannot be the name of a feeder
+              11 | [feeder."1"]
+                 |         ^^^
+                 expected a name of letters, digits, `_` and `-`, not beginning with a digit
         "#]],
     );
 }
@@ -170,6 +232,41 @@ capture = { "a.b" = { header = "X Y" }, c = {}, d = { json = "$.data.id" }, e = 
 file = "users.csv"
 "#,
         expect![[r#"
+            kneepoint.toml:3:8: `{{crsf}}` stands for nothing
+               3 | path = "/{{crsf}}/{{users.name}}"
+                 |        ^^^^^^^^^^^^^^^^^^^^^^^^^^
+                 expected a value that some request captures, or FEEDER.COLUMN
+                 did you mean `{{csrf}}`?
+            kneepoint.toml:3:8: `{{users.name}}` stands for nothing
+               3 | path = "/{{crsf}}/{{users.name}}"
+                 |        ^^^^^^^^^^^^^^^^^^^^^^^^^^
+                 expected a value that some request captures, or FEEDER.COLUMN
+                 did you mean `{{user.name}}`?
+            kneepoint.toml:5:11: a captured value belongs to a user, and this request to none
+               5 | session = false
+                 |           ^^^^^
+                 expected `session = true`, which is understood
+            kneepoint.toml:7:13: `a.b` cannot be a variable
+               7 | capture = { "a.b" = { header = "X Y" }, c = {}, d = { json = "$.data.id" }, e = { body_between = ["a…
+                 |             ^^^^^
+                 expected a name of letters, digits, `_` and `-`, not beginning with a digit
+            kneepoint.toml:7:32: `X Y` is no header name
+               7 | capture = { "a.b" = { header = "X Y" }, c = {}, d = { json = "$.data.id" }, e = { body_between = ["a…
+                 |                                ^^^^^
+                 expected a name such as X-CSRF-Token
+            kneepoint.toml:7:45: it is not clear where the value stands
+               7 | capture = { "a.b" = { header = "X Y" }, c = {}, d = { json = "$.data.id" }, e = { body_between = ["a…
+                 |                                             ^^
+                 expected one of `body_between`, `header`, `json` and `cookie`
+            kneepoint.toml:7:62: `$.data.id` is no JSON pointer
+               7 | capture = { "a.b" = { header = "X Y" }, c = {}, d = { json = "$.data.id" }, e = { body_between = ["a…
+                 |                                                              ^^^^^^^^^^^
+                 expected a JSON pointer, such as "/data/token"
+                 did you mean `/data/id`?
+            kneepoint.toml:7:98: found 1 texts
+               7 | …a.b" = { header = "X Y" }, c = {}, d = { json = "$.data.id" }, e = { body_between = ["a"] } }
+                 |                                                                                      ^^^^^
+                 expected the texts before and behind the value, such as ['name="_token" value="', '"']
         "#]],
     );
 }
@@ -198,6 +295,38 @@ expect = { status = ["2x", 99], header = { "a b" = true, B = false }, body_lacks
 expect = { status = [], body_min = 0, body_contains = [1] }
 "#,
         expect![[r#"
+            kneepoint.toml:3:22: `2x` is not possible
+               3 | expect = { status = ["2x", 99], header = { "a b" = true, B = false }, body_lacks = "" }
+                 |                      ^^^^
+                 expected a status from 100 to 599, a class such as "2xx", or a list of these
+            kneepoint.toml:3:28: `99` is not possible
+               3 | expect = { status = ["2x", 99], header = { "a b" = true, B = false }, body_lacks = "" }
+                 |                            ^^
+                 expected a status from 100 to 599, a class such as "2xx", or a list of these
+            kneepoint.toml:3:44: `a b` is no header name
+               3 | expect = { status = ["2x", 99], header = { "a b" = true, B = false }, body_lacks = "" }
+                 |                                            ^^^^^
+                 expected a name such as X-Cache
+            kneepoint.toml:3:62: found a boolean
+               3 | expect = { status = ["2x", 99], header = { "a b" = true, B = false }, body_lacks = "" }
+                 |                                                              ^^^^^
+                 expected `true` for a header that must be there, or text it must contain
+            kneepoint.toml:3:84: found an empty string
+               3 | expect = { status = ["2x", 99], header = { "a b" = true, B = false }, body_lacks = "" }
+                 |                                                                                    ^^
+                 expected text the body must not contain, or a list of such
+            kneepoint.toml:5:21: no status would be good
+               5 | expect = { status = [], body_min = 0, body_contains = [1] }
+                 |                     ^^
+                 expected at least one
+            kneepoint.toml:5:36: `0` is not possible
+               5 | expect = { status = [], body_min = 0, body_contains = [1] }
+                 |                                    ^
+                 expected a length of at least 1 byte, such as 500 or "2K"
+            kneepoint.toml:5:56: found an integer
+               5 | expect = { status = [], body_min = 0, body_contains = [1] }
+                 |                                                        ^
+                 expected text the body must contain, or a list of such
         "#]],
     );
 }
@@ -263,11 +392,70 @@ weight = 0
 [[session]]
 "#,
         expect![[r#"
+            kneepoint.toml:2:14: `think_time.mean` is missing
+               2 | think_time = { men = "2s" }
+                 |              ^^^^^^^^^^^^^^
+                 expected the mean of an exponential distribution, such as { mean = "2s" }
+            kneepoint.toml:2:16: unknown key `men` in [think_time]
+               2 | think_time = { men = "2s" }
+                 |                ^^^
+                 expected `mean`
+                 did you mean `mean`?
+            kneepoint.toml:7:8: `login` is there twice
+               7 | name = "login"
+                 |        ^^^^^^^
+                 expected each name once
+            kneepoint.toml:15:13: no request before this one captures `{{csrf}}`
+              15 | requests = ["cart", "logni", 3]
+                 |             ^^^^^^
+                 expected the request that captures it earlier in the session
+            kneepoint.toml:15:21: no request is called `logni`
+              15 | requests = ["cart", "logni", 3]
+                 |                     ^^^^^^^
+                 expected `login`, `login` or `cart`
+                 did you mean `login`?
+            kneepoint.toml:15:30: found an integer
+              15 | requests = ["cart", "logni", 3]
+                 |                              ^
+                 expected names of requests, such as ["login", "cart"]
+            kneepoint.toml:17:8: `a` is there twice
+              17 | name = "a"
+                 |        ^^^
+                 expected each name once
+            kneepoint.toml:18:12: a session without requests
+              18 | requests = []
+                 |            ^^
+                 expected names of requests, such as ["login", "cart"]
+            kneepoint.toml:19:10: `0` is not possible
+              19 | weight = 0
+                 |          ^
+                 expected a weight above 0, such as 8
+            kneepoint.toml:20:1: `session.requests` is missing
+              20 | [[session]]
+                 | ^^^^^^^^^^^
+                 expected names of requests, such as ["login", "cart"]
+        "#]],
+    );
+    refused(
+        "[[request]]\nname = 'a'\n[[request]]\nname = 'b'\n[[request]]\n[[session]]\nrequests = ['a']\n",
+        expect![[r#"
+            kneepoint.toml:4:1: `b` is in no session and would never be sent
+               4 | [[request]]
+                 | ^^^^^^^^^^^
+                 expected each request in a session: sessions replace the mix
+            kneepoint.toml:6:1: this request has no `name`, so no session can send it
+               6 | [[request]]
+                 | ^^^^^^^^^^^
+                 expected each request in a session: sessions replace the mix
         "#]],
     );
     refused(
         "think_time = '1s'\n",
         expect![[r#"
+            kneepoint.toml:2:14: `think_time` without a [[session]]: nobody makes a second request
+               2 | think_time = '1s'
+                 |              ^^^^
+                 expected [[session]] tables
         "#]],
     );
 }
