@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 struct Laravel {
     children: Vec<Child>,
     address: SocketAddr,
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Drop for Laravel {
@@ -73,7 +73,7 @@ impl Laravel {
         let settings = format!(
             "[global]\nerror_log={at}/fpm.log\n[www]\nlisten={at}/php.sock\nlisten.mode=0666\n\
              pm=static\npm.max_children=4\nuser=www-data\ngroup=www-data\n\
-             env[APP_KEY]=base64:a25lZXBvaW50LWZpeHR1cmUtbm90LWEtc2VjcmV0ISE=\n\
+             env[APP_KEY]=\"base64:a25lZXBvaW50LWZpeHR1cmUtbm90LWEtc2VjcmV0ISE=\"\n\
              env[APP_STORAGE]={at}/storage\nenv[SESSION_DRIVER]=file\nenv[CACHE_DRIVER]=file\n"
         );
         fs::write(&fpm, settings).expect("fpm.conf");
@@ -94,13 +94,18 @@ impl Laravel {
                 start("/usr/sbin/nginx", &["-e", "stderr", "-c"], &nginx),
             ],
             address,
-            _directory: directory,
+            directory: directory,
         };
         let began = Instant::now();
         loop {
             match fetch(&laravel.target(), &Request::get("/"), None, PATIENCE) {
                 Ok(fetched) if fetched.status == 200 => return laravel,
-                other if began.elapsed() > PATIENCE => panic!("no answer: {other:?}"),
+                Err(error) if began.elapsed() > PATIENCE => panic!("no answer: {error}"),
+                Ok(fetched) if began.elapsed() > PATIENCE => {
+                    let log = fs::read_to_string(laravel.directory.path().join("fpm.log"));
+                    let body = String::from_utf8_lossy(&fetched.body).into_owned();
+                    panic!("status {}: {body} {log:?}", fetched.status)
+                }
                 _ => std::thread::sleep(Duration::from_millis(50)),
             }
         }
