@@ -220,7 +220,7 @@ impl<'p> Reply<'p> {
                         value.set(&self.tail);
                     }
                 }
-                Place::Between { .. } | Place::Header(_) => {}
+                Place::Between(_) | Place::Header(_) => {}
             }
             let complete = value.progress == Progress::Complete;
             store(sought.number, complete.then_some(value.bytes.as_slice()));
@@ -301,11 +301,11 @@ impl<'p> Reply<'p> {
             }
         }
         for (sought, value) in watch.captures.iter().zip(&mut self.values) {
-            let Place::Between { before, after } = &sought.place else {
+            let Place::Between(ends) = &sought.place else {
                 continue;
             };
             let rest = match value.progress {
-                Progress::Absent => match end_of(before) {
+                Progress::Absent => match end_of(&ends.before) {
                     Some(end) => &bytes[end..],
                     None => continue,
                 },
@@ -313,7 +313,7 @@ impl<'p> Reply<'p> {
                 Progress::Complete | Progress::TooLong => continue,
             };
             value.progress = Progress::Begun;
-            if value.grow(rest, after) {
+            if value.grow(rest, &ends.after) {
                 self.missing -= 1;
             }
         }

@@ -18,10 +18,17 @@ pub(crate) struct HeaderWatch {
     pub(crate) contains: Marker,
 }
 
+/// What stands before a value and behind it.
+#[derive(Debug)]
+pub(crate) struct Ends {
+    pub(crate) before: Marker,
+    pub(crate) after: Marker,
+}
+
 /// Where a value is found.
 #[derive(Debug)]
 pub(crate) enum Place {
-    Between { before: Marker, after: Marker },
+    Between(Box<Ends>),
     Header(String),
     Json(String),
     Cookie(String),
@@ -121,10 +128,10 @@ impl Watch {
         } = &request.expect;
         let sought = request.captures.iter().filter_map(|capture| {
             let place = match &capture.from {
-                CaptureFrom::BodyBetween { before, after } => Place::Between {
+                CaptureFrom::BodyBetween { before, after } => Place::Between(Box::new(Ends {
                     before: marker(before),
                     after: marker(after),
-                },
+                })),
                 CaptureFrom::Header(name) => Place::Header(name.clone()),
                 CaptureFrom::Json(pointer) => Place::Json(pointer.clone()),
                 CaptureFrom::Cookie(name) => Place::Cookie(name.clone()),
@@ -139,7 +146,7 @@ impl Watch {
             .map(|text| marker(text))
             .collect();
         let starts = captures.iter().filter_map(|sought| match &sought.place {
-            Place::Between { before, .. } => Some(before),
+            Place::Between(ends) => Some(&ends.before),
             _ => None,
         });
         let between = starts.clone().count();

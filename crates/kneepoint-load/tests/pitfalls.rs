@@ -343,7 +343,10 @@ fn an_error_is_never_a_fast_response() {
         expect!["http error 10 | 502: 10"],
     );
     assert_eq!((point.good, point.response.count()), (0, 0));
-    assert_eq!(point.examples, ["GET /: http error, status 502, expected a status from 200 to 399: bad gw"]);
+    assert_eq!(
+        point.examples,
+        ["GET /: http error, status 502, expected a status from 200 to 399: bad gw"]
+    );
 
     let (point, _) = check(
         always("HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\nFatal error"),

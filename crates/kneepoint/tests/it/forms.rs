@@ -94,7 +94,7 @@ impl Laravel {
                 start("/usr/sbin/nginx", &["-e", "stderr", "-c"], &nginx),
             ],
             address,
-            directory: directory,
+            directory,
         };
         let began = Instant::now();
         loop {
