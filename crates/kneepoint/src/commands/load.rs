@@ -171,15 +171,17 @@ fn workload(args: &LoadArgs, path: &str) -> Result<Workload> {
         args.method.clone()
     });
     request.headers = headers;
-    request.body.clone_from(&args.data);
+    request.body = args.data.clone().map(Into::into);
     request.expect = Expect {
-        status: args.status,
-        body_contains: args.contains.clone(),
+        status: args.status.into_iter().map(Into::into).collect(),
+        body_contains: args.contains.iter().cloned().collect(),
+        ..Expect::default()
     };
     Ok(Workload {
         requests: vec![request],
         users: 1,
         sessions: None,
+        feeders: Vec::new(),
     })
 }
 

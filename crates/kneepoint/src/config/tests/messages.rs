@@ -219,18 +219,18 @@ expect = { status = 42 }
                9 | headers = { Content-Length = 5, "a b" = "x" }
                  |                                 ^^^^^
                  expected a name such as Accept-Language
-            kneepoint.toml:10:8: a request has `body` or `form`, not both
+            kneepoint.toml:10:8: `form` beside `body`: a request has one body
               10 | form = { user = "{user.name}" }
                  |        ^^^^^^^^^^^^^^^^^^^^^^^^
                  expected one of them
-            kneepoint.toml:13:17: values per user such as `{user.name}` are not supported yet
+            kneepoint.toml:13:17: `{user.name}` would be sent as it is
               13 | form = { user = "{user.name}" }
                  |                 ^^^^^^^^^^^^^
-                 expected the same text for every user
+                 expected `{{user.name}}` for a value of a feeder, or another text
             kneepoint.toml:14:21: `42` is not possible
               14 | expect = { status = 42 }
                  |                     ^^
-                 expected a whole number from 100 to 599
+                 expected a status from 100 to 599, a class such as "2xx", or a list of these
         "#]],
     );
 }
