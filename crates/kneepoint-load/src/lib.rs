@@ -17,6 +17,8 @@ mod examples;
 mod fastcgi;
 mod fetch;
 mod flight;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod health;
 mod http;
 mod namespace;
