@@ -19,6 +19,10 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
         ini.set(section, "pm.max_children", "12");
         let printed = ini.to_string();
         let read = parse(&printed).unwrap_or_else(|error| panic!("{error}: {printed}"));
-        assert_eq!(read.get(section, "pm.max_children").as_deref(), Some("12"), "{printed}");
+        assert_eq!(
+            read.get(section, "pm.max_children").as_deref(),
+            Some("12"),
+            "{printed}"
+        );
     }
 });

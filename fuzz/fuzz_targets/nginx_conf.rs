@@ -14,6 +14,8 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
     block.set("set_by_fuzzing", &[&value]);
     let printed = block.to_string();
     let read = parse(&printed).unwrap_or_else(|error| panic!("{error}: {printed}"));
-    let args = read.find("set_by_fuzzing").map(|directive| directive.args());
+    let args = read
+        .find("set_by_fuzzing")
+        .map(|directive| directive.args());
     assert_eq!(args, Some(vec![value]), "{printed}");
 });

@@ -16,7 +16,11 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
         return;
     };
     let printed = schedule.to_string();
-    assert_eq!(printed.parse().as_ref(), Ok(&schedule), "{printed}");
+    assert_eq!(
+        printed.parse::<Schedule>().as_ref(),
+        Ok(&schedule),
+        "{printed}"
+    );
     let (total, length_s) = (schedule.total_arrivals(), schedule.duration().as_secs_f64());
     if total > COUNTABLE {
         return;
@@ -31,8 +35,14 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
         let at = cursor.time_of(number as f64);
         let at = at.unwrap_or_else(|| panic!("{printed}: arrival {number} of {total} never comes"));
         assert!(at.is_finite(), "{printed}: arrival {number} comes at {at}");
-        assert!(at >= before - NANOSECOND, "{printed}: arrival {number} at {at} after {before}");
-        assert!(at <= length_s * (1.0 + 1e-12) + NANOSECOND, "{printed}: arrival {number} at {at}");
+        assert!(
+            at >= before - NANOSECOND,
+            "{printed}: arrival {number} at {at} after {before}"
+        );
+        assert!(
+            at <= length_s * (1.0 + 1e-12) + NANOSECOND,
+            "{printed}: arrival {number} at {at}"
+        );
         before = at;
     }
 });

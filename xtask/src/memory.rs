@@ -181,8 +181,9 @@ impl Bench {
         command
             .arg("load")
             .arg(self.site.url("/index.html"))
-            .args(["--json", "-t", "1", "--timeout", "20s"])
-            .args(arguments);
+            .args(["-t", "1", "--timeout", "20s"])
+            .args(arguments)
+            .arg("--json");
         let measured = measured::run(&mut command, length + EXTRA_TIME, &self.stop, look)?;
         let requests = Requests::read(&measured.stdout).with_context(|| {
             format!(

@@ -160,9 +160,17 @@ mod tests {
     #[test]
     fn an_input_says_how_it_is_cut() {
         let case = Case::read(b"\x0a\x01\x02abc").expect("complete");
-        assert_eq!((case.flag, case.sizes, case.wire), (true, &[1, 2][..], &b"abc"[..]));
+        assert_eq!(
+            (case.flag, case.sizes, case.wire),
+            (true, &[1, 2][..], &b"abc"[..])
+        );
         assert!(Case::read(b"").is_none() && Case::read(b"\x02\x01").is_none());
-        for input in [&b""[..], b"\x01", b"\x00HTTP/1.1 200 OK\r\n\r\n", b"\x00\x01\x06"] {
+        for input in [
+            &b""[..],
+            b"\x01",
+            b"\x00HTTP/1.1 200 OK\r\n\r\n",
+            b"\x00\x01\x06",
+        ] {
             http_response(input);
             fastcgi_response(input);
         }
@@ -181,6 +189,9 @@ mod tests {
         assert!(agree(&malformed, &reading(End::Open(false), 0)));
         assert!(!agree(&malformed, &reading(End::Open(false), 200)));
         assert!(!agree(&malformed, &reading(End::Done(3), 200)));
-        assert!(!agree(&reading(End::Done(2), 200), &reading(End::Done(3), 200)));
+        assert!(!agree(
+            &reading(End::Done(2), 200),
+            &reading(End::Done(3), 200)
+        ));
     }
 }

@@ -77,8 +77,19 @@ fn times(series: &Series, ours: &Series, metric: &Metric) -> String {
     series
         .times(ours, metric)
         .map_or_else(String::new, |spread| {
-            format!("{:.2} [{:.2} {:.2}]", spread.median, spread.min, spread.max)
+            let [median, min, max] = [spread.median, spread.min, spread.max].map(ratio);
+            format!("{median} [{min} {max}]")
         })
+}
+
+/// Three digits are what a ratio of measurements is worth.
+fn ratio(value: f64) -> String {
+    let digits = match value {
+        ..10.0 => 2,
+        ..100.0 => 1,
+        _ => 0,
+    };
+    format!("{value:.digits$}")
 }
 
 #[cfg(test)]
@@ -87,6 +98,12 @@ mod tests {
     use super::super::results::tests::sample;
     use super::*;
     use expect_test::expect;
+
+    #[test]
+    fn ratios_have_three_digits() {
+        let shown = [0.0625, 1.0, 9.994, 12.34, 250.4].map(ratio);
+        assert_eq!(shown, ["0.06", "1.00", "9.99", "12.3", "250"]);
+    }
 
     #[test]
     fn a_table_shows_medians_and_ratios() {

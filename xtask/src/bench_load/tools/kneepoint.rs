@@ -26,9 +26,11 @@ fn command(job: &Job<'_>) -> anyhow::Result<Command> {
         Drive::Closed => command.args(["-c", &connections, "--duration", &duration]),
         // Evenly spaced, as the others do it.
         Drive::Open { rate_hz } => command
-            .args(["--connections", &connections, "--even", "--schedule"])
+            .args(["--connections", &connections, "--arrivals", "even"])
+            .arg("--schedule")
             .arg(format!("const({rate_hz},{duration})")),
     };
+    command.arg("--json");
     Ok(command)
 }
 
@@ -66,11 +68,11 @@ mod tests {
         let here = Path::new("/x");
         assert_eq!(
             arguments(&TOOL, &CASES[0], here),
-            "load http://127.0.0.1:8080/index.html --json -t 1 -c 64 --duration 5s"
+            "load http://127.0.0.1:8080/index.html -t 1 -c 64 --duration 5s --json"
         );
         assert_eq!(
             arguments(&TOOL, &CASES[1], here),
-            "load http://127.0.0.1:8080/index.html --json -t 1 --connections 64 --even --schedule const(5000,5s)"
+            "load http://127.0.0.1:8080/index.html -t 1 --connections 64 --arrivals even --schedule const(5000,5s) --json"
         );
     }
 
