@@ -16,10 +16,7 @@ pub(super) const TOOL: Tool = Tool {
 
 fn command(job: &Job<'_>) -> anyhow::Result<Command> {
     let mut command = Command::new(job.program);
-    command
-        .arg("load")
-        .arg(&job.url)
-        .args(["--json", "-t", "1"]);
+    command.arg("load").arg(&job.url).args(["-t", "1"]);
     let connections = job.case.connections.to_string();
     let duration = format!("{}s", job.seconds);
     match job.case.drive {
