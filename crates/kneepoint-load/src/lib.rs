@@ -23,6 +23,8 @@ mod fastcgi;
 mod feeder;
 mod fetch;
 mod flight;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod health;
 mod http;
 mod namespace;
