@@ -9,6 +9,7 @@
 //! users, histograms), so that sending shares nothing: `worker` holds the loop, `transfer` what happens on a
 //! connection, `recorder` what is written down, and `tally` puts the threads together.
 
+pub mod access_log;
 mod arrivals;
 mod connection;
 mod cookies;

@@ -2,13 +2,14 @@
 //!
 //! Every key is in one list ([`keys::KEYS`]), every message points at the line that is wrong, and all of
 //! them are told at once. It starts nothing and writes nothing; of the files a scenario names it asks only
-//! whether they exist, and of an `[[app.file]]` whether the text to replace is there.
+//! whether they exist, and of an `[[app.file]]` whether the text to replace is there; the access log of `mix` it reads.
 
 mod app;
 mod error;
 mod files;
 pub mod keys;
 mod known;
+mod mix;
 mod reader;
 mod stack;
 mod suggest;

@@ -1,5 +1,6 @@
 //! `[[request]]`, `users` and `[slo]`: what is asked, and when the answer counts as good.
 
+use super::mix;
 use super::reader::{Reader, Section};
 use super::tree::{Node, Span, Value};
 use kneepoint_model::{Expect, Method, Request, Slo, Workload};
@@ -9,11 +10,10 @@ const OWN_HEADERS: &[&str] = &["connection", "content-length", "transfer-encodin
 
 /// Reads the mix.
 pub(super) fn read(reader: &mut Reader<'_>, top: &Section<'_>) -> Workload {
-    if let Some(node) = top.get("mix") {
-        let message = "`mix` is not supported yet: a mix cannot be learned from an access log";
-        reader.wrong(node.at, message, "[[request]] tables that describe the mix");
-    }
     let mut workload = Workload::single("/");
+    if let Some(learned) = mix::read(reader, top) {
+        workload = learned;
+    }
     if let Some(node) = top.get("users") {
         workload.users = reader.whole(node, 1, 1_000_000).unwrap_or(workload.users);
     }
