@@ -137,7 +137,7 @@ fn configuration(dir: &Path, http: SocketAddr, slow: SocketAddr) -> String {
          log_format timed '{TIMED}';\n\
          log_format seconds '$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent '\n\
          '\"$http_referer\" \"$http_user_agent\" $request_time';\n\
-         log_format object escape=json '{{\"time\":\"$msec\",\"took\":\"\",\"request_time\":\"$request_time\",'\n\
+         log_format object escape=json '{{\"time\":\"$msec\",\"request_time\":\"$request_time\",'\n\
          '\"request\":\"$request\",\"status\":\"$status\",\"remote_addr\":\"$remote_addr\",'\n\
          '\"http_user_agent\":\"$http_user_agent\"}}';\n\
          access_log {root}/timed.log timed;\n access_log {root}/seconds.log seconds;\n\
@@ -269,11 +269,19 @@ fn within(what: &str, learned: f64, known: f64, share: f64) {
 #[track_caller]
 fn check_mix(log: &str, learned: &Learned) {
     let all: usize = DECK.iter().map(|(_, n)| n).sum();
-    assert_eq!(learned.folded.len(), DECK.len(), "{log}: {:?}", learned.folded);
+    assert_eq!(
+        learned.folded.len(),
+        DECK.len(),
+        "{log}: {:?}",
+        learned.folded
+    );
     let total: f64 = learned.workload.requests.iter().map(|r| r.weight).sum();
     for (template, n) in DECK {
         let known = *n as f64 / all as f64;
-        let route = learned.folded.iter().find(|route| route.template == *template);
+        let route = learned
+            .folded
+            .iter()
+            .find(|route| route.template == *template);
         let route = route.unwrap_or_else(|| panic!("{log}: no {template} in {:?}", learned.folded));
         assert!((route.share - known).abs() <= 0.02, "{log}: {route:?}");
         let start = template.split(['{', '*']).next().expect("a beginning");
@@ -283,13 +291,20 @@ fn check_mix(log: &str, learned: &Learned) {
         };
         let requests = learned.workload.requests.iter().filter(|r| same(&r.path));
         let share = requests.map(|r| r.weight).sum::<f64>() / total;
-        assert!((share - known).abs() <= 0.02, "{log}: {template} replayed at {share}");
+        assert!(
+            (share - known).abs() <= 0.02,
+            "{log}: {template} replayed at {share}"
+        );
     }
 }
 
 /// The mean of the pauses the engine would make.
 fn replayed_pause_s(learned: &Learned) -> f64 {
-    let sessions = learned.workload.sessions.as_ref().expect("visitors are known");
+    let sessions = learned
+        .workload
+        .sessions
+        .as_ref()
+        .expect("visitors are known");
     let ThinkTime::Empirical { quantiles } = &sessions.think_time else {
         panic!("{:?}", sessions.think_time)
     };
@@ -308,22 +323,53 @@ fn the_mix_and_the_think_time_are_learnt_back_from_nginx() {
     assert!(done.pauses_s.len() > 1000, "{} pauses", done.pauses_s.len());
     let said = |learned: &Learned, word: &str| learned.notes.iter().any(|note| note.contains(word));
 
-    for (log, format) in [("timed.log", Some(TIMED)), ("object.log", None), ("seconds.log", None)] {
+    for (log, format) in [
+        ("timed.log", Some(TIMED)),
+        ("object.log", None),
+        ("seconds.log", None),
+    ] {
         let learned = nginx.learn(log, done.requests, format);
         check_mix(log, &learned);
-        assert_eq!((learned.lines, learned.bad_lines), (done.requests as u64, 0), "{log}");
+        assert_eq!(
+            (learned.lines, learned.bad_lines),
+            (done.requests as u64, 0),
+            "{log}"
+        );
         let visiting = learned.visiting.as_ref().expect("visitors are known");
-        assert_eq!((visiting.visits, visiting.visitors), (VISITORS, VISITORS), "{log}");
+        assert_eq!(
+            (visiting.visits, visiting.visitors),
+            (VISITORS, VISITORS),
+            "{log}"
+        );
         within(log, visiting.think_mean.as_secs_f64(), pause_s, 0.1);
-        within(log, visiting.mean_requests, done.requests as f64 / VISITORS as f64, 1e-9);
-        assert!(!said(&learned, "no durations"), "{log}: {:?}", learned.notes);
+        within(
+            log,
+            visiting.mean_requests,
+            done.requests as f64 / VISITORS as f64,
+            1e-9,
+        );
+        assert!(
+            !said(&learned, "no durations"),
+            "{log}: {:?}",
+            learned.notes
+        );
         assert_eq!(said(&learned, "whole seconds"), log == "seconds.log");
         // The whole of the pauses, those at once included, is what the engine makes.
         let at_once = visiting.at_once as f64 / (visiting.at_once + visiting.thoughts) as f64;
         within(log, replayed_pause_s(&learned), pause_s, 0.1);
         assert!(at_once < 0.05, "{log}: {at_once}");
-        within(log, learned.rate_hz, done.requests as f64 / learned.span.as_secs_f64(), 1e-9);
-        within(log, learned.schedule_at(2.0).total_area(), 2.0 * VISITORS as f64, 1e-6);
+        within(
+            log,
+            learned.rate_hz,
+            done.requests as f64 / learned.span.as_secs_f64(),
+            1e-9,
+        );
+        within(
+            log,
+            learned.schedule_at(2.0).total_area(),
+            2.0 * VISITORS as f64,
+            1e-6,
+        );
     }
 
     // Median of an exponential distribution; only a log to the millisecond can tell.
@@ -336,8 +382,17 @@ fn the_mix_and_the_think_time_are_learnt_back_from_nginx() {
     assert_eq!(combined.format, "combined");
     check_mix("combined.log", &combined);
     let visiting = combined.visiting.as_ref().expect("visitors are known");
-    within("combined.log", visiting.think_mean.as_secs_f64(), pause_s + took_s, 0.1);
-    assert!(said(&combined, "too long by the mean duration"), "{:?}", combined.notes);
+    within(
+        "combined.log",
+        visiting.think_mean.as_secs_f64(),
+        pause_s + took_s,
+        0.1,
+    );
+    assert!(
+        said(&combined, "too long by the mean duration"),
+        "{:?}",
+        combined.notes
+    );
 
     replay(&nginx, timed);
 }

@@ -41,8 +41,7 @@ pub(super) fn pieces(format: &str) -> Vec<Piece> {
 /// Argument and name of a directive (`!200,304`, `<` and `>` before it do not change what is logged where), and
 /// what follows.
 fn directive(text: &str) -> Option<(&str, &str, &str)> {
-    let conditions =
-        |c: char| c.is_ascii_digit() || c == ',' || c == '!' || c == '<' || c == '>';
+    let conditions = |c: char| c.is_ascii_digit() || c == ',' || c == '!' || c == '<' || c == '>';
     let text = text.trim_start_matches(conditions);
     let (argument, text) = match text.strip_prefix('{') {
         Some(inner) => inner.split_once('}')?,

@@ -40,7 +40,12 @@ fn candidates(lines: &[&str]) -> Vec<LineFormat> {
     let open = |name: &str, text: &str| LineFormat::parse(text).ok().map(|f| f.open_ended(name));
     if !lines.is_empty() && lines.iter().all(|line| ends_with_seconds(line)) {
         // The longer one first: the shorter one fits where there is no forwarded address.
-        candidates.extend(TIMED.iter().rev().filter_map(|(name, text)| open(name, text)));
+        candidates.extend(
+            TIMED
+                .iter()
+                .rev()
+                .filter_map(|(name, text)| open(name, text)),
+        );
     }
     let names = ["vhost_combined", "main", "combined"];
     candidates.extend(names.iter().filter_map(|name| open(name, name)));
@@ -78,12 +83,24 @@ mod tests {
         check(&[COMMON], Some("common"));
         check(&[&combined], Some("combined"));
         check(&[&main], Some("main"));
-        check(&[&format!("{combined} 0.012")], Some("combined with $request_time"));
-        check(&[&format!("{main} 0.012 0.011 .")], Some("main with $request_time"));
+        check(
+            &[&format!("{combined} 0.012")],
+            Some("combined with $request_time"),
+        );
+        check(
+            &[&format!("{main} 0.012 0.011 .")],
+            Some("main with $request_time"),
+        );
         check(&[&format!("{combined} 512 \"gzip\"")], Some("combined"));
         check(&[&format!("{combined} host=shop.test")], Some("combined"));
-        check(&[&format!("shop.test:80 {combined}")], Some("vhost_combined"));
-        check(&[r#"{"time":"2026-11-21T01:15:12Z","request_uri":"/"}"#], Some("json"));
+        check(
+            &[&format!("shop.test:80 {combined}")],
+            Some("vhost_combined"),
+        );
+        check(
+            &[r#"{"time":"2026-11-21T01:15:12Z","request_uri":"/"}"#],
+            Some("json"),
+        );
     }
 
     #[test]

@@ -261,7 +261,11 @@ mod tests {
         check(&folder, "/wiki/Main", "/wiki/Main");
         check(&folder, "/wiki/", "/wiki/");
         check(&folder, "/wiki/Paris/history", "/wiki/{slug}/history");
-        check(&folder, "/search?lang=en&q=red+car", "/search?lang=en&q={text}");
+        check(
+            &folder,
+            "/search?lang=en&q=red+car",
+            "/search?lang=en&q={text}",
+        );
         check(&folder, "/find?q=red", "/find?q=red");
     }
 

@@ -45,7 +45,9 @@ pub(super) enum Piece {
 
 /// Why a format cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("log format `{format}`: {problem}; write it as `log_format` (nginx) or `LogFormat` (Apache) does, or name one of common, combined, vhost_combined, main, json")]
+#[error(
+    "log format `{format}`: {problem}; write it as `log_format` (nginx) or `LogFormat` (Apache) does, or name one of common, combined, vhost_combined, main, json"
+)]
 pub struct FormatError {
     /// The format as given.
     pub format: String,
@@ -65,7 +67,10 @@ impl LineFormat {
             return Ok(Self::json());
         }
         let named = NAMED.iter().find(|(name, _)| *name == text);
-        let body = named.map_or_else(|| without_directive(text), |(_, format)| (*format).to_owned());
+        let body = named.map_or_else(
+            || without_directive(text),
+            |(_, format)| (*format).to_owned(),
+        );
         let refuse = |problem: &str| FormatError {
             format: text.to_owned(),
             problem: problem.to_owned(),
@@ -285,27 +290,37 @@ mod tests {
         check(
             "common",
             r#"::1 - - [21/Nov/2026:01:15:12 +0000] "HEAD / HTTP/1.0" 304 -"#,
-            expect!["HEAD / -> 304, 0..0 ms, steps of 1000000 us, timed false, cookie false, client true"],
+            expect![
+                "HEAD / -> 304, 0..0 ms, steps of 1000000 us, timed false, cookie false, client true"
+            ],
         );
         check(
             "combined",
             COMBINED,
-            expect!["GET /post/12?p=1 -> 200, 0..0 ms, steps of 1000000 us, timed false, cookie false, client true"],
+            expect![
+                "GET /post/12?p=1 -> 200, 0..0 ms, steps of 1000000 us, timed false, cookie false, client true"
+            ],
         );
         check(
             "vhost_combined",
             &format!("shop.test:443 {COMBINED}"),
-            expect!["GET /post/12?p=1 -> 200, 0..0 ms, steps of 1000000 us, timed false, cookie false, client true"],
+            expect![
+                "GET /post/12?p=1 -> 200, 0..0 ms, steps of 1000000 us, timed false, cookie false, client true"
+            ],
         );
         check(
             "main",
             &format!("{COMBINED} \"10.0.0.1, 10.0.0.2\""),
-            expect!["GET /post/12?p=1 -> 200, 0..0 ms, steps of 1000000 us, timed false, cookie false, client true"],
+            expect![
+                "GET /post/12?p=1 -> 200, 0..0 ms, steps of 1000000 us, timed false, cookie false, client true"
+            ],
         );
         check(
             "json",
             r#"{"msec":1795223712.345,"request_time":"0.045","request":"GET /a HTTP/2.0","status":"200","remote_addr":"::1"}"#,
-            expect!["GET /a -> 200, 300..345 ms, steps of 1000 us, timed true, cookie false, client true"],
+            expect![
+                "GET /a -> 200, 300..345 ms, steps of 1000 us, timed true, cookie false, client true"
+            ],
         );
     }
 
@@ -314,22 +329,30 @@ mod tests {
         check(
             "$remote_addr $msec $request_time \"$request\" $status \"$http_cookie\"",
             r#"127.0.0.1 1795223712.345 0.045 "GET /x HTTP/1.1" 200 "theme=dark; PHPSESSID=abc""#,
-            expect!["GET /x -> 200, 300..345 ms, steps of 1000 us, timed true, cookie true, client true"],
+            expect![
+                "GET /x -> 200, 300..345 ms, steps of 1000 us, timed true, cookie true, client true"
+            ],
         );
         check(
             "log_format timed escape=json '{\"t\":\"$time_iso8601\",\"m\":\"$request_method\",'\n  '\"u\":\"$request_uri\",\"s\":$status,\"sid\":\"$cookie_sid\"}';",
             r#"{"t":"2026-11-21T01:15:12+00:00","m":"POST","u":"/a\"b\/c","s":201,"sid":"1"}"#,
-            expect!["POST /a\"b/c -> 201, 0..0 ms, steps of 1000000 us, timed false, cookie true, client false"],
+            expect![
+                "POST /a\"b/c -> 201, 0..0 ms, steps of 1000000 us, timed false, cookie true, client false"
+            ],
         );
         check(
             "${time_local}|$request_method|$uri$is_args$args|$upstream_response_time|$request_time",
             "21/Nov/2026:01:15:12 +0000|GET|/s?q=1|0.1, 0.2 : 0.3|0.250",
-            expect!["GET /s?q=1 -> 0, -250..0 ms, steps of 1000000 us, timed true, cookie false, client false"],
+            expect![
+                "GET /s?q=1 -> 0, -250..0 ms, steps of 1000000 us, timed true, cookie false, client false"
+            ],
         );
         check(
             "$upstream_response_time $msec $scheme://$host$request_uri",
             "0.1, 0.2 : 0.3 1795223712.000 https://shop.test/a?b",
-            expect!["GET /a?b -> 0, 0..0 ms, steps of 1000 us, timed false, cookie false, client false"],
+            expect![
+                "GET /a?b -> 0, 0..0 ms, steps of 1000 us, timed false, cookie false, client false"
+            ],
         );
     }
 
@@ -338,17 +361,23 @@ mod tests {
         check(
             r#"LogFormat "%h %l %u %t \"%r\" %>s %b %D \"%{Cookie}i\"" timed"#,
             r#"::1 - - [21/Nov/2026:01:15:12 +0000] "GET /x HTTP/1.1" 200 - 2500 "PHPSESSID=a\"b""#,
-            expect!["GET /x -> 200, 0..2 ms, steps of 1000000 us, timed true, cookie true, client true"],
+            expect![
+                "GET /x -> 200, 0..2 ms, steps of 1000000 us, timed true, cookie true, client true"
+            ],
         );
         check(
             "%a %{end:msec}t %m %U%q %!200,304{X}i %{ms}T %{sid}C 100%%",
             "::1 1795223712345 GET /a?b=1 - 45 abc 100%",
-            expect!["GET /a?b=1 -> 0, 300..345 ms, steps of 1000 us, timed true, cookie true, client true"],
+            expect![
+                "GET /a?b=1 -> 0, 300..345 ms, steps of 1000 us, timed true, cookie true, client true"
+            ],
         );
         check(
             "%{%Y-%m-%d %H:%M:%S}t;%{%z}t;%m;%U;%q;%s",
             "2026-11-21 01:15:12;+0000;GET;/a;?b=1;404",
-            expect!["GET /a?b=1 -> 404, 0..0 ms, steps of 1000000 us, timed false, cookie false, client false"],
+            expect![
+                "GET /a?b=1 -> 404, 0..0 ms, steps of 1000000 us, timed false, cookie false, client false"
+            ],
         );
     }
 
@@ -357,7 +386,9 @@ mod tests {
         check(
             "common",
             r#"::1 - - [21/Nov/2026:01:15:12 +0000] "\x16\x03\x01" 400 150"#,
-            expect!["nothing -> 400, 0..0 ms, steps of 1000000 us, timed false, cookie false, client true"],
+            expect![
+                "nothing -> 400, 0..0 ms, steps of 1000000 us, timed false, cookie false, client true"
+            ],
         );
     }
 
@@ -366,7 +397,9 @@ mod tests {
         check(
             "common",
             "nonsense",
-            expect![[r#"bad: it does not have the shape of the format: " " is not where it should be"#]],
+            expect![[
+                r#"bad: it does not have the shape of the format: " " is not where it should be"#
+            ]],
         );
         check(
             "common",
@@ -376,12 +409,16 @@ mod tests {
         check(
             "combined",
             &format!("{COMBINED} 0.1"),
-            expect![[r#"bad: it does not have the shape of the format: "the end of the line" is not where it should be"#]],
+            expect![[
+                r#"bad: it does not have the shape of the format: "the end of the line" is not where it should be"#
+            ]],
         );
         check(
             "$msec $request_uri",
             "- /",
-            expect![[r#"bad: it does not have the shape of the format: "a time" is not where it should be"#]],
+            expect![[
+                r#"bad: it does not have the shape of the format: "a time" is not where it should be"#
+            ]],
         );
     }
 
@@ -403,7 +440,9 @@ mod tests {
         );
         check(
             "$msec$status $request",
-            expect!["two values follow each other without anything between them to tell them apart"],
+            expect![
+                "two values follow each other without anything between them to tell them apart"
+            ],
         );
     }
 

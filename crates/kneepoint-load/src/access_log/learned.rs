@@ -108,13 +108,14 @@ pub struct Visiting {
 
 impl Learned {
     /// The rate of the log, minute by minute, `times` as high: of visits, which is what arrives when the workload
-    /// has sessions, else of requests.
+    /// has sessions, else of requests. A factor that is negative or no number gives a schedule without arrivals.
     #[must_use]
     pub fn schedule_at(&self, times: f64) -> Schedule {
         let per_minute = match self.workload.sessions {
             Some(_) => &self.visits_per_minute,
             None => &self.requests_per_minute,
         };
+        let times = if times.is_finite() { times.max(0.0) } else { 0.0 };
         per_minute.schedule(self.covered, times)
     }
 }
@@ -250,7 +251,13 @@ impl<'o> Learner<'o> {
             notes.push("the log names no visitors (an address, a session cookie), so every request stands for itself, without think time".into());
         }
         if let Some(visiting) = &visiting {
-            say_times(visiting, self.timed, self.entries, self.resolution_us, &mut notes);
+            say_times(
+                visiting,
+                self.timed,
+                self.entries,
+                self.resolution_us,
+                &mut notes,
+            );
         }
         let tallies = self.routes.finish();
         let mix = mix(&tallies, self.replayed, self.options, sessions.is_some());
@@ -351,7 +358,10 @@ fn think_time(thoughts: &Pauses, at_once: u64, resolution_us: i64) -> ThinkTime 
 /// keep the mean.
 fn grouped(lengths: &BTreeMap<u32, u64>) -> Vec<(u32, f64)> {
     if lengths.len() <= MOST_LENGTHS {
-        return lengths.iter().map(|(length, n)| (*length, *n as f64)).collect();
+        return lengths
+            .iter()
+            .map(|(length, n)| (*length, *n as f64))
+            .collect();
     }
     let mut groups: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
     for (length, n) in lengths {
@@ -440,7 +450,9 @@ fn mix(tallies: &[Tally], total: u64, options: &LearnOptions, sessions: bool) ->
     for (index, tally) in tallies.iter().enumerate() {
         let share = tally.requests as f64 / total as f64;
         let paths = match index < half {
-            true => ((share * half as f64).ceil() as usize).clamp(1, options.paths_per_route.max(1)),
+            true => {
+                ((share * half as f64).ceil() as usize).clamp(1, options.paths_per_route.max(1))
+            }
             false => 0,
         };
         let before = requests.len();

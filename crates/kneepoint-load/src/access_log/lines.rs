@@ -103,7 +103,10 @@ mod tests {
 
     #[test]
     fn lines_end_as_they_do_on_any_system() {
-        assert_eq!(all(b"one\r\n\nthree\nno end"), ["one", "", "three", "no end"]);
+        assert_eq!(
+            all(b"one\r\n\nthree\nno end"),
+            ["one", "", "three", "no end"]
+        );
         assert!(all(b"").is_empty());
     }
 

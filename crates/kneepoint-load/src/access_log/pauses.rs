@@ -111,7 +111,9 @@ impl Pauses {
             let high = sorted[(rank as usize + 1).min(last)];
             low + (high - low) * rank.fract()
         };
-        let mut values: Vec<f64> = (0..=STEPS).map(|i| value(i as f64 / STEPS as f64)).collect();
+        let mut values: Vec<f64> = (0..=STEPS)
+            .map(|i| value(i as f64 / STEPS as f64))
+            .collect();
         // The longest pause is an accident of the log, and a line up to it would make the last step far longer
         // than it was: the end is put where the step's mean is right.
         let before = values[STEPS - 1];
@@ -196,7 +198,11 @@ mod tests {
             pauses.add((next.floor() as i64 - at.floor() as i64) * SECOND_US);
             at = next;
         }
-        assert!((pauses.mean_s() / 0.3 - 1.0).abs() < 0.03, "{}", pauses.mean_s());
+        assert!(
+            (pauses.mean_s() / 0.3 - 1.0).abs() < 0.03,
+            "{}",
+            pauses.mean_s()
+        );
         let quantiles = pauses.quantiles(0.0, SECOND_US);
         assert!((mean_s(&quantiles) / pauses.mean_s() - 1.0).abs() < 1e-6);
     }

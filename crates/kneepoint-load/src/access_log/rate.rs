@@ -187,7 +187,10 @@ mod tests {
             .iter()
             .map(|s| format!("{:.2}/s {} s", s.from_hz, s.duration.as_secs()))
             .collect();
-        assert_eq!(shown, ["2.00/s 30 s", "1.00/s 60 s", "0.00/s 120 s", "3.03/s 30 s"]);
+        assert_eq!(
+            shown,
+            ["2.00/s 30 s", "1.00/s 60 s", "0.00/s 120 s", "3.03/s 30 s"]
+        );
         assert_eq!(span.length(), Duration::from_secs(240));
         assert!((per_minute.peak_hz(span) - 91.0 / 30.0).abs() < 1e-9);
         assert!((per_minute.mean_hz(span) - 211.0 / 240.0).abs() < 1e-9);

@@ -204,7 +204,9 @@ impl Routes {
         let mut tallies: Vec<Tally> = self.tallies.into_values().collect();
         tallies.sort_unstable_by(|a, b| {
             let order = b.requests.cmp(&a.requests);
-            order.then_with(|| (&a.template, &a.method, a.refused).cmp(&(&b.template, &b.method, b.refused)))
+            order.then_with(|| {
+                (&a.template, &a.method, a.refused).cmp(&(&b.template, &b.method, b.refused))
+            })
         });
         tallies
     }
@@ -275,8 +277,15 @@ mod tests {
         tallies
             .iter()
             .map(|t| {
-                let refused = t.refused.map_or(String::new(), |status| format!(" -> {status}"));
-                format!("{} {}{refused}, {} different", t.requests, t.template, t.distinct.count())
+                let refused = t
+                    .refused
+                    .map_or(String::new(), |status| format!(" -> {status}"));
+                format!(
+                    "{} {}{refused}, {} different",
+                    t.requests,
+                    t.template,
+                    t.distinct.count()
+                )
             })
             .collect()
     }

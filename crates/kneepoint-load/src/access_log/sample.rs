@@ -98,12 +98,7 @@ impl Sample {
     }
 
     /// Joins two streams into one.
-    pub(super) fn merge(
-        &mut self,
-        other: Self,
-        capacity: usize,
-        random: &mut Xoshiro256PlusPlus,
-    ) {
+    pub(super) fn merge(&mut self, other: Self, capacity: usize, random: &mut Xoshiro256PlusPlus) {
         let seen = self.seen() + other.seen();
         if other.seen() == 0 {
             return;
@@ -251,7 +246,10 @@ mod tests {
         for i in 0..1000 {
             sample.add(if i % 4 == 0 { "/a" } else { "/b" }, 2, &mut random());
         }
-        assert_eq!(sample.weighted(), [("/b".into(), 0.75), ("/a".into(), 0.25)]);
+        assert_eq!(
+            sample.weighted(),
+            [("/b".into(), 0.75), ("/a".into(), 0.25)]
+        );
     }
 
     #[test]
@@ -260,7 +258,11 @@ mod tests {
         let mut sample = Sample::default();
         // Half of the stream is one value, the rest is never the same twice.
         for i in 0..20_000 {
-            let value = if i % 2 == 0 { "/hot".to_owned() } else { format!("/{i}") };
+            let value = if i % 2 == 0 {
+                "/hot".to_owned()
+            } else {
+                format!("/{i}")
+            };
             sample.add(&value, 400, &mut random);
         }
         // Standard error 2.5 %.

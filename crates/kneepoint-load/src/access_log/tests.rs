@@ -31,7 +31,10 @@ fn mix(workload: &Workload) -> Vec<String> {
     let requests = workload.requests.iter();
     requests
         .map(|r| {
-            let expected = r.expect.status.map_or(String::new(), |s| format!(" -> {s}"));
+            let expected = r
+                .expect
+                .status
+                .map_or(String::new(), |s| format!(" -> {s}"));
             format!("{} {}{expected}: {:.0}", r.method.0, r.path, r.weight)
         })
         .collect()
@@ -43,7 +46,13 @@ fn the_mix_is_what_was_asked_for() {
     for i in 0..10 {
         let at = f64::from(i);
         log += &line(1, at, 0.01, "GET /", 200);
-        log += &line(2, at + 0.1, 0.01, &format!("GET /post/{}?page=2", i % 2), 200);
+        log += &line(
+            2,
+            at + 0.1,
+            0.01,
+            &format!("GET /post/{}?page=2", i % 2),
+            200,
+        );
         if i < 3 {
             log += &line(2, at + 0.2, 0.01, "GET /gone", 404);
             log += &line(2, at + 0.3, 0.01, "HEAD /", 304);
@@ -65,12 +74,21 @@ fn the_mix_is_what_was_asked_for() {
     );
     assert_eq!((learned.lines, learned.bad_lines), (31, 1));
     let example = learned.bad_example.expect("a bad line");
-    assert!(example.starts_with("line 30, \"rubbish\": it does not have"), "{example}");
+    assert!(
+        example.starts_with("line 30, \"rubbish\": it does not have"),
+        "{example}"
+    );
     assert_eq!(learned.skipped["POST"], 3);
     assert_eq!(learned.skipped.values().sum::<u64>(), 4);
     let post = &learned.folded[1];
-    assert_eq!((post.template.as_str(), post.requests), ("/post/{n}?page={n}", 10));
-    assert_eq!((post.distinct, post.distinct_is_exact, post.paths), (2, true, 2));
+    assert_eq!(
+        (post.template.as_str(), post.requests),
+        ("/post/{n}?page={n}", 10)
+    );
+    assert_eq!(
+        (post.distinct, post.distinct_is_exact, post.paths),
+        (2, true, 2)
+    );
 }
 
 #[test]
@@ -115,8 +133,16 @@ fn a_log_without_visitors_is_a_mix_of_single_requests() {
         ..LearnOptions::default()
     };
     let learned = learn(log.as_bytes(), &options).expect("in order");
-    assert_eq!((&learned.visiting, &learned.workload.sessions), (&None, &None));
-    assert!(learned.notes.iter().any(|note| note.contains("names no visitors")));
+    assert_eq!(
+        (&learned.visiting, &learned.workload.sessions),
+        (&None, &None)
+    );
+    assert!(
+        learned
+            .notes
+            .iter()
+            .any(|note| note.contains("names no visitors"))
+    );
     // Then the schedule is of requests.
     assert!((learned.schedule_at(2.0).total_area() - 4.0).abs() < 1e-6);
 }
@@ -132,9 +158,15 @@ fn of_many_paths_a_bounded_number_is_replayed() {
     assert_eq!(learned.workload.requests.len(), 51);
     let total: f64 = learned.workload.requests.iter().map(|r| r.weight).sum();
     assert!((total - 10_000.0).abs() < 1e-6, "{total}");
-    let posts = learned.folded.iter().find(|route| route.template == "/post/{n}");
+    let posts = learned
+        .folded
+        .iter()
+        .find(|route| route.template == "/post/{n}");
     let posts = posts.expect("folded");
-    assert_eq!((posts.requests, posts.paths, posts.distinct_is_exact), (5000, 50, false));
+    assert_eq!(
+        (posts.requests, posts.paths, posts.distinct_is_exact),
+        (5000, 50, false)
+    );
     assert!(posts.distinct.abs_diff(5000) < 1300, "{}", posts.distinct);
 }
 
@@ -155,7 +187,11 @@ fn rare_routes_beyond_the_bound_are_left_out_and_said() {
     assert_eq!(learned.workload.requests.len(), 10);
     assert_eq!(learned.folded.len(), 20);
     let note = "10 rare routes, 26 % of the requests, are left out";
-    assert!(learned.notes.iter().any(|said| said == note), "{:?}", learned.notes);
+    assert!(
+        learned.notes.iter().any(|said| said == note),
+        "{:?}",
+        learned.notes
+    );
 }
 
 #[test]
@@ -178,7 +214,10 @@ fn what_teaches_nothing_says_why() {
     };
     check("", "is empty");
     check("\n\n", "is empty");
-    check("Nov 21 sshd[1]: Accepted\n", "its first line is \"Nov 21 sshd[1]: Accepted\"");
+    check(
+        "Nov 21 sshd[1]: Accepted\n",
+        "its first line is \"Nov 21 sshd[1]: Accepted\"",
+    );
     check(
         "::1 - - [21/Nov/2026:01:15:12 +0000] \"POST / HTTP/1.1\" 200 5\n",
         "1 lines and none is a GET or HEAD request that can be replayed (POST: 1)",

@@ -149,7 +149,14 @@ fn local(text: &str) -> Option<Stamp> {
         digits.then(|| part.parse().ok()).flatten()
     };
     let small = |from: usize| number(from, from + 2).and_then(|n| i8::try_from(n).ok());
-    let punctuation = [(2, b'/'), (6, b'/'), (11, b':'), (14, b':'), (17, b':'), (20, b' ')];
+    let punctuation = [
+        (2, b'/'),
+        (6, b'/'),
+        (11, b':'),
+        (14, b':'),
+        (17, b':'),
+        (20, b' '),
+    ];
     if punctuation.iter().any(|(at, byte)| bytes[*at] != *byte) {
         return None;
     }
@@ -191,7 +198,9 @@ mod tests {
 
     #[track_caller]
     fn check(clock: &Clock, text: &str, expected: Option<(i64, i64)>) {
-        let read = clock.read(text).map(|stamp| (stamp.us, stamp.resolution_us));
+        let read = clock
+            .read(text)
+            .map(|stamp| (stamp.us, stamp.resolution_us));
         assert_eq!(read, expected, "{text}");
     }
 
@@ -208,7 +217,11 @@ mod tests {
         check(&Clock::Seconds, "1795223712.345", milli);
         check(&Clock::Seconds, "1795223712", whole);
         check(&Clock::Millis, "1795223712345", milli);
-        check(&Clock::Micros, "1795223712345678", Some((AT * SECOND_US + 345_678, 1)));
+        check(
+            &Clock::Micros,
+            "1795223712345678",
+            Some((AT * SECOND_US + 345_678, 1)),
+        );
         let pattern = Clock::Pattern("%Y-%m-%d %H:%M:%S %z".into());
         check(&pattern, "2026-11-21 02:15:12 +0100", whole);
         let without_offset = Clock::Pattern("%d.%m.%Y %H:%M:%S".into());

@@ -31,7 +31,9 @@ fn escaped<'t>(text: &'t str, out: &mut Vec<u8>) -> Option<&'t str> {
     let hex = |from: usize, to: usize| {
         let digits = text.get(from..to)?;
         let plain = digits.bytes().all(|b| b.is_ascii_hexdigit());
-        plain.then(|| u32::from_str_radix(digits, 16).ok()).flatten()
+        plain
+            .then(|| u32::from_str_radix(digits, 16).ok())
+            .flatten()
     };
     let byte = match kind {
         b'"' | b'\\' | b'/' | b'\'' => kind,

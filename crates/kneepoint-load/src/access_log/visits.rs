@@ -263,7 +263,10 @@ impl Visits {
     fn sweep(&mut self) {
         let mut gap_us = self.gap_us;
         loop {
-            let before = self.newest_us.saturating_sub(WINDOW_US).saturating_sub(gap_us);
+            let before = self
+                .newest_us
+                .saturating_sub(WINDOW_US)
+                .saturating_sub(gap_us);
             let over: Vec<u64> = self
                 .open
                 .iter()
@@ -331,7 +334,12 @@ mod tests {
         let visitor = vec![page(1, 0, 100), page(1, 1100, 1200), page(1, 4200, 4300)];
         check(visitor, 2, 2000.0, 0);
         // Two visitors do not interrupt each other.
-        let two = vec![page(1, 0, 100), page(2, 50, 150), page(1, 1100, 1200), page(2, 3150, 3200)];
+        let two = vec![
+            page(1, 0, 100),
+            page(2, 50, 150),
+            page(1, 1100, 1200),
+            page(2, 3150, 3200),
+        ];
         check(two, 2, 2000.0, 0);
     }
 
@@ -340,7 +348,12 @@ mod tests {
         let redirect = vec![page(1, 0, 100), page(1, 102, 200), page(1, 1200, 1300)];
         check(redirect, 1, 1000.0, 1);
         // A page that streams for a second: what it embeds ends, and is logged, before it.
-        let streamed = vec![page(1, 0, 1000), page(1, 300, 400), page(1, 350, 380), page(1, 3000, 3100)];
+        let streamed = vec![
+            page(1, 0, 1000),
+            page(1, 300, 400),
+            page(1, 350, 380),
+            page(1, 3000, 3100),
+        ];
         check(streamed, 1, 2000.0, 2);
     }
 
