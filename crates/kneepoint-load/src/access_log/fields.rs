@@ -255,7 +255,7 @@ impl<'l> Raw<'l> {
             }
             (None, None, _) => return None,
         };
-        target::Asked::new(method, &text)
+        Asked::new(method, &text)
     }
 }
 

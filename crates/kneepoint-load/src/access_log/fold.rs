@@ -97,7 +97,7 @@ impl Folder {
         let mut before = String::new();
         for pair in pairs {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            if TRACKING.contains(&name) || name.starts_with("utm_") {
+            if name.is_empty() || TRACKING.contains(&name) || name.starts_with("utm_") {
                 continue;
             }
             let first = out.len() == path_ends;

@@ -115,7 +115,11 @@ impl Learned {
             Some(_) => &self.visits_per_minute,
             None => &self.requests_per_minute,
         };
-        let times = if times.is_finite() { times.max(0.0) } else { 0.0 };
+        let times = if times.is_finite() {
+            times.max(0.0)
+        } else {
+            0.0
+        };
         per_minute.schedule(self.covered, times)
     }
 }

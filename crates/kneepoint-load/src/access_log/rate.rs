@@ -8,6 +8,9 @@ use std::time::Duration;
 /// Most minutes that are told apart: nearly two years.
 const MOST_MINUTES: usize = 1_000_000;
 
+/// Longest stretch without anything that a replay waits for.
+const LONGEST_SILENCE_US: i64 = 24 * 60 * MINUTE_US;
+
 /// A minute is a fair measure of the peak when the log covers at least half of it.
 const HALF_US: i64 = MINUTE_US / 2;
 
@@ -45,10 +48,6 @@ impl Span {
         Duration::from_micros(us.unsigned_abs())
     }
 
-    pub(super) fn last_us(&self) -> i64 {
-        self.last_us
-    }
-
     /// How much of a minute of the clock it covers.
     fn within(&self, minute: i64) -> i64 {
         let end = self.last_us.max(self.first_us.saturating_add(SECOND_US));
@@ -61,12 +60,10 @@ impl Span {
 impl PerMinute {
     pub(super) fn add(&mut self, at_us: i64) {
         let minute = at_us.div_euclid(MINUTE_US);
-        match self.counts.get_mut(&minute) {
-            Some(count) => *count += 1,
-            None if self.counts.len() < MOST_MINUTES => {
-                self.counts.insert(minute, 1);
-            }
-            None => {}
+        if let Some(count) = self.counts.get_mut(&minute) {
+            *count += 1;
+        } else if self.counts.len() < MOST_MINUTES {
+            self.counts.insert(minute, 1);
         }
     }
 
@@ -88,7 +85,8 @@ impl PerMinute {
         rates.fold(self.mean_hz(span), f64::max)
     }
 
-    /// The rate of every minute, `times` as high.
+    /// The rate of every minute, `times` as high. Of a silence longer than a day (logs of different weeks in one, a
+    /// line with a wrong date) a day is kept.
     pub(super) fn schedule(&self, span: Span, times: f64) -> Schedule {
         let mut segments: Vec<Segment> = Vec::new();
         let mut push = |rate_hz: f64, us: i64| {
@@ -110,12 +108,13 @@ impl PerMinute {
             count,
         } in self.pieces(span)
         {
-            push(0.0, from_us - done_us);
+            push(0.0, (from_us - done_us).min(LONGEST_SILENCE_US));
             let seconds = (to_us - from_us) as f64 / SECOND_US as f64;
             push(count as f64 / seconds * times, to_us - from_us);
             done_us = to_us;
         }
-        push(0.0, span.last_us.saturating_sub(done_us));
+        let silence_us = span.last_us.saturating_sub(done_us);
+        push(0.0, silence_us.min(LONGEST_SILENCE_US));
         Schedule { segments }
     }
 
