@@ -440,7 +440,7 @@ impl Mix {
         let refused = requests(&|route| route.refused.is_some());
         if refused * 20 > self.total {
             notes.push(format!(
-                "{} of the requests were refused with a client error, as scanners are; they are replayed and expected to be refused",
+                "{} of the requests were refused with a client error; the replay asks again and expects the same answer",
                 share(refused)
             ));
         }
