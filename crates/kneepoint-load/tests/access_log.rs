@@ -315,13 +315,55 @@ fn replayed_pause_s(learned: &Learned) -> f64 {
     mean(&steps)
 }
 
+fn said(learned: &Learned, words: &str) -> bool {
+    learned.notes.iter().any(|note| note.contains(words))
+}
+
+/// What every log with durations teaches of the visitors.
+#[track_caller]
+fn check_visits(log: &str, learned: &Learned, done: &Done) {
+    let requests = done.requests as f64;
+    assert_eq!(
+        (learned.lines, learned.bad_lines),
+        (done.requests as u64, 0),
+        "{log}"
+    );
+    let visiting = learned.visiting.as_ref().expect("visitors are known");
+    assert_eq!(
+        (visiting.visits, visiting.visitors),
+        (VISITORS, VISITORS),
+        "{log}"
+    );
+    within(
+        log,
+        visiting.mean_requests,
+        requests / VISITORS as f64,
+        1e-9,
+    );
+    let pause_s = mean(&done.pauses_s);
+    within(log, visiting.think_mean.as_secs_f64(), pause_s, 0.1);
+    // The engine pauses for all of them, those at once included, and these are few.
+    within(log, replayed_pause_s(learned), pause_s, 0.1);
+    assert!(
+        visiting.at_once * 20 < visiting.thoughts,
+        "{log}: {visiting:?}"
+    );
+    within(
+        log,
+        learned.rate_hz,
+        requests / learned.span.as_secs_f64(),
+        1e-9,
+    );
+    let twice = learned.schedule_at(2.0).total_area();
+    within(log, twice, 2.0 * VISITORS as f64, 1e-6);
+}
+
 #[test]
 fn the_mix_and_the_think_time_are_learnt_back_from_nginx() {
     let nginx = Nginx::start();
     let done = traffic(nginx.address);
     let (pause_s, took_s) = (mean(&done.pauses_s), mean(&done.took_s));
     assert!(done.pauses_s.len() > 1000, "{} pauses", done.pauses_s.len());
-    let said = |learned: &Learned, word: &str| learned.notes.iter().any(|note| note.contains(word));
 
     for (log, format) in [
         ("timed.log", Some(TIMED)),
@@ -330,46 +372,13 @@ fn the_mix_and_the_think_time_are_learnt_back_from_nginx() {
     ] {
         let learned = nginx.learn(log, done.requests, format);
         check_mix(log, &learned);
-        assert_eq!(
-            (learned.lines, learned.bad_lines),
-            (done.requests as u64, 0),
-            "{log}"
-        );
-        let visiting = learned.visiting.as_ref().expect("visitors are known");
-        assert_eq!(
-            (visiting.visits, visiting.visitors),
-            (VISITORS, VISITORS),
-            "{log}"
-        );
-        within(log, visiting.think_mean.as_secs_f64(), pause_s, 0.1);
-        within(
-            log,
-            visiting.mean_requests,
-            done.requests as f64 / VISITORS as f64,
-            1e-9,
-        );
+        check_visits(log, &learned, &done);
         assert!(
             !said(&learned, "no durations"),
             "{log}: {:?}",
             learned.notes
         );
         assert_eq!(said(&learned, "whole seconds"), log == "seconds.log");
-        // The whole of the pauses, those at once included, is what the engine makes.
-        let at_once = visiting.at_once as f64 / (visiting.at_once + visiting.thoughts) as f64;
-        within(log, replayed_pause_s(&learned), pause_s, 0.1);
-        assert!(at_once < 0.05, "{log}: {at_once}");
-        within(
-            log,
-            learned.rate_hz,
-            done.requests as f64 / learned.span.as_secs_f64(),
-            1e-9,
-        );
-        within(
-            log,
-            learned.schedule_at(2.0).total_area(),
-            2.0 * VISITORS as f64,
-            1e-6,
-        );
     }
 
     // Median of an exponential distribution; only a log to the millisecond can tell.
@@ -382,17 +391,9 @@ fn the_mix_and_the_think_time_are_learnt_back_from_nginx() {
     assert_eq!(combined.format, "combined");
     check_mix("combined.log", &combined);
     let visiting = combined.visiting.as_ref().expect("visitors are known");
-    within(
-        "combined.log",
-        visiting.think_mean.as_secs_f64(),
-        pause_s + took_s,
-        0.1,
-    );
-    assert!(
-        said(&combined, "too long by the mean duration"),
-        "{:?}",
-        combined.notes
-    );
+    let sum_s = visiting.think_mean.as_secs_f64();
+    within("combined.log", sum_s, pause_s + took_s, 0.1);
+    assert!(said(&combined, "no durations"), "{:?}", combined.notes);
 
     replay(&nginx, timed);
 }
