@@ -10,6 +10,7 @@
 //! (`crowd` those who do so at a time of their own), `transfer` what happens on a connection, `render` what is sent,
 //! `watch` what is looked for in answers, `recorder` what is written down, and `tally` puts the threads together.
 
+pub mod access_log;
 mod arrivals;
 mod body;
 mod checks;
