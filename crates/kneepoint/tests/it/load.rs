@@ -65,7 +65,7 @@ impl ByHand {
         fs::write(
             directory.path().join("nginx.conf"),
             format!(
-                "daemon off; pid {at}/nginx.pid; error_log {at}/error.log; events {{}}\nhttp {{ access_log off; client_body_temp_path {at}/b; proxy_temp_path {at}/p; fastcgi_temp_path {at}/f; uwsgi_temp_path {at}/u; scgi_temp_path {at}/s;\nserver {{ listen 127.0.0.1:{port}; listen unix:{at}/web.sock; location /echo {{ default_type text/plain; return 200 "$request_method $content_type $http_x_a"; }} location / {{ fastcgi_pass unix:{at}/php.sock; fastcgi_param SCRIPT_FILENAME {public}/index.php; fastcgi_param REQUEST_METHOD $request_method; fastcgi_param REQUEST_URI $request_uri; fastcgi_param QUERY_STRING $query_string; fastcgi_param SERVER_PROTOCOL $server_protocol; }} }} }}\n"
+                "daemon off; pid {at}/nginx.pid; error_log {at}/error.log; events {{}}\nhttp {{ access_log off; client_body_temp_path {at}/b; proxy_temp_path {at}/p; fastcgi_temp_path {at}/f; uwsgi_temp_path {at}/u; scgi_temp_path {at}/s;\nserver {{ listen 127.0.0.1:{port}; listen unix:{at}/web.sock; location /echo {{ default_type text/plain; return 200 \"$request_method $content_type $http_x_a\"; }} location / {{ fastcgi_pass unix:{at}/php.sock; fastcgi_param SCRIPT_FILENAME {public}/index.php; fastcgi_param REQUEST_METHOD $request_method; fastcgi_param REQUEST_URI $request_uri; fastcgi_param QUERY_STRING $query_string; fastcgi_param SERVER_PROTOCOL $server_protocol; }} }} }}\n"
             ),
         )
         .expect("nginx.conf");
@@ -170,7 +170,7 @@ fn one_command_measures_both_hops_under_one_schedule() {
     let _alone = alone();
     let servers = ByHand::start();
     let fastcgi = format!("unix:{}", servers.socket().display());
-    let hops = [
+    let hops: [&str; 5] = [
         &servers.url("/"),
         "--fastcgi",
         &fastcgi,
@@ -189,7 +189,10 @@ fn one_command_measures_both_hops_under_one_schedule() {
     }
     let output = load(&[&hops[..], &["-q", "50", "-z", "1s"]].concat());
     let table = text(&output.stdout);
-    says(&table, &["p95", "response", "service", "outcomes of fastcgi"]);
+    says(
+        &table,
+        &["p95", "response", "service", "outcomes of fastcgi"],
+    );
     let offered = table.lines().find(|line| line.starts_with("offered"));
     assert_eq!(
         offered.expect("offered").matches("/s").count(),
@@ -203,10 +206,10 @@ fn each_hop_can_be_loaded_alone() {
     let _alone = alone();
     let servers = ByHand::start();
     let schedule = ["--schedule", "line(10,100,2s) const(100,1s)"];
-    let one = results(&[&[servers.url("/").as_str()], &schedule[..]].concat());
+    let one = results(&[&[servers.url("/").as_str()][..], &schedule].concat());
     assert!(ok_of(&one[0]) > 100, "{}", one[0]);
     let fastcgi = format!("unix:{}", servers.socket().display());
-    let straight = ["--fastcgi", &fastcgi, "--script", &script(), "--keep-conn"];
+    let straight: [&str; 5] = ["--fastcgi", &fastcgi, "--script", &script(), "--keep-conn"];
     let other = results(&[&straight[..], &["-s", "const(100,2s)"]].concat());
     assert!(ok_of(&other[0]) > 100, "{}", other[0]);
 }
@@ -276,7 +279,12 @@ fn every_file_tells_the_same_load() {
     let servers = ByHand::start();
     let at = tempfile::tempdir().expect("temp dir");
     let file = |name: &str| at.path().join(name).display().to_string();
-    let (json, csv, html, hdr) = (file("l.json"), file("l.csv"), file("l.html"), file("l.hgrm"));
+    let (json, csv, html, hdr) = (
+        file("l.json"),
+        file("l.csv"),
+        file("l.html"),
+        file("l.hgrm"),
+    );
     let output = load(&[
         &servers.url("/"),
         "--path",
@@ -311,11 +319,21 @@ fn every_file_tells_the_same_load() {
     assert_eq!(told[0]["summary"]["good"], sum("good") as u64);
     assert_eq!(column(&csv, "second"), [0.0, 1.0, 2.0]);
     let most = column(&csv, "max_ms").into_iter().fold(0.0, f64::max);
-    let max = told[0]["summary"]["response_max_ms"].as_f64().expect("a max");
+    let max = told[0]["summary"]["response_max_ms"]
+        .as_f64()
+        .expect("a max");
     assert!((most - max).abs() < 0.001, "{most} is not {max}");
 
     let page = read(&html).replace('\u{a0}', " ");
-    says(&page, &["<!DOCTYPE html>", "GET /nowhere", "status 404", "http error"]);
+    says(
+        &page,
+        &[
+            "<!DOCTYPE html>",
+            "GET /nowhere",
+            "status 404",
+            "http error",
+        ],
+    );
     says(&page, &[&format!("<td class=\"num\">{ok}</td>")]);
     says(&read(&hdr), &[&format!("{ok:>12}]")]);
     says(&summary, &["status 404", "written: ", "example:"]);
@@ -326,12 +344,27 @@ fn every_file_tells_the_same_load() {
 fn a_log_gets_a_line_a_second_and_quiet_means_quiet() {
     let _alone = alone();
     let servers = ByHand::start();
-    let arguments = [&servers.url("/"), "-q", "100", "-z", "3s"];
+    let arguments: [&str; 5] = [&servers.url("/"), "-q", "100", "-z", "3s"];
     let output = load(&arguments);
     let said = text(&output.stderr);
     let lines: Vec<&str> = said.lines().collect();
-    says(lines[1], &["second", "offered/s", "ok/s", "good/s", "p50", "p95", "p99", "errors"]);
-    assert!((4..=6).contains(&lines.len()), "two lines and one a second:\n{said}");
+    says(
+        lines[1],
+        &[
+            "second",
+            "offered/s",
+            "ok/s",
+            "good/s",
+            "p50",
+            "p95",
+            "p99",
+            "errors",
+        ],
+    );
+    assert!(
+        (4..=6).contains(&lines.len()),
+        "two lines and one a second:\n{said}"
+    );
     assert!(lines[2].trim_start().starts_with("1 "), "{said}");
     assert!(lines[3].ends_with("none"), "{said}");
     assert!(!said.contains('\u{1b}'), "no escape sequence:\n{said}");
@@ -349,15 +382,30 @@ fn load_goes_nowhere_by_accident() {
         says(&text(&output.stderr), words);
     };
     refused(&["http://192.0.2.1/"], &["--i-own 192.0.2.1"]);
-    refused(&["--fastcgi", "192.0.2.1:9000", "--script", "/i.php"], &["--i-own 192.0.2.1"]);
-    refused(&["--fastcgi", "unix:/x.sock", "--script", "index.php"], &["absolute"]);
+    refused(
+        &["--fastcgi", "192.0.2.1:9000", "--script", "/i.php"],
+        &["--i-own 192.0.2.1"],
+    );
+    refused(
+        &["--fastcgi", "unix:/x.sock", "--script", "index.php"],
+        &["absolute"],
+    );
     refused(&[], &["nothing to load", "http://127.0.0.1:8080/"]);
     refused(&["ftp://127.0.0.1/"], &["the scheme `ftp`"]);
     refused(&["127.0.0.1:1", "-c", "0"], &["at least 1"]);
     refused(&["127.0.0.1:1", "-q", "many"], &["-q many", "such as 500"]);
-    refused(&["127.0.0.1:1", "--csv", "/nowhere/l.csv"], &["--csv /nowhere/l.csv", "make it first"]);
-    refused(&["127.0.0.1:1", "--csv", "-", "--html", "-"], &["one format only"]);
-    refused(&["127.0.0.1:1", "127.0.0.2:1", "--hdr", "x"], &["one target"]);
+    refused(
+        &["127.0.0.1:1", "--csv", "/nowhere/l.csv"],
+        &["--csv /nowhere/l.csv", "make it first"],
+    );
+    refused(
+        &["127.0.0.1:1", "--csv", "-", "--html", "-"],
+        &["one format only"],
+    );
+    refused(
+        &["127.0.0.1:1", "127.0.0.2:1", "--hdr", "x"],
+        &["one target"],
+    );
     refused(&["127.0.0.1:1", "--path", "no slash"], &["--path"]);
 }
 
@@ -366,9 +414,21 @@ fn exit_codes_tell_numbers_that_hold_from_numbers_that_do_not() {
     let _alone = alone();
     let servers = ByHand::start();
     let nowhere = load(&[&servers.url("/nowhere"), "-q", "50", "-z", "1s"]);
-    assert_eq!(nowhere.status.code(), Some(0), "a server that errs is measured");
+    assert_eq!(
+        nowhere.status.code(),
+        Some(0),
+        "a server that errs is measured"
+    );
     says(&text(&nowhere.stdout), &["http error", "status 404"]);
-    let expected = load(&[&servers.url("/nowhere"), "-q", "50", "-z", "1s", "--status", "404"]);
+    let expected = load(&[
+        &servers.url("/nowhere"),
+        "-q",
+        "50",
+        "-z",
+        "1s",
+        "--status",
+        "404",
+    ]);
     assert!(!text(&expected.stdout).contains("http error"));
     let empty = load(&[&servers.url("/"), "-s", "const(0,1s)"]);
     assert_eq!(empty.status.code(), Some(1), "no request, no numbers");
@@ -396,7 +456,10 @@ fn ctrl_c_prints_what_was_measured() {
     assert!(interrupted.expect("kill runs").success());
     let output = wait(child, Duration::from_secs(20));
     assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
-    says(&text(&output.stdout), &["ended by you", "status 200", "p95"]);
+    says(
+        &text(&output.stdout),
+        &["ended by you", "status 200", "p95"],
+    );
 }
 
 #[test]
@@ -414,8 +477,14 @@ fn help_is_grouped_and_ends_with_examples_and_exit_codes() {
             "Exit codes:",
         ],
     );
-    for example in help.lines().filter(|line| line.starts_with("    kneepoint load ")) {
-        for flag in example.split_whitespace().filter(|word| word.starts_with('-')) {
+    for example in help
+        .lines()
+        .filter(|line| line.starts_with("    kneepoint load "))
+    {
+        for flag in example
+            .split_whitespace()
+            .filter(|word| word.starts_with('-'))
+        {
             let listed = help
                 .lines()
                 .filter(|line| line.trim_start().starts_with('-'))
