@@ -18,12 +18,12 @@ Examples:
     kneepoint load http://127.0.0.1:8080/ -q 500 -z 1m
   a closed loop of 50 connections, as `wrk -c50` and `oha -c 50` run it:
     kneepoint load http://127.0.0.1:8080/ -c 50 -z 30s
-  a ramp and a plateau, with a page to look at and the seconds for a spreadsheet:
-    kneepoint load http://127.0.0.1:8080/ -s 'line(10,500,30s) const(500,1m)' --html load.html --csv load.csv
+  a ramp and a plateau, with a page to look at:
+    kneepoint load http://127.0.0.1:8080/ -s 'line(10,500,30s) const(500,1m)' --html load.html
   a form, sent by 200 users who each keep their own cookies:
-    kneepoint load http://127.0.0.1:8080/login -d 'user=ann&password=secret' --users 200 --expect-status 302
+    kneepoint load http://127.0.0.1/login -d 'user=ann&pass=secret' --users 200 --expect-status 302
   what nginx costs: the same load at nginx, and straight at PHP-FPM behind it:
-    kneepoint load http://127.0.0.1:8080/ --fastcgi unix:/run/php/php.sock --script /srv/site/public/index.php
+    kneepoint load http://127.0.0.1/ --fastcgi unix:/run/php.sock --script /srv/site/index.php
 
 Exit codes:
   0    the load ran and its numbers hold

@@ -102,8 +102,14 @@ fn length(args: &LoadArgs, rate_hz: f64) -> Result<Duration> {
         (None, duration) => Ok(duration.unwrap_or(USUAL_DURATION)),
         (Some(n), Some(_)) => bail!("-n {n} and -z both say when to end; leave one out"),
         (Some(0), None) => bail!("-n 0: there is nothing to send; use at least 1"),
-        (Some(n), None) => Duration::try_from_secs_f64(n as f64 / rate_hz)
-            .with_context(|| format!("-n {n} at {rate_hz}/s would never end")),
+        (Some(n), None) => {
+            // Up to the next nanosecond: rounded down, the last arrival would be missing.
+            let nanos = (n as f64 / rate_hz * 1e9 - 1e-3).ceil();
+            if nanos >= u64::MAX as f64 {
+                bail!("-n {n} at {rate_hz}/s would never end");
+            }
+            Ok(Duration::from_nanos(nanos as u64))
+        }
     }
 }
 
@@ -354,6 +360,30 @@ mod tests {
             &["--workers", "9", "-z", "500ms"],
             "GET /a: a closed loop of 9 connections for 0.5 s",
         );
+    }
+
+    #[test]
+    fn so_many_requests_are_so_many_at_any_rate() {
+        for (n, rate) in [
+            (1, "3"),
+            (1000, "3"),
+            (1000, "700"),
+            (999, "0.7"),
+            (123_457, "9k"),
+        ] {
+            let n_text = n.to_string();
+            let args = Args::try_parse_from(["", "load", "-n", &n_text, "-q", rate]);
+            let Ok(Args {
+                command: Command::Load(args),
+            }) = args
+            else {
+                panic!("not read: {args:?}")
+            };
+            let Mode::Open { schedule, .. } = mode(&args).expect("a mode") else {
+                panic!("not an open loop")
+            };
+            assert_eq!(schedule.total_arrivals(), n, "-n {n} -q {rate}");
+        }
     }
 
     #[test]
