@@ -138,11 +138,11 @@ pub(crate) mod tests {
             at_s: f64::from(at),
             offered: 50,
             good: 50 - failed,
-            p50_ms: Some(1.2 + 0.4 * f64::from(at)),
-            p90_ms: Some(1.3 + 0.4 * f64::from(at)),
-            p95_ms: Some(1.35 + 0.4 * f64::from(at)),
-            p99_ms: Some(1.39 + 0.4 * f64::from(at)),
-            max_ms: Some(1.4 + 0.4 * f64::from(at)),
+            p50_ms: Some(1.25 + 0.5 * f64::from(at)),
+            p90_ms: Some(1.5 + 0.5 * f64::from(at)),
+            p95_ms: Some(1.625 + 0.5 * f64::from(at)),
+            p99_ms: Some(1.75 + 0.5 * f64::from(at)),
+            max_ms: Some(1.875 + 0.5 * f64::from(at)),
             ..Second::default()
         };
         second.outcomes.by_outcome.insert(Outcome::Ok, 50 - failed);

@@ -4,7 +4,9 @@ mod support;
 
 use expect_test::expect_file;
 use kneepoint_model::Run;
-use kneepoint_report::{FORMATS, Format, Options, Outcome, Styles, redact, render, summarise};
+use kneepoint_report::{
+    FORMATS, Format, LoadFormat, Options, Outcome, Styles, redact, render, render_load, summarise,
+};
 use support::{INJECTION, SECRET};
 
 fn written(run: &Run, format: &str) -> String {

@@ -64,7 +64,7 @@ mod tests {
         assert!(lines[0].ends_with(",good,p50_ms,p90_ms,p95_ms,p99_ms,max_ms,target"));
         assert!(lines[10].starts_with("9,50,48,2,0,"), "{}", lines[10]);
         assert!(
-            lines[10].ends_with(",48,4.800,4.900,4.950,4.990,5.000,http://127.0.0.1/"),
+            lines[10].ends_with(",48,5.750,6.000,6.125,6.250,6.375,http://127.0.0.1/"),
             "{}",
             lines[10]
         );
