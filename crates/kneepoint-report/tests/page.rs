@@ -236,7 +236,7 @@ fn the_page_of_a_load_tells_all_of_it() {
     }
     let two = told(&support::loads::two_hops());
     for words in [
-        "Invalid, not slow of fastcgi unix:/run/php/php8.2-fpm.sock",
+        "fastcgi unix:/run/php/php8.2-fpm.sock: invalid, not slow",
         "give it a core of its own",
         "&lt;nothing came&gt;",
         "Rate over time of http://127.0.0.1:8080/",

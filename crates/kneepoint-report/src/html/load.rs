@@ -71,8 +71,13 @@ fn whose(run: &LoadRun, hop: &LoadHop) -> String {
 }
 
 fn headline(run: &LoadRun) -> String {
-    if run.hops.iter().any(|hop| !hop.point.validity.is_valid()) {
-        return "These numbers tell of the generator, not of the server".into();
+    let holds = |hop: &&LoadHop| hop.point.validity.is_valid();
+    match run.hops.iter().filter(holds).count() {
+        0 if !run.hops.is_empty() => {
+            return "These numbers tell of the generator, not of the server".into();
+        }
+        some if some < run.hops.len() => return "Not every number here holds".into(),
+        _ => {}
     }
     match run.hops.as_slice() {
         [] => "Nothing was loaded".into(),
@@ -87,7 +92,7 @@ fn headline(run: &LoadRun) -> String {
                 ),
             };
             format!(
-                "{} answered per second, p95 {}, {failed}",
+                "Answered {} requests per second, p95 {}, {failed}",
                 words::rate(point.throughput_hz()).trim_end_matches("/s"),
                 words::ms(point.response.quantile_ms(0.95)),
             )
@@ -116,7 +121,11 @@ fn doubts(run: &LoadRun, hop: &LoadHop) -> Markup {
     match &hop.point.validity {
         Validity::Valid => html! {},
         Validity::Invalid { because } => {
-            head::notes(&format!("Invalid, not slow{}", whose(run, hop)), because)
+            let title = match run.hops.len() {
+                1 => "Invalid, not slow".to_owned(),
+                _ => format!("{}: invalid, not slow", hop.name),
+            };
+            head::notes(&title, because)
         }
     }
 }

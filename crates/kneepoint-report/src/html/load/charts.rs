@@ -222,7 +222,7 @@ pub(super) fn distribution(hop: &LoadHop, place: &Place<'_>) -> Markup {
     };
     let marks = html! {
         @for bin in &bins { (plot.column("best", (bin.from_ms, bin.to_ms), share(bin))) }
-        @for (row, (name, quantile, tone)) in [("p50", 0.5, "best"), ("p95", 0.95, "base")].into_iter().enumerate() {
+        @for (row, (name, quantile, tone)) in [("p95", 0.95, "base"), ("p50", 0.5, "best")].into_iter().enumerate() {
             @if let Some(ms) = times.quantile_ms(quantile) {
                 (plot.band(tone, (ms, ms), ms, &format!("{name} {}", words::ms(Some(ms))), row))
             }
@@ -242,11 +242,10 @@ pub(super) fn distribution(hop: &LoadHop, place: &Place<'_>) -> Markup {
 }
 
 /// Shares along the percentile picture, and those it names.
-const SHARES: [f64; 17] = [
-    0.0, 0.1, 0.25, 0.4, 0.5, 0.6, 0.7, 0.8, 0.87, 0.9, 0.95, 0.975, 0.99, 0.995, 0.999, 0.9995,
-    0.9999,
+const SHARES: [f64; 16] = [
+    0.1, 0.25, 0.4, 0.5, 0.6, 0.7, 0.8, 0.87, 0.9, 0.95, 0.975, 0.99, 0.995, 0.999, 0.9995, 0.9999,
 ];
-const NAMED: [f64; 5] = [0.0, 0.9, 0.99, 0.999, 0.9999];
+const NAMED: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
 
 /// Tails side by side: a share becomes the odds against exceeding it.
 fn odds(share: f64) -> f64 {

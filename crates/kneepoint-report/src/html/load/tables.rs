@@ -26,7 +26,7 @@ fn hop_row(hop: &LoadHop) -> Markup {
     html! {
         tr {
             th scope="row" { (hop.name) }
-            td class="num" { (words::rate(point.offered_hz)) }
+            td class="num" { (words::rate(point.arrivals as f64 / point.window_s.max(1e-3))) }
             td class="num" { strong { (words::rate(point.goodput_hz())) } }
             @for quantile in [0.5, 0.95, 0.99] { td class="num" { (ms(quantile)) } }
             td class="num" { (words::count(point.outcomes.failed())) }

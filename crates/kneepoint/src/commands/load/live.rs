@@ -169,7 +169,10 @@ fn sparkline(
     format!(
         "{name:<NAME$}   {} {}",
         style().cyan().apply_to(drawn),
-        style().dim().apply_to(format!("max {}", unit(most)))
+        style().dim().apply_to(match most {
+            0.0 => String::new(),
+            most => format!("max {}", unit(most)),
+        })
     )
 }
 
@@ -201,23 +204,31 @@ impl Drop for Screen {
     fn drop(&mut self) {
         if !self.drawn.is_empty() {
             let (_, columns) = self.term.size();
-            let back = back(&self.drawn, columns.into());
-            let _ = self.term.write_str(&format!("{back}\u{1b}[J"));
+            let _ = self.term.write_str(&erased(&self.drawn, columns.into()));
         }
     }
 }
 
-/// The way back to the first line. Where the terminal became narrower, lines have wrapped meanwhile.
+/// The rows that lines take. Where the terminal became narrower, they have wrapped meanwhile.
+fn rows(drawn: &[usize], columns: usize) -> usize {
+    let rows = |width: &usize| width.div_ceil(columns.max(1)).max(1);
+    drawn.iter().map(rows).sum()
+}
+
+/// The way back to the first line.
 fn back(drawn: &[usize], columns: usize) -> String {
-    let rows: usize = drawn
-        .iter()
-        .map(|width| width.div_ceil(columns.max(1)).max(1))
-        .sum();
-    if rows == 0 {
-        "\r".to_owned()
-    } else {
-        format!("\r\u{1b}[{rows}A")
+    match rows(drawn, columns) {
+        0 => "\r".to_owned(),
+        rows => format!("\r\u{1b}[{rows}A"),
     }
+}
+
+/// Removes the lines and the one the cursor is on, where the terminal may have echoed `^C`. Line by line: tmux keeps
+/// what is cleared as a whole screen in its history.
+fn erased(drawn: &[usize], columns: usize) -> String {
+    let back = back(drawn, columns);
+    let blank = "\u{1b}[2K\n".repeat(rows(drawn, columns));
+    format!("{back}{blank}\u{1b}[2K{back}")
 }
 
 #[cfg(test)]
@@ -285,5 +296,9 @@ mod tests {
         assert_eq!(back(&[], 80), "\r");
         assert_eq!(back(&[79, 0, 40], 80), "\r\u{1b}[3A");
         assert_eq!(back(&[79, 0, 40], 40), "\r\u{1b}[4A");
+        assert_eq!(
+            erased(&[79], 40),
+            "\r\u{1b}[2A\u{1b}[2K\n\u{1b}[2K\n\u{1b}[2K\r\u{1b}[2A"
+        );
     }
 }
