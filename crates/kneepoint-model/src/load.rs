@@ -120,10 +120,14 @@ pub struct Second {
     pub good: u64,
     /// Median response time of the `Ok` ones in ms.
     pub p50_ms: Option<f64>,
+    /// 90th percentile of the response time of the `Ok` ones in ms.
+    pub p90_ms: Option<f64>,
     /// 95th percentile of the response time of the `Ok` ones in ms.
     pub p95_ms: Option<f64>,
     /// 99th percentile of the response time of the `Ok` ones in ms.
     pub p99_ms: Option<f64>,
+    /// Largest response time of the `Ok` ones in ms.
+    pub max_ms: Option<f64>,
 }
 
 /// The generator's evidence about itself (load-engine.md section 3.8; method.md section 6).
