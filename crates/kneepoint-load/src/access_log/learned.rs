@@ -272,6 +272,7 @@ impl<'o> Learner<'o> {
                 requests: mix.requests,
                 users: visitors.clamp(1, MOST_USERS) as u32,
                 sessions,
+                feeders: Vec::new(),
             },
             rate_hz: self.requests.mean_hz(self.covered),
             peak_hz: self.requests.peak_hz(self.covered),
@@ -463,14 +464,16 @@ fn mix(tallies: &[Tally], total: u64, options: &LearnOptions, sessions: bool) ->
         if paths > 0 {
             let kept = thin(tally.examples.weighted(), paths);
             requests.extend(kept.into_iter().map(|(path, of_route)| Request {
+                name: None,
+                captures: Vec::new(),
                 path: path.into_string(),
                 weight: tally.requests as f64 * of_route,
                 method: Method(tally.method.clone()),
                 headers: Vec::new(),
                 body: None,
                 expect: Expect {
-                    status: tally.refused,
-                    body_contains: None,
+                    status: tally.refused.into_iter().map(Into::into).collect(),
+                    ..Expect::default()
                 },
                 // A browser sends its cookies with every page.
                 session: sessions && !tally.template.contains("/*."),
