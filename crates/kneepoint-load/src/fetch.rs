@@ -1,14 +1,15 @@
 //! A single request outside a load: to check who answers, to warm up, to wait for a first response.
 
-use crate::engine::Prepared;
 use crate::examples::printable;
 use crate::http2;
 use crate::namespace;
-use crate::plan::{LoadError, check_request};
+use crate::plan::LoadError;
 use crate::render::{self, Template};
 use crate::reply::{Fed, Malformed, Reply};
+use crate::sendable::check_request;
 use crate::socket::{self, Endpoint};
 use crate::target::{HttpVersion, Target};
+use crate::text::Names;
 use crate::tls::{Secure, Session};
 use kneepoint_model::Request;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -20,7 +21,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Largest body that is kept.
-const LARGEST_BODY: usize = 4 << 20;
+pub(crate) const LARGEST_BODY: usize = 4 << 20;
 const READ_BYTES: usize = 16 << 10;
 
 /// A response to a single request.
@@ -48,41 +49,17 @@ pub fn fetch(
     netns: Option<&Path>,
     timeout: Duration,
 ) -> Result<Fetched, LoadError> {
-    check_request(request)?;
-    let secure = target.tls().map(|tls| Secure::new(tls, target.version()));
-    let prepared = Prepared {
-        target: target.clone(),
-        endpoint: Endpoint::new(target.address())?,
-        secure: secure.transpose()?,
-        templates: vec![Template::new(target, request)],
+    let names = Names::default();
+    check_request(request, &names)?;
+    let template = Template::new(target, request, &names, &[]);
+    let exchange = Exchange {
+        target,
+        template: &template,
+        request: &template.whole,
+        timeout,
     };
-    let exchange = || match target.version() {
-        HttpVersion::Http1 => Exchange {
-            prepared: &prepared,
-            template: &prepared.templates[0],
-            began: Instant::now(),
-            timeout,
-        }
-        .run(),
-        HttpVersion::Http2 => {
-            let fetched = http2::fetch(&prepared, request, LARGEST_BODY, timeout)?;
-            fetched.map_err(|problem| LoadError::Fetch {
-                request: prepared.templates[0].name.clone(),
-                address: target.address().to_string(),
-                problem,
-            })
-        }
-    };
-    if netns.is_none() {
-        return exchange();
-    }
-    // A namespace is entered for good, so a thread of its own goes there.
-    thread::scope(|scope| {
-        let visit = scope.spawn(|| namespace::enter(netns).and_then(|()| exchange()));
-        visit
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
+    let mut reply = Reply::keeping_body(LARGEST_BODY);
+    exchange.run(netns, &mut reply)
 }
 
 /// Asks a target who it is: the body of a GET of `path`, which must come with status 200. With a nonce in it,
@@ -111,24 +88,72 @@ pub fn identify(
     })
 }
 
+/// One request on a connection of its own.
+pub(crate) struct Exchange<'a> {
+    pub(crate) target: &'a Target,
+    pub(crate) template: &'a Template,
+    /// What is sent.
+    pub(crate) request: &'a [u8],
+    pub(crate) timeout: Duration,
+}
+
+impl Exchange<'_> {
+    /// Sends the request from a namespace and reads the response into a reply that has been made ready for it.
+    pub(crate) fn run(
+        &self,
+        netns: Option<&Path>,
+        reply: &mut Reply<'_>,
+    ) -> Result<Fetched, LoadError> {
+        let endpoint = Endpoint::new(self.target.address())?;
+        let secure = self.target.tls();
+        let secure = secure.map(|tls| Secure::new(tls, self.target.version()));
+        let secure = secure.transpose()?;
+        let mut call = || {
+            let call = Call {
+                exchange: self,
+                secure: secure.as_ref(),
+                began: Instant::now(),
+            };
+            match self.target.version() {
+                HttpVersion::Http1 => call.run(&endpoint, reply),
+                HttpVersion::Http2 => {
+                    let scheme = http2::scheme(self.target);
+                    http2::fetch(&endpoint, secure.as_ref(), scheme, self, reply)?
+                        .map_err(|problem| call.error(problem))
+                }
+            }
+        };
+        if netns.is_none() {
+            return call();
+        }
+        // A namespace is entered for good, so a thread of its own goes there.
+        thread::scope(|scope| {
+            let visit = scope.spawn(|| namespace::enter(netns).and_then(|()| call()));
+            visit
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+}
+
 /// A connection, encrypted or not.
 struct Channel {
     fd: OwnedFd,
     session: Option<Box<Session>>,
 }
 
-struct Exchange<'a> {
-    prepared: &'a Prepared,
-    template: &'a Template,
+/// An exchange under way.
+struct Call<'a> {
+    exchange: &'a Exchange<'a>,
+    secure: Option<&'a Secure>,
     began: Instant,
-    timeout: Duration,
 }
 
-impl Exchange<'_> {
+impl Call<'_> {
     fn error(&self, problem: String) -> LoadError {
         LoadError::Fetch {
-            request: self.template.name.clone(),
-            address: self.prepared.target.address().to_string(),
+            request: self.exchange.template.name.clone(),
+            address: self.exchange.target.address().to_string(),
             problem,
         }
     }
@@ -142,11 +167,11 @@ impl Exchange<'_> {
     /// Waits until the socket can be read or written.
     fn wait(&self, fd: &OwnedFd, what: PollFlags, doing: &str) -> Result<(), LoadError> {
         loop {
-            let left = self.timeout.saturating_sub(self.began.elapsed());
+            let left = self.exchange.timeout.saturating_sub(self.began.elapsed());
             if left.is_zero() {
                 return Err(self.error(format!(
                     "{doing}: nothing within {:?}; check what the server is busy with",
-                    self.timeout
+                    self.exchange.timeout
                 )));
             }
             let timeout = Timespec {
@@ -161,14 +186,14 @@ impl Exchange<'_> {
         }
     }
 
-    fn run(&self) -> Result<Fetched, LoadError> {
-        let fd = self.connect(&self.prepared.endpoint)?;
+    fn run(&self, endpoint: &Endpoint, reply: &mut Reply<'_>) -> Result<Fetched, LoadError> {
+        let fd = self.connect(endpoint)?;
         let mut channel = Channel { fd, session: None };
-        if let Some(secure) = &self.prepared.secure {
+        if let Some(secure) = self.secure {
             self.shake_hands(&mut channel, secure)?;
         }
-        self.send(&mut channel, &self.template.whole)?;
-        self.receive(&mut channel)
+        self.send(&mut channel, self.exchange.request)?;
+        self.receive(&mut channel, reply)
     }
 
     fn connect(&self, endpoint: &Endpoint) -> Result<OwnedFd, LoadError> {
@@ -236,11 +261,10 @@ impl Exchange<'_> {
         }
     }
 
-    fn receive(&self, channel: &mut Channel) -> Result<Fetched, LoadError> {
+    fn receive(&self, channel: &mut Channel, reply: &mut Reply<'_>) -> Result<Fetched, LoadError> {
         let doing = "waiting for the response";
-        let mut parser = render::parser(&self.prepared.target);
-        let mut reply = Reply::keeping_body(LARGEST_BODY);
-        parser.begin(self.template.head);
+        let mut parser = render::parser(self.exchange.target);
+        parser.begin(self.exchange.template.head);
         let (mut buffer, mut plain) = (vec![0; READ_BYTES], vec![0; READ_BYTES]);
         let mut first_byte = None;
         loop {
@@ -249,10 +273,10 @@ impl Exchange<'_> {
             let mut feed = |bytes: &[u8]| {
                 first_byte.get_or_insert_with(|| self.began.elapsed());
                 if matches!(fed, Ok(Fed::More)) {
-                    fed = parser.feed(bytes, &mut reply);
+                    fed = parser.feed(bytes, reply);
                 }
             };
-            let ended = match (&mut channel.session, &self.prepared.secure) {
+            let ended = match (&mut channel.session, self.secure) {
                 (Some(session), Some(secure)) if count > 0 => session
                     .take(&buffer[..count], &mut plain, &mut feed)
                     .map_err(|error| self.error(secure.explain(&error)))?,
@@ -288,7 +312,6 @@ impl Exchange<'_> {
         })
     }
 }
-
 /// Writes what is not `written` yet; false when the socket is full.
 fn write_plain(fd: &OwnedFd, bytes: &[u8], written: &mut usize) -> Result<bool, Errno> {
     while let Some(rest) = bytes.get(*written..).filter(|rest| !rest.is_empty()) {

@@ -15,9 +15,9 @@ mod exchange;
 mod links;
 mod opening;
 mod single;
-mod starts;
 mod timer;
 mod worker;
 
+pub(crate) use ask::scheme;
 pub(crate) use single::fetch;
 pub(crate) use worker::Worker;

@@ -4,9 +4,9 @@ use crate::engine::Prepared;
 use crate::http2;
 use crate::plan::{LoadError, LoadPlan};
 use crate::recorder::Outbox;
+use crate::starts::Shared;
 use crate::target::HttpVersion;
 use crate::worker::{Clock, Finished, Worker};
-use std::sync::atomic::AtomicU64;
 
 /// One thread's way of sending. Both account for every arrival alike.
 #[derive(Debug)]
@@ -22,14 +22,14 @@ impl<'p> Lane<'p> {
     pub(crate) fn new(
         plan: &'p LoadPlan,
         prepared: &'p Prepared,
-        cut: &'p AtomicU64,
+        shared: &'p Shared,
         clock: Clock,
         thread: usize,
     ) -> Result<Self, LoadError> {
         match plan.target.version() {
-            HttpVersion::Http1 => Worker::new(plan, prepared, cut, clock, thread)
+            HttpVersion::Http1 => Worker::new(plan, prepared, shared, clock, thread)
                 .map(|worker| Self::Serial(Box::new(worker))),
-            HttpVersion::Http2 => http2::Worker::new(plan, prepared, cut, clock, thread)
+            HttpVersion::Http2 => http2::Worker::new(plan, prepared, shared, clock, thread)
                 .map(|worker| Self::Multiplexed(Box::new(worker))),
         }
     }

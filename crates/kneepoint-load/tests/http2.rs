@@ -5,7 +5,7 @@ mod common;
 use common::secure_site::{LARGE_BYTES, NAME, PATIENCE, Site};
 use common::{Server, even, run, shown};
 use kneepoint_load::{HttpVersion, LoadPlan, Mode, Target, fetch, identify};
-use kneepoint_model::{Address, Arrivals, Outcome, Request};
+use kneepoint_model::{Address, Arrivals, ClosedLoop, Outcome, Request};
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ fn the_arrivals_are_the_schedule() {
     for target in doors(&site) {
         for threads in [1, 2] {
             let mut get = Request::get("/");
-            get.expect.body_contains = Some("hello".into());
+            get.expect.body_contains = vec!["hello".into()];
             let schedule = "line(0,200,1) const(0,0.3) const(40.5,1)";
             let mut plan = plan(target.clone(), schedule, get);
             plan.threads = threads;
@@ -76,7 +76,7 @@ fn errors_of_the_site_are_counted_as_such() {
             point.examples
         );
         let mut wrong = Request::get("/");
-        wrong.expect.body_contains = Some("goodbye".into());
+        wrong.expect.body_contains = vec!["goodbye".into()];
         let point = run(&plan(target, "const(60,0.5)", wrong));
         assert_eq!(shown(&point), "wrong body 30 | 200: 30");
     }
@@ -88,7 +88,7 @@ fn large_bodies_pass_flow_control_both_ways() {
     for target in doors(&site) {
         for connections in [1, 64] {
             let mut large = Request::get("/large");
-            large.expect.body_contains = Some("the end".into());
+            large.expect.body_contains = vec!["the end".into()];
             let mut plan_down = plan(target.clone(), "const(20,1)", large);
             plan_down.max_connections = connections;
             let point = run(&plan_down);
@@ -97,8 +97,8 @@ fn large_bodies_pass_flow_control_both_ways() {
         }
         let mut post = Request::get("/echo");
         post.method.0 = "POST".into();
-        post.body = Some("x".repeat(1 << 20));
-        post.expect.body_contains = Some(format!("POST {}", 1 << 20));
+        post.body = Some("x".repeat(1 << 20).into());
+        post.expect.body_contains = vec![format!("POST {}", 1 << 20)];
         let point = run(&plan(target, "const(20,1)", post));
         assert_eq!(shown(&point), "ok 20 | 200: 20", "{:?}", point.examples);
     }
@@ -150,10 +150,7 @@ fn a_closed_loop_keeps_to_what_the_server_allows_at_a_time() {
     let site = Site::start();
     for (door, workers) in [(site.narrow, 8), (site.h2c, 8)] {
         let mut plan = plan(clear(door), "const(1,1)", Request::get("/"));
-        plan.mode = Mode::Closed {
-            workers,
-            duration: Duration::from_millis(500),
-        };
+        plan.mode = Mode::Closed(ClosedLoop::new(workers, Duration::from_millis(500)));
         plan.max_connections = 1;
         let point = run(&plan);
         assert_eq!(
@@ -174,7 +171,7 @@ fn users_keep_their_own_cookies() {
     let site = Site::start();
     let mut request = Request::get("/cookie");
     request.session = true;
-    request.expect.body_contains = Some("cookie=1".into());
+    request.expect.body_contains = vec!["cookie=1".into()];
     let mut plan = plan(clear(site.h2c), "const(60,1)", request);
     plan.workload.users = 5;
     // The first visit of each user is without.
@@ -230,10 +227,7 @@ fn a_closed_loop_does_not_storm_a_server_that_drops_it() {
     });
     let duration = Duration::from_millis(300);
     let mut plan = plan(clear(server.address), "const(1,1)", Request::get("/"));
-    plan.mode = Mode::Closed {
-        workers: 8,
-        duration,
-    };
+    plan.mode = Mode::Closed(ClosedLoop::new(8, duration));
     let point = run(&plan);
     let most = duration.as_millis() as u64 + 8;
     assert!(

@@ -5,7 +5,7 @@ mod common;
 use common::secure_site::{LARGE_BYTES, NAME, PATIENCE, Site};
 use common::{Server, even, run, shown};
 use kneepoint_load::{LoadPlan, Mode, Target, Tls, Verify, fetch, identify};
-use kneepoint_model::{Address, LoadPoint, Outcome, Request, Workload};
+use kneepoint_model::{Address, ClosedLoop, LoadPoint, Outcome, Request, Workload};
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn encrypted_connections_carry_what_plain_ones_do() {
     for keep in [true, false] {
         let target = site.https(site.tls).with_keep_alive(keep);
         let mut get = Request::get("/");
-        get.expect.body_contains = Some("hello".into());
+        get.expect.body_contains = vec!["hello".into()];
         let point = run(&plan(target.clone(), get));
         assert_eq!(shown(&point), "ok 60 | 200: 60", "{:?}", point.examples);
         assert_eq!(point.doubts, Vec::<String>::new());
@@ -42,8 +42,8 @@ fn encrypted_connections_carry_what_plain_ones_do() {
         let mut post = Request::get("/echo");
         post.method.0 = "POST".into();
         // More than a session buffers at once, and than a socket takes.
-        post.body = Some("x".repeat(3 << 20));
-        post.expect.body_contains = Some(format!("POST {}", 3 << 20));
+        post.body = Some("x".repeat(3 << 20).into());
+        post.expect.body_contains = vec![format!("POST {}", 3 << 20)];
         let point = run(&plan(target.clone(), post));
         assert_eq!(shown(&point), "ok 60 | 200: 60", "{:?}", point.examples);
 
@@ -57,7 +57,7 @@ fn encrypted_connections_carry_what_plain_ones_do() {
 fn large_responses_come_whole() {
     let site = Site::start();
     let mut large = Request::get("/large");
-    large.expect.body_contains = Some("the end".into());
+    large.expect.body_contains = vec!["the end".into()];
     let mut plan = plan(site.https(site.tls), large);
     plan.mode = even(plan.target.clone(), "const(20,1)").mode;
     let point = run(&plan);
@@ -157,10 +157,7 @@ fn a_handshake_that_breaks_or_hangs_is_no_tls_error() {
 fn a_closed_loop_does_not_storm_a_server_it_does_not_trust() {
     let site = Site::start();
     let tls = Tls::new(NAME).with_verify(Verify::CaFile(site.other_ca.clone()));
-    let mode = Mode::Closed {
-        workers: 4,
-        duration: Duration::from_millis(300),
-    };
+    let mode = Mode::Closed(ClosedLoop::new(4, Duration::from_millis(300)));
     let target = Target::http(Address::Tcp(site.tls), NAME).with_tls(tls);
     let point = run(&LoadPlan::new(target, Workload::single("/"), mode));
     // The pause doubles from 1 ms to 50 ms: some ten rounds of at most four.
@@ -178,7 +175,7 @@ fn single_requests_are_encrypted_too() {
     );
     let mut post = Request::get("/echo");
     post.method.0 = "POST".into();
-    post.body = Some("x".repeat(1 << 20));
+    post.body = Some("x".repeat(1 << 20).into());
     let fetched = fetch(&target, &post, None, PATIENCE).expect("answers");
     assert_eq!(fetched.body, format!("POST {}", 1 << 20).into_bytes());
 

@@ -1,7 +1,6 @@
-//! Requests as the `h2` crate takes them, made once before the load.
+//! Requests as the `h2` crate takes them. They are made of the bytes that would go out in HTTP/1.1, so that what a
+//! request is, with its variables and its body, is written down once.
 
-use crate::plan::LoadError;
-use crate::render;
 use crate::target::Target;
 use bytes::Bytes;
 use http::header::COOKIE;
@@ -19,6 +18,17 @@ const OF_THE_CONNECTION: [&str; 7] = [
     "te",
 ];
 
+/// Most headers of a request.
+const MOST_HEADERS: usize = 256;
+
+/// The scheme of a target's requests.
+pub(crate) fn scheme(target: &Target) -> &'static str {
+    match target.tls() {
+        Some(_) => "https",
+        None => "http",
+    }
+}
+
 /// A request ready to be sent.
 #[derive(Debug)]
 pub(crate) struct Ask {
@@ -30,49 +40,44 @@ pub(crate) struct Ask {
 }
 
 impl Ask {
-    /// Makes a request that [`crate::plan::check_request`] has passed.
-    pub(crate) fn new(
-        target: &Target,
-        request: &kneepoint_model::Request,
-    ) -> Result<Self, LoadError> {
-        let wrong = |what: &str, error: &dyn std::fmt::Display| LoadError::Plan {
-            problem: format!("{} {}: {what}: {error}", request.method.0, request.path),
+    /// Makes a request of one in HTTP/1.1, or says what of it HTTP/2 cannot carry.
+    pub(crate) fn new(wire: &[u8], scheme: &str) -> Result<Self, String> {
+        let cannot = |what: &str| format!("HTTP/2 cannot carry {what}");
+        let mut space = [httparse::EMPTY_HEADER; MOST_HEADERS];
+        let mut head = httparse::Request::new(&mut space);
+        let parsed = head
+            .parse(wire)
+            .map_err(|error| cannot(&format!("this: {error}")))?;
+        let httparse::Status::Complete(used) = parsed else {
+            return Err(cannot("a head without an end"));
         };
-        let host_header = match target {
-            Target::Http { host_header, .. } => host_header.as_str(),
-            Target::FastCgi { .. } => "localhost",
-        };
-        let all = render::default_headers(request, host_header);
-        let own_host = all
-            .iter()
-            .find(|(name, _)| name.eq_ignore_ascii_case("host"));
-        let authority = own_host.map_or(host_header, |(_, value)| value.as_str());
-        let scheme = if target.tls().is_some() {
-            "https"
-        } else {
-            "http"
-        };
-        let uri = Uri::builder()
-            .scheme(scheme)
-            .authority(authority)
-            .path_and_query(request.path.as_str())
-            .build()
-            .map_err(|error| wrong("HTTP/2 cannot carry this path or host", &error))?;
-        let mut headers = HeaderMap::with_capacity(all.len());
-        for (name, value) in &all {
-            let lower = name.to_ascii_lowercase();
+        let mut headers = HeaderMap::with_capacity(head.headers.len());
+        let mut authority = None;
+        for header in head.headers.iter() {
+            let lower = header.name.to_ascii_lowercase();
+            if lower == "host" {
+                authority = Some(header.value);
+            }
             if OF_THE_CONNECTION.contains(&lower.as_str()) {
                 continue;
             }
-            let name = HeaderName::from_bytes(lower.as_bytes())
-                .map_err(|error| wrong("a header name HTTP/2 cannot carry", &error))?;
-            let value = HeaderValue::from_bytes(value.as_bytes())
-                .map_err(|error| wrong("a header value HTTP/2 cannot carry", &error))?;
+            let name = HeaderName::from_bytes(lower.as_bytes());
+            let value = HeaderValue::from_bytes(header.value);
+            let (Ok(name), Ok(value)) = (name, value) else {
+                return Err(cannot(&format!("the header `{lower}`")));
+            };
             headers.append(name, value);
         }
-        let method = Method::from_bytes(request.method.0.as_bytes())
-            .map_err(|error| wrong("a method HTTP/2 cannot carry", &error))?;
-        let body = render::body(request);
+        let path = head.path.unwrap_or("/");
+        let uri = Uri::builder()
+            .scheme(scheme)
+            .authority(authority.unwrap_or(b"localhost"))
+            .path_and_query(path)
+            .build()
+            .map_err(|error| cannot(&format!("the path `{path}` or its host: {error}")))?;
+        let method = Method::from_bytes(head.method.unwrap_or("GET").as_bytes())
+            .map_err(|_| cannot("the method"))?;
+        let body = &wire[used..];
         Ok(Self {
             method,
             uri,
@@ -101,44 +106,32 @@ impl Ask {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::Tls;
     use expect_test::expect;
-    use kneepoint_model::Address;
 
     #[test]
     fn requests_have_the_headers_of_http_2() {
-        let target = Target::http(Address::Unix("/x".into()), "shop.test").with_tls(Tls::new("x"));
-        let mut post = kneepoint_model::Request::get("/login?a=1");
-        post.method.0 = "POST".into();
-        post.body = Some("user=a".into());
-        post.headers = vec![
-            ("Connection".into(), "close".into()),
-            ("TE".into(), "gzip".into()),
-            ("X-Thing".into(), "1".into()),
-        ];
-        let ask = Ask::new(&target, &post).expect("can be carried");
+        let wire = "POST /login?a=1 HTTP/1.1\r\nHost: shop.test\r\nUser-Agent: kneepoint\r\nTE: gzip\r\n\
+                    X-Thing: 1\r\nContent-Length: 6\r\nConnection: close\r\n\r\nuser=a";
+        let ask = Ask::new(wire.as_bytes(), "https").expect("can be carried");
         let request = ask.with_cookies("s=1");
         let shown: String = request
             .headers()
             .iter()
             .map(|(name, value)| format!("{name}: {}\n", value.to_str().unwrap_or("?")))
             .collect();
-        let shown = format!("{} {}\n{shown}", request.method(), request.uri())
-            .replace(env!("CARGO_PKG_VERSION"), "V");
+        let shown = format!("{} {}\n{shown}", request.method(), request.uri());
         expect![[r#"
             POST https://shop.test/login?a=1
-            user-agent: kneepoint/V
-            accept: */*
-            content-type: application/x-www-form-urlencoded
-            content-length: 6
+            user-agent: kneepoint
             x-thing: 1
+            content-length: 6
             cookie: s=1
         "#]]
         .assert_eq(&shown);
         assert_eq!(ask.body.as_deref(), Some(b"user=a".as_slice()));
 
-        post.headers = vec![("Host".into(), "other host".into())];
-        let error = Ask::new(&target, &post).expect_err("no authority");
-        assert!(error.to_string().contains("HTTP/2 cannot carry"), "{error}");
+        let wire = b"GET / HTTP/1.1\r\nHost: other host\r\n\r\n";
+        let error = Ask::new(wire, "http").expect_err("no authority");
+        assert!(error.contains("HTTP/2 cannot carry"), "{error}");
     }
 }

@@ -158,6 +158,12 @@ impl Links {
         }
     }
 
+    /// How many are open, being opened, or closing.
+    pub(crate) fn open(&self) -> usize {
+        let vacant = |link: &&Link| matches!(link.state, State::Vacant) || link.over;
+        self.all.len() - self.all.iter().filter(vacant).count()
+    }
+
     /// Where the next request goes.
     pub(crate) fn place(&mut self, may_open: bool) -> Place {
         loop {

@@ -1,6 +1,5 @@
 //! Making a connection that speaks HTTP/2: TCP or a Unix socket, TLS where it is wanted, and the preface.
 
-use crate::engine::Prepared;
 use crate::reply::Malformed;
 use crate::socket::{self, Endpoint, Opening};
 use crate::tls::Secure;
@@ -9,6 +8,7 @@ use futures_util::future::LocalBoxFuture;
 use h2::client::SendRequest;
 use rustix::io::Errno;
 use std::io;
+use std::net::IpAddr;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
@@ -43,13 +43,14 @@ pub(crate) enum NotOpened {
     Protocol(Malformed),
 }
 
-/// Opens a connection.
+/// Opens a connection, from an address of this host if there is one.
 pub(crate) async fn open(
-    prepared: &Prepared,
+    endpoint: &Endpoint,
+    source: Option<IpAddr>,
     secure: Option<&Secure>,
 ) -> Result<Opened, NotOpened> {
-    let opening = socket::open(&prepared.endpoint).map_err(NotOpened::Refused)?;
-    match &prepared.endpoint {
+    let opening = socket::open_from(endpoint, source).map_err(NotOpened::Refused)?;
+    match endpoint {
         Endpoint::Tcp(_) => over(tcp(opening).await.map_err(refused)?, secure).await,
         Endpoint::Unix(_) => over(unix(opening).map_err(refused)?, secure).await,
     }

@@ -1,8 +1,6 @@
 //! A single request over HTTP/2, outside a load.
 
-use crate::engine::Prepared;
-use crate::examples::printable;
-use crate::fetch::Fetched;
+use crate::fetch::{self, Fetched};
 use crate::http2::ask::Ask;
 use crate::http2::exchange::exchange;
 use crate::http2::opening::{NotOpened, open};
@@ -10,26 +8,33 @@ use crate::http2::timer::Timer;
 use crate::http2::worker::runtime;
 use crate::plan::LoadError;
 use crate::reply::Reply;
+use crate::socket::Endpoint;
+use crate::tls::Secure;
 use crate::worker::Clock;
 use futures_util::future::{Either, select};
-use kneepoint_model::Request;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-/// Sends one request on a new connection; what goes wrong is told as a sentence.
+/// Sends one request on a new connection and reads its response into a reply that was made ready for it; what goes
+/// wrong is told as a sentence.
 pub(crate) fn fetch(
-    prepared: &Prepared,
-    request: &Request,
-    largest_body: usize,
-    timeout: Duration,
+    endpoint: &Endpoint,
+    secure: Option<&Secure>,
+    scheme: &str,
+    exchange: &fetch::Exchange<'_>,
+    reply: &mut Reply<'_>,
 ) -> Result<Result<Fetched, String>, LoadError> {
-    let ask = Ask::new(&prepared.target, request)?;
     let clock = Clock {
         began: Instant::now(),
     };
+    let timeout = exchange.timeout;
+    let ask = match Ask::new(exchange.request, scheme) {
+        Ok(ask) => ask,
+        Err(why) => return Ok(Err(why)),
+    };
     Ok(runtime()?.block_on(async {
-        let response = one(prepared, &ask, largest_body, clock);
+        let response = one(endpoint, secure, &ask, reply, clock);
         let late = expire(clock, timeout);
         match select(pin!(response), pin!(late)).await {
             Either::Left((fetched, _)) => fetched,
@@ -63,12 +68,13 @@ async fn expire(clock: Clock, timeout: Duration) -> String {
 }
 
 async fn one(
-    prepared: &Prepared,
+    endpoint: &Endpoint,
+    secure: Option<&Secure>,
     ask: &Ask,
-    largest_body: usize,
+    reply: &mut Reply<'_>,
     clock: Clock,
 ) -> Result<Fetched, String> {
-    let opened = open(prepared, prepared.secure.as_ref())
+    let opened = open(endpoint, None, secure)
         .await
         .map_err(|why| match why {
             NotOpened::Refused(errno) => {
@@ -80,29 +86,29 @@ async fn one(
             NotOpened::Tls(why) => why,
             NotOpened::Protocol(malformed) => malformed.0.to_owned(),
         })?;
-    let reply = Reply::keeping_body(largest_body);
     let asked = exchange(
         opened.sender,
         ask.with_cookies(""),
         ask.body.clone(),
-        reply,
+        std::mem::take(reply),
         clock,
     );
     // The connection ends by itself once nobody can ask any more; until then it must be driven.
     let mut asked = pin!(asked);
-    let mut done = match select(asked.as_mut(), opened.life).await {
+    let done = match select(asked.as_mut(), opened.life).await {
         Either::Left((done, _)) => done,
         Either::Right((_, asked)) => asked.await,
     };
+    *reply = done.reply;
     if let Some(error) = &done.failure {
         return Err(format!(
             "{error}; check that this address speaks HTTP/2, and look into the server's error log"
         ));
     }
     Ok(Fetched {
-        status: done.reply.status,
-        stderr: printable(&done.reply.stderr),
-        body: done.reply.take_body(),
+        status: reply.status,
+        stderr: String::new(),
+        body: reply.take_body(),
         first_byte: Duration::from_nanos(done.first_byte),
         elapsed: Duration::from_nanos(clock.now()),
     })

@@ -6,18 +6,21 @@ use crate::engine::Prepared;
 use crate::examples::{Examples, printable};
 use crate::flight::{FlightRef, Flights, NONE};
 use crate::health::CpuMeter;
-use crate::http2::ask::Ask;
+use crate::http2::ask::{Ask, scheme};
 use crate::http2::exchange::{Exchange, exchange};
 use crate::http2::links::{LinkRef, Links, Place};
 use crate::http2::opening::{NotOpened, Opened, open};
-use crate::http2::starts::Starts;
 use crate::http2::timer::Timer;
+use crate::pause::nanos;
 use crate::plan::{LoadError, LoadPlan, Mode};
-use crate::recorder::{Limits, Outbox, Recorder};
+use crate::recorder::{Gauges, Limits, Outbox, Recorder};
 use crate::reply::Reply;
-use crate::socket;
+use crate::socket::{self, Sources};
+use crate::starts::{Due, Shared, Starts};
 use crate::tls::Secure;
+use crate::watch::Missed;
 use crate::worker::{Backoff, Clock, Finished};
+use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::future::{AbortHandle, Abortable, LocalBoxFuture};
 use futures_util::stream::FuturesUnordered;
@@ -26,7 +29,6 @@ use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::task::Poll;
 use std::thread;
 use std::time::Instant;
@@ -64,7 +66,12 @@ pub(crate) struct Worker<'p> {
     starts: Starts<'p>,
     mix: Mix,
     users: Users,
-    asks: Vec<Ask>,
+    /// By request; `None` where variables make each one anew.
+    asks: Vec<Option<Ask>>,
+    /// The addresses that new connections come from.
+    sources: Sources<'p>,
+    /// Where a request with variables is put together.
+    wire: Vec<u8>,
     /// With sessions to resume of its own; `None` when connections are plain.
     secure: Option<Arc<Secure>>,
     links: Links,
@@ -101,12 +108,25 @@ pub(crate) fn runtime() -> Result<Runtime, LoadError> {
         })
 }
 
+/// The requests that are always the same but for their cookies.
+fn asks(prepared: &Prepared) -> Result<Vec<Option<Ask>>, LoadError> {
+    let fixed = prepared.templates.iter().map(|template| {
+        let ask = template
+            .is_fixed()
+            .then(|| Ask::new(&template.whole, scheme(&prepared.target)));
+        ask.transpose().map_err(|why| LoadError::Plan {
+            problem: format!("{}: {why}", template.name),
+        })
+    });
+    fixed.collect()
+}
+
 impl<'p> Worker<'p> {
     /// Thread number `thread`, with its share of arrivals, users, connections and workers.
     pub(crate) fn new(
         plan: &'p LoadPlan,
         prepared: &'p Prepared,
-        cut: &'p AtomicU64,
+        shared: &'p Shared,
         clock: Clock,
         thread: usize,
     ) -> Result<Self, LoadError> {
@@ -114,26 +134,25 @@ impl<'p> Worker<'p> {
             |total: usize| total / plan.threads + usize::from(thread < total % plan.threads);
         let workers = match &plan.mode {
             Mode::Open { .. } => 0,
-            Mode::Closed { workers, .. } => share(*workers as usize) as u32,
+            Mode::Closed(closed) => share(closed.workers as usize) as u32,
         };
         let limits = Limits {
-            skip: plan.skip.as_nanos() as u64,
-            good: plan.slo.response_time.as_nanos() as u64,
-            timeout: plan.slo.timeout.as_nanos() as u64,
+            skip: nanos(plan.skip),
+            good: nanos(plan.slo.response_time),
+            timeout: nanos(plan.slo.timeout),
         };
-        let requests = plan.workload.requests.iter();
-        let asks: Result<Vec<Ask>, LoadError> = requests
-            .map(|request| Ask::new(&prepared.target, request))
-            .collect();
+        let users = share(plan.workload.users as usize) as u32;
         let secure = prepared.secure.as_ref();
         Ok(Self {
             prepared,
             clock,
             runtime: Some(runtime()?),
-            starts: Starts::new(plan, cut, thread, workers),
+            starts: Starts::new(plan, shared, thread, users, workers),
             mix: Mix::new(&plan.workload, plan.seed, thread),
-            users: Users::new(share(plan.workload.users as usize) as u32),
-            asks: asks?,
+            users: Users::new(users).provided(plan, thread),
+            asks: asks(prepared)?,
+            sources: Sources::new(&plan.source_addresses, thread),
+            wire: Vec::new(),
             secure: secure.map(|secure| Arc::new(secure.for_one_thread())),
             links: Links::new(
                 share(plan.max_connections),
@@ -167,6 +186,7 @@ impl<'p> Worker<'p> {
             recorder: self.recorder,
             examples: self.examples,
             backlog_max: self.backlog_max,
+            sessions: self.starts.session_counts(),
         })
     }
 
@@ -179,15 +199,11 @@ impl<'p> Worker<'p> {
             self.serve_queue(now);
             let next_start = self.starts.next(now);
             self.cpu.observe(now, next_start.is_none());
-            if now >= self.recorder.publish_at() {
-                let floor = if self.starts.is_closed() {
-                    now
-                } else {
-                    next_start.unwrap_or(u64::MAX)
-                };
-                self.recorder.publish(outbox, now, floor);
+            let over = next_start.is_none() && self.flights.live() == 0;
+            if over || now >= self.recorder.publish_at() {
+                self.publish(outbox, now, next_start, over);
             }
-            if next_start.is_none() && self.flights.live() == 0 {
+            if over {
                 return Ok(());
             }
             let wake = if more_is_due {
@@ -233,23 +249,37 @@ impl<'p> Worker<'p> {
     fn start_due(&mut self) -> bool {
         for _ in 0..BATCH {
             let now = self.clock.now();
-            let Some(intended) = self.starts.take(now, &self.backoff) else {
+            let Some(due) = self.starts.take(now, &self.backoff) else {
                 return false;
             };
-            self.arrive(intended, now);
+            self.arrive(due, now);
         }
         true
     }
 
-    fn arrive(&mut self, intended: u64, now: u64) {
-        self.recorder.arrived(intended, now);
-        let request = self.mix.draw();
-        let user = if self.prepared.templates[request as usize].session {
-            self.users.take()
-        } else {
-            NONE
+    /// Hands over what was recorded so far.
+    fn publish(&mut self, outbox: &Outbox, now: u64, next_start: Option<u64>, over: bool) {
+        // A response may still bring a request that is intended from now on, but none that was intended before.
+        let until = next_start.unwrap_or(self.starts.end()).min(now);
+        let floor = next_start.map_or(u64::MAX, |_| until);
+        self.recorder.pass(until);
+        let gauges = Gauges {
+            connections: self.links.open() as u64,
+            backlog: self.waiting,
         };
-        let flight = self.flights.start(intended, request, user);
+        self.recorder
+            .publish(outbox, now, floor, gauges, over.then_some(now));
+    }
+
+    fn arrive(&mut self, due: Due, now: u64) {
+        self.recorder.arrived(due.intended, now);
+        let of_visit = self.starts.of_visit(due, &mut self.mix, &mut self.users);
+        let (request, user) = of_visit.unwrap_or_else(|| {
+            let request = self.mix.draw();
+            let session = self.prepared.templates[request as usize].session;
+            (request, if session { self.users.take() } else { NONE })
+        });
+        let flight = self.flights.start(due.intended, request, user, due.member);
         self.flights.get_mut(flight.id).queued = true;
         self.queue.push_back(flight);
         self.waiting += 1;
@@ -286,9 +316,10 @@ impl<'p> Worker<'p> {
     /// Opens a connection for a flight.
     fn connect(&mut self, flight: FlightRef) {
         let link = self.links.begin();
-        let (prepared, secure) = (self.prepared, self.secure.clone());
+        let (endpoint, secure) = (&self.prepared.endpoint, self.secure.clone());
+        let source = self.sources.next();
         let attempt = async move {
-            let opened = open(prepared, secure.as_deref()).await;
+            let opened = open(endpoint, source, secure.as_deref()).await;
             Event::Opened(link, flight, opened)
         };
         self.go(link, flight, true, attempt);
@@ -296,26 +327,62 @@ impl<'p> Worker<'p> {
 
     /// Puts a flight's request on a connection.
     fn send(&mut self, link: LinkRef, reference: FlightRef, now: u64) {
+        let flight = self.flights.get_mut(reference.id);
+        flight.sent = now;
+        let (request, user) = (flight.request, flight.user);
+        let template = &self.prepared.templates[request as usize];
+        let (ask, body) = match self.ask(request, user) {
+            Ok(made) => made,
+            Err(why) => return self.keep_back(reference, request, &why, now),
+        };
         let Some(sender) = self.links.put(link) else {
             return self.wait_again(reference);
         };
-        let flight = self.flights.get_mut(reference.id);
-        flight.sent = now;
-        let template = &self.prepared.templates[flight.request as usize];
-        let ask = &self.asks[flight.request as usize];
-        let cookies = match flight.user {
-            NONE => "",
-            user => self.users.jar(user).line(),
-        };
-        let (request, body) = (ask.with_cookies(cookies), ask.body.clone());
         let mut reply = Reply::default();
-        reply.begin(template.needle.as_ref(), template.session);
+        reply.begin(template.watch.as_ref(), template.session || user != NONE);
+        let request = ask;
         let clock = self.clock;
         let exchange = async move {
             let done = exchange(sender, request, body, reply, clock).await;
             Event::Ended(link, reference, done)
         };
         self.go(link, reference, false, exchange);
+    }
+
+    /// The request of a user, or of nobody.
+    fn ask(
+        &mut self,
+        request: u32,
+        user: u32,
+    ) -> Result<(http::Request<()>, Option<Bytes>), String> {
+        let template = &self.prepared.templates[request as usize];
+        if let Some(ask) = &self.asks[request as usize] {
+            let cookies = match user {
+                NONE => "",
+                user => self.users.jar(user).line(),
+            };
+            return Ok((ask.with_cookies(cookies), ask.body.clone()));
+        }
+        let (told, scratch) = self.users.tell(user);
+        template
+            .write_with_values(&told, "", scratch, &mut self.wire)
+            .map_err(|problem| problem.describe())?;
+        let ask = Ask::new(&self.wire, scheme(&self.prepared.target))?;
+        let cookies = match user {
+            NONE => "",
+            _ => told.cookies(),
+        };
+        Ok((ask.with_cookies(cookies), ask.body))
+    }
+
+    /// Ends a flight whose request cannot be made; the place it would have taken stays free.
+    fn keep_back(&mut self, reference: FlightRef, request: u32, why: &str, now: u64) {
+        let prepared = self.prepared;
+        self.examples.add(Outcome::NoValue, 0, request, || {
+            let name = &prepared.templates[request as usize].name;
+            format!("{name}: not sent: {why}")
+        });
+        self.end(reference.id, Outcome::NoValue, 0, now);
     }
 
     /// Lets a future run that a timeout can cut short.
@@ -424,7 +491,7 @@ impl<'p> Worker<'p> {
         }
     }
 
-    fn on_ended(&mut self, link: LinkRef, reference: FlightRef, done: Exchange<'p>, now: u64) {
+    fn on_ended(&mut self, link: LinkRef, reference: FlightRef, mut done: Exchange<'p>, now: u64) {
         let reused = self.links.ended(link);
         let flight = self.flights.get_mut(reference.id);
         flight.first_byte = done.first_byte;
@@ -433,18 +500,17 @@ impl<'p> Worker<'p> {
         self.recorder.received(intended, done.received);
         let template = &self.prepared.templates[request as usize];
         let Some(error) = &done.failure else {
-            let (status, reply) = (done.reply.status, &done.reply);
-            let outcome = template.judge(reply);
-            if outcome != Outcome::Ok {
+            let status = done.reply.status;
+            let missed = template.judge(&mut done.reply, user, &mut self.users);
+            let outcome = missed.map_or(Outcome::Ok, Missed::outcome);
+            if let Some(missed) = missed {
+                let reply = &done.reply;
                 self.examples.add(outcome, status, request, || {
                     let body = printable(&reply.excerpt);
+                    let expected = missed.describe(&template.request);
                     let (name, what) = (&template.name, outcome.name());
-                    format!("{name}: {what}, status {status}: {body}")
+                    format!("{name}: {what}, status {status}, {expected}: {body}")
                 });
-            }
-            if user != NONE {
-                let jar = self.users.jar_mut(user);
-                reply.cookies.iter().for_each(|cookie| jar.store(cookie));
             }
             return self.end(reference.id, outcome, status, now);
         };
@@ -493,22 +559,24 @@ impl<'p> Worker<'p> {
         let flight = self.flights.end(id);
         self.recorder.ended(&flight, outcome, status, now);
         self.waiting -= u64::from(flight.queued);
-        if flight.user != NONE {
-            self.users.give_back(flight.user);
-        }
-        self.starts.ended();
+        // Who thinks keeps no connection here: others' requests share it anyway.
+        self.starts.ended(&flight, outcome, now, &mut self.users);
     }
 
     fn wake_at(&mut self, now: u64, next_start: Option<u64>) -> u64 {
         let mut wake = self.recorder.publish_at();
-        let held = self.backoff.holds(now);
-        let starting = self.starts.is_closed() && next_start.is_some_and(|at| at <= now);
-        if held && (starting || self.waiting > 0) {
-            wake = wake.min(self.backoff.until);
+        let mut start = next_start.unwrap_or(u64::MAX);
+        if self.backoff.holds(now) {
+            let again = self.backoff.until;
+            if self.waiting > 0 {
+                wake = wake.min(again);
+            }
+            // Workers wait for it, too, but not beyond the end of their loop.
+            if self.starts.is_closed() && next_start.is_some() {
+                start = start.max(again).min(self.starts.end());
+            }
         }
-        if !(starting && held) {
-            wake = wake.min(next_start.unwrap_or(u64::MAX));
-        }
+        wake = wake.min(start);
         wake.min(self.flights.next_deadline().unwrap_or(u64::MAX))
     }
 }
