@@ -71,7 +71,7 @@ fn errors_of_the_site_are_counted_as_such() {
         let point = run(&missing);
         assert_eq!(shown(&point), "http error 30 | 404: 30");
         assert!(
-            point.examples[0].starts_with("GET /missing: http error, status 404: <html>"),
+            point.examples[0].starts_with("GET /missing: http error, status 404, expected a status"),
             "{:?}",
             point.examples
         );
