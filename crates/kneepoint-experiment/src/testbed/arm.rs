@@ -37,7 +37,7 @@ pub(super) struct Arm {
     settings: Vec<(String, String)>,
     nonce: String,
     requests: Vec<Request>,
-    php_logs: Vec<std::path::PathBuf>,
+    php_logs: Vec<PathBuf>,
 }
 
 /// The lab's name for a tier's host.
