@@ -169,7 +169,7 @@ mod tests {
         #[test]
         fn a_draw_is_always_a_request(weights in prop::collection::vec(0.0..10.0f64, 1..9), seed: u64) {
             prop_assume!(weights.iter().sum::<f64>() > 0.0);
-            let mut workload = Workload { requests: Vec::new(), users: 1, sessions: None };
+            let mut workload = Workload { requests: Vec::new(), ..Workload::single("/") };
             for weight in &weights {
                 let mut request = Request::get("/");
                 request.weight = *weight;

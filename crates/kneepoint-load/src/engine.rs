@@ -8,6 +8,7 @@ use crate::render::Template;
 use crate::socket::{self, Endpoint};
 use crate::starts::Shared;
 use crate::tally::Tally;
+use crate::text::Names;
 use crate::worker::{Clock, Finished, Worker};
 use kneepoint_model::{LoadPoint, Second};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -38,6 +39,8 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     fn new(plan: &LoadPlan) -> Result<Self, LoadError> {
+        let names = Names::new(&plan.workload);
+        let feeders = &plan.workload.feeders;
         Ok(Self {
             target: plan.target.clone(),
             endpoint: Endpoint::new(plan.target.address())?,
@@ -45,7 +48,7 @@ impl Prepared {
                 .workload
                 .requests
                 .iter()
-                .map(|request| Template::new(&plan.target, request))
+                .map(|request| Template::new(&plan.target, request, &names, feeders))
                 .collect(),
         })
     }

@@ -74,6 +74,7 @@ fn measure(
         requests: vec![Request::get("/")],
         users: 1,
         sessions: None,
+        feeders: Vec::new(),
     };
     let workers = WORKERS_PER_THREAD * threads as u32;
     let mode = Mode::Closed(ClosedLoop::new(workers, duration));

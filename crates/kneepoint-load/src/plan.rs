@@ -1,10 +1,9 @@
 //! What to send, where to, how fast, and when to give up.
 
 use crate::checks;
+use crate::sendable::check_workload;
 use crate::stop::StopWhen;
-use kneepoint_model::{
-    Address, Arrivals, ClosedLoop, OutcomeCounts, Request, Schedule, Second, Slo, Workload,
-};
+use kneepoint_model::{Address, Arrivals, ClosedLoop, OutcomeCounts, Schedule, Second, Slo, Workload};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -191,59 +190,6 @@ fn check_schedule(schedule: &Schedule) -> Result<(), LoadError> {
             ),
         }),
     }
-}
-
-pub(crate) fn check_workload(workload: &Workload) -> Result<(), LoadError> {
-    let wrong = |problem: String| Err(LoadError::Plan { problem });
-    if workload.requests.is_empty() {
-        return wrong("no request to send; add a [[request]] with a path".into());
-    }
-    let weights = workload.requests.iter().map(|r| r.weight);
-    if !weights.clone().all(|w| w.is_finite() && w >= 0.0) || weights.sum::<f64>() <= 0.0 {
-        return wrong(
-            "the weights of the requests must be numbers of at least 0, not all 0".into(),
-        );
-    }
-    workload.requests.iter().try_for_each(check_request)
-}
-
-/// Refuses a request that would break the protocol's framing.
-pub(crate) fn check_request(request: &Request) -> Result<(), LoadError> {
-    let wrong = |what: &str, text: &str, instead: &str| {
-        Err(LoadError::Plan {
-            problem: format!("{what} {text:?} cannot be sent; {instead}"),
-        })
-    };
-    let token = |text: &str| {
-        !text.is_empty()
-            && text
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
-    };
-    if !request.path.starts_with('/') || request.path.bytes().any(|b| b <= b' ' || b == 0x7f) {
-        return wrong(
-            "the path",
-            &request.path,
-            "begin it with / and encode spaces as %20",
-        );
-    }
-    if !token(&request.method.0) {
-        return wrong(
-            "the method",
-            &request.method.0,
-            "use a word such as GET or POST",
-        );
-    }
-    for (name, value) in &request.headers {
-        if !token(name) || value.bytes().any(|b| b == b'\r' || b == b'\n' || b == 0) {
-            return wrong(
-                "the header",
-                &format!("{name}: {value}"),
-                "use a name of letters and dashes and a value on one line",
-            );
-        }
-    }
-    Ok(())
 }
 
 /// How the load is doing, over about the last second.

@@ -268,7 +268,9 @@ fn to_model(index: u64, second: &SecondTally) -> Second {
         outcomes: second.counts.to_model(),
         good: second.good,
         p50_ms: quantile(0.5),
+        p90_ms: quantile(0.9),
         p95_ms: quantile(0.95),
         p99_ms: quantile(0.99),
+        max_ms: second.response.as_ref().and_then(|h| h.max_ms()),
     }
 }

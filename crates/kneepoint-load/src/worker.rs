@@ -134,7 +134,7 @@ impl<'p> Worker<'p> {
             clock,
             starts: Starts::new(plan, shared, thread, users, workers as u32),
             mix: Mix::new(&plan.workload, plan.seed, thread),
-            users: Users::new(users),
+            users: Users::new(users).provided(plan, thread),
             epoll,
             sources: Sources::new(&plan.source_addresses, thread),
             pool: Pool::new(share(plan.max_connections).max(workers)),

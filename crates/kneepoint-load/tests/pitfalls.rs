@@ -124,7 +124,7 @@ fn a_body_may_end_with_the_connection() {
             peer.request();
             peer.say("HTTP/1.1 200 OK\r\n\r\nall there is");
         },
-        |plan| plan.workload.requests[0].expect.body_contains = Some("there is".into()),
+        |plan| plan.workload.requests[0].expect.body_contains = vec!["there is".into()],
         expect!["ok 10 | 200: 10"],
     );
     assert_eq!(point.connections_opened, 10);
@@ -137,7 +137,7 @@ fn chunks_and_interim_responses_keep_the_connection() {
             "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
              3\r\nvis\r\n3\r\nits\r\n0\r\n\r\n",
         ),
-        |plan| plan.workload.requests[0].expect.body_contains = Some("visits".into()),
+        |plan| plan.workload.requests[0].expect.body_contains = vec!["visits".into()],
         expect!["ok 10 | 200: 10"],
     );
     assert_eq!(point.connections_opened, 1);
@@ -341,16 +341,19 @@ fn an_error_is_never_a_fast_response() {
         expect!["http error 10 | 502: 10"],
     );
     assert_eq!((point.good, point.response.count()), (0, 0));
-    assert_eq!(point.examples, ["GET /: http error, status 502: bad gw"]);
+    assert_eq!(
+        point.examples,
+        ["GET /: http error, status 502, expected a status from 200 to 399: bad gw"]
+    );
 
     let (point, _) = check(
         always("HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\nFatal error"),
-        |plan| plan.workload.requests[0].expect.body_contains = Some("visits".into()),
+        |plan| plan.workload.requests[0].expect.body_contains = vec!["visits".into()],
         expect!["wrong body 10 | 200: 10"],
     );
     assert_eq!(
         point.examples,
-        ["GET /: wrong body, status 200: Fatal error"]
+        ["GET /: wrong body, status 200, expected a body with \"visits\": Fatal error"]
     );
 }
 
@@ -457,7 +460,7 @@ fn a_large_body_goes_out_in_pieces() {
         },
         |plan| {
             plan.workload.requests[0].method.0 = "POST".into();
-            plan.workload.requests[0].body = Some("x".repeat(3 << 20));
+            plan.workload.requests[0].body = Some("x".repeat(3 << 20).into());
         },
         expect!["ok 10 | 200: 10"],
     );

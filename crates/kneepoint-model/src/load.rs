@@ -12,7 +12,8 @@ pub enum Outcome {
     Ok,
     /// A response with an unexpected status.
     HttpError,
-    /// A response with the right status and a body that fails its expectation (GEN-04).
+    /// A response with the right status and a header or body that fails its expectation (GEN-04), or without a value
+    /// that is to be captured.
     WrongBody,
     /// Not complete when its timeout ended it, counted from the intended start.
     Timeout,
@@ -28,11 +29,13 @@ pub enum Outcome {
     NoLocalPort,
     /// Something that is not the protocol.
     Protocol,
+    /// Never sent: a value it needs was not captured, or cannot stand where it is needed.
+    NoValue,
 }
 
 impl Outcome {
     /// Every outcome.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Ok,
         Self::HttpError,
         Self::WrongBody,
@@ -43,6 +46,7 @@ impl Outcome {
         Self::Truncated,
         Self::NoLocalPort,
         Self::Protocol,
+        Self::NoValue,
     ];
 
     /// The name in reports.
@@ -59,6 +63,7 @@ impl Outcome {
             Self::Truncated => "truncated",
             Self::NoLocalPort => "no local port",
             Self::Protocol => "protocol error",
+            Self::NoValue => "no value",
         }
     }
 }
@@ -115,10 +120,14 @@ pub struct Second {
     pub good: u64,
     /// Median response time of the `Ok` ones in ms.
     pub p50_ms: Option<f64>,
+    /// 90th percentile of the response time of the `Ok` ones in ms.
+    pub p90_ms: Option<f64>,
     /// 95th percentile of the response time of the `Ok` ones in ms.
     pub p95_ms: Option<f64>,
     /// 99th percentile of the response time of the `Ok` ones in ms.
     pub p99_ms: Option<f64>,
+    /// Largest response time of the `Ok` ones in ms.
+    pub max_ms: Option<f64>,
 }
 
 /// The generator's evidence about itself (load-engine.md section 3.8; method.md section 6).
