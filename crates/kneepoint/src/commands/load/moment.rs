@@ -81,7 +81,7 @@ impl Moment {
 pub(super) mod tests {
     use super::*;
     use kneepoint_load::Target;
-    use kneepoint_model::{Address, Arrivals, Workload};
+    use kneepoint_model::{Address, Arrivals, ClosedLoop, Workload};
 
     fn plan(mode: Mode) -> LoadPlan {
         let target = Target::Http {
@@ -132,10 +132,7 @@ pub(super) mod tests {
             rate_hz: 42.0,
             ..Progress::default()
         };
-        let mode = Mode::Closed {
-            workers: 3,
-            duration: Duration::from_secs(1),
-        };
+        let mode = Mode::Closed(ClosedLoop::new(3, Duration::from_secs(1)));
         let moment = Moment::of(&progress, &plan(mode));
         assert_eq!(moment.wanted_hz, 42.0);
         assert_eq!(moment.errors(), "none");

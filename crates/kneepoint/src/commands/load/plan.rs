@@ -5,13 +5,15 @@ use crate::args::{Interarrival, LoadArgs};
 use anyhow::{Context as _, Result, bail};
 use kneepoint_load::{LoadPlan, Mode};
 use kneepoint_model::units::parse_duration;
-use kneepoint_model::{Arrivals, Expect, Method, Request, Schedule, Slo, Workload};
+use kneepoint_model::{Arrivals, ClosedLoop, Expect, Method, Request, Schedule, Slo, Workload};
 use std::time::Duration;
 
 /// The rate where none is given.
 const USUAL_RATE_HZ: f64 = 50.0;
 /// How long where nothing says it.
 const USUAL_DURATION: Duration = Duration::from_secs(10);
+/// How long a closed loop that counts its requests may take to send them: it ends when they are sent.
+const LONGEST_COUNT: Duration = Duration::from_secs(3600);
 /// Most connections of an open loop where none are given.
 const USUAL_CONNECTIONS: usize = 1000;
 
@@ -84,16 +86,20 @@ fn open(args: &LoadArgs, schedule: Schedule) -> Mode {
 }
 
 fn closed(args: &LoadArgs, workers: u32) -> Result<Mode> {
-    if let Some(n) = args.requests {
-        bail!("-n {n}: a closed loop ends by time; write -z 30s, or a rate beside it: -q 500");
-    }
     if args.arrivals.is_some() {
         bail!(
             "--arrivals: in a closed loop the answers decide when requests start; give a rate with -q"
         );
     }
-    let duration = duration(args)?.unwrap_or(USUAL_DURATION);
-    Ok(Mode::Closed { workers, duration })
+    let usual = match args.requests {
+        Some(_) => LONGEST_COUNT,
+        None => USUAL_DURATION,
+    };
+    let duration = duration(args)?.unwrap_or(usual);
+    Ok(Mode::Closed(ClosedLoop {
+        requests: args.requests,
+        ..ClosedLoop::new(workers, duration)
+    }))
 }
 
 /// How long a constant rate holds.
@@ -164,7 +170,7 @@ fn slo(args: &LoadArgs) -> Result<Slo> {
 /// The request without its path.
 fn template(args: &LoadArgs) -> Result<Request> {
     let mut request = Request::get("/");
-    request.body = body(&args.data)?;
+    request.body = body(&args.data)?.map(Into::into);
     let usual = if request.body.is_some() {
         "POST"
     } else {
@@ -182,8 +188,9 @@ fn template(args: &LoadArgs) -> Result<Request> {
         })
         .collect::<Result<Vec<_>>>()?;
     request.expect = Expect {
-        status: args.expect_status,
-        body_contains: args.contains.clone(),
+        status: args.expect_status.into_iter().map(Into::into).collect(),
+        body_contains: args.contains.iter().cloned().collect(),
+        ..Expect::default()
     };
     request.session = args.users.is_some();
     Ok(request)
@@ -223,6 +230,7 @@ fn workload(args: &LoadArgs, template: &Request, place: &Place) -> Result<Worklo
         requests: requests.collect(),
         users: args.users.unwrap_or(1),
         sessions: None,
+        feeders: Vec::new(),
     })
 }
 
@@ -272,10 +280,13 @@ pub(super) fn described(plan: &LoadPlan) -> String {
                 counted(connections, "connection")
             )
         }
-        Mode::Closed { workers, duration } => format!(
-            "a closed loop of {} for {} s",
-            counted(*workers as usize, "connection"),
-            duration.as_secs_f64()
+        Mode::Closed(closed) => format!(
+            "a closed loop of {} {}",
+            counted(closed.workers as usize, "connection"),
+            match closed.requests {
+                Some(n) => format!("and {n} requests"),
+                None => format!("for {} s", closed.duration.as_secs_f64()),
+            }
         ),
     };
     if plan.workload.requests.iter().any(|request| request.session) {
