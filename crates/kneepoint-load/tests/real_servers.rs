@@ -259,7 +259,6 @@ fn a_visit_is_one_session_of_php() {
         let mut plan = plan(target.clone(), Request::get("/"));
         plan.mode = even(target.clone(), "const(50,0.4) const(0,1)").mode;
         plan.workload.requests = pages.collect();
-        plan.workload.users = 50;
         plan.workload.sessions = Some(Sessions {
             scripts: vec![Script {
                 name: "three pages".into(),
