@@ -108,8 +108,12 @@ pub struct AbTest {
 /// Violating shares of arm A between which a rate tells the arms apart: below, both arms may simply be
 /// well; above, both may simply be drowned.
 const TELLING: std::ops::RangeInclusive<f64> = 0.05..=0.7;
-/// Factor by which the rate is moved when it does not tell.
+/// Factor by which the rate is moved when it nearly tells.
 const CALIBRATION_FACTOR: f64 = 1.06;
+/// The same where next to nothing violates, or next to everything: the limit is somewhere else.
+const CALIBRATION_LEAP: f64 = 1.25;
+/// Violating shares beyond which it leaps.
+const FAR: std::ops::RangeInclusive<f64> = 0.005..=0.95;
 /// Steps spent on finding a telling rate before the last one is used as it is.
 const CALIBRATIONS: u32 = 5;
 
@@ -192,10 +196,15 @@ impl AbTest {
         if let (false, Measure::AtRate { rate_hz, .. }) =
             (self.calibrated, &mut self.options.measure)
         {
-            *rate_hz *= if share < *TELLING.start() {
+            let factor = if FAR.contains(&share) {
                 CALIBRATION_FACTOR
             } else {
-                1.0 / CALIBRATION_FACTOR
+                CALIBRATION_LEAP
+            };
+            *rate_hz *= if share < *TELLING.start() {
+                factor
+            } else {
+                1.0 / factor
             };
         }
     }
@@ -438,7 +447,7 @@ mod tests {
     #[test]
     fn arms_that_are_both_well_are_not_called_equivalent() {
         let (mut a, mut b) = stacks(1.5, 3);
-        let rate_hz = a.true_limit_hz() / 3.0;
+        let rate_hz = a.true_limit_hz() / 6.0;
         let (verdict, _) = compare(
             &mut a,
             &mut b,
@@ -449,6 +458,23 @@ mod tests {
             3,
         );
         assert_eq!(verdict, Verdict::Inconclusive);
+    }
+
+    /// What R* was taken for may be far off: the rate is raised until it tells.
+    #[test]
+    fn a_rate_far_below_the_limit_is_raised_until_it_tells() {
+        let (mut a, mut b) = stacks(1.5, 3);
+        let rate_hz = a.true_limit_hz() / 2.0;
+        let (verdict, _) = compare(
+            &mut a,
+            &mut b,
+            Measure::AtRate {
+                rate_hz,
+                slope: 25.0,
+            },
+            3,
+        );
+        assert_eq!(verdict, Verdict::Better);
     }
 
     #[test]

@@ -22,3 +22,4 @@ pub use error::ExperimentError;
 pub use recorder::{Event, Observer, Recorder};
 pub use store::RunStore;
 pub use testbed::Testbed;
+pub use testbed::machine::machine;

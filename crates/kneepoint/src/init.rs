@@ -1,8 +1,9 @@
 //! A first scenario for an application, from looking at its directory and at this machine.
 
-use crate::config::{FRONTS, KINDS};
+use crate::config::{self, KINDS};
 use anyhow::{Result, bail};
 use kneepoint_model::AppKind;
+use kneepoint_stack::detect::detect_dir;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -21,50 +22,27 @@ pub struct InitFacts {
     pub memory_bytes: u64,
 }
 
-/// A kind is recognised by any of these paths. The order matters: the first kind that matches wins.
-const MARKS: &[(AppKind, &[&str])] = &[
-    (AppKind::Laravel, &["artisan"]),
-    (AppKind::Symfony, &["symfony.lock", "bin/console"]),
-    (
-        AppKind::Wordpress,
-        &["wp-load.php", "wp-config.php", "wp-includes/version.php"],
-    ),
-    (
-        AppKind::Mediawiki,
-        &["LocalSettings.php", "includes/WebStart.php", "load.php"],
-    ),
-];
-
 /// Looks at an application and at this machine. The scenario is meant to be written into `root`.
 ///
 /// # Errors
 /// The directory holds no front controller; the message says where it was looked for.
 pub fn look(root: &Path) -> Result<InitFacts> {
-    let there = |path: &&str| root.join(path).is_file();
-    let Some(front) = FRONTS.iter().copied().find(|front| there(front)) else {
-        let looked = FRONTS.join(" and ");
+    let Some(found) = detect_dir(root) else {
         bail!(
-            "`{}` has no front controller (looked for {looked}): name the directory of a PHP application",
-            root.display()
+            "`{}` has no front controller (looked for {} and for those of known frameworks): name the directory of a \
+             PHP application",
+            root.display(),
+            config::FRONTS.join(" and ")
         );
     };
-    let kind = MARKS.iter().find(|(_, marks)| marks.iter().any(there));
+    let machine = kneepoint_experiment::machine();
     Ok(InitFacts {
-        kind: kind.map_or(AppKind::Plain, |(kind, _)| *kind),
+        kind: found.kind,
         root: ".".into(),
-        front: front.to_owned(),
-        cores: std::thread::available_parallelism().map_or(1, usize::from),
-        memory_bytes: memory_bytes(&std::fs::read_to_string("/proc/meminfo").unwrap_or_default()),
+        front: found.front.display().to_string(),
+        cores: machine.cores as usize,
+        memory_bytes: machine.memory_bytes,
     })
-}
-
-/// `MemTotal` of `/proc/meminfo` in bytes (proc_meminfo(5): the unit "kB" is 1024 bytes); 0 when it is absent.
-fn memory_bytes(meminfo: &str) -> u64 {
-    let total = meminfo
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:"));
-    let number = total.and_then(|total| total.split_whitespace().next());
-    number.and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) * 1024
 }
 
 /// Writes a commented scenario. It can be read back as it is; every line that starts with `# ` and a key can
@@ -130,7 +108,6 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config;
     use tempfile::TempDir;
 
     fn app(files: &[&str]) -> TempDir {
@@ -208,12 +185,5 @@ mod tests {
         let dir = app(&["index.html"]);
         let error = look(dir.path()).expect_err("no PHP").to_string();
         assert!(error.contains("public/index.php and index.php"), "{error}");
-    }
-
-    #[test]
-    fn memory_is_read_as_the_kernel_prints_it() {
-        let meminfo = "MemTotal:        8051844 kB\nMemFree: 1 kB\n";
-        assert_eq!(memory_bytes(meminfo), 8_051_844 * 1024);
-        assert_eq!(memory_bytes("nonsense"), 0);
     }
 }

@@ -12,7 +12,7 @@ use kneepoint_stack::{
     AppContext, ConfigFile, ConfigText, Program, RenderedTier, TierContext, install, server,
 };
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ pub(super) struct Arm {
     settings: Vec<(String, String)>,
     nonce: String,
     workload: Workload,
-    php_logs: Vec<std::path::PathBuf>,
+    php_logs: Vec<PathBuf>,
 }
 
 /// The lab's name for a tier's host.
@@ -50,6 +50,8 @@ pub(super) fn host_name(arm: &str, layer: Layer) -> String {
 struct Standing {
     addresses: Vec<(Layer, Address)>,
     env: BTreeMap<String, String>,
+    /// Where PHP runs the application from, once PHP stands.
+    root: Option<PathBuf>,
     rendered: Vec<(RenderedTier, RunningTier)>,
     processes: Vec<Process>,
 }
@@ -200,6 +202,9 @@ fn stand_up_tier(
         }
     };
     let context = context(testbed, scenario, spec, &host, program, nonce, standing)?;
+    if spec.layer == Layer::Php {
+        standing.root = Some(context.app.root.clone());
+    }
     let rendered = server.render(&context)?;
     install(&rendered)?;
     for command in &rendered.prepare {
@@ -298,8 +303,10 @@ fn app_context(
     commands: &dyn kneepoint_model::Commands,
     standing: &Standing,
 ) -> Result<AppContext, ExperimentError> {
+    // nginx must name the script as PHP sees it, also where PHP runs a private copy.
+    let root = standing.root.as_ref().unwrap_or(&scenario.root);
     let mut context = AppContext {
-        root: scenario.root.clone(),
+        root: root.clone(),
         front: scenario.front.clone(),
         env: BTreeMap::new(),
     };
@@ -307,20 +314,6 @@ fn app_context(
         context.root = app::root(scenario, &host.dir, commands)?;
         context.env = standing.env.clone();
         context.env.extend(app::environment(scenario, &host.dir)?);
-    } else if let Some((php, _)) = standing
-        .rendered
-        .iter()
-        .find(|(_, running)| running.layer == Layer::Php)
-    {
-        // nginx must name the script as PHP sees it, also where PHP runs a private copy.
-        if !scenario.app_files.is_empty() {
-            context.root = php
-                .process
-                .dir
-                .parent()
-                .unwrap_or(&php.process.dir)
-                .join("app");
-        }
     }
     Ok(context)
 }

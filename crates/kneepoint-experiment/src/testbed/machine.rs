@@ -4,7 +4,8 @@ use kneepoint_model::run::Machine;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Reads the machine's size and kernel; what cannot be read stays empty.
-pub(super) fn read() -> Machine {
+#[must_use]
+pub fn machine() -> Machine {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     Machine {

@@ -2,7 +2,7 @@
 
 mod app;
 mod arm;
-mod machine;
+pub(crate) mod machine;
 
 use crate::bench::{Bench, Offer, Step};
 use crate::error::ExperimentError;
@@ -74,7 +74,7 @@ impl Testbed {
             programs: BTreeMap::new(),
             db_template: None,
             arms: BTreeMap::new(),
-            machine: machine::read(),
+            machine: machine::machine(),
             ceiling_hz: None,
             stop,
             notes,

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub(crate) mod nginx;
+
 use kneepoint_load::{Engine, LoadPlan, Mode, Target};
 use kneepoint_model::{Address, Arrivals, LoadPoint, Outcome, Workload};
 use rustix::net::sockopt::set_socket_linger;

@@ -32,6 +32,45 @@ fn limit_finds_a_rate_on_loopback_without_root() {
     assert_nothing_left(&before, "limit");
 }
 
+/// nginx has to name the scripts of the private copy, not of the original.
+#[test]
+fn an_application_with_changed_files_is_served_from_its_copy() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().expect("temp dir");
+    let scenario = plain_scenario(
+        directory.path(),
+        r#"
+[[app.file]]
+path = "public/copied.php"
+content = "<?php echo 'the copy at ' . basename(dirname(__DIR__));"
+
+[stack]
+web = { server = "nginx" }
+php = { runtime = "fpm" }
+
+[[request]]
+path = "/copied.php"
+expect = { status = 200, body_contains = "the copy at app" }
+"#,
+    );
+    let output = wait(
+        start(
+            kneepoint()
+                .arg("limit")
+                .arg(&scenario)
+                .args(["--loopback", "--budget", "10s", "--no-report", "--runs"])
+                .arg(directory.path()),
+        ),
+        Duration::from_secs(120),
+    );
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(
+        !crate::support::apps()
+            .join("plain/public/copied.php")
+            .exists()
+    );
+}
+
 #[test]
 fn diagnose_names_opcache_off_on_the_laravel_application() {
     if !needs_root("diagnose_names_opcache_off_on_the_laravel_application") {
