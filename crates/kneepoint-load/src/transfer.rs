@@ -24,7 +24,8 @@ const HANGUP: EventFlags = EventFlags::RDHUP
 impl<'p> Worker<'p> {
     /// Opens a connection for a flight.
     pub(crate) fn connect(&mut self, id: u32, now: u64) {
-        let opening = match socket::open(&self.prepared.endpoint) {
+        let source = self.sources.next();
+        let opening = match socket::open_from(&self.prepared.endpoint, source) {
             Ok(opening) => opening,
             Err(errno) => return self.refuse(id, errno, now),
         };

@@ -200,7 +200,7 @@ fn tunable(tunable: &mut Tunable, secrets: &Secrets) {
     }
 }
 
-fn load(load: &mut LoadPoint, secrets: &Secrets) {
+pub(super) fn load(load: &mut LoadPoint, secrets: &Secrets) {
     load.examples
         .iter_mut()
         .for_each(|text| secrets.prose(text));

@@ -2,8 +2,8 @@
 //!
 //! Every key is in one list ([`keys::all`]), every message points at the line that is wrong, and all of
 //! them are told at once. It starts nothing and writes nothing. It reads the files that requests send and
-//! take values from; of the others it asks only whether they exist, and of an `[[app.file]]` whether the text to
-//! replace is there.
+//! take values from, and the access log of `mix`; of the others it asks only whether they exist, and of an
+//! `[[app.file]]` whether the text to replace is there.
 
 mod app;
 mod content;
@@ -13,6 +13,7 @@ mod feeder;
 mod files;
 pub mod keys;
 mod known;
+mod mix;
 mod reader;
 mod request;
 mod stack;

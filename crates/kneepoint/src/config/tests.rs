@@ -221,6 +221,26 @@ fn the_smallest_scenario_is_the_root() {
 }
 
 #[test]
+fn a_mix_is_learned_from_an_access_log() {
+    let dir = app();
+    let line = |path: &str| {
+        format!("::1 - - [21/Nov/2026:01:15:12 +0000] \"GET {path} HTTP/1.1\" 200 5\n")
+    };
+    let log: String = ["/", "/", "/", "/post/1"].map(line).concat();
+    std::fs::write(dir.path().join("access.log"), log).expect("written");
+    let text = "mix = 'access.log'\nusers = 3\napp.root = '.'\n";
+    let scenario = parse(text, dir.path(), "kneepoint.toml", &Few).expect("in order");
+    let workload = scenario.workload;
+    let mix: Vec<(&str, f64)> = workload
+        .requests
+        .iter()
+        .map(|request| (request.path.as_str(), request.weight))
+        .collect();
+    assert_eq!(mix, [("/", 3.0), ("/post/1", 1.0)]);
+    assert_eq!((workload.users, workload.sessions), (3, None));
+}
+
+#[test]
 fn a_chain_that_only_serves_files_needs_no_php() {
     let scenario = good("app.root = '.'\n[stack]\nweb = {}\n");
     assert_eq!(scenario.tiers.len(), 1);

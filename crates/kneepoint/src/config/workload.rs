@@ -1,5 +1,6 @@
 //! The mix, `users` and `[slo]`: what is asked by whom, and when the stack counts as coping.
 
+use super::mix;
 use super::reader::{Reader, Section};
 use super::tree::{Node, Value};
 use super::{feeder, request, visits};
@@ -7,11 +8,10 @@ use kneepoint_model::{Slo, Workload};
 
 /// Reads the mix.
 pub(super) fn read(reader: &mut Reader<'_>, top: &Section<'_>) -> Workload {
-    if let Some(node) = top.get("mix") {
-        let message = "`mix` is not supported yet: a mix cannot be learned from an access log";
-        reader.wrong(node.at, message, "[[request]] tables that describe the mix");
-    }
     let mut workload = Workload::single("/");
+    if let Some(learned) = mix::read(reader, top) {
+        workload = learned;
+    }
     if let Some(node) = top.get("users") {
         workload.users = reader.whole(node, 1, 1_000_000).unwrap_or(workload.users);
     }

@@ -189,10 +189,10 @@ form = { user = "{user.name}" }
 expect = { status = 42 }
 "#,
         expect![[r#"
-            kneepoint.toml:2:7: `mix` is not supported yet: a mix cannot be learned from an access log
+            kneepoint.toml:2:7: a scenario has `mix` or [[request]] tables, not both
                2 | mix = "access.log"
                  |       ^^^^^^^^^^^^
-                 expected [[request]] tables that describe the mix
+                 expected one of them
             kneepoint.toml:3:9: `0` is not possible
                3 | users = 0
                  |         ^
@@ -350,5 +350,36 @@ fn nothing_at_all_is_told_what_is_needed() {
         kneepoint.toml: `app.root` is missing
              expected the application's directory, such as root = "." under [app]
     "#]],
+    );
+}
+
+#[test]
+fn a_mix_that_cannot_be_learned_says_why() {
+    check_in_app(
+        "mix = \"none.log\"\n",
+        expect![[r#"
+            kneepoint.toml:2:7: `none.log` does not exist
+               2 | mix = "none.log"
+                 |       ^^^^^^^^^^
+                 expected an access log of nginx or Apache, relative to the directory of kneepoint.toml
+        "#]],
+    );
+    check_in_app(
+        "mix = \"deploy/www.conf\"\n",
+        expect![[r#"
+            kneepoint.toml:2:7: the format of the access log is not known; its first line is "[www]"; say it: the text of nginx's log_format or Apache's LogFormat
+               2 | mix = "deploy/www.conf"
+                 |       ^^^^^^^^^^^^^^^^^
+                 expected an access log of nginx or Apache
+        "#]],
+    );
+    check_in_app(
+        "mix = \"deploy/www.conf\"\nmix_format = \"$status\"\n",
+        expect![[r#"
+            kneepoint.toml:2:7: log format `$status`: it names no time ($msec, $time_iso8601, $time_local, %t); write it as `log_format` (nginx) or `LogFormat` (Apache) does, or name one of common, combined, vhost_combined, main, json
+               2 | mix = "deploy/www.conf"
+                 |       ^^^^^^^^^^^^^^^^^
+                 expected an access log of nginx or Apache
+        "#]],
     );
 }
