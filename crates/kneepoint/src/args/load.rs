@@ -22,12 +22,14 @@ Examples:
     kneepoint load http://127.0.0.1:8080/ -s 'line(10,500,30s) const(500,1m)' --html load.html
   a form, sent by 200 users who each keep their own cookies:
     kneepoint load http://127.0.0.1/login -d 'user=ann&pass=secret' --users 200 --expect-status 302
+  a gate for a pipeline:
+    kneepoint load http://127.0.0.1:8080/ -q 200 -z 30s --threshold 'p95<200ms' --threshold 'errors<0.1%'
   what nginx costs: the same load at nginx, and straight at PHP-FPM behind it:
     kneepoint load http://127.0.0.1/ --fastcgi unix:/run/php.sock --script /srv/site/index.php
 
 Exit codes:
-  0    the load ran and its numbers hold
-  1    the generator was the limit, so the numbers do not hold (the reason is printed)
+  0    the load ran, its numbers hold and every threshold held
+  1    a threshold did not hold, or the numbers do not because the generator was the limit
   2    an error: a flag that cannot be, a file that cannot be written
   130  ended by Ctrl-C; what was measured until then is printed all the same";
 
@@ -114,6 +116,10 @@ pub struct LoadArgs {
     /// Text the body must contain
     #[arg(long, value_name = "TEXT", help_heading = JUDGEMENT)]
     pub contains: Option<String>,
+    /// What must hold, or the exit code is 1: "p95<200ms", "errors<0.1%", "rate>=490/s", "p99<500ms over 10s"; may be
+    /// repeated
+    #[arg(long, value_name = "THRESHOLD", help_heading = JUDGEMENT)]
+    pub threshold: Vec<String>,
     /// A request that takes longer from its intended start is ended and counts as failed
     #[arg(long, value_name = "TIME", default_value = "2s", help_heading = JUDGEMENT)]
     pub timeout: String,

@@ -5,7 +5,7 @@ use crate::args::{Interarrival, LoadArgs};
 use anyhow::{Context as _, Result, bail};
 use kneepoint_load::{LoadPlan, Mode};
 use kneepoint_model::units::parse_duration;
-use kneepoint_model::{Arrivals, Expect, Method, Request, Schedule, Slo, Workload};
+use kneepoint_model::{Arrivals, Expect, Method, Request, Schedule, Slo, Threshold, Workload};
 use std::time::Duration;
 
 /// The rate where none is given.
@@ -237,6 +237,15 @@ fn weighted(text: &str) -> Result<(f64, &str)> {
             Ok((weight, path.trim()))
         }
     }
+}
+
+/// The thresholds, as written beside as understood.
+pub(super) fn thresholds(args: &LoadArgs) -> Result<Vec<(String, Threshold)>> {
+    let read = |text: &String| match text.parse() {
+        Ok(threshold) => Ok((text.clone(), threshold)),
+        Err(error) => bail!("--threshold: {error}"),
+    };
+    args.threshold.iter().map(read).collect()
 }
 
 /// What the requests of a plan are called: `GET /`, `GET /b (weight 3)`.
