@@ -2,8 +2,11 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 KNEEPOINT = $(or $(CARGO_TARGET_DIR),target)/release/kneepoint
+# How long each fuzz target runs, and which; without names all of them.
+FUZZ_SECONDS = 60
+FUZZ_TARGETS =
 
-.PHONY: help demo test build lint faults clean-lab deps cargo
+.PHONY: help demo test build lint faults fuzz bench-load memory clean-lab deps cargo
 
 help:
 	@echo 'make demo       stand up a badly set Laravel stack, find what is wrong, fix it and prove the gain'
@@ -11,6 +14,9 @@ help:
 	@echo 'make build      the program, optimised: $(KNEEPOINT)'
 	@echo 'make lint       format, structure and lints only'
 	@echo 'make faults     the fault bench; ARGS="--only NAME" for one fault'
+	@echo 'make fuzz       the fuzz targets, a minute each; FUZZ_SECONDS=600 for ten, FUZZ_TARGETS="NAME..." for some'
+	@echo 'make bench-load the load engine beside wrk, oha, k6 and others that are installed; ARGS="--rounds 3"'
+	@echo 'make memory     the memory of the load engine: 10 000 connections, and half an hour; ARGS="--only held"'
 	@echo 'make clean-lab  remove what an interrupted run left: namespaces, mounts, cgroups, directories'
 	@echo 'make deps       install the servers and extensions that the above need (Debian; as root)'
 
@@ -30,6 +36,15 @@ lint: cargo
 
 faults: deps build
 	cargo xtask faults $(ARGS)
+
+fuzz: cargo
+	scripts/fuzz $(FUZZ_SECONDS) $(FUZZ_TARGETS)
+
+bench-load: deps build
+	cargo xtask bench-load $(ARGS)
+
+memory: deps build
+	cargo xtask memory $(ARGS)
 
 clean-lab: build
 	$(KNEEPOINT) lab clean

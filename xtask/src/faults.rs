@@ -9,13 +9,14 @@ mod runner;
 mod table;
 mod verdict;
 
+use crate::program;
 use anyhow::{Context, bail, ensure};
 use fault::Fault;
 use runner::Runner;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -83,15 +84,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<Ex
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let dir = options.dir.unwrap_or_else(|| repository.join("faults"));
     let faults = select(fault::read_dir(&dir)?, &options.only)?;
-    let binary = match options.binary {
-        Some(path) => std::path::absolute(&path)?,
-        None => build(&repository)?,
-    };
-    ensure!(
-        binary.is_file(),
-        "there is no program at `{}`: give another --binary, or none to have it built",
-        binary.display()
-    );
+    let binary = program::find(options.binary.as_deref())?;
     let interrupted = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted))?;
     signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&interrupted))?;
@@ -164,25 +157,6 @@ fn select(faults: Vec<Fault>, only: &[String]) -> anyhow::Result<Vec<Fault>> {
         .into_iter()
         .filter(|fault| only.is_empty() || only.contains(&fault.name))
         .collect())
-}
-
-/// Builds the program, optimised, and says where it is.
-fn build(repository: &Path) -> anyhow::Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args(["build", "--release", "-p", "kneepoint"])
-        .current_dir(repository)
-        .status()
-        .context("cargo cannot be started to build the program")?;
-    ensure!(
-        status.success(),
-        "the program does not build: repair it, or test another one with --binary"
-    );
-    let metadata = cargo_metadata::MetadataCommand::new()
-        .current_dir(repository)
-        .no_deps()
-        .exec()?;
-    Ok(metadata.target_directory.join("release/kneepoint").into())
 }
 
 #[cfg(test)]

@@ -4,10 +4,15 @@
 
 #![expect(
     clippy::disallowed_methods,
-    reason = "chores run git, cargo, rustfmt and the program that was built"
+    reason = "chores run git, cargo, rustfmt, the program that was built, and for its bench servers and its peers"
 )]
 
+mod bench_load;
 mod faults;
+mod measured;
+mod memory;
+mod program;
+mod site;
 mod tidy;
 
 use anyhow::{Context as _, Result, bail};
@@ -17,9 +22,11 @@ use std::process::ExitCode;
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  faults  run the fault bench on a real stack; faults --help says more
-  tidy    check the structure: edges between crates, doors to the world, sizes, lists, format
-  help    this text
+  bench-load  compare the load engine with wrk, oha, k6 and others in the same run; bench-load --help says more
+  faults      run the fault bench on a real stack; faults --help says more
+  memory      measure the load engine's memory: 10 000 connections, and half an hour; memory --help says more
+  tidy        check the structure: edges between crates, doors to the world, sizes, lists, format
+  help        this text
 ";
 
 #[expect(clippy::print_stderr, reason = "a chore talks to people")]
@@ -34,7 +41,9 @@ fn run() -> Result<ExitCode> {
     let mut args = std::env::args_os().skip(1);
     let command = args.next().unwrap_or_else(|| "help".into());
     match command.to_string_lossy().as_ref() {
+        "bench-load" => bench_load::run(args),
         "faults" => faults::run(args),
+        "memory" => memory::run(args),
         "tidy" => match args.next() {
             None => tidy::run(workspace()).context("tidy cannot check the workspace"),
             Some(surplus) => bail!("tidy takes no argument, found `{}`", surplus.display()),

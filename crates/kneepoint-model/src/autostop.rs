@@ -108,7 +108,7 @@ pub enum Condition {
 #[must_use]
 pub fn net_code(outcome: Outcome) -> Option<u16> {
     match outcome {
-        Outcome::Ok | Outcome::HttpError | Outcome::WrongBody => None,
+        Outcome::Ok | Outcome::HttpError | Outcome::WrongBody | Outcome::NoValue => None,
         Outcome::Timeout => Some(110),
         Outcome::Refused => Some(111),
         Outcome::Reset => Some(104),

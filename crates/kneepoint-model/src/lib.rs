@@ -7,6 +7,8 @@
 //! here is a value or a pure function of values.
 
 pub mod autostop;
+pub mod body;
+pub mod expectation;
 pub mod finding;
 pub mod histogram;
 pub mod import;
@@ -24,13 +26,16 @@ pub mod stack;
 pub mod statistics;
 pub mod threshold;
 pub mod units;
+pub mod variables;
 pub mod workload;
 
 pub use autostop::Autostop;
+pub use body::{Body, FileContent, Part, PartContent};
+pub use expectation::{Expect, HeaderExpectation, StatusRange};
 pub use finding::{Confidence, Effect, Evidenced, Finding, Remedy};
 pub use histogram::LatencyHistogram;
 pub use import::{Imported, Profile};
-pub use load::{Health, LoadPoint, Outcome, OutcomeCounts, Second, Validity};
+pub use load::{Health, LoadPoint, Outcome, OutcomeCounts, Second, SessionCounts, Validity};
 pub use log::{LogEvent, LogKind};
 pub use metric::{Kind, Metric, Series, SeriesSet};
 pub use process::{CommandOutput, CommandSpec, Commands, ProcessSpec, Ready, Signal};
@@ -45,4 +50,5 @@ pub use stack::{
 };
 pub use statistics::Interval;
 pub use threshold::Threshold;
-pub use workload::{Expect, Method, Request, Slo, Workload};
+pub use variables::{Capture, CaptureFrom, Feeder, RowOrder};
+pub use workload::{Method, Request, Slo, Workload};

@@ -32,8 +32,10 @@ fn second(at_s: usize, failed: u64, p99_ms: f64) -> Second {
         outcomes: counts(100 - failed, failed),
         good: 100 - failed,
         p50_ms: Some(10.0),
+        p90_ms: Some(15.0),
         p95_ms: Some(20.0),
         p99_ms: Some(p99_ms),
+        max_ms: Some(2.0 * p99_ms),
     }
 }
 

@@ -1,0 +1,41 @@
+//! The program under test: the one that was named, or one that is built for the occasion.
+
+use anyhow::{Context as _, ensure};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The program at this path, or, without one, the program of this repository, built and optimised.
+///
+/// # Errors
+/// There is nothing at the path, or the program does not build.
+pub(crate) fn find(binary: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let binary = match binary {
+        Some(path) => std::path::absolute(path)?,
+        None => build(&repository)?,
+    };
+    ensure!(
+        binary.is_file(),
+        "there is no program at `{}`: give another --binary, or none to have it built",
+        binary.display()
+    );
+    Ok(binary)
+}
+
+fn build(repository: &Path) -> anyhow::Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["build", "--release", "-p", "kneepoint"])
+        .current_dir(repository)
+        .status()
+        .context("cargo cannot be started to build the program")?;
+    ensure!(
+        status.success(),
+        "the program does not build: repair it, or test another one with --binary"
+    );
+    let metadata = cargo_metadata::MetadataCommand::new()
+        .current_dir(repository)
+        .no_deps()
+        .exec()?;
+    Ok(metadata.target_directory.join("release/kneepoint").into())
+}
