@@ -135,6 +135,9 @@ fn doubts(run: &LoadRun, hop: &LoadHop) -> Markup {
     let broken: Vec<String> = hop.broken().map(str::to_owned).collect();
     html! {
         (head::notes(&format!("Thresholds that did not hold{}", whose(run, hop)), &broken))
+        @if let Some(because) = &hop.point.stopped_because {
+            (head::notes(&format!("Ended early{}", whose(run, hop)), std::slice::from_ref(because)))
+        }
         (invalid(run, hop))
     }
 }

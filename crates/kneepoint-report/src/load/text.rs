@@ -63,6 +63,10 @@ fn head(page: &mut Page, run: &LoadRun, hop: &LoadHop) {
         point.window_s
     );
     page.columns(&[("", 2, None)], &text, None);
+    if let Some(because) = &point.stopped_because {
+        let text = format!("ended early: {because}");
+        page.columns(&[("", 2, None)], &text, Some(Style::Alert));
+    }
 }
 
 /// The requests, the first few by name.

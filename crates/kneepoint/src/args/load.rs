@@ -29,7 +29,8 @@ Examples:
 
 Exit codes:
   0    the load ran, its numbers hold and every threshold held
-  1    a threshold did not hold, or the numbers do not because the generator was the limit
+  1    a threshold did not hold, --autostop ended the load, or the numbers do not hold because
+       the generator was the limit
   2    an error: a flag that cannot be, a file that cannot be written
   130  ended by Ctrl-C; what was measured until then is printed all the same";
 
@@ -78,12 +79,25 @@ pub struct LoadArgs {
     /// How long [default: 10s]
     #[arg(long, short = 'z', value_name = "TIME", conflicts_with = "schedule", help_heading = LOAD)]
     pub duration: Option<String>,
-    /// How many requests, at --rate; they are then evenly spaced unless --arrivals says otherwise
+    /// How many requests. At a rate they are then evenly spaced unless --arrivals says otherwise
     #[arg(long, short = 'n', value_name = "N", conflicts_with = "schedule", help_heading = LOAD)]
     pub requests: Option<u64>,
     /// How arrivals are spread within the rate [default: poisson]
     #[arg(long, value_name = "HOW", help_heading = LOAD)]
     pub arrivals: Option<Interarrival>,
+    /// Pause of each connection of a closed loop after an answer: 300ms, or exp:300ms for random ones
+    #[arg(long, value_name = "TIME", help_heading = LOAD)]
+    pub think: Option<String>,
+    /// Time over which the connections of a closed loop start
+    #[arg(long, value_name = "TIME", help_heading = LOAD)]
+    pub ramp: Option<String>,
+    /// End early when a condition holds, as in yandex.tank: 'http(5xx,10%,1m)', 'quantile(95,500ms,10s)'; may be
+    /// repeated
+    #[arg(long, value_name = "CONDITION", help_heading = LOAD)]
+    pub autostop: Vec<String>,
+    /// Address of this machine to send from; repeated, they take turns, each with its own local ports
+    #[arg(long, value_name = "ADDRESS", help_heading = LOAD)]
+    pub source: Vec<String>,
     /// Seed of the arrivals and of the mix: the same seed sends the same load
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = LOAD)]
     pub seed: u64,

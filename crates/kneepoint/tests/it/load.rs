@@ -460,6 +460,39 @@ fn thresholds_decide_the_exit_code() {
 }
 
 #[test]
+fn a_condition_ends_the_load_early() {
+    let _alone = alone();
+    let servers = ByHand::start();
+    let output = load(&[
+        &servers.url("/nowhere"),
+        "-q",
+        "50",
+        "-z",
+        "30s",
+        "--autostop",
+        "http(4xx,50%,1s)",
+    ]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
+    says(&text(&output.stdout), &["ended early: ", "status 404"]);
+}
+
+#[test]
+fn a_closed_loop_counts_and_pauses() {
+    let _alone = alone();
+    let servers = ByHand::start();
+    let url = servers.url("/");
+    let output = load(&[
+        &url, "-c2", "-n20", "--think", "10ms", "--ramp", "50ms", "--json",
+    ]);
+    let got: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(arrivals_of(&got[0]), 20);
+    assert!(
+        got[0]["result"]["window_s"].as_f64().expect("a window") >= 0.09,
+        "nine pauses of 10 ms each: {got}"
+    );
+}
+
+#[test]
 fn ctrl_c_prints_what_was_measured() {
     let _alone = alone();
     let servers = ByHand::start();

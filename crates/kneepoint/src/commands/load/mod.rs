@@ -1,5 +1,6 @@
 //! `kneepoint load`: drive load at URLs, a FastCGI listener, or both under one schedule.
 
+mod extras;
 mod live;
 mod moment;
 mod output;
@@ -77,7 +78,9 @@ fn drive(hop: &Hop, args: &LoadArgs, stop: &AtomicBool) -> Result<LoadHop> {
 
 fn exit_code(run: &LoadRun) -> ExitCode {
     let holds = |hop: &LoadHop| {
-        hop.point.validity.is_valid() && hop.judgements.iter().all(|(_, judged)| judged.held)
+        hop.point.validity.is_valid()
+            && hop.point.stopped_because.is_none()
+            && hop.judgements.iter().all(|(_, judged)| judged.held)
     };
     if run.interrupted {
         ExitCode::from(INTERRUPTED)
