@@ -1,11 +1,14 @@
 //! What is sent and when: from the arguments to a load plan per target.
 
+use super::extras;
 use super::target::{Place, places};
 use crate::args::{Interarrival, LoadArgs};
 use anyhow::{Context as _, Result, bail};
 use kneepoint_load::{LoadPlan, Mode};
 use kneepoint_model::units::parse_duration;
-use kneepoint_model::{Arrivals, ClosedLoop, Expect, Method, Request, Schedule, Slo, Workload};
+use kneepoint_model::{
+    Arrivals, ClosedLoop, Expect, Method, Request, Schedule, Slo, Threshold, Workload,
+};
 use std::time::Duration;
 
 /// The rate where none is given.
@@ -41,6 +44,7 @@ pub(super) fn hops(args: &LoadArgs) -> Result<Vec<Hop>> {
                 .connections
                 .map_or(USUAL_CONNECTIONS, |most| most as usize);
             plan.seed = args.seed;
+            extras::apply(args, &mut plan)?;
             Ok(Hop {
                 name: place.name,
                 plan,
@@ -247,6 +251,15 @@ fn weighted(text: &str) -> Result<(f64, &str)> {
     }
 }
 
+/// The thresholds, as written beside as understood.
+pub(super) fn thresholds(args: &LoadArgs) -> Result<Vec<(String, Threshold)>> {
+    let read = |text: &String| match text.parse() {
+        Ok(threshold) => Ok((text.clone(), threshold)),
+        Err(error) => bail!("--threshold: {error}"),
+    };
+    args.threshold.iter().map(read).collect()
+}
+
 /// What the requests of a plan are called: `GET /`, `GET /b (weight 3)`.
 pub(super) fn asked(plan: &LoadPlan) -> Vec<String> {
     let requests = &plan.workload.requests;
@@ -293,6 +306,7 @@ pub(super) fn described(plan: &LoadPlan) -> String {
         let users = counted(plan.workload.users as usize, "user");
         text.push_str(&format!(", {users} with cookies of their own"));
     }
+    text.push_str(&extras::described(plan));
     if plan.threads > 1 {
         text.push_str(&format!(", {} threads", plan.threads));
     }
@@ -368,6 +382,32 @@ mod tests {
             "GET /a: a closed loop of 9 connections for 10 s",
         );
         check(
+            &[
+                "-c",
+                "9",
+                "-n",
+                "70",
+                "--think",
+                "exp:300ms",
+                "--ramp",
+                "2s",
+            ],
+            "GET /a: a closed loop of 9 connections and 70 requests, started over 2 s, with pauses of 0.3 s on average",
+        );
+        check(
+            &[
+                "-c",
+                "9",
+                "--think",
+                "1s",
+                "--source",
+                "127.0.0.2",
+                "--autostop",
+                "limit(1m)",
+            ],
+            "GET /a: a closed loop of 9 connections for 10 s, with pauses of 1 s, from 127.0.0.2",
+        );
+        check(
             &["--workers", "9", "-z", "500ms"],
             "GET /a: a closed loop of 9 connections for 0.5 s",
         );
@@ -427,7 +467,11 @@ mod tests {
         refused(&["-z", "0"], "such as 10s");
         refused(&["-z", "soon"], "such as \"200ms\"");
         refused(&["-q", "5", "-n", "5", "-z", "1s"], "leave one out");
-        refused(&["-c", "5", "-n", "5"], "-z 30s");
+        refused(&["--think", "1s"], "-c 10");
+        refused(&["--ramp", "1s"], "-c 10");
+        refused(&["-c", "5", "--think", "soon"], "--think");
+        refused(&["--source", "here"], "--source here");
+        refused(&["--autostop", "http(9xx)"], "--autostop");
         refused(&["-c", "5", "--arrivals", "even"], "-q");
         refused(&["-q", "5", "-s", "const(1,1s)"], "cannot be used with");
         refused(&["-s", "cons(1,1s)"], "there is no `cons`");
