@@ -5,3 +5,4 @@ use Illuminate\Support\Facades\Route;
 
 Route::get('/', [HomeController::class, 'index']);
 Route::get('/session', [HomeController::class, 'session']);
+Route::post('/search', [HomeController::class, 'search']);

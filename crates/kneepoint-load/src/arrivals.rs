@@ -1,21 +1,8 @@
 //! When the requests of one thread start, and which request each one is.
 
+use crate::random::{Purpose, Random, Weighted};
 use kneepoint_model::schedule::Cursor;
 use kneepoint_model::{Arrivals, Schedule, Workload};
-use rand_xoshiro::Xoshiro256PlusPlus;
-use rand_xoshiro::rand_core::{Rng, SeedableRng};
-
-/// A uniform number in [0, 1) with all 53 bits. Written out so that a seed means the same load in every version.
-fn uniform(random: &mut Xoshiro256PlusPlus) -> f64 {
-    (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
-}
-
-/// A generator of its own per thread: streams of 2^128 numbers that do not overlap.
-fn stream(seed: u64, thread: usize) -> Xoshiro256PlusPlus {
-    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-    (0..thread).for_each(|_| random.jump());
-    random
-}
 
 /// The intended starts of one thread, in order.
 ///
@@ -28,7 +15,7 @@ pub(crate) struct ArrivalStream<'a> {
     /// Integrated rate at the next arrival.
     area: f64,
     end: f64,
-    random: Option<Xoshiro256PlusPlus>,
+    random: Option<Random>,
 }
 
 impl<'a> ArrivalStream<'a> {
@@ -46,7 +33,7 @@ impl<'a> ArrivalStream<'a> {
             random: None,
         };
         if let Arrivals::Poisson { seed } = arrivals {
-            stream.random = Some(self::stream(seed, thread));
+            stream.random = Some(Random::new(seed, Purpose::Arrivals, thread));
             stream.end = f64::INFINITY;
             stream.area = stream.gap();
         }
@@ -57,7 +44,7 @@ impl<'a> ArrivalStream<'a> {
     fn gap(&mut self) -> f64 {
         self.random
             .as_mut()
-            .map_or(self.step, |random| -(-uniform(random)).ln_1p() * self.step)
+            .map_or(self.step, |random| random.exponential() * self.step)
     }
 }
 
@@ -78,41 +65,21 @@ impl Iterator for ArrivalStream<'_> {
 /// The weighted mixture of requests, as one thread draws it.
 #[derive(Debug)]
 pub(crate) struct Mix {
-    /// Sums of the weights so far, scaled to end at 1.
-    upper: Vec<f64>,
-    random: Xoshiro256PlusPlus,
+    weights: Weighted,
+    random: Random,
 }
 
 impl Mix {
     pub(crate) fn new(workload: &Workload, seed: u64, thread: usize) -> Self {
-        let total: f64 = workload.requests.iter().map(|r| r.weight).sum();
-        let mut sum = 0.0;
-        let upper = workload.requests.iter().map(|r| {
-            sum += r.weight / total;
-            sum
-        });
-        let upper = upper.collect();
-        // Another half of the generator's period, so that a seed shared with the arrivals shares no numbers.
-        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-        random.long_jump();
-        (0..thread).for_each(|_| random.jump());
-        Self { upper, random }
+        Self {
+            weights: Weighted::new(workload.requests.iter().map(|r| r.weight)),
+            random: Random::new(seed, Purpose::Mix, thread),
+        }
     }
 
     /// The index of the next request.
     pub(crate) fn draw(&mut self) -> u32 {
-        if self.upper.len() == 1 {
-            return 0;
-        }
-        let at = uniform(&mut self.random);
-        let index = self.upper.partition_point(|&upper| upper <= at);
-        // The sums may end a hair below 1: fall back on the last request that has a weight at all.
-        index.min(self.last_weighted()) as u32
-    }
-
-    fn last_weighted(&self) -> usize {
-        let end = self.upper[self.upper.len() - 1];
-        self.upper.partition_point(|&upper| upper < end)
+        self.weights.draw(&mut self.random) as u32
     }
 }
 
@@ -202,7 +169,7 @@ mod tests {
         #[test]
         fn a_draw_is_always_a_request(weights in prop::collection::vec(0.0..10.0f64, 1..9), seed: u64) {
             prop_assume!(weights.iter().sum::<f64>() > 0.0);
-            let mut workload = Workload { requests: Vec::new(), users: 1, sessions: None };
+            let mut workload = Workload { requests: Vec::new(), ..Workload::single("/") };
             for weight in &weights {
                 let mut request = Request::get("/");
                 request.weight = *weight;

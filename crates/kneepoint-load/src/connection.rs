@@ -37,10 +37,19 @@ pub(crate) struct Connection<'p> {
     pub(crate) written: usize,
     /// The request when it is not the template's own bytes; empty otherwise.
     pub(crate) own_request: Vec<u8>,
+    /// Which turn it has among those kept for somebody; 0 when it is not.
+    kept: u64,
     /// Whether epoll also watches for room to write.
     pub(crate) wants_room: bool,
     pub(crate) parser: Parser,
     pub(crate) reply: Reply<'p>,
+}
+
+/// An idle connection that is kept for somebody who thinks: good until it closes or is given to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Kept {
+    slot: u32,
+    turn: u64,
 }
 
 /// The slots of one thread.
@@ -51,6 +60,9 @@ pub(crate) struct Pool<'p> {
     /// Slot and generation, the last used on top; entries whose connection has closed are passed over.
     idle: Vec<(u32, u32)>,
     lingering: VecDeque<(u64, u32, u32)>,
+    /// Those kept for somebody, the longest kept in front; entries that hold no more are passed over.
+    kept: VecDeque<Kept>,
+    turns: u64,
     open: usize,
     limit: usize,
 }
@@ -62,6 +74,8 @@ impl<'p> Pool<'p> {
             vacant: Vec::new(),
             idle: Vec::new(),
             lingering: VecDeque::new(),
+            kept: VecDeque::new(),
+            turns: 0,
             open: 0,
             limit,
         }
@@ -104,6 +118,7 @@ impl<'p> Pool<'p> {
                 served: 0,
                 written: 0,
                 own_request: Vec::new(),
+                kept: 0,
                 wants_room: false,
                 parser: parser(),
                 reply: Reply::default(),
@@ -128,6 +143,7 @@ impl<'p> Pool<'p> {
         let connection = self.get(slot);
         connection.fd = None;
         connection.phase = Phase::Closed;
+        connection.kept = 0;
         std::mem::replace(&mut connection.flight, NONE)
     }
 
@@ -156,6 +172,57 @@ impl<'p> Pool<'p> {
             }
         }
         None
+    }
+
+    /// Keeps a connection that has just been put idle for one who will come back; `None` when it was not.
+    pub(crate) fn keep(&mut self, slot: u32) -> Option<Kept> {
+        let connection = self.slots.get_mut(slot as usize)?;
+        let listed = Some(&(slot, connection.generation));
+        if connection.phase != Phase::Idle || self.idle.last() != listed {
+            return None;
+        }
+        self.idle.pop();
+        self.turns += 1;
+        let kept = Kept {
+            slot,
+            turn: self.turns,
+        };
+        connection.kept = kept.turn;
+        self.kept.push_back(kept);
+        // Entries of those that were taken again must not pile up.
+        if self.kept.len() > 2 * self.slots.len() + 16 {
+            let slots = &self.slots;
+            self.kept
+                .retain(|kept| slots[kept.slot as usize].kept == kept.turn);
+        }
+        Some(kept)
+    }
+
+    /// Takes a connection for the one it was kept for, unless it has closed or was given to another.
+    pub(crate) fn take_kept(&mut self, kept: Kept) -> Option<u32> {
+        let connection = self.get(kept.slot);
+        if connection.kept != kept.turn {
+            return None;
+        }
+        connection.kept = 0;
+        Some(kept.slot)
+    }
+
+    /// Takes the connection that was kept longest, whoever it was kept for: an arrival that is due comes before
+    /// one that may come.
+    pub(crate) fn take_longest_kept(&mut self) -> Option<u32> {
+        while let Some(kept) = self.kept.pop_front() {
+            let taken = self.take_kept(kept);
+            if taken.is_some() {
+                return taken;
+            }
+        }
+        None
+    }
+
+    /// How many are open, being opened, or closing.
+    pub(crate) fn open(&self) -> usize {
+        self.open
     }
 
     /// Leaves a connection for the server to close.
@@ -195,7 +262,10 @@ impl<'p> Pool<'p> {
                 return true;
             }
         }
-        let idle = if at_any_price { self.take_idle() } else { None };
+        if !at_any_price {
+            return false;
+        }
+        let idle = self.take_idle().or_else(|| self.take_longest_kept());
         idle.map(|slot| self.close(slot)).is_some()
     }
 }

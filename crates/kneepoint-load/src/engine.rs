@@ -5,13 +5,15 @@ use crate::namespace;
 use crate::plan::{LoadError, LoadPlan, Mode, Progress, Target};
 use crate::recorder::Outbox;
 use crate::render::Template;
-use crate::socket::Endpoint;
+use crate::socket::{self, Endpoint};
+use crate::starts::{self, Shared};
 use crate::tally::Tally;
+use crate::text::Names;
 use crate::worker::{Clock, Finished, Worker};
-use kneepoint_model::LoadPoint;
+use kneepoint_model::{LoadPoint, Second};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::num::NonZeroU64;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -37,6 +39,8 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     fn new(plan: &LoadPlan) -> Result<Self, LoadError> {
+        let names = Names::new(&plan.workload);
+        let feeders = &plan.workload.feeders;
         Ok(Self {
             target: plan.target.clone(),
             endpoint: Endpoint::new(plan.target.address())?,
@@ -44,7 +48,7 @@ impl Prepared {
                 .workload
                 .requests
                 .iter()
-                .map(|request| Template::new(&plan.target, request))
+                .map(|request| Template::new(&plan.target, request, &names, feeders))
                 .collect(),
         })
     }
@@ -55,11 +59,14 @@ impl Prepared {
 pub struct Engine;
 
 impl Engine {
-    /// Runs a plan to its end, and waits at most the timeout for what is under way then. Every arrival of the
-    /// schedule ends in exactly one outcome.
+    /// Runs a plan to its end, and waits at most the timeout for what is under way then. Every request that starts
+    /// ends in exactly one outcome. Visits that are under way then make no further request.
     ///
-    /// `progress` is called about five times a second from the calling thread. When `stop` becomes true, or
-    /// the plan's abort rule speaks, no further request starts and what was measured so far is returned.
+    /// A closed loop that has made all of its requests ends there, and its window with the last response.
+    ///
+    /// `progress` is called about five times a second from the calling thread, and once more at the end with the
+    /// seconds completed then. When `stop` becomes true, or the plan's abort rule or stop rule speaks, no further
+    /// request starts and what was measured so far is returned.
     ///
     /// # Errors
     /// The plan asks for something impossible, or the system refuses what the generator needs. Requests that
@@ -76,7 +83,7 @@ impl Engine {
             plan,
             prepared: &prepared,
             outboxes: (0..plan.threads).map(|_| Outbox::default()).collect(),
-            cut: AtomicU64::new(u64::MAX),
+            shared: Shared::new(),
         };
         run.execute(progress, stop)
     }
@@ -87,8 +94,7 @@ struct Run<'p> {
     plan: &'p LoadPlan,
     prepared: &'p Prepared,
     outboxes: Vec<Outbox>,
-    /// The last intended start, in nanoseconds.
-    cut: AtomicU64,
+    shared: Shared,
 }
 
 impl Run<'_> {
@@ -141,7 +147,7 @@ impl Run<'_> {
             let clock = Clock {
                 began: Instant::now(),
             };
-            Worker::new(self.plan, self.prepared, &self.cut, clock, number)
+            Worker::new(self.plan, self.prepared, &self.shared, clock, number)
         });
         let mut worker = match made {
             Ok(worker) => worker,
@@ -170,6 +176,7 @@ impl Run<'_> {
         let mut watched = Watched {
             tally: Tally::new(self.plan.threads),
             aborted: false,
+            stopped_because: None,
             began: None,
             ended: None,
         };
@@ -189,16 +196,40 @@ impl Run<'_> {
             if now >= tell_at {
                 tell_at = now + PROGRESS_EVERY;
                 watched.tally.collect(&self.outboxes, now);
-                if now < self.ends_at() && watched.tally.is_hopeless(self.plan) {
-                    watched.aborted = true;
-                    self.end_early(now);
-                }
-                progress(&watched.tally.progress(self.plan, now));
+                let completed = watched.tally.newly_completed();
+                self.judge(&mut watched, &completed, now);
+                progress(&watched.tally.progress(self.plan, now, completed));
             }
         }
-        watched.tally.collect(&self.outboxes, began.elapsed());
+        let now = began.elapsed();
         watched.ended = watched.ended.or_else(MachineTime::read);
+        watched.tally.collect(&self.outboxes, now);
+        watched.tally.pass(self.ended_at(&watched.tally));
+        let completed = watched.tally.newly_completed();
+        progress(&watched.tally.progress(self.plan, now, completed));
         watched
+    }
+
+    /// Ends the load early if a rule says so.
+    fn judge(&self, watched: &mut Watched, completed: &[Second], now: Duration) {
+        if now >= self.ends_at() {
+            return;
+        }
+        if watched.tally.is_hopeless(self.plan) {
+            watched.aborted = true;
+            self.end_early(now);
+        }
+        let Some(rule) = &self.plan.stop_when else {
+            return;
+        };
+        for second in completed {
+            if watched.stopped_because.is_none() {
+                watched.stopped_because = rule.second(second.at_s as u32, second);
+            }
+        }
+        if watched.stopped_because.is_some() {
+            self.end_early(now);
+        }
     }
 
     /// Lets no request start that is due later than a moment from now.
@@ -206,22 +237,33 @@ impl Run<'_> {
         let cut = (now + CUT_AHEAD).as_nanos() as u64;
         let unset = u64::MAX;
         let _ = self
+            .shared
             .cut
             .compare_exchange(unset, cut, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// When the last request starts, as far as is known.
     fn ends_at(&self) -> Duration {
-        let cut = Duration::from_nanos(self.cut.load(Ordering::Relaxed));
+        let cut = Duration::from_nanos(self.shared.cut.load(Ordering::Relaxed));
         self.plan.mode.duration().min(cut)
+    }
+
+    /// When the load was over: a closed loop may have made all of its requests before its time.
+    fn ended_at(&self, tally: &Tally) -> Duration {
+        match &self.plan.mode {
+            Mode::Open { .. } => self.ends_at(),
+            Mode::Closed(_) => tally
+                .ended_at()
+                .map_or(self.ends_at(), |ended| ended.min(self.ends_at())),
+        }
     }
 
     fn conclude(&self, watched: Watched, finished: Vec<Finished>) -> LoadPoint {
         let steal = watched.began.zip(watched.ended);
-        let mut point = watched
-            .tally
-            .finish(self.plan, finished, self.ends_at(), steal);
+        let ended_at = self.ended_at(&watched.tally);
+        let mut point = watched.tally.finish(self.plan, finished, ended_at, steal);
         point.aborted = watched.aborted;
+        point.stopped_because = watched.stopped_because;
         point
     }
 }
@@ -233,17 +275,22 @@ const NICE: i32 = -15;
 struct Watched {
     tally: Tally,
     aborted: bool,
+    /// What the stop rule said.
+    stopped_because: Option<String>,
     /// The machine's time when the window began and ended.
     began: Option<MachineTime>,
     ended: Option<MachineTime>,
 }
 
-/// Brings the calling thread into the plan's namespace and makes its timers exact.
+/// Brings the calling thread into the plan's namespace, checks what it is to send from, and makes its timers exact.
 fn prepare_thread(plan: &LoadPlan) -> Result<(), LoadError> {
     namespace::enter(plan.netns.as_deref())?;
-    // A closed loop has no arrival to be late for, and one that is woken first for each response takes the server off
-    // the CPU in the middle of its batch: four times the context switches, and half again the CPU time a request.
-    if matches!(plan.mode, Mode::Open { .. }) {
+    for source in &plan.source_addresses {
+        socket::check_source(*source)?;
+    }
+    // Woken first for each response, a plain closed loop would take the server off the CPU in the middle of its batch:
+    // four times the context switches, and half again the CPU time a request.
+    if starts::has_due_times(plan) {
         wake_first();
     }
     // The default slack of 50 us would delay every start. A kernel that refuses is merely less exact, which
@@ -271,8 +318,8 @@ fn wake_first() {
 
 /// Raises the limit of open files to what the plan's connections need.
 fn allow_files(plan: &LoadPlan) -> Result<(), LoadError> {
-    let workers = match plan.mode {
-        Mode::Closed { workers, .. } => workers as usize,
+    let workers = match &plan.mode {
+        Mode::Closed(closed) => closed.workers as usize,
         Mode::Open { .. } => 0,
     };
     let connections = plan.max_connections.max(workers) + plan.threads;

@@ -69,14 +69,16 @@ fn push_params(out: &mut Vec<u8>, params: &[(String, String)]) {
 }
 
 /// Appends one more parameter, without allocating where one record holds it.
-pub(crate) fn push_param(out: &mut Vec<u8>, name: &str, value: &str) {
+pub(crate) fn push_param(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     // Two lengths of at most four bytes.
     if name.len() + value.len() + 8 > LARGEST_RECORD {
-        return push_params(out, &[(name.to_owned(), value.to_owned())]);
+        let mut pair = Vec::new();
+        push_pair(&mut pair, name, value);
+        return push_records(out, PARAMS, &pair);
     }
     let header_at = out.len();
     push_header(out, PARAMS, 0);
-    push_pair(out, name, value.as_bytes());
+    push_pair(out, name, value);
     let length = (out.len() - header_at - HEADER_BYTES) as u16;
     out[header_at + 4..header_at + 6].copy_from_slice(&length.to_be_bytes());
 }
@@ -395,8 +397,8 @@ mod tests {
     fn long_values_and_bodies_are_split_into_records() {
         let mut out = Vec::new();
         push_request(&mut out, true, &[("A".into(), "v".repeat(70_000))]);
-        push_param(&mut out, "B", "short");
-        push_param(&mut out, "C", &"v".repeat(LARGEST_RECORD));
+        push_param(&mut out, "B", b"short");
+        push_param(&mut out, "C", "v".repeat(LARGEST_RECORD).as_bytes());
         push_body(&mut out, &[b'x'; 70_000]);
         let mut kinds = Vec::new();
         let mut rest = out.as_slice();

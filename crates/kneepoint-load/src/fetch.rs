@@ -2,10 +2,12 @@
 
 use crate::examples::printable;
 use crate::namespace;
-use crate::plan::{LoadError, Target, check_request};
+use crate::plan::{LoadError, Target};
 use crate::render::{self, Template};
 use crate::reply::{Fed, Malformed, Reply};
+use crate::sendable::check_request;
 use crate::socket::{self, Endpoint};
+use crate::text::Names;
 use kneepoint_model::Request;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
@@ -16,7 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Largest body that is kept.
-const LARGEST_BODY: usize = 4 << 20;
+pub(crate) const LARGEST_BODY: usize = 4 << 20;
 
 /// A response to a single request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,28 +45,17 @@ pub fn fetch(
     netns: Option<&Path>,
     timeout: Duration,
 ) -> Result<Fetched, LoadError> {
-    check_request(request)?;
-    let endpoint = Endpoint::new(target.address())?;
-    let exchange = || {
-        let template = Template::new(target, request);
-        Exchange {
-            target,
-            template: &template,
-            began: Instant::now(),
-            timeout,
-        }
-        .run(&endpoint)
+    let names = Names::default();
+    check_request(request, &names)?;
+    let template = Template::new(target, request, &names, &[]);
+    let exchange = Exchange {
+        target,
+        template: &template,
+        request: &template.whole,
+        timeout,
     };
-    if netns.is_none() {
-        return exchange();
-    }
-    // A namespace is entered for good, so a thread of its own goes there.
-    thread::scope(|scope| {
-        let visit = scope.spawn(|| namespace::enter(netns).and_then(|()| exchange()));
-        visit
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
+    let mut reply = Reply::keeping_body(LARGEST_BODY);
+    exchange.run(netns, &mut reply)
 }
 
 /// Asks a target who it is: the body of a GET of `path`, which must come with status 200. With a nonce in it,
@@ -93,18 +84,54 @@ pub fn identify(
     })
 }
 
-struct Exchange<'a> {
-    target: &'a Target,
-    template: &'a Template,
-    began: Instant,
-    timeout: Duration,
+/// One request on a connection of its own.
+pub(crate) struct Exchange<'a> {
+    pub(crate) target: &'a Target,
+    pub(crate) template: &'a Template,
+    /// What is sent.
+    pub(crate) request: &'a [u8],
+    pub(crate) timeout: Duration,
 }
 
 impl Exchange<'_> {
+    /// Sends the request from a namespace and reads the response into a reply that has been made ready for it.
+    pub(crate) fn run(
+        &self,
+        netns: Option<&Path>,
+        reply: &mut Reply<'_>,
+    ) -> Result<Fetched, LoadError> {
+        let endpoint = Endpoint::new(self.target.address())?;
+        let mut call = || {
+            Call {
+                exchange: self,
+                began: Instant::now(),
+            }
+            .run(&endpoint, reply)
+        };
+        if netns.is_none() {
+            return call();
+        }
+        // A namespace is entered for good, so a thread of its own goes there.
+        thread::scope(|scope| {
+            let visit = scope.spawn(|| namespace::enter(netns).and_then(|()| call()));
+            visit
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+}
+
+/// An exchange under way.
+struct Call<'a> {
+    exchange: &'a Exchange<'a>,
+    began: Instant,
+}
+
+impl Call<'_> {
     fn error(&self, problem: String) -> LoadError {
         LoadError::Fetch {
-            request: self.template.name.clone(),
-            address: self.target.address().to_string(),
+            request: self.exchange.template.name.clone(),
+            address: self.exchange.target.address().to_string(),
             problem,
         }
     }
@@ -118,11 +145,11 @@ impl Exchange<'_> {
     /// Waits until the socket can be read or written.
     fn wait(&self, fd: &OwnedFd, what: PollFlags, doing: &str) -> Result<(), LoadError> {
         loop {
-            let left = self.timeout.saturating_sub(self.began.elapsed());
+            let left = self.exchange.timeout.saturating_sub(self.began.elapsed());
             if left.is_zero() {
                 return Err(self.error(format!(
                     "{doing}: nothing within {:?}; check what the server is busy with",
-                    self.timeout
+                    self.exchange.timeout
                 )));
             }
             let timeout = Timespec {
@@ -137,10 +164,10 @@ impl Exchange<'_> {
         }
     }
 
-    fn run(&self, endpoint: &Endpoint) -> Result<Fetched, LoadError> {
+    fn run(&self, endpoint: &Endpoint, reply: &mut Reply<'_>) -> Result<Fetched, LoadError> {
         let fd = self.connect(endpoint)?;
         self.send(&fd)?;
-        self.receive(&fd)
+        self.receive(&fd, reply)
     }
 
     fn connect(&self, endpoint: &Endpoint) -> Result<OwnedFd, LoadError> {
@@ -156,7 +183,7 @@ impl Exchange<'_> {
     }
 
     fn send(&self, fd: &OwnedFd) -> Result<(), LoadError> {
-        let mut rest = self.template.whole.as_slice();
+        let mut rest = self.exchange.request;
         while !rest.is_empty() {
             match send(fd, rest, SendFlags::NOSIGNAL) {
                 Ok(count) => rest = &rest[count..],
@@ -168,11 +195,10 @@ impl Exchange<'_> {
         Ok(())
     }
 
-    fn receive(&self, fd: &OwnedFd) -> Result<Fetched, LoadError> {
+    fn receive(&self, fd: &OwnedFd, reply: &mut Reply<'_>) -> Result<Fetched, LoadError> {
         let doing = "waiting for the response";
-        let mut parser = render::parser(self.target);
-        let mut reply = Reply::keeping_body(LARGEST_BODY);
-        parser.begin(self.template.head);
+        let mut parser = render::parser(self.exchange.target);
+        parser.begin(self.exchange.template.head);
         let mut buffer = vec![0; 16 << 10];
         let mut first_byte = None;
         loop {
@@ -185,7 +211,7 @@ impl Exchange<'_> {
                 }
                 Ok((count, _)) => {
                     first_byte.get_or_insert_with(|| self.began.elapsed());
-                    match parser.feed(&buffer[..count], &mut reply) {
+                    match parser.feed(&buffer[..count], reply) {
                         Ok(Fed::More) => {}
                         Ok(Fed::Done(_)) => break,
                         Err(Malformed(why)) => {

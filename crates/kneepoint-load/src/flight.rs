@@ -15,8 +15,10 @@ pub(crate) struct Flight {
     pub(crate) first_byte: u64,
     /// Index of its request.
     pub(crate) request: u32,
-    /// Whose cookies it carries, or [`NONE`].
+    /// Whose cookies it carries, or [`NONE`]. All flights of a visit have the same.
     pub(crate) user: u32,
+    /// The worker or visitor whose it is ([`crate::crowd`]), or [`NONE`] where all are alike.
+    pub(crate) member: u32,
     /// Its connection, or [`NONE`] while it waits for one.
     pub(crate) connection: u32,
     /// Whether it is in the queue for a connection.
@@ -56,7 +58,13 @@ impl Flights {
         }
     }
 
-    pub(crate) fn start(&mut self, intended: u64, request: u32, user: u32) -> FlightRef {
+    pub(crate) fn start(
+        &mut self,
+        intended: u64,
+        request: u32,
+        user: u32,
+        member: u32,
+    ) -> FlightRef {
         let id = self.free.pop().unwrap_or(self.all.len() as u32);
         let generation = match self.all.get(id as usize) {
             Some(before) => before.generation.wrapping_add(1),
@@ -68,6 +76,7 @@ impl Flights {
             first_byte: 0,
             request,
             user,
+            member,
             connection: NONE,
             queued: false,
             retried: false,
@@ -149,7 +158,7 @@ mod tests {
     #[test]
     fn flights_expire_in_order_and_ended_ones_never() {
         let mut flights = Flights::new(100);
-        let [a, b, c] = [0, 10, 20].map(|at| flights.start(at, 0, NONE));
+        let [a, b, c] = [0, 10, 20].map(|at| flights.start(at, 0, NONE, NONE));
         flights.end(b.id);
         assert_eq!(flights.live(), 2);
         assert_eq!(flights.next_deadline(), Some(100));
@@ -158,7 +167,7 @@ mod tests {
         flights.end(a.id);
         assert_eq!(flights.next_deadline(), Some(120));
         // The place of b is taken again: its old deadline must not end the new flight.
-        let d = flights.start(500, 0, NONE);
+        let d = flights.start(500, 0, NONE, NONE);
         flights.end(c.id);
         assert_eq!(flights.next_deadline(), Some(600));
         assert!(flights.is_live(d) && !flights.is_live(b));

@@ -270,7 +270,10 @@ fn next_chunk_state(state: Chunk, byte: u8) -> Result<Chunk, Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::Names;
+    use crate::watch::Watch;
     use expect_test::{Expect, expect};
+    use kneepoint_model::{Capture, CaptureFrom, Workload};
     use proptest::prelude::*;
 
     /// Reads a response in pieces of every size and shows what came of it, which must not depend on the size.
@@ -401,7 +404,60 @@ mod tests {
         );
     }
 
+    /// A value that is captured from a response, which comes in two pieces.
+    fn captured(wire: &[u8], cut: usize) -> Option<String> {
+        let mut workload = Workload::single("/");
+        workload.requests[0].captures = vec![Capture {
+            name: "csrf".into(),
+            from: CaptureFrom::BodyBetween {
+                before: "value=\"".into(),
+                after: "\"".into(),
+            },
+        }];
+        let watch = Watch::new(&workload.requests[0], &Names::new(&workload));
+        let (mut parser, mut reply) = (HttpParser::default(), Reply::default());
+        parser.begin(false);
+        reply.begin(watch.as_ref(), true);
+        let (head, rest) = wire.split_at(cut);
+        let fed = parser.feed(head, &mut reply);
+        if fed == Ok(Fed::More) {
+            assert_eq!(parser.feed(rest, &mut reply), Ok(Fed::Done(rest.len())));
+        }
+        let mut value = None;
+        reply.take_values(
+            |_| None,
+            |_, bytes| value = bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned()),
+        );
+        value
+    }
+
     proptest! {
+        #[test]
+        fn every_split_of_a_chunked_response_captures_the_same(
+            before in "[a-z<>=\"]{0,20}", token in "[A-Za-z0-9]{1,40}", sizes in prop::collection::vec(1usize..9, 1..20)
+        ) {
+            let body = format!("{before}<input value=\"{token}\">");
+            let expected = body
+                .split_once("value=\"")
+                .and_then(|(_, rest)| rest.split_once('"'))
+                .map(|(value, _)| value.to_owned());
+            let mut wire = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+            let mut rest = body.as_bytes();
+            for size in sizes.iter().cycle() {
+                let (chunk, after) = rest.split_at(rest.len().min(*size));
+                wire.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
+                wire.extend_from_slice(chunk);
+                wire.extend_from_slice(b"\r\n");
+                rest = after;
+                if chunk.is_empty() {
+                    break;
+                }
+            }
+            for cut in 0..=wire.len() {
+                prop_assert_eq!(&captured(&wire, cut), &expected, "cut at {}", cut);
+            }
+        }
+
         #[test]
         fn no_bytes_make_it_panic(wire in any::<Vec<u8>>(), size in 1usize..50) {
             read(false, &wire, size);

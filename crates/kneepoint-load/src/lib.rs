@@ -6,15 +6,22 @@
 //! never report a number without its own condition beside it ([`kneepoint_model::Health`]).
 //!
 //! [`Engine::run`] takes a [`LoadPlan`]. Each of its threads owns everything it needs (an epoll, connections,
-//! users, histograms), so that sending shares nothing: `worker` holds the loop, `transfer` what happens on a
-//! connection, `recorder` what is written down, and `tally` puts the threads together.
+//! users, histograms), so that sending shares nothing: `worker` holds the loop, `starts` who begins a request when
+//! (`crowd` those who do so at a time of their own), `transfer` what happens on a connection, `render` what is sent,
+//! `watch` what is looked for in answers, `recorder` what is written down, and `tally` puts the threads together.
 
+pub mod access_log;
 mod arrivals;
+mod body;
+mod checks;
 mod connection;
 mod cookies;
+mod crowd;
+mod draft;
 mod engine;
 mod examples;
 mod fastcgi;
+mod feeder;
 mod fetch;
 mod flight;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -23,16 +30,27 @@ mod health;
 mod http;
 mod namespace;
 mod null_server;
+mod pause;
 mod plan;
+mod random;
 mod recorder;
+mod rehearsal;
 mod render;
 mod reply;
+mod sendable;
 mod socket;
+mod starts;
+mod stop;
 mod tally;
+mod text;
 mod transfer;
+mod visits;
+mod watch;
 mod worker;
 
 pub use engine::Engine;
 pub use fetch::{Fetched, fetch, identify};
 pub use null_server::ceiling;
 pub use plan::{AbortRule, LoadError, LoadPlan, Mode, Progress, Target};
+pub use rehearsal::{Rehearsal, Rehearsed};
+pub use stop::{StopRule, StopWhen};

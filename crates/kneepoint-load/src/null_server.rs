@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use crate::namespace;
 use crate::plan::{LoadError, LoadPlan, Mode, Target};
-use kneepoint_model::{Address, Request, Slo, Workload};
+use kneepoint_model::{Address, ClosedLoop, Request, Slo, Workload};
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, OwnedFd};
@@ -74,13 +74,15 @@ fn measure(
         requests: vec![Request::get("/")],
         users: 1,
         sessions: None,
+        feeders: Vec::new(),
     };
     let workers = WORKERS_PER_THREAD * threads as u32;
+    let mode = Mode::Closed(ClosedLoop::new(workers, duration));
     let plan = LoadPlan {
         threads,
         netns: netns.map(Path::to_owned),
         slo: Slo::default(),
-        ..LoadPlan::new(target, workload, Mode::Closed { workers, duration })
+        ..LoadPlan::new(target, workload, mode)
     };
     Engine::run(&plan, &|_| {}, &AtomicBool::new(false)).map(|point| point.throughput_hz())
 }

@@ -1,6 +1,10 @@
 //! What to send, where to, how fast, and when to give up.
 
-use kneepoint_model::{Address, Arrivals, OutcomeCounts, Request, Schedule, Slo, Workload};
+use crate::checks;
+use crate::sendable::check_workload;
+use crate::stop::StopWhen;
+use kneepoint_model::{Address, Arrivals, ClosedLoop, OutcomeCounts, Schedule, Second, Slo, Workload};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -56,22 +60,17 @@ pub enum Mode {
         /// How arrivals are spread within the rate.
         arrivals: Arrivals,
     },
-    /// Each worker starts its next request when its last one ends.
-    Closed {
-        /// How many workers.
-        workers: u32,
-        /// For how long.
-        duration: Duration,
-    },
+    /// Each worker starts its next request when its last one has ended.
+    Closed(ClosedLoop),
 }
 
 impl Mode {
-    /// How long new requests start.
+    /// How long new requests start, at most: a closed loop may have made all of its requests earlier.
     #[must_use]
     pub fn duration(&self) -> Duration {
         match self {
             Self::Open { schedule, .. } => schedule.duration(),
-            Self::Closed { duration, .. } => *duration,
+            Self::Closed(closed) => closed.duration,
         }
     }
 }
@@ -107,7 +106,8 @@ pub struct LoadPlan {
     pub slo: Slo,
     /// Threads that send; connections and users are divided among them.
     pub threads: usize,
-    /// Most connections open at once, over all threads. Beyond, arrivals wait with their intended start kept.
+    /// Most connections open at once, over all threads. Beyond, arrivals wait with their intended start kept. A
+    /// closed loop has at least one for each worker.
     pub max_connections: usize,
     /// How much of the start is left out of the window that is reported.
     pub skip: Duration,
@@ -115,6 +115,11 @@ pub struct LoadPlan {
     pub netns: Option<PathBuf>,
     /// When to end early; `None` never does.
     pub abort: Option<AbortRule>,
+    /// What else ends the load early, judged second by second; `None` is nothing.
+    pub stop_when: Option<StopWhen>,
+    /// Addresses of this host that new connections come from, in turn: each has its own local ports. None leaves the
+    /// choice to the system. TCP only, and of the target's family.
+    pub source_addresses: Vec<IpAddr>,
     /// Seed of the mixture. (The seed of Poisson arrivals is theirs.)
     pub seed: u64,
     /// What this generator reached against a null server, per second (see [`crate::ceiling`]).
@@ -135,6 +140,8 @@ impl LoadPlan {
             skip: Duration::ZERO,
             netns: None,
             abort: None,
+            stop_when: None,
+            source_addresses: Vec::new(),
             seed: 1,
             ceiling_hz: None,
         }
@@ -159,13 +166,12 @@ impl LoadPlan {
             return wrong("a timeout of zero; set slo.timeout, for example \"2s\"".into());
         }
         match &self.mode {
-            Mode::Closed { workers: 0, .. } => {
-                return wrong("a closed loop of 0 workers; use at least 1".into());
-            }
             Mode::Open { schedule, .. } => check_schedule(schedule)?,
-            Mode::Closed { .. } => {}
+            Mode::Closed(closed) => checks::check_closed_loop(closed)?,
         }
-        check_workload(&self.workload)
+        checks::check_sources(&self.source_addresses, self.target.address())?;
+        check_workload(&self.workload)?;
+        checks::check_sessions(&self.workload)
     }
 }
 
@@ -184,59 +190,6 @@ fn check_schedule(schedule: &Schedule) -> Result<(), LoadError> {
             ),
         }),
     }
-}
-
-pub(crate) fn check_workload(workload: &Workload) -> Result<(), LoadError> {
-    let wrong = |problem: String| Err(LoadError::Plan { problem });
-    if workload.requests.is_empty() {
-        return wrong("no request to send; add a [[request]] with a path".into());
-    }
-    let weights = workload.requests.iter().map(|r| r.weight);
-    if !weights.clone().all(|w| w.is_finite() && w >= 0.0) || weights.sum::<f64>() <= 0.0 {
-        return wrong(
-            "the weights of the requests must be numbers of at least 0, not all 0".into(),
-        );
-    }
-    workload.requests.iter().try_for_each(check_request)
-}
-
-/// Refuses a request that would break the protocol's framing.
-pub(crate) fn check_request(request: &Request) -> Result<(), LoadError> {
-    let wrong = |what: &str, text: &str, instead: &str| {
-        Err(LoadError::Plan {
-            problem: format!("{what} {text:?} cannot be sent; {instead}"),
-        })
-    };
-    let token = |text: &str| {
-        !text.is_empty()
-            && text
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
-    };
-    if !request.path.starts_with('/') || request.path.bytes().any(|b| b <= b' ' || b == 0x7f) {
-        return wrong(
-            "the path",
-            &request.path,
-            "begin it with / and encode spaces as %20",
-        );
-    }
-    if !token(&request.method.0) {
-        return wrong(
-            "the method",
-            &request.method.0,
-            "use a word such as GET or POST",
-        );
-    }
-    for (name, value) in &request.headers {
-        if !token(name) || value.bytes().any(|b| b == b'\r' || b == b'\n' || b == 0) {
-            return wrong(
-                "the header",
-                &format!("{name}: {value}"),
-                "use a name of letters and dashes and a value on one line",
-            );
-        }
-    }
-    Ok(())
 }
 
 /// How the load is doing, over about the last second.
@@ -262,6 +215,17 @@ pub struct Progress {
     pub arrivals: u64,
     /// Requests that have ended since the load began, in whatever way.
     pub ended: u64,
+    /// Requests that ended `Ok`, per second.
+    pub ok_hz: f64,
+    /// How all requests that have ended since the load began ended.
+    pub outcomes: OutcomeCounts,
+    /// Connections that are open, being opened, or closing.
+    pub connections_open: u64,
+    /// Arrivals that wait for a connection.
+    pub backlog: u64,
+    /// The seconds that were completed since progress was last told, in order: those whose every request has ended.
+    /// Each second of a load is told once.
+    pub completed: Vec<Second>,
 }
 
 /// Why a load could not be run at all. (What goes wrong with single requests is in the `LoadPoint`.)

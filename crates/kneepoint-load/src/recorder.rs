@@ -147,6 +147,15 @@ impl Live {
     }
 }
 
+/// How many of something there are at a moment.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Gauges {
+    /// Connections that are open, being opened, or closing.
+    pub(crate) connections: u64,
+    /// Arrivals that wait for a connection.
+    pub(crate) backlog: u64,
+}
+
 /// Where a thread puts what others may take while it runs.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox(Mutex<Parcel>);
@@ -157,6 +166,10 @@ pub(crate) struct Parcel {
     pub(crate) live: Live,
     /// Complete seconds, in order.
     pub(crate) seconds: Vec<SecondTally>,
+    /// At the last hand-over; `None` when there was none.
+    pub(crate) gauges: Option<Gauges>,
+    /// When the thread's last request ended, in nanoseconds, once nothing more comes of it.
+    pub(crate) ended_at: Option<u64>,
 }
 
 impl Outbox {
@@ -277,11 +290,28 @@ impl Recorder {
         self.publish_at
     }
 
+    /// Makes a record of every second that has passed until a time, also of those in which nothing arrived.
+    pub(crate) fn pass(&mut self, until: u64) {
+        let passed = (until / SECOND_NS).saturating_sub(self.first_second) as usize;
+        while self.seconds.len() < passed {
+            self.seconds.push_back(SecondTally::default());
+        }
+    }
+
     /// Hands over the running account and the seconds that are complete: those before `floor`, the earliest
-    /// intended start that may still come.
-    pub(crate) fn publish(&mut self, outbox: &Outbox, now: u64, floor: u64) {
+    /// intended start that may still come. With `ended_at`, this is the last time.
+    pub(crate) fn publish(
+        &mut self,
+        outbox: &Outbox,
+        now: u64,
+        floor: u64,
+        gauges: Gauges,
+        ended_at: Option<u64>,
+    ) {
         self.publish_at = now + PUBLISH_EVERY_NS;
         let mut parcel = outbox.0.lock().unwrap_or_else(PoisonError::into_inner);
+        parcel.gauges = Some(gauges);
+        parcel.ended_at = ended_at;
         parcel.live.merge(&self.live);
         self.live.arrivals = 0;
         self.live.counts = Counts::default();
@@ -297,8 +327,8 @@ impl Recorder {
         }
     }
 
-    /// The window, and every second that was not handed over.
-    pub(crate) fn finish(self) -> (Window, Vec<SecondTally>) {
-        (self.window, self.seconds.into())
+    /// The window. The seconds have all been handed over.
+    pub(crate) fn finish(self) -> Window {
+        self.window
     }
 }

@@ -1,26 +1,36 @@
-//! Requests as bytes, rendered once before the load. Only a user's cookies are put in between later.
+//! Requests as bytes, rendered once before the load. Only a user's cookies and the values of variables are put in
+//! between later.
 
+use crate::body::Encoded;
+use crate::draft::{Draft, Rendered};
 use crate::fastcgi;
 use crate::plan::Target;
-use crate::reply::{Needle, Parser};
-use kneepoint_model::{Address, Request};
-use std::path::{Path, PathBuf};
+use crate::reply::Parser;
+use crate::text::{Names, NoValue, Text, Values};
+use crate::watch::Watch;
+use kneepoint_model::{Feeder, Request};
+use std::io::Write as _;
 
+/// Where FastCGI tells the length of the body, as nginx does.
+pub(crate) const LENGTH_PARAMS: [&str; 2] = ["CONTENT_LENGTH", "HTTP_CONTENT_LENGTH"];
 /// A request ready to be sent, with what its response must be.
 #[derive(Debug)]
 pub(crate) struct Template {
-    /// The whole request, without cookies.
+    /// The whole request, without cookies; empty when it has variables.
     pub(crate) whole: Vec<u8>,
     /// Where in `whole` cookies belong.
     cookies_at: usize,
     wire: Wire,
+    /// What has to be put together for each request anew.
+    varying: Option<Varying>,
     /// Whether it carries a user's cookies.
     pub(crate) session: bool,
     /// Whether its method is HEAD.
     pub(crate) head: bool,
-    expected_status: Option<u16>,
-    /// What its body must contain.
-    pub(crate) needle: Option<Needle>,
+    /// What is looked for in its responses; `None` when only the status matters.
+    pub(crate) watch: Option<Watch>,
+    /// As the plan has it.
+    pub(crate) request: Request,
     /// `GET /path`, for people.
     pub(crate) name: String,
 }
@@ -31,36 +41,70 @@ enum Wire {
     FastCgi,
 }
 
+/// A request with variables. Its body is written first, since the head tells its length.
+#[derive(Debug)]
+pub(crate) enum Varying {
+    Http {
+        /// All but the length of the body.
+        head: Text,
+        /// Whether the length is told.
+        measured: bool,
+        body: Text,
+    },
+    FastCgi {
+        /// The start of the request with the parameters that are always the same.
+        start: Vec<u8>,
+        params: Vec<(String, Text)>,
+        measured: bool,
+        body: Text,
+    },
+}
+
 impl Template {
-    /// Renders a request that [`crate::plan::check_request`] has passed.
-    pub(crate) fn new(target: &Target, request: &Request) -> Self {
-        let (whole, cookies_at, wire) = match target {
-            Target::Http {
-                host_header,
-                keep_alive,
-                ..
-            } => {
-                let (whole, at) = render_http(request, host_header, *keep_alive);
-                (whole, at, Wire::Http)
-            }
-            Target::FastCgi { keep_conn, .. } => {
-                let mut whole = Vec::new();
-                fastcgi::push_request(&mut whole, *keep_conn, &params(target, request));
-                let at = whole.len();
-                fastcgi::push_body(&mut whole, body(request));
-                (whole, at, Wire::FastCgi)
-            }
+    /// Renders a request that [`crate::sendable::check_request`] has passed.
+    pub(crate) fn new(
+        target: &Target,
+        request: &Request,
+        names: &Names,
+        feeders: &[Feeder],
+    ) -> Self {
+        let body = Encoded::new(request.body.as_ref(), names, feeders);
+        let draft = Draft {
+            target,
+            request,
+            names,
+            content_type: body.content_type.as_deref(),
         };
+        let fixed_body = body.text.fixed().filter(|_| draft.has_fixed_head());
+        let (rendered, varying) = match fixed_body {
+            Some(body) => (draft.render(body), None),
+            None => (Rendered::default(), Some(draft.vary(body.text))),
+        };
+        let needs_captured = varying.as_ref().is_some_and(Varying::needs_captured);
         Self {
-            whole,
-            cookies_at,
-            wire,
-            session: request.session,
+            whole: rendered.whole,
+            cookies_at: rendered.cookies_at,
+            wire: match target {
+                Target::Http { .. } => Wire::Http,
+                Target::FastCgi { .. } => Wire::FastCgi,
+            },
+            varying,
+            session: request.session || needs_captured || !request.captures.is_empty(),
             head: request.method.0 == "HEAD",
-            expected_status: request.expect.status,
-            needle: request.expect.body_contains.as_deref().map(Needle::new),
+            watch: Watch::new(request, names),
             name: format!("{} {}", request.method.0, request.path),
+            request: request.clone(),
         }
+    }
+
+    /// Whether a status is what the request expects.
+    pub(crate) fn accepts(&self, status: u16) -> bool {
+        self.request.expect.accepts(status)
+    }
+
+    /// Whether every request is the same but for its cookies.
+    pub(crate) fn is_fixed(&self) -> bool {
+        self.varying.is_none()
     }
 
     /// Writes the request with a user's cookies into a buffer that is used again.
@@ -68,28 +112,98 @@ impl Template {
         let (before, after) = self.whole.split_at(self.cookies_at);
         out.clear();
         out.extend_from_slice(before);
-        if !cookies.is_empty() {
-            match self.wire {
-                Wire::Http => {
-                    out.extend_from_slice(b"Cookie: ");
-                    out.extend_from_slice(cookies.as_bytes());
-                    out.extend_from_slice(b"\r\n");
-                }
-                Wire::FastCgi => {
-                    fastcgi::push_param(out, "HTTP_COOKIE", cookies);
-                }
-            }
-        }
+        push_cookies(self.wire, cookies, out);
         out.extend_from_slice(after);
     }
 
-    /// Whether a status is what the request expects.
-    pub(crate) fn accepts(&self, status: u16) -> bool {
-        match self.expected_status {
-            Some(expected) => status == expected,
-            None => (200..400).contains(&status),
+    /// Writes the request with values and cookies into a buffer that is used again. `scratch` is one, too.
+    ///
+    /// # Errors
+    /// A value that is missing, or unfit for its place.
+    pub(crate) fn write_with_values(
+        &self,
+        values: &impl Values,
+        cookies: &str,
+        scratch: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), NoValue<'_>> {
+        out.clear();
+        scratch.clear();
+        match &self.varying {
+            None => self.write_with_cookies(cookies, out),
+            Some(Varying::Http {
+                head,
+                measured,
+                body,
+            }) => {
+                body.write(values, scratch)?;
+                head.write(values, out)?;
+                if *measured {
+                    out.extend_from_slice(b"Content-Length: ");
+                    push_number(scratch.len(), out);
+                    out.extend_from_slice(b"\r\n");
+                }
+                push_cookies(Wire::Http, cookies, out);
+                out.extend_from_slice(b"\r\n");
+                out.extend_from_slice(scratch);
+            }
+            Some(Varying::FastCgi {
+                start,
+                params,
+                measured,
+                body,
+            }) => {
+                out.extend_from_slice(start);
+                for (name, value) in params {
+                    scratch.clear();
+                    value.write(values, scratch)?;
+                    fastcgi::push_param(out, name, scratch);
+                }
+                push_cookies(Wire::FastCgi, cookies, out);
+                scratch.clear();
+                body.write(values, scratch)?;
+                let length = scratch.len();
+                if *measured {
+                    push_number(length, scratch);
+                    for name in LENGTH_PARAMS {
+                        fastcgi::push_param(out, name, &scratch[length..]);
+                    }
+                }
+                fastcgi::push_body(out, &scratch[..length]);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Varying {
+    fn needs_captured(&self) -> bool {
+        match self {
+            Self::Http { head, body, .. } => head.needs_captured() || body.needs_captured(),
+            Self::FastCgi { params, body, .. } => {
+                body.needs_captured() || params.iter().any(|(_, value)| value.needs_captured())
+            }
         }
     }
+}
+
+fn push_cookies(wire: Wire, cookies: &str, out: &mut Vec<u8>) {
+    if cookies.is_empty() {
+        return;
+    }
+    match wire {
+        Wire::Http => {
+            out.extend_from_slice(b"Cookie: ");
+            out.extend_from_slice(cookies.as_bytes());
+            out.extend_from_slice(b"\r\n");
+        }
+        Wire::FastCgi => fastcgi::push_param(out, "HTTP_COOKIE", cookies.as_bytes()),
+    }
+}
+
+fn push_number(number: usize, out: &mut Vec<u8>) {
+    // Writing to memory does not fail.
+    let _ = write!(out, "{number}");
 }
 
 /// A parser for what a target answers.
@@ -102,139 +216,12 @@ pub(crate) fn parser(target: &Target) -> Parser {
     }
 }
 
-fn body(request: &Request) -> &[u8] {
-    request.body.as_deref().unwrap_or_default().as_bytes()
-}
-
-fn header<'r>(request: &'r Request, name: &str) -> Option<&'r str> {
-    let mut headers = request.headers.iter();
-    let found = headers.find(|(known, _)| known.eq_ignore_ascii_case(name));
-    found.map(|(_, value)| value.as_str())
-}
-
-/// Headers that every request has unless it sets them itself. A body is a form unless it says otherwise.
-fn default_headers(request: &Request, host: &str) -> Vec<(String, String)> {
-    let mut all = vec![
-        ("Host", host.to_owned()),
-        (
-            "User-Agent",
-            concat!("kneepoint/", env!("CARGO_PKG_VERSION")).to_owned(),
-        ),
-        ("Accept", "*/*".to_owned()),
-    ];
-    let has_body = request.body.is_some();
-    if has_body {
-        all.push((
-            "Content-Type",
-            "application/x-www-form-urlencoded".to_owned(),
-        ));
-    }
-    all.retain(|(name, _)| header(request, name).is_none());
-    if has_body || request.method.0 == "POST" || request.method.0 == "PUT" {
-        all.push(("Content-Length", body(request).len().to_string()));
-    }
-    let defaults = all
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value));
-    let own = request.headers.iter().filter(|(name, _)| {
-        // The engine frames requests and decides about connections itself.
-        !["content-length", "transfer-encoding", "connection"]
-            .iter()
-            .any(|own| name.eq_ignore_ascii_case(own))
-    });
-    defaults.chain(own.cloned()).collect()
-}
-
-fn render_http(request: &Request, host: &str, keep_alive: bool) -> (Vec<u8>, usize) {
-    let mut head = format!("{} {} HTTP/1.1\r\n", request.method.0, request.path);
-    for (name, value) in default_headers(request, host) {
-        head.push_str(&format!("{name}: {value}\r\n"));
-    }
-    if !keep_alive {
-        head.push_str("Connection: close\r\n");
-    }
-    let cookies_at = head.len();
-    let mut whole = head.into_bytes();
-    whole.extend_from_slice(b"\r\n");
-    whole.extend_from_slice(body(request));
-    (whole, cookies_at)
-}
-
-/// The parameters of nginx's `fastcgi.conf`, and the headers as `HTTP_*`.
-fn params(target: &Target, request: &Request) -> Vec<(String, String)> {
-    let Target::FastCgi {
-        address,
-        script,
-        document_root,
-        ..
-    } = target
-    else {
-        return Vec::new();
-    };
-    let (path, query) = request
-        .path
-        .split_once('?')
-        .unwrap_or((request.path.as_str(), ""));
-    let script = script_for(path, script, document_root);
-    let uri = script
-        .strip_prefix(document_root)
-        .map_or_else(|_| script.clone(), |inner| Path::new("/").join(inner));
-    let (server_address, server_port) = match address {
-        Address::Tcp(address) => (address.ip().to_string(), address.port().to_string()),
-        Address::Unix(_) => ("127.0.0.1".to_owned(), "80".to_owned()),
-    };
-    let host = header(request, "host").unwrap_or("localhost");
-    let headers = default_headers(request, host);
-    let sent = |name: &str| {
-        let found = headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name));
-        found.map_or_else(String::new, |(_, value)| value.clone())
-    };
-    let mut params: Vec<(String, String)> = [
-        ("SCRIPT_FILENAME", script.display().to_string()),
-        ("QUERY_STRING", query.to_owned()),
-        ("REQUEST_METHOD", request.method.0.clone()),
-        ("CONTENT_TYPE", sent("content-type")),
-        ("CONTENT_LENGTH", sent("content-length")),
-        ("SCRIPT_NAME", uri.display().to_string()),
-        ("REQUEST_URI", request.path.clone()),
-        ("DOCUMENT_URI", uri.display().to_string()),
-        ("DOCUMENT_ROOT", document_root.display().to_string()),
-        ("SERVER_PROTOCOL", "HTTP/1.1".to_owned()),
-        ("REQUEST_SCHEME", "http".to_owned()),
-        ("GATEWAY_INTERFACE", "CGI/1.1".to_owned()),
-        (
-            "SERVER_SOFTWARE",
-            concat!("kneepoint/", env!("CARGO_PKG_VERSION")).to_owned(),
-        ),
-        ("REMOTE_ADDR", "127.0.0.1".to_owned()),
-        ("REMOTE_PORT", "40000".to_owned()),
-        ("SERVER_ADDR", server_address),
-        ("SERVER_PORT", server_port),
-        ("SERVER_NAME", host.to_owned()),
-        ("REDIRECT_STATUS", "200".to_owned()),
-    ]
-    .map(|(name, value)| (name.to_owned(), value))
-    .into();
-    for (name, value) in headers {
-        let upper = name.to_ascii_uppercase().replace('-', "_");
-        params.push((format!("HTTP_{upper}"), value));
-    }
-    params
-}
-
-/// The file nginx would run: a path that ends in `.php` is itself one, everything else the front controller.
-fn script_for(path: &str, front: &Path, document_root: &Path) -> PathBuf {
-    if path.ends_with(".php") {
-        document_root.join(path.trim_start_matches('/'))
-    } else {
-        front.to_owned()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::Source;
     use expect_test::{Expect, expect};
+    use kneepoint_model::{Address, Body, Capture, CaptureFrom, RowOrder, Workload};
 
     fn http(keep_alive: bool) -> Target {
         Target::Http {
@@ -244,10 +231,14 @@ mod tests {
         }
     }
 
+    fn template(target: &Target, request: &Request) -> Template {
+        Template::new(target, request, &Names::default(), &[])
+    }
+
     /// Renders a request with cookies, showing the version as V.
     fn check(target: &Target, request: &Request, cookies: &str, expected: Expect) {
         let mut out = Vec::new();
-        Template::new(target, request).write_with_cookies(cookies, &mut out);
+        template(target, request).write_with_cookies(cookies, &mut out);
         let text = String::from_utf8_lossy(&out).replace(env!("CARGO_PKG_VERSION"), "V");
         expected.assert_eq(&text.replace('\r', ""));
     }
@@ -282,9 +273,9 @@ mod tests {
                 Host: shop.test
                 User-Agent: kneepoint/V
                 Content-Type: application/x-www-form-urlencoded
-                Content-Length: 6
                 accept: text/html
                 Connection: close
+                Content-Length: 6
                 Cookie: s=1
 
                 user=a"#]],
@@ -292,55 +283,169 @@ mod tests {
     }
 
     #[test]
-    fn fastcgi_parameters_are_those_of_nginx() {
-        let target = Target::FastCgi {
-            address: Address::Tcp(([10, 0, 0, 2], 9000).into()),
-            script: "/srv/app/public/index.php".into(),
-            document_root: "/srv/app/public".into(),
-            keep_conn: true,
-        };
-        let shown = |path: &str| {
-            let wanted = [
-                "SCRIPT_FILENAME",
-                "SCRIPT_NAME",
-                "QUERY_STRING",
-                "REQUEST_URI",
-                "SERVER_PORT",
-                "HTTP_HOST",
-            ];
-            params(&target, &Request::get(path))
-                .into_iter()
-                .filter(|(name, _)| wanted.contains(&name.as_str()))
-                .map(|(name, value)| format!("{name}={value}\n"))
-                .collect::<String>()
-        };
-        expect![[r#"
-            SCRIPT_FILENAME=/srv/app/public/index.php
-            QUERY_STRING=q=1
-            SCRIPT_NAME=/index.php
-            REQUEST_URI=/shop?q=1
-            SERVER_PORT=9000
-            HTTP_HOST=localhost
-        "#]]
-        .assert_eq(&shown("/shop?q=1"));
-        expect![[r#"
-            SCRIPT_FILENAME=/srv/app/public/wp/login.php
-            QUERY_STRING=
-            SCRIPT_NAME=/wp/login.php
-            REQUEST_URI=/wp/login.php
-            SERVER_PORT=9000
-            HTTP_HOST=localhost
-        "#]]
-        .assert_eq(&shown("/wp/login.php"));
+    fn without_an_expectation_success_and_redirects_are_good() {
+        let plain = template(&http(true), &Request::get("/"));
+        assert!(plain.accepts(200) && plain.accepts(302));
+        assert!(!plain.accepts(404) && !plain.accepts(502));
+        let mut request = Request::get("/");
+        request.expect.status = vec![404.into()];
+        assert!(template(&http(true), &request).accepts(404));
+    }
+
+    struct Told;
+
+    impl Values for Told {
+        fn value(&self, source: Source) -> Option<&[u8]> {
+            match source {
+                Source::Captured(0) => Some(b"t k+&"),
+                Source::Captured(_) => None,
+                Source::Column { .. } => Some("\u{fc}/\"".as_bytes()),
+            }
+        }
+    }
+
+    /// A request as it is sent where `{{csrf}}` is captured, `{{gone}}` is not, and `{{users.name}}` is from a table.
+    fn told(target: &Target, request: &Request) -> Result<Vec<u8>, String> {
+        let mut workload = Workload::single("/");
+        workload.requests[0].captures = ["csrf", "gone"]
+            .map(|name| Capture {
+                name: name.into(),
+                from: CaptureFrom::Header("X".into()),
+            })
+            .into();
+        workload.feeders = vec![Feeder {
+            name: "users".into(),
+            columns: vec!["name".into()],
+            order: RowOrder::InTurn,
+            rows: Default::default(),
+        }];
+        let template = Template::new(target, request, &Names::new(&workload), &[]);
+        assert!(!template.is_fixed() && template.whole.is_empty());
+        let (mut scratch, mut out) = (b"used".to_vec(), b"before".to_vec());
+        template
+            .write_with_values(&Told, "s=1", &mut scratch, &mut out)
+            .map_err(|no_value| format!("{no_value:?}"))?;
+        Ok(out)
+    }
+
+    fn login() -> Request {
+        let mut post = Request::get("/u/{{users.name}}?t={{csrf}}");
+        post.method.0 = "POST".into();
+        post.headers = vec![
+            ("X-CSRF-TOKEN".into(), "{{csrf}}".into()),
+            ("Accept-Encoding".into(), "gzip".into()),
+        ];
+        post.body = Some(Body::Form(vec![
+            ("_token".into(), "{{csrf}}".into()),
+            ("a&b".into(), "1 {{users.name}}".into()),
+        ]));
+        post
     }
 
     #[test]
-    fn without_an_expectation_success_and_redirects_are_good() {
-        let template = Template::new(&http(true), &Request::get("/"));
-        assert!(template.accepts(200) && template.accepts(302));
-        assert!(!template.accepts(404) && !template.accepts(502));
+    fn values_are_put_in_where_variables_stand() {
+        let check = |request: &Request, expected: Expect| {
+            let sent = told(&http(true), request).expect("every value is there");
+            let text = String::from_utf8_lossy(&sent).replace(env!("CARGO_PKG_VERSION"), "V");
+            expected.assert_eq(&text.replace('\r', ""));
+        };
+        check(
+            &login(),
+            expect![[r#"
+                POST /u/%C3%BC%2F%22?t=t%20k%2B%26 HTTP/1.1
+                Host: shop.test
+                User-Agent: kneepoint/V
+                Accept: */*
+                Content-Type: application/x-www-form-urlencoded
+                X-CSRF-TOKEN: t k+&
+                Accept-Encoding: gzip
+                Content-Length: 37
+                Cookie: s=1
+
+                _token=t+k%2B%26&a%26b=1+%C3%BC%2F%22"#]],
+        );
+        let mut json = Request::get("/");
+        json.method.0 = "PUT".into();
+        json.body = Some(Body::Json(r#"{"name": "{{users.name}}"}"#.into()));
+        check(
+            &json,
+            expect![[r#"
+                PUT / HTTP/1.1
+                Host: shop.test
+                User-Agent: kneepoint/V
+                Accept: */*
+                Content-Type: application/json
+                Content-Length: 17
+                Cookie: s=1
+
+                {"name": "ü/\""}"#]],
+        );
+        check(
+            &Request::get("/{{csrf}}"),
+            expect![[r#"
+                GET /t%20k%2B%26 HTTP/1.1
+                Host: shop.test
+                User-Agent: kneepoint/V
+                Accept: */*
+                Cookie: s=1
+
+            "#]],
+        );
+    }
+
+    #[test]
+    fn fastcgi_has_the_values_in_its_parameters() {
+        let target = Target::FastCgi {
+            address: Address::Unix("/x".into()),
+            script: "/srv/index.php".into(),
+            document_root: "/srv".into(),
+            keep_conn: false,
+        };
+        let sent = told(&target, &login()).expect("every value is there");
+        let sent = String::from_utf8_lossy(&sent);
+        for expected in [
+            "REQUEST_URI/u/%C3%BC%2F%22?t=t%20k%2B%26",
+            "QUERY_STRINGt=t%20k%2B%26",
+            "HTTP_X_CSRF_TOKENt k+&",
+            "\u{e}\u{2}CONTENT_LENGTH37",
+            "HTTP_COOKIEs=1",
+            "_token=t+k%2B%26&a%26b=1+%C3%BC%2F%22",
+        ] {
+            assert!(sent.contains(expected), "{expected} is not in {sent:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_captured_is_not_sent() {
+        let sent = |path: &str| told(&http(true), &Request::get(path));
+        assert_eq!(sent("/{{gone}}"), Err("Missing(\"gone\")".to_owned()));
         let mut request = Request::get("/");
-        request.expect.status = Some(404);
-        assert!(Template::new(&http(true), &request).accepts(404));
+        request.headers = vec![("X".into(), "{{csrf}} {{gone}}".into())];
+        assert!(told(&http(true), &request).is_err());
+    }
+
+    #[test]
+    fn a_body_that_is_searched_is_not_asked_for_compressed() {
+        let mut request = Request::get("/");
+        request.headers = vec![("Accept-Encoding".into(), "gzip".into())];
+        let asks = |request: &Request| {
+            let whole = template(&http(true), request).whole;
+            String::from_utf8_lossy(&whole).contains("gzip")
+        };
+        assert!(asks(&request));
+        for change in [
+            (|r: &mut Request| r.expect.body_contains = vec!["x".into()]) as fn(&mut Request),
+            |r| r.expect.body_lacks = vec!["x".into()],
+            |r| {
+                r.captures = vec![Capture {
+                    name: "x".into(),
+                    from: CaptureFrom::Json("/x".into()),
+                }];
+            },
+        ] {
+            let mut searched = request.clone();
+            change(&mut searched);
+            assert!(!asks(&searched), "{searched:?}");
+        }
     }
 }

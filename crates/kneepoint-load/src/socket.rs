@@ -5,9 +5,13 @@ use kneepoint_model::{Address, Outcome};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, ipproto, socket_with, sockopt,
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, ipproto, socket_with,
+    sockopt,
 };
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsRawFd;
+
+const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
 
 /// An address the system can connect to.
 #[derive(Debug, Clone)]
@@ -45,23 +49,104 @@ pub(crate) struct Opening {
     pub(crate) connected: bool,
 }
 
+/// The addresses that new connections come from, in turn.
+#[derive(Debug)]
+pub(crate) struct Sources<'p> {
+    addresses: &'p [IpAddr],
+    turn: usize,
+}
+
+impl<'p> Sources<'p> {
+    /// Threads begin at different addresses.
+    pub(crate) fn new(addresses: &'p [IpAddr], thread: usize) -> Self {
+        Self {
+            addresses,
+            turn: thread,
+        }
+    }
+
+    /// The next address; `None` leaves the choice to the system.
+    pub(crate) fn next(&mut self) -> Option<IpAddr> {
+        if self.addresses.is_empty() {
+            return None;
+        }
+        let address = self.addresses[self.turn % self.addresses.len()];
+        self.turn = self.turn.wrapping_add(1);
+        Some(address)
+    }
+}
+
+/// Refuses a source address that no connection could come from.
+pub(crate) fn check_source(source: IpAddr) -> Result<(), LoadError> {
+    let bound = tcp_socket(source.is_ipv4()).and_then(|fd| bind_source(&fd, source));
+    bound.map_err(|errno| LoadError::System {
+        what: format!("sending from {source}"),
+        source: errno,
+        instead: "use addresses that this host has where the load comes from: `ip address`",
+    })
+}
+
+/// Binds to an address and leaves the port open until the connection is made. Bound at once, a port would be taken
+/// for every destination, and a busy source would run out of ports long before its connections need that many
+/// (load-engine.md, section 3, pitfalls).
+fn bind_source(fd: &OwnedFd, source: IpAddr) -> Result<(), Errno> {
+    bind_address_no_port(fd)?;
+    bind(fd, &SocketAddr::new(source, 0))
+}
+
+#[expect(
+    unsafe_code,
+    reason = "neither the standard library nor rustix knows IP_BIND_ADDRESS_NO_PORT"
+)]
+fn bind_address_no_port(fd: &OwnedFd) -> Result<(), Errno> {
+    let on: libc::c_int = 1;
+    // SAFETY: the descriptor is open, and the value is a live integer of the length that is passed.
+    let refused = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::IPPROTO_IP,
+            libc::IP_BIND_ADDRESS_NO_PORT,
+            (&raw const on).cast(),
+            size_of_val(&on) as libc::socklen_t,
+        )
+    };
+    if refused == 0 {
+        return Ok(());
+    }
+    let error = std::io::Error::last_os_error();
+    Err(Errno::from_io_error(&error).unwrap_or(Errno::INVAL))
+}
+
+fn tcp_socket(v4: bool) -> Result<OwnedFd, Errno> {
+    let family = if v4 {
+        AddressFamily::INET
+    } else {
+        AddressFamily::INET6
+    };
+    let protocol = Some(ipproto::TCP);
+    let fd = socket_with(family, SocketType::STREAM, FLAGS, protocol)?;
+    sockopt::set_tcp_nodelay(&fd, true)?;
+    Ok(fd)
+}
+
 /// Begins to connect.
 pub(crate) fn open(endpoint: &Endpoint) -> Result<Opening, Errno> {
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let stream = |family, protocol| socket_with(family, SocketType::STREAM, flags, protocol);
+    open_from(endpoint, None)
+}
+
+/// Begins to connect from an address of this host, where the endpoint is one of TCP.
+pub(crate) fn open_from(endpoint: &Endpoint, source: Option<IpAddr>) -> Result<Opening, Errno> {
     let (fd, connected) = match endpoint {
         Endpoint::Tcp(address) => {
-            let family = match address {
-                SocketAddr::V4(_) => AddressFamily::INET,
-                SocketAddr::V6(_) => AddressFamily::INET6,
-            };
-            let fd = stream(family, Some(ipproto::TCP))?;
-            sockopt::set_tcp_nodelay(&fd, true)?;
+            let fd = tcp_socket(address.is_ipv4())?;
+            if let Some(source) = source {
+                bind_source(&fd, source)?;
+            }
             let connected = connect(&fd, address);
             (fd, connected)
         }
         Endpoint::Unix(address) => {
-            let fd = stream(AddressFamily::UNIX, None)?;
+            let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)?;
             let connected = connect(&fd, address);
             (fd, connected)
         }

@@ -2,9 +2,9 @@
 
 use crate::health::{self, MachineTime};
 use crate::plan::{LoadPlan, Mode, Progress};
-use crate::recorder::{Live, Outbox, SecondTally, Window};
+use crate::recorder::{Counts, Gauges, Live, Outbox, SecondTally, Window};
 use crate::worker::Finished;
-use kneepoint_model::{Health, LoadPoint, Outcome, Second};
+use kneepoint_model::{Health, LoadPoint, Outcome, Second, SessionCounts};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -17,10 +17,15 @@ pub(crate) struct Tally {
     /// What happened between one look and the next, with the time of the look.
     recent: VecDeque<(Duration, Live)>,
     arrivals: u64,
-    ended: u64,
+    /// How all requests ended.
+    counts: Counts,
     window_ended: u64,
     window_good: u64,
+    /// Of each thread, at its last hand-over.
+    gauges: Vec<Gauges>,
     seconds: Seconds,
+    /// How many seconds have been told as completed.
+    told: usize,
 }
 
 impl Tally {
@@ -28,10 +33,12 @@ impl Tally {
         Self {
             recent: VecDeque::new(),
             arrivals: 0,
-            ended: 0,
+            counts: Counts::default(),
             window_ended: 0,
             window_good: 0,
+            gauges: vec![Gauges::default(); threads],
             seconds: Seconds::new(threads),
+            told: 0,
         }
     }
 
@@ -40,11 +47,12 @@ impl Tally {
         let mut step = Live::default();
         for (thread, outbox) in outboxes.iter().enumerate() {
             let parcel = outbox.take();
-            self.seconds.take(thread, parcel.seconds);
+            self.seconds.take(thread, parcel.seconds, parcel.ended_at);
             step.merge(&parcel.live);
+            self.gauges[thread] = parcel.gauges.unwrap_or(self.gauges[thread]);
         }
         self.arrivals += step.arrivals;
-        self.ended += step.counts.total();
+        self.counts.merge(&step.counts);
         self.window_ended += step.window_ended;
         self.window_good += step.window_good;
         self.recent.push_back((now, step));
@@ -53,6 +61,29 @@ impl Tally {
             && self.recent.len() > 1
         {
             self.recent.pop_front();
+        }
+    }
+
+    /// The seconds that were completed since this was last asked, in order.
+    pub(crate) fn newly_completed(&mut self) -> Vec<Second> {
+        let new = self.seconds.finished[self.told..].to_vec();
+        self.told += new.len();
+        new
+    }
+
+    /// When the last thread had no request under way any more; `None` while one has.
+    pub(crate) fn ended_at(&self) -> Option<Duration> {
+        let latest = self.seconds.ended_at.iter().copied().max().flatten();
+        let all = self.seconds.ended_at.iter().all(Option::is_some);
+        latest.filter(|_| all).map(Duration::from_nanos)
+    }
+
+    /// Makes a record of every second until the load's end, also of those in which nothing arrived any more. All
+    /// threads have ended.
+    pub(crate) fn pass(&mut self, ended_at: Duration) {
+        let seconds = &mut self.seconds.finished;
+        for index in seconds.len() as u64..ended_at.as_secs() {
+            seconds.push(to_model(index, &SecondTally::default()));
         }
     }
 
@@ -65,8 +96,13 @@ impl Tally {
         })
     }
 
-    /// How the load is doing.
-    pub(crate) fn progress(&self, plan: &LoadPlan, now: Duration) -> Progress {
+    /// How the load is doing, and which seconds it has completed since it was last told.
+    pub(crate) fn progress(
+        &self,
+        plan: &LoadPlan,
+        now: Duration,
+        completed: Vec<Second>,
+    ) -> Progress {
         let mut sum = Live::default();
         self.recent.iter().for_each(|(_, live)| sum.merge(live));
         // The first step began before its look: the span is that of the looks and one interval before.
@@ -81,13 +117,18 @@ impl Tally {
             p99_ms: sum.response.quantile_ms(0.99),
             recent: sum.counts.to_model(),
             arrivals: self.arrivals,
-            ended: self.ended,
+            ended: self.counts.total(),
+            ok_hz: sum.counts.of(Outcome::Ok) as f64 / span,
+            outcomes: self.counts.to_model(),
+            connections_open: self.gauges.iter().map(|g| g.connections).sum(),
+            backlog: self.gauges.iter().map(|g| g.backlog).sum(),
+            completed,
         }
     }
 
     /// The load point, once all threads have finished.
     pub(crate) fn finish(
-        mut self,
+        self,
         plan: &LoadPlan,
         threads: Vec<Finished>,
         ended_at: Duration,
@@ -96,10 +137,12 @@ impl Tally {
         let mut window = Window::default();
         let mut examples = crate::examples::Examples::default();
         let (mut backlog_max, mut cpu, mut busiest) = (0, 0.0, 0.0f64);
-        for (thread, finished) in threads.into_iter().enumerate() {
-            let (own, seconds) = finished.recorder.finish();
-            window.merge(&own);
-            self.seconds.take(thread, seconds);
+        let mut sessions: Option<SessionCounts> = None;
+        for finished in threads {
+            window.merge(&finished.recorder.finish());
+            if let Some(own) = finished.sessions {
+                sessions.get_or_insert_default().merge(&own);
+            }
             examples.merge(finished.examples);
             backlog_max += finished.backlog_max;
             cpu += finished.cpu_share;
@@ -126,8 +169,8 @@ impl Tally {
         });
         LoadPoint {
             offered_hz,
-            closed_workers: match plan.mode {
-                Mode::Closed { workers, .. } => Some(workers),
+            closed_workers: match &plan.mode {
+                Mode::Closed(closed) => Some(closed.workers),
                 Mode::Open { .. } => None,
             },
             window_s,
@@ -139,11 +182,13 @@ impl Tally {
             failed_response: window.failed_response,
             connections_opened: window.connections_opened,
             bytes_received: window.bytes_received,
-            seconds: self.seconds.finish(),
+            seconds: self.seconds.finished,
             health,
             validity,
             examples: examples.into_texts(),
             aborted: false,
+            sessions,
+            stopped_because: None,
         }
     }
 }
@@ -157,26 +202,28 @@ fn achieved_share(window: &Window) -> f64 {
     1.0 - missed.min(window.arrivals) as f64 / window.arrivals as f64
 }
 
-/// The mean rate of the schedule over the window; in a closed loop, what it reached.
+/// The mean rate of the schedule over the window; where responses decide when requests start, what it came to.
 fn offered_hz(plan: &LoadPlan, window: &Window, window_s: f64, ended_at: Duration) -> f64 {
     if window_s <= 0.0 {
         return 0.0;
     }
     let offered = match &plan.mode {
-        Mode::Open { schedule, .. } => {
+        Mode::Open { schedule, .. } if plan.workload.sessions.is_none() => {
             schedule.area(ended_at.as_secs_f64()) - schedule.area(plan.skip.as_secs_f64())
         }
-        Mode::Closed { .. } => window.arrivals as f64,
+        Mode::Open { .. } | Mode::Closed(_) => window.arrivals as f64,
     };
     offered / window_s
 }
 
 /// Seconds as they come in from the threads. A second is finished, and its histogram let go, when every thread
-/// has handed it over.
+/// has handed it over or has ended before it.
 #[derive(Debug)]
 struct Seconds {
     /// How many seconds each thread has handed over.
     handed: Vec<u64>,
+    /// When each thread ended, in nanoseconds; `None` while it has not.
+    ended_at: Vec<Option<u64>>,
     open: BTreeMap<u64, SecondTally>,
     finished: Vec<Second>,
 }
@@ -185,30 +232,31 @@ impl Seconds {
     fn new(threads: usize) -> Self {
         Self {
             handed: vec![0; threads],
+            ended_at: vec![None; threads],
             open: BTreeMap::new(),
             finished: Vec::new(),
         }
     }
 
-    fn take(&mut self, thread: usize, seconds: Vec<SecondTally>) {
+    fn take(&mut self, thread: usize, seconds: Vec<SecondTally>, ended_at: Option<u64>) {
         for second in seconds {
             let index = self.handed[thread];
             self.handed[thread] += 1;
             self.open.entry(index).or_default().merge(second);
         }
-        let complete = self.handed.iter().copied().min().unwrap_or(0);
+        self.ended_at[thread] = self.ended_at[thread].or(ended_at);
+        let threads = self.handed.iter().zip(&self.ended_at);
+        let complete = threads
+            .filter(|(_, ended_at)| ended_at.is_none())
+            .map(|(handed, _)| *handed)
+            .min()
+            .unwrap_or(u64::MAX);
         while let Some(entry) = self.open.first_entry()
             && *entry.key() < complete
         {
             let (index, second) = entry.remove_entry();
             self.finished.push(to_model(index, &second));
         }
-    }
-
-    fn finish(mut self) -> Vec<Second> {
-        self.finished
-            .extend(self.open.iter().map(|(index, s)| to_model(*index, s)));
-        self.finished
     }
 }
 
@@ -220,7 +268,9 @@ fn to_model(index: u64, second: &SecondTally) -> Second {
         outcomes: second.counts.to_model(),
         good: second.good,
         p50_ms: quantile(0.5),
+        p90_ms: quantile(0.9),
         p95_ms: quantile(0.95),
         p99_ms: quantile(0.99),
+        max_ms: second.response.as_ref().and_then(|h| h.max_ms()),
     }
 }

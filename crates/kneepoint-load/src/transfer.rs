@@ -6,6 +6,8 @@ use crate::flight::NONE;
 use crate::render;
 use crate::reply::{Fed, Malformed};
 use crate::socket;
+use crate::text::NoValue;
+use crate::watch::Missed;
 use crate::worker::Worker;
 use kneepoint_model::Outcome;
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -22,7 +24,8 @@ const HANGUP: EventFlags = EventFlags::RDHUP
 impl<'p> Worker<'p> {
     /// Opens a connection for a flight.
     pub(crate) fn connect(&mut self, id: u32, now: u64) {
-        let opening = match socket::open(&self.prepared.endpoint) {
+        let source = self.sources.next();
+        let opening = match socket::open_from(&self.prepared.endpoint, source) {
             Ok(opening) => opening,
             Err(errno) => return self.refuse(id, errno, now),
         };
@@ -85,25 +88,61 @@ impl<'p> Worker<'p> {
 
     /// Puts a flight's request on a connection.
     pub(crate) fn send(&mut self, slot: u32, id: u32, now: u64) {
-        let flight = self.flights.get_mut(id);
-        flight.connection = slot;
-        flight.sent = now;
+        let prepared = self.prepared;
+        let flight = self.flights.get(id);
         let (request, user) = (flight.request, flight.user);
-        let template = &self.prepared.templates[request as usize];
+        let template = &prepared.templates[request as usize];
         let connection = self.pool.get(slot);
-        connection.phase = Phase::Busy;
-        connection.flight = id;
-        connection.written = 0;
         connection.own_request.clear();
-        if user != NONE {
+        if !template.is_fixed() {
+            let out = &mut connection.own_request;
+            let (told, scratch) = self.users.tell(user);
+            let written = template.write_with_values(&told, told.cookies(), scratch, out);
+            if let Err(problem) = written {
+                return self.keep_back(slot, id, problem, now);
+            }
+        } else if user != NONE {
             let cookies = self.users.jar(user).line();
             template.write_with_cookies(cookies, &mut connection.own_request);
         }
+        let flight = self.flights.get_mut(id);
+        flight.connection = slot;
+        flight.sent = now;
+        connection.phase = Phase::Busy;
+        connection.flight = id;
+        connection.written = 0;
         connection.parser.begin(template.head);
+        let wants_cookies = template.session || user != NONE;
         connection
             .reply
-            .begin(template.needle.as_ref(), template.session);
+            .begin(template.watch.as_ref(), wants_cookies);
         self.write(slot);
+    }
+
+    /// Ends a flight whose request lacks a value, and frees the connection it would have gone out on.
+    fn keep_back(&mut self, slot: u32, id: u32, problem: NoValue<'p>, now: u64) {
+        let prepared = self.prepared;
+        let request = self.flights.get(id).request;
+        self.examples.add(Outcome::NoValue, 0, request, || {
+            let name = &prepared.templates[request as usize].name;
+            match problem {
+                NoValue::Missing(variable) => format!(
+                    "{name}: not sent: nothing was captured for {{{{{variable}}}}}; the request that captures it must \
+                     come first and succeed"
+                ),
+                NoValue::Unfit(variable) => format!(
+                    "{name}: not sent: the value of {{{{{variable}}}}} holds a control character, which no header can"
+                ),
+            }
+        });
+        self.flights.get_mut(id).connection = NONE;
+        if self.pool.get(slot).wants_room {
+            // A new connection is still watched for room to write.
+            self.pool.close(slot);
+        } else {
+            self.pool.put_idle(slot);
+        }
+        self.end(id, Outcome::NoValue, 0, now);
     }
 
     /// Writes what is left of a request; asks epoll for room only when there is none.
@@ -240,30 +279,35 @@ impl<'p> Worker<'p> {
         let id = std::mem::replace(&mut connection.flight, NONE);
         let flight = *self.flights.get(id);
         let template = &prepared.templates[flight.request as usize];
-        let reply = &connection.reply;
+        let reply = &mut connection.reply;
         let status = reply.status;
-        let outcome = if !template.accepts(status) {
-            Outcome::HttpError
-        } else if !reply.has_needle() {
-            Outcome::WrongBody
-        } else {
-            Outcome::Ok
+        let mut missed = match template.accepts(status) {
+            true => reply.missed(),
+            false => Some(Missed::Status),
         };
-        if outcome != Outcome::Ok {
+        if flight.user != NONE {
+            // A bad response gives cookies like any other; its values are not looked at.
+            missed = match missed {
+                None => self.users.learn(flight.user, reply),
+                some => {
+                    self.users.learn_cookies(flight.user, reply);
+                    some
+                }
+            };
+        }
+        let outcome = missed.map_or(Outcome::Ok, Missed::outcome);
+        if let Some(missed) = missed {
             self.examples.add(outcome, status, flight.request, || {
                 let body = printable(&reply.excerpt);
+                let expected = missed.describe(&template.request);
                 format!(
-                    "{}: {}, status {status}: {body}",
+                    "{}: {}, status {status}, {expected}: {body}",
                     template.name,
                     outcome.name()
                 )
             });
         }
         self.examples.add_stderr(&template.name, &reply.stderr);
-        if flight.user != NONE {
-            let jar = self.users.jar_mut(flight.user);
-            reply.cookies.iter().for_each(|cookie| jar.store(cookie));
-        }
         let keep = reply.keep && prepared.target.keeps_connections();
         connection.served = connection.served.saturating_add(1);
         // A request that was answered before it was read in full leaves its rest on the wire.

@@ -1,21 +1,23 @@
 //! One thread of the generator: starts what is due, ends what is overdue, sleeps until something happens.
 
-use crate::arrivals::{ArrivalStream, Mix};
+use crate::arrivals::Mix;
 use crate::connection::Pool;
 use crate::cookies::Users;
 use crate::engine::Prepared;
 use crate::examples::Examples;
 use crate::flight::{FlightRef, Flights, NONE};
 use crate::health::CpuMeter;
-use crate::plan::{LoadError, LoadPlan, Mode};
-use crate::recorder::{Limits, Outbox, Recorder};
-use kneepoint_model::Outcome;
+use crate::pause::nanos;
+use crate::plan::{LoadError, LoadPlan, Mode, Target};
+use crate::recorder::{Gauges, Limits, Outbox, Recorder};
+use crate::socket::Sources;
+use crate::starts::{Due, Shared, Starts};
+use kneepoint_model::{Outcome, SessionCounts};
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
@@ -41,7 +43,7 @@ impl Clock {
 /// would do nothing but connect.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
-    until: u64,
+    pub(crate) until: u64,
     delay: u64,
 }
 
@@ -58,21 +60,9 @@ impl Backoff {
         *self = Self::default();
     }
 
-    fn holds(&self, now: u64) -> bool {
+    pub(crate) fn holds(&self, now: u64) -> bool {
         now < self.until
     }
-}
-
-/// What decides about new requests.
-#[derive(Debug)]
-enum Starts<'p> {
-    Open {
-        stream: ArrivalStream<'p>,
-        next: Option<u64>,
-        until: u64,
-    },
-    /// How many workers of the loop are free, and when the loop ends.
-    Closed { ready: u32, until: u64 },
 }
 
 /// What a thread leaves behind.
@@ -82,6 +72,7 @@ pub(crate) struct Finished {
     pub(crate) examples: Examples,
     pub(crate) backlog_max: u64,
     pub(crate) cpu_share: f64,
+    pub(crate) sessions: Option<SessionCounts>,
 }
 
 /// One thread's state.
@@ -89,13 +80,15 @@ pub(crate) struct Finished {
 pub(crate) struct Worker<'p> {
     pub(crate) prepared: &'p Prepared,
     pub(crate) clock: Clock,
-    /// No request starts after this time: set when the load is ended early.
-    cut: &'p AtomicU64,
     starts: Starts<'p>,
     mix: Mix,
     pub(crate) users: Users,
     pub(crate) epoll: OwnedFd,
+    /// The addresses that new connections come from.
+    pub(crate) sources: Sources<'p>,
     pub(crate) pool: Pool<'p>,
+    /// Whether one who thinks keeps the connection: a browser does, what is behind a web server does not.
+    keeps_own: bool,
     pub(crate) flights: Flights,
     /// Arrivals that wait for a connection; some may have ended since.
     queue: VecDeque<FlightRef>,
@@ -114,7 +107,7 @@ impl<'p> Worker<'p> {
     pub(crate) fn new(
         plan: &'p LoadPlan,
         prepared: &'p Prepared,
-        cut: &'p AtomicU64,
+        shared: &'p Shared,
         clock: Clock,
         thread: usize,
     ) -> Result<Self, LoadError> {
@@ -126,38 +119,26 @@ impl<'p> Worker<'p> {
             })?;
         let share =
             |total: usize| total / plan.threads + usize::from(thread < total % plan.threads);
-        let mut connections = share(plan.max_connections);
-        let until = plan.mode.duration().as_nanos() as u64;
-        let starts = match &plan.mode {
-            Mode::Open { schedule, arrivals } => {
-                let mut stream = ArrivalStream::new(schedule, *arrivals, thread, plan.threads);
-                let next = stream.next();
-                Starts::Open {
-                    stream,
-                    next,
-                    until,
-                }
-            }
-            Mode::Closed { workers, .. } => {
-                let ready = share(*workers as usize) as u32;
-                connections = connections.max(ready as usize);
-                Starts::Closed { ready, until }
-            }
+        let workers = match &plan.mode {
+            Mode::Open { .. } => 0,
+            Mode::Closed(closed) => share(closed.workers as usize),
         };
+        let users = share(plan.workload.users as usize) as u32;
         let limits = Limits {
-            skip: plan.skip.as_nanos() as u64,
-            good: plan.slo.response_time.as_nanos() as u64,
-            timeout: plan.slo.timeout.as_nanos() as u64,
+            skip: nanos(plan.skip),
+            good: nanos(plan.slo.response_time),
+            timeout: nanos(plan.slo.timeout),
         };
         Ok(Self {
             prepared,
             clock,
-            cut,
-            starts,
+            starts: Starts::new(plan, shared, thread, users, workers as u32),
             mix: Mix::new(&plan.workload, plan.seed, thread),
-            users: Users::new(share(plan.workload.users as usize) as u32),
+            users: Users::new(users).provided(plan, thread),
             epoll,
-            pool: Pool::new(connections),
+            sources: Sources::new(&plan.source_addresses, thread),
+            pool: Pool::new(share(plan.max_connections).max(workers)),
+            keeps_own: !matches!(plan.target, Target::FastCgi { .. }),
             flights: Flights::new(limits.timeout),
             queue: VecDeque::new(),
             waiting: 0,
@@ -180,16 +161,13 @@ impl<'p> Worker<'p> {
             let now = self.clock.now();
             self.end_overdue(now);
             self.serve_queue(now);
-            let next_start = self.next_start();
+            let next_start = self.starts.next(now);
             self.cpu.observe(now, next_start.is_none());
-            if now >= self.recorder.publish_at() {
-                let floor = match self.starts {
-                    Starts::Open { .. } => next_start.unwrap_or(u64::MAX),
-                    Starts::Closed { .. } => now,
-                };
-                self.recorder.publish(outbox, now, floor);
+            let over = next_start.is_none() && self.flights.live() == 0;
+            if over || now >= self.recorder.publish_at() {
+                self.publish(outbox, now, next_start, over);
             }
-            if next_start.is_none() && self.flights.live() == 0 {
+            if over {
                 break;
             }
             let wake = if more_is_due {
@@ -209,7 +187,26 @@ impl<'p> Worker<'p> {
             recorder: self.recorder,
             examples: self.examples,
             backlog_max: self.backlog_max,
+            sessions: self.starts.session_counts(),
         })
+    }
+
+    /// Hands over what was recorded so far.
+    fn publish(&mut self, outbox: &Outbox, now: u64, next_start: Option<u64>, over: bool) {
+        // A response may still bring a request that is intended from now on, but none that was intended before.
+        let until = next_start.unwrap_or(self.starts.end()).min(now);
+        let floor = if next_start.is_some() {
+            until
+        } else {
+            u64::MAX
+        };
+        self.recorder.pass(until);
+        let gauges = Gauges {
+            connections: self.pool.open() as u64,
+            backlog: self.waiting,
+        };
+        self.recorder
+            .publish(outbox, now, floor, gauges, over.then_some(now));
     }
 
     fn wait(&self, events: &mut Vec<epoll::Event>, nanos: u64) -> Result<(), LoadError> {
@@ -227,58 +224,31 @@ impl<'p> Worker<'p> {
         }
     }
 
-    /// When the next request starts: `None` when no more will. While it is not known (in a closed loop a response
-    /// decides) or there is none left (a schedule may end in a pause), the end of the load.
-    fn next_start(&self) -> Option<u64> {
-        let cut = self.cut.load(Ordering::Relaxed);
-        let now = self.clock.now();
-        match &self.starts {
-            Starts::Open { next, until, .. } => {
-                let end = (*until).min(cut);
-                next.filter(|at| *at <= cut).or((now < end).then_some(end))
-            }
-            Starts::Closed { ready, until } => {
-                let end = (*until).min(cut);
-                (now < end).then_some(if *ready > 0 { now } else { end })
-            }
-        }
-    }
-
     /// Starts what is due, up to a batch. Tells whether more is due.
     fn start_due(&mut self) -> bool {
         for _ in 0..BATCH {
             let now = self.clock.now();
-            let cut = self.cut.load(Ordering::Relaxed);
-            let intended = match &mut self.starts {
-                Starts::Open { stream, next, .. } => match *next {
-                    Some(at) if at <= now && at <= cut => {
-                        *next = stream.next();
-                        at
-                    }
-                    _ => return false,
-                },
-                Starts::Closed { ready, until } => {
-                    if *ready == 0 || now >= (*until).min(cut) || self.backoff.holds(now) {
-                        return false;
-                    }
-                    *ready -= 1;
-                    now
-                }
+            let Some(due) = self.starts.take(now, &self.backoff) else {
+                return false;
             };
-            self.arrive(intended, now);
+            self.arrive(due, now);
         }
         true
     }
 
-    fn arrive(&mut self, intended: u64, now: u64) {
-        self.recorder.arrived(intended, now);
-        let request = self.mix.draw();
-        let user = if self.prepared.templates[request as usize].session {
-            self.users.take()
-        } else {
-            NONE
+    fn arrive(&mut self, due: Due, now: u64) {
+        self.recorder.arrived(due.intended, now);
+        let of_visit = self.starts.of_visit(due, &mut self.mix, &mut self.users);
+        let (request, user) = match of_visit {
+            Some(of_visit) => of_visit,
+            None => {
+                let request = self.mix.draw();
+                let session = self.prepared.templates[request as usize].session;
+                let user = if session { self.users.take() } else { NONE };
+                (request, user)
+            }
         };
-        let flight = self.flights.start(intended, request, user);
+        let flight = self.flights.start(due.intended, request, user, due.member);
         self.flights.get_mut(flight.id).queued = true;
         self.queue.push_back(flight);
         self.waiting += 1;
@@ -299,13 +269,14 @@ impl<'p> Worker<'p> {
                 continue;
             }
             let needs_new = self.flights.get(id).retried;
-            let idle = if needs_new {
-                None
-            } else {
-                self.pool.take_idle()
-            };
+            let mut idle = self.idle_for(id);
             if idle.is_none() && (self.backoff.holds(now) || !self.pool.make_room(needs_new)) {
-                return;
+                if !needs_new {
+                    idle = self.pool.take_longest_kept();
+                }
+                if idle.is_none() {
+                    return;
+                }
             }
             self.queue.pop_front();
             self.waiting -= 1;
@@ -315,6 +286,18 @@ impl<'p> Worker<'p> {
                 None => self.connect(id, now),
             }
         }
+    }
+
+    /// An idle connection for a flight: the one that was kept for its worker or visitor, else the one used last.
+    fn idle_for(&mut self, id: u32) -> Option<u32> {
+        let flight = self.flights.get(id);
+        // The first connection was stale, and others that are as old may be, too.
+        if flight.retried {
+            return None;
+        }
+        let kept = self.starts.take_kept(flight.member);
+        kept.and_then(|kept| self.pool.take_kept(kept))
+            .or_else(|| self.pool.take_idle())
     }
 
     /// Puts a flight back to the front of the queue, to go out on a new connection.
@@ -330,7 +313,7 @@ impl<'p> Worker<'p> {
     /// A server that accepts connections and drops them unanswered has no room for more. An open loop goes on as its
     /// schedule says; a closed one would only spin, and take the CPU that the stack needs to answer the rest.
     pub(crate) fn dropped_unanswered(&mut self, now: u64) {
-        if matches!(self.starts, Starts::Closed { .. }) {
+        if self.starts.is_closed() {
             self.backoff.refused(now);
         }
     }
@@ -363,26 +346,27 @@ impl<'p> Worker<'p> {
         let flight = self.flights.end(id);
         self.recorder.ended(&flight, outcome, status, now);
         self.waiting -= u64::from(flight.queued);
-        if flight.user != NONE {
-            self.users.give_back(flight.user);
-        }
-        if let Starts::Closed { ready, .. } = &mut self.starts {
-            *ready += 1;
+        let goes_on = self.starts.ended(&flight, outcome, now, &mut self.users);
+        if goes_on && self.keeps_own {
+            let kept = self.pool.keep(flight.connection);
+            self.starts.keep(flight.member, kept);
         }
     }
 
     fn wake_at(&mut self, now: u64, next_start: Option<u64>) -> u64 {
         let mut wake = self.recorder.publish_at();
-        let starting = match self.starts {
-            Starts::Closed { ready, .. } => ready > 0,
-            Starts::Open { .. } => false,
-        };
-        if self.backoff.holds(now) && (starting || self.waiting > 0) {
-            wake = wake.min(self.backoff.until);
+        let mut start = next_start.unwrap_or(u64::MAX);
+        if self.backoff.holds(now) {
+            let again = self.backoff.until;
+            if self.waiting > 0 {
+                wake = wake.min(again);
+            }
+            // Workers wait for it, too, but not beyond the end of their loop.
+            if self.starts.is_closed() && next_start.is_some() {
+                start = start.max(again).min(self.starts.end());
+            }
         }
-        if !(starting && self.backoff.holds(now)) {
-            wake = wake.min(next_start.unwrap_or(u64::MAX));
-        }
+        wake = wake.min(start);
         wake = wake.min(self.flights.next_deadline().unwrap_or(u64::MAX));
         wake.min(self.pool.end_lingering(now).unwrap_or(u64::MAX))
     }

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Server, even, hold_invariants, run, shown};
 use kneepoint_load::{AbortRule, Engine, LoadPlan, Mode, Progress, fetch, identify};
-use kneepoint_model::{Arrivals, Outcome, Request, Validity, Workload};
+use kneepoint_model::{Arrivals, ClosedLoop, Outcome, Request, Validity, Workload};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -175,10 +175,7 @@ fn a_closed_loop_keeps_so_many_requests_under_way() {
             peer.ok("ok");
         }
     });
-    let mode = Mode::Closed {
-        workers: 6,
-        duration: Duration::from_millis(500),
-    };
+    let mode = Mode::Closed(ClosedLoop::new(6, Duration::from_millis(500)));
     let mut plan = LoadPlan::new(server.target(), Workload::single("/"), mode);
     plan.threads = 2;
     plan.max_connections = 2;
@@ -194,10 +191,7 @@ fn a_closed_loop_does_not_storm_a_dead_server() {
     let gone = std::net::TcpListener::bind("127.0.0.1:0")
         .and_then(|listener| listener.local_addr())
         .expect("loopback");
-    let mode = Mode::Closed {
-        workers: 4,
-        duration: Duration::from_millis(300),
-    };
+    let mode = Mode::Closed(ClosedLoop::new(4, Duration::from_millis(300)));
     let point = run(&LoadPlan::new(
         common::http(gone),
         Workload::single("/"),

@@ -5,7 +5,8 @@ mod common;
 use common::{Peer, Server, even, http, run, shown};
 use expect_test::{Expect, expect};
 use kneepoint_load::{LoadPlan, Mode, Target};
-use kneepoint_model::{Address, LoadPoint, Outcome, Workload};
+use kneepoint_model::{Address, ClosedLoop, LoadPoint, Outcome, Workload};
+use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
@@ -123,7 +124,7 @@ fn a_body_may_end_with_the_connection() {
             peer.request();
             peer.say("HTTP/1.1 200 OK\r\n\r\nall there is");
         },
-        |plan| plan.workload.requests[0].expect.body_contains = Some("there is".into()),
+        |plan| plan.workload.requests[0].expect.body_contains = vec!["there is".into()],
         expect!["ok 10 | 200: 10"],
     );
     assert_eq!(point.connections_opened, 10);
@@ -136,7 +137,7 @@ fn chunks_and_interim_responses_keep_the_connection() {
             "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
              3\r\nvis\r\n3\r\nits\r\n0\r\n\r\n",
         ),
-        |plan| plan.workload.requests[0].expect.body_contains = Some("visits".into()),
+        |plan| plan.workload.requests[0].expect.body_contains = vec!["visits".into()],
         expect!["ok 10 | 200: 10"],
     );
     assert_eq!(point.connections_opened, 1);
@@ -237,10 +238,7 @@ fn a_closed_loop_does_not_storm_a_server_that_drops_it() {
         peer.reset();
     });
     let duration = Duration::from_millis(400);
-    let mode = Mode::Closed {
-        workers: 8,
-        duration,
-    };
+    let mode = Mode::Closed(ClosedLoop::new(8, duration));
     let plan = LoadPlan::new(server.target(), Workload::single("/"), mode);
     let point = run(&plan);
     let most = duration.as_millis() as u64 + 8;
@@ -343,16 +341,19 @@ fn an_error_is_never_a_fast_response() {
         expect!["http error 10 | 502: 10"],
     );
     assert_eq!((point.good, point.response.count()), (0, 0));
-    assert_eq!(point.examples, ["GET /: http error, status 502: bad gw"]);
+    assert_eq!(
+        point.examples,
+        ["GET /: http error, status 502, expected a status from 200 to 399: bad gw"]
+    );
 
     let (point, _) = check(
         always("HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\nFatal error"),
-        |plan| plan.workload.requests[0].expect.body_contains = Some("visits".into()),
+        |plan| plan.workload.requests[0].expect.body_contains = vec!["visits".into()],
         expect!["wrong body 10 | 200: 10"],
     );
     assert_eq!(
         point.examples,
-        ["GET /: wrong body, status 200: Fatal error"]
+        ["GET /: wrong body, status 200, expected a body with \"visits\": Fatal error"]
     );
 }
 
@@ -364,6 +365,80 @@ fn bytes_nobody_asked_for_end_the_connection() {
         expect!["ok 10 | 200: 10"],
     );
     assert_eq!(point.connections_opened, 10);
+}
+
+/// Bytes that no inflater would take, announced as gzip: they are counted and never looked into.
+#[test]
+fn compressed_bodies_are_counted_as_on_the_wire_and_never_inflated() {
+    const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 500\r\n\r\n";
+    let (point, _) = check(
+        |mut peer| {
+            let response = [HEAD.as_bytes(), &[0xff; 500]].concat();
+            while peer.request().is_some() {
+                let _ = peer.stream.write_all(&response);
+            }
+        },
+        unchanged,
+        expect!["ok 10 | 200: 10"],
+    );
+    assert_eq!(point.bytes_received, 10 * (HEAD.len() as u64 + 500));
+    assert_eq!(point.connections_opened, 1);
+}
+
+#[test]
+fn a_slow_server_does_not_make_the_connections_grow_beyond_their_cap() {
+    for threads in [1, 2] {
+        let server = Server::start(|mut peer| {
+            while peer.request().is_some() {
+                std::thread::sleep(Duration::from_millis(40));
+                peer.ok("ok");
+            }
+        });
+        let mut plan = even(server.target(), "const(200,0.4)");
+        plan.threads = threads;
+        plan.max_connections = 5;
+        // 5 connections serve 125 per second; the rest waits, as long as it takes.
+        plan.slo.timeout = Duration::from_secs(20);
+        let point = run(&plan);
+        assert_eq!(shown(&point), "ok 80 | 200: 80", "{threads} threads");
+        assert!(server.connections() <= 5, "{}", server.connections());
+        assert!(point.health.backlog_max > 5, "{:?}", point.health);
+    }
+}
+
+#[test]
+fn a_response_nobody_asked_for_is_not_taken_for_the_next_one() {
+    let (point, _) = check(
+        always(
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n",
+        ),
+        unchanged,
+        expect!["ok 10 | 200: 10"],
+    );
+    assert_eq!(point.connections_opened, 10);
+}
+
+/// A chunk, its size and the end of the body each in a piece of its own.
+#[test]
+fn a_chunked_body_may_come_in_any_pieces() {
+    let (point, _) = check(
+        |mut peer| {
+            let _ = peer.stream.set_nodelay(true);
+            while peer.request().is_some() {
+                peer.say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n6\r");
+                for piece in ["\nvis", "its\r", "\n", "0\r\n", "\r", "\n"] {
+                    std::thread::sleep(Duration::from_millis(1));
+                    peer.say(piece);
+                }
+            }
+        },
+        |plan| {
+            plan.workload.requests[0].expect.body_contains = Some("visits".into());
+            plan.max_connections = 1;
+        },
+        expect!["ok 10 | 200: 10"],
+    );
+    assert_eq!(point.connections_opened, 1);
 }
 
 #[test]
@@ -385,7 +460,7 @@ fn a_large_body_goes_out_in_pieces() {
         },
         |plan| {
             plan.workload.requests[0].method.0 = "POST".into();
-            plan.workload.requests[0].body = Some("x".repeat(3 << 20));
+            plan.workload.requests[0].body = Some("x".repeat(3 << 20).into());
         },
         expect!["ok 10 | 200: 10"],
     );

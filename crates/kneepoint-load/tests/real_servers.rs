@@ -9,11 +9,11 @@ mod common;
 
 use common::{even, run, shown};
 use kneepoint_load::{LoadPlan, Target, ceiling, fetch};
-use kneepoint_model::{Address, Outcome, Request, Validity};
+use kneepoint_model::{Address, Outcome, Request, Script, Sessions, ThinkTime, Validity};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -194,9 +194,9 @@ fn every_door_answers_every_kind_of_request() {
     let root = site.dir.path().join("public").display().to_string();
     for target in site.targets() {
         let mut get = Request::get("/shop?q=1");
-        get.expect.body_contains = Some(format!(
+        get.expect.body_contains = vec![format!(
             "GET /shop?q=1 visits=1 posted=- script=/index.php root={root}"
-        ));
+        )];
         let point = run(&plan(target.clone(), get));
         assert_eq!(
             shown(&point),
@@ -208,8 +208,8 @@ fn every_door_answers_every_kind_of_request() {
         let mut post = Request::get("/login");
         post.method.0 = "POST".into();
         // Larger than a FastCGI record.
-        post.body = Some(format!("name=ada&filler={}", "x".repeat(100_000)));
-        post.expect.body_contains = Some("POST /login visits=1 posted=ada".into());
+        post.body = Some(format!("name=ada&filler={}", "x".repeat(100_000)).into());
+        post.expect.body_contains = vec!["POST /login visits=1 posted=ada".into()];
         let point = run(&plan(target.clone(), post));
         assert_eq!(
             shown(&point),
@@ -233,7 +233,7 @@ fn sessions_live_in_their_jars() {
         // 60 arrivals over 5 users: everybody's last visit is the twelfth.
         let mut plan = plan(target.clone(), request);
         plan.workload.users = 5;
-        plan.workload.requests[0].expect.body_contains = Some("visits=12 ".into());
+        plan.workload.requests[0].expect.body_contains = vec!["visits=12 ".into()];
         let point = run(&plan);
         let twelfth = point.outcomes.of(Outcome::Ok);
         assert_eq!(
@@ -241,6 +241,41 @@ fn sessions_live_in_their_jars() {
             (5, 55),
             "{target:?}"
         );
+    }
+}
+
+#[test]
+fn a_visit_is_one_session_of_php() {
+    let site = Site::start();
+    for target in site.targets() {
+        // Three pages in order. Only the visitor's session can know which one is next.
+        let pages = (1..=3).map(|visits| {
+            let mut request = Request::get("/");
+            request.expect.body_contains = Some(format!("visits={visits} "));
+            request
+        });
+        let mut plan = plan(target.clone(), Request::get("/"));
+        plan.mode = even(target.clone(), "const(50,0.4) const(0,1)").mode;
+        plan.workload.requests = pages.collect();
+        plan.workload.users = 50;
+        plan.workload.sessions = Some(Sessions {
+            scripts: vec![Script {
+                name: "three pages".into(),
+                weight: 1.0,
+                requests: vec![0, 1, 2],
+            }],
+            think_time: ThinkTime::Fixed(Duration::from_millis(5)),
+            ..Sessions::default()
+        });
+        let point = run(&plan);
+        assert_eq!(
+            shown(&point),
+            "ok 60 | 200: 60",
+            "{target:?}: {:?}",
+            point.examples
+        );
+        let visits = point.sessions.expect("visits");
+        assert_eq!((visits.started, visits.completed), (20, 20), "{target:?}");
     }
 }
 
@@ -352,6 +387,26 @@ fn load_comes_from_inside_a_namespace() {
     let error =
         fetch(&server.target(), &Request::get("/"), Some(&path), PATIENCE).expect_err("outside");
     assert!(error.to_string().contains("connecting"), "{error}");
+}
+
+#[test]
+fn each_source_address_has_local_ports_of_its_own() {
+    let namespace = Namespace::create();
+    let point = namespace.within(|| {
+        let server = common::Server::start(|mut peer| while peer.request().is_some() {});
+        let range = "/proc/sys/net/ipv4/ip_local_port_range";
+        fs::write(range, "40000 40003").expect("the range of this namespace");
+        let mut plan = even(server.target(), "const(50,0.4)");
+        plan.slo.timeout = Duration::from_secs(1);
+        plan.netns = Some(namespace.path());
+        plan.source_addresses = [2, 3, 4].map(|last| IpAddr::from([127, 0, 0, last])).into();
+        let point = run(&plan);
+        fs::write(range, "32768 60999").expect("back, for the server's own end");
+        point
+    });
+    // Four ports for each of three addresses: twelve connections, which nobody serves.
+    assert_eq!(point.outcomes.of(Outcome::Timeout), 12, "{}", shown(&point));
+    assert_eq!(point.outcomes.of(Outcome::NoLocalPort), 8);
 }
 
 #[test]

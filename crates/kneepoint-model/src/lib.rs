@@ -6,11 +6,16 @@
 //! It must never do IO, read a clock, draw a random number, or know a program's file formats. Everything
 //! here is a value or a pure function of values.
 
+pub mod autostop;
+pub mod body;
+pub mod expectation;
 pub mod finding;
 pub mod histogram;
+pub mod import;
 pub mod load;
 pub mod log;
 pub mod metric;
+mod pieces;
 pub mod process;
 pub mod run;
 pub mod running;
@@ -19,23 +24,31 @@ pub mod schedule;
 pub mod session;
 pub mod stack;
 pub mod statistics;
+pub mod threshold;
 pub mod units;
+pub mod variables;
 pub mod workload;
 
+pub use autostop::Autostop;
+pub use body::{Body, FileContent, Part, PartContent};
+pub use expectation::{Expect, HeaderExpectation, StatusRange};
 pub use finding::{Confidence, Effect, Evidenced, Finding, Remedy};
 pub use histogram::LatencyHistogram;
-pub use load::{Health, LoadPoint, Outcome, OutcomeCounts, Second, Validity};
+pub use import::{Imported, Profile};
+pub use load::{Health, LoadPoint, Outcome, OutcomeCounts, Second, SessionCounts, Validity};
 pub use log::{LogEvent, LogKind};
 pub use metric::{Kind, Metric, Series, SeriesSet};
 pub use process::{CommandOutput, CommandSpec, Commands, ProcessSpec, Ready, Signal};
 pub use run::{JournalEntry, Run, Trial};
 pub use running::{CgroupPaths, Endpoint, LogFormat, LogSource, RunningTier};
 pub use scenario::{AppKind, AppSetting, Budget, FilePatch, HostLimits, Scenario, TierSpec};
-pub use schedule::{Arrivals, Schedule, Segment};
+pub use schedule::{Arrivals, FirstArrival, Schedule, Segment};
 pub use session::{ClosedLoop, Script, Sessions, ThinkTime};
 pub use stack::{
     Address, Apply, Layer, ServerKind, Setting, SettingKey, Stack, Tier, Tunable, ValueKind,
     WorkerPool,
 };
 pub use statistics::Interval;
-pub use workload::{Expect, Method, Request, Slo, Workload};
+pub use threshold::Threshold;
+pub use variables::{Capture, CaptureFrom, Feeder, RowOrder};
+pub use workload::{Method, Request, Slo, Workload};

@@ -12,7 +12,8 @@ pub enum Outcome {
     Ok,
     /// A response with an unexpected status.
     HttpError,
-    /// A response with the right status and a body that fails its expectation (GEN-04).
+    /// A response with the right status and a header or body that fails its expectation (GEN-04), or without a value
+    /// that is to be captured.
     WrongBody,
     /// Not complete when its timeout ended it, counted from the intended start.
     Timeout,
@@ -28,11 +29,13 @@ pub enum Outcome {
     NoLocalPort,
     /// Something that is not the protocol.
     Protocol,
+    /// Never sent: a value it needs was not captured, or cannot stand where it is needed.
+    NoValue,
 }
 
 impl Outcome {
     /// Every outcome.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Ok,
         Self::HttpError,
         Self::WrongBody,
@@ -43,6 +46,7 @@ impl Outcome {
         Self::Truncated,
         Self::NoLocalPort,
         Self::Protocol,
+        Self::NoValue,
     ];
 
     /// The name in reports.
@@ -59,6 +63,7 @@ impl Outcome {
             Self::Truncated => "truncated",
             Self::NoLocalPort => "no local port",
             Self::Protocol => "protocol error",
+            Self::NoValue => "no value",
         }
     }
 }
@@ -115,10 +120,14 @@ pub struct Second {
     pub good: u64,
     /// Median response time of the `Ok` ones in ms.
     pub p50_ms: Option<f64>,
+    /// 90th percentile of the response time of the `Ok` ones in ms.
+    pub p90_ms: Option<f64>,
     /// 95th percentile of the response time of the `Ok` ones in ms.
     pub p95_ms: Option<f64>,
     /// 99th percentile of the response time of the `Ok` ones in ms.
     pub p99_ms: Option<f64>,
+    /// Largest response time of the `Ok` ones in ms.
+    pub max_ms: Option<f64>,
 }
 
 /// The generator's evidence about itself (load-engine.md section 3.8; method.md section 6).
@@ -162,11 +171,43 @@ impl Validity {
     }
 }
 
+/// What became of the visits that began in the window ([`crate::Sessions`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SessionCounts {
+    /// Visits that began: their first request's intended start is in the window.
+    pub started: u64,
+    /// Of them, those whose every request ended `Ok`.
+    pub completed: u64,
+    /// Of them, those that ended early because a request failed.
+    pub broken_off: u64,
+    /// Of them, those that began while every user was on a visit already and so shared one's cookies: with more
+    /// users than visits under way there are none.
+    pub sharing: u64,
+}
+
+impl SessionCounts {
+    /// Visits that were still under way when the load ended.
+    #[must_use]
+    pub fn unfinished(&self) -> u64 {
+        self.started
+            .saturating_sub(self.completed + self.broken_off)
+    }
+
+    /// Adds all of another count.
+    pub fn merge(&mut self, other: &Self) {
+        self.started += other.started;
+        self.completed += other.completed;
+        self.broken_off += other.broken_off;
+        self.sharing += other.sharing;
+    }
+}
+
 /// A stretch of load at one offered rate with everything needed to judge it. Times are response times from
 /// the intended start unless they say service.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct LoadPoint {
-    /// Offered rate by schedule, mean over the window, per second. In a closed loop: what the loop reached.
+    /// Offered rate by schedule, mean over the window, per second. In a closed loop, and where visitors make several
+    /// requests each, what was offered is decided while the load runs: the requests of the window, per second.
     pub offered_hz: f64,
     /// Closed-loop workers; `None` for an open loop.
     pub closed_workers: Option<u32>,
@@ -198,6 +239,12 @@ pub struct LoadPoint {
     pub examples: Vec<String>,
     /// True when the step was ended early because it was hopeless.
     pub aborted: bool,
+    /// What became of the visits; `None` where every request stands for itself.
+    #[serde(default)]
+    pub sessions: Option<SessionCounts>,
+    /// Why a stop rule ended the load early, as a sentence; `None` when none did.
+    #[serde(default)]
+    pub stopped_because: Option<String>,
 }
 
 impl LoadPoint {

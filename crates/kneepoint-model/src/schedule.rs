@@ -4,9 +4,9 @@
 //! the rate reaches *k* (load-engine.md, sections 3 and 4).
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
+
+pub(crate) mod text;
 
 /// How arrivals are spread within the schedule's rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +20,19 @@ pub enum Arrivals {
         /// The seed; equal seeds give equal arrival times.
         seed: u64,
     },
+}
+
+/// Where the first of evenly spaced arrivals lies. Load generators differ in this (load-engine.md, section 4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FirstArrival {
+    /// At the start: arrival *k*, counted from 0, comes where the integral of the rate exceeds *k*. yandex.tank,
+    /// wrk2, oha and Gatling.
+    #[default]
+    AtStart,
+    /// One interval later: arrival *k* comes where the integral of the rate reaches *k + 1*. k6, vegeta and
+    /// Artillery. The last one may come at the very end of the schedule.
+    AfterInterval,
 }
 
 /// A piece of a schedule: the rate goes linearly from `from_hz` to `to_hz` over `duration`.
@@ -152,19 +165,34 @@ impl Schedule {
     /// Where the rate is zero for a while, the arrival comes when it rises again.
     #[must_use]
     pub fn arrival_time(&self, k: u64) -> Option<Duration> {
+        self.arrival_time_from(FirstArrival::AtStart, k)
+    }
+
+    /// When arrival `k` of an even schedule comes, counted from 0, with the first where `first` says; `None` past
+    /// the last. There are [`Schedule::total_arrivals`] of them either way.
+    #[must_use]
+    pub fn arrival_time_from(&self, first: FirstArrival, k: u64) -> Option<Duration> {
         (k < self.total_arrivals())
-            .then(|| self.cursor().time_of(k as f64))
+            .then(|| self.cursor_from(first).time_of(k as f64))
             .flatten()
             .and_then(|at| Duration::try_from_secs_f64(at).ok())
     }
 
-    /// A reader for many arrivals in order, at constant cost each.
+    /// A reader for many arrivals in order, at constant cost each, the first at the start.
     #[must_use]
     pub fn cursor(&self) -> Cursor<'_> {
+        self.cursor_from(FirstArrival::AtStart)
+    }
+
+    /// A reader for many arrivals in order, at constant cost each, with the first where `first` says: given *k* it
+    /// answers when arrival *k* comes.
+    #[must_use]
+    pub fn cursor_from(&self, first: FirstArrival) -> Cursor<'_> {
         Cursor {
             segments: &self.segments,
             start_s: 0.0,
             area_before: 0.0,
+            first,
         }
     }
 }
@@ -175,12 +203,22 @@ pub struct Cursor<'a> {
     segments: &'a [Segment],
     start_s: f64,
     area_before: f64,
+    first: FirstArrival,
 }
 
 impl Cursor<'_> {
-    /// Seconds from the start at which the integral of the rate exceeds `area`; `None` when it never does.
+    /// Seconds from the start at which the integral of the rate exceeds `area`; `None` when it never does. Where
+    /// the first arrival comes after an interval: at which it reaches `area + 1`.
     /// `area` must not be smaller than in the call before: earlier pieces are forgotten.
     pub fn time_of(&mut self, area: f64) -> Option<f64> {
+        match self.first {
+            FirstArrival::AtStart => self.time_exceeding(area),
+            FirstArrival::AfterInterval => self.time_reaching(area + 1.0),
+        }
+    }
+
+    /// The latest time at which the integral is `area`: after a pause, not before it.
+    fn time_exceeding(&mut self, area: f64) -> Option<f64> {
         while let [segment, rest @ ..] = self.segments {
             let own = segment.area();
             let after = self.area_before + own;
@@ -193,31 +231,22 @@ impl Cursor<'_> {
         }
         None
     }
-}
 
-impl fmt::Display for Schedule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, segment) in self.segments.iter().enumerate() {
-            let gap = if index == 0 { "" } else { " " };
-            let (from, to) = (segment.from_hz, segment.to_hz);
-            let length = seconds(segment.duration);
-            if from == to {
-                write!(f, "{gap}const({from},{length}s)")?;
-            } else {
-                write!(f, "{gap}line({from},{to},{length}s)")?;
+    /// The earliest time at which the integral is `area`: before a pause, or at the very end.
+    fn time_reaching(&mut self, area: f64) -> Option<f64> {
+        while let [segment, rest @ ..] = self.segments {
+            let own = segment.area();
+            let after = self.area_before + own;
+            if own > 0.0 && area <= after + tolerance(after) {
+                let inside = (area - self.area_before).min(own);
+                return Some(self.start_s + segment.time_of(inside));
             }
+            self.area_before = after;
+            self.start_s += segment.length_s();
+            self.segments = rest;
         }
-        Ok(())
+        None
     }
-}
-
-/// Seconds with every digit the duration has and none it has not: `90`, `0.25`.
-fn seconds(duration: Duration) -> String {
-    let digits = format!("{}.{:09}", duration.as_secs(), duration.subsec_nanos());
-    digits
-        .trim_end_matches('0')
-        .trim_end_matches('.')
-        .to_owned()
 }
 
 /// What is wrong with a schedule somebody wrote.
@@ -232,248 +261,10 @@ pub struct ScheduleError {
     pub problem: String,
 }
 
-/// Bounds that keep a typing error from asking for the impossible.
-const MOST_SEGMENTS: usize = 10_000;
-const LARGEST_RATE_HZ: f64 = 1e7;
-const LONGEST: Duration = Duration::from_secs(366 * 86_400);
-
-impl FromStr for Schedule {
-    type Err = ScheduleError;
-
-    fn from_str(text: &str) -> Result<Self, ScheduleError> {
-        let mut schedule = Self::default();
-        let mut rest = text;
-        loop {
-            rest = rest.trim_start();
-            let end = rest.find(')').map_or(rest.len(), |i| i + 1);
-            let piece = &rest[..end];
-            let error = |problem: String| ScheduleError {
-                at: text[..text.len() - rest.len()].chars().count() + 1,
-                piece: piece.chars().take(60).collect(),
-                problem,
-            };
-            if piece.is_empty() {
-                break;
-            }
-            let new = parse_piece(piece).map_err(error)?;
-            if schedule.segments.len() + new.len() > MOST_SEGMENTS {
-                return Err(error(format!(
-                    "this makes more than {MOST_SEGMENTS} pieces; take a larger step or write line(FROM,TO,DURATION)"
-                )));
-            }
-            schedule.segments.extend(new);
-            if schedule.duration() > LONGEST {
-                return Err(error(
-                    "with this the schedule lasts over a year; write shorter durations such as 10m"
-                        .into(),
-                ));
-            }
-            rest = &rest[end..];
-        }
-        if schedule.segments.is_empty() {
-            return Err(ScheduleError {
-                at: 1,
-                piece: String::new(),
-                problem: "there is nothing; write for example const(50,1m)".into(),
-            });
-        }
-        Ok(schedule)
-    }
-}
-
-fn parse_piece(piece: &str) -> Result<Vec<Segment>, String> {
-    const SHAPES: &str =
-        "write const(RATE,DURATION), line(FROM,TO,DURATION) or step(FROM,TO,INCREMENT,DURATION)";
-    let (name, inside) = piece
-        .strip_suffix(')')
-        .and_then(|open| open.split_once('('))
-        .ok_or_else(|| format!("this is not a piece of a schedule; {SHAPES}"))?;
-    let values: Vec<&str> = inside.split(',').map(str::trim).collect();
-    match (name.trim(), values.as_slice()) {
-        ("const", [rate, length]) => {
-            let rate = parse_rate(rate)?;
-            Ok(vec![flat(rate, parse_length(length)?)])
-        }
-        ("line", [from, to, length]) => Ok(vec![Segment {
-            from_hz: parse_rate(from)?,
-            to_hz: parse_rate(to)?,
-            duration: parse_length(length)?,
-        }]),
-        ("step", [from, to, increment, length]) => stairs(
-            parse_rate(from)?,
-            parse_rate(to)?,
-            parse_rate(increment)?,
-            parse_length(length)?,
-        ),
-        ("const", _) => Err("const takes two values; write for example const(50,1m)".into()),
-        ("line", _) => Err("line takes three values; write for example line(1,50,2m)".into()),
-        ("step", _) => Err("step takes four values; write for example step(10,50,10,30s)".into()),
-        (other, _) => Err(format!("there is no `{}`; {SHAPES}", other.trim())),
-    }
-}
-
-fn flat(rate_hz: f64, duration: Duration) -> Segment {
-    Segment {
-        from_hz: rate_hz,
-        to_hz: rate_hz,
-        duration,
-    }
-}
-
-/// The stairs of `step`: down when `to` is below `from`, and always ending at `to`.
-fn stairs(from: f64, to: f64, increment: f64, length: Duration) -> Result<Vec<Segment>, String> {
-    if from == to {
-        return Ok(vec![flat(to, length)]);
-    }
-    let steps = (to - from).abs() / increment;
-    if increment <= 0.0 || steps >= MOST_SEGMENTS as f64 {
-        return Err(format!(
-            "an increment of {increment} does not lead from {from} to {to} in fewer than {MOST_SEGMENTS} steps; \
-             write for example step({from},{to},{},{}s)",
-            (to - from).abs() / 4.0,
-            seconds(length)
-        ));
-    }
-    // A whole number of steps may come out of the division a hair short or long.
-    let whole = (steps + 1e-9).floor();
-    let signed = increment.copysign(to - from);
-    let mut stairs: Vec<Segment> = (0..=whole as u32)
-        .map(|step| flat(from + signed * f64::from(step), length))
-        .collect();
-    if (steps - whole).abs() > 1e-9 {
-        stairs.push(flat(to, length));
-    } else if let Some(last) = stairs.last_mut() {
-        *last = flat(to, length);
-    }
-    Ok(stairs)
-}
-
-fn parse_rate(text: &str) -> Result<f64, String> {
-    let plain = text
-        .chars()
-        .all(|c| c.is_ascii_digit() || c == '.' || c == 'e' || c == '-');
-    match text.parse::<f64>() {
-        // Adding zero turns -0 into 0, which prints without a sign.
-        Ok(rate) if plain && (0.0..=LARGEST_RATE_HZ).contains(&rate) => Ok(rate + 0.0),
-        _ => Err(format!(
-            "`{text}` is not a rate; write requests per second between 0 and {LARGEST_RATE_HZ}, such as 12.5"
-        )),
-    }
-}
-
-/// A duration as yandex.tank writes it: numbers with `d`, `h`, `m` or `s`, the last of which may be left out.
-fn parse_length(text: &str) -> Result<Duration, String> {
-    read_length(text).ok_or_else(|| {
-        format!("`{text}` is not a duration; write for example 90, 30s, 2m or 1h30m (0.5s for half a second)")
-    })
-}
-
-fn read_length(text: &str) -> Option<Duration> {
-    let mut rest = text;
-    let mut nanos = 0u128;
-    while !rest.is_empty() || text.is_empty() {
-        let end = rest
-            .find(|c: char| !(c.is_ascii_digit() || c == '.'))
-            .unwrap_or(rest.len());
-        let (whole, fraction) = rest[..end].split_once('.').unwrap_or((&rest[..end], ""));
-        if fraction.len() > 9 || whole.len() > 12 {
-            return None;
-        }
-        let number: u128 = whole.parse().ok()?;
-        let part: u128 = format!("{fraction:0<9}").parse().ok()?;
-        let (unit_s, unit_len) = match rest[end..].chars().next() {
-            None => (1, 0),
-            Some('s') => (1, 1),
-            Some('m') => (60, 1),
-            Some('h') => (3600, 1),
-            Some('d') => (86_400, 1),
-            Some(_) => return None,
-        };
-        nanos += (number * 1_000_000_000 + part) * unit_s;
-        rest = &rest[end + unit_len..];
-    }
-    let seconds = u64::try_from(nanos / 1_000_000_000).ok()?;
-    Some(Duration::new(seconds, (nanos % 1_000_000_000) as u32))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use expect_test::{Expect, expect};
     use proptest::prelude::*;
-
-    /// Prints a schedule canonically with its length and number of arrivals, or the error.
-    fn check(text: &str, expected: Expect) {
-        let shown = match text.parse::<Schedule>() {
-            Ok(s) => format!("{s} | {:?}, {} arrivals", s.duration(), s.total_arrivals()),
-            Err(error) => error.to_string(),
-        };
-        expected.assert_eq(&shown);
-    }
-
-    #[test]
-    fn tank_schedules_are_read() {
-        check(
-            "line(1,50,2m)const(50.5,90)  const(0, 10)",
-            expect!["line(1,50,120s) const(50.5,90s) const(0,10s) | 220s, 7605 arrivals"],
-        );
-        check(
-            "step(10,50,20,30s)",
-            expect!["const(10,30s) const(30,30s) const(50,30s) | 90s, 2700 arrivals"],
-        );
-        check(
-            "step(50,5,20,0.5s)",
-            expect!["const(50,0.5s) const(30,0.5s) const(10,0.5s) const(5,0.5s) | 2s, 47 arrivals"],
-        );
-        check(
-            "const(1,27h103m645)",
-            expect!["const(1,104025s) | 104025s, 104025 arrivals"],
-        );
-    }
-
-    #[test]
-    fn errors_point_at_the_piece_and_say_what_to_write() {
-        check(
-            "const(5,1m) line(1,50)",
-            expect![
-                "schedule, character 13, `line(1,50)`: line takes three values; write for example line(1,50,2m)"
-            ],
-        );
-        check(
-            "const(5,200ms)",
-            expect![
-                "schedule, character 1, `const(5,200ms)`: `200ms` is not a duration; write for example 90, 30s, 2m or 1h30m (0.5s for half a second)"
-            ],
-        );
-        check(
-            "const(-5,1m)",
-            expect![
-                "schedule, character 1, `const(-5,1m)`: `-5` is not a rate; write requests per second between 0 and 10000000, such as 12.5"
-            ],
-        );
-        check(
-            "step(1,9,0,1s)",
-            expect![
-                "schedule, character 1, `step(1,9,0,1s)`: an increment of 0 does not lead from 1 to 9 in fewer than 10000 steps; write for example step(1,9,2,1s)"
-            ],
-        );
-        check(
-            "ramp(1,2)",
-            expect![
-                "schedule, character 1, `ramp(1,2)`: there is no `ramp`; write const(RATE,DURATION), line(FROM,TO,DURATION) or step(FROM,TO,INCREMENT,DURATION)"
-            ],
-        );
-        check(
-            "const(5,1m",
-            expect![
-                "schedule, character 1, `const(5,1m`: this is not a piece of a schedule; write const(RATE,DURATION), line(FROM,TO,DURATION) or step(FROM,TO,INCREMENT,DURATION)"
-            ],
-        );
-        check(
-            "  ",
-            expect!["schedule, character 1, ``: there is nothing; write for example const(50,1m)"],
-        );
-    }
 
     #[test]
     fn nothing_arrives_in_a_pause() {

@@ -32,7 +32,7 @@ pub struct ClosedLoop {
     pub workers: u32,
     /// Time over which they start: worker *i* at `i * ramp / workers` (JMeter's rule; load-engine.md, section 4).
     pub ramp: Duration,
-    /// Pause of a worker after each response.
+    /// Pause of a worker after each response; with [`Sessions`], between one visit and the next.
     pub think_time: ThinkTime,
     /// No request starts later than this.
     pub duration: Duration,
@@ -59,13 +59,21 @@ impl ClosedLoop {
 
 /// Visitors: in an open loop an arrival of the schedule is then a visitor and not a request, and the requests after
 /// a visitor's first one follow the responses. In a closed loop each worker is one visitor after the other.
+///
+/// A visitor keeps one user's cookies for the whole visit and sends them with every request of it, as a browser
+/// does, whether the request asks for a session of its own or not. Over HTTP it also keeps its connection while it
+/// thinks, unless all connections are taken.
+///
+/// A visit ends early when one of its requests fails: what a visitor would have done after a failed login or an empty
+/// page is not what the script says, and the requests after it would measure a path nobody takes. When the load ends,
+/// visits under way make no further request.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Sessions {
     /// What visitors do, with weights. Empty: every request is drawn from the mix.
     pub scripts: Vec<Script>,
     /// Without scripts: how many requests a visit has, as (requests, weight). Never empty then.
     pub lengths: Vec<(u32, f64)>,
-    /// Pause between a response and the visitor's next request.
+    /// Pause between a response and the visitor's next request; the latter's intended start is at its end.
     pub think_time: ThinkTime,
 }
 

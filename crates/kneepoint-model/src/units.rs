@@ -12,6 +12,63 @@ pub struct UnitError {
     pub expected: &'static str,
 }
 
+pub(crate) const SECOND_NS: u64 = 1_000_000_000;
+
+/// The units of Go's durations, which k6 and vegeta take, in nanoseconds; and days, which k6 adds.
+pub(crate) const GO_UNITS: &[(&str, u64)] = &[
+    ("ns", 1),
+    ("us", 1_000),
+    ("µs", 1_000),
+    ("ms", 1_000_000),
+    ("s", SECOND_NS),
+    ("m", 60 * SECOND_NS),
+    ("h", 3600 * SECOND_NS),
+    ("d", 86_400 * SECOND_NS),
+];
+
+/// A sum of numbers with units, such as `1h30m` or `1.5s`, without any rounding: a number has at most nine
+/// decimals. `units` are names with their nanoseconds; `bare` is what a number without a unit counts in, when it
+/// may be without. `None` when the text is anything else, or longer than a `Duration` holds.
+pub(crate) fn exact_duration(
+    text: &str,
+    units: &[(&str, u64)],
+    bare: Option<u64>,
+) -> Option<Duration> {
+    let mut rest = text.trim();
+    let mut nanos = 0u128;
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let end = rest
+            .find(|c: char| !(c.is_ascii_digit() || c == '.'))
+            .unwrap_or(rest.len());
+        let (whole, fraction) = rest[..end].split_once('.').unwrap_or((&rest[..end], ""));
+        if fraction.len() > 9 || whole.len() > 12 {
+            return None;
+        }
+        let number: u128 = whole.parse().ok()?;
+        let part: u128 = format!("{fraction:0<9}").parse().ok()?;
+        rest = rest[end..].trim_start();
+        let next = rest
+            .find(|c: char| c.is_ascii_digit() || c == '.' || c.is_whitespace())
+            .unwrap_or(rest.len());
+        let unit = match &rest[..next] {
+            "" if rest.is_empty() => bare?,
+            name => units.iter().find(|(unit, _)| *unit == name)?.1,
+        };
+        let own =
+            (number * u128::from(SECOND_NS) + part) * u128::from(unit) / u128::from(SECOND_NS);
+        nanos = nanos.saturating_add(own);
+        rest = rest[next..].trim_start();
+    }
+    let seconds = u64::try_from(nanos / u128::from(SECOND_NS)).ok()?;
+    Some(Duration::new(
+        seconds,
+        (nanos % u128::from(SECOND_NS)) as u32,
+    ))
+}
+
 fn split_number(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
     let end = text
@@ -73,6 +130,14 @@ pub fn parse_share(text: &str) -> Result<f64, UnitError> {
         .contains(&share)
         .then_some(share)
         .ok_or_else(error)
+}
+
+/// A share as a percentage that [`parse_share`] reads back to the same share: the shortest digits that do.
+pub(crate) fn exact_percent(share: f64) -> String {
+    let exact =
+        |text: &String| parse_share(text).is_ok_and(|read| read.to_bits() == share.to_bits());
+    let mut candidates = (0..=17).map(|digits| format!("{:.digits$}%", share * 100.0));
+    candidates.find(exact).unwrap_or_else(|| share.to_string())
 }
 
 /// A size in bytes: `512`, `64K`, `128M`, `2GiB`. As PHP and nginx do, K, M and G are powers of 1024.

@@ -1,6 +1,9 @@
 //! What is asked of the stack, and when the answer counts as good.
 
+use crate::body::{Body, PartContent};
+use crate::expectation::Expect;
 use crate::session::Sessions;
+use crate::variables::{Capture, Feeder, variables};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -15,32 +18,29 @@ impl Default for Method {
     }
 }
 
-/// What a response must be to count as good, beside arriving in time.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Expect {
-    /// The status; `None` accepts 200 to 399.
-    pub status: Option<u16>,
-    /// Text the body must contain (catalogue GEN-04: a fatal error can come with status 200).
-    pub body_contains: Option<String>,
-}
-
 /// One kind of request in the mix.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Request {
-    /// Path with query string.
+    /// Name by which sessions refer to it; `None` when none does.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Path with query string. Variables in it are put in percent-encoded.
     pub path: String,
     /// Share of the mix, relative to the other weights.
     pub weight: f64,
     /// Method.
     pub method: Method,
-    /// Extra headers, name and value.
+    /// Extra headers, name and value. Values may hold variables.
     pub headers: Vec<(String, String)>,
-    /// Body, already encoded.
-    pub body: Option<String>,
+    /// What it carries.
+    pub body: Option<Body>,
     /// What a good response is.
     pub expect: Expect,
-    /// Whether the request carries a user's cookie jar.
+    /// Whether the request carries a user's cookie jar. One that captures values or needs captured ones always does.
     pub session: bool,
+    /// Values taken from its response, for later requests of the same user.
+    #[serde(default)]
+    pub captures: Vec<Capture>,
 }
 
 impl Request {
@@ -55,7 +55,30 @@ impl Request {
             body: None,
             expect: Expect::default(),
             session: false,
+            captures: Vec::new(),
+            name: None,
         }
+    }
+
+    /// The names of the variables it needs, in the order they stand in it, as often as they do.
+    #[must_use]
+    pub fn variables(&self) -> Vec<&str> {
+        let mut texts = vec![self.path.as_str()];
+        texts.extend(self.headers.iter().map(|(_, value)| value.as_str()));
+        match &self.body {
+            Some(Body::Text(text) | Body::Json(text)) => texts.push(text),
+            Some(Body::Form(fields)) => {
+                texts.extend(fields.iter().map(|(_, value)| value.as_str()));
+            }
+            Some(Body::Multipart(parts)) => {
+                texts.extend(parts.iter().filter_map(|part| match &part.content {
+                    PartContent::Value(text) => Some(text.as_str()),
+                    PartContent::File(_) => None,
+                }));
+            }
+            Some(Body::File(_) | Body::Bytes(_)) | None => {}
+        }
+        texts.into_iter().flat_map(variables).collect()
     }
 }
 
@@ -64,11 +87,14 @@ impl Request {
 pub struct Workload {
     /// The requests with their weights; never empty.
     pub requests: Vec<Request>,
-    /// How many users' cookie jars take turns for requests with `session`.
+    /// How many users' cookie jars take turns for requests with `session`; visitors each have their own.
     pub users: u32,
     /// Visitors who make several requests each; `None` makes every request stand for itself.
     #[serde(default)]
     pub sessions: Option<Sessions>,
+    /// Tables that variables take their values from.
+    #[serde(default)]
+    pub feeders: Vec<Feeder>,
 }
 
 impl Workload {
@@ -79,6 +105,7 @@ impl Workload {
             requests: vec![Request::get(path)],
             users: 100,
             sessions: None,
+            feeders: Vec::new(),
         }
     }
 }

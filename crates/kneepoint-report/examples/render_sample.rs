@@ -3,7 +3,7 @@
 #[path = "../tests/support/mod.rs"]
 mod support;
 
-use kneepoint_report::{FORMATS, Options, render};
+use kneepoint_report::{FORMATS, LoadFormat, Options, Styles, render, render_load};
 use std::path::PathBuf;
 
 fn main() -> std::io::Result<()> {
@@ -17,6 +17,12 @@ fn main() -> std::io::Result<()> {
         for format in FORMATS {
             let path = directory.join(format!("{name}.{}", format.extension));
             std::fs::write(path, render(&run, format, &Options::default()))?;
+        }
+    }
+    for (name, run) in support::loads::all() {
+        for (format, extension) in [(LoadFormat::Html, "html"), (LoadFormat::Text, "txt")] {
+            let path = directory.join(format!("{name}.{extension}"));
+            std::fs::write(path, render_load(&run, format, Styles::Plain))?;
         }
     }
     Ok(())

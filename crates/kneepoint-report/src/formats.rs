@@ -8,7 +8,7 @@ mod json;
 mod markdown;
 mod terminal;
 
-pub(crate) use csv::trials as trials_csv;
+pub(crate) use csv::{quoted, trials as trials_csv};
 
 /// Every format, in the order they are offered.
 pub static FORMATS: &[&Format] = &[

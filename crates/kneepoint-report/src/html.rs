@@ -13,6 +13,7 @@ mod effect;
 mod findings;
 mod head;
 mod journal;
+mod load;
 mod plot;
 mod spread;
 mod stack;
@@ -22,6 +23,8 @@ use crate::summarise;
 use crate::waterfall::Pair;
 use kneepoint_model::Run;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+pub(crate) use load::load_page;
 
 const STYLE: &str = include_str!("html/style.css");
 
@@ -42,6 +45,32 @@ pub(crate) fn page(run: &Run) -> String {
     .flatten()
     .collect();
     let title = format!("Kneepoint {}: {}", run.command, summary.subject);
+    let version = format!("Kneepoint {}", run.tool_version);
+    let footer = if run.id.is_empty() {
+        version
+    } else {
+        format!("{version}, run {}", run.id)
+    };
+    document(&Document {
+        title: &title,
+        tool_version: &run.tool_version,
+        header: head::header(run, &summary),
+        sections: &sections,
+        footer: &footer,
+    })
+}
+
+/// What every page consists of.
+struct Document<'a> {
+    title: &'a str,
+    tool_version: &'a str,
+    header: Markup,
+    sections: &'a [Section],
+    footer: &'a str,
+}
+
+/// A page that loads nothing: style and pictures are inside.
+fn document(it: &Document<'_>) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -49,24 +78,21 @@ pub(crate) fn page(run: &Run) -> String {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                meta name="generator" content={ "kneepoint " (run.tool_version) };
+                meta name="generator" content={ "kneepoint " (it.tool_version) };
                 meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
-                title { (title) }
+                title { (it.title) }
                 style { (PreEscaped(STYLE)) }
             }
             body {
                 main {
-                    (head::header(run, &summary))
-                    @if !sections.is_empty() {
+                    (it.header)
+                    @if !it.sections.is_empty() {
                         nav aria-label="Sections" {
-                            @for section in &sections { a href={ "#" (section.id) } { (section.title) } " " }
+                            @for section in it.sections { a href={ "#" (section.id) } { (section.title) } " " }
                         }
                     }
-                    @for section in &sections { (section.markup()) }
-                    footer { p {
-                        "Kneepoint " (run.tool_version)
-                        @if !run.id.is_empty() { ", run " (run.id) }
-                    } }
+                    @for section in it.sections { (section.markup()) }
+                    footer { p { (it.footer) } }
                 }
             }
         }

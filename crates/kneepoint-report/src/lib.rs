@@ -11,6 +11,7 @@
 
 mod formats;
 mod html;
+mod load;
 mod markdown;
 mod redact;
 mod summary;
@@ -22,6 +23,7 @@ mod words;
 use kneepoint_model::Run;
 
 pub use formats::FORMATS;
+pub use load::{LoadFormat, LoadHop, LoadRun, render_load};
 pub use redact::{HIDDEN, is_secret_name, redact, redact_text};
 pub use summary::{Confirmation, Outcome, Summary, summarise};
 

@@ -9,7 +9,7 @@ mod walk;
 
 pub use names::is_secret_name;
 
-use kneepoint_model::Run;
+use kneepoint_model::{LoadPoint, Run};
 use scan::Grammar;
 
 /// What stands where a secret stood.
@@ -30,6 +30,11 @@ pub fn redact(run: &Run) -> Run {
 #[must_use]
 pub fn redact_text(text: &str) -> String {
     scan::hide(text, Grammar::Prose)
+}
+
+/// Takes out of a measured stretch what can be recognised as secret by its form alone.
+pub(crate) fn redact_point(point: &mut LoadPoint) {
+    walk::load(point, &Secrets::default());
 }
 
 /// What is known to be secret in one run.

@@ -4,7 +4,9 @@ mod support;
 
 use expect_test::expect_file;
 use kneepoint_model::Run;
-use kneepoint_report::{FORMATS, Format, Options, Outcome, Styles, redact, render, summarise};
+use kneepoint_report::{
+    FORMATS, Format, LoadFormat, Options, Outcome, Styles, redact, render, render_load, summarise,
+};
 use support::{INJECTION, SECRET};
 
 fn written(run: &Run, format: &str) -> String {
@@ -252,5 +254,24 @@ fn markup_in_data_stays_text() {
             text.contains("&lt;script&gt;"),
             "{format} shows the text: {INJECTION}"
         );
+    }
+}
+
+#[test]
+fn a_load_is_told_whole_in_every_format() {
+    for (name, run) in support::loads::all() {
+        let told = |format| render_load(&run, format, Styles::Plain);
+        let seconds: usize = run.hops.iter().map(|hop| hop.point.seconds.len()).sum();
+        assert_eq!(told(LoadFormat::Csv).lines().count(), 1 + seconds, "{name}");
+        let json: serde_json::Value = serde_json::from_str(&told(LoadFormat::Json)).expect("JSON");
+        let text = told(LoadFormat::Text);
+        for (index, hop) in run.hops.iter().enumerate() {
+            assert_eq!(json[index]["target"], hop.name, "{name}");
+            assert_eq!(json[index]["summary"]["requests"], hop.point.arrivals);
+            assert!(text.contains(&hop.name), "{name}: {text}");
+        }
+        for line in text.lines() {
+            assert!(line.chars().count() <= 100, "{name}: {line}");
+        }
     }
 }

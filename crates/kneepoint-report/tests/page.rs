@@ -3,7 +3,7 @@
 mod support;
 
 use kneepoint_model::Run;
-use kneepoint_report::{Format, Options, render};
+use kneepoint_report::{Format, LoadFormat, LoadRun, Options, Styles, render, render_load};
 use std::collections::BTreeSet;
 
 const STYLE: &str = include_str!("../src/html/style.css");
@@ -14,6 +14,16 @@ fn page(run: &Run) -> String {
         Format::named("html").expect("listed"),
         &Options::default(),
     )
+}
+
+/// Every page there is, with its name: of runs, and of loads by themselves.
+fn pages() -> Vec<(&'static str, String)> {
+    let runs = support::all().into_iter();
+    let loads = support::loads::all().into_iter();
+    let load_page = |run: &LoadRun| render_load(run, LoadFormat::Html, Styles::Plain);
+    runs.map(|(name, run)| (name, page(&run)))
+        .chain(loads.map(|(name, run)| (name, load_page(&run))))
+        .collect()
 }
 
 /// Every tag of a page as (name, attributes, closes); the style sheet's text has none.
@@ -42,8 +52,7 @@ fn attribute<'a>(page: &'a str, name: &str) -> Vec<&'a str> {
 
 #[test]
 fn the_page_loads_nothing() {
-    for (name, run) in support::all() {
-        let page = page(&run);
+    for (name, page) in pages() {
         for forbidden in [
             "<script", "<link", "<img", "<iframe", " src=", "@import", "url(",
         ] {
@@ -62,8 +71,7 @@ fn the_page_loads_nothing() {
 #[test]
 fn the_page_is_well_formed() {
     let void = ["!DOCTYPE", "meta", "br"];
-    for (name, run) in support::all() {
-        let page = page(&run);
+    for (name, page) in pages() {
         let mut open = Vec::new();
         for (tag, _, closes) in tags(&page).into_iter().filter(|tag| !void.contains(&tag.0)) {
             if closes {
@@ -90,8 +98,7 @@ fn the_page_is_well_formed() {
 
 #[test]
 fn no_coordinate_is_out_of_the_numbers() {
-    for (name, run) in support::all() {
-        let page = page(&run);
+    for (name, page) in pages() {
         for key in [
             "x", "y", "x1", "x2", "y1", "y2", "cx", "cy", "r", "width", "height",
         ] {
@@ -109,8 +116,7 @@ fn no_coordinate_is_out_of_the_numbers() {
 
 #[test]
 fn every_picture_says_what_it_shows() {
-    for (name, run) in support::all() {
-        let page = page(&run);
+    for (name, page) in pages() {
         for (tag, attributes, _) in tags(&page)
             .into_iter()
             .filter(|tag| tag.0 == "svg" && !tag.2)
@@ -207,6 +213,41 @@ fn invalid_steps_are_told_and_not_drawn() {
         dots(&run),
         before - 3,
         "one dot less in each of three pictures"
+    );
+}
+
+#[test]
+fn the_page_of_a_load_tells_all_of_it() {
+    let told =
+        |run: &LoadRun| render_load(run, LoadFormat::Html, Styles::Plain).replace('\u{a0}', " ");
+    let steady = told(&support::loads::steady());
+    for words in [
+        "60.0/s",
+        "POST /login (weight 2)",
+        "Poisson arrivals",
+        "2026-11-20 03:12 UTC",
+        "status 200",
+        "p99.9",
+        "send lag p99",
+        "within 200 ms",
+        "Download every second as CSV",
+    ] {
+        assert!(steady.contains(words), "the page does not say {words}");
+    }
+    let two = told(&support::loads::two_hops());
+    for words in [
+        "fastcgi unix:/run/php/php8.2-fpm.sock: invalid, not slow",
+        "give it a core of its own",
+        "&lt;nothing came&gt;",
+        "Rate over time of http://127.0.0.1:8080/",
+    ] {
+        assert!(two.contains(words), "the page does not say {words}");
+    }
+    let long = told(&support::loads::long());
+    assert!(long.contains("each point stands for 6 seconds"));
+    assert!(
+        long.matches("<line class=\"curve").count() < 300 * 7,
+        "a long load makes no endless page"
     );
 }
 

@@ -1,7 +1,11 @@
 //! The command line.
 
+mod load;
+
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use std::path::PathBuf;
+
+pub use load::{Interarrival, LoadArgs};
 
 /// Finds how much load a PHP stack can take, what breaks first, fixes it and proves the gain.
 #[derive(Debug, Parser)]
@@ -20,6 +24,7 @@ pub enum Command {
     /// Write a scenario file for the application in a directory
     Init(InitArgs),
     /// Drive load at a URL or a FastCGI socket and print what came back
+    #[command(after_help = load::AFTER_HELP)]
     Load(Box<LoadArgs>),
     /// Find the highest rate at which the SLO holds
     Limit(RunArgs),
@@ -156,74 +161,6 @@ pub struct RunsArgs {
 #[derive(Debug, Clone, ClapArgs)]
 pub struct RulesArgs {
     /// Print as JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Arguments of `load`.
-#[derive(Debug, Clone, ClapArgs)]
-pub struct LoadArgs {
-    /// The target: http://HOST:PORT/PATH
-    pub url: Option<String>,
-    /// A FastCGI listener: unix:/path.sock or ADDRESS:PORT. Beside a URL, both hops are measured under the
-    /// same schedule and printed side by side
-    #[arg(long, value_name = "ADDRESS")]
-    pub fastcgi: Option<String>,
-    /// The PHP script to run over FastCGI
-    #[arg(long, value_name = "FILE")]
-    pub script: Option<PathBuf>,
-    /// Path and query to ask for, when not the URL's; the script serves every path that is not itself a .php file
-    #[arg(long, value_name = "PATH")]
-    pub path: Option<String>,
-    /// Offered rate over time: const(RATE,TIME) line(FROM,TO,TIME) step(FROM,TO,BY,TIME), one or more
-    #[arg(long, short, value_name = "SCHEDULE", default_value = "const(50,10s)")]
-    pub schedule: String,
-    /// Closed loop with this many workers instead of a schedule
-    #[arg(long, short = 'c', value_name = "N")]
-    pub workers: Option<u32>,
-    /// Length of the closed loop
-    #[arg(long, value_name = "TIME", default_value = "10s")]
-    pub duration: String,
-    /// Space arrivals evenly instead of as a Poisson process
-    #[arg(long)]
-    pub even: bool,
-    /// Seed of the arrivals
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
-    /// Method
-    #[arg(long, short, default_value = "GET")]
-    pub method: String,
-    /// A header: "Name: value"; may be repeated
-    #[arg(long, short = 'H', value_name = "HEADER")]
-    pub header: Vec<String>,
-    /// The request body
-    #[arg(long, short = 'd', value_name = "TEXT")]
-    pub data: Option<String>,
-    /// Expected status; any of 200 to 399 when left out
-    #[arg(long)]
-    pub status: Option<u16>,
-    /// Text the body must contain
-    #[arg(long, value_name = "TEXT")]
-    pub contains: Option<String>,
-    /// A request that takes longer from its intended start is ended and counts as failed
-    #[arg(long, default_value = "2s")]
-    pub timeout: String,
-    /// Response time that counts as good
-    #[arg(long, value_name = "TIME", default_value = "200ms")]
-    pub good: String,
-    /// Most connections
-    #[arg(long, default_value_t = 1000)]
-    pub connections: usize,
-    /// Generator threads
-    #[arg(long, short = 't', default_value_t = 1)]
-    pub threads: usize,
-    /// One connection per request
-    #[arg(long)]
-    pub close: bool,
-    /// A host outside this machine that you own and may load: required for anything but loopback
-    #[arg(long, value_name = "HOST")]
-    pub i_own: Option<String>,
-    /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
 }

@@ -68,7 +68,12 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         .as_ref()
         .map(|used| used.layer)
         .or(logged.as_ref().map(|logged| logged.layer))?;
-    let range = worst.as_ref().map(|used| used.range);
+    let range = evidence
+        .phases
+        .iter()
+        .filter_map(|phase| phase.largest(layer, metric::PORT_RANGE))
+        .filter(|range| *range > 0.0)
+        .reduce(f64::max);
     let narrow = range.is_none_or(|range| range < NARROW);
     let opens_anew = opens_per_request(evidence, layer).is_some_and(|share| share > NO_REUSE);
     let mut verdict = RULE
@@ -77,8 +82,9 @@ fn check(evidence: &Evidence) -> Option<Finding> {
             format!("{layer} runs out of local ports towards the next tier"),
         )
         .configured(evidence.quote(layer, "net.ipv4.ip_local_port_range"))
-        // With a range of ordinary size it is the missing reuse that uses it up, and another rule names that.
-        .suspected_if(narrow || !opens_anew);
+        // With a range of ordinary size it is the missing reuse that uses it up, and another rule names that; and
+        // a log line alone may come from an overload before, whose closed connections still hold the ports.
+        .suspected_if(narrow || (worst.is_some() && !opens_anew));
     if let Some(used) = &worst {
         verdict = verdict
             .measured(
@@ -210,6 +216,28 @@ mod tests {
             noted proxy (60 %): proxy runs out of local ports towards the next tier
               saw proxy.net.ipv4.ip_local_port_range = (not set)
               saw 17000 of 28232 local ports towards web taken, most by closed connections, at 190/s offered for 10 s
+              set proxy.net.ipv4.ip_local_port_range = 1024 65535
+        "#]],
+        );
+    }
+
+    /// The ports of an overload a minute ago are still taken; this load opens few.
+    #[test]
+    fn only_notes_a_log_line_where_the_range_is_of_ordinary_size() {
+        let case = Case::healthy().log(
+            PhaseKind::Low,
+            Layer::Proxy,
+            LogKind::NoLocalPort,
+            55,
+            "(99: Cannot assign requested address)",
+        );
+        check(
+            case,
+            expect![[r#"
+            named: CAP-02
+            noted proxy (0 %): proxy runs out of local ports towards the next tier
+              saw proxy.net.ipv4.ip_local_port_range = (not set)
+              saw 55 log lines: (99: Cannot assign requested address), at 60.0/s offered for 10 s
               set proxy.net.ipv4.ip_local_port_range = 1024 65535
         "#]],
         );

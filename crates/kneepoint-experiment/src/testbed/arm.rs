@@ -3,10 +3,10 @@
 use super::{CLIENT, Testbed, app};
 use crate::error::ExperimentError;
 use kneepoint_lab::{HostInfo, HostPlan, Lab, Process};
-use kneepoint_load::{Target, fetch, identify};
+use kneepoint_load::{Rehearsal, Rehearsed, Target, identify};
 use kneepoint_model::run::FileDiff;
 use kneepoint_model::{
-    Address, CommandSpec, Layer, Request, RunningTier, Scenario, Stack, TierSpec,
+    Address, CommandSpec, Layer, RunningTier, Scenario, Stack, TierSpec, Workload,
 };
 use kneepoint_stack::{
     AppContext, ConfigFile, ConfigText, Program, RenderedTier, TierContext, install, server,
@@ -36,8 +36,8 @@ pub(super) struct Arm {
     files: Vec<(Layer, ConfigFile)>,
     settings: Vec<(String, String)>,
     nonce: String,
-    requests: Vec<Request>,
-    php_logs: Vec<std::path::PathBuf>,
+    workload: Workload,
+    php_logs: Vec<PathBuf>,
 }
 
 /// The lab's name for a tier's host.
@@ -104,7 +104,7 @@ pub(super) fn stand_up(
         files: Vec::new(),
         settings: settings_of(scenario),
         nonce,
-        requests: scenario.workload.requests.clone(),
+        workload: scenario.workload.clone(),
         php_logs: Vec::new(),
     };
     for (rendered, running) in standing.rendered {
@@ -420,8 +420,13 @@ impl Arm {
         client: &HostInfo,
         stop: &AtomicBool,
     ) -> Result<(), ExperimentError> {
-        let netns = client.netns.as_deref();
-        let answer = identify(&self.target, IDENTITY, netns, Duration::from_secs(5))?;
+        let netns = client.netns.clone();
+        let answer = identify(
+            &self.target,
+            IDENTITY,
+            netns.as_deref(),
+            Duration::from_secs(5),
+        )?;
         if answer.trim() != self.nonce {
             return Err(ExperimentError::Unfit(format!(
                 "the server at {} is not the one this run started: it does not echo the run's nonce",
@@ -429,48 +434,36 @@ impl Arm {
             )));
         }
         for round in 0..WARM_ROUNDS {
-            for request in &self.requests {
+            let rehearsal =
+                Rehearsal::new(&self.target, &self.workload, netns.clone(), FIRST_RESPONSE)?;
+            for rehearsed in rehearsal {
                 if stop.load(Ordering::Relaxed) {
                     return Err(ExperimentError::Interrupted);
                 }
-                let reply = fetch(&self.target, request, netns, FIRST_RESPONSE)?;
+                let rehearsed = rehearsed?;
                 if round == 0 {
-                    self.check_reply(request, reply.status, &reply.body)?;
+                    self.check_reply(&rehearsed)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn check_reply(
-        &self,
-        request: &Request,
-        status: u16,
-        body: &[u8],
-    ) -> Result<(), ExperimentError> {
-        let body = String::from_utf8_lossy(body);
-        let status_fits = request
-            .expect
-            .status
-            .map_or((200..400).contains(&status), |expected| expected == status);
-        let body_fits = request
-            .expect
-            .body_contains
-            .as_ref()
-            .is_none_or(|expected| body.contains(expected.as_str()));
-        if status_fits && body_fits {
+    fn check_reply(&self, rehearsed: &Rehearsed) -> Result<(), ExperimentError> {
+        let Rehearsed {
+            request,
+            fetched,
+            missed,
+        } = rehearsed;
+        let Some(missed) = missed else {
             return Ok(());
-        }
-        let wanted = match (&request.expect.status, &request.expect.body_contains) {
-            (_, Some(text)) if status_fits => format!("a body that contains `{text}`"),
-            (Some(status), _) => format!("status {status}"),
-            _ => "a status from 200 to 399".to_owned(),
         };
+        let body = String::from_utf8_lossy(&fetched.body);
         let shown: String = body.chars().filter(|c| !c.is_control()).take(200).collect();
         let log = self.last_words();
         Err(ExperimentError::Unfit(format!(
-            "the application answers {} {} with status {status} before any load, expected {wanted}: fix that first. It says: {shown}{log}",
-            request.method.0, request.path
+            "the application answers {request} with status {} before any load, {missed}: fix that first. It says: {shown}{log}",
+            fetched.status
         )))
     }
 

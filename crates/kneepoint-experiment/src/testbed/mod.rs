@@ -12,7 +12,7 @@ use kneepoint_lab::{HostPlan, Lab, LabPlan};
 use kneepoint_load::{AbortRule, Engine, LoadPlan, Mode};
 use kneepoint_model::metric::{QUEUE, WORKERS, WORKERS_BUSY, WORKERS_PINNED};
 use kneepoint_model::run::{FileDiff, Machine};
-use kneepoint_model::{Arrivals, Layer, LoadPoint, Scenario, Schedule, Slo, Stack};
+use kneepoint_model::{Arrivals, ClosedLoop, Layer, LoadPoint, Scenario, Schedule, Slo, Stack};
 use kneepoint_stack::Program;
 use kneepoint_telemetry::{Collector, Options, Recording, sample_once};
 use std::collections::BTreeMap;
@@ -215,10 +215,7 @@ impl Testbed {
                 schedule: Schedule::constant(rate, step.duration),
                 arrivals: Arrivals::Poisson { seed: step.seed },
             },
-            Offer::Workers(workers) => Mode::Closed {
-                workers,
-                duration: step.duration,
-            },
+            Offer::Workers(workers) => Mode::Closed(ClosedLoop::new(workers, step.duration)),
         };
         let mut plan = LoadPlan::new(arm.target.clone(), self.scenario.workload.clone(), mode);
         plan.slo = self.scenario.slo.clone();

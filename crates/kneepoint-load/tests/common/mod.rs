@@ -5,7 +5,7 @@
 pub(crate) mod nginx;
 
 use kneepoint_load::{Engine, LoadPlan, Mode, Target};
-use kneepoint_model::{Address, Arrivals, LoadPoint, Outcome, Workload};
+use kneepoint_model::{Address, Arrivals, ClosedLoop, LoadPoint, Outcome, Workload};
 use rustix::net::sockopt::set_socket_linger;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -219,10 +219,19 @@ pub(crate) fn hold_invariants(plan: &LoadPlan, point: &LoadPoint) {
             second.at_s
         );
     }
+    if let Some(sessions) = &point.sessions {
+        let over = sessions.completed + sessions.broken_off;
+        assert!(over <= sessions.started, "{sessions:?}");
+    }
     if plan.skip.is_zero() {
         let offered: u64 = point.seconds.iter().map(|s| s.offered).sum();
         assert_eq!(offered, point.arrivals);
     }
+}
+
+/// A closed loop.
+pub(crate) fn closed(target: Target, closed: ClosedLoop) -> LoadPlan {
+    LoadPlan::new(target, Workload::single("/"), Mode::Closed(closed))
 }
 
 /// `ok 9, reset 1 | 200: 9`.

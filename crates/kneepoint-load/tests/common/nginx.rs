@@ -32,11 +32,7 @@ impl Nginx {
             .and_then(|probe| probe.local_addr())
             .expect("loopback");
         let root = dir.path().display();
-        fs::write(
-            dir.path().join("page.html"),
-            "<p>static</p>\n".repeat(40),
-        )
-        .expect("written");
+        fs::write(dir.path().join("page.html"), "<p>static</p>\n".repeat(40)).expect("written");
         let config = format!(
             "daemon off;\nuser root;\nworker_processes 1;\nworker_rlimit_nofile 16384;\npid {root}/nginx.pid;\n\
              events {{ {events} }}\n\

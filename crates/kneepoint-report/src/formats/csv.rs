@@ -71,7 +71,7 @@ fn line(trial: &Trial) -> String {
 }
 
 /// A text field. A leading sign that a spreadsheet would take for a formula is set behind an apostrophe.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let guard = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
         "'"
     } else {

@@ -122,7 +122,7 @@ fn raw(run: &Run) -> Markup {
 }
 
 /// Bytes as a data URL carries them (RFC 3986: unreserved ones as they are).
-fn percent_encoded(text: &str) -> String {
+pub(super) fn percent_encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len() * 3 / 2);
     for byte in text.bytes() {
         match byte {

@@ -185,7 +185,7 @@ pub(super) fn machine(run: &Run) -> String {
     parts.join(", ")
 }
 
-fn notes(title: &str, sentences: &[String]) -> Markup {
+pub(super) fn notes(title: &str, sentences: &[String]) -> Markup {
     html! {
         @if !sentences.is_empty() {
             aside class="note" aria-label=(title) {

@@ -95,6 +95,17 @@ impl Plot<'_> {
         }
     }
 
+    /// A column from the bottom of the plot up to a value, between two values of x.
+    pub(super) fn column(&self, class: &str, ends: (f64, f64), value: f64) -> Markup {
+        let (low, high) = (self.x.place(ends.0), self.x.place(ends.1));
+        let height = (BOTTOM - TOP) * self.y.place(value);
+        html! {
+            rect class={ "column " (class) } x=(percent(LEFT + (RIGHT - LEFT) * low))
+                width=(percent((RIGHT - LEFT) * (high - low).max(0.0)))
+                y=(format!("{:.1}", BOTTOM - height)) height=(format!("{height:.1}")) {}
+        }
+    }
+
     /// Straight pieces from point to point.
     pub(super) fn line(&self, class: &str, points: &[(f64, f64)]) -> Markup {
         html! {

@@ -6,8 +6,8 @@ use super::scan::Grammar;
 use kneepoint_model::run::{LimitResult, Observation};
 use kneepoint_model::scenario::FilePatch;
 use kneepoint_model::{
-    AppSetting, Effect, Finding, JournalEntry, LoadPoint, Request, Run, Scenario, Setting, Stack,
-    Tunable, Validity, ValueKind,
+    AppSetting, Body, CaptureFrom, Effect, Expect, Finding, HeaderExpectation, JournalEntry,
+    LoadPoint, PartContent, Request, Run, Scenario, Setting, Stack, Tunable, Validity, ValueKind,
 };
 use std::collections::BTreeMap;
 
@@ -119,16 +119,62 @@ fn scenario(scenario: &mut Scenario, secrets: &Secrets) {
 }
 
 fn request(request: &mut Request, secrets: &Secrets) {
-    secrets.prose(&mut request.path);
-    for (name, value) in &mut request.headers {
+    let Request {
+        name: _,
+        path,
+        weight: _,
+        method: _,
+        headers,
+        body: carried,
+        expect,
+        session: _,
+        captures,
+    } = request;
+    secrets.prose(path);
+    for (name, value) in headers {
         secrets.value(name, value);
     }
-    request.body.iter_mut().for_each(|text| secrets.prose(text));
-    request
-        .expect
-        .body_contains
-        .iter_mut()
-        .for_each(|text| secrets.prose(text));
+    carried.iter_mut().for_each(|it| body(it, secrets));
+    let Expect {
+        status: _,
+        headers,
+        body_contains,
+        body_lacks,
+        body_min_bytes: _,
+    } = expect;
+    for HeaderExpectation { name, contains } in headers {
+        secrets.value(name, contains);
+    }
+    let texts = body_contains.iter_mut().chain(body_lacks);
+    texts.for_each(|text| secrets.prose(text));
+    for capture in captures {
+        if let CaptureFrom::BodyBetween { before, after } = &mut capture.from {
+            secrets.prose(before);
+            secrets.prose(after);
+        }
+    }
+}
+
+fn body(body: &mut Body, secrets: &Secrets) {
+    match body {
+        Body::Text(text) | Body::Json(text) => secrets.prose(text),
+        Body::Form(fields) => {
+            for (name, value) in fields {
+                secrets.value(name, value);
+            }
+        }
+        Body::Multipart(parts) => {
+            for part in parts {
+                // A file's content is not in the record.
+                if let PartContent::Value(value) = &mut part.content {
+                    secrets.value(&part.name, value);
+                }
+            }
+        }
+        // Bytes cannot be searched for names, so none of them may go out.
+        Body::Bytes(bytes) => bytes.clear(),
+        Body::File(_) => {}
+    }
 }
 
 fn stack(stack: &mut Stack, secrets: &Secrets) {
@@ -154,7 +200,7 @@ fn tunable(tunable: &mut Tunable, secrets: &Secrets) {
     }
 }
 
-fn load(load: &mut LoadPoint, secrets: &Secrets) {
+pub(super) fn load(load: &mut LoadPoint, secrets: &Secrets) {
     load.examples
         .iter_mut()
         .for_each(|text| secrets.prose(text));

@@ -19,7 +19,7 @@ fn logit(p: f64) -> f64 {
 }
 
 /// A step at a rate of a stack with this limit.
-fn point(id: u64, offered_hz: f64, limit_hz: f64, window_s: f64) -> LoadPoint {
+pub(crate) fn point(id: u64, offered_hz: f64, limit_hz: f64, window_s: f64) -> LoadPoint {
     let strain = logit(0.05) + SLOPE * (offered_hz / limit_hz).ln() + 0.5 * jitter(id);
     let violating = 1.0 / (1.0 + (-strain).exp());
     let arrivals = (offered_hz * window_s).round() as u64;

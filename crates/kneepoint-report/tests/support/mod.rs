@@ -1,6 +1,7 @@
 //! Sample runs as the experiments would record them: realistic shapes, no measurement.
 
 mod load;
+pub(crate) mod loads;
 mod stack;
 mod story;
 

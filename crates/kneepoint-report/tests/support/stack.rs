@@ -19,8 +19,9 @@ pub(crate) fn scenario() -> Scenario {
     let mut visit = Request::get("/");
     visit.weight = 8.0;
     visit.expect = Expect {
-        status: Some(200),
-        body_contains: Some("visits".into()),
+        status: vec![200.into()],
+        body_contains: vec!["visits".into()],
+        ..Expect::default()
     };
     Scenario {
         name: "shop".into(),
@@ -36,6 +37,7 @@ pub(crate) fn scenario() -> Scenario {
             requests: vec![visit, Request::get("/cart?api_token=s3cr3t-hunter2")],
             users: 100,
             sessions: None,
+            feeders: Vec::new(),
         },
         slo: Slo::default(),
         budget: Budget {

@@ -19,8 +19,11 @@ pub(crate) struct Postgresql;
 
 /// The system user of Debian's package.
 const USER: &str = "postgres";
-/// The role and the database of the lab.
+/// The lab's own role, a superuser: it resets and watches by the connections that are kept for superusers, also when
+/// the application has used up all others.
 const ROLE: &str = "kneepoint";
+/// The application's role and its database, as in production no superuser.
+const APP_ROLE: &str = "app";
 const DATABASE: &str = "app";
 
 const SPELLING: Spelling = Spelling {
@@ -232,8 +235,8 @@ fn environment(context: &TierContext, tcp: SocketAddr) -> BTreeMap<String, Strin
         ("DB_HOST", host.as_str()),
         ("DB_PORT", &port),
         ("DB_DATABASE", DATABASE),
-        ("DB_USERNAME", ROLE),
-        ("DB_PASSWORD", ROLE),
+        ("DB_USERNAME", APP_ROLE),
+        ("DB_PASSWORD", APP_ROLE),
     ]
     .map(|(name, value)| (name.to_owned(), value.to_owned()))
     .into()

@@ -1,9 +1,11 @@
-//! The one list of keys. The reader accepts no name that is missing here, the messages suggest names from
+//! The list of keys, in two parts. The reader accepts no name that is missing here, the messages suggest names from
 //! here, and the reference is printed from here: a key that is accepted is documented.
 
 use super::suggest::nearest;
 use super::values::alternatives;
 use std::fmt::Write as _;
+
+mod content;
 
 /// One key of a scenario.
 pub struct Key {
@@ -63,8 +65,12 @@ const fn key(
     }
 }
 
-/// Every key, in the order of the reference.
-pub const KEYS: &[Key] = &[
+/// Every key. The reference has its tables in this order, and the keys of each likewise.
+pub fn all() -> impl Iterator<Item = &'static Key> + Clone {
+    KEYS.iter().chain(content::KEYS)
+}
+
+const KEYS: &[Key] = &[
     key(TOP, "app", "table", "required", "The application."),
     key(
         APP,
@@ -312,7 +318,7 @@ pub const KEYS: &[Key] = &[
         REQUEST,
         "method",
         "`\"POST\"`",
-        "`GET`; `POST` with a body or form",
+        "`GET`; `POST` with a body",
         "Method.",
     ),
     key(
@@ -320,13 +326,19 @@ pub const KEYS: &[Key] = &[
         "headers",
         "`{ Accept = \"text/html\" }`",
         "none",
-        "Extra headers.",
+        "Extra headers. Accept-Encoding is not sent where the body is searched: a compressed one could not be.",
     ),
-    key(REQUEST, "body", "`'{\"a\": 1}'`", "none", "Body as sent."),
+    key(
+        REQUEST,
+        "body",
+        "`'{\"a\": 1}'`",
+        "none",
+        "Body as sent, but for variables.",
+    ),
     key(
         REQUEST,
         "form",
-        "`{ user = \"ann\" }`",
+        "`{ user = \"ann\", _token = \"{{csrf}}\" }`",
         "none",
         "Fields of a form, sent URL-encoded as the body.",
     ),
@@ -340,37 +352,44 @@ pub const KEYS: &[Key] = &[
     key(
         EXPECT,
         "status",
-        "`200`",
+        "`200`, `\"2xx\"` or `[200, \"3xx\"]`",
         "200 to 399",
-        "The status it must have.",
+        "The status it must have: one, a class, or any of a list.",
     ),
     key(
         EXPECT,
         "body_contains",
         "`\"visits\"`",
         "anything",
-        "Text its body must contain: an error page can come with status 200.",
+        "Text its body must contain, or a list of such: an error page can come with status 200.",
     ),
     key(
         REQUEST,
         "session",
         "`true`",
-        "`false`",
-        "Whether the request carries a user's cookie jar.",
+        "`false`; `true` for visitors of a [[session]]",
+        "Whether the request carries a user's cookie jar. One that captures or needs captured values always does.",
     ),
     key(
         TOP,
         "users",
         "`100`, from 1 to 1000000",
         "`100`",
-        "How many users' cookie jars take turns. Stands before the first [table] of the file.",
+        "How many users' cookie jars take turns; visitors of a [[session]] each begin with an empty one. Stands before the first [table] of the file.",
     ),
     key(
         TOP,
         "mix",
         "`\"access.log\"`",
-        "not supported yet",
-        "Reserved: a mix learned from real traffic. Describe the mix with [[request]] tables.",
+        "the [[request]] tables",
+        "Learns the mix from an access log of nginx or Apache, gzip or not, in place of [[request]] tables: the GET and HEAD requests of its 100 most frequent routes, each with some of its real paths. Every request stands for itself: visits and think times are replayed by `kneepoint load`. Stands before the first [table] of the file.",
+    ),
+    key(
+        TOP,
+        "mix_format",
+        "`'$remote_addr $msec $request_time \"$request\" $status'`",
+        "seen in the log's first lines",
+        "Format of the log of `mix`: common, combined, vhost_combined, main, json, or the text of nginx's log_format or Apache's LogFormat.",
     ),
     key(
         TOP,
@@ -432,7 +451,7 @@ pub const KEYS: &[Key] = &[
 
 /// The names a table may hold.
 pub(super) fn names(table: &str) -> impl Iterator<Item = &'static str> + Clone {
-    KEYS.iter()
+    all()
         .filter(move |key| key.tables.contains(&table))
         .map(|key| key.name)
 }
@@ -441,7 +460,8 @@ pub(super) fn names(table: &str) -> impl Iterator<Item = &'static str> + Clone {
 pub(super) fn title(table: &str) -> String {
     match table {
         "" => "the top of the file".into(),
-        "request" | "app.setting" | "app.file" => format!("[[{table}]]"),
+        "request" | "session" | "app.setting" | "app.file" => format!("[[{table}]]"),
+        "feeder" => "[feeder.NAME]".into(),
         _ => format!("[{table}]"),
     }
 }
@@ -455,8 +475,7 @@ pub(super) fn hint(table: &str, written: &str) -> Option<String> {
     if let Some(meant) = synonym.or_else(|| nearest(written, names(table))) {
         return Some(format!("did you mean `{meant}`?"));
     }
-    let tables = KEYS
-        .iter()
+    let tables = all()
         .filter(|key| key.name == written)
         .flat_map(|key| key.tables);
     let homes: Vec<String> = tables.map(|home| title(home)).collect();
@@ -482,14 +501,14 @@ pub fn reference() -> String {
          Durations are written `200ms`, `2s`, `20m`; sizes `512K`, `128M`, `2GiB`; shares `0.1%` or `0.001`.\n",
     );
     let mut shown: Vec<&[&str]> = Vec::new();
-    for Key { tables, .. } in KEYS {
+    for Key { tables, .. } in all() {
         if shown.contains(tables) {
             continue;
         }
         shown.push(tables);
         let titles: Vec<String> = tables.iter().map(|table| title(table)).collect();
         let _ = write!(text, "\n## {}\n\n", titles.join(", "));
-        for key in KEYS.iter().filter(|key| key.tables == *tables) {
+        for key in all().filter(|key| key.tables == *tables) {
             let Key {
                 name,
                 about,
@@ -513,7 +532,7 @@ mod tests {
     #[test]
     fn every_key_is_documented_once() {
         let reference = reference();
-        for key in KEYS {
+        for key in all() {
             assert!(key.about.ends_with('.'), "{}", key.name);
             assert!(
                 !key.takes.is_empty() && !key.default.is_empty(),

@@ -1,15 +1,21 @@
 //! Reads `kneepoint.toml` into a [`Scenario`] that holds nothing impossible.
 //!
-//! Every key is in one list ([`keys::KEYS`]), every message points at the line that is wrong, and all of
-//! them are told at once. It starts nothing and writes nothing; of the files a scenario names it asks only
-//! whether they exist, and of an `[[app.file]]` whether the text to replace is there.
+//! Every key is in one list ([`keys::all`]), every message points at the line that is wrong, and all of
+//! them are told at once. It starts nothing and writes nothing. It reads the files that requests send and
+//! take values from, and the access log of `mix`; of the others it asks only whether they exist, and of an
+//! `[[app.file]]` whether the text to replace is there.
 
 mod app;
+mod content;
 mod error;
+mod expect;
+mod feeder;
 mod files;
 pub mod keys;
 mod known;
+mod mix;
 mod reader;
+mod request;
 mod stack;
 mod suggest;
 #[cfg(test)]
@@ -17,6 +23,7 @@ mod tests;
 mod tree;
 mod tune;
 mod values;
+mod visits;
 mod workload;
 
 pub(crate) use app::{FRONTS, KINDS};

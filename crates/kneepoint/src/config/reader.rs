@@ -31,7 +31,7 @@ impl Problem {
 
 /// A table whose names have been checked.
 pub(super) struct Section<'n> {
-    /// The table's name in [`keys::KEYS`].
+    /// The table's name in [`keys::all`].
     name: &'static str,
     table: &'n Table,
     /// Where its header or braces stand.

@@ -2,12 +2,13 @@
 
 use super::*;
 use expect_test::{expect, expect_file};
-use kneepoint_model::{AppKind, Apply, SettingKey, ValueKind};
+use kneepoint_model::{AppKind, Apply, Body, SettingKey, ValueKind};
 use proptest::prelude::*;
 use std::path::PathBuf;
 use std::time::Duration;
 use tempfile::TempDir;
 
+mod content;
 mod messages;
 
 /// A few real names, so that these tests do not depend on what the stack crate supports this week.
@@ -67,6 +68,11 @@ fn app() -> TempDir {
     write("deploy/www.conf", "[www]");
     write("deploy/php.ini", "");
     write("deploy/seed.sql", "");
+    write("users.csv", "\u{feff}name, password\nann,\"a,b\"\nbob,c\n");
+    write("crooked.csv", "name,age\nann\n");
+    write("empty.csv", "name\n");
+    write("named.csv", "first name,name,name\na,b,c\n");
+    write("photo.png", "\u{1}PNG");
     dir
 }
 
@@ -179,19 +185,21 @@ fn every_key_arrives_where_it_belongs() {
 }
 
 #[test]
-fn a_form_becomes_an_encoded_post() {
+fn a_form_is_posted() {
     let workload = good(WHOLE).workload;
     let login = &workload.requests[1];
     assert_eq!(workload.users, 7);
     assert_eq!(workload.requests[0].path, "/");
     assert_eq!(login.method.0, "POST");
-    assert_eq!(login.body.as_deref(), Some("user=ann+%26+bob&stay=true"));
+    let fields = [("user", "ann & bob"), ("stay", "true")];
+    let fields = fields.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    assert_eq!(login.body, Some(Body::Form(fields.into())));
     let names: Vec<&str> = login
         .headers
         .iter()
         .map(|(name, _)| name.as_str())
         .collect();
-    assert_eq!(names, ["Accept", "X-Test", "Content-Type"]);
+    assert_eq!(names, ["Accept", "X-Test"]);
     assert!(login.session);
 }
 
@@ -213,6 +221,26 @@ fn the_smallest_scenario_is_the_root() {
 }
 
 #[test]
+fn a_mix_is_learned_from_an_access_log() {
+    let dir = app();
+    let line = |path: &str| {
+        format!("::1 - - [21/Nov/2026:01:15:12 +0000] \"GET {path} HTTP/1.1\" 200 5\n")
+    };
+    let log: String = ["/", "/", "/", "/post/1"].map(line).concat();
+    std::fs::write(dir.path().join("access.log"), log).expect("written");
+    let text = "mix = 'access.log'\nusers = 3\napp.root = '.'\n";
+    let scenario = parse(text, dir.path(), "kneepoint.toml", &Few).expect("in order");
+    let workload = scenario.workload;
+    let mix: Vec<(&str, f64)> = workload
+        .requests
+        .iter()
+        .map(|request| (request.path.as_str(), request.weight))
+        .collect();
+    assert_eq!(mix, [("/", 3.0), ("/post/1", 1.0)]);
+    assert_eq!((workload.users, workload.sessions), (3, None));
+}
+
+#[test]
 fn a_chain_that_only_serves_files_needs_no_php() {
     let scenario = good("app.root = '.'\n[stack]\nweb = {}\n");
     assert_eq!(scenario.tiers.len(), 1);
@@ -231,6 +259,7 @@ fn the_applications_of_this_repository_are_in_order() {
         "plain/kneepoint.toml",
         "laravel/kneepoint.toml",
         "laravel/demo.toml",
+        "laravel/visitors.toml",
     ] {
         load(&apps.join(file)).unwrap_or_else(|errors| panic!("{errors}"));
     }
@@ -260,7 +289,7 @@ fn every_fault_of_the_bench_can_be_laid_over_its_scenario() {
 /// A date is accepted nowhere: a documented key that takes one is a key nobody reads.
 #[test]
 fn every_documented_key_is_read() {
-    for key in keys::KEYS {
+    for key in keys::all() {
         for table in key.tables {
             let app = "app = { root = '.' }\n";
             let text = match *table {
@@ -269,6 +298,16 @@ fn every_documented_key_is_read() {
                 "app" if key.name == "root" => "app.root = 1979-05-27".to_owned(),
                 "app" => format!("app.root = '.'\napp.{} = 1979-05-27", key.name),
                 "request" => format!("{app}[[request]]\n{} = 1979-05-27", key.name),
+                "request.multipart" => {
+                    let name = key.name;
+                    format!("{app}[[request]]\n[[request.multipart]]\n{name} = 1979-05-27")
+                }
+                "request.capture" => {
+                    let name = key.name;
+                    format!("{app}[[request]]\n[request.capture.x]\n{name} = 1979-05-27")
+                }
+                "feeder" => format!("{app}[feeder.x]\n{} = 1979-05-27", key.name),
+                "session" => format!("{app}[[session]]\n{} = 1979-05-27", key.name),
                 "app.setting" | "app.file" => {
                     let name = key.name;
                     format!("[app]\nroot = '.'\n[[{table}]]\n{name} = 1979-05-27")

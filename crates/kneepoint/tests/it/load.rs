@@ -1,9 +1,10 @@
 //! `kneepoint load` on servers started by hand.
 
-use crate::support::{alone, apps, kneepoint, text};
+use crate::support::{alone, apps, kneepoint, start, text, wait};
+use serde_json::Value;
 use std::fs;
 use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// nginx and PHP-FPM in a private directory, ended with the value.
@@ -64,7 +65,7 @@ impl ByHand {
         fs::write(
             directory.path().join("nginx.conf"),
             format!(
-                "daemon off; pid {at}/nginx.pid; error_log {at}/error.log; events {{}}\nhttp {{ access_log off; client_body_temp_path {at}/b; proxy_temp_path {at}/p; fastcgi_temp_path {at}/f; uwsgi_temp_path {at}/u; scgi_temp_path {at}/s;\nserver {{ listen 127.0.0.1:{port}; location / {{ fastcgi_pass unix:{at}/php.sock; fastcgi_param SCRIPT_FILENAME {public}/index.php; fastcgi_param REQUEST_METHOD $request_method; fastcgi_param REQUEST_URI $request_uri; fastcgi_param QUERY_STRING $query_string; fastcgi_param SERVER_PROTOCOL $server_protocol; }} }} }}\n"
+                "daemon off; pid {at}/nginx.pid; error_log {at}/error.log; events {{}}\nhttp {{ access_log off; client_body_temp_path {at}/b; proxy_temp_path {at}/p; fastcgi_temp_path {at}/f; uwsgi_temp_path {at}/u; scgi_temp_path {at}/s;\nserver {{ listen 127.0.0.1:{port}; listen unix:{at}/web.sock; location /echo {{ default_type text/plain; return 200 \"$request_method $content_type $http_x_a\"; }} location / {{ fastcgi_pass unix:{at}/php.sock; fastcgi_param SCRIPT_FILENAME {public}/index.php; fastcgi_param REQUEST_METHOD $request_method; fastcgi_param REQUEST_URI $request_uri; fastcgi_param QUERY_STRING $query_string; fastcgi_param SERVER_PROTOCOL $server_protocol; }} }} }}\n"
             ),
         )
         .expect("nginx.conf");
@@ -107,6 +108,11 @@ impl ByHand {
         servers
     }
 
+    /// A URL on the web server.
+    fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
+    }
+
     fn socket(&self) -> std::path::PathBuf {
         self.directory.path().join("php.sock")
     }
@@ -121,7 +127,18 @@ fn script() -> String {
         .to_string()
 }
 
-fn results(output: &std::process::Output) -> Vec<serde_json::Value> {
+/// Runs `kneepoint load` with these arguments.
+fn load(arguments: &[&str]) -> Output {
+    kneepoint()
+        .arg("load")
+        .args(arguments)
+        .output()
+        .expect("load")
+}
+
+/// Runs a load whose numbers must hold, and reads its JSON.
+fn results(arguments: &[&str]) -> Vec<Value> {
+    let output = load(&[arguments, &["--json"]].concat());
     assert!(
         output.status.success(),
         "{}{}",
@@ -131,61 +148,56 @@ fn results(output: &std::process::Output) -> Vec<serde_json::Value> {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-fn ok_of(result: &serde_json::Value) -> u64 {
+fn ok_of(result: &Value) -> u64 {
     result["result"]["outcomes"]["by_outcome"]["ok"]
         .as_u64()
         .unwrap_or(0)
+}
+
+fn arrivals_of(result: &Value) -> u64 {
+    result["result"]["arrivals"].as_u64().expect("arrivals")
+}
+
+#[track_caller]
+fn says(text: &str, expected: &[&str]) {
+    for words in expected {
+        assert!(text.contains(words), "expected `{words}` in:\n{text}");
+    }
 }
 
 #[test]
 fn one_command_measures_both_hops_under_one_schedule() {
     let _alone = alone();
     let servers = ByHand::start();
-    let url = format!("http://127.0.0.1:{}/", servers.port);
     let fastcgi = format!("unix:{}", servers.socket().display());
-    let schedule = ["--schedule", "const(200,3s)", "--json"];
-    let both = results(
-        &kneepoint()
-            .arg("load")
-            .arg(&url)
-            .args(["--fastcgi", &fastcgi, "--script", &script()])
-            .args(schedule)
-            .output()
-            .expect("load"),
-    );
+    let hops: [&str; 5] = [
+        &servers.url("/"),
+        "--fastcgi",
+        &fastcgi,
+        "--script",
+        &script(),
+    ];
+    let both = results(&[&hops[..], &["--schedule", "const(200,3s)"]].concat());
     assert_eq!(both.len(), 2);
-    let counts: Vec<u64> = both
-        .iter()
-        .map(|hop| hop["result"]["arrivals"].as_u64().expect("arrivals"))
-        .collect();
     assert_eq!(
-        counts[0], counts[1],
+        arrivals_of(&both[0]),
+        arrivals_of(&both[1]),
         "the same schedule and seed give the same arrivals"
     );
     for hop in &both {
-        assert_eq!(
-            ok_of(hop),
-            hop["result"]["arrivals"].as_u64().expect("arrivals"),
-            "{hop}"
-        );
+        assert_eq!(ok_of(hop), arrivals_of(hop), "{hop}");
     }
-    let table = kneepoint()
-        .arg("load")
-        .arg(&url)
-        .args([
-            "--fastcgi",
-            &fastcgi,
-            "--script",
-            &script(),
-            "--schedule",
-            "const(50,1s)",
-        ])
-        .output()
-        .expect("load");
-    let table = text(&table.stdout);
-    assert!(
-        table.contains("response p95") && table.contains("fastcgi"),
-        "{table}"
+    let output = load(&[&hops[..], &["-q", "50", "-z", "1s"]].concat());
+    let table = text(&output.stdout);
+    says(
+        &table,
+        &["p95", "response", "service", "outcomes of fastcgi"],
+    );
+    let offered = table.lines().find(|line| line.starts_with("offered"));
+    assert_eq!(
+        offered.expect("offered").matches("/s").count(),
+        2,
+        "side by side: {table}"
     );
 }
 
@@ -193,54 +205,291 @@ fn one_command_measures_both_hops_under_one_schedule() {
 fn each_hop_can_be_loaded_alone() {
     let _alone = alone();
     let servers = ByHand::start();
-    let url = format!("http://127.0.0.1:{}/", servers.port);
-    let one = results(
-        &kneepoint()
-            .arg("load")
-            .arg(&url)
-            .args(["--schedule", "line(10,100,2s) const(100,1s)", "--json"])
-            .output()
-            .expect("load"),
-    );
+    let schedule = ["--schedule", "line(10,100,2s) const(100,1s)"];
+    let one = results(&[&[servers.url("/").as_str()][..], &schedule].concat());
     assert!(ok_of(&one[0]) > 100, "{}", one[0]);
     let fastcgi = format!("unix:{}", servers.socket().display());
-    let other = results(
-        &kneepoint()
-            .args([
-                "load",
-                "--fastcgi",
-                &fastcgi,
-                "--script",
-                &script(),
-                "--schedule",
-                "const(100,2s)",
-                "--json",
-            ])
-            .output()
-            .expect("load"),
-    );
+    let straight: [&str; 5] = ["--fastcgi", &fastcgi, "--script", &script(), "--keep-conn"];
+    let other = results(&[&straight[..], &["-s", "const(100,2s)"]].concat());
     assert!(ok_of(&other[0]) > 100, "{}", other[0]);
 }
 
 #[test]
+fn a_web_server_is_reached_through_its_unix_socket() {
+    let _alone = alone();
+    let servers = ByHand::start();
+    let socket = servers.directory.path().join("web.sock");
+    let socket = socket.display().to_string();
+    let got = results(&["--unix-socket", &socket, "-q", "100", "-z", "1s"]);
+    assert!(ok_of(&got[0]) > 50, "{}", got[0]);
+}
+
+#[test]
+fn requests_are_written_as_with_curl() {
+    let _alone = alone();
+    let servers = ByHand::start();
+    let got = results(&[
+        &servers.url("/echo"),
+        "-d",
+        "a=1",
+        "-H",
+        "X-A: yes",
+        "--contains",
+        "POST application/x-www-form-urlencoded yes",
+        "--users",
+        "3",
+        "-q",
+        "50",
+        "-n",
+        "20",
+    ]);
+    assert_eq!(arrivals_of(&got[0]), 20, "-n is exact");
+    assert_eq!(ok_of(&got[0]), 20, "{}", got[0]);
+}
+
+#[test]
+fn connections_alone_make_a_closed_loop() {
+    let _alone = alone();
+    let servers = ByHand::start();
+    let output = load(&[&servers.url("/"), "-c", "2", "-z", "1s", "--json"]);
+    let got: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(got[0]["result"]["closed_workers"], 2);
+    assert!(ok_of(&got[0]) > 10, "{got}");
+}
+
+/// The columns of a CSV file by name, its last one (the target) left out.
+fn column(csv: &str, name: &str) -> Vec<f64> {
+    let mut lines = csv.lines();
+    let header = lines.next().expect("a header");
+    let at = header
+        .split(',')
+        .position(|column| column == name)
+        .unwrap_or_else(|| panic!("no column {name} in {header}"));
+    lines
+        .map(|line| {
+            let field = line.split(',').nth(at).expect("a field");
+            field.parse().unwrap_or(0.0)
+        })
+        .collect()
+}
+
+#[test]
+fn every_file_tells_the_same_load() {
+    let _alone = alone();
+    let servers = ByHand::start();
+    let at = tempfile::tempdir().expect("temp dir");
+    let file = |name: &str| at.path().join(name).display().to_string();
+    let (json, csv, html, hdr) = (
+        file("l.json"),
+        file("l.csv"),
+        file("l.html"),
+        file("l.hgrm"),
+    );
+    let output = load(&[
+        &servers.url("/"),
+        "--path",
+        "3 /",
+        "--path",
+        "/nowhere",
+        "-q",
+        "100",
+        "-z",
+        "3s",
+        "--json",
+        &json,
+        "--csv",
+        &csv,
+        "--html",
+        &html,
+        "--hdr",
+        &hdr,
+    ]);
+    let summary = text(&output.stdout);
+    assert!(output.status.success(), "{summary}{}", text(&output.stderr));
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_else(|e| panic!("{path}: {e}"));
+    let told: Value = serde_json::from_str(&read(&json)).expect("JSON");
+    let (arrivals, ok) = (arrivals_of(&told[0]), ok_of(&told[0]));
+    assert!(ok > 0 && arrivals > ok, "both pages are asked for: {told}");
+
+    let csv = read(&csv);
+    let sum = |name: &str| column(&csv, name).iter().sum::<f64>();
+    assert_eq!(sum("offered") as u64, arrivals);
+    assert_eq!(sum("ok") as u64, ok);
+    assert_eq!(sum("http_error") as u64, arrivals - ok);
+    assert_eq!(told[0]["summary"]["good"], sum("good") as u64);
+    assert_eq!(column(&csv, "second"), [0.0, 1.0, 2.0]);
+    let most = column(&csv, "max_ms").into_iter().fold(0.0, f64::max);
+    let max = told[0]["summary"]["response_max_ms"]
+        .as_f64()
+        .expect("a max");
+    assert!((most - max).abs() < 0.001, "{most} is not {max}");
+
+    let page = read(&html).replace('\u{a0}', " ");
+    says(
+        &page,
+        &[
+            "<!DOCTYPE html>",
+            "GET /nowhere",
+            "status 404",
+            "http error",
+        ],
+    );
+    says(&page, &[&format!("<td class=\"num\">{ok}</td>")]);
+    says(&read(&hdr), &[&format!("{ok:>12}]")]);
+    says(&summary, &["status 404", "written: ", "example:"]);
+    says(&summary, &[&format!("{arrivals} requests in 3.0 s")]);
+}
+
+#[test]
+fn a_log_gets_a_line_a_second_and_quiet_means_quiet() {
+    let _alone = alone();
+    let servers = ByHand::start();
+    let arguments: [&str; 5] = [&servers.url("/"), "-q", "100", "-z", "3s"];
+    let output = load(&arguments);
+    let said = text(&output.stderr);
+    let lines: Vec<&str> = said.lines().collect();
+    says(
+        lines[1],
+        &[
+            "second",
+            "offered/s",
+            "ok/s",
+            "good/s",
+            "p50",
+            "p95",
+            "p99",
+            "errors",
+        ],
+    );
+    assert!(
+        (4..=6).contains(&lines.len()),
+        "two lines and one a second:\n{said}"
+    );
+    assert!(lines[2].trim_start().starts_with("1 "), "{said}");
+    assert!(lines[3].ends_with("none"), "{said}");
+    assert!(!said.contains('\u{1b}'), "no escape sequence:\n{said}");
+    let quiet = load(&[&arguments[..], &["--quiet"]].concat());
+    assert_eq!(text(&quiet.stderr), "");
+    says(&text(&quiet.stdout), &["p95"]);
+}
+
+#[test]
 fn load_goes_nowhere_by_accident() {
-    let output = kneepoint()
-        .args(["load", "http://192.0.2.1/"])
-        .output()
-        .expect("load");
-    assert_eq!(output.status.code(), Some(2));
-    assert!(
-        text(&output.stderr).contains("--i-own"),
-        "{}",
-        text(&output.stderr)
+    let refused = |arguments: &[&str], words: &[&str]| {
+        let output = load(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert_eq!(text(&output.stdout), "");
+        says(&text(&output.stderr), words);
+    };
+    refused(&["http://192.0.2.1/"], &["--i-own 192.0.2.1"]);
+    refused(
+        &["--fastcgi", "192.0.2.1:9000", "--script", "/i.php"],
+        &["--i-own 192.0.2.1"],
     );
-    let relative = kneepoint()
-        .args(["load", "--fastcgi", "unix:/x.sock", "--script", "index.php"])
-        .output()
-        .expect("load");
-    assert!(
-        text(&relative.stderr).contains("absolute"),
-        "{}",
-        text(&relative.stderr)
+    refused(
+        &["--fastcgi", "unix:/x.sock", "--script", "index.php"],
+        &["absolute"],
     );
+    refused(&[], &["nothing to load", "http://127.0.0.1:8080/"]);
+    refused(&["ftp://127.0.0.1/"], &["the scheme `ftp`"]);
+    refused(&["127.0.0.1:1", "-c", "0"], &["at least 1"]);
+    refused(&["127.0.0.1:1", "-q", "many"], &["-q many", "such as 500"]);
+    refused(
+        &["127.0.0.1:1", "--csv", "/nowhere/l.csv"],
+        &["--csv /nowhere/l.csv", "make it first"],
+    );
+    refused(
+        &["127.0.0.1:1", "--csv", "-", "--html", "-"],
+        &["one format only"],
+    );
+    refused(
+        &["127.0.0.1:1", "127.0.0.2:1", "--hdr", "x"],
+        &["one target"],
+    );
+    refused(&["127.0.0.1:1", "--path", "no slash"], &["--path"]);
+}
+
+#[test]
+fn exit_codes_tell_numbers_that_hold_from_numbers_that_do_not() {
+    let _alone = alone();
+    let servers = ByHand::start();
+    let nowhere = load(&[&servers.url("/nowhere"), "-q", "50", "-z", "1s"]);
+    assert_eq!(
+        nowhere.status.code(),
+        Some(0),
+        "a server that errs is measured"
+    );
+    says(&text(&nowhere.stdout), &["http error", "status 404"]);
+    let expected = load(&[
+        &servers.url("/nowhere"),
+        "-q",
+        "50",
+        "-z",
+        "1s",
+        "--status",
+        "404",
+    ]);
+    assert!(!text(&expected.stdout).contains("http error"));
+    let empty = load(&[&servers.url("/"), "-s", "const(0,1s)"]);
+    assert_eq!(empty.status.code(), Some(1), "no request, no numbers");
+    says(&text(&empty.stdout), &["INVALID", "offer a higher rate"]);
+    let as_json = load(&["--json", &servers.url("/"), "-s", "const(0,1s)"]);
+    assert_eq!(as_json.status.code(), Some(1));
+    says(&text(&as_json.stderr), &["INVALID", "offer a higher rate"]);
+    serde_json::from_slice::<Value>(&as_json.stdout).expect("JSON and nothing else");
+}
+
+#[test]
+fn ctrl_c_prints_what_was_measured() {
+    let _alone = alone();
+    let servers = ByHand::start();
+    let child = start(
+        kneepoint()
+            .arg("load")
+            .arg(servers.url("/"))
+            .args(["-q", "100", "-z", "60s"]),
+    );
+    std::thread::sleep(Duration::from_secs(2));
+    let interrupted = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(interrupted.expect("kill runs").success());
+    let output = wait(child, Duration::from_secs(20));
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    says(
+        &text(&output.stdout),
+        &["ended by you", "status 200", "p95"],
+    );
+}
+
+#[test]
+fn help_is_grouped_and_ends_with_examples_and_exit_codes() {
+    let help = text(&load(&["--help"]).stdout);
+    says(
+        &help,
+        &[
+            "Where to:",
+            "How much, and when:",
+            "What is asked:",
+            "What counts:",
+            "Output:",
+            "Examples:",
+            "Exit codes:",
+        ],
+    );
+    for example in help
+        .lines()
+        .filter(|line| line.starts_with("    kneepoint load "))
+    {
+        for flag in example
+            .split_whitespace()
+            .filter(|word| word.starts_with('-'))
+        {
+            let listed = help
+                .lines()
+                .filter(|line| line.trim_start().starts_with('-'))
+                .any(|line| line.contains(flag));
+            assert!(listed, "{flag} of `{example}` is not in the help");
+        }
+    }
 }

@@ -64,7 +64,11 @@ expect = { status = 200, body_contains = "the copy at app" }
         Duration::from_secs(120),
     );
     assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(!crate::support::apps().join("plain/public/copied.php").exists());
+    assert!(
+        !crate::support::apps()
+            .join("plain/public/copied.php")
+            .exists()
+    );
 }
 
 #[test]

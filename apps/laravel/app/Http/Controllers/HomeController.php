@@ -3,6 +3,7 @@
 namespace App\Http\Controllers;
 
 use Illuminate\Contracts\View\View;
+use Illuminate\Http\RedirectResponse;
 use Illuminate\Http\Request;
 use Illuminate\Routing\Controller;
 use Illuminate\Support\Facades\Cache;
@@ -29,6 +30,12 @@ class HomeController extends Controller
         Cache::put('session.previous', now()->toIso8601String(), 300);
 
         return ['visits' => $this->count($request), 'previous' => $previous];
+    }
+
+    /** The form of the home page, which shows what was asked for until the visitor asks again. */
+    public function search(Request $request): RedirectResponse
+    {
+        return redirect('/')->withInput($request->only('q'));
     }
 
     private function count(Request $request): int

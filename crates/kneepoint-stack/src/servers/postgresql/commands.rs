@@ -1,6 +1,6 @@
 //! The commands around a PostgreSQL server: `initdb`, the server itself, the seed.
 
-use super::{DATABASE, ROLE, USER};
+use super::{APP_ROLE, DATABASE, ROLE, USER};
 use crate::TierContext;
 use kneepoint_model::{CommandSpec, ProcessSpec, Ready, Signal};
 use std::path::{Path, PathBuf};
@@ -99,19 +99,22 @@ pub(super) fn seed(context: &TierContext, port: u16) -> Vec<CommandSpec> {
     };
     let mut create = psql("postgres");
     create.stdin = Some(format!(
-        "SELECT 'CREATE DATABASE {DATABASE}' \
+        "SELECT 'CREATE ROLE {APP_ROLE} LOGIN' \
+         WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{APP_ROLE}') \\gexec\n\
+         SELECT 'CREATE DATABASE {DATABASE} OWNER {APP_ROLE}' \
          WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = '{DATABASE}') \\gexec\n"
     ));
     let mut empty = psql(DATABASE);
     // A transaction somebody left open must end the wait with an error, not make it endless.
-    empty.stdin = Some(
+    empty.stdin = Some(format!(
         "SET client_min_messages = warning; SET lock_timeout = '10s';\n\
-         DROP SCHEMA IF EXISTS public CASCADE; CREATE SCHEMA public;\n"
-            .into(),
-    );
+         DROP SCHEMA IF EXISTS public CASCADE; CREATE SCHEMA public AUTHORIZATION {APP_ROLE};\n"
+    ));
     let mut commands = vec![create, empty];
     if context.seed.is_some() {
-        commands.push(psql(DATABASE).args(["-f", &context.path("seed.sql")]));
+        // What the seed makes belongs to the application, over a connection that is the lab's.
+        let as_app = format!("SET SESSION AUTHORIZATION {APP_ROLE}");
+        commands.push(psql(DATABASE).args(["-c", &as_app, "-f", &context.path("seed.sql")]));
     }
     commands.push(psql(DATABASE).args(["-c", "VACUUM ANALYZE"]));
     commands

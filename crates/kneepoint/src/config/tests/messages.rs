@@ -189,10 +189,10 @@ form = { user = "{user.name}" }
 expect = { status = 42 }
 "#,
         expect![[r#"
-            kneepoint.toml:2:7: `mix` is not supported yet: a mix cannot be learned from an access log
+            kneepoint.toml:2:7: a scenario has `mix` or [[request]] tables, not both
                2 | mix = "access.log"
                  |       ^^^^^^^^^^^^
-                 expected [[request]] tables that describe the mix
+                 expected one of them
             kneepoint.toml:3:9: `0` is not possible
                3 | users = 0
                  |         ^
@@ -219,18 +219,18 @@ expect = { status = 42 }
                9 | headers = { Content-Length = 5, "a b" = "x" }
                  |                                 ^^^^^
                  expected a name such as Accept-Language
-            kneepoint.toml:10:8: a request has `body` or `form`, not both
+            kneepoint.toml:10:8: `form` beside `body`: a request has one body
               10 | form = { user = "{user.name}" }
                  |        ^^^^^^^^^^^^^^^^^^^^^^^^
                  expected one of them
-            kneepoint.toml:13:17: values per user such as `{user.name}` are not supported yet
+            kneepoint.toml:13:17: `{user.name}` would be sent as it is
               13 | form = { user = "{user.name}" }
                  |                 ^^^^^^^^^^^^^
-                 expected the same text for every user
+                 expected `{{user.name}}` for a value of a feeder, or another text
             kneepoint.toml:14:21: `42` is not possible
               14 | expect = { status = 42 }
                  |                     ^^
-                 expected a whole number from 100 to 599
+                 expected a status from 100 to 599, a class such as "2xx", or a list of these
         "#]],
     );
 }
@@ -350,5 +350,36 @@ fn nothing_at_all_is_told_what_is_needed() {
         kneepoint.toml: `app.root` is missing
              expected the application's directory, such as root = "." under [app]
     "#]],
+    );
+}
+
+#[test]
+fn a_mix_that_cannot_be_learned_says_why() {
+    check_in_app(
+        "mix = \"none.log\"\n",
+        expect![[r#"
+            kneepoint.toml:2:7: `none.log` does not exist
+               2 | mix = "none.log"
+                 |       ^^^^^^^^^^
+                 expected an access log of nginx or Apache, relative to the directory of kneepoint.toml
+        "#]],
+    );
+    check_in_app(
+        "mix = \"deploy/www.conf\"\n",
+        expect![[r#"
+            kneepoint.toml:2:7: the format of the access log is not known; its first line is "[www]"; say it: the text of nginx's log_format or Apache's LogFormat
+               2 | mix = "deploy/www.conf"
+                 |       ^^^^^^^^^^^^^^^^^
+                 expected an access log of nginx or Apache
+        "#]],
+    );
+    check_in_app(
+        "mix = \"deploy/www.conf\"\nmix_format = \"$status\"\n",
+        expect![[r#"
+            kneepoint.toml:2:7: log format `$status`: it names no time ($msec, $time_iso8601, $time_local, %t); write it as `log_format` (nginx) or `LogFormat` (Apache) does, or name one of common, combined, vhost_combined, main, json
+               2 | mix = "deploy/www.conf"
+                 |       ^^^^^^^^^^^^^^^^^
+                 expected an access log of nginx or Apache
+        "#]],
     );
 }

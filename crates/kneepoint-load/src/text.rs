@@ -1,0 +1,347 @@
+//! Texts of requests with variables in them, compiled before the load and written without allocating.
+
+use kneepoint_model::Workload;
+use kneepoint_model::variables::{Piece, pieces};
+
+/// Where a variable's value comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// What the user captured last, by its number.
+    Captured(usize),
+    /// A column of the row that the visitor has of a feeder.
+    Column { feeder: usize, column: usize },
+}
+
+/// What the names of variables mean in a workload.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    captured: Vec<String>,
+    /// Per feeder its name and columns.
+    feeders: Vec<(String, Vec<String>)>,
+}
+
+impl Names {
+    pub(crate) fn new(workload: &Workload) -> Self {
+        let mut captured: Vec<String> = Vec::new();
+        for capture in workload.requests.iter().flat_map(|r| &r.captures) {
+            if !captured.contains(&capture.name) {
+                captured.push(capture.name.clone());
+            }
+        }
+        let feeders = workload.feeders.iter();
+        Self {
+            captured,
+            feeders: feeders
+                .map(|feeder| (feeder.name.clone(), feeder.columns.clone()))
+                .collect(),
+        }
+    }
+
+    /// The number of a captured value.
+    pub(crate) fn captured(&self, name: &str) -> Option<usize> {
+        self.captured.iter().position(|known| known == name)
+    }
+
+    pub(crate) fn source(&self, name: &str) -> Option<Source> {
+        let Some((feeder, column)) = name.split_once('.') else {
+            return self.captured(name).map(Source::Captured);
+        };
+        let feeder = self.feeders.iter().position(|(known, _)| known == feeder)?;
+        let columns = &self.feeders[feeder].1;
+        let column = columns.iter().position(|known| known == column)?;
+        Some(Source::Column { feeder, column })
+    }
+}
+
+/// How a value is written where it stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    /// As it is.
+    Raw,
+    /// As it is, on one line.
+    Header,
+    /// Percent-encoded but for what is unreserved (RFC 3986, section 2.3).
+    Url,
+    /// As browsers encode forms (WHATWG URL Standard, application/x-www-form-urlencoded serializing).
+    Form,
+    /// Escaped as within a JSON string (RFC 8259, section 7).
+    Json,
+}
+
+/// Why a request cannot be sent: the value of a variable, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoValue<'p> {
+    /// Nothing was captured for it.
+    Missing(&'p str),
+    /// It holds a line break or another control character, and stands in a header.
+    Unfit(&'p str),
+}
+
+/// Where a text finds the values of its variables.
+pub(crate) trait Values {
+    /// The value, unless there is none.
+    fn value(&self, source: Source) -> Option<&[u8]>;
+}
+
+#[derive(Debug)]
+enum Part {
+    Literal(Vec<u8>),
+    Variable {
+        name: String,
+        source: Source,
+        encoding: Encoding,
+    },
+}
+
+/// A text in parts.
+#[derive(Debug, Default)]
+pub(crate) struct Text {
+    parts: Vec<Part>,
+}
+
+impl Text {
+    /// Appends bytes.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        if let Some(Part::Literal(last)) = self.parts.last_mut() {
+            last.extend_from_slice(bytes);
+        } else if !bytes.is_empty() {
+            self.parts.push(Part::Literal(bytes.to_vec()));
+        }
+    }
+
+    /// Appends a text whose variables are known names. `literal` encodes what stands between them.
+    pub(crate) fn compile(
+        &mut self,
+        text: &str,
+        names: &Names,
+        encoding: Encoding,
+        literal: impl Fn(&str, &mut Vec<u8>),
+    ) {
+        let mut encoded = Vec::new();
+        for piece in pieces(text) {
+            let variable = match piece {
+                Piece::Variable(name) => names.source(name).map(|source| (name, source)),
+                Piece::Literal(_) => None,
+            };
+            match (variable, piece) {
+                (Some((name, source)), _) => self.parts.push(Part::Variable {
+                    name: name.to_owned(),
+                    source,
+                    encoding,
+                }),
+                // The check of the plan has refused names that nobody knows.
+                (None, Piece::Literal(text) | Piece::Variable(text)) => {
+                    encoded.clear();
+                    literal(text, &mut encoded);
+                    self.push(&encoded);
+                }
+            }
+        }
+    }
+
+    /// Whether it has no variable.
+    pub(crate) fn is_fixed(&self) -> bool {
+        self.parts.iter().all(|p| matches!(p, Part::Literal(_)))
+    }
+
+    /// Whether it needs a captured value.
+    pub(crate) fn needs_captured(&self) -> bool {
+        self.parts.iter().any(|part| {
+            matches!(
+                part,
+                Part::Variable {
+                    source: Source::Captured(_),
+                    ..
+                }
+            )
+        })
+    }
+
+    /// Appends the text with its values to a buffer.
+    pub(crate) fn write<'p>(
+        &'p self,
+        values: &impl Values,
+        out: &mut Vec<u8>,
+    ) -> Result<(), NoValue<'p>> {
+        for part in &self.parts {
+            match part {
+                Part::Literal(bytes) => out.extend_from_slice(bytes),
+                Part::Variable {
+                    name,
+                    source,
+                    encoding,
+                } => {
+                    let value = values.value(*source).ok_or(NoValue::Missing(name))?;
+                    if !encode(value, *encoding, out) {
+                        return Err(NoValue::Unfit(name));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The text when it has no variable.
+    pub(crate) fn fixed(&self) -> Option<&[u8]> {
+        match self.parts.as_slice() {
+            [] => Some(&[]),
+            [Part::Literal(bytes)] => Some(bytes),
+            _ => None,
+        }
+    }
+}
+
+/// Appends a value as its place asks; false when it cannot stand there.
+pub(crate) fn encode(value: &[u8], encoding: Encoding, out: &mut Vec<u8>) -> bool {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    let percent = |byte: u8, out: &mut Vec<u8>| {
+        out.extend([
+            b'%',
+            HEX[usize::from(byte >> 4)],
+            HEX[usize::from(byte & 15)],
+        ]);
+    };
+    match encoding {
+        Encoding::Raw => out.extend_from_slice(value),
+        Encoding::Header => {
+            if value
+                .iter()
+                .any(|b| *b != b'\t' && (*b < b' ' || *b == 0x7f))
+            {
+                return false;
+            }
+            out.extend_from_slice(value);
+        }
+        Encoding::Url => {
+            for &byte in value {
+                match byte {
+                    b'-' | b'.' | b'_' | b'~' => out.push(byte),
+                    _ if byte.is_ascii_alphanumeric() => out.push(byte),
+                    _ => percent(byte, out),
+                }
+            }
+        }
+        Encoding::Form => {
+            for &byte in value {
+                match byte {
+                    b' ' => out.push(b'+'),
+                    b'*' | b'-' | b'.' | b'_' => out.push(byte),
+                    _ if byte.is_ascii_alphanumeric() => out.push(byte),
+                    _ => percent(byte, out),
+                }
+            }
+        }
+        Encoding::Json => {
+            for &byte in value {
+                match byte {
+                    b'"' | b'\\' => out.extend([b'\\', byte]),
+                    0..=0x1f => {
+                        let digit = |nibble: u8| HEX[usize::from(nibble)];
+                        out.extend_from_slice(b"\\u00");
+                        out.extend([digit(byte >> 4), digit(byte & 15)]);
+                    }
+                    _ => out.push(byte),
+                }
+            }
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect, expect};
+    use kneepoint_model::{Capture, CaptureFrom, Feeder, Request, RowOrder};
+
+    struct Fixed(Option<&'static [u8]>);
+
+    impl Values for Fixed {
+        fn value(&self, _: Source) -> Option<&[u8]> {
+            self.0
+        }
+    }
+
+    fn names() -> Names {
+        let mut workload = Workload::single("/");
+        let mut request = Request::get("/");
+        request.captures = vec![Capture {
+            name: "csrf".into(),
+            from: CaptureFrom::Header("X".into()),
+        }];
+        workload.requests.push(request);
+        workload.feeders = vec![Feeder {
+            name: "users".into(),
+            columns: vec!["id".into(), "name".into()],
+            order: RowOrder::InTurn,
+            rows: [vec!["1".into(), "ann".into()]].into(),
+        }];
+        Names::new(&workload)
+    }
+
+    #[test]
+    fn names_mean_captures_and_columns() {
+        let names = names();
+        assert_eq!(names.source("csrf"), Some(Source::Captured(0)));
+        let column = Source::Column {
+            feeder: 0,
+            column: 1,
+        };
+        assert_eq!(names.source("users.name"), Some(column));
+        for unknown in ["users", "users.age", "crsf", "other.id"] {
+            assert_eq!(names.source(unknown), None, "{unknown}");
+        }
+    }
+
+    fn check(encoding: Encoding, value: &'static [u8], expected: Expect) {
+        let mut text = Text::default();
+        text.compile("a={{csrf}}&", &names(), encoding, |literal, out| {
+            out.extend_from_slice(literal.as_bytes());
+        });
+        let mut out = Vec::new();
+        let written = text.write(&Fixed(Some(value)), &mut out).map(|()| out);
+        let shown = written.map(|out| String::from_utf8_lossy(&out).into_owned());
+        expected.assert_eq(&format!("{shown:?}"));
+    }
+
+    #[test]
+    fn values_are_encoded_for_their_place() {
+        let value = "a b+&=/\"\\\u{e4}~*".as_bytes();
+        check(
+            Encoding::Raw,
+            value,
+            expect![[r#"Ok("a=a b+&=/\"\\ä~*&")"#]],
+        );
+        check(
+            Encoding::Url,
+            value,
+            expect![[r#"Ok("a=a%20b%2B%26%3D%2F%22%5C%C3%A4~%2A&")"#]],
+        );
+        check(
+            Encoding::Form,
+            value,
+            expect![[r#"Ok("a=a+b%2B%26%3D%2F%22%5C%C3%A4%7E*&")"#]],
+        );
+        check(
+            Encoding::Json,
+            b"a\"b\\c\n",
+            expect![[r#"Ok("a=a\\\"b\\\\c\\u000A&")"#]],
+        );
+        check(Encoding::Header, b"a b", expect![[r#"Ok("a=a b&")"#]]);
+        check(
+            Encoding::Header,
+            b"a\r\nX: b",
+            expect![[r#"Err(Unfit("csrf"))"#]],
+        );
+    }
+
+    #[test]
+    fn a_missing_value_is_never_an_empty_one() {
+        let mut text = Text::default();
+        text.compile("{{csrf}}", &names(), Encoding::Raw, |_, _| {});
+        assert!(text.needs_captured() && !text.is_fixed());
+        let missing = text.write(&Fixed(None), &mut Vec::new());
+        assert_eq!(missing, Err(NoValue::Missing("csrf")));
+        assert_eq!(text.write(&Fixed(Some(b"")), &mut Vec::new()), Ok(()));
+    }
+}

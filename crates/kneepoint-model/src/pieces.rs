@@ -1,0 +1,94 @@
+//! Texts made of pieces like `name(values)`: schedules, stop conditions, injection steps.
+
+/// One `name(values)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Piece<'t> {
+    /// All of it, as written.
+    pub(crate) whole: &'t str,
+    /// What stands before the parenthesis.
+    pub(crate) name: &'t str,
+    /// What stands between the outer parentheses.
+    pub(crate) inside: &'t str,
+}
+
+impl<'t> Piece<'t> {
+    /// The values between the parentheses, at its commas.
+    pub(crate) fn values(&self) -> Vec<&'t str> {
+        self.inside.split(',').map(str::trim).collect()
+    }
+}
+
+/// The pieces of a text, with blanks, commas and semicolons between them; or what begins none.
+pub(crate) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, String> {
+    const BETWEEN: &[char] = &[' ', '\t', '\r', '\n', ',', ';'];
+    let mut found = Vec::new();
+    let mut rest = text.trim_matches(BETWEEN);
+    while !rest.is_empty() {
+        let end = end_of_piece(rest).ok_or_else(|| excerpt(rest))?;
+        let whole = &rest[..end];
+        let (name, inside) = whole
+            .strip_suffix(')')
+            .and_then(|open| open.split_once('('))
+            .ok_or_else(|| excerpt(whole))?;
+        found.push(Piece {
+            whole,
+            name: name.trim(),
+            inside: inside.trim(),
+        });
+        rest = rest[end..].trim_start_matches(BETWEEN);
+    }
+    Ok(found)
+}
+
+/// Where the parenthesis that the text opens first is closed again.
+fn end_of_piece(text: &str) -> Option<usize> {
+    let mut depth = 0u32;
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.checked_sub(1)?,
+            _ => continue,
+        }
+        if depth == 0 {
+            return Some(at + 1);
+        }
+    }
+    None
+}
+
+/// The beginning of a text, short enough for a message.
+pub(crate) fn excerpt(text: &str) -> String {
+    const LONGEST: usize = 60;
+    let mut short: String = text.chars().take(LONGEST).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect, expect};
+
+    fn check(text: &str, expected: Expect) {
+        let shown = match pieces(text) {
+            Ok(found) => found
+                .iter()
+                .map(|piece| format!("{}:{}", piece.name, piece.values().join("|")))
+                .collect::<Vec<_>>()
+                .join(" "),
+            Err(piece) => format!("not a piece: {piece}"),
+        };
+        expected.assert_eq(&shown);
+    }
+
+    #[test]
+    fn pieces_are_cut_at_their_own_parentheses() {
+        check("a(1, 2)b(f(3)) , .c() ", expect!["a:1|2 b:f(3) .c:"]);
+        check("a(1) b", expect!["not a piece: b"]);
+        check("a(1)) b", expect!["not a piece: ) b"]);
+        check("a((1)", expect!["not a piece: a((1)"]);
+        check(" ,; ", expect![""]);
+    }
+}

@@ -1,0 +1,139 @@
+//! Arguments of `kneepoint load`.
+
+use clap::{Args as ClapArgs, ValueEnum};
+use std::path::PathBuf;
+
+const TARGET: &str = "Where to";
+const LOAD: &str = "How much, and when";
+const REQUEST: &str = "What is asked";
+const JUDGEMENT: &str = "What counts";
+const OUTPUT: &str = "Output";
+
+/// What stands below the help.
+pub(super) const AFTER_HELP: &str = "\
+Examples:
+  50 requests a second for 10 seconds, as independent visitors come:
+    kneepoint load http://127.0.0.1:8080/
+  500 a second for a minute, as `wrk2 -R500` or `vegeta -rate=500` send them:
+    kneepoint load http://127.0.0.1:8080/ -q 500 -z 1m
+  a closed loop of 50 connections, as `wrk -c50` and `oha -c 50` run it:
+    kneepoint load http://127.0.0.1:8080/ -c 50 -z 30s
+  a ramp and a plateau, with a page to look at:
+    kneepoint load http://127.0.0.1:8080/ -s 'line(10,500,30s) const(500,1m)' --html load.html
+  a form, sent by 200 users who each keep their own cookies:
+    kneepoint load http://127.0.0.1/login -d 'user=ann&pass=secret' --users 200 --expect-status 302
+  what nginx costs: the same load at nginx, and straight at PHP-FPM behind it:
+    kneepoint load http://127.0.0.1/ --fastcgi unix:/run/php.sock --script /srv/site/index.php
+
+Exit codes:
+  0    the load ran and its numbers hold
+  1    the generator was the limit, so the numbers do not hold (the reason is printed)
+  2    an error: a flag that cannot be, a file that cannot be written
+  130  ended by Ctrl-C; what was measured until then is printed all the same";
+
+/// How arrivals are spread within the rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Interarrival {
+    /// One after the other at equal distances
+    Even,
+    /// At random and independent of each other, as visitors come
+    Poisson,
+}
+
+/// Arguments of `load`.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct LoadArgs {
+    /// What to load: http://HOST:PORT/PATH. Several are loaded one after the other under the same load and printed
+    /// side by side
+    #[arg(value_name = "URL")]
+    pub urls: Vec<String>,
+    /// Connect to this Unix socket instead of the URL's host
+    #[arg(long, value_name = "PATH", help_heading = TARGET)]
+    pub unix_socket: Option<PathBuf>,
+    /// A FastCGI listener, unix:/path.sock or ADDRESS:PORT. Beside a URL, both hops are measured
+    #[arg(long, value_name = "ADDRESS", requires = "script", help_heading = TARGET)]
+    pub fastcgi: Option<String>,
+    /// The PHP script to run over FastCGI; it serves every path that is not itself a .php file
+    #[arg(long, value_name = "FILE", requires = "fastcgi", help_heading = TARGET)]
+    pub script: Option<PathBuf>,
+    /// Use FastCGI connections again (FCGI_KEEP_CONN)
+    #[arg(long, requires = "fastcgi", help_heading = TARGET)]
+    pub keep_conn: bool,
+    /// A host outside this machine that you own and may load: required for anything but loopback; may be repeated
+    #[arg(long, value_name = "HOST", help_heading = TARGET)]
+    pub i_own: Vec<String>,
+
+    /// Offer this rate however slow the answers are: 500, 500/s, 3000/m, 2k
+    #[arg(long, short = 'q', visible_short_alias = 'R', value_name = "RATE", conflicts_with = "schedule", help_heading = LOAD)]
+    pub rate: Option<String>,
+    /// Offered rate over time: const(RATE,TIME) line(FROM,TO,TIME) step(FROM,TO,BY,TIME), one or more
+    #[arg(long, short = 's', value_name = "SCHEDULE", help_heading = LOAD)]
+    pub schedule: Option<String>,
+    /// Without a rate: a closed loop of N connections, each asking again as soon as it was answered. With one: most
+    /// connections (1000 when left out); what finds none free waits, and the wait counts
+    #[arg(long, short = 'c', visible_alias = "workers", value_name = "N", help_heading = LOAD)]
+    pub connections: Option<u32>,
+    /// How long [default: 10s]
+    #[arg(long, short = 'z', value_name = "TIME", conflicts_with = "schedule", help_heading = LOAD)]
+    pub duration: Option<String>,
+    /// How many requests, at --rate; they are then evenly spaced unless --arrivals says otherwise
+    #[arg(long, short = 'n', value_name = "N", conflicts_with = "schedule", help_heading = LOAD)]
+    pub requests: Option<u64>,
+    /// How arrivals are spread within the rate [default: poisson]
+    #[arg(long, value_name = "HOW", help_heading = LOAD)]
+    pub arrivals: Option<Interarrival>,
+    /// Seed of the arrivals and of the mix: the same seed sends the same load
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = LOAD)]
+    pub seed: u64,
+    /// Generator threads; one is enough below some 20 000 requests a second
+    #[arg(long, short = 't', value_name = "N", default_value_t = 1, help_heading = LOAD)]
+    pub threads: usize,
+    /// One connection per request
+    #[arg(long, visible_alias = "disable-keepalive", help_heading = LOAD)]
+    pub close: bool,
+
+    /// Method [default: GET, or POST with --data]
+    #[arg(long, short = 'm', visible_short_alias = 'X', value_name = "METHOD", help_heading = REQUEST)]
+    pub method: Option<String>,
+    /// A header, "Name: value"; may be repeated
+    #[arg(long, short = 'H', value_name = "HEADER", help_heading = REQUEST)]
+    pub header: Vec<String>,
+    /// The body, or @FILE to read it from; a form unless a Content-Type says otherwise. Repeated ones are joined by &
+    #[arg(long, short = 'd', value_name = "TEXT", help_heading = REQUEST)]
+    pub data: Vec<String>,
+    /// Path and query to ask for instead of the URL's. Repeated, a mix in equal shares; "8 /" gives a path weight 8
+    #[arg(long, value_name = "PATH", help_heading = REQUEST)]
+    pub path: Vec<String>,
+    /// Send every request as one of N users in turn, who keep the cookies they were given
+    #[arg(long, value_name = "N", help_heading = REQUEST)]
+    pub users: Option<u32>,
+
+    /// Expected status; any of 200 to 399 when left out
+    #[arg(long, visible_alias = "status", value_name = "STATUS", help_heading = JUDGEMENT)]
+    pub expect_status: Option<u16>,
+    /// Text the body must contain
+    #[arg(long, value_name = "TEXT", help_heading = JUDGEMENT)]
+    pub contains: Option<String>,
+    /// A request that takes longer from its intended start is ended and counts as failed
+    #[arg(long, value_name = "TIME", default_value = "2s", help_heading = JUDGEMENT)]
+    pub timeout: String,
+    /// Longest response time that counts as good
+    #[arg(long, value_name = "TIME", default_value = "200ms", help_heading = JUDGEMENT)]
+    pub good: String,
+
+    /// Write the whole result as JSON, to standard output unless a file is named
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = OUTPUT)]
+    pub json: Option<PathBuf>,
+    /// Write one line a second as CSV (- for standard output)
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    pub csv: Option<PathBuf>,
+    /// Write a page with curves, distribution and outcomes
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    pub html: Option<PathBuf>,
+    /// Write the percentile distribution of response times as HdrHistogram's plotters read it; of one target
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    pub hdr: Option<PathBuf>,
+    /// Show nothing while the load runs
+    #[arg(long, help_heading = OUTPUT)]
+    pub quiet: bool,
+}

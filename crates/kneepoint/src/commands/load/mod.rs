@@ -1,0 +1,78 @@
+//! `kneepoint load`: drive load at URLs, a FastCGI listener, or both under one schedule.
+
+mod live;
+mod moment;
+mod output;
+mod plain;
+mod plan;
+mod target;
+mod watch;
+
+use crate::args::LoadArgs;
+use crate::session::stop_flag;
+use crate::{FOUND, INTERRUPTED};
+use anyhow::Result;
+use kneepoint_load::Engine;
+use kneepoint_report::{LoadHop, LoadRun};
+use output::Sinks;
+use plan::Hop;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use watch::Watch;
+
+pub(super) fn run(args: &LoadArgs) -> Result<ExitCode> {
+    let args = &untangled(args);
+    let hops = plan::hops(args)?;
+    let sinks = Sinks::of(args, hops.len())?;
+    let stop = stop_flag()?;
+    let mut run = LoadRun {
+        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+        started_at: jiff::Timestamp::now().to_string(),
+        ..LoadRun::default()
+    };
+    for hop in &hops {
+        run.hops.push(drive(hop, args, &stop)?);
+        if stop.load(Ordering::Relaxed) {
+            run.interrupted = true;
+            break;
+        }
+    }
+    sinks.write(&run)?;
+    Ok(exit_code(&run))
+}
+
+/// A URL that was written behind `--json` is a URL and no file.
+fn untangled(args: &LoadArgs) -> LoadArgs {
+    let mut args = args.clone();
+    if let Some(url) = args.json.as_deref().and_then(Path::to_str)
+        && url.contains("://")
+    {
+        args.urls.push(url.to_owned());
+        args.json = Some(PathBuf::from("-"));
+    }
+    args
+}
+
+fn drive(hop: &Hop, args: &LoadArgs, stop: &AtomicBool) -> Result<LoadHop> {
+    let watch = Watch::new(hop, args.quiet);
+    let point = Engine::run(&hop.plan, &|progress| watch.tell(progress), stop);
+    drop(watch);
+    Ok(LoadHop {
+        name: hop.name.clone(),
+        requests: plan::asked(&hop.plan),
+        plan: plan::described(&hop.plan),
+        slo: hop.plan.slo.clone(),
+        point: point?,
+    })
+}
+
+fn exit_code(run: &LoadRun) -> ExitCode {
+    if run.interrupted {
+        ExitCode::from(INTERRUPTED)
+    } else if run.hops.iter().any(|hop| !hop.point.validity.is_valid()) {
+        ExitCode::from(FOUND)
+    } else {
+        ExitCode::SUCCESS
+    }
+}

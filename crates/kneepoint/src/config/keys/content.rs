@@ -1,0 +1,199 @@
+//! Keys of what is sent, by whom, and what is expected.
+
+use super::{EXPECT, Key, REQUEST, TOP, key};
+
+const MULTIPART: &[&str] = &["request.multipart"];
+const CAPTURE: &[&str] = &["request.capture"];
+const FEEDER: &[&str] = &["feeder"];
+const SESSION: &[&str] = &["session"];
+const THINK_TIME: &[&str] = &["think_time"];
+
+/// In the order of the reference.
+pub(super) const KEYS: &[Key] = &[
+    key(
+        REQUEST,
+        "name",
+        "`\"login\"`",
+        "none",
+        "Name by which a [[session]] refers to it.",
+    ),
+    key(
+        REQUEST,
+        "multipart",
+        "array of tables",
+        "none",
+        "Parts of a form with files, sent as multipart/form-data.",
+    ),
+    key(
+        REQUEST,
+        "json",
+        "`{ user = \"{{users.name}}\", stay = true }`",
+        "none",
+        "Body as JSON. Variables stand within strings, escaped.",
+    ),
+    key(
+        REQUEST,
+        "body_file",
+        "`\"upload.bin\"`",
+        "none",
+        "File whose content is the body as sent, variables and all. A request has one body.",
+    ),
+    key(
+        REQUEST,
+        "capture",
+        "`{ csrf = { cookie = \"XSRF-TOKEN\" } }`",
+        "none",
+        "Values taken from a good response, by name, for later requests of the same user: `{{csrf}}` in a path \
+         (percent-encoded), header, form (encoded) or body. A response without one counts as wrong, and a request that \
+         needs one which was never captured is not sent and counts as failed.",
+    ),
+    key(
+        MULTIPART,
+        "name",
+        "`\"photo\"`",
+        "required",
+        "Name of the field.",
+    ),
+    key(
+        MULTIPART,
+        "value",
+        "text",
+        "required without `file`",
+        "What it holds.",
+    ),
+    key(
+        MULTIPART,
+        "file",
+        "`\"photo.png\"`",
+        "required without `value`",
+        "File it holds.",
+    ),
+    key(
+        MULTIPART,
+        "filename",
+        "`\"me.png\"`",
+        "the file's own name",
+        "Name of the file as the server is told.",
+    ),
+    key(
+        MULTIPART,
+        "type",
+        "`\"image/png\"`",
+        "`application/octet-stream` for a file",
+        "Content type of the part.",
+    ),
+    key(
+        CAPTURE,
+        "body_between",
+        "`['name=\"_token\" value=\"', '\"']`",
+        "none",
+        "The value stands in the body between the first occurrence of one text and the next of the other; at most 8 KiB.",
+    ),
+    key(
+        CAPTURE,
+        "header",
+        "`\"X-CSRF-Token\"`",
+        "none",
+        "The value is that of a header.",
+    ),
+    key(
+        CAPTURE,
+        "json",
+        "`\"/data/token\"`",
+        "none",
+        "The value is where a JSON pointer leads in the body, of at most 1 MiB: a string, number or boolean.",
+    ),
+    key(
+        CAPTURE,
+        "cookie",
+        "`\"XSRF-TOKEN\"`",
+        "none",
+        "The value is that of the user's cookie after the response, percent-decoded as scripts in browsers do.",
+    ),
+    key(
+        EXPECT,
+        "header",
+        "`{ X-Cache = \"HIT\", ETag = true }`",
+        "anything",
+        "Headers it must have, with text their value must contain or `true`.",
+    ),
+    key(
+        EXPECT,
+        "body_lacks",
+        "`[\"Fatal error\", \"Warning:\"]`",
+        "nothing",
+        "Text its body must not contain, or a list of such.",
+    ),
+    key(
+        EXPECT,
+        "body_min",
+        "`500` or `\"2K\"`",
+        "any length",
+        "Least length of its body on the wire.",
+    ),
+    key(
+        TOP,
+        "feeder",
+        "tables by name",
+        "none",
+        "Tables that variables take their values from: `{{users.name}}` is the column `name` of [feeder.users].",
+    ),
+    key(
+        FEEDER,
+        "file",
+        "`\"users.csv\"`",
+        "required",
+        "CSV file in UTF-8 whose first line names the columns.",
+    ),
+    key(
+        FEEDER,
+        "order",
+        "`in-turn` or `random`",
+        "`in-turn`",
+        "Which row comes next: one after the other, from the first again after the last, or drawn. A visitor of a \
+         [[session]] takes a row for his visit, a user of a request with `session` keeps his, and any other request \
+         takes a row for itself.",
+    ),
+    key(
+        TOP,
+        "session",
+        "array of tables",
+        "none: every request stands for itself",
+        "Visitors who make several requests each, with cookies and captured values of their own.",
+    ),
+    key(
+        SESSION,
+        "name",
+        "`\"buyer\"`",
+        "`session 1`",
+        "Name for reports.",
+    ),
+    key(
+        SESSION,
+        "weight",
+        "`8`",
+        "`1`",
+        "Share of the visitors, relative to the other weights.",
+    ),
+    key(
+        SESSION,
+        "requests",
+        "`[\"login\", \"cart\"]`",
+        "required",
+        "The requests of a visit in order, by name. Their own weights count no more.",
+    ),
+    key(
+        TOP,
+        "think_time",
+        "`\"300ms\"` or a table",
+        "no pause",
+        "Pause between a response and the visitor's next request. Stands before the first [table] of the file.",
+    ),
+    key(
+        THINK_TIME,
+        "mean",
+        "`\"2s\"`",
+        "required",
+        "Mean of exponentially distributed pauses, as independent visitors make.",
+    ),
+];
