@@ -283,6 +283,14 @@ impl<'p> Starts<'p> {
     }
 }
 
+/// Whether requests are due at some time. Those of a plain closed loop follow the responses, whenever they come.
+pub(crate) fn has_due_times(plan: &LoadPlan) -> bool {
+    match &plan.mode {
+        Mode::Open { .. } => true,
+        Mode::Closed(closed) => !is_plain(plan, closed),
+    }
+}
+
 /// Whether the workers of a loop have nothing of their own, so that counting the free ones is enough.
 fn is_plain(plan: &LoadPlan, closed: &ClosedLoop) -> bool {
     closed.ramp.is_zero()
