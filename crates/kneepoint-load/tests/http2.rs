@@ -5,7 +5,7 @@ mod common;
 use common::secure_site::{LARGE_BYTES, NAME, PATIENCE, Site};
 use common::{Server, even, run, shown};
 use kneepoint_load::{HttpVersion, LoadPlan, Mode, Target, fetch, identify};
-use kneepoint_model::{Address, Arrivals, ClosedLoop, Outcome, Request};
+use kneepoint_model::{Address, Arrivals, ClosedLoop, Feeder, Outcome, Request, RowOrder};
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
@@ -71,7 +71,8 @@ fn errors_of_the_site_are_counted_as_such() {
         let point = run(&missing);
         assert_eq!(shown(&point), "http error 30 | 404: 30");
         assert!(
-            point.examples[0].starts_with("GET /missing: http error, status 404, expected a status"),
+            point.examples[0]
+                .starts_with("GET /missing: http error, status 404, expected a status"),
             "{:?}",
             point.examples
         );
@@ -176,6 +177,27 @@ fn users_keep_their_own_cookies() {
     plan.workload.users = 5;
     // The first visit of each user is without.
     assert_eq!(shown(&run(&plan)), "ok 55, wrong body 5 | 200: 60");
+}
+
+#[test]
+fn values_and_bodies_are_put_in_as_in_the_other_lane() {
+    let site = Site::start();
+    let mut request = Request::get("/echo?name={{users.name}}");
+    request.method.0 = "POST".into();
+    request.body = Some("name={{users.name}}".to_owned().into());
+    // Both names have three letters.
+    request.expect.body_contains = vec!["POST 8".into()];
+    for target in doors(&site) {
+        let mut plan = plan(target, "const(60,0.5)", request.clone());
+        plan.workload.feeders = vec![Feeder {
+            name: "users".into(),
+            columns: vec!["name".into()],
+            order: RowOrder::InTurn,
+            rows: vec![vec!["ada".to_owned()], vec!["bob".to_owned()]].into(),
+        }];
+        let point = run(&plan);
+        assert_eq!(shown(&point), "ok 30 | 200: 30", "{:?}", point.examples);
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod text;
 
 use crate::redact::redact_point;
 use crate::{Styles, html, redact_text};
+use kneepoint_model::threshold::Judgement;
 use kneepoint_model::{LoadPoint, Slo};
 
 pub(crate) use bins::{Bin, bins};
@@ -36,6 +37,16 @@ pub struct LoadHop {
     pub slo: Slo,
     /// What was measured.
     pub point: LoadPoint,
+    /// The thresholds that were set, as written, with whether they held.
+    pub judgements: Vec<(String, Judgement)>,
+}
+
+impl LoadHop {
+    /// The sentences of the thresholds that did not hold.
+    pub(crate) fn broken(&self) -> impl Iterator<Item = &str> {
+        let broken = self.judgements.iter().filter(|(_, judged)| !judged.held);
+        broken.map(|(_, judged)| judged.sentence.as_str())
+    }
 }
 
 /// One call of `kneepoint load`: the targets in the order they were loaded, one after the other.
@@ -171,6 +182,21 @@ pub(crate) mod tests {
         run.hops[0].point.validity = Validity::Invalid {
             because: vec!["the generator was late; give it a core of its own".into()],
         };
+        run
+    }
+
+    /// A load with a threshold that held and one that did not.
+    pub(crate) fn judged() -> LoadRun {
+        let mut run = run(&["http://127.0.0.1/"]);
+        let judged = |held, sentence: &str| Judgement {
+            held,
+            measured: Some(1.0),
+            sentence: sentence.to_owned(),
+        };
+        run.hops[0].judgements = vec![
+            ("p95<1s".into(), judged(true, "p95 was 4.80 ms")),
+            ("errors<0.1%".into(), judged(false, "errors were 0.4 %")),
+        ];
         run
     }
 

@@ -231,6 +231,8 @@ fn the_page_of_a_load_tells_all_of_it() {
         "send lag p99",
         "within 200 ms",
         "Download every second as CSV",
+        "Thresholds that did not hold",
+        "Thresholds that held",
     ] {
         assert!(steady.contains(words), "the page does not say {words}");
     }

@@ -55,7 +55,7 @@ fn header(run: &LoadRun) -> Markup {
                     }
                 }
             }
-            @for hop in &run.hops { (doubts(run, hop)) }
+            @for hop in &run.hops { (doubts(run, hop)) (held(run, hop)) }
             @if run.interrupted { p class="caption" { "A person ended this load before its time." } }
         }
     }
@@ -117,7 +117,32 @@ fn asked(run: &LoadRun, hop: &LoadHop) -> Markup {
     }
 }
 
+fn held(run: &LoadRun, hop: &LoadHop) -> Markup {
+    let held: Vec<String> = hop
+        .judgements
+        .iter()
+        .filter(|(_, judged)| judged.held)
+        .map(|(_, judged)| judged.sentence.clone())
+        .collect();
+    html! {
+        @if !held.is_empty() {
+            p class="caption" { "Thresholds that held" (whose(run, hop)) ": " (held.join("; ")) "." }
+        }
+    }
+}
+
 fn doubts(run: &LoadRun, hop: &LoadHop) -> Markup {
+    let broken: Vec<String> = hop.broken().map(str::to_owned).collect();
+    html! {
+        (head::notes(&format!("Thresholds that did not hold{}", whose(run, hop)), &broken))
+        @if let Some(because) = &hop.point.stopped_because {
+            (head::notes(&format!("Ended early{}", whose(run, hop)), std::slice::from_ref(because)))
+        }
+        (invalid(run, hop))
+    }
+}
+
+fn invalid(run: &LoadRun, hop: &LoadHop) -> Markup {
     match &hop.point.validity {
         Validity::Valid => html! {},
         Validity::Invalid { because } => {

@@ -1,6 +1,7 @@
 //! A load as JSON: everything that was measured, and its summary in names that carry their units.
 
 use super::{LoadHop, LoadRun, QUANTILES};
+use kneepoint_model::threshold::Judgement;
 use kneepoint_model::{LatencyHistogram, Outcome, Validity};
 use serde_json::{Map, Value, json};
 
@@ -22,8 +23,18 @@ fn object(run: &LoadRun, hop: &LoadHop) -> Value {
         "started_at": run.started_at,
         "interrupted": run.interrupted,
         "tool_version": run.tool_version,
+        "thresholds": hop.judgements.iter().map(threshold).collect::<Vec<_>>(),
         "summary": summary(hop),
         "result": hop.point,
+    })
+}
+
+fn threshold((written, judged): &(String, Judgement)) -> Value {
+    json!({
+        "threshold": written,
+        "held": judged.held,
+        "measured": judged.measured,
+        "sentence": judged.sentence,
     })
 }
 
@@ -63,7 +74,7 @@ fn times(put: &mut impl FnMut(&str, Value), name: &str, times: &LatencyHistogram
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{invalid, run};
+    use super::super::tests::{invalid, judged, run};
     use super::*;
 
     fn read(run: &LoadRun) -> Value {
@@ -91,6 +102,14 @@ mod tests {
             run.hops[0].point.response.curve(),
             "the histogram is whole"
         );
+    }
+
+    #[test]
+    fn thresholds_say_whether_they_held() {
+        let told = read(&judged());
+        assert_eq!(told[0]["thresholds"][0]["held"], true);
+        assert_eq!(told[0]["thresholds"][1]["threshold"], "errors<0.1%");
+        assert_eq!(told[0]["thresholds"][1]["held"], false);
     }
 
     #[test]

@@ -32,6 +32,7 @@ pub(super) fn text(run: &LoadRun, styles: Styles) -> String {
         outcomes(&mut page, run, hop);
     }
     for hop in &run.hops {
+        thresholds(&mut page, run, hop);
         validity(&mut page, run, hop);
     }
     page.finish()
@@ -62,6 +63,10 @@ fn head(page: &mut Page, run: &LoadRun, hop: &LoadHop) {
         point.window_s
     );
     page.columns(&[("", 2, None)], &text, None);
+    if let Some(because) = &point.stopped_because {
+        let text = format!("ended early: {because}");
+        page.columns(&[("", 2, None)], &text, Some(Style::Alert));
+    }
 }
 
 /// The requests, the first few by name.
@@ -233,6 +238,21 @@ fn outcomes(page: &mut Page, run: &LoadRun, hop: &LoadHop) {
     }
 }
 
+fn thresholds(page: &mut Page, run: &LoadRun, hop: &LoadHop) {
+    if !hop.judgements.is_empty() {
+        page.heading(&format!("thresholds{}", whose(run, hop)));
+    }
+    for (_, judged) in &hop.judgements {
+        let (word, style) = if judged.held {
+            ("held", Style::Good)
+        } else {
+            ("BROKEN", Style::Alert)
+        };
+        let cells = [("", 2, None), (word, 8, Some(style))];
+        page.columns(&cells, &judged.sentence, None);
+    }
+}
+
 fn validity(page: &mut Page, run: &LoadRun, hop: &LoadHop) {
     let Validity::Invalid { because } = &hop.point.validity else {
         return;
@@ -262,7 +282,7 @@ fn shorten(text: &str, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{invalid, run};
+    use super::super::tests::{invalid, judged, run};
     use super::*;
 
     fn check(run: &LoadRun, expected: &[&str]) {
@@ -317,6 +337,17 @@ mod tests {
             &[
                 "INVALID",
                 "! the generator was late; give it a core of its own",
+            ],
+        );
+    }
+
+    #[test]
+    fn thresholds_tell_whether_they_held() {
+        check(
+            &judged(),
+            &[
+                "  held    p95 was 4.80 ms\n",
+                "  BROKEN  errors were 0.4 %\n",
             ],
         );
     }

@@ -1,7 +1,7 @@
 //! Loads that were asked for by themselves: one that went well, two hops of which one stalls, one cut short.
 
 use super::load::point;
-use kneepoint_model::{LoadPoint, Outcome, Second, Validity};
+use kneepoint_model::{LoadPoint, Outcome, Second, Threshold, Validity};
 use kneepoint_report::{LoadHop, LoadRun};
 
 fn run(hops: Vec<LoadHop>) -> LoadRun {
@@ -55,7 +55,13 @@ fn second(at: u64, offered: u64, stalls: bool) -> Second {
 pub(crate) fn steady() -> LoadRun {
     let plan = "const(60,30s), Poisson arrivals, at most 1000 connections";
     let point = point(1, 60.0, 110.0, 30.0);
-    run(vec![hop("http://127.0.0.1:8080/", plan, point, None)])
+    let mut hop = hop("http://127.0.0.1:8080/", plan, point, None);
+    for written in ["p95<20ms", "errors<1%"] {
+        let threshold: Threshold = written.parse().expect("a threshold");
+        let judged = threshold.judge(&hop.point);
+        hop.judgements.push((written.into(), judged));
+    }
+    run(vec![hop])
 }
 
 /// Two hops; the second stalls for a second, and the generator was late.

@@ -22,12 +22,15 @@ Examples:
     kneepoint load http://127.0.0.1:8080/ -s 'line(10,500,30s) const(500,1m)' --html load.html
   a form, sent by 200 users who each keep their own cookies:
     kneepoint load http://127.0.0.1/login -d 'user=ann&pass=secret' --users 200 --expect-status 302
+  a gate for a pipeline:
+    kneepoint load http://127.0.0.1:8080/ -q 200 -z 30s --threshold 'p95<200ms' --threshold 'errors<0.1%'
   what nginx costs: the same load at nginx, and straight at PHP-FPM behind it:
     kneepoint load http://127.0.0.1/ --fastcgi unix:/run/php.sock --script /srv/site/index.php
 
 Exit codes:
-  0    the load ran and its numbers hold
-  1    the generator was the limit, so the numbers do not hold (the reason is printed)
+  0    the load ran, its numbers hold and every threshold held
+  1    a threshold did not hold, --autostop ended the load, or the numbers do not hold because
+       the generator was the limit
   2    an error: a flag that cannot be, a file that cannot be written
   130  ended by Ctrl-C; what was measured until then is printed all the same";
 
@@ -76,12 +79,25 @@ pub struct LoadArgs {
     /// How long [default: 10s]
     #[arg(long, short = 'z', value_name = "TIME", conflicts_with = "schedule", help_heading = LOAD)]
     pub duration: Option<String>,
-    /// How many requests, at --rate; they are then evenly spaced unless --arrivals says otherwise
+    /// How many requests. At a rate they are then evenly spaced unless --arrivals says otherwise
     #[arg(long, short = 'n', value_name = "N", conflicts_with = "schedule", help_heading = LOAD)]
     pub requests: Option<u64>,
     /// How arrivals are spread within the rate [default: poisson]
     #[arg(long, value_name = "HOW", help_heading = LOAD)]
     pub arrivals: Option<Interarrival>,
+    /// Pause of each connection of a closed loop after an answer: 300ms, or exp:300ms for random ones
+    #[arg(long, value_name = "TIME", help_heading = LOAD)]
+    pub think: Option<String>,
+    /// Time over which the connections of a closed loop start
+    #[arg(long, value_name = "TIME", help_heading = LOAD)]
+    pub ramp: Option<String>,
+    /// End early when a condition holds, as in yandex.tank: 'http(5xx,10%,1m)', 'quantile(95,500ms,10s)'; may be
+    /// repeated
+    #[arg(long, value_name = "CONDITION", help_heading = LOAD)]
+    pub autostop: Vec<String>,
+    /// Address of this machine to send from; repeated, they take turns, each with its own local ports
+    #[arg(long, value_name = "ADDRESS", help_heading = LOAD)]
+    pub source: Vec<String>,
     /// Seed of the arrivals and of the mix: the same seed sends the same load
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = LOAD)]
     pub seed: u64,
@@ -114,6 +130,10 @@ pub struct LoadArgs {
     /// Text the body must contain
     #[arg(long, value_name = "TEXT", help_heading = JUDGEMENT)]
     pub contains: Option<String>,
+    /// What must hold, or the exit code is 1: "p95<200ms", "errors<0.1%", "rate>=490/s", "p99<500ms over 10s"; may be
+    /// repeated
+    #[arg(long, value_name = "THRESHOLD", help_heading = JUDGEMENT)]
+    pub threshold: Vec<String>,
     /// A request that takes longer from its intended start is ended and counts as failed
     #[arg(long, value_name = "TIME", default_value = "2s", help_heading = JUDGEMENT)]
     pub timeout: String,

@@ -440,6 +440,59 @@ fn exit_codes_tell_numbers_that_hold_from_numbers_that_do_not() {
 }
 
 #[test]
+fn thresholds_decide_the_exit_code() {
+    let _alone = alone();
+    let servers = ByHand::start();
+    let arguments: [&str; 5] = [&servers.url("/nowhere"), "-q", "50", "-z", "1s"];
+    let with = |thresholds: &[&str]| {
+        let flags = thresholds.iter().flat_map(|text| ["--threshold", text]);
+        load(&[&arguments[..], &flags.collect::<Vec<_>>()].concat())
+    };
+    let held = with(&["errors<=100%", "rate<1000/s"]);
+    assert_eq!(held.status.code(), Some(0), "{}", text(&held.stdout));
+    says(&text(&held.stdout), &["thresholds", "  held "]);
+    let broken = with(&["rate<1000/s", "errors<1%"]);
+    assert_eq!(broken.status.code(), Some(1), "{}", text(&broken.stdout));
+    says(&text(&broken.stdout), &["  held ", "  BROKEN "]);
+    let nonsense = with(&["p95~3"]);
+    assert_eq!(nonsense.status.code(), Some(2));
+    says(&text(&nonsense.stderr), &["--threshold", "p95~3"]);
+}
+
+#[test]
+fn a_condition_ends_the_load_early() {
+    let _alone = alone();
+    let servers = ByHand::start();
+    let output = load(&[
+        &servers.url("/nowhere"),
+        "-q",
+        "50",
+        "-z",
+        "30s",
+        "--autostop",
+        "http(4xx,50%,1s)",
+    ]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
+    says(&text(&output.stdout), &["ended early: ", "status 404"]);
+}
+
+#[test]
+fn a_closed_loop_counts_and_pauses() {
+    let _alone = alone();
+    let servers = ByHand::start();
+    let url = servers.url("/");
+    let output = load(&[
+        &url, "-c2", "-n20", "--think", "10ms", "--ramp", "50ms", "--json",
+    ]);
+    let got: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(arrivals_of(&got[0]), 20);
+    assert!(
+        got[0]["result"]["window_s"].as_f64().expect("a window") >= 0.09,
+        "nine pauses of 10 ms each: {got}"
+    );
+}
+
+#[test]
 fn ctrl_c_prints_what_was_measured() {
     let _alone = alone();
     let servers = ByHand::start();

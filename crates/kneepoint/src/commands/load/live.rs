@@ -106,8 +106,12 @@ fn lines(name: &str, moment: &Moment, history: &History, columns: usize) -> Vec<
         sparkline("p95", &history.p95_ms, width, format_ms),
         format!("{:<NAME$}   {errors}", "errors"),
         format!(
-            "{:<NAME$}   {} so far, {} under way",
-            "requests", moment.requests, moment.under_way
+            "{:<NAME$}   {} so far, {} failed, {} under way",
+            "requests", moment.requests, moment.failed, moment.under_way
+        ),
+        format!(
+            "{:<NAME$}   {} open, {} requests wait for one",
+            "connections", moment.connections, moment.waiting
         ),
     ];
     let cut = |line: &String| truncate_str(line, width, "…").into_owned();
@@ -269,7 +273,8 @@ mod tests {
             good             ▂▄▅█ max 500/s
             p95              ▂ █▆ max 16.0 ms
             errors           timeout 3, refused 1
-            requests         2600 so far, 12 under way"#]],
+            requests         2600 so far, 8 failed, 12 under way
+            connections      7 open, 2 requests wait for one"#]],
         );
     }
 
@@ -287,7 +292,8 @@ mod tests {
             good             █ max…
             p95              █ max…
             errors           timeo…
-            requests         2600 …"#]],
+            requests         2600 …
+            connections      7 ope…"#]],
         );
     }
 

@@ -1,5 +1,6 @@
 //! `kneepoint load`: drive load at URLs, a FastCGI listener, or both under one schedule.
 
+mod extras;
 mod live;
 mod moment;
 mod output;
@@ -24,6 +25,7 @@ use watch::Watch;
 pub(super) fn run(args: &LoadArgs) -> Result<ExitCode> {
     let args = &untangled(args);
     let hops = plan::hops(args)?;
+    let thresholds = plan::thresholds(args)?;
     let sinks = Sinks::of(args, hops.len())?;
     let stop = stop_flag()?;
     let mut run = LoadRun {
@@ -32,7 +34,13 @@ pub(super) fn run(args: &LoadArgs) -> Result<ExitCode> {
         ..LoadRun::default()
     };
     for hop in &hops {
-        run.hops.push(drive(hop, args, &stop)?);
+        let mut loaded = drive(hop, args, &stop)?;
+        let judged = thresholds.iter().map(|(written, threshold)| {
+            let judgement = threshold.judge(&loaded.point);
+            (written.clone(), judgement)
+        });
+        loaded.judgements = judged.collect();
+        run.hops.push(loaded);
         if stop.load(Ordering::Relaxed) {
             run.interrupted = true;
             break;
@@ -64,13 +72,19 @@ fn drive(hop: &Hop, args: &LoadArgs, stop: &AtomicBool) -> Result<LoadHop> {
         plan: plan::described(&hop.plan),
         slo: hop.plan.slo.clone(),
         point: point?,
+        judgements: Vec::new(),
     })
 }
 
 fn exit_code(run: &LoadRun) -> ExitCode {
+    let holds = |hop: &LoadHop| {
+        hop.point.validity.is_valid()
+            && hop.point.stopped_because.is_none()
+            && hop.judgements.iter().all(|(_, judged)| judged.held)
+    };
     if run.interrupted {
         ExitCode::from(INTERRUPTED)
-    } else if run.hops.iter().any(|hop| !hop.point.validity.is_valid()) {
+    } else if !run.hops.iter().all(holds) {
         ExitCode::from(FOUND)
     } else {
         ExitCode::SUCCESS

@@ -31,12 +31,17 @@ pub(super) struct Moment {
     pub(super) requests: u64,
     /// Of them, those that have not ended yet.
     pub(super) under_way: u64,
+    /// Of these, those that wait for a connection.
+    pub(super) waiting: u64,
+    /// Of all, those that failed.
+    pub(super) failed: u64,
+    /// Connections that are open.
+    pub(super) connections: u64,
 }
 
 impl Moment {
     /// What the engine tells, beside what the plan wants.
     pub(super) fn of(progress: &Progress, plan: &LoadPlan) -> Self {
-        let span_s = progress.elapsed.as_secs_f64().clamp(1e-3, 1.0);
         let wanted_hz = match &plan.mode {
             Mode::Open { schedule, .. } => schedule.rate_at(progress.elapsed.as_secs_f64()),
             Mode::Closed { .. } => progress.rate_hz,
@@ -46,7 +51,7 @@ impl Moment {
             total: progress.total,
             wanted_hz,
             offered_hz: progress.rate_hz,
-            ok_hz: progress.recent.of(Outcome::Ok) as f64 / span_s,
+            ok_hz: progress.ok_hz,
             good_hz: progress.goodput_hz,
             p50_ms: progress.p50_ms,
             p95_ms: progress.p95_ms,
@@ -54,6 +59,9 @@ impl Moment {
             recent: progress.recent.clone(),
             requests: progress.arrivals,
             under_way: progress.arrivals.saturating_sub(progress.ended),
+            waiting: progress.backlog,
+            failed: progress.outcomes.failed(),
+            connections: progress.connections_open,
         }
     }
 
@@ -81,7 +89,7 @@ impl Moment {
 pub(super) mod tests {
     use super::*;
     use kneepoint_load::Target;
-    use kneepoint_model::{Address, Arrivals, Workload};
+    use kneepoint_model::{Address, Arrivals, ClosedLoop, Workload};
 
     fn plan(mode: Mode) -> LoadPlan {
         let target = Target::http(Address::Unix("/x.sock".into()), "x");
@@ -94,6 +102,9 @@ pub(super) mod tests {
             elapsed: Duration::from_millis(5_250),
             total: Duration::from_secs(10),
             rate_hz: 499.0,
+            ok_hz: 490.0,
+            connections_open: 7,
+            backlog: 2,
             goodput_hz: 480.0,
             p50_ms: Some(1.25),
             p95_ms: Some(12.5),
@@ -108,6 +119,7 @@ pub(super) mod tests {
             (Outcome::Refused, 1),
         ]
         .into();
+        progress.outcomes.by_outcome = [(Outcome::Ok, 2_580), (Outcome::Timeout, 8)].into();
         let schedule = "const(500,10s)".parse().expect("a schedule");
         let arrivals = Arrivals::Even;
         Moment::of(&progress, &plan(Mode::Open { schedule, arrivals }))
@@ -128,10 +140,7 @@ pub(super) mod tests {
             rate_hz: 42.0,
             ..Progress::default()
         };
-        let mode = Mode::Closed {
-            workers: 3,
-            duration: Duration::from_secs(1),
-        };
+        let mode = Mode::Closed(ClosedLoop::new(3, Duration::from_secs(1)));
         let moment = Moment::of(&progress, &plan(mode));
         assert_eq!(moment.wanted_hz, 42.0);
         assert_eq!(moment.errors(), "none");

@@ -80,12 +80,15 @@ fn check(flag: &str, path: &Path) -> Result<()> {
     }
 }
 
-/// Says on standard error what the summary would have said of numbers that do not hold.
+/// Says on standard error what the summary would have said of numbers and thresholds that do not hold.
 #[expect(clippy::print_stderr, reason = "the binary crate talks to people")]
 fn warn(run: &LoadRun) {
     for hop in &run.hops {
         if let Validity::Invalid { because } = &hop.point.validity {
             eprintln!("kneepoint: {}: INVALID: {}", hop.name, because.join("; "));
+        }
+        for (_, judged) in hop.judgements.iter().filter(|(_, judged)| !judged.held) {
+            eprintln!("kneepoint: {}: BROKEN: {}", hop.name, judged.sentence);
         }
     }
 }

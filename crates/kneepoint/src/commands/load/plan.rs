@@ -1,17 +1,22 @@
 //! What is sent and when: from the arguments to a load plan per target.
 
+use super::extras;
 use super::target::{Place, places};
 use crate::args::{Interarrival, LoadArgs};
 use anyhow::{Context as _, Result, bail};
 use kneepoint_load::{LoadPlan, Mode};
 use kneepoint_model::units::parse_duration;
-use kneepoint_model::{Arrivals, Expect, Method, Request, Schedule, Slo, Workload};
+use kneepoint_model::{
+    Arrivals, ClosedLoop, Expect, Method, Request, Schedule, Slo, Threshold, Workload,
+};
 use std::time::Duration;
 
 /// The rate where none is given.
 const USUAL_RATE_HZ: f64 = 50.0;
 /// How long where nothing says it.
 const USUAL_DURATION: Duration = Duration::from_secs(10);
+/// How long a closed loop that counts its requests may take to send them: it ends when they are sent.
+const LONGEST_COUNT: Duration = Duration::from_secs(3600);
 /// Most connections of an open loop where none are given.
 const USUAL_CONNECTIONS: usize = 1000;
 
@@ -39,6 +44,7 @@ pub(super) fn hops(args: &LoadArgs) -> Result<Vec<Hop>> {
                 .connections
                 .map_or(USUAL_CONNECTIONS, |most| most as usize);
             plan.seed = args.seed;
+            extras::apply(args, &mut plan)?;
             Ok(Hop {
                 name: place.name,
                 plan,
@@ -84,16 +90,20 @@ fn open(args: &LoadArgs, schedule: Schedule) -> Mode {
 }
 
 fn closed(args: &LoadArgs, workers: u32) -> Result<Mode> {
-    if let Some(n) = args.requests {
-        bail!("-n {n}: a closed loop ends by time; write -z 30s, or a rate beside it: -q 500");
-    }
     if args.arrivals.is_some() {
         bail!(
             "--arrivals: in a closed loop the answers decide when requests start; give a rate with -q"
         );
     }
-    let duration = duration(args)?.unwrap_or(USUAL_DURATION);
-    Ok(Mode::Closed { workers, duration })
+    let usual = match args.requests {
+        Some(_) => LONGEST_COUNT,
+        None => USUAL_DURATION,
+    };
+    let duration = duration(args)?.unwrap_or(usual);
+    Ok(Mode::Closed(ClosedLoop {
+        requests: args.requests,
+        ..ClosedLoop::new(workers, duration)
+    }))
 }
 
 /// How long a constant rate holds.
@@ -164,7 +174,7 @@ fn slo(args: &LoadArgs) -> Result<Slo> {
 /// The request without its path.
 fn template(args: &LoadArgs) -> Result<Request> {
     let mut request = Request::get("/");
-    request.body = body(&args.data)?;
+    request.body = body(&args.data)?.map(Into::into);
     let usual = if request.body.is_some() {
         "POST"
     } else {
@@ -182,8 +192,9 @@ fn template(args: &LoadArgs) -> Result<Request> {
         })
         .collect::<Result<Vec<_>>>()?;
     request.expect = Expect {
-        status: args.expect_status,
-        body_contains: args.contains.clone(),
+        status: args.expect_status.into_iter().map(Into::into).collect(),
+        body_contains: args.contains.iter().cloned().collect(),
+        ..Expect::default()
     };
     request.session = args.users.is_some();
     Ok(request)
@@ -223,6 +234,7 @@ fn workload(args: &LoadArgs, template: &Request, place: &Place) -> Result<Worklo
         requests: requests.collect(),
         users: args.users.unwrap_or(1),
         sessions: None,
+        feeders: Vec::new(),
     })
 }
 
@@ -237,6 +249,15 @@ fn weighted(text: &str) -> Result<(f64, &str)> {
             Ok((weight, path.trim()))
         }
     }
+}
+
+/// The thresholds, as written beside as understood.
+pub(super) fn thresholds(args: &LoadArgs) -> Result<Vec<(String, Threshold)>> {
+    let read = |text: &String| match text.parse() {
+        Ok(threshold) => Ok((text.clone(), threshold)),
+        Err(error) => bail!("--threshold: {error}"),
+    };
+    args.threshold.iter().map(read).collect()
 }
 
 /// What the requests of a plan are called: `GET /`, `GET /b (weight 3)`.
@@ -272,16 +293,20 @@ pub(super) fn described(plan: &LoadPlan) -> String {
                 counted(connections, "connection")
             )
         }
-        Mode::Closed { workers, duration } => format!(
-            "a closed loop of {} for {} s",
-            counted(*workers as usize, "connection"),
-            duration.as_secs_f64()
+        Mode::Closed(closed) => format!(
+            "a closed loop of {} {}",
+            counted(closed.workers as usize, "connection"),
+            match closed.requests {
+                Some(n) => format!("and {n} requests"),
+                None => format!("for {} s", closed.duration.as_secs_f64()),
+            }
         ),
     };
     if plan.workload.requests.iter().any(|request| request.session) {
         let users = counted(plan.workload.users as usize, "user");
         text.push_str(&format!(", {users} with cookies of their own"));
     }
+    text.push_str(&extras::described(plan));
     if plan.threads > 1 {
         text.push_str(&format!(", {} threads", plan.threads));
     }
@@ -357,6 +382,32 @@ mod tests {
             "GET /a: a closed loop of 9 connections for 10 s",
         );
         check(
+            &[
+                "-c",
+                "9",
+                "-n",
+                "70",
+                "--think",
+                "exp:300ms",
+                "--ramp",
+                "2s",
+            ],
+            "GET /a: a closed loop of 9 connections and 70 requests, started over 2 s, with pauses of 0.3 s on average",
+        );
+        check(
+            &[
+                "-c",
+                "9",
+                "--think",
+                "1s",
+                "--source",
+                "127.0.0.2",
+                "--autostop",
+                "limit(1m)",
+            ],
+            "GET /a: a closed loop of 9 connections for 10 s, with pauses of 1 s, from 127.0.0.2",
+        );
+        check(
             &["--workers", "9", "-z", "500ms"],
             "GET /a: a closed loop of 9 connections for 0.5 s",
         );
@@ -416,7 +467,11 @@ mod tests {
         refused(&["-z", "0"], "such as 10s");
         refused(&["-z", "soon"], "such as \"200ms\"");
         refused(&["-q", "5", "-n", "5", "-z", "1s"], "leave one out");
-        refused(&["-c", "5", "-n", "5"], "-z 30s");
+        refused(&["--think", "1s"], "-c 10");
+        refused(&["--ramp", "1s"], "-c 10");
+        refused(&["-c", "5", "--think", "soon"], "--think");
+        refused(&["--source", "here"], "--source here");
+        refused(&["--autostop", "http(9xx)"], "--autostop");
         refused(&["-c", "5", "--arrivals", "even"], "-q");
         refused(&["-q", "5", "-s", "const(1,1s)"], "cannot be used with");
         refused(&["-s", "cons(1,1s)"], "there is no `cons`");
