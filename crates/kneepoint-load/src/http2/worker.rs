@@ -147,7 +147,7 @@ impl<'p> Worker<'p> {
             prepared,
             clock,
             runtime: Some(runtime()?),
-            starts: Starts::new(plan, shared, thread, users, workers),
+            starts: Starts::new(plan, shared, thread, workers),
             mix: Mix::new(&plan.workload, plan.seed, thread),
             users: Users::new(users).provided(plan, thread),
             asks: asks(prepared)?,
