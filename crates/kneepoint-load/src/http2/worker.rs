@@ -44,7 +44,7 @@ enum Event<'p> {
     /// The life of a connection.
     Gone(LinkRef),
     /// A request on a connection.
-    Ended(LinkRef, FlightRef, Exchange<'p>),
+    Ended(LinkRef, FlightRef, Box<Exchange<'p>>),
     /// What was cut short by a timeout.
     Cancelled,
 }
@@ -344,7 +344,7 @@ impl<'p> Worker<'p> {
         let clock = self.clock;
         let exchange = async move {
             let done = exchange(sender, request, body, reply, clock).await;
-            Event::Ended(link, reference, done)
+            Event::Ended(link, reference, Box::new(done))
         };
         self.go(link, reference, false, exchange);
     }
@@ -429,7 +429,7 @@ impl<'p> Worker<'p> {
             }
             Event::Ended(link, flight, exchange) => {
                 self.under_way[flight.id as usize] = None;
-                self.on_ended(link, flight, exchange, now);
+                self.on_ended(link, flight, *exchange, now);
             }
             Event::Gone(link) => self.links.gone(link),
             Event::Cancelled => {}
