@@ -3,7 +3,9 @@
 use crate::checks;
 use crate::sendable::check_workload;
 use crate::stop::StopWhen;
-use kneepoint_model::{Address, Arrivals, ClosedLoop, OutcomeCounts, Schedule, Second, Slo, Workload};
+use kneepoint_model::{
+    Address, Arrivals, ClosedLoop, OutcomeCounts, Schedule, Second, Slo, Workload,
+};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;

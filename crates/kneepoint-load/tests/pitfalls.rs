@@ -433,7 +433,7 @@ fn a_chunked_body_may_come_in_any_pieces() {
             }
         },
         |plan| {
-            plan.workload.requests[0].expect.body_contains = Some("visits".into());
+            plan.workload.requests[0].expect.body_contains = vec!["visits".into()];
             plan.max_connections = 1;
         },
         expect!["ok 10 | 200: 10"],

@@ -251,7 +251,7 @@ fn a_visit_is_one_session_of_php() {
         // Three pages in order. Only the visitor's session can know which one is next.
         let pages = (1..=3).map(|visits| {
             let mut request = Request::get("/");
-            request.expect.body_contains = Some(format!("visits={visits} "));
+            request.expect.body_contains = vec![format!("visits={visits} ")];
             request
         });
         let mut plan = plan(target.clone(), Request::get("/"));

@@ -34,7 +34,8 @@ fn mix(workload: &Workload) -> Vec<String> {
             let expected = r
                 .expect
                 .status
-                .map_or(String::new(), |s| format!(" -> {s}"));
+                .first()
+                .map_or(String::new(), |range| format!(" -> {}", range.from));
             format!("{} {}{expected}: {:.0}", r.method.0, r.path, r.weight)
         })
         .collect()
@@ -252,7 +253,7 @@ proptest! {
             let total: f64 = learned.workload.requests.iter().map(|r| r.weight).sum();
             let requests: u64 = learned.folded.iter().map(|r| r.requests).sum();
             prop_assert!((total - requests as f64).abs() < 1e-6);
-            prop_assert!(crate::plan::check_workload(&learned.workload).is_ok());
+            prop_assert!(crate::sendable::check_workload(&learned.workload).is_ok());
             let schedule = learned.schedule_at(2.0);
             prop_assert!(schedule.segments.iter().all(|s| s.from_hz.is_finite()));
             let text = schedule.to_string();
