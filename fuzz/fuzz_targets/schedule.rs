@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use kneepoint_model::Schedule;
+use kneepoint_model::{Imported, Schedule};
 
 /// Arrivals that are looked at.
 const MOST_ARRIVALS: u64 = 2000;
@@ -12,6 +12,14 @@ const COUNTABLE: u64 = 1_000_000_000;
 const NANOSECOND: f64 = 1e-9;
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
+    if let Ok(imported) = text.parse::<Imported>() {
+        let printed = imported.to_string();
+        assert_eq!(
+            printed.parse::<Imported>().as_ref(),
+            Ok(&imported),
+            "{printed}"
+        );
+    }
     let Ok(schedule) = text.parse::<Schedule>() else {
         return;
     };

@@ -269,3 +269,74 @@ impl<'p> Pool<'p> {
         idle.map(|slot| self.close(slot)).is_some()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::HttpParser;
+    use std::fs::File;
+
+    fn pool(limit: usize, connections: usize) -> (Pool<'static>, Vec<u32>) {
+        let mut pool = Pool::new(limit);
+        let slots = (0..connections).map(|_| {
+            let fd = File::open("/dev/null").expect("always there");
+            pool.insert(fd.into(), Phase::Busy, || {
+                Parser::Http(HttpParser::default())
+            })
+        });
+        let slots = slots.collect();
+        (pool, slots)
+    }
+
+    /// A connection whose response has come and which is kept for somebody.
+    fn kept(pool: &mut Pool<'_>, slot: u32) -> Kept {
+        pool.put_idle(slot);
+        pool.keep(slot).expect("it is idle")
+    }
+
+    #[test]
+    fn a_kept_connection_is_for_the_one_it_is_kept_for() {
+        let (mut pool, slots) = pool(2, 2);
+        let mine = kept(&mut pool, slots[0]);
+        pool.put_idle(slots[1]);
+        assert_eq!(pool.take_idle(), Some(slots[1]));
+        assert_eq!(pool.take_idle(), None, "the other one is kept");
+        assert_eq!(pool.take_kept(mine), Some(slots[0]));
+        assert_eq!(pool.take_kept(mine), None, "once");
+        assert_eq!(pool.keep(slots[0]), None, "it is not idle");
+    }
+
+    #[test]
+    fn a_kept_connection_goes_to_another_before_anybody_waits() {
+        let (mut pool, slots) = pool(2, 2);
+        let first = kept(&mut pool, slots[1]);
+        let second = kept(&mut pool, slots[0]);
+        assert!(!pool.make_room(false));
+        assert_eq!(pool.take_longest_kept(), Some(slots[1]));
+        assert_eq!(pool.take_kept(first), None);
+        // Kept again for somebody else, it is not the first one's again.
+        let third = kept(&mut pool, slots[1]);
+        assert_eq!(pool.take_kept(first), None);
+        assert!(pool.make_room(true), "one is closed for a new one");
+        assert_eq!(pool.take_kept(second), None, "the longest kept");
+        assert_eq!(pool.take_kept(third), Some(slots[1]));
+    }
+
+    #[test]
+    fn what_closed_is_kept_for_nobody_and_leaves_nothing_behind() {
+        let (mut pool, slots) = pool(1, 1);
+        let gone = kept(&mut pool, slots[0]);
+        pool.close(slots[0]);
+        assert_eq!(pool.take_kept(gone), None);
+        assert_eq!(pool.take_longest_kept(), None);
+        assert_eq!(pool.open(), 0);
+
+        let fd = File::open("/dev/null").expect("always there");
+        let slot = pool.insert(fd.into(), Phase::Busy, || unreachable!("the slot is known"));
+        for _ in 0..1000 {
+            let mine = kept(&mut pool, slot);
+            assert_eq!(pool.take_kept(mine), Some(slot));
+        }
+        assert!(pool.kept.len() <= 20, "{}", pool.kept.len());
+    }
+}

@@ -142,7 +142,7 @@ impl Values for Told<'_> {
 /// the busy ones, like a visitor with two tabs, since the schedule and not the server decides when to start.
 ///
 /// Without visits a user stays who he is: he keeps his cookies, his rows and what he captured. With visits somebody
-/// new comes each time, and has nothing yet.
+/// new comes each time, who has nothing yet and shares nothing: there are as many as visits are under way.
 #[derive(Debug)]
 pub(crate) struct Users {
     all: Vec<User>,
@@ -192,10 +192,19 @@ impl Users {
 
     /// Whose turn it is.
     pub(crate) fn take(&mut self) -> u32 {
-        let user = self.free.pop_front().unwrap_or_else(|| {
-            self.turn = (self.turn + 1) % self.all.len() as u32;
-            self.turn
-        });
+        let user = match self.free.pop_front() {
+            Some(user) => user,
+            // Two visitors with one jar would undo each other's login.
+            None if self.visits => {
+                self.all.push(User::default());
+                self.in_flight.push(0);
+                self.all.len() as u32 - 1
+            }
+            None => {
+                self.turn = (self.turn + 1) % self.all.len() as u32;
+                self.turn
+            }
+        };
         self.in_flight[user as usize] += 1;
         user
     }

@@ -38,8 +38,8 @@ pub(crate) struct Crowd<'p> {
 }
 
 impl<'p> Crowd<'p> {
-    /// The visitors of an open loop, for a thread with so many users: nobody yet.
-    pub(crate) fn visitors(plan: &'p LoadPlan, thread: usize, users: u32) -> Self {
+    /// The visitors of an open loop: nobody yet.
+    pub(crate) fn visitors(plan: &'p LoadPlan, thread: usize) -> Self {
         let sessions = plan.workload.sessions.as_ref();
         Self {
             members: Vec::new(),
@@ -47,22 +47,17 @@ impl<'p> Crowd<'p> {
             thinking: BinaryHeap::new(),
             working: 0,
             rest: None,
-            visits: sessions.map(|sessions| Visits::new(sessions, users, nanos(plan.skip))),
+            visits: sessions.map(|sessions| Visits::new(sessions, nanos(plan.skip))),
             random: Random::new(plan.seed, Purpose::Visitors, thread),
         }
     }
 
     /// The workers of a closed loop: worker *i* of *n* begins at *i ramp/n*, and thread *t* of *T* has those with
     /// *i* = *t* (mod *T*).
-    pub(crate) fn workers(
-        plan: &'p LoadPlan,
-        closed: &'p ClosedLoop,
-        thread: usize,
-        users: u32,
-    ) -> Self {
+    pub(crate) fn workers(plan: &'p LoadPlan, closed: &'p ClosedLoop, thread: usize) -> Self {
         let mut crowd = Self {
             rest: Some(Pause::new(&closed.think_time)),
-            ..Self::visitors(plan, thread, users)
+            ..Self::visitors(plan, thread)
         };
         let (ramp, workers) = (nanos(closed.ramp), u64::from(closed.workers));
         for number in (thread as u64..workers).step_by(plan.threads) {
@@ -196,8 +191,8 @@ mod tests {
 
     fn crowd(plan: &LoadPlan, thread: usize) -> Crowd<'_> {
         match &plan.mode {
-            Mode::Closed(closed) => Crowd::workers(plan, closed, thread, 10),
-            Mode::Open { .. } => Crowd::visitors(plan, thread, 10),
+            Mode::Closed(closed) => Crowd::workers(plan, closed, thread),
+            Mode::Open { .. } => Crowd::visitors(plan, thread),
         }
     }
 

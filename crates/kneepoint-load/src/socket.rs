@@ -174,3 +174,50 @@ pub(crate) fn refusal(errno: Errno) -> Outcome {
         _ => Outcome::Refused,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::getsockname;
+    use std::net::{Ipv4Addr, Ipv6Addr, TcpListener};
+
+    fn local_address(fd: &OwnedFd) -> SocketAddr {
+        let name = getsockname(fd).expect("an open socket");
+        SocketAddr::try_from(name).expect("of TCP")
+    }
+
+    #[test]
+    fn a_source_has_its_port_only_when_the_connection_is_made() {
+        for address in [
+            IpAddr::from(Ipv4Addr::new(127, 0, 0, 2)),
+            Ipv6Addr::LOCALHOST.into(),
+        ] {
+            let Ok(listener) = TcpListener::bind((address, 0)) else {
+                // A host without IPv6.
+                assert!(address.is_ipv6());
+                continue;
+            };
+            let fd = tcp_socket(address.is_ipv4()).expect("a socket");
+            bind_source(&fd, address).expect("an address of this host");
+            assert_eq!(local_address(&fd), SocketAddr::new(address, 0));
+            let endpoint = Endpoint::Tcp(listener.local_addr().expect("bound"));
+            let opening = open_from(&endpoint, Some(address)).expect("it listens");
+            let local = local_address(&opening.fd);
+            assert_eq!(local.ip(), address);
+            assert_ne!(local.port(), 0);
+        }
+    }
+
+    #[test]
+    fn threads_begin_at_different_sources() {
+        let addresses = [2, 3, 4].map(|last| IpAddr::from([127, 0, 0, last]));
+        let turns = |thread| {
+            let mut sources = Sources::new(&addresses, thread);
+            [0; 4].map(|_| sources.next().expect("there are some"))
+        };
+        let [a, b, c] = addresses;
+        assert_eq!(turns(0), [a, b, c, a]);
+        assert_eq!(turns(2), [c, a, b, c]);
+        assert_eq!(Sources::new(&[], 0).next(), None);
+    }
+}

@@ -89,14 +89,8 @@ pub(crate) struct Starts<'p> {
 }
 
 impl<'p> Starts<'p> {
-    /// The starts of thread number `thread`, which has so many users and, in a closed loop, workers.
-    pub(crate) fn new(
-        plan: &'p LoadPlan,
-        shared: &'p Shared,
-        thread: usize,
-        users: u32,
-        workers: u32,
-    ) -> Self {
+    /// The starts of thread number `thread`, which in a closed loop has so many workers.
+    pub(crate) fn new(plan: &'p LoadPlan, shared: &'p Shared, thread: usize, workers: u32) -> Self {
         let (source, bound) = match &plan.mode {
             Mode::Open { schedule, arrivals } => {
                 let mut stream = ArrivalStream::new(schedule, *arrivals, thread, plan.threads);
@@ -106,7 +100,7 @@ impl<'p> Starts<'p> {
                     Some(_) => Source::Visitors {
                         stream,
                         next,
-                        crowd: Crowd::visitors(plan, thread, users),
+                        crowd: Crowd::visitors(plan, thread),
                     },
                 };
                 (source, None)
@@ -115,7 +109,7 @@ impl<'p> Starts<'p> {
                 (Source::Free(workers), closed.requests)
             }
             Mode::Closed(closed) => {
-                let crowd = Crowd::workers(plan, closed, thread, users);
+                let crowd = Crowd::workers(plan, closed, thread);
                 (Source::Workers(crowd), closed.requests)
             }
         };
@@ -289,6 +283,14 @@ impl<'p> Starts<'p> {
     }
 }
 
+/// Whether requests are due at some time. Those of a plain closed loop follow the responses, whenever they come.
+pub(crate) fn has_due_times(plan: &LoadPlan) -> bool {
+    match &plan.mode {
+        Mode::Open { .. } => true,
+        Mode::Closed(closed) => !is_plain(plan, closed),
+    }
+}
+
 /// Whether the workers of a loop have nothing of their own, so that counting the free ones is enough.
 fn is_plain(plan: &LoadPlan, closed: &ClosedLoop) -> bool {
     closed.ramp.is_zero()
@@ -327,7 +329,7 @@ pub(crate) mod tests {
     /// Serves every request at once, in `service` nanoseconds each, and returns the intended starts.
     fn served(plan: &LoadPlan, service: u64) -> Vec<u64> {
         let (shared, backoff) = (Shared::new(), Backoff::default());
-        let mut starts = Starts::new(plan, &shared, 0, 10, 2);
+        let mut starts = Starts::new(plan, &shared, 0, 2);
         let (mut mix, mut users) = (Mix::new(&plan.workload, 1, 0), Users::new(10));
         let mut flights = crate::flight::Flights::new(u64::MAX);
         // Ends to come, in order: all take the same time.
@@ -448,7 +450,7 @@ pub(crate) mod tests {
         });
         let plan = plan(mode, None);
         let shared = Shared::new();
-        let mut starts = Starts::new(&plan, &shared, 0, 1, 2);
+        let mut starts = Starts::new(&plan, &shared, 0, 2);
         let mut backoff = Backoff::default();
         backoff.refused(100);
         let may = backoff.until;

@@ -37,16 +37,14 @@ pub(crate) struct Visits<'p> {
     choice: Weighted,
     /// Between a response and the next request of a visit.
     pub(crate) pause: Pause<'p>,
-    users: u32,
-    under_way: u32,
     /// Visits that begin earlier, in nanoseconds, are not counted.
     skip: u64,
     pub(crate) counts: SessionCounts,
 }
 
 impl<'p> Visits<'p> {
-    /// Takes over sessions that [`crate::checks::check_sessions`] has passed, for a thread with so many users.
-    pub(crate) fn new(sessions: &'p Sessions, users: u32, skip: u64) -> Self {
+    /// Takes over sessions that [`crate::checks::check_sessions`] has passed.
+    pub(crate) fn new(sessions: &'p Sessions, skip: u64) -> Self {
         let choice = if sessions.scripts.is_empty() {
             Weighted::new(sessions.lengths.iter().map(|(_, weight)| *weight))
         } else {
@@ -57,8 +55,6 @@ impl<'p> Visits<'p> {
             lengths: &sessions.lengths,
             choice,
             pause: Pause::new(&sessions.think_time),
-            users: users.max(1),
-            under_way: 0,
             skip,
             counts: SessionCounts::default(),
         }
@@ -72,10 +68,7 @@ impl<'p> Visits<'p> {
             None => self.lengths[chosen].0,
         };
         let counted = intended >= self.skip;
-        let shares = self.under_way >= self.users;
-        self.under_way += 1;
         self.counts.started += u64::from(counted);
-        self.counts.sharing += u64::from(counted && shares);
         Visit {
             user: users.take(),
             chosen: chosen as u32,
@@ -97,7 +90,6 @@ impl<'p> Visits<'p> {
 
     /// A visit ends, with whether its last request ended `Ok`. One that could go on is unfinished.
     pub(crate) fn end(&mut self, visit: &Visit, ok: bool, users: &mut Users) {
-        self.under_way -= 1;
         users.give_back(visit.user);
         let completed = ok && visit.is_over();
         self.counts.completed += u64::from(visit.counted && completed);
@@ -132,7 +124,7 @@ mod tests {
     fn visit(sessions: Sessions) -> (Vec<Vec<u32>>, SessionCounts) {
         let workload = workload(sessions);
         let sessions = workload.sessions.as_ref().expect("just set");
-        let mut visits = Visits::new(sessions, 2, 0);
+        let mut visits = Visits::new(sessions, 0);
         let mut users = Users::new(2);
         let mut mix = Mix::new(&workload, 1, 0);
         let mut random = Random::new(1, Purpose::Visitors, 0);
@@ -161,7 +153,6 @@ mod tests {
         let sd = (2000.0f64 * 0.75 * 0.25).sqrt();
         assert!((often - 1500.0).abs() < 4.0 * sd, "{often}");
         assert_eq!((counts.started, counts.completed), (2000, 2000));
-        assert_eq!(counts.sharing, 0, "one visit at a time and two users");
     }
 
     #[test]
@@ -190,7 +181,7 @@ mod tests {
             ..Sessions::default()
         };
         let workload = workload(sessions);
-        let mut visits = Visits::new(workload.sessions.as_ref().expect("just set"), 2, 100);
+        let mut visits = Visits::new(workload.sessions.as_ref().expect("just set"), 100);
         let mut users = Users::new(2);
         let mut mix = Mix::new(&workload, 1, 0);
         let mut random = Random::new(1, Purpose::Visitors, 0);
@@ -208,8 +199,6 @@ mod tests {
             started: 3,
             completed: 1,
             broken_off: 1,
-            // The third and fourth visitor found both users on a visit.
-            sharing: 2,
         };
         assert_eq!(visits.counts, expected);
         assert_eq!(expected.unfinished(), 1);

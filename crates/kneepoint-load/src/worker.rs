@@ -132,7 +132,7 @@ impl<'p> Worker<'p> {
         Ok(Self {
             prepared,
             clock,
-            starts: Starts::new(plan, shared, thread, users, workers as u32),
+            starts: Starts::new(plan, shared, thread, workers as u32),
             mix: Mix::new(&plan.workload, plan.seed, thread),
             users: Users::new(users).provided(plan, thread),
             epoll,

@@ -180,9 +180,6 @@ pub struct SessionCounts {
     pub completed: u64,
     /// Of them, those that ended early because a request failed.
     pub broken_off: u64,
-    /// Of them, those that began while every user was on a visit already and so shared one's cookies: with more
-    /// users than visits under way there are none.
-    pub sharing: u64,
 }
 
 impl SessionCounts {
@@ -198,7 +195,6 @@ impl SessionCounts {
         self.started += other.started;
         self.completed += other.completed;
         self.broken_off += other.broken_off;
-        self.sharing += other.sharing;
     }
 }
 

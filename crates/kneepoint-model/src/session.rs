@@ -60,8 +60,8 @@ impl ClosedLoop {
 /// Visitors: in an open loop an arrival of the schedule is then a visitor and not a request, and the requests after
 /// a visitor's first one follow the responses. In a closed loop each worker is one visitor after the other.
 ///
-/// A visitor keeps one user's cookies for the whole visit and sends them with every request of it, as a browser
-/// does, whether the request asks for a session of its own or not. Over HTTP it also keeps its connection while it
+/// A visitor comes without cookies, shares them with nobody, and sends what he was given with every later request of
+/// the visit, as a browser does, whether the request asks for a session of its own or not. Over HTTP it also keeps its connection while it
 /// thinks, unless all connections are taken.
 ///
 /// A visit ends early when one of its requests fails: what a visitor would have done after a failed login or an empty

@@ -219,6 +219,17 @@ fn sections_of_php_ini_are_decoration_but_for_paths() {
     );
 }
 
+/// Found by the fuzz target `conf_lines`.
+#[test]
+fn text_behind_a_quoted_value_does_not_stay_behind_the_next_value() {
+    let text = "max_connections 'a''b'mm # c\nport = 'x'#y\n";
+    let mut conf = lines::parse(Dialect::Postgresql, text);
+    assert_eq!(conf.to_string(), text);
+    conf.set("max_connections", "100");
+    conf.set("port", "5433");
+    assert_eq!(conf.to_string(), "max_connections 100 # c\nport = 5433#y\n");
+}
+
 #[test]
 fn values_of_postgresql_and_redis_are_read_as_written() {
     let conf = lines::parse(

@@ -74,10 +74,13 @@ fn value_length(dialect: Dialect, text: &str) -> usize {
     if dialect == Dialect::Redis {
         return line.len();
     }
-    if line.starts_with('\'') {
-        return quoted_length(line).unwrap_or(line.len());
-    }
-    line.find([' ', '\t', '#']).unwrap_or(line.len())
+    let quoted = match line.starts_with('\'') {
+        true => quoted_length(line).unwrap_or(line.len()),
+        false => 0,
+    };
+    // Text right behind a quote is no PostgreSQL; it goes with the value it spoils, also when that is replaced.
+    let rest = &line[quoted..];
+    quoted + rest.find([' ', '\t', '#']).unwrap_or(rest.len())
 }
 
 /// The length of the single-quoted text at the start; `''` and backslash escapes do not end it.

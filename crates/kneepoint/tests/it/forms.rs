@@ -3,7 +3,7 @@
 use crate::support::{alone, apps};
 use kneepoint_load::{Engine, LoadPlan, Mode, Rehearsal, Target, fetch};
 use kneepoint_model::{
-    Address, Arrivals, Body, LoadPoint, Outcome, Request, StatusRange, Workload,
+    Address, Arrivals, Body, LoadPoint, Outcome, Request, StatusRange, ThinkTime, Workload,
 };
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
@@ -154,6 +154,30 @@ fn a_form_is_sent_with_the_token_of_its_page() {
         .collect();
     let session = ["GET /: 200", "POST /search: 302", "GET /: 200"];
     assert_eq!(steps, [session, session].concat());
+}
+
+#[test]
+fn visitors_send_the_form_in_their_sessions() {
+    let _alone = alone();
+    let laravel = Laravel::start();
+    let mut workload = visitors();
+    if let Some(sessions) = &mut workload.sessions {
+        sessions.think_time = ThinkTime::None;
+    }
+    // Fewer users than visits: each visitor begins with nothing all the same.
+    workload.users = 5;
+    let point = laravel.load(workload);
+    assert_eq!(point.outcomes.failed(), 0, "{:?}", point.examples);
+    let sessions = point.sessions.expect("visits are counted");
+    assert_eq!(
+        (sessions.started, sessions.broken_off),
+        (20, 0),
+        "{sessions:?}"
+    );
+    // The last may be under way when the load ends.
+    assert!(sessions.completed >= 18, "{sessions:?}");
+    let posted = point.outcomes.by_status.get(&302).copied();
+    assert!(posted >= Some(sessions.completed), "{point:?}");
 }
 
 #[test]

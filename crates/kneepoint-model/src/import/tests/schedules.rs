@@ -87,7 +87,7 @@ fn yandex_tank_instances() {
 }
 
 #[test]
-fn k6() {
+fn k6_command_lines() {
     check(
         "10s:5,1m:20",
         expect![[r#"
@@ -114,6 +114,22 @@ fn k6() {
         expect!["closed workers=1 ramp=0s think=none duration=unlimited requests=1 connections=1"],
     );
     check(
+        "k6 cloud script.js",
+        expect![
+            "k6 command line: `k6 cloud script.js`: only k6 run sends; write k6 run -u 10 -d 30s script.js"
+        ],
+    );
+    check(
+        "10s:5,1m",
+        expect![
+            "k6 command line: `1m`: this is not a stage; write DURATION:TARGET such as 30s:100"
+        ],
+    );
+}
+
+#[test]
+fn k6_scenarios() {
+    check(
         r#"[{"duration":"30s","target":100},{"duration":"1m","target":100}]"#,
         expect![[r#"
             open line(0,100,30s) const(100,60s) first=interval arrivals=even
@@ -131,18 +147,6 @@ fn k6() {
     check_load(
         r#"{"executor":"per-vu-iterations","vus":4,"iterations":20,"maxDuration":"1h"}"#,
         expect!["closed workers=4 ramp=0s think=none duration=3600s loops=20 connections=4"],
-    );
-    check(
-        "k6 cloud script.js",
-        expect![
-            "k6 command line: `k6 cloud script.js`: only k6 run sends; write k6 run -u 10 -d 30s script.js"
-        ],
-    );
-    check(
-        "10s:5,1m",
-        expect![
-            "k6 command line: `1m`: this is not a stage; write DURATION:TARGET such as 30s:100"
-        ],
     );
     check(
         r#"[{"duration":"30 parsecs","target":1}]"#,
