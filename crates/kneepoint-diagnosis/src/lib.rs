@@ -14,6 +14,7 @@ mod evidence;
 mod explain;
 mod guard;
 mod pool;
+mod ports;
 mod rule;
 mod rules;
 #[cfg(test)]

@@ -1,17 +1,12 @@
 //! KRN-01: a tier runs out of local ports towards the next one.
 
+use crate::ports::{self, CLIFF};
 use crate::rules::prelude::*;
 
-/// Share of the range held towards one peer from which on connecting collapses (catalogue section 0, fact 5: Linux
-/// tries one parity of port numbers first).
-const CLIFF: f64 = 0.5;
 /// A range smaller than this was narrowed by somebody \[prop\]; the default has 28 232 ports.
 const NARROW: f64 = 20_000.0;
 /// Connections opened per request from which on reuse is what is missing.
 const NO_REUSE: f64 = 0.2;
-
-/// How long a closed connection keeps its port (the kernel's `TCP_TIMEWAIT_LEN`).
-const TIME_WAIT_S: f64 = 60.0;
 
 pub(crate) static RULE: Rule = Rule {
     code: "KRN-01",
@@ -46,14 +41,6 @@ pub(crate) static RULE: Rule = Rule {
     check,
 };
 
-struct Use<'a> {
-    phase: &'a Phase,
-    layer: Layer,
-    peer: String,
-    held: f64,
-    range: f64,
-}
-
 fn check(evidence: &Evidence) -> Option<Finding> {
     let logged = evidence.logged(RULE.layers, LogKind::NoLocalPort);
     let worst = evidence
@@ -61,7 +48,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         .iter()
         // Overload opens connections beyond what any idle list keeps: that is the queue's doing, not the ports'.
         .filter(|phase| phase.kind != PhaseKind::Over)
-        .flat_map(|phase| uses(evidence, phase))
+        .flat_map(|phase| ports::uses(evidence, phase, RULE.layers))
         .filter(|used| used.held >= CLIFF * used.range && used.keeps_up())
         .max_by(|a, b| (a.held / a.range).total_cmp(&(b.held / b.range)));
     let layer = worst
@@ -109,45 +96,6 @@ fn check(evidence: &Evidence) -> Option<Finding> {
             .build(),
         )
         .done()
-}
-
-impl Use<'_> {
-    /// Whether the connections opened in the phase itself would hold the cliff. Closed ones stay for a minute, so
-    /// those of an earlier overload may still be there without being a matter of this load.
-    fn keeps_up(&self) -> bool {
-        let opened_hz = self.phase.series.rate(self.layer, metric::ACTIVE_OPENS);
-        opened_hz.is_some_and(|hz| hz * TIME_WAIT_S >= CLIFF * self.range)
-    }
-}
-
-fn uses<'a>(evidence: &'a Evidence, phase: &'a Phase) -> impl Iterator<Item = Use<'a>> {
-    RULE.layers
-        .iter()
-        .copied()
-        .filter(|layer| {
-            evidence
-                .stack
-                .tier(*layer)
-                .is_some_and(|tier| tier.own_network)
-        })
-        .flat_map(move |layer| {
-            let range = phase.largest(layer, metric::PORT_RANGE);
-            phase
-                .series
-                .all(layer, metric::TIME_WAIT)
-                .filter_map(move |series| {
-                    let open = phase
-                        .series
-                        .labelled(layer, metric::ESTABLISHED, &series.label);
-                    Some(Use {
-                        phase,
-                        layer,
-                        peer: series.label.clone(),
-                        held: series.max()? + open.and_then(|open| open.max()).unwrap_or(0.0),
-                        range: range.filter(|range| *range > 0.0)?,
-                    })
-                })
-        })
 }
 
 fn opens_per_request(evidence: &Evidence, layer: Layer) -> Option<f64> {

@@ -69,9 +69,14 @@ pub struct LoadArgs {
     /// Offer this rate however slow the answers are: 500, 500/s, 3000/m, 2k
     #[arg(long, short = 'q', visible_short_alias = 'R', value_name = "RATE", conflicts_with = "schedule", help_heading = LOAD)]
     pub rate: Option<String>,
-    /// Offered rate over time: const(RATE,TIME) line(FROM,TO,TIME) step(FROM,TO,BY,TIME), one or more
+    /// Offered rate over time: const(RATE,TIME) line(FROM,TO,TIME) step(FROM,TO,BY,TIME), one or more; or stages as
+    /// k6, Gatling, JMeter and Artillery write them
     #[arg(long, short = 's', value_name = "SCHEDULE", help_heading = LOAD)]
     pub schedule: Option<String>,
+    /// Do what this command line of wrk, wrk2, ab, oha, vegeta or k6 would: 'wrk -t2 -c10 -d10s URL'. What that tool does
+    /// otherwise is said
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["schedule", "rate", "duration", "requests"], help_heading = LOAD)]
+    pub like: Option<String>,
     /// Without a rate: a closed loop of N connections, each asking again as soon as it was answered. With one: most
     /// connections (1000 when left out); what finds none free waits, and the wait counts
     #[arg(long, short = 'c', visible_alias = "workers", value_name = "N", help_heading = LOAD)]

@@ -1,6 +1,7 @@
 //! `kneepoint load`: drive load at URLs, a FastCGI listener, or both under one schedule.
 
 mod extras;
+mod like;
 mod live;
 mod moment;
 mod output;
@@ -23,10 +24,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use watch::Watch;
 
 pub(super) fn run(args: &LoadArgs) -> Result<ExitCode> {
-    let args = &untangled(args);
+    let mut args = untangled(args);
+    let notes = like::fill(&mut args)?;
+    let args = &args;
     let hops = plan::hops(args)?;
     let thresholds = plan::thresholds(args)?;
     let sinks = Sinks::of(args, hops.len())?;
+    if !args.quiet {
+        notes.iter().for_each(|note| watch::line(note));
+    }
     let stop = stop_flag()?;
     let mut run = LoadRun {
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -1,10 +1,11 @@
 //! What is sent and when: from the arguments to a load plan per target.
 
-use super::extras;
 use super::target::{Place, places};
+use super::{extras, like};
 use crate::args::{Interarrival, LoadArgs};
 use anyhow::{Context as _, Result, bail};
 use kneepoint_load::{LoadPlan, Mode};
+use kneepoint_model::import;
 use kneepoint_model::units::parse_duration;
 use kneepoint_model::{
     Arrivals, ClosedLoop, Expect, Method, Request, Schedule, Slo, Threshold, Workload,
@@ -59,19 +60,30 @@ fn mode(args: &LoadArgs) -> Result<Mode> {
     if args.connections == Some(0) {
         bail!("-c 0: without a connection nothing can be sent; use at least 1");
     }
+    if let Some(text) = &args.like {
+        return Ok(like::mode(like::parse("--like", text)?.load, args));
+    }
     match (&args.schedule, &args.rate, args.connections) {
-        (Some(text), _, _) => {
-            let schedule: Schedule = text
-                .parse()
-                .map_err(|error| anyhow::anyhow!("--schedule: {error}"))?;
-            Ok(open(args, schedule))
-        }
+        (Some(text), _, _) => scheduled(args, text),
         (None, None, Some(workers)) => closed(args, workers),
         (None, rate, _) => {
             let rate_hz = rate.as_deref().map_or(Ok(USUAL_RATE_HZ), parse_rate)?;
             let schedule = Schedule::constant(rate_hz, length(args, rate_hz)?);
             Ok(open(args, schedule))
         }
+    }
+}
+
+/// A schedule of our own syntax, or a load profile of another tool.
+fn scheduled(args: &LoadArgs, text: &str) -> Result<Mode> {
+    match text.parse::<Schedule>() {
+        Ok(schedule) => Ok(open(args, schedule)),
+        Err(_)
+            if import::detect(text).is_some_and(|syntax| syntax.name != "yandex.tank schedule") =>
+        {
+            Ok(like::mode(like::parse("--schedule", text)?.load, args))
+        }
+        Err(error) => bail!("--schedule: {error}"),
     }
 }
 
@@ -327,9 +339,10 @@ mod tests {
     fn told(line: &[&str]) -> Result<String, String> {
         let all = ["kneepoint", "load"].iter().chain(line);
         let args = Args::try_parse_from(all).map_err(|error| error.to_string())?;
-        let Command::Load(args) = args.command else {
+        let Command::Load(mut args) = args.command else {
             return Err("not load".into());
         };
+        like::fill(&mut args).map_err(|error| format!("{error:#}"))?;
         let hops = hops(&args).map_err(|error| format!("{error:#}"))?;
         let plan = &hops[0].plan;
         Ok(format!("{}: {}", asked(plan).join(", "), described(plan)))
@@ -411,6 +424,29 @@ mod tests {
             &["--workers", "9", "-z", "500ms"],
             "GET /a: a closed loop of 9 connections for 0.5 s",
         );
+    }
+
+    #[test]
+    fn what_other_tools_take_is_taken() {
+        check(
+            &["--like", "wrk -t2 -c10 -d3s http://127.0.0.1:2/other"],
+            "GET /a: a closed loop of 10 connections for 3 s, 2 threads",
+        );
+        let even = "evenly spaced arrivals, at most";
+        check(
+            &["--like", "wrk2 -t1 -c10 -d3s -R20 http://127.0.0.1:2/"],
+            &format!("GET /a: const(20,3s), {even} 10 connections"),
+        );
+        assert_eq!(
+            told(&["--like", "ab -n 70 -c 7 http://127.0.0.1:2/z"]).as_deref(),
+            Ok("GET /z: a closed loop of 7 connections and 70 requests")
+        );
+        check(
+            &["-s", "[{\"duration\": \"2s\", \"target\": 10}]"],
+            &format!("GET /a: line(0,10,2s), {even} 1000 connections"),
+        );
+        refused(&["--like", "curl http://127.0.0.1/"], "--like");
+        refused(&["--like", "wrk -c10", "-q", "5"], "cannot be used with");
     }
 
     #[test]

@@ -52,7 +52,8 @@ impl<'h> Watch<'h> {
     }
 }
 
+/// Prints a line to standard error.
 #[expect(clippy::print_stderr, reason = "the binary crate talks to people")]
-fn line(text: &str) {
+pub(super) fn line(text: &str) {
     eprintln!("{text}");
 }

@@ -1,0 +1,61 @@
+//! `--like`: the command line of another tool, taken over as if it had been written with our flags.
+
+use crate::args::{Interarrival, LoadArgs};
+use anyhow::{Result, bail};
+use kneepoint_load::Mode;
+use kneepoint_model::Arrivals;
+use kneepoint_model::import::{self, Body, Imported, Profile};
+
+/// Fills in what the other command line says and ours leaves open; what it would do differently is returned.
+pub(super) fn fill(args: &mut LoadArgs) -> Result<Vec<String>> {
+    let Some(text) = &args.like else {
+        return Ok(Vec::new());
+    };
+    let other = parse("--like", text)?;
+    if args.urls.is_empty() {
+        args.urls.extend(other.url);
+    }
+    let headers = other.headers.iter();
+    let headers = headers.map(|(name, value)| format!("{name}: {value}"));
+    args.header.splice(0..0, headers.collect::<Vec<_>>());
+    if args.data.is_empty() {
+        args.data.extend(other.body.map(|body| match body {
+            Body::Text(text) => text,
+            Body::File(path) => format!("@{path}"),
+        }));
+    }
+    args.method = args.method.take().or(other.method.map(|method| method.0));
+    let connections = other.connections.and_then(|most| u32::try_from(most).ok());
+    args.connections = args.connections.or(connections);
+    args.threads = other.threads.unwrap_or(args.threads).max(args.threads);
+    args.close |= other.keep_alive == Some(false);
+    if let Some(timeout) = other.timeout {
+        args.timeout = format!("{}us", timeout.as_micros());
+    }
+    Ok(other.notes)
+}
+
+/// A load profile in any syntax that is known, as the argument `flag` gave it.
+pub(super) fn parse(flag: &str, text: &str) -> Result<Imported> {
+    match import::parse(text) {
+        Ok(imported) => Ok(imported),
+        Err(error) => bail!("{flag}: {error}"),
+    }
+}
+
+/// Who decides when requests start, as a profile has it; how arrivals are spread is ours to say where we do.
+pub(super) fn mode(profile: Profile, args: &LoadArgs) -> Mode {
+    match profile {
+        Profile::Closed(closed) => Mode::Closed(closed),
+        Profile::Open {
+            schedule, arrivals, ..
+        } => Mode::Open {
+            schedule,
+            arrivals: match args.arrivals {
+                None => arrivals,
+                Some(Interarrival::Even) => Arrivals::Even,
+                Some(Interarrival::Poisson) => Arrivals::Poisson { seed: args.seed },
+            },
+        },
+    }
+}
