@@ -69,6 +69,7 @@ pub(crate) struct Pool<'p> {
     kept: VecDeque<Kept>,
     turns: u64,
     open: usize,
+    closed_first: u32,
     limit: usize,
 }
 
@@ -82,6 +83,7 @@ impl<'p> Pool<'p> {
             kept: VecDeque::new(),
             turns: 0,
             open: 0,
+            closed_first: 0,
             limit,
         }
     }
@@ -152,6 +154,17 @@ impl<'p> Pool<'p> {
         connection.phase = Phase::Closed;
         connection.kept = 0;
         std::mem::replace(&mut connection.flight, NONE)
+    }
+
+    /// Closes a connection before the server does, which keeps its local port in TIME_WAIT.
+    pub(crate) fn close_first(&mut self, slot: u32) -> u32 {
+        self.closed_first += u32::from(self.get(slot).phase != Phase::Connecting);
+        self.close(slot)
+    }
+
+    /// How many were closed before the server did since this was last asked.
+    pub(crate) fn take_closed_first(&mut self) -> u32 {
+        std::mem::take(&mut self.closed_first)
     }
 
     /// Frees a connection for the next request.
@@ -251,7 +264,7 @@ impl<'p> Pool<'p> {
             }
             self.lingering.pop_front();
             if current {
-                self.close(slot);
+                self.close_first(slot);
             }
         }
         None
@@ -265,7 +278,7 @@ impl<'p> Pool<'p> {
         }
         while let Some((_, slot, generation)) = self.lingering.pop_front() {
             if self.is_current(slot, generation) {
-                self.close(slot);
+                self.close_first(slot);
                 return true;
             }
         }
@@ -273,7 +286,7 @@ impl<'p> Pool<'p> {
             return false;
         }
         let idle = self.take_idle().or_else(|| self.take_longest_kept());
-        idle.map(|slot| self.close(slot)).is_some()
+        idle.map(|slot| self.close_first(slot)).is_some()
     }
 }
 

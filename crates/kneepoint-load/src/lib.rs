@@ -35,6 +35,7 @@ mod namespace;
 mod null_server;
 mod pause;
 mod plan;
+mod ports;
 mod random;
 mod recorder;
 mod rehearsal;

@@ -13,6 +13,7 @@ use kneepoint_model::Outcome;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
+use std::fmt::Display;
 
 /// What every connection is watched for, all its life.
 const WATCHED: EventFlags = EventFlags::IN.union(EventFlags::RDHUP);
@@ -24,10 +25,19 @@ const HANGUP: EventFlags = EventFlags::RDHUP
 impl<'p> Worker<'p> {
     /// Opens a connection for a flight.
     pub(crate) fn connect(&mut self, id: u32, now: u64) {
+        self.ports.add(self.pool.take_closed_first(), now);
+        if self.ports.are_used_up(self.pool.open(), now) {
+            let why = format!(
+                "{} local ports are held for a minute by connections that this side closed, and past half of the \
+                 range the kernel finds a free one only by long searches",
+                self.ports.held()
+            );
+            return self.refuse(id, Outcome::NoLocalPort, &why, now);
+        }
         let source = self.sources.next();
         let opening = match socket::open_from(&self.prepared.endpoint, source) {
             Ok(opening) => opening,
-            Err(errno) => return self.refuse(id, errno, now),
+            Err(errno) => return self.refuse(id, socket::refusal(errno), &errno, now),
         };
         let phase = if opening.connected {
             Phase::Busy
@@ -47,7 +57,7 @@ impl<'p> Worker<'p> {
         };
         if let Err(errno) = self.watch(slot, wanted, true) {
             self.pool.close(slot);
-            return self.refuse(id, errno, now);
+            return self.refuse(id, socket::refusal(errno), &errno, now);
         }
         if opening.connected {
             self.on_connected(slot, now);
@@ -79,17 +89,13 @@ impl<'p> Worker<'p> {
     }
 
     /// Ends a flight that could not connect, and those that waited for the same attempt.
-    fn refuse(&mut self, id: u32, errno: Errno, now: u64) {
-        let outcome = socket::refusal(errno);
+    fn refuse(&mut self, id: u32, outcome: Outcome, why: &dyn Display, now: u64) {
         self.backoff.refused(now);
         let prepared = self.prepared;
         let request = self.flights.get(id).request;
         self.examples.add(outcome, 0, 0, || {
             let name = &prepared.templates[request as usize].name;
-            format!(
-                "{name}: connecting to {}: {errno}",
-                prepared.target.address()
-            )
+            format!("{name}: connecting to {}: {why}", prepared.target.address())
         });
         self.end(id, outcome, 0, now);
         self.end_waiting(outcome, now);
@@ -237,7 +243,7 @@ impl<'p> Worker<'p> {
             None => self.on_connected(slot, now),
             Some(errno) => {
                 let id = self.pool.close(slot);
-                self.refuse(id, errno, now);
+                self.refuse(id, socket::refusal(errno), &errno, now);
             }
         }
     }

@@ -9,6 +9,7 @@ use crate::flight::{FlightRef, Flights, NONE};
 use crate::health::CpuMeter;
 use crate::pause::nanos;
 use crate::plan::{LoadError, LoadPlan, Mode};
+use crate::ports::HeldPorts;
 use crate::recorder::{Gauges, Limits, Outbox, Recorder};
 use crate::socket::Sources;
 use crate::starts::{Due, Shared, Starts};
@@ -88,6 +89,8 @@ pub(crate) struct Worker<'p> {
     pub(crate) epoll: OwnedFd,
     /// The addresses that new connections come from.
     pub(crate) sources: Sources<'p>,
+    /// The local ports that are taken by what was closed.
+    pub(crate) ports: HeldPorts,
     pub(crate) pool: Pool<'p>,
     /// Whether one who thinks keeps the connection: a browser does, what is behind a web server does not.
     keeps_own: bool,
@@ -141,6 +144,11 @@ impl<'p> Worker<'p> {
             users: Users::new(users).provided(plan, thread),
             epoll,
             sources: Sources::new(&plan.source_addresses, thread),
+            ports: HeldPorts::new(
+                &prepared.endpoint,
+                plan.source_addresses.len(),
+                plan.threads,
+            ),
             pool: Pool::new(share(plan.max_connections).max(workers)),
             keeps_own: !matches!(plan.target, Target::FastCgi { .. }),
             flights: Flights::new(limits.timeout),
@@ -340,7 +348,7 @@ impl<'p> Worker<'p> {
             if slot == NONE {
                 self.end(id, Outcome::Unsent, 0, now);
             } else {
-                self.pool.close(slot);
+                self.pool.close_first(slot);
                 self.end(id, Outcome::Timeout, 0, now);
             }
         }
