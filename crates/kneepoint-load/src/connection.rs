@@ -1,7 +1,8 @@
 //! The connections of one thread: which are idle, how many may be open, and who closes first.
 
 use crate::flight::NONE;
-use crate::reply::{Parser, Reply};
+use crate::parser::Parser;
+use crate::reply::Reply;
 use crate::tls::Session;
 use rustix::fd::OwnedFd;
 use std::collections::VecDeque;

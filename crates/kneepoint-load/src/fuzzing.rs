@@ -8,7 +8,8 @@
 
 use crate::fastcgi::FastCgiParser;
 use crate::http::HttpParser;
-use crate::reply::{Fed, Parser, Reply};
+use crate::parser::Parser;
+use crate::reply::{Fed, Reply};
 
 /// Largest body that is compared.
 const LARGEST_BODY: usize = 1 << 20;

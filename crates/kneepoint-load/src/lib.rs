@@ -33,6 +33,7 @@ mod http2;
 mod lane;
 mod namespace;
 mod null_server;
+mod parser;
 mod pause;
 mod plan;
 mod ports;

@@ -138,6 +138,7 @@ fn doubts(run: &LoadRun, hop: &LoadHop) -> Markup {
         @if let Some(because) = &hop.point.stopped_because {
             (head::notes(&format!("Ended early{}", whose(run, hop)), std::slice::from_ref(because)))
         }
+        (head::notes(&format!("Doubts{}", whose(run, hop)), &hop.point.doubts))
         (invalid(run, hop))
     }
 }

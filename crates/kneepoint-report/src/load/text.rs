@@ -63,6 +63,20 @@ fn head(page: &mut Page, run: &LoadRun, hop: &LoadHop) {
         point.window_s
     );
     page.columns(&[("", 2, None)], &text, None);
+    if let Some(visits) = &point.sessions {
+        let text = format!(
+            "visits: {} begun, {} completed, {} broken off by a request that failed",
+            visits.started, visits.completed, visits.broken_off
+        );
+        page.columns(&[("", 2, None)], &text, None);
+    }
+    for doubt in &point.doubts {
+        page.columns(
+            &[("", 2, None)],
+            &format!("doubt: {doubt}"),
+            Some(Style::Alert),
+        );
+    }
     if let Some(because) = &point.stopped_because {
         let text = format!("ended early: {because}");
         page.columns(&[("", 2, None)], &text, Some(Style::Alert));

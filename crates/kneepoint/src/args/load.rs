@@ -1,6 +1,7 @@
 //! Arguments of `kneepoint load`.
 
 use clap::{Args as ClapArgs, ValueEnum};
+use kneepoint_model::StatusRange;
 use std::path::PathBuf;
 
 const TARGET: &str = "Where to";
@@ -22,6 +23,8 @@ Examples:
     kneepoint load http://127.0.0.1:8080/ -s 'line(10,500,30s) const(500,1m)' --html load.html
   a form, sent by 200 users who each keep their own cookies:
     kneepoint load http://127.0.0.1/login -d 'user=ann&pass=secret' --users 200 --expect-status 302
+  what real visitors asked for, twice as often:
+    kneepoint load http://127.0.0.1:8080/ --access-log access.log --replay 2x
   a gate for a pipeline:
     kneepoint load http://127.0.0.1:8080/ -q 200 -z 30s --threshold 'p95<200ms' --threshold 'errors<0.1%'
   what nginx costs: the same load at nginx, and straight at PHP-FPM behind it:
@@ -46,7 +49,7 @@ pub enum Interarrival {
 /// Arguments of `load`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct LoadArgs {
-    /// What to load: http://HOST:PORT/PATH. Several are loaded one after the other under the same load and printed
+    /// What to load: http://HOST:PORT/PATH or https://. Several are loaded one after the other under the same load and printed
     /// side by side
     #[arg(value_name = "URL")]
     pub urls: Vec<String>,
@@ -62,6 +65,15 @@ pub struct LoadArgs {
     /// Use FastCGI connections again (FCGI_KEEP_CONN)
     #[arg(long, requires = "fastcgi", help_heading = TARGET)]
     pub keep_conn: bool,
+    /// Do not verify the server's certificate; the result says so
+    #[arg(long, short = 'k', help_heading = TARGET)]
+    pub insecure: bool,
+    /// Accept certificates that an authority in this PEM file has signed, and no other
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure", help_heading = TARGET)]
+    pub cacert: Option<PathBuf>,
+    /// Speak HTTP/2: agreed on in the TLS handshake for https, at once (prior knowledge) for http
+    #[arg(long, help_heading = TARGET)]
+    pub http2: bool,
     /// A host outside this machine that you own and may load: required for anything but loopback; may be repeated
     #[arg(long, value_name = "HOST", help_heading = TARGET)]
     pub i_own: Vec<String>,
@@ -122,6 +134,19 @@ pub struct LoadArgs {
     /// The body, or @FILE to read it from; a form unless a Content-Type says otherwise. Repeated ones are joined by &
     #[arg(long, short = 'd', value_name = "TEXT", help_heading = REQUEST)]
     pub data: Vec<String>,
+    /// A field of a form, name=value, or name=@FILE to send a file (multipart); may be repeated
+    #[arg(long, short = 'F', value_name = "FIELD", conflicts_with = "data", help_heading = REQUEST)]
+    pub form: Vec<String>,
+    /// Learn the requests, the pauses and the rate from an access log of nginx or Apache, gzip or not
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["path", "data", "form", "like"], help_heading = REQUEST)]
+    pub access_log: Option<PathBuf>,
+    /// Format of that log: a name such as combined, or the text of log_format or LogFormat; seen in its first lines
+    /// when left out
+    #[arg(long, value_name = "FORMAT", requires = "access_log", help_heading = REQUEST)]
+    pub log_format: Option<String>,
+    /// Replay the log's rate over time so many times as fast, such as 2x; without it, -q, -s or -c say how much
+    #[arg(long, value_name = "TIMES", requires = "access_log", conflicts_with_all = ["rate", "schedule", "connections"], help_heading = REQUEST)]
+    pub replay: Option<String>,
     /// Path and query to ask for instead of the URL's. Repeated, a mix in equal shares; "8 /" gives a path weight 8
     #[arg(long, value_name = "PATH", help_heading = REQUEST)]
     pub path: Vec<String>,
@@ -129,12 +154,15 @@ pub struct LoadArgs {
     #[arg(long, value_name = "N", help_heading = REQUEST)]
     pub users: Option<u32>,
 
-    /// Expected status; any of 200 to 399 when left out
+    /// Expected status, 200 or 2xx; any of 200 to 399 when left out; may be repeated
     #[arg(long, visible_alias = "status", value_name = "STATUS", help_heading = JUDGEMENT)]
-    pub expect_status: Option<u16>,
-    /// Text the body must contain
+    pub expect_status: Vec<StatusRange>,
+    /// Text the body must contain; may be repeated
     #[arg(long, value_name = "TEXT", help_heading = JUDGEMENT)]
-    pub contains: Option<String>,
+    pub contains: Vec<String>,
+    /// Text the body must not contain; may be repeated
+    #[arg(long, value_name = "TEXT", help_heading = JUDGEMENT)]
+    pub lacks: Vec<String>,
     /// What must hold, or the exit code is 1: "p95<200ms", "errors<0.1%", "rate>=490/s", "p99<500ms over 10s"; may be
     /// repeated
     #[arg(long, value_name = "THRESHOLD", help_heading = JUDGEMENT)]

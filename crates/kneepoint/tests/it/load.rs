@@ -1,122 +1,11 @@
 //! `kneepoint load` on servers started by hand.
 
+use crate::by_hand::ByHand;
 use crate::support::{alone, apps, kneepoint, start, text, wait};
 use serde_json::Value;
 use std::fs;
-use std::net::TcpListener;
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
-
-/// nginx and PHP-FPM in a private directory, ended with the value.
-struct ByHand {
-    children: Vec<Child>,
-    directory: tempfile::TempDir,
-    port: u16,
-}
-
-impl Drop for ByHand {
-    fn drop(&mut self) {
-        for child in &mut self.children {
-            // SIGTERM lets the master end its own workers.
-            let _ = Command::new("kill").arg(child.id().to_string()).status();
-            let _ = child.wait();
-        }
-    }
-}
-
-fn fpm_program() -> Option<String> {
-    let mut found: Vec<String> = fs::read_dir("/usr/sbin")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path().display().to_string())
-        .filter(|path| path.starts_with("/usr/sbin/php-fpm"))
-        .collect();
-    found.sort();
-    found.pop()
-}
-
-impl ByHand {
-    fn start() -> Self {
-        let directory = tempfile::tempdir().expect("temp dir");
-        fs::set_permissions(
-            directory.path(),
-            std::os::unix::fs::PermissionsExt::from_mode(0o755),
-        )
-        .expect("mode");
-        let port = TcpListener::bind("127.0.0.1:0")
-            .and_then(|socket| socket.local_addr())
-            .expect("a free port")
-            .port();
-        let at = directory.path().display().to_string();
-        let public = apps()
-            .join("plain/public")
-            .canonicalize()
-            .expect("apps/plain")
-            .display()
-            .to_string();
-        fs::write(
-            directory.path().join("fpm.conf"),
-            format!(
-                "[global]\nerror_log={at}/fpm.log\n[www]\nlisten={at}/php.sock\nlisten.mode=0666\npm=static\npm.max_children=2\nuser=www-data\ngroup=www-data\n"
-            ),
-        )
-        .expect("fpm.conf");
-        fs::write(
-            directory.path().join("nginx.conf"),
-            format!(
-                "daemon off; pid {at}/nginx.pid; error_log {at}/error.log; events {{}}\nhttp {{ access_log off; client_body_temp_path {at}/b; proxy_temp_path {at}/p; fastcgi_temp_path {at}/f; uwsgi_temp_path {at}/u; scgi_temp_path {at}/s;\nserver {{ listen 127.0.0.1:{port}; listen unix:{at}/web.sock; location /echo {{ default_type text/plain; return 200 \"$request_method $content_type $http_x_a\"; }} location / {{ fastcgi_pass unix:{at}/php.sock; fastcgi_param SCRIPT_FILENAME {public}/index.php; fastcgi_param REQUEST_METHOD $request_method; fastcgi_param REQUEST_URI $request_uri; fastcgi_param QUERY_STRING $query_string; fastcgi_param SERVER_PROTOCOL $server_protocol; }} }} }}\n"
-            ),
-        )
-        .expect("nginx.conf");
-        let quiet = |command: &mut Command| {
-            command
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .expect("starts")
-        };
-        let fpm = fpm_program().expect("php-fpm is installed: make deps");
-        let children = vec![
-            quiet(
-                Command::new(fpm)
-                    .args(["-n", "-R", "-F", "-y"])
-                    .arg(directory.path().join("fpm.conf")),
-            ),
-            quiet(
-                Command::new("/usr/sbin/nginx")
-                    .args(["-e", "stderr", "-c"])
-                    .arg(directory.path().join("nginx.conf")),
-            ),
-        ];
-        let servers = Self {
-            children,
-            directory,
-            port,
-        };
-        let began = Instant::now();
-        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err()
-            || !servers.socket().exists()
-        {
-            assert!(
-                began.elapsed() < Duration::from_secs(10),
-                "the servers do not come up"
-            );
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        servers
-    }
-
-    /// A URL on the web server.
-    fn url(&self, path: &str) -> String {
-        format!("http://127.0.0.1:{}{path}", self.port)
-    }
-
-    fn socket(&self) -> std::path::PathBuf {
-        self.directory.path().join("php.sock")
-    }
-}
+use std::process::{Command, Output};
+use std::time::Duration;
 
 fn script() -> String {
     apps()
@@ -490,6 +379,96 @@ fn a_closed_loop_counts_and_pauses() {
         got[0]["result"]["window_s"].as_f64().expect("a window") >= 0.09,
         "nine pauses of 10 ms each: {got}"
     );
+}
+
+#[test]
+fn https_and_http2_are_a_matter_of_flags() {
+    let _alone = alone();
+    let servers = ByHand::start();
+    let url = format!("https://localhost:{}/echo", servers.tls_port);
+    let certificate = servers.directory.path().join("cert.pem");
+    let certificate = certificate.display().to_string();
+    let check = |flags: &[&str], ok: bool, expected: &[&str]| {
+        let mut arguments = vec![url.as_str(), "-q", "50", "-n", "20", "--quiet"];
+        arguments.extend(flags);
+        let output = load(&arguments);
+        let said = text(&output.stdout);
+        says(&said, expected);
+        assert_eq!(said.contains("tls error"), !ok, "{said}");
+    };
+    check(
+        &["--cacert", &certificate, "--contains", "HTTP/1.1"],
+        true,
+        &["20"],
+    );
+    let over_http2 = [
+        "--cacert",
+        &certificate,
+        "--http2",
+        "--contains",
+        "HTTP/2.0",
+    ];
+    check(&over_http2, true, &["20"]);
+    // Nobody on this machine vouches for it.
+    check(&[], false, &["tls error"]);
+    check(&["-k"], true, &["doubt: ", "certificate"]);
+}
+
+#[test]
+fn a_form_is_sent_as_a_browser_sends_it() {
+    let _alone = alone();
+    let servers = ByHand::start();
+    let url = servers.url("/echo");
+    let file = servers.directory.path().join("cert.pem");
+    let file = format!("up=@{}", file.display());
+    for (field, kind) in [
+        ("name=ann", "POST application/x-www-form-urlencoded"),
+        (file.as_str(), "POST multipart/form-data; boundary="),
+    ] {
+        let arguments = [
+            url.as_str(),
+            "-n",
+            "5",
+            "-F",
+            field,
+            "--contains",
+            kind,
+            "--lacks",
+            "GET",
+        ];
+        let result = results(&arguments);
+        assert_eq!(ok_of(&result[0]), 5, "{field}: {result:?}");
+    }
+}
+
+#[test]
+fn what_a_log_holds_is_asked_for_again() {
+    let _alone = alone();
+    let servers = ByHand::start();
+    let url = servers.url("/echo");
+    let paths = ["--path", "3 /echo?page=1", "--path", "1 /echo?page=2"];
+    let first = [&[url.as_str(), "-q", "100", "-n", "200"][..], &paths].concat();
+    assert_eq!(ok_of(&results(&first)[0]), 200);
+    let log = servers
+        .directory
+        .path()
+        .join("access.log")
+        .display()
+        .to_string();
+    let again = [url.as_str(), "--access-log", &log, "--replay", "2x"];
+    let again = results(&again);
+    let asked = &again[0]["requests"];
+    let asked: Vec<&str> = asked
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    assert_eq!(asked.len(), 2, "{asked:?}");
+    assert!(asked[0].starts_with("GET /echo?page=1"), "{asked:?}");
+    assert_eq!(ok_of(&again[0]), arrivals_of(&again[0]));
+    let slow = load(&[url.as_str(), "--access-log", &log, "--replay", "0x"]);
+    says(&text(&slow.stderr), &["--replay 0x", "2.5x"]);
 }
 
 #[test]

@@ -6,6 +6,7 @@
 #![allow(clippy::print_stderr, reason = "a test that cannot run here says so")]
 
 mod bad_input;
+mod by_hand;
 mod forms;
 mod interrupted;
 mod load;

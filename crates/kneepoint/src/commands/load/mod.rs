@@ -1,8 +1,10 @@
 //! `kneepoint load`: drive load at URLs, a FastCGI listener, or both under one schedule.
 
 mod extras;
+mod form;
 mod like;
 mod live;
+mod log;
 mod moment;
 mod output;
 mod plain;
@@ -25,9 +27,11 @@ use watch::Watch;
 
 pub(super) fn run(args: &LoadArgs) -> Result<ExitCode> {
     let mut args = untangled(args);
-    let notes = like::fill(&mut args)?;
+    let mut notes = like::fill(&mut args)?;
     let args = &args;
-    let hops = plan::hops(args)?;
+    let learned = log::learned(args)?;
+    notes.extend(learned.iter().flat_map(log::told));
+    let hops = plan::hops(args, learned.as_ref())?;
     let thresholds = plan::thresholds(args)?;
     let sinks = Sinks::of(args, hops.len())?;
     if !args.quiet {

@@ -1,9 +1,10 @@
 //! What is sent and when: from the arguments to a load plan per target.
 
 use super::target::{Place, places};
-use super::{extras, like};
+use super::{extras, form, like, log};
 use crate::args::{Interarrival, LoadArgs};
 use anyhow::{Context as _, Result, bail};
+use kneepoint_load::access_log::Learned;
 use kneepoint_load::{LoadPlan, Mode};
 use kneepoint_model::import;
 use kneepoint_model::units::parse_duration;
@@ -30,14 +31,24 @@ pub(super) struct Hop {
 }
 
 /// One plan a target, all alike but for where they go.
-pub(super) fn hops(args: &LoadArgs) -> Result<Vec<Hop>> {
+pub(super) fn hops(args: &LoadArgs, learned: Option<&Learned>) -> Result<Vec<Hop>> {
     let places = places(args)?;
-    let (mode, slo) = (mode(args)?, slo(args)?);
+    let replayed = learned
+        .map(|learned| log::mode(args, learned))
+        .transpose()?;
+    let mode = match replayed.flatten() {
+        Some(mode) => mode,
+        None => mode(args)?,
+    };
+    let slo = slo(args)?;
     let template = template(args)?;
     places
         .into_iter()
         .map(|place| {
-            let workload = workload(args, &template, &place)?;
+            let workload = match learned {
+                Some(learned) => log::workload(args, &template, learned),
+                None => workload(args, &template, &place)?,
+            };
             let mut plan = LoadPlan::new(place.target, workload, mode.clone());
             plan.slo = slo.clone();
             plan.threads = args.threads;
@@ -186,7 +197,10 @@ fn slo(args: &LoadArgs) -> Result<Slo> {
 /// The request without its path.
 fn template(args: &LoadArgs) -> Result<Request> {
     let mut request = Request::get("/");
-    request.body = body(&args.data)?.map(Into::into);
+    request.body = match body(&args.data)? {
+        Some(text) => Some(text.into()),
+        None => form::body(&args.form)?,
+    };
     let usual = if request.body.is_some() {
         "POST"
     } else {
@@ -204,8 +218,9 @@ fn template(args: &LoadArgs) -> Result<Request> {
         })
         .collect::<Result<Vec<_>>>()?;
     request.expect = Expect {
-        status: args.expect_status.into_iter().map(Into::into).collect(),
-        body_contains: args.contains.iter().cloned().collect(),
+        status: args.expect_status.clone(),
+        body_contains: args.contains.clone(),
+        body_lacks: args.lacks.clone(),
         ..Expect::default()
     };
     request.session = args.users.is_some();
@@ -343,7 +358,7 @@ mod tests {
             return Err("not load".into());
         };
         like::fill(&mut args).map_err(|error| format!("{error:#}"))?;
-        let hops = hops(&args).map_err(|error| format!("{error:#}"))?;
+        let hops = hops(&args, None).map_err(|error| format!("{error:#}"))?;
         let plan = &hops[0].plan;
         Ok(format!("{}: {}", asked(plan).join(", "), described(plan)))
     }

@@ -2,7 +2,7 @@
 
 use crate::args::LoadArgs;
 use anyhow::{Context as _, Result, bail};
-use kneepoint_load::Target;
+use kneepoint_load::{HttpVersion, Target, Tls, Verify};
 use kneepoint_model::Address;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
@@ -53,11 +53,26 @@ fn http(url: &str, args: &LoadArgs) -> Result<Place> {
             Address::Tcp(address)
         }
     };
+    let mut target = Target::http(address, parts.authority).with_keep_alive(!args.close);
+    if parts.encrypted {
+        target = target.with_tls(Tls::new(parts.host).with_verify(verify(args)));
+    }
+    if args.http2 {
+        target = target.with_version(HttpVersion::Http2);
+    }
     Ok(Place {
         name: url.to_owned(),
-        target: Target::http(address, parts.authority).with_keep_alive(!args.close),
+        target,
         path: parts.path,
     })
+}
+
+fn verify(args: &LoadArgs) -> Verify {
+    match &args.cacert {
+        _ if args.insecure => Verify::None,
+        Some(file) => Verify::CaFile(file.clone()),
+        None => Verify::System,
+    }
 }
 
 /// The parts of a URL.
@@ -68,16 +83,21 @@ struct Parts<'u> {
     /// The host without brackets.
     host: &'u str,
     port: u16,
+    /// Whether it is https.
+    encrypted: bool,
     /// Path and query, at least `/`.
     path: String,
 }
 
 impl<'u> Parts<'u> {
     fn of(url: &'u str) -> Result<Self> {
-        let rest = match url.split_once("://") {
-            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
-            Some((scheme, _)) => bail!("{url}: the scheme `{scheme}` is not supported, only http"),
-            None => url,
+        let (encrypted, rest) = match url.split_once("://") {
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (false, rest),
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (true, rest),
+            Some((scheme, _)) => {
+                bail!("{url}: the scheme `{scheme}` is not supported, only http and https")
+            }
+            None => (false, url),
         };
         // A fragment is the browser's own business and never sent.
         let rest = rest.split('#').next().unwrap_or(rest);
@@ -88,7 +108,7 @@ impl<'u> Parts<'u> {
                 "{url}: write the user and password as a header: -H \"Authorization: Basic ...\""
             );
         }
-        let (host, port) = split_port(authority).with_context(|| {
+        let (host, port) = split_port(authority, encrypted).with_context(|| {
             format!("`{url}` is not a URL; write for example http://127.0.0.1:8080/path")
         })?;
         let slash = if path.starts_with('/') { "" } else { "/" };
@@ -96,13 +116,14 @@ impl<'u> Parts<'u> {
             authority,
             host,
             port,
+            encrypted,
             path: format!("{slash}{path}"),
         })
     }
 }
 
 /// `host`, `host:80`, `[::1]` or `[::1]:80`.
-fn split_port(authority: &str) -> Option<(&str, u16)> {
+fn split_port(authority: &str, encrypted: bool) -> Option<(&str, u16)> {
     let (host, port) = match authority.strip_prefix('[') {
         Some(rest) => {
             let (host, tail) = rest.split_once(']')?;
@@ -117,6 +138,7 @@ fn split_port(authority: &str) -> Option<(&str, u16)> {
         },
     };
     let port = match port? {
+        "" if encrypted => 443,
         "" => 80,
         digits => digits.parse().ok()?,
     };
@@ -198,6 +220,10 @@ mod tests {
         check("localhost", Ok(("localhost", 80, "/")));
         check("HTTP://[::1]:81?x=1", Ok(("::1", 81, "/?x=1")));
         check("http://[::1]/", Ok(("::1", 80, "/")));
+        check("https://localhost/", Ok(("localhost", 443, "/")));
+        check("https://localhost:8443/", Ok(("localhost", 8443, "/")));
+        assert!(Parts::of("https://a/").expect("a URL").encrypted);
+        assert!(!Parts::of("http://a/").expect("a URL").encrypted);
     }
 
     #[test]

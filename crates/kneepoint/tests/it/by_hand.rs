@@ -1,0 +1,135 @@
+//! nginx and PHP-FPM as a person would start them, for commands that take what is there.
+
+use crate::support::apps;
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// nginx and PHP-FPM in a private directory, ended with the value.
+pub(crate) struct ByHand {
+    children: Vec<Child>,
+    pub(crate) directory: tempfile::TempDir,
+    port: u16,
+    pub(crate) tls_port: u16,
+}
+
+impl Drop for ByHand {
+    fn drop(&mut self) {
+        for child in &mut self.children {
+            // SIGTERM lets the master end its own workers.
+            let _ = Command::new("kill").arg(child.id().to_string()).status();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn fpm_program() -> Option<String> {
+    let mut found: Vec<String> = fs::read_dir("/usr/sbin")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path().display().to_string())
+        .filter(|path| path.starts_with("/usr/sbin/php-fpm"))
+        .collect();
+    found.sort();
+    found.pop()
+}
+
+impl ByHand {
+    pub(crate) fn start() -> Self {
+        let directory = tempfile::tempdir().expect("temp dir");
+        fs::set_permissions(
+            directory.path(),
+            std::os::unix::fs::PermissionsExt::from_mode(0o755),
+        )
+        .expect("mode");
+        let [port, tls_port] = [(), ()].map(|()| {
+            TcpListener::bind("127.0.0.1:0")
+                .and_then(|socket| socket.local_addr())
+                .expect("a free port")
+                .port()
+        });
+        write_certificate(directory.path());
+        write_configuration(directory.path(), port, tls_port);
+        let quiet = |command: &mut Command| {
+            command
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .expect("starts")
+        };
+        let fpm = fpm_program().expect("php-fpm is installed: make deps");
+        let children = vec![
+            quiet(
+                Command::new(fpm)
+                    .args(["-n", "-R", "-F", "-y"])
+                    .arg(directory.path().join("fpm.conf")),
+            ),
+            quiet(
+                Command::new("/usr/sbin/nginx")
+                    .args(["-e", "stderr", "-c"])
+                    .arg(directory.path().join("nginx.conf")),
+            ),
+        ];
+        let servers = Self {
+            children,
+            directory,
+            port,
+            tls_port,
+        };
+        let began = Instant::now();
+        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err()
+            || !servers.socket().exists()
+        {
+            assert!(
+                began.elapsed() < Duration::from_secs(10),
+                "the servers do not come up"
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        servers
+    }
+
+    /// A URL on the web server.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
+    }
+
+    pub(crate) fn socket(&self) -> std::path::PathBuf {
+        self.directory.path().join("php.sock")
+    }
+}
+
+fn write_certificate(directory: &Path) {
+    let signed =
+        rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    fs::write(directory.join("cert.pem"), signed.cert.pem()).expect("cert.pem");
+    fs::write(directory.join("key.pem"), signed.key_pair.serialize_pem()).expect("key.pem");
+}
+
+fn write_configuration(directory: &Path, port: u16, tls_port: u16) {
+    let at = directory.display().to_string();
+    let public = apps()
+        .join("plain/public")
+        .canonicalize()
+        .expect("apps/plain")
+        .display()
+        .to_string();
+    fs::write(
+        directory.join("fpm.conf"),
+        format!(
+            "[global]\nerror_log={at}/fpm.log\n[www]\nlisten={at}/php.sock\nlisten.mode=0666\npm=static\npm.max_children=2\nuser=www-data\ngroup=www-data\n"
+        ),
+    )
+    .expect("fpm.conf");
+    fs::write(
+        directory.join("nginx.conf"),
+        format!(
+            "daemon off; pid {at}/nginx.pid; error_log {at}/error.log; events {{}}\nhttp {{ access_log {at}/access.log; client_body_temp_path {at}/b; proxy_temp_path {at}/p; fastcgi_temp_path {at}/f; uwsgi_temp_path {at}/u; scgi_temp_path {at}/s;\nserver {{ listen 127.0.0.1:{port}; listen unix:{at}/web.sock; listen 127.0.0.1:{tls_port} ssl http2; ssl_certificate {at}/cert.pem; ssl_certificate_key {at}/key.pem; location /echo {{ default_type text/plain; return 200 \"$request_method $content_type $http_x_a $server_protocol\"; }} location / {{ fastcgi_pass unix:{at}/php.sock; fastcgi_param SCRIPT_FILENAME {public}/index.php; fastcgi_param REQUEST_METHOD $request_method; fastcgi_param REQUEST_URI $request_uri; fastcgi_param QUERY_STRING $query_string; fastcgi_param SERVER_PROTOCOL $server_protocol; }} }} }}\n"
+        ),
+    )
+    .expect("nginx.conf");
+}
