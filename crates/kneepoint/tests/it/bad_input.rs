@@ -1,8 +1,8 @@
 //! What a person gets wrong, and what the program says: what failed, on what, what to do next.
 
 use crate::support::{
-    alone, apps, assert_nothing_left, kneepoint, needs_root, plain_scenario, start, text, traces,
-    wait,
+    alone, apps, assert_nothing_left, kneepoint, needs_root, plain_scenario, running_limit, start,
+    text, traces, wait,
 };
 use std::path::Path;
 use std::time::Duration;
@@ -144,16 +144,8 @@ fn a_target_that_dies_in_the_middle_ends_the_run_in_words() {
     }
     let _alone = alone();
     let directory = tempfile::tempdir().expect("temp dir");
-    let scenario = plain_scenario(directory.path(), "");
     let before = traces();
-    let child = start(
-        kneepoint()
-            .arg("limit")
-            .arg(&scenario)
-            .args(["--budget", "30s", "--runs"])
-            .arg(directory.path()),
-    );
-    std::thread::sleep(Duration::from_secs(9));
+    let child = running_limit(directory.path(), "30s", Duration::from_secs(9));
     // Workers outlive a killed master and go on serving: all of them must go.
     let masters: Vec<String> = traces()
         .difference(&before)

@@ -1,7 +1,7 @@
 //! Ctrl-C ends a run cleanly with what there is.
 
 use crate::support::{
-    alone, assert_nothing_left, kneepoint, needs_root, plain_scenario, start, text, traces, wait,
+    alone, assert_nothing_left, kneepoint, needs_root, running_limit, text, traces, wait,
 };
 use std::process::Command;
 use std::time::Duration;
@@ -21,16 +21,8 @@ fn ctrl_c_keeps_what_was_measured() {
     }
     let _alone = alone();
     let directory = tempfile::tempdir().expect("temp dir");
-    let scenario = plain_scenario(directory.path(), "");
     let before = traces();
-    let child = start(
-        kneepoint()
-            .arg("limit")
-            .arg(&scenario)
-            .args(["--budget", "2m", "--runs"])
-            .arg(directory.path()),
-    );
-    std::thread::sleep(Duration::from_secs(14));
+    let child = running_limit(directory.path(), "2m", Duration::from_secs(14));
     interrupt(child.id());
     let output = wait(child, Duration::from_secs(20));
     assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));

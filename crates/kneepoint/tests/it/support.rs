@@ -93,6 +93,20 @@ pub(crate) fn start(command: &mut Command) -> Child {
         .expect("kneepoint starts")
 }
 
+/// Starts `kneepoint limit` on the plain application and lets it run for a while.
+pub(crate) fn running_limit(directory: &Path, budget: &str, for_now: Duration) -> Child {
+    let scenario = plain_scenario(directory, "");
+    let child = start(
+        kneepoint()
+            .arg("limit")
+            .arg(&scenario)
+            .args(["--budget", budget, "--runs"])
+            .arg(directory),
+    );
+    std::thread::sleep(for_now);
+    child
+}
+
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
