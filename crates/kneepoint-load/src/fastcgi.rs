@@ -1,6 +1,7 @@
 //! FastCGI 1.0 as a web server speaks it: one request at a time on a connection, as PHP-FPM serves them.
 
 use crate::reply::{Fed, Malformed, Reply};
+use kneepoint_model::Outcome;
 
 const VERSION: u8 = 1;
 const BEGIN_REQUEST: u8 = 1;
@@ -17,6 +18,22 @@ const HEADER_BYTES: usize = 8;
 const LARGEST_RECORD: usize = 65_528;
 const LARGEST_HEAD: usize = 64 << 10;
 const MOST_HEADERS: usize = 128;
+
+impl Malformed {
+    /// A FastCGI server that refuses in words what others refuse by not accepting the connection.
+    pub(crate) const OVERLOADED: Self = Self(
+        "the FastCGI server says it is overloaded; raise how many requests it takes at a time",
+    );
+
+    /// How the request ends.
+    pub(crate) fn outcome(self) -> Outcome {
+        if self == Self::OVERLOADED {
+            Outcome::Refused
+        } else {
+            Outcome::Protocol
+        }
+    }
+}
 
 /// Appends a stream's content as records; nothing for empty content (which would end the stream).
 fn push_records(out: &mut Vec<u8>, kind: u8, content: &[u8]) {

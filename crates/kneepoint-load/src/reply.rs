@@ -1,7 +1,6 @@
 //! What is kept of a response while it streams by, whatever protocol carries it.
 
 use crate::watch::{Marker, Missed, Place, Watch};
-use kneepoint_model::Outcome;
 use std::borrow::Cow;
 
 /// How much of a body or of a FastCGI error stream is kept to be shown.
@@ -10,22 +9,6 @@ pub(crate) const EXCERPT_BYTES: usize = 200;
 /// Bytes that are not the protocol, and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) &'static str);
-
-impl Malformed {
-    /// A FastCGI server that refuses in words what others refuse by not accepting the connection.
-    pub(crate) const OVERLOADED: Self = Self(
-        "the FastCGI server says it is overloaded; raise how many requests it takes at a time",
-    );
-
-    /// How the request ends.
-    pub(crate) fn outcome(self) -> Outcome {
-        if self == Self::OVERLOADED {
-            Outcome::Refused
-        } else {
-            Outcome::Protocol
-        }
-    }
-}
 
 /// What a parser made of the bytes it was fed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
