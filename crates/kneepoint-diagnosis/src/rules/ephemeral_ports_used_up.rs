@@ -55,13 +55,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         .as_ref()
         .map(|used| used.layer)
         .or(logged.as_ref().map(|logged| logged.layer))?;
-    let range = evidence
-        .phases
-        .iter()
-        .filter_map(|phase| phase.largest(layer, metric::PORT_RANGE))
-        .filter(|range| *range > 0.0)
-        .reduce(f64::max);
-    let narrow = range.is_none_or(|range| range < NARROW);
+    let narrow = worst.as_ref().is_none_or(|used| used.range < NARROW);
     let opens_anew = opens_per_request(evidence, layer).is_some_and(|share| share > NO_REUSE);
     let mut verdict = RULE
         .finds(
@@ -69,9 +63,8 @@ fn check(evidence: &Evidence) -> Option<Finding> {
             format!("{layer} runs out of local ports towards the next tier"),
         )
         .configured(evidence.quote(layer, "net.ipv4.ip_local_port_range"))
-        // With a range of ordinary size it is the missing reuse that uses it up, and another rule names that; and
-        // a log line alone may come from an overload before, whose closed connections still hold the ports.
-        .suspected_if(narrow || (worst.is_some() && !opens_anew));
+        // With a range of ordinary size it is the missing reuse that uses it up, and another rule names that.
+        .suspected_if(narrow || !opens_anew);
     if let Some(used) = &worst {
         verdict = verdict
             .measured(
@@ -169,9 +162,9 @@ mod tests {
         );
     }
 
-    /// The ports of an overload a minute ago are still taken; this load opens few.
+    /// The log's words are exact, whatever the load was when they were written.
     #[test]
-    fn only_notes_a_log_line_where_the_range_is_of_ordinary_size() {
+    fn fires_on_the_log_line_alone() {
         let case = Case::healthy().log(
             PhaseKind::Low,
             Layer::Proxy,
@@ -182,8 +175,8 @@ mod tests {
         check(
             case,
             expect![[r#"
-            named: CAP-02
-            noted proxy (0 %): proxy runs out of local ports towards the next tier
+            named: KRN-01
+            suspected proxy (0 %): proxy runs out of local ports towards the next tier
               saw proxy.net.ipv4.ip_local_port_range = (not set)
               saw 55 log lines: (99: Cannot assign requested address), at 60.0/s offered for 10 s
               set proxy.net.ipv4.ip_local_port_range = 1024 65535
