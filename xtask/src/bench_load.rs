@@ -9,6 +9,7 @@ mod results;
 mod table;
 mod tools;
 
+use crate::flags;
 use crate::{measured, program, site};
 use anyhow::{Context as _, bail, ensure};
 use cases::{CASES, Case};
@@ -74,22 +75,9 @@ impl Default for Options {
 impl Options {
     fn read(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<Self> {
         let mut options = Self::default();
-        let mut args = args.into_iter();
-        while let Some(arg) = args.next() {
-            let name = arg.to_string_lossy().into_owned();
-            if ["-h", "--help"].contains(&name.as_str()) {
-                options.help = true;
-                continue;
-            }
-            ensure!(
-                name.starts_with("--") && USAGE.contains(&format!("\n  {name} ")),
-                "`{name}` is not an option of bench-load\n\n{USAGE}"
-            );
-            let value = args
-                .next()
-                .with_context(|| format!("`{name}` needs a value\n\n{USAGE}"))?;
-            options.set(&name, value)?;
-        }
+        options.help = flags::each("bench-load", USAGE, args, |name, value| {
+            options.set(name, value)
+        })?;
         Ok(options)
     }
 
@@ -177,9 +165,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<Ex
             programs.insert(tool.name, path);
         }
     }
-    let stop = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&stop))?;
-    signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&stop))?;
+    let stop = flags::raised_by_signals()?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let bench = Bench {
         site: site::Site::start(&site::Plan {

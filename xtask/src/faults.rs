@@ -9,8 +9,9 @@ mod runner;
 mod table;
 mod verdict;
 
+use crate::flags;
 use crate::program;
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 use fault::Fault;
 use runner::Runner;
 use std::ffi::OsString;
@@ -18,7 +19,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use table::{Outcome, Row, Table};
 
@@ -43,27 +44,15 @@ struct Options {
 impl Options {
     fn read(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<Self> {
         let mut options = Self::default();
-        let mut args = args.into_iter();
-        while let Some(arg) = args.next() {
-            let name = arg.to_string_lossy().into_owned();
-            if ["-h", "--help"].contains(&name.as_str()) {
-                options.help = true;
-                continue;
-            }
-            ensure!(
-                ["--dir", "--only", "--binary", "--json"].contains(&name.as_str()),
-                "`{name}` is not an option of faults\n\n{USAGE}"
-            );
-            let value = args
-                .next()
-                .with_context(|| format!("`{name}` needs a value\n\n{USAGE}"))?;
-            match name.as_str() {
+        options.help = flags::each("faults", USAGE, args, |name, value| {
+            match name {
                 "--dir" => options.dir = Some(value.into()),
                 "--binary" => options.binary = Some(value.into()),
                 "--json" => options.json = Some(value.into()),
                 _ => options.only.push(value.to_string_lossy().into_owned()),
             }
-        }
+            Ok(())
+        })?;
         Ok(options)
     }
 }
@@ -85,9 +74,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<Ex
     let dir = options.dir.unwrap_or_else(|| repository.join("faults"));
     let faults = select(fault::read_dir(&dir)?, &options.only)?;
     let binary = program::find(options.binary.as_deref())?;
-    let interrupted = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted))?;
-    signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&interrupted))?;
+    let interrupted = flags::raised_by_signals()?;
     let runner = Runner {
         binary,
         patience: Duration::from_secs(300),

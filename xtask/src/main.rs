@@ -9,6 +9,7 @@
 
 mod bench_load;
 mod faults;
+mod flags;
 mod measured;
 mod memory;
 mod program;

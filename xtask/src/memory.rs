@@ -4,6 +4,7 @@
 
 mod trend;
 
+use crate::flags;
 use crate::{measured, program, site};
 use anyhow::{Context as _, bail, ensure};
 use kneepoint_model::units::format_rate;
@@ -74,26 +75,13 @@ impl Default for Options {
 impl Options {
     fn read(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<Self> {
         let mut options = Self::default();
-        let mut args = args.into_iter();
-        while let Some(arg) = args.next() {
-            let name = arg.to_string_lossy().into_owned();
-            if ["-h", "--help"].contains(&name.as_str()) {
-                options.help = true;
-                continue;
-            }
-            ensure!(
-                name.starts_with("--") && USAGE.contains(&format!("\n  {name} ")),
-                "`{name}` is not an option of memory\n\n{USAGE}"
-            );
-            let value = args
-                .next()
-                .with_context(|| format!("`{name}` needs a value\n\n{USAGE}"))?;
+        options.help = flags::each("memory", USAGE, args, |name, value| {
             let text = value.to_string_lossy().into_owned();
             let number = |most: u64| match text.parse() {
                 Ok(number) if (1..=most).contains(&number) => Ok(number),
                 _ => bail!("`{name} {text}`: write a number from 1 to {most}"),
             };
-            match (name.as_str(), text.as_str()) {
+            match (name, text.as_str()) {
                 ("--only", "held") => options.long = false,
                 ("--only", "long") => options.held = false,
                 ("--only", _) => bail!("`--only {text}`: write held or long"),
@@ -104,7 +92,8 @@ impl Options {
                 ("--binary", _) => options.binary = Some(value.into()),
                 _ => options.json = Some(value.into()),
             }
-        }
+            Ok(())
+        })?;
         Ok(options)
     }
 }
@@ -120,9 +109,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<Ex
         writeln!(out, "{USAGE}")?;
         return Ok(ExitCode::SUCCESS);
     }
-    let stop = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&stop))?;
-    signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&stop))?;
+    let stop = flags::raised_by_signals()?;
     let bench = Bench {
         program: program::find(options.binary.as_deref())?,
         site: site::Site::start(&site::Plan {
