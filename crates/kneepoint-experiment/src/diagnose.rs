@@ -176,15 +176,30 @@ fn observe(
     Ok(second)
 }
 
+/// Share of requests that violate the SLO from which on a load is plainly too much, whichever goal binds.
+const PLAINLY: f64 = 0.05;
+
 /// A load that is over the limit, whatever the limit is: where R* is known only roughly, 1.3 times the estimate may
-/// still be a load the stack bears, and what breaks would not be seen. No further than 1.3 times what was tried.
+/// still be a load the stack bears, and what breaks would not be seen. A few errors in a thousand, which bind R* of a
+/// strict SLO, are as little to be seen: then it is the lowest load that was seen to fail plainly. No further than
+/// 1.3 times what was tried.
 fn surely_over(limit: &LimitResult) -> f64 {
     let tried_hz = limit
         .steps
         .iter()
         .map(|(rate_hz, _, _)| *rate_hz)
         .fold(limit.saturation_hz, f64::max);
-    (OVER * limit.rate_hz.estimate).max(limit.rate_hz.high.min(OVER * tried_hz))
+    let failed_hz = limit
+        .steps
+        .iter()
+        .filter(|(_, violating, _)| *violating >= PLAINLY)
+        .map(|(rate_hz, _, _)| *rate_hz)
+        .min_by(f64::total_cmp)
+        .unwrap_or(0.0);
+    let rate = limit.rate_hz;
+    (OVER * rate.estimate)
+        .max(rate.high.min(OVER * tried_hz))
+        .max(failed_hz)
 }
 
 fn report_findings(recorder: &mut Recorder<'_>, findings: &[Finding]) {

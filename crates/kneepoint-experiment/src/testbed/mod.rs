@@ -2,6 +2,7 @@
 
 mod app;
 mod arm;
+mod drain;
 pub(crate) mod machine;
 
 use crate::bench::{Bench, Offer, Step};
@@ -10,23 +11,18 @@ use crate::recorder::{Event, Observer};
 use arm::Arm;
 use kneepoint_lab::{HostPlan, Lab, LabPlan};
 use kneepoint_load::{AbortRule, Engine, LoadPlan, Mode};
-use kneepoint_model::metric::{QUEUE, WORKERS, WORKERS_BUSY, WORKERS_PINNED};
 use kneepoint_model::run::{FileDiff, Machine};
 use kneepoint_model::{Arrivals, ClosedLoop, Layer, LoadPoint, Scenario, Schedule, Slo, Stack};
 use kneepoint_stack::Program;
-use kneepoint_telemetry::{Collector, Options, Recording, sample_once};
+use kneepoint_telemetry::{Collector, Options, Recording};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// The host the generator sends from.
 const CLIENT: &str = "client";
-/// Longest wait for a stack to come to rest before a step (method.md: "drain <= 8 s").
-const DRAIN: Duration = Duration::from_secs(8);
-/// The same for an arm that did not come to rest before: it will not now.
-const DRAIN_STUCK: Duration = Duration::from_secs(2);
 /// Connections the generator opens at most: enough for every queue in the chain, and far from a flood.
 const MOST_CONNECTIONS: usize = 1500;
 
@@ -239,51 +235,6 @@ impl Testbed {
             failed: progress.recent.failed(),
         });
     }
-
-    /// Waits at zero load until the arm's queue is empty and its workers idle: a step that starts in the
-    /// backlog of the one before measures that one. With `rested`, also until a pool that shrinks has shrunk.
-    /// Gives up after [`DRAIN`]: workers that stay busy without load are for the diagnosis to name.
-    fn drain(&self, name: &str, rested: bool) -> Result<(), ExperimentError> {
-        let arm = self.arm(name)?;
-        let Some(php) = arm.running.iter().find(|tier| tier.layer == Layer::Php) else {
-            return Ok(());
-        };
-        let mut watched = php.clone();
-        watched.logs.clear();
-        watched
-            .endpoints
-            .retain(|endpoint| matches!(endpoint, kneepoint_model::Endpoint::FpmStatus { .. }));
-        let rest = resting_workers(&arm.stack).filter(|_| rested);
-        let patience = if arm.stuck.load(Ordering::Relaxed) {
-            DRAIN_STUCK
-        } else {
-            DRAIN
-        };
-        let began = Instant::now();
-        while began.elapsed() < patience {
-            let Ok(seen) = sample_once(vec![watched.clone()]) else {
-                return Ok(());
-            };
-            let level = |metric| seen.series.last(Layer::Php, metric).unwrap_or(0.0);
-            let held = level(WORKERS_BUSY) - level(WORKERS_PINNED);
-            let shrunk = rest.is_none_or(|rest| level(WORKERS) <= rest);
-            if level(QUEUE) < 1.0 && held < 1.0 && shrunk {
-                return Ok(());
-            }
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        arm.stuck.store(true, Ordering::Relaxed);
-        Ok(())
-    }
-}
-
-/// Workers a pool that shrinks when idle comes down to; `None` for one that does not.
-fn resting_workers(stack: &Stack) -> Option<f64> {
-    stack.tier(Layer::Php)?.pool.as_ref()?.spawn_per_s?;
-    let spare = stack
-        .number(Layer::Php, "pm.max_spare_servers")
-        .unwrap_or(0.0);
-    Some(spare.max(1.0))
 }
 
 impl Bench for Testbed {
