@@ -1,14 +1,8 @@
 //! Local ports towards a peer: how many a layer holds, and whether the load itself would use them up.
 
 use crate::evidence::{Evidence, Phase};
+use kneepoint_model::ports::{CLIFF, TIME_WAIT};
 use kneepoint_model::{Layer, metric};
-
-/// Share of the range held towards one peer from which on connecting collapses (catalogue section 0, fact 5: Linux
-/// tries one parity of port numbers first).
-pub(crate) const CLIFF: f64 = 0.5;
-
-/// How long a closed connection keeps its port (the kernel's `TCP_TIMEWAIT_LEN`).
-const TIME_WAIT_S: f64 = 60.0;
 
 /// What a layer holds of its local ports towards one peer during a phase.
 pub(crate) struct Use<'a> {
@@ -29,7 +23,7 @@ impl Use<'_> {
     /// those of an earlier overload may still be there without being a matter of this load.
     pub(crate) fn keeps_up(&self) -> bool {
         let opened_hz = self.phase.series.rate(self.layer, metric::ACTIVE_OPENS);
-        opened_hz.is_some_and(|hz| hz * TIME_WAIT_S >= CLIFF * self.range)
+        opened_hz.is_some_and(|hz| hz * TIME_WAIT.as_secs_f64() >= CLIFF * self.range)
     }
 }
 

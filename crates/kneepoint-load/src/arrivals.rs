@@ -2,7 +2,8 @@
 
 use crate::random::{Purpose, Random, Weighted};
 use kneepoint_model::schedule::Cursor;
-use kneepoint_model::{Arrivals, Schedule, Workload};
+use kneepoint_model::{Arrivals, FirstArrival, Schedule, Workload};
+use std::collections::VecDeque;
 
 /// The intended starts of one thread, in order.
 ///
@@ -22,17 +23,20 @@ impl<'a> ArrivalStream<'a> {
     pub(crate) fn new(
         schedule: &'a Schedule,
         arrivals: Arrivals,
+        first: FirstArrival,
         thread: usize,
         threads: usize,
     ) -> Self {
         let mut stream = Self {
-            cursor: schedule.cursor(),
+            cursor: schedule.cursor_from(first),
             step: threads as f64,
             area: thread as f64,
             end: schedule.total_arrivals() as f64,
             random: None,
         };
         if let Arrivals::Poisson { seed } = arrivals {
+            // A Poisson process has no first interval that could be left out.
+            stream.cursor = schedule.cursor();
             stream.random = Some(Random::new(seed, Purpose::Arrivals, thread));
             stream.end = f64::INFINITY;
             stream.area = stream.gap();
@@ -59,6 +63,54 @@ impl Iterator for ArrivalStream<'_> {
         let at_s = self.cursor.time_of(self.area)?;
         self.area += self.gap();
         Some((at_s * 1e9) as u64)
+    }
+}
+
+/// The intended starts that come next, of which some may be looked at before they are due.
+#[derive(Debug)]
+pub(crate) struct Upcoming<'a> {
+    stream: ArrivalStream<'a>,
+    /// In order; empty once there are no more.
+    ahead: VecDeque<u64>,
+}
+
+/// Starts that are looked at ahead of their time at most.
+const AHEAD: usize = 64;
+
+impl<'a> Upcoming<'a> {
+    pub(crate) fn new(mut stream: ArrivalStream<'a>) -> Self {
+        let ahead = stream.next().into_iter().collect();
+        Self { stream, ahead }
+    }
+
+    /// The next one.
+    pub(crate) fn first(&self) -> Option<u64> {
+        self.ahead.front().copied()
+    }
+
+    /// Goes on to the one after it.
+    pub(crate) fn advance(&mut self) {
+        self.ahead.pop_front();
+        if self.ahead.is_empty() {
+            self.ahead.extend(self.stream.next());
+        }
+    }
+
+    /// The last one that follows the next within a span: woken then, a thread sends all of them at once, and none
+    /// later than the span.
+    pub(crate) fn last_within(&mut self, span_ns: u64) -> Option<u64> {
+        let limit = self.first()?.saturating_add(span_ns);
+        while self.ahead.len() < AHEAD && self.ahead.back().is_some_and(|last| *last <= limit) {
+            let Some(next) = self.stream.next() else {
+                break;
+            };
+            self.ahead.push_back(next);
+        }
+        self.ahead
+            .iter()
+            .copied()
+            .take_while(|at| *at <= limit)
+            .last()
     }
 }
 
@@ -89,41 +141,62 @@ mod tests {
     use kneepoint_model::Request;
     use proptest::prelude::*;
 
-    fn starts(text: &str, arrivals: Arrivals, threads: usize) -> Vec<u64> {
+    fn starts(text: &str, arrivals: Arrivals, first: FirstArrival, threads: usize) -> Vec<u64> {
         let schedule: Schedule = text.parse().expect("valid");
-        let mut all: Vec<u64> = (0..threads)
-            .flat_map(|t| ArrivalStream::new(&schedule, arrivals, t, threads).collect::<Vec<_>>())
-            .collect();
+        let stream = |t| ArrivalStream::new(&schedule, arrivals, first, t, threads);
+        let mut all: Vec<u64> = (0..threads).flat_map(stream).collect();
         all.sort_unstable();
         all
     }
 
     #[test]
     fn even_arrivals_are_the_schedule_whatever_the_threads() {
-        for threads in [1, 2, 3, 7] {
-            let got = starts(
-                "line(0,40,2) const(0,1) const(20,1.5)",
-                Arrivals::Even,
-                threads,
-            );
-            let schedule: Schedule = "line(0,40,2) const(0,1) const(20,1.5)"
-                .parse()
-                .expect("valid");
+        let text = "line(0,40,2) const(0,1) const(20,1.5)";
+        let schedule: Schedule = text.parse().expect("valid");
+        let ways = [FirstArrival::AtStart, FirstArrival::AfterInterval];
+        for (threads, first) in [1, 2, 3, 7].into_iter().flat_map(|n| ways.map(|w| (n, w))) {
+            let got = starts(text, Arrivals::Even, first, threads);
             let wanted: Vec<u64> = (0..schedule.total_arrivals())
-                .filter_map(|k| schedule.arrival_time(k))
+                .filter_map(|k| schedule.arrival_time_from(first, k))
                 .map(|t| t.as_nanos() as u64)
                 .collect();
             assert_eq!(got.len(), 70);
             assert!(
                 got.iter().zip(&wanted).all(|(a, b)| a.abs_diff(*b) <= 1),
-                "{threads} threads"
+                "{threads} threads, {first:?}"
             );
+        }
+    }
+
+    proptest! {
+        /// Looking ahead changes nothing of what comes, and finds the last of those that follow within the span.
+        #[test]
+        fn what_is_looked_at_ahead_still_comes_in_its_turn(rate in 1.0f64..50_000.0, span in 0u64..1_000_000) {
+            let schedule = Schedule::constant(rate, std::time::Duration::from_millis(50));
+            let stream = || ArrivalStream::new(&schedule, Arrivals::Poisson { seed: 5 }, FirstArrival::AtStart, 0, 1);
+            let all: Vec<u64> = stream().collect();
+            let mut upcoming = Upcoming::new(stream());
+            for (index, at) in all.iter().enumerate() {
+                prop_assert_eq!(upcoming.first(), Some(*at));
+                let within = all[index..].iter().take(AHEAD).take_while(|later| **later <= at + span).last();
+                prop_assert_eq!(upcoming.last_within(span), within.copied());
+                upcoming.advance();
+            }
+            prop_assert_eq!(upcoming.first(), None);
+            prop_assert_eq!(upcoming.last_within(span), None);
         }
     }
 
     #[test]
     fn equal_seeds_give_equal_arrivals_and_others_do_not() {
-        let poisson = |seed| starts("const(200,5)", Arrivals::Poisson { seed }, 2);
+        let poisson = |seed| {
+            starts(
+                "const(200,5)",
+                Arrivals::Poisson { seed },
+                FirstArrival::AtStart,
+                2,
+            )
+        };
         assert_eq!(poisson(7), poisson(7));
         assert_ne!(poisson(7), poisson(8));
     }
@@ -131,7 +204,12 @@ mod tests {
     #[test]
     fn poisson_arrivals_have_the_rate_and_spread_of_a_poisson_process() {
         for threads in [1, 3] {
-            let got = starts("const(1000,20)", Arrivals::Poisson { seed: 3 }, threads);
+            let got = starts(
+                "const(1000,20)",
+                Arrivals::Poisson { seed: 3 },
+                FirstArrival::AfterInterval,
+                threads,
+            );
             let n = got.len() as f64;
             assert!(
                 (n - 20_000.0).abs() < 4.0 * 20_000f64.sqrt(),

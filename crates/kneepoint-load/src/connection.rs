@@ -43,8 +43,8 @@ pub(crate) struct Connection<'p> {
     pub(crate) own_request: Vec<u8>,
     /// Which turn it has among those kept for somebody; 0 when it is not.
     kept: u64,
-    /// Whether epoll also watches for room to write.
-    pub(crate) wants_room: bool,
+    /// Whether epoll also watches for room to write; changed by [`Pool::want_room`] alone.
+    wants_room: bool,
     /// Its encryption; `None` when it is plain.
     pub(crate) tls: Option<Box<Session>>,
     pub(crate) parser: Parser,
@@ -71,7 +71,16 @@ pub(crate) struct Pool<'p> {
     turns: u64,
     open: usize,
     closed_first: u32,
+    /// Connections that wait for room to write, those being opened among them.
+    unsettled: usize,
     limit: usize,
+}
+
+impl Connection<'_> {
+    /// Whether it waits for room to write.
+    pub(crate) fn wants_room(&self) -> bool {
+        self.wants_room
+    }
 }
 
 impl<'p> Pool<'p> {
@@ -85,6 +94,7 @@ impl<'p> Pool<'p> {
             turns: 0,
             open: 0,
             closed_first: 0,
+            unsettled: 0,
             limit,
         }
     }
@@ -141,13 +151,26 @@ impl<'p> Pool<'p> {
         connection.generation = connection.generation.wrapping_add(1);
         connection.flight = NONE;
         connection.served = 0;
-        connection.wants_room = phase == Phase::Connecting;
+        self.want_room(slot, phase == Phase::Connecting);
         slot
+    }
+
+    /// Notes whether a connection waits for room to write. Tells whether that is a change.
+    pub(crate) fn want_room(&mut self, slot: u32, wanted: bool) -> bool {
+        let had = std::mem::replace(&mut self.get(slot).wants_room, wanted);
+        self.unsettled = self.unsettled + usize::from(wanted) - usize::from(had);
+        had != wanted
+    }
+
+    /// Whether every connection waits for nothing but its server's answer, or the next request.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.unsettled == 0
     }
 
     /// Closes a connection (which takes it out of epoll) and tells which flight was on it, or [`NONE`].
     pub(crate) fn close(&mut self, slot: u32) -> u32 {
         self.open -= 1;
+        self.want_room(slot, false);
         self.vacant.push(slot);
         let connection = self.get(slot);
         connection.fd = None;

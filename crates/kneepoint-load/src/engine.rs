@@ -4,18 +4,19 @@ use crate::health::MachineTime;
 use crate::lane::Lane;
 use crate::namespace;
 use crate::plan::{LoadError, LoadPlan, Mode, Progress};
+use crate::priority;
 use crate::recorder::Outbox;
 use crate::render::Template;
 use crate::socket::{self, Endpoint};
 use crate::starts::{self, Shared};
-use crate::tally::Tally;
-use crate::target::Target;
+use crate::tally::{Completed, Tally};
+use crate::target::{HttpVersion, Target};
 use crate::text::Names;
 use crate::tls::Secure;
-use crate::worker::{Clock, Finished};
-use kneepoint_model::{LoadPoint, Second};
+use crate::traffic::{Clock, Finished};
+use kneepoint_model::LoadPoint;
+use kneepoint_model::autostop::Observed;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -218,7 +219,7 @@ impl Run<'_> {
     }
 
     /// Ends the load early if a rule says so.
-    fn judge(&self, watched: &mut Watched, completed: &[Second], now: Duration) {
+    fn judge(&self, watched: &mut Watched, completed: &[Completed], now: Duration) {
         if now >= self.ends_at() {
             return;
         }
@@ -229,9 +230,14 @@ impl Run<'_> {
         let Some(rule) = &self.plan.stop_when else {
             return;
         };
+        let busy = (watched.tally.busy(), self.plan.max_connections as u64);
         for second in completed {
             if watched.stopped_because.is_none() {
-                watched.stopped_because = rule.second(second.at_s as u32, second);
+                watched.stopped_because = rule.second(&Observed {
+                    second: &second.record,
+                    response: second.response.as_deref(),
+                    busy: Some(busy),
+                });
             }
         }
         if watched.stopped_because.is_some() {
@@ -275,9 +281,6 @@ impl Run<'_> {
     }
 }
 
-/// Nice value of a sending thread where real-time scheduling is refused.
-const NICE: i32 = -15;
-
 /// What the watching thread saw.
 struct Watched {
     tally: Tally,
@@ -295,32 +298,12 @@ fn prepare_thread(plan: &LoadPlan) -> Result<(), LoadError> {
     for source in &plan.source_addresses {
         socket::check_source(*source)?;
     }
-    // Woken first for each response, a plain closed loop would take the server off the CPU in the middle of its batch:
-    // four times the context switches, and half again the CPU time a request.
-    if starts::has_due_times(plan) {
-        wake_first();
+    // The other lane asks for it when it is woken late.
+    if plan.target.version() == HttpVersion::Http2 && starts::has_due_times(plan) {
+        priority::wake_first();
     }
-    // The default slack of 50 us would delay every start. A kernel that refuses is merely less exact, which
-    // the send lag shows.
-    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+    priority::exact_timers();
     Ok(())
-}
-
-/// Puts the calling thread ahead of every server's: on a machine it shares with a saturated stack it must be woken
-/// when an arrival is due, or it would measure the scheduler's queue and not the server's. It sleeps between
-/// arrivals and the kernel keeps 5 % of the time for others, so this costs the stack little. It takes a privilege:
-/// without, the send-lag gate says when it mattered.
-#[expect(
-    unsafe_code,
-    reason = "neither the standard library nor rustix sets a scheduling policy"
-)]
-fn wake_first() {
-    let parameters = libc::sched_param { sched_priority: 1 };
-    // SAFETY: the pointer is to a live, initialised `sched_param`, and 0 names the calling thread.
-    let refused = unsafe { libc::sched_setscheduler(0, libc::SCHED_RR, &raw const parameters) };
-    if refused != 0 {
-        let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE);
-    }
 }
 
 /// Raises the limit of open files to what the plan's connections need.

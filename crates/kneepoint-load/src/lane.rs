@@ -6,7 +6,8 @@ use crate::plan::{LoadError, LoadPlan};
 use crate::recorder::Outbox;
 use crate::starts::Shared;
 use crate::target::HttpVersion;
-use crate::worker::{Clock, Finished, Worker};
+use crate::traffic::{Clock, Finished};
+use crate::worker::Worker;
 
 /// One thread's way of sending. Both account for every arrival alike.
 #[derive(Debug)]
@@ -38,11 +39,11 @@ impl<'p> Lane<'p> {
     pub(crate) fn run(self, clock: Clock, outbox: &Outbox) -> Result<Finished, LoadError> {
         match self {
             Self::Serial(mut worker) => {
-                worker.clock = clock;
+                worker.traffic.clock = clock;
                 worker.run(outbox)
             }
             Self::Multiplexed(mut worker) => {
-                worker.clock = clock;
+                worker.traffic.clock = clock;
                 worker.run(outbox)
             }
         }

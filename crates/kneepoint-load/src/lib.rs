@@ -6,8 +6,8 @@
 //! never report a number without its own condition beside it ([`kneepoint_model::Health`]).
 //!
 //! [`Engine::run`] takes a [`LoadPlan`]. Each of its threads owns everything it needs (an epoll, connections,
-//! users, histograms), so that sending shares nothing: `worker` holds the loop, `starts` who begins a request when
-//! (`crowd` those who do so at a time of their own), `transfer` what happens on a connection (`transfer_tls` on an
+//! users, histograms), so that sending shares nothing: `worker` holds the loop, `traffic` the requests and their account,
+//! `starts` who begins a request when (`crowd` those who do so at a time of their own), `transfer` what happens on a connection (`transfer_tls` on an
 //! encrypted one), `render` what is sent, `watch` what is looked for in answers, `recorder` what is written down, and
 //! `tally` puts the threads together. HTTP/2 has a lane of its own, `http2`, with a loop of its own and all the rest.
 
@@ -27,6 +27,7 @@ mod fetch;
 mod flight;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+mod gather;
 mod health;
 mod http;
 mod http2;
@@ -37,6 +38,7 @@ mod parser;
 mod pause;
 mod plan;
 mod ports;
+mod priority;
 mod random;
 mod recorder;
 mod rehearsal;
@@ -44,12 +46,14 @@ mod render;
 mod reply;
 mod sendable;
 mod socket;
+mod stamp;
 mod starts;
 mod stop;
 mod tally;
 mod target;
 mod text;
 mod tls;
+mod traffic;
 mod transfer;
 mod transfer_tls;
 mod visits;

@@ -4,7 +4,9 @@ use crate::checks;
 use crate::sendable::check_workload;
 use crate::stop::StopWhen;
 use crate::target::Target;
-use kneepoint_model::{Arrivals, ClosedLoop, OutcomeCounts, Schedule, Second, Slo, Workload};
+use kneepoint_model::{
+    Arrivals, ClosedLoop, FirstArrival, OutcomeCounts, Schedule, Second, Slo, Workload,
+};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -61,6 +63,8 @@ pub struct LoadPlan {
     pub workload: Workload,
     /// When.
     pub mode: Mode,
+    /// Where the first of evenly spaced arrivals of a schedule lies; other modes do not ask.
+    pub first: FirstArrival,
     /// The timeout, and the response time that counts as good.
     pub slo: Slo,
     /// Threads that send; connections and users are divided among them.
@@ -94,6 +98,7 @@ impl LoadPlan {
             target,
             workload,
             mode,
+            first: FirstArrival::AtStart,
             slo: Slo::default(),
             threads: 1,
             max_connections: 256,

@@ -5,12 +5,11 @@
 //! seem slow (catalogue section 0, fact 5). So it stops there and says what it is.
 
 use crate::socket::Endpoint;
+use kneepoint_model::ports::{CLIFF, TIME_WAIT, count_of_range};
 use std::fs::read_to_string;
 
-/// How long the kernel keeps a closed connection's port (its `TCP_TIMEWAIT_LEN`), and a second for rounding.
-const HELD_S: usize = 61;
-/// Share of the range from which on connecting collapses: Linux tries one parity of port numbers first.
-const CLIFF: f64 = 0.5;
+/// Seconds for which a closed connection's port is held, and one for rounding.
+const HELD_S: usize = TIME_WAIT.as_secs() as usize + 1;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// The ports one thread holds.
@@ -75,13 +74,7 @@ impl HeldPorts {
 /// How many local ports the system hands out by itself; Linux' default where it cannot be read.
 fn range() -> f64 {
     let text = read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
-    let mut ends = text
-        .split_whitespace()
-        .map_while(|end| end.parse::<f64>().ok());
-    match (ends.next(), ends.next()) {
-        (Some(low), Some(high)) if high >= low => 1.0 + high - low,
-        _ => 28_232.0,
-    }
+    count_of_range(&text)
 }
 
 /// Whether the kernel gives a port away again after a second: `tcp_tw_reuse` is 1 for yes, 2 (the default) for yes

@@ -113,8 +113,13 @@ fn bind_address_no_port(fd: &OwnedFd) -> Result<(), Errno> {
     if refused == 0 {
         return Ok(());
     }
+    Err(last_error())
+}
+
+/// Why the system call before failed.
+pub(crate) fn last_error() -> Errno {
     let error = std::io::Error::last_os_error();
-    Err(Errno::from_io_error(&error).unwrap_or(Errno::INVAL))
+    Errno::from_io_error(&error).unwrap_or(Errno::INVAL)
 }
 
 fn tcp_socket(v4: bool) -> Result<OwnedFd, Errno> {

@@ -1,13 +1,13 @@
 //! Who starts the next request of a thread, and when: the schedule, a worker who is free, or one who has thought.
 
-use crate::arrivals::{ArrivalStream, Mix};
+use crate::arrivals::{ArrivalStream, Mix, Upcoming};
 use crate::connection::Kept;
 use crate::cookies::Users;
 use crate::crowd::Crowd;
 use crate::flight::{Flight, NONE};
 use crate::pause::{Pause, nanos};
 use crate::plan::{LoadPlan, Mode};
-use crate::worker::Backoff;
+use crate::traffic::Backoff;
 use kneepoint_model::{ClosedLoop, Outcome, SessionCounts};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -57,14 +57,10 @@ pub(crate) struct Due {
 #[derive(Debug)]
 enum Source<'p> {
     /// Every arrival of the schedule is a request.
-    Schedule {
-        stream: ArrivalStream<'p>,
-        next: Option<u64>,
-    },
+    Schedule(Upcoming<'p>),
     /// Every arrival of the schedule is a visitor, who comes back after a pause.
     Visitors {
-        stream: ArrivalStream<'p>,
-        next: Option<u64>,
+        arrivals: Upcoming<'p>,
         crowd: Crowd<'p>,
     },
     /// How many workers are free. They have nothing of their own, so that this is all there is to know.
@@ -93,13 +89,13 @@ impl<'p> Starts<'p> {
     pub(crate) fn new(plan: &'p LoadPlan, shared: &'p Shared, thread: usize, workers: u32) -> Self {
         let (source, bound) = match &plan.mode {
             Mode::Open { schedule, arrivals } => {
-                let mut stream = ArrivalStream::new(schedule, *arrivals, thread, plan.threads);
-                let next = stream.next();
+                let stream =
+                    ArrivalStream::new(schedule, *arrivals, plan.first, thread, plan.threads);
+                let arrivals = Upcoming::new(stream);
                 let source = match plan.workload.sessions {
-                    None => Source::Schedule { stream, next },
+                    None => Source::Schedule(arrivals),
                     Some(_) => Source::Visitors {
-                        stream,
-                        next,
+                        arrivals,
                         crowd: Crowd::visitors(plan, thread),
                     },
                 };
@@ -139,9 +135,9 @@ impl<'p> Starts<'p> {
         let waits = (now < end).then_some(end);
         let works = || waits.filter(|_| !self.shared.is_spent(self.bound));
         match &self.source {
-            Source::Schedule { next, .. } => next.filter(|at| *at <= cut).or(waits),
-            Source::Visitors { next, crowd, .. } => {
-                let arrival = next.filter(|at| *at <= cut);
+            Source::Schedule(arrivals) => arrivals.first().filter(|at| *at <= cut).or(waits),
+            Source::Visitors { arrivals, crowd } => {
+                let arrival = arrivals.first().filter(|at| *at <= cut);
                 let back = crowd.next().filter(|at| *at < end);
                 [arrival, back].into_iter().flatten().min().or(waits)
             }
@@ -152,24 +148,32 @@ impl<'p> Starts<'p> {
         }
     }
 
+    /// When to wake up so that one wake-up serves all arrivals within a span of the next. Where responses have a say
+    /// in what starts, it is not known what comes after the next.
+    pub(crate) fn last_within(&mut self, span_ns: u64) -> Option<u64> {
+        let cut = self.shared.cut();
+        match &mut self.source {
+            Source::Schedule(arrivals) if arrivals.first().is_some_and(|at| at <= cut) => {
+                arrivals.last_within(span_ns)
+            }
+            _ => None,
+        }
+    }
+
     /// Takes a request that is due; `None` when there is none now.
     #[inline]
     pub(crate) fn take(&mut self, now: u64, backoff: &Backoff) -> Option<Due> {
         let cut = self.shared.cut();
         let due = |at: &u64| *at <= now && *at <= cut;
         match &mut self.source {
-            Source::Schedule { stream, next } => {
-                let intended = next.filter(due)?;
-                *next = stream.next();
+            Source::Schedule(arrivals) => {
+                let intended = arrivals.first().filter(due)?;
+                arrivals.advance();
                 let member = NONE;
                 Some(Due { intended, member })
             }
-            Source::Visitors {
-                stream,
-                next,
-                crowd,
-            } => {
-                let arrival = next.filter(due);
+            Source::Visitors { arrivals, crowd } => {
+                let arrival = arrivals.first().filter(due);
                 let end = self.until.min(cut);
                 let back = crowd.next().filter(|at| *at <= now && *at < end);
                 if let Some(intended) = back
@@ -179,7 +183,7 @@ impl<'p> Starts<'p> {
                     return Some(Due { intended, member });
                 }
                 let intended = arrival?;
-                *next = stream.next();
+                arrivals.advance();
                 let member = crowd.arrive();
                 Some(Due { intended, member })
             }
@@ -235,7 +239,7 @@ impl<'p> Starts<'p> {
         users: &mut Users,
     ) -> bool {
         match &mut self.source {
-            Source::Schedule { .. } => {}
+            Source::Schedule(_) => {}
             Source::Free(free) => *free += 1,
             Source::Visitors { crowd, .. } | Source::Workers(crowd) => {
                 // A visitor's user is the visit's, from its first request to its last.
@@ -271,14 +275,14 @@ impl<'p> Starts<'p> {
     pub(crate) fn session_counts(&self) -> Option<SessionCounts> {
         match &self.source {
             Source::Visitors { crowd, .. } | Source::Workers(crowd) => crowd.session_counts(),
-            Source::Schedule { .. } | Source::Free(_) => None,
+            Source::Schedule(_) | Source::Free(_) => None,
         }
     }
 
     fn crowd(&mut self) -> Option<&mut Crowd<'p>> {
         match &mut self.source {
             Source::Visitors { crowd, .. } | Source::Workers(crowd) => Some(crowd),
-            Source::Schedule { .. } | Source::Free(_) => None,
+            Source::Schedule(_) | Source::Free(_) => None,
         }
     }
 }

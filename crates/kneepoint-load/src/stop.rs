@@ -1,21 +1,22 @@
 //! What ends a load early, judged from the seconds it has completed.
 
-use kneepoint_model::Second;
+use kneepoint_model::autostop::Observed;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A condition under which a load does not go on.
 pub trait StopRule: Send {
-    /// Takes the next second of the load: number `index` from 0, one after the other, each once its every request has
-    /// ended. That is up to a timeout after the second itself. A sentence ends the load and says why.
+    /// Takes the next second of the load, one after the other from the first, each once its every request has ended.
+    /// That is up to a timeout after the second itself, and the busy connections are those of then. A sentence ends
+    /// the load and says why.
     ///
     /// Called from the thread that called [`crate::Engine::run`], which does not send.
-    fn second(&mut self, index: u32, second: &Second) -> Option<String>;
+    fn second(&mut self, observed: &Observed<'_>) -> Option<String>;
 }
 
-impl<F: FnMut(u32, &Second) -> Option<String> + Send> StopRule for F {
-    fn second(&mut self, index: u32, second: &Second) -> Option<String> {
-        self(index, second)
+impl<F: FnMut(&Observed<'_>) -> Option<String> + Send> StopRule for F {
+    fn second(&mut self, observed: &Observed<'_>) -> Option<String> {
+        self(observed)
     }
 }
 
@@ -30,9 +31,9 @@ impl StopWhen {
         Self(Arc::new(Mutex::new(rule)))
     }
 
-    pub(crate) fn second(&self, index: u32, second: &Second) -> Option<String> {
+    pub(crate) fn second(&self, observed: &Observed<'_>) -> Option<String> {
         let mut rule = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        rule.second(index, second)
+        rule.second(observed)
     }
 }
 

@@ -3,8 +3,8 @@
 use crate::health::{self, MachineTime};
 use crate::plan::{LoadPlan, Mode, Progress};
 use crate::recorder::{Counts, Gauges, Live, Outbox, SecondTally, Window};
-use crate::worker::Finished;
-use kneepoint_model::{Health, LoadPoint, Outcome, Second, SessionCounts};
+use crate::traffic::Finished;
+use kneepoint_model::{Health, LatencyHistogram, LoadPoint, Outcome, Second, SessionCounts};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -24,8 +24,14 @@ pub(crate) struct Tally {
     /// Of each thread, at its last hand-over.
     gauges: Vec<Gauges>,
     seconds: Seconds,
-    /// How many seconds have been told as completed.
-    told: usize,
+}
+
+/// A second whose every request has ended.
+#[derive(Debug)]
+pub(crate) struct Completed {
+    pub(crate) record: Second,
+    /// The response times of its `Ok` requests.
+    pub(crate) response: Option<Box<LatencyHistogram>>,
 }
 
 impl Tally {
@@ -38,7 +44,6 @@ impl Tally {
             window_good: 0,
             gauges: vec![Gauges::default(); threads],
             seconds: Seconds::new(threads),
-            told: 0,
         }
     }
 
@@ -65,10 +70,15 @@ impl Tally {
     }
 
     /// The seconds that were completed since this was last asked, in order.
-    pub(crate) fn newly_completed(&mut self) -> Vec<Second> {
-        let new = self.seconds.finished[self.told..].to_vec();
-        self.told += new.len();
-        new
+    pub(crate) fn newly_completed(&mut self) -> Vec<Completed> {
+        std::mem::take(&mut self.seconds.fresh)
+    }
+
+    /// How many requests are on a connection, as far as the threads have told.
+    pub(crate) fn busy(&self) -> u64 {
+        let backlog: u64 = self.gauges.iter().map(|gauges| gauges.backlog).sum();
+        let under_way = self.arrivals.saturating_sub(self.counts.total());
+        under_way.saturating_sub(backlog)
     }
 
     /// When the last thread had no request under way any more; `None` while one has.
@@ -81,9 +91,8 @@ impl Tally {
     /// Makes a record of every second until the load's end, also of those in which nothing arrived any more. All
     /// threads have ended.
     pub(crate) fn pass(&mut self, ended_at: Duration) {
-        let seconds = &mut self.seconds.finished;
-        for index in seconds.len() as u64..ended_at.as_secs() {
-            seconds.push(to_model(index, &SecondTally::default()));
+        for index in self.seconds.finished.len() as u64..ended_at.as_secs() {
+            self.seconds.finish(index, SecondTally::default());
         }
     }
 
@@ -101,7 +110,7 @@ impl Tally {
         &self,
         plan: &LoadPlan,
         now: Duration,
-        completed: Vec<Second>,
+        completed: Vec<Completed>,
     ) -> Progress {
         let mut sum = Live::default();
         self.recent.iter().for_each(|(_, live)| sum.merge(live));
@@ -122,7 +131,7 @@ impl Tally {
             outcomes: self.counts.to_model(),
             connections_open: self.gauges.iter().map(|g| g.connections).sum(),
             backlog: self.gauges.iter().map(|g| g.backlog).sum(),
-            completed,
+            completed: completed.into_iter().map(|second| second.record).collect(),
         }
     }
 
@@ -217,8 +226,8 @@ fn offered_hz(plan: &LoadPlan, window: &Window, window_s: f64, ended_at: Duratio
     offered / window_s
 }
 
-/// Seconds as they come in from the threads. A second is finished, and its histogram let go, when every thread
-/// has handed it over or has ended before it.
+/// Seconds as they come in from the threads. A second is finished when every thread has handed it over or has
+/// ended before it; its histogram is let go once somebody has asked for it.
 #[derive(Debug)]
 struct Seconds {
     /// How many seconds each thread has handed over.
@@ -227,6 +236,8 @@ struct Seconds {
     ended_at: Vec<Option<u64>>,
     open: BTreeMap<u64, SecondTally>,
     finished: Vec<Second>,
+    /// Those of them that nobody has asked for yet.
+    fresh: Vec<Completed>,
 }
 
 impl Seconds {
@@ -236,6 +247,7 @@ impl Seconds {
             ended_at: vec![None; threads],
             open: BTreeMap::new(),
             finished: Vec::new(),
+            fresh: Vec::new(),
         }
     }
 
@@ -256,8 +268,17 @@ impl Seconds {
             && *entry.key() < complete
         {
             let (index, second) = entry.remove_entry();
-            self.finished.push(to_model(index, &second));
+            self.finish(index, second);
         }
+    }
+
+    fn finish(&mut self, index: u64, second: SecondTally) {
+        let record = to_model(index, &second);
+        self.finished.push(record.clone());
+        self.fresh.push(Completed {
+            record,
+            response: second.response,
+        });
     }
 }
 

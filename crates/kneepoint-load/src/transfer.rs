@@ -12,7 +12,7 @@ use crate::worker::Worker;
 use kneepoint_model::Outcome;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
+use rustix::net::{SendFlags, send, sockopt};
 use std::fmt::Display;
 
 /// What every connection is watched for, all its life.
@@ -39,6 +39,7 @@ impl<'p> Worker<'p> {
             Ok(opening) => opening,
             Err(errno) => return self.refuse(id, socket::refusal(errno), &errno, now),
         };
+        self.gather.opened(&opening.fd);
         let phase = if opening.connected {
             Phase::Busy
         } else {
@@ -49,7 +50,7 @@ impl<'p> Worker<'p> {
             .pool
             .insert(opening.fd, phase, || render::parser(target));
         self.pool.get(slot).flight = id;
-        self.flights.get_mut(id).connection = slot;
+        self.traffic.flights.get_mut(id).connection = slot;
         let wanted = if opening.connected {
             WATCHED
         } else {
@@ -75,8 +76,8 @@ impl<'p> Worker<'p> {
     }
 
     pub(crate) fn connected(&mut self, now: u64) {
-        self.backoff.connected();
-        self.recorder.opened(now);
+        self.traffic.backoff.connected();
+        self.traffic.recorder.opened(now);
     }
 
     fn watch(&mut self, slot: u32, wanted: EventFlags, new: bool) -> Result<(), Errno> {
@@ -90,37 +91,37 @@ impl<'p> Worker<'p> {
 
     /// Ends a flight that could not connect, and those that waited for the same attempt.
     fn refuse(&mut self, id: u32, outcome: Outcome, why: &dyn Display, now: u64) {
-        self.backoff.refused(now);
+        self.traffic.backoff.refused(now);
         let prepared = self.prepared;
-        let request = self.flights.get(id).request;
-        self.examples.add(outcome, 0, 0, || {
+        let request = self.traffic.flights.get(id).request;
+        self.traffic.examples.add(outcome, 0, 0, || {
             let name = &prepared.templates[request as usize].name;
             format!("{name}: connecting to {}: {why}", prepared.target.address())
         });
         self.end(id, outcome, 0, now);
-        self.end_waiting(outcome, now);
+        self.traffic.end_waiting(outcome, now);
     }
 
     /// Puts a flight's request on a connection.
     pub(crate) fn send(&mut self, slot: u32, id: u32, now: u64) {
         let prepared = self.prepared;
-        let flight = self.flights.get(id);
+        let flight = self.traffic.flights.get(id);
         let (request, user) = (flight.request, flight.user);
         let template = &prepared.templates[request as usize];
         let connection = self.pool.get(slot);
         connection.own_request.clear();
         if !template.is_fixed() {
             let out = &mut connection.own_request;
-            let (told, scratch) = self.users.tell(user);
+            let (told, scratch) = self.traffic.users.tell(user);
             let written = template.write_with_values(&told, told.cookies(), scratch, out);
             if let Err(problem) = written {
                 return self.keep_back(slot, id, problem, now);
             }
         } else if user != NONE {
-            let cookies = self.users.jar(user).line();
+            let cookies = self.traffic.users.jar(user).line();
             template.write_with_cookies(cookies, &mut connection.own_request);
         }
-        let flight = self.flights.get_mut(id);
+        let flight = self.traffic.flights.get_mut(id);
         flight.connection = slot;
         flight.sent = now;
         connection.phase = Phase::Busy;
@@ -137,13 +138,13 @@ impl<'p> Worker<'p> {
     /// Ends a flight whose request lacks a value, and frees the connection it would have gone out on.
     fn keep_back(&mut self, slot: u32, id: u32, problem: NoValue<'p>, now: u64) {
         let prepared = self.prepared;
-        let request = self.flights.get(id).request;
-        self.examples.add(Outcome::NoValue, 0, request, || {
+        let request = self.traffic.flights.get(id).request;
+        self.traffic.examples.add(Outcome::NoValue, 0, request, || {
             let name = &prepared.templates[request as usize].name;
             format!("{name}: not sent: {}", problem.describe())
         });
-        self.flights.get_mut(id).connection = NONE;
-        if self.pool.get(slot).wants_room {
+        self.traffic.flights.get_mut(id).connection = NONE;
+        if self.pool.get(slot).wants_room() {
             // A new connection is still watched for room to write.
             self.pool.close(slot);
         } else {
@@ -161,18 +162,14 @@ impl<'p> Worker<'p> {
         loop {
             let connection = self.pool.get(slot);
             let template =
-                &prepared.templates[self.flights.get(connection.flight).request as usize];
+                &prepared.templates[self.traffic.flights.get(connection.flight).request as usize];
             let request = match connection.own_request.as_slice() {
                 [] => template.whole.as_slice(),
                 own => own,
             };
-            let (rest, wants_room) = (&request[connection.written..], connection.wants_room);
+            let rest = &request[connection.written..];
             if rest.is_empty() {
-                if wants_room {
-                    connection.wants_room = false;
-                    let _ = self.watch(slot, WATCHED, false);
-                }
-                return;
+                return self.ask_for_room(slot, false);
             }
             let Some(fd) = connection.fd.as_ref() else {
                 return;
@@ -180,13 +177,7 @@ impl<'p> Worker<'p> {
             match send(fd, rest, SendFlags::NOSIGNAL) {
                 Ok(count) => connection.written += count,
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => {
-                    if !wants_room {
-                        connection.wants_room = true;
-                        let _ = self.watch(slot, WATCHED | EventFlags::OUT, false);
-                    }
-                    return;
-                }
+                Err(Errno::AGAIN) => return self.ask_for_room(slot, true),
                 Err(errno) => return self.broken(slot, Some(errno)),
             }
         }
@@ -194,9 +185,7 @@ impl<'p> Worker<'p> {
 
     /// Has epoll watch for room to write, or no longer.
     pub(crate) fn ask_for_room(&mut self, slot: u32, wanted: bool) {
-        let connection = self.pool.get(slot);
-        if connection.wants_room != wanted {
-            connection.wants_room = wanted;
+        if self.pool.want_room(slot, wanted) {
             let watched = if wanted {
                 WATCHED | EventFlags::OUT
             } else {
@@ -233,7 +222,7 @@ impl<'p> Worker<'p> {
     }
 
     fn on_connect(&mut self, slot: u32) {
-        let now = self.clock.now();
+        let now = self.traffic.clock.now();
         let connection = self.pool.get(slot);
         let error = match connection.fd.as_ref().map(sockopt::socket_error) {
             Some(Ok(Err(errno)) | Err(errno)) => Some(errno),
@@ -258,19 +247,21 @@ impl<'p> Worker<'p> {
             let Some(fd) = connection.fd.as_ref() else {
                 return;
             };
-            let count = match recv(fd, self.buffer.as_mut_slice(), RecvFlags::empty()) {
+            let (count, came) = match self.gather.receive(fd, &mut self.buffer) {
                 Ok((0, _)) => return self.on_end_of_stream(slot),
-                Ok((count, _)) => count,
+                Ok(received) => received,
                 Err(Errno::INTR) => continue,
                 Err(Errno::AGAIN) => return,
                 Err(errno) => return self.broken(slot, Some(errno)),
             };
-            let now = self.clock.now();
-            let flight = self.flights.get_mut(connection.flight);
+            let flight = self.traffic.flights.get_mut(connection.flight);
+            let now = came
+                .unwrap_or(u64::MAX)
+                .clamp(flight.sent, self.traffic.clock.now());
             if flight.first_byte == 0 {
                 flight.first_byte = now;
             }
-            self.recorder.received(flight.intended, count);
+            self.traffic.recorder.received(flight.intended, count);
             let fed = connection
                 .parser
                 .feed(&self.buffer[..count], &mut connection.reply);
@@ -289,7 +280,7 @@ impl<'p> Worker<'p> {
 
     pub(crate) fn on_end_of_stream(&mut self, slot: u32) {
         if self.pool.get(slot).parser.complete_at_end() {
-            let now = self.clock.now();
+            let now = self.traffic.clock.now();
             self.complete(slot, false, now);
         } else {
             self.broken(slot, None);
@@ -301,28 +292,32 @@ impl<'p> Worker<'p> {
         let prepared = self.prepared;
         let connection = self.pool.get(slot);
         let id = std::mem::replace(&mut connection.flight, NONE);
-        let flight = *self.flights.get(id);
+        let flight = *self.traffic.flights.get(id);
         let template = &prepared.templates[flight.request as usize];
         let reply = &mut connection.reply;
         let status = reply.status;
-        let missed = template.judge(reply, flight.user, &mut self.users);
+        let missed = template.judge(reply, flight.user, &mut self.traffic.users);
         let outcome = missed.map_or(Outcome::Ok, Missed::outcome);
         if let Some(missed) = missed {
-            self.examples.add(outcome, status, flight.request, || {
-                let body = printable(&reply.excerpt);
-                let expected = missed.describe(&template.request);
-                format!(
-                    "{}: {}, status {status}, {expected}: {body}",
-                    template.name,
-                    outcome.name()
-                )
-            });
+            self.traffic
+                .examples
+                .add(outcome, status, flight.request, || {
+                    let body = printable(&reply.excerpt);
+                    let expected = missed.describe(&template.request);
+                    format!(
+                        "{}: {}, status {status}, {expected}: {body}",
+                        template.name,
+                        outcome.name()
+                    )
+                });
         }
-        self.examples.add_stderr(&template.name, &reply.stderr);
+        self.traffic
+            .examples
+            .add_stderr(&template.name, &reply.stderr);
         let keep = reply.keep && prepared.target.keeps_connections();
         connection.served = connection.served.saturating_add(1);
         // A request that was answered before it was read in full leaves its rest on the wire.
-        let all_sent = !connection.wants_room;
+        let all_sent = !connection.wants_room();
         if reusable && keep && all_sent {
             self.pool.put_idle(slot);
         } else if reusable && prepared.endpoint.has_time_wait() {
@@ -336,9 +331,9 @@ impl<'p> Worker<'p> {
     pub(crate) fn not_the_protocol(&mut self, slot: u32, malformed: Malformed, now: u64) {
         let prepared = self.prepared;
         let id = self.pool.close(slot);
-        let request = self.flights.get(id).request;
+        let request = self.traffic.flights.get(id).request;
         let outcome = malformed.outcome();
-        self.examples.add(outcome, 0, request, || {
+        self.traffic.examples.add(outcome, 0, request, || {
             let name = &prepared.templates[request as usize].name;
             format!("{name}: {}: {}", outcome.name(), malformed.0)
         });
@@ -348,24 +343,24 @@ impl<'p> Worker<'p> {
     /// The connection ended or failed before its response was complete. One that had served before and gave no
     /// byte was stale: the server closed it while the request was on its way, which a new connection puts right.
     pub(crate) fn broken(&mut self, slot: u32, errno: Option<Errno>) {
-        let now = self.clock.now();
+        let now = self.traffic.clock.now();
         let prepared = self.prepared;
         let reused = self.pool.get(slot).served > 0;
         let handshaking = self.pool.get(slot).phase == Phase::Handshaking;
         let id = self.pool.close(slot);
-        let flight = *self.flights.get(id);
+        let flight = *self.traffic.flights.get(id);
         if reused && flight.first_byte == 0 && !flight.retried {
             return self.retry(id);
         }
         if !reused && flight.first_byte == 0 {
-            self.dropped_unanswered(now);
+            self.traffic.dropped_unanswered(now);
         }
         let outcome = if flight.first_byte == 0 {
             Outcome::Reset
         } else {
             Outcome::Truncated
         };
-        self.examples.add(outcome, 0, flight.request, || {
+        self.traffic.examples.add(outcome, 0, flight.request, || {
             let name = &prepared.templates[flight.request as usize].name;
             let how = errno.map_or_else(|| "closed by the server".to_owned(), |e| e.to_string());
             let when = if handshaking {

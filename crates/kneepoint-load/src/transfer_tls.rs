@@ -51,7 +51,7 @@ impl Worker<'_> {
         };
         let request = match (connection.phase, connection.own_request.as_slice()) {
             (Phase::Busy, []) => {
-                let request = self.flights.get(connection.flight).request;
+                let request = self.traffic.flights.get(connection.flight).request;
                 prepared.templates[request as usize].whole.as_slice()
             }
             (Phase::Busy, own) => own,
@@ -79,7 +79,7 @@ impl Worker<'_> {
                 Err(Errno::AGAIN) => return,
                 Err(errno) => return self.broken(slot, Some(errno)),
             };
-            let now = self.clock.now();
+            let now = self.traffic.clock.now();
             let Some((got, taken)) = self.decrypt(slot, count, now) else {
                 return;
             };
@@ -135,12 +135,12 @@ impl Worker<'_> {
             };
         });
         if busy {
-            let flight = self.flights.get_mut(connection.flight);
+            let flight = self.traffic.flights.get_mut(connection.flight);
             // A session ticket is no byte of a response.
             if flight.first_byte == 0 && !matches!(got, Got::Nothing) {
                 flight.first_byte = now;
             }
-            self.recorder.received(flight.intended, count);
+            self.traffic.recorder.received(flight.intended, count);
         }
         Some((got, taken))
     }
@@ -190,7 +190,7 @@ impl Worker<'_> {
     /// Ends a flight whose session failed. When that was the handshake, those that waited for the same attempt end
     /// likewise, as after a refused connection: the next would fail no differently.
     fn tls_failed(&mut self, slot: u32, error: &rustls::Error) {
-        let now = self.clock.now();
+        let now = self.traffic.clock.now();
         let prepared = self.prepared;
         let connection = self.pool.get(slot);
         let handshaking = connection.phase == Phase::Handshaking;
@@ -199,17 +199,17 @@ impl Worker<'_> {
             let _ = session.write(fd, &[], &mut 0);
         }
         let id = self.pool.close(slot);
-        let request = self.flights.get(id).request;
+        let request = self.traffic.flights.get(id).request;
         if let Some(tls) = &self.tls {
-            self.examples.add(Outcome::Tls, 0, 0, || {
+            self.traffic.examples.add(Outcome::Tls, 0, 0, || {
                 let name = &prepared.templates[request as usize].name;
                 format!("{name}: {}", tls.secure.explain(error))
             });
         }
         self.end(id, Outcome::Tls, 0, now);
         if handshaking {
-            self.backoff.refused(now);
-            self.end_waiting(Outcome::Tls, now);
+            self.traffic.backoff.refused(now);
+            self.traffic.end_waiting(Outcome::Tls, now);
         }
     }
 }

@@ -11,25 +11,17 @@
 //!   next is think time *and* the duration of the request, and nothing in the log tells them apart: that sum is
 //!   learnt, and a note says so.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a test starts its own servers and ends them by their process id"
-)]
-
 mod common;
 
+use common::nginx::{Blocks, Nginx};
 use common::{even, http, run};
 use kneepoint_load::access_log::{LearnOptions, Learned, learn};
 use kneepoint_model::{Outcome, ThinkTime};
-use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::net::{SocketAddr, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const VISITORS: u64 = 60;
@@ -51,23 +43,13 @@ const DECK: &[(&str, usize)] = &[
 
 const TIMED: &str = r#"$remote_addr $msec $request_time "$request" $status "$cookie_visitor""#;
 
-/// A nginx of this test with its logs, ended with it.
-struct Nginx {
-    dir: TempDir,
-    address: SocketAddr,
-    child: Child,
+/// A nginx with its logs, in front of a slow page.
+struct Logged {
+    nginx: Nginx,
     _slow: common::Server,
 }
 
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        // The master ends its workers when it is asked to, and orphans them when it is killed.
-        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
-        let _ = self.child.wait();
-    }
-}
-
-impl Nginx {
+impl Logged {
     fn start() -> Self {
         let slow = common::Server::start(|mut peer| {
             while peer.request().is_some() {
@@ -75,40 +57,32 @@ impl Nginx {
                 peer.ok("slow");
             }
         });
-        let dir = tempfile::tempdir().expect("temporary directory");
-        let probe = TcpListener::bind("127.0.0.1:0").expect("loopback");
-        let address = probe.local_addr().expect("bound");
-        drop(probe);
-        let config = dir.path().join("nginx.conf");
-        let text = configuration(dir.path(), address, slow.address);
-        fs::write(&config, text).expect("written");
-        let child = Command::new("nginx")
-            .arg("-p")
-            .arg(dir.path())
-            .arg("-c")
-            .arg(&config)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap_or_else(|error| panic!("nginx: {error}; run scripts/install-deps"));
-        let nginx = Self {
-            dir,
-            address,
-            child,
-            _slow: slow,
-        };
-        let began = Instant::now();
-        while TcpStream::connect(address).is_err() {
-            assert!(began.elapsed() < PATIENCE, "nginx does not listen");
-            thread::sleep(Duration::from_millis(20));
-        }
-        nginx
+        let http = format!(
+            "log_format timed '{TIMED}';\n\
+             log_format seconds '$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent '\n\
+             '\"$http_referer\" \"$http_user_agent\" $request_time';\n\
+             log_format object escape=json '{{\"time\":\"$msec\",\"request_time\":\"$request_time\",'\n\
+             '\"request\":\"$request\",\"status\":\"$status\",\"remote_addr\":\"$remote_addr\",'\n\
+             '\"http_user_agent\":\"$http_user_agent\"}}';\n\
+             access_log ROOT/timed.log timed;\n access_log ROOT/seconds.log seconds;\n\
+             access_log ROOT/object.log object;\n access_log ROOT/combined.log combined;\n"
+        );
+        let server = format!(
+            "location / {{ return 200 page; }}\n location = /gone {{ return 404 gone; }}\n\
+             location = /slow {{ proxy_pass http://{}; }}",
+            slow.address
+        );
+        let nginx = Nginx::with(&Blocks {
+            events: "worker_connections 512;",
+            http: &http,
+            server: &server,
+        });
+        Self { nginx, _slow: slow }
     }
 
     /// What is learnt from one of the logs once it has this many lines.
     fn learn(&self, log: &str, lines: usize, format: Option<&str>) -> Learned {
-        let path = self.dir.path().join(log);
+        let path = self.nginx.dir.path().join(log);
         let began = Instant::now();
         loop {
             let text = fs::read(&path).expect("the log");
@@ -125,27 +99,6 @@ impl Nginx {
         let file = fs::File::open(&path).expect("the log");
         learn(BufReader::new(file), &options).unwrap_or_else(|error| panic!("{log}: {error}"))
     }
-}
-
-fn configuration(dir: &Path, http: SocketAddr, slow: SocketAddr) -> String {
-    let root = dir.display();
-    format!(
-        "daemon off;\nuser root;\nworker_processes 1;\npid {root}/nginx.pid;\nerror_log {root}/nginx.log;\n\
-         events {{ worker_connections 512; }}\n\
-         http {{\n client_body_temp_path {root}/body; proxy_temp_path {root}/proxy;\n\
-         fastcgi_temp_path {root}/fastcgi; uwsgi_temp_path {root}/uwsgi; scgi_temp_path {root}/scgi;\n\
-         log_format timed '{TIMED}';\n\
-         log_format seconds '$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent '\n\
-         '\"$http_referer\" \"$http_user_agent\" $request_time';\n\
-         log_format object escape=json '{{\"time\":\"$msec\",\"request_time\":\"$request_time\",'\n\
-         '\"request\":\"$request\",\"status\":\"$status\",\"remote_addr\":\"$remote_addr\",'\n\
-         '\"http_user_agent\":\"$http_user_agent\"}}';\n\
-         access_log {root}/timed.log timed;\n access_log {root}/seconds.log seconds;\n\
-         access_log {root}/object.log object;\n access_log {root}/combined.log combined;\n\
-         server {{\n listen {http};\n\
-         location / {{ return 200 page; }}\n location = /gone {{ return 404 gone; }}\n\
-         location = /slow {{ proxy_pass http://{slow}; }}\n }}\n}}\n"
-    )
 }
 
 /// Random numbers that are the same in every run: a linear congruential generator (Knuth's MMIX), upper bits.
@@ -360,8 +313,8 @@ fn check_visits(log: &str, learned: &Learned, done: &Done) {
 
 #[test]
 fn the_mix_and_the_think_time_are_learnt_back_from_nginx() {
-    let nginx = Nginx::start();
-    let done = traffic(nginx.address);
+    let logged = Logged::start();
+    let done = traffic(logged.nginx.address);
     let (pause_s, took_s) = (mean(&done.pauses_s), mean(&done.took_s));
     assert!(done.pauses_s.len() > 1000, "{} pauses", done.pauses_s.len());
 
@@ -370,7 +323,7 @@ fn the_mix_and_the_think_time_are_learnt_back_from_nginx() {
         ("object.log", None),
         ("seconds.log", None),
     ] {
-        let learned = nginx.learn(log, done.requests, format);
+        let learned = logged.learn(log, done.requests, format);
         check_mix(log, &learned);
         check_visits(log, &learned, &done);
         assert!(
@@ -382,12 +335,12 @@ fn the_mix_and_the_think_time_are_learnt_back_from_nginx() {
     }
 
     // Median of an exponential distribution; only a log to the millisecond can tell.
-    let timed = nginx.learn("timed.log", done.requests, Some(TIMED));
+    let timed = logged.learn("timed.log", done.requests, Some(TIMED));
     let median_s = timed.visiting.as_ref().expect("visitors").think_median;
     within("median", median_s.as_secs_f64(), pause_s * 2f64.ln(), 0.15);
 
     // Without durations the sum is learnt, and said to be one.
-    let combined = nginx.learn("combined.log", done.requests, None);
+    let combined = logged.learn("combined.log", done.requests, None);
     assert_eq!(combined.format, "combined");
     check_mix("combined.log", &combined);
     let visiting = combined.visiting.as_ref().expect("visitors are known");
@@ -395,7 +348,7 @@ fn the_mix_and_the_think_time_are_learnt_back_from_nginx() {
     within("combined.log", sum_s, pause_s + took_s, 0.1);
     assert!(said(&combined, "no durations"), "{:?}", combined.notes);
 
-    replay(&nginx, timed);
+    replay(&logged.nginx, timed);
 }
 
 /// What was learnt can be sent, and is answered as the log said.

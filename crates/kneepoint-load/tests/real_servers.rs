@@ -7,6 +7,7 @@
 
 mod common;
 
+use common::nginx::{Blocks, Nginx};
 use common::{even, run, shown};
 use kneepoint_load::{LoadPlan, Target, ceiling, fetch};
 use kneepoint_model::{Address, Outcome, Request, Script, Sessions, ThinkTime, Validity};
@@ -66,7 +67,7 @@ struct Site {
     fpm_tcp: SocketAddr,
     fpm_unix: PathBuf,
     _fpm: [Running; 2],
-    _nginx: Running,
+    _nginx: Nginx,
 }
 
 fn free_address() -> SocketAddr {
@@ -92,23 +93,18 @@ fn start_fpm(dir: &Path, name: &str, listen: &str) -> Running {
     Running::start("php-fpm8.2", &["-R", "-n", "-F", "-y", &config])
 }
 
-fn start_nginx(dir: &Path, http: SocketAddr, fpm: &Path) -> Running {
-    let (root, fpm) = (dir.display(), fpm.display());
-    let config = format!(
-        "daemon off;\nuser root;\nworker_processes 1;\npid {root}/nginx.pid;\nerror_log {root}/nginx.log;\n\
-         events {{ worker_connections 512; }}\n\
-         http {{\n access_log off;\n client_body_temp_path {root}/body;\n proxy_temp_path {root}/proxy;\n\
-         fastcgi_temp_path {root}/fastcgi;\n uwsgi_temp_path {root}/uwsgi;\n scgi_temp_path {root}/scgi;\n\
-         keepalive_requests 7;\n types {{ text/html html; }}\n\
-         server {{\n listen {http};\n server_name site.test;\n root {root}/public;\n\
-         location / {{ try_files $uri /index.php$is_args$args; }}\n\
-         location ~ \\.php$ {{ include /etc/nginx/fastcgi.conf; fastcgi_pass unix:{fpm}; }}\n }}\n}}\n"
+fn start_nginx(dir: &Path, fpm: &Path) -> Nginx {
+    let server = format!(
+        "server_name site.test;\n root {};\n location / {{ try_files $uri /index.php$is_args$args; }}\n\
+         location ~ \\.php$ {{ include /etc/nginx/fastcgi.conf; fastcgi_pass unix:{}; }}",
+        dir.join("public").display(),
+        fpm.display()
     );
-    let config = write(dir, "nginx.conf", &config);
-    Running::start(
-        "nginx",
-        &["-p", dir.to_str().expect("UTF-8"), "-c", &config],
-    )
+    Nginx::with(&Blocks {
+        events: "worker_connections 512;",
+        http: "access_log off;\n keepalive_requests 7;",
+        server: &server,
+    })
 }
 
 impl Site {
@@ -123,14 +119,15 @@ impl Site {
             "public/page.html",
             &"<p>static</p>\n".repeat(40),
         );
-        let (http, fpm_tcp) = (free_address(), free_address());
+        let fpm_tcp = free_address();
         let fpm_unix = dir.path().join("fpm.sock");
         let unix = fpm_unix.to_str().expect("UTF-8").to_owned();
         let fpm = [
             start_fpm(dir.path(), "fpm-unix", &unix),
             start_fpm(dir.path(), "fpm-tcp", &fpm_tcp.to_string()),
         ];
-        let nginx = start_nginx(dir.path(), http, &fpm_unix);
+        let nginx = start_nginx(dir.path(), &fpm_unix);
+        let http = nginx.address;
         let site = Self {
             dir,
             http,

@@ -4,7 +4,8 @@ mod common;
 
 use common::{Server, even, hold_invariants};
 use kneepoint_load::{Engine, LoadPlan, Progress, StopRule, StopWhen};
-use kneepoint_model::{LoadPoint, Outcome, Second};
+use kneepoint_model::autostop::Observed;
+use kneepoint_model::{LatencyHistogram, LoadPoint, Outcome, Second};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -88,8 +89,18 @@ struct Failing {
 }
 
 impl StopRule for Failing {
-    fn second(&mut self, index: u32, second: &Second) -> Option<String> {
+    fn second(&mut self, observed: &Observed<'_>) -> Option<String> {
+        let second = observed.second;
+        let index = second.at_s as u32;
         self.seen.lock().expect("lock").push(index);
+        let timed = observed.response.map_or(0, LatencyHistogram::count);
+        assert_eq!(
+            timed,
+            second.outcomes.of(Outcome::Ok),
+            "each is in the histogram"
+        );
+        let (busy, most) = observed.busy.expect("the engine knows");
+        assert!(busy <= most);
         if second.outcomes.failed() == 0 {
             return None;
         }
@@ -148,8 +159,8 @@ fn a_stop_rule_ends_the_load_and_says_why() {
 fn a_rule_that_is_silent_changes_nothing() {
     let server = Server::answering(OK);
     let mut plan = even(server.target(), "const(50,1.3)");
-    plan.stop_when = Some(StopWhen::new(|_: u32, second: &Second| {
-        (second.offered > 1_000_000).then(|| "too much".to_owned())
+    plan.stop_when = Some(StopWhen::new(|observed: &Observed<'_>| {
+        (observed.second.offered > 1_000_000).then(|| "too much".to_owned())
     }));
     let (point, _) = watched(&plan);
     assert_eq!((point.arrivals, point.stopped_because), (65, None));

@@ -16,6 +16,7 @@ pub mod load;
 pub mod log;
 pub mod metric;
 mod pieces;
+pub mod ports;
 pub mod process;
 pub mod run;
 pub mod running;

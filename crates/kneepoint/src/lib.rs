@@ -9,6 +9,7 @@ pub mod config;
 pub mod init;
 pub mod progress;
 pub mod session;
+mod table;
 
 use clap::Parser as _;
 use std::process::ExitCode;

@@ -1,7 +1,8 @@
 //! KRN-01: a tier runs out of local ports towards the next one.
 
-use crate::ports::{self, CLIFF};
+use crate::ports;
 use crate::rules::prelude::*;
+use kneepoint_model::ports::CLIFF;
 
 /// A range smaller than this was narrowed by somebody \[prop\]; the default has 28 232 ports.
 const NARROW: f64 = 20_000.0;

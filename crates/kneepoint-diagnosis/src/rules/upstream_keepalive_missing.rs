@@ -1,6 +1,7 @@
 //! NGX-04: the proxy opens a connection to the web server for every request.
 
 use crate::rules::prelude::*;
+use kneepoint_model::ports::CLIFF;
 
 /// Connections opened per request from which on nothing is reused (catalogue NGX-04: opens a second about equal
 /// to requests a second).
@@ -10,8 +11,6 @@ const FEWEST: f64 = 50.0;
 /// CPU of opening and closing a connection on both sides, in seconds: 19 900/s against 37 000/s with keepalive on
 /// the same two cores (catalogue NGX-04).
 const CONNECT_COST_S: f64 = 0.000_05;
-/// Share of the port range in TIME_WAIT from which on connecting collapses (catalogue section 0, fact 5).
-const PORT_CLIFF: f64 = 0.5;
 /// What to write at least, per worker process.
 const SANE: f64 = 32.0;
 
@@ -90,9 +89,9 @@ fn check(evidence: &Evidence) -> Option<Finding> {
             phase,
         );
     }
-    let at_cliff = ports.is_some_and(|ports| ports >= PORT_CLIFF);
+    let at_cliff = ports.is_some_and(|ports| ports >= CLIFF);
     verdict
-        .weight(if at_cliff { PORT_CLIFF } else { cost })
+        .weight(if at_cliff { CLIFF } else { cost })
         .gain(format!(
             "about {} of the limit at this rate, and the cliff of KRN-01 is gone",
             format_share(cost)

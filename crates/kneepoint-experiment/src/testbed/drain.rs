@@ -4,7 +4,7 @@ use super::{CLIENT, Testbed, arm};
 use crate::error::ExperimentError;
 use crate::recorder::Event;
 use kneepoint_model::metric::{QUEUE, WORKERS, WORKERS_BUSY, WORKERS_PINNED};
-use kneepoint_model::{Endpoint, Layer, Stack};
+use kneepoint_model::{Endpoint, Layer, Stack, ports};
 use kneepoint_telemetry::sample_once;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -13,13 +13,10 @@ use std::time::{Duration, Instant};
 const DRAIN: Duration = Duration::from_secs(8);
 /// The same for an arm that did not come to rest before: it will not now.
 const DRAIN_STUCK: Duration = Duration::from_secs(2);
-/// How long the kernel keeps the port of a connection that this end closed (its `TCP_TIMEWAIT_LEN`), and a second.
-const TIME_WAIT: Duration = Duration::from_secs(61);
 /// Closed connections that are no matter for any step: under a hundredth of the usual 28 232 ports.
 const FEW: usize = 250;
-/// Share of a host's ports that may still be taken when a step starts: half of what makes connecting slow
-/// (catalogue section 0, fact 5: it collapses at one half).
-const TAKEN: f64 = 0.25;
+/// Share of a host's ports that may still be taken when a step starts: half of what makes connecting slow.
+const TAKEN: f64 = 0.5 * ports::CLIFF;
 
 impl Testbed {
     /// Waits at zero load until the arm's queue is empty, its workers idle and the ports of its hosts free. With
@@ -89,7 +86,7 @@ impl Testbed {
         loop {
             let closed = closed_connections(pid);
             let waited = began.elapsed();
-            if closed as f64 <= most || waited >= TIME_WAIT {
+            if closed as f64 <= most || waited >= ports::TIME_WAIT {
                 return Ok(());
             }
             if self.stop.load(Ordering::Relaxed) {
@@ -99,8 +96,8 @@ impl Testbed {
                 what: &format!(
                     "waiting for {closed} local ports of {host} that closed connections still hold"
                 ),
-                share: waited.as_secs_f64() / TIME_WAIT.as_secs_f64(),
-                left: TIME_WAIT.checked_sub(waited),
+                share: waited.as_secs_f64() / ports::TIME_WAIT.as_secs_f64(),
+                left: ports::TIME_WAIT.checked_sub(waited),
             });
             std::thread::sleep(Duration::from_millis(500));
         }
@@ -109,14 +106,7 @@ impl Testbed {
     /// How many local ports a host hands out by itself.
     fn ports(&self, host: &str) -> Result<f64, ExperimentError> {
         let range = self.lab.sysctl(host, "net.ipv4.ip_local_port_range")?;
-        let mut ends = range
-            .split_whitespace()
-            .map_while(|end| end.parse::<f64>().ok());
-        Ok(match (ends.next(), ends.next()) {
-            (Some(first), Some(last)) if last >= first => last - first + 1.0,
-            // Linux' default, 32768 to 60999.
-            _ => 28_232.0,
-        })
+        Ok(ports::count_of_range(&range))
     }
 }
 

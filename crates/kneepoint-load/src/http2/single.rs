@@ -10,7 +10,7 @@ use crate::plan::LoadError;
 use crate::reply::Reply;
 use crate::socket::Endpoint;
 use crate::tls::Secure;
-use crate::worker::Clock;
+use crate::traffic::Clock;
 use futures_util::future::{Either, select};
 use std::future::poll_fn;
 use std::pin::pin;

@@ -76,7 +76,7 @@ impl Timer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::worker::Clock;
+    use crate::traffic::Clock;
     use std::future::poll_fn;
     use std::time::Instant;
 

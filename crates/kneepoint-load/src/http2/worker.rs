@@ -1,37 +1,30 @@
 //! One thread of the lane: starts what is due, ends what is overdue, sleeps until something happens.
 
-use crate::arrivals::Mix;
-use crate::cookies::Users;
 use crate::engine::Prepared;
-use crate::examples::{Examples, printable};
-use crate::flight::{FlightRef, Flights, NONE};
-use crate::health::CpuMeter;
+use crate::examples::printable;
+use crate::flight::{FlightRef, NONE};
 use crate::http2::ask::{Ask, scheme};
 use crate::http2::exchange::{Exchange, exchange};
 use crate::http2::links::{LinkRef, Links, Place};
 use crate::http2::opening::{NotOpened, Opened, open};
 use crate::http2::timer::Timer;
-use crate::pause::nanos;
-use crate::plan::{LoadError, LoadPlan, Mode};
-use crate::recorder::{Gauges, Limits, Outbox, Recorder};
+use crate::plan::{LoadError, LoadPlan};
+use crate::recorder::Outbox;
 use crate::reply::Reply;
 use crate::socket::{self, Sources};
-use crate::starts::{Due, Shared, Starts};
+use crate::starts::Shared;
 use crate::tls::Secure;
+use crate::traffic::{Clock, Finished, Traffic, share};
 use crate::watch::Missed;
-use crate::worker::{Backoff, Clock, Finished};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::future::{AbortHandle, Abortable, LocalBoxFuture};
 use futures_util::stream::FuturesUnordered;
 use kneepoint_model::Outcome;
 use rustix::io::Errno;
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
-use std::thread;
-use std::time::Instant;
 use tokio::runtime::Runtime;
 
 /// Arrivals handled before looking for events.
@@ -61,11 +54,8 @@ struct UnderWay {
 #[derive(Debug)]
 pub(crate) struct Worker<'p> {
     prepared: &'p Prepared,
-    pub(crate) clock: Clock,
+    pub(crate) traffic: Traffic<'p>,
     runtime: Option<Runtime>,
-    starts: Starts<'p>,
-    mix: Mix,
-    users: Users,
     /// By request; `None` where variables make each one anew.
     asks: Vec<Option<Ask>>,
     /// The addresses that new connections come from.
@@ -75,17 +65,8 @@ pub(crate) struct Worker<'p> {
     /// With sessions to resume of its own; `None` when connections are plain.
     secure: Option<Arc<Secure>>,
     links: Links,
-    flights: Flights,
     /// What each flight waits for, by its number.
     under_way: Vec<Option<UnderWay>>,
-    /// Arrivals that wait for a place; some may have ended since.
-    queue: VecDeque<FlightRef>,
-    waiting: u64,
-    backlog_max: u64,
-    backoff: Backoff,
-    recorder: Recorder,
-    examples: Examples,
-    cpu: CpuMeter,
     events: FuturesUnordered<LocalBoxFuture<'p, Event<'p>>>,
 }
 
@@ -130,88 +111,54 @@ impl<'p> Worker<'p> {
         clock: Clock,
         thread: usize,
     ) -> Result<Self, LoadError> {
-        let share =
-            |total: usize| total / plan.threads + usize::from(thread < total % plan.threads);
-        let workers = match &plan.mode {
-            Mode::Open { .. } => 0,
-            Mode::Closed(closed) => share(closed.workers as usize) as u32,
-        };
-        let limits = Limits {
-            skip: nanos(plan.skip),
-            good: nanos(plan.slo.response_time),
-            timeout: nanos(plan.slo.timeout),
-        };
-        let users = share(plan.workload.users as usize) as u32;
         let secure = prepared.secure.as_ref();
         Ok(Self {
             prepared,
-            clock,
+            traffic: Traffic::new(plan, prepared, shared, clock, thread),
             runtime: Some(runtime()?),
-            starts: Starts::new(plan, shared, thread, workers),
-            mix: Mix::new(&plan.workload, plan.seed, thread),
-            users: Users::new(users).provided(plan, thread),
             asks: asks(prepared)?,
             sources: Sources::new(&plan.source_addresses, thread),
             wire: Vec::new(),
             secure: secure.map(|secure| Arc::new(secure.for_one_thread())),
             links: Links::new(
-                share(plan.max_connections),
+                share(plan.max_connections, thread, plan.threads),
                 prepared.target.keeps_connections(),
             ),
-            flights: Flights::new(limits.timeout),
             under_way: Vec::new(),
-            queue: VecDeque::new(),
-            waiting: 0,
-            backlog_max: 0,
-            backoff: Backoff::default(),
-            recorder: Recorder::new(limits),
-            examples: Examples::default(),
-            cpu: CpuMeter::new(limits.skip),
             events: FuturesUnordered::new(),
         })
     }
 
     /// Sends until every arrival has ended.
     pub(crate) fn run(mut self, outbox: &Outbox) -> Result<Finished, LoadError> {
-        // Before the common start, every time would read as 0.
-        thread::sleep(self.clock.began.saturating_duration_since(Instant::now()));
+        self.traffic.clock.wait_for_start();
         if let Some(runtime) = self.runtime.take() {
             runtime.block_on(self.drive(outbox))?;
             // What is left are connections, which need the runtime to the last.
             let _inside = runtime.enter();
             self.events.clear();
         }
-        Ok(Finished {
-            cpu_share: self.cpu.share(),
-            recorder: self.recorder,
-            examples: self.examples,
-            backlog_max: self.backlog_max,
-            sessions: self.starts.session_counts(),
-        })
+        Ok(self.traffic.finish())
     }
 
     async fn drive(&mut self, outbox: &Outbox) -> Result<(), LoadError> {
         let mut timer = Timer::new().map_err(system("timerfd"))?;
         loop {
             let more_is_due = self.start_due();
-            let now = self.clock.now();
+            let now = self.traffic.clock.now();
             self.end_overdue(now);
             self.serve_queue(now);
-            let next_start = self.starts.next(now);
-            self.cpu.observe(now, next_start.is_none());
-            let over = next_start.is_none() && self.flights.live() == 0;
-            if over || now >= self.recorder.publish_at() {
-                self.publish(outbox, now, next_start, over);
-            }
-            if over {
+            let turn = self.traffic.turn(now);
+            self.traffic.publish(outbox, turn, self.links.open());
+            if turn.over {
                 return Ok(());
             }
             let wake = if more_is_due {
                 now
             } else {
-                self.wake_at(now, next_start)
+                self.traffic.wake_at(turn, 0)
             };
-            if wake <= self.clock.now() {
+            if wake <= self.traffic.clock.now() {
                 // Lets the runtime look at its sockets, which it does only when this task pauses.
                 tokio::task::yield_now().await;
             }
@@ -228,7 +175,7 @@ impl<'p> Worker<'p> {
         timer: &mut Timer,
         wake: u64,
     ) -> Result<Option<Event<'p>>, Errno> {
-        let clock = self.clock;
+        let clock = self.traffic.clock;
         poll_fn(|context| {
             if let Poll::Ready(Some(event)) = self.events.poll_next_unpin(context) {
                 return Poll::Ready(Ok(Some(event)));
@@ -248,63 +195,23 @@ impl<'p> Worker<'p> {
     /// Starts what is due, up to a batch. Tells whether more is due.
     fn start_due(&mut self) -> bool {
         for _ in 0..BATCH {
-            let now = self.clock.now();
-            let Some(due) = self.starts.take(now, &self.backoff) else {
+            let Some(now) = self.traffic.admit() else {
                 return false;
             };
-            self.arrive(due, now);
+            self.serve_queue(now);
+            self.traffic.note_backlog();
         }
         true
     }
 
-    /// Hands over what was recorded so far.
-    fn publish(&mut self, outbox: &Outbox, now: u64, next_start: Option<u64>, over: bool) {
-        // A response may still bring a request that is intended from now on, but none that was intended before.
-        let until = next_start.unwrap_or(self.starts.end()).min(now);
-        let floor = next_start.map_or(u64::MAX, |_| until);
-        self.recorder.pass(until);
-        let gauges = Gauges {
-            connections: self.links.open() as u64,
-            backlog: self.waiting,
-        };
-        self.recorder
-            .publish(outbox, now, floor, gauges, over.then_some(now));
-    }
-
-    fn arrive(&mut self, due: Due, now: u64) {
-        self.recorder.arrived(due.intended, now);
-        let of_visit = self.starts.of_visit(due, &mut self.mix, &mut self.users);
-        let (request, user) = of_visit.unwrap_or_else(|| {
-            let request = self.mix.draw();
-            let session = self.prepared.templates[request as usize].session;
-            (request, if session { self.users.take() } else { NONE })
-        });
-        let flight = self.flights.start(due.intended, request, user, due.member);
-        self.flights.get_mut(flight.id).queued = true;
-        self.queue.push_back(flight);
-        self.waiting += 1;
-        self.serve_queue(now);
-        self.backlog_max = self.backlog_max.max(self.waiting);
-    }
-
     /// Gives waiting arrivals their places, in order, while there are any.
     fn serve_queue(&mut self, now: u64) {
-        while let Some(&front) = self.queue.front() {
-            if !self.flights.is_live(front) {
-                self.queue.pop_front();
-                continue;
-            }
-            if self.flights.is_overdue(front.id, now) {
-                self.end(front.id, Outcome::Unsent, 0, now);
-                continue;
-            }
-            let place = self.links.place(!self.backoff.holds(now));
+        while let Some(front) = self.traffic.first_waiting(now) {
+            let place = self.links.place(!self.traffic.backoff.holds(now));
             if matches!(place, Place::Full) {
                 return;
             }
-            self.queue.pop_front();
-            self.waiting -= 1;
-            self.flights.get_mut(front.id).queued = false;
+            self.traffic.leave_queue();
             match place {
                 Place::Idle(link) | Place::Shared(link) => self.send(link, front, now),
                 Place::New => self.connect(front),
@@ -327,7 +234,7 @@ impl<'p> Worker<'p> {
 
     /// Puts a flight's request on a connection.
     fn send(&mut self, link: LinkRef, reference: FlightRef, now: u64) {
-        let flight = self.flights.get_mut(reference.id);
+        let flight = self.traffic.flights.get_mut(reference.id);
         flight.sent = now;
         let (request, user) = (flight.request, flight.user);
         let template = &self.prepared.templates[request as usize];
@@ -336,12 +243,12 @@ impl<'p> Worker<'p> {
             Err(why) => return self.keep_back(reference, request, &why, now),
         };
         let Some(sender) = self.links.put(link) else {
-            return self.wait_again(reference);
+            return self.traffic.wait_again(reference);
         };
         let mut reply = Reply::default();
         reply.begin(template.watch.as_ref(), template.session || user != NONE);
         let request = ask;
-        let clock = self.clock;
+        let clock = self.traffic.clock;
         let exchange = async move {
             let done = exchange(sender, request, body, reply, clock).await;
             Event::Ended(link, reference, Box::new(done))
@@ -359,11 +266,11 @@ impl<'p> Worker<'p> {
         if let Some(ask) = &self.asks[request as usize] {
             let cookies = match user {
                 NONE => "",
-                user => self.users.jar(user).line(),
+                user => self.traffic.users.jar(user).line(),
             };
             return Ok((ask.with_cookies(cookies), ask.body.clone()));
         }
-        let (told, scratch) = self.users.tell(user);
+        let (told, scratch) = self.traffic.users.tell(user);
         template
             .write_with_values(&told, "", scratch, &mut self.wire)
             .map_err(|problem| problem.describe())?;
@@ -378,7 +285,7 @@ impl<'p> Worker<'p> {
     /// Ends a flight whose request cannot be made; the place it would have taken stays free.
     fn keep_back(&mut self, reference: FlightRef, request: u32, why: &str, now: u64) {
         let prepared = self.prepared;
-        self.examples.add(Outcome::NoValue, 0, request, || {
+        self.traffic.examples.add(Outcome::NoValue, 0, request, || {
             let name = &prepared.templates[request as usize].name;
             format!("{name}: not sent: {why}")
         });
@@ -410,15 +317,8 @@ impl<'p> Worker<'p> {
         }));
     }
 
-    /// Puts a flight back to the front of the queue.
-    fn wait_again(&mut self, flight: FlightRef) {
-        self.flights.get_mut(flight.id).queued = true;
-        self.queue.push_front(flight);
-        self.waiting += 1;
-    }
-
     fn on_event(&mut self, event: Event<'p>) {
-        let now = self.clock.now();
+        let now = self.traffic.clock.now();
         match event {
             Event::Opened(link, flight, opened) => {
                 self.under_way[flight.id as usize] = None;
@@ -438,8 +338,8 @@ impl<'p> Worker<'p> {
     }
 
     fn on_opened(&mut self, link: LinkRef, flight: FlightRef, opened: Opened, now: u64) {
-        self.backoff.connected();
-        self.recorder.opened(now);
+        self.traffic.backoff.connected();
+        self.traffic.recorder.opened(now);
         self.links.opened(link, opened.sender);
         self.events.push(Box::pin(async move {
             // How it ended, its requests say.
@@ -452,7 +352,7 @@ impl<'p> Worker<'p> {
     /// Ends a flight that could not connect, and those that waited for the same attempt.
     fn on_not_opened(&mut self, link: LinkRef, flight: FlightRef, why: &NotOpened, now: u64) {
         self.links.gone(link);
-        let request = self.flights.get(flight.id).request;
+        let request = self.traffic.flights.get(flight.id).request;
         let name = &self.prepared.templates[request as usize].name;
         let address = self.prepared.target.address();
         let (outcome, text) = match why {
@@ -470,42 +370,31 @@ impl<'p> Worker<'p> {
                 format!("{name}: protocol error: {}", malformed.0),
             ),
         };
-        self.examples.add(outcome, 0, 0, || text);
+        self.traffic.examples.add(outcome, 0, 0, || text);
         self.end(flight.id, outcome, 0, now);
         if outcome == Outcome::Reset {
-            self.dropped_unanswered(now);
+            self.traffic.dropped_unanswered(now);
             return;
         }
-        self.backoff.refused(now);
-        while let Some(waiting) = self.queue.pop_front() {
-            if self.flights.is_live(waiting) {
-                self.end(waiting.id, outcome, 0, now);
-            }
-        }
-    }
-
-    /// Like the other lane: a closed loop must not storm a server that drops connections.
-    fn dropped_unanswered(&mut self, now: u64) {
-        if self.starts.is_closed() {
-            self.backoff.refused(now);
-        }
+        self.traffic.backoff.refused(now);
+        self.traffic.end_waiting(outcome, now);
     }
 
     fn on_ended(&mut self, link: LinkRef, reference: FlightRef, mut done: Exchange<'p>, now: u64) {
         let reused = self.links.ended(link);
-        let flight = self.flights.get_mut(reference.id);
+        let flight = self.traffic.flights.get_mut(reference.id);
         flight.first_byte = done.first_byte;
         let (request, user) = (flight.request, flight.user);
         let (intended, retried) = (flight.intended, flight.retried);
-        self.recorder.received(intended, done.received);
+        self.traffic.recorder.received(intended, done.received);
         let template = &self.prepared.templates[request as usize];
         let Some(error) = &done.failure else {
             let status = done.reply.status;
-            let missed = template.judge(&mut done.reply, user, &mut self.users);
+            let missed = template.judge(&mut done.reply, user, &mut self.traffic.users);
             let outcome = missed.map_or(Outcome::Ok, Missed::outcome);
             if let Some(missed) = missed {
                 let reply = &done.reply;
-                self.examples.add(outcome, status, request, || {
+                self.traffic.examples.add(outcome, status, request, || {
                     let body = printable(&reply.excerpt);
                     let expected = missed.describe(&template.request);
                     let (name, what) = (&template.name, outcome.name());
@@ -518,14 +407,14 @@ impl<'p> Worker<'p> {
             self.links.retire(link);
         }
         if !retried && done.is_stale(error, reused) {
-            self.flights.get_mut(reference.id).retried = true;
-            return self.wait_again(reference);
+            self.traffic.flights.get_mut(reference.id).retried = true;
+            return self.traffic.wait_again(reference);
         }
         if !reused && done.first_byte == 0 {
-            self.dropped_unanswered(now);
+            self.traffic.dropped_unanswered(now);
         }
         let outcome = done.outcome(error);
-        self.examples.add(outcome, 0, request, || {
+        self.traffic.examples.add(outcome, 0, request, || {
             let (name, what) = (&template.name, outcome.name());
             let hint = match outcome {
                 Outcome::Protocol => "; check that the server speaks HTTP/2 on this port",
@@ -538,7 +427,7 @@ impl<'p> Worker<'p> {
 
     /// Ends what has reached its timeout: its stream is reset (CANCEL), the connection lives on.
     fn end_overdue(&mut self, now: u64) {
-        while let Some(id) = self.flights.expired(now) {
+        while let Some(id) = self.traffic.flights.expired(now) {
             let slot = self.under_way.get_mut(id as usize);
             let Some(under_way) = slot.and_then(Option::take) else {
                 self.end(id, Outcome::Unsent, 0, now);
@@ -554,29 +443,8 @@ impl<'p> Worker<'p> {
         }
     }
 
-    /// Ends a flight: the one place where an arrival gets its outcome.
+    /// Ends a flight. Who thinks keeps no connection here: others' requests share it anyway.
     fn end(&mut self, id: u32, outcome: Outcome, status: u16, now: u64) {
-        let flight = self.flights.end(id);
-        self.recorder.ended(&flight, outcome, status, now);
-        self.waiting -= u64::from(flight.queued);
-        // Who thinks keeps no connection here: others' requests share it anyway.
-        self.starts.ended(&flight, outcome, now, &mut self.users);
-    }
-
-    fn wake_at(&mut self, now: u64, next_start: Option<u64>) -> u64 {
-        let mut wake = self.recorder.publish_at();
-        let mut start = next_start.unwrap_or(u64::MAX);
-        if self.backoff.holds(now) {
-            let again = self.backoff.until;
-            if self.waiting > 0 {
-                wake = wake.min(again);
-            }
-            // Workers wait for it, too, but not beyond the end of their loop.
-            if self.starts.is_closed() && next_start.is_some() {
-                start = start.max(again).min(self.starts.end());
-            }
-        }
-        wake = wake.min(start);
-        wake.min(self.flights.next_deadline().unwrap_or(u64::MAX))
+        self.traffic.end(id, outcome, status, now);
     }
 }

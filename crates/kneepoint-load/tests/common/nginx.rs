@@ -6,11 +6,10 @@
 )]
 
 use super::http;
-use kneepoint_load::{Target, fetch};
-use kneepoint_model::Request;
+use kneepoint_load::Target;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -24,23 +23,45 @@ pub(crate) struct Nginx {
     master: Child,
 }
 
+/// What stands in the blocks of a configuration. `ROOT` is the directory of the server.
+#[derive(Default)]
+pub(crate) struct Blocks<'t> {
+    pub(crate) events: &'t str,
+    pub(crate) http: &'t str,
+    pub(crate) server: &'t str,
+}
+
 impl Nginx {
     /// One worker process that serves `page.html`. `events` and `server` are more lines for these two blocks.
     pub(crate) fn start(events: &str, server: &str) -> Self {
+        let server = format!("root ROOT;\n {server}");
+        Self::with(&Blocks {
+            events,
+            http: "access_log off;\n keepalive_requests 1000000;",
+            server: &server,
+        })
+    }
+
+    /// One worker process.
+    pub(crate) fn with(blocks: &Blocks<'_>) -> Self {
         let dir = tempfile::tempdir().expect("temporary directory");
         let address = TcpListener::bind("127.0.0.1:0")
             .and_then(|probe| probe.local_addr())
             .expect("loopback");
-        let root = dir.path().display();
         fs::write(dir.path().join("page.html"), "<p>static</p>\n".repeat(40)).expect("written");
+        let Blocks {
+            events,
+            http,
+            server,
+        } = blocks;
         let config = format!(
-            "daemon off;\nuser root;\nworker_processes 1;\nworker_rlimit_nofile 16384;\npid {root}/nginx.pid;\n\
+            "daemon off;\nuser root;\nworker_processes 1;\nworker_rlimit_nofile 16384;\npid ROOT/nginx.pid;\n\
              events {{ {events} }}\n\
-             http {{\n access_log off;\n client_body_temp_path {root}/body;\n proxy_temp_path {root}/proxy;\n\
-             fastcgi_temp_path {root}/fastcgi;\n uwsgi_temp_path {root}/uwsgi;\n scgi_temp_path {root}/scgi;\n\
-             keepalive_requests 1000000;\n types {{ text/html html; }}\n\
-             server {{\n listen {address};\n root {root};\n {server}\n }}\n}}\n"
-        );
+             http {{\n client_body_temp_path ROOT/body;\n proxy_temp_path ROOT/proxy;\n\
+             fastcgi_temp_path ROOT/fastcgi;\n uwsgi_temp_path ROOT/uwsgi;\n scgi_temp_path ROOT/scgi;\n\
+             types {{ text/html html; }}\n {http}\n server {{\n listen {address};\n {server}\n }}\n}}\n"
+        )
+        .replace("ROOT", &dir.path().display().to_string());
         let path = dir.path().join("nginx.conf");
         fs::write(&path, config).expect("written");
         let master = Command::new("nginx")
@@ -60,7 +81,7 @@ impl Nginx {
             dir,
             master,
         };
-        nginx.await_answer();
+        nginx.await_listener();
         nginx
     }
 
@@ -76,11 +97,10 @@ impl Nginx {
         Pid::from_raw(first.parse().expect("a process id")).expect("not 0")
     }
 
-    fn await_answer(&self) {
+    fn await_listener(&self) {
         let began = Instant::now();
-        let request = Request::get("/page.html");
-        while fetch(&self.target(), &request, None, Duration::from_secs(1)).is_err() {
-            assert!(began.elapsed() < PATIENCE, "nginx does not answer");
+        while TcpStream::connect(self.address).is_err() {
+            assert!(began.elapsed() < PATIENCE, "nginx does not listen");
             thread::sleep(Duration::from_millis(20));
         }
     }

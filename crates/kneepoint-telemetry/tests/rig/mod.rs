@@ -318,8 +318,18 @@ impl Rig {
     }
 
     pub(crate) fn signal(&self, name: &str, signal: Signal) {
-        let pid = i32::try_from(self.pid(name)).expect("a pid");
-        kill_process(Pid::from_raw(pid).expect("a pid"), signal).expect("our own child");
+        let pid = self.pid(name);
+        // A master that is killed leaves its workers behind.
+        let workers = match signal {
+            Signal::KILL => fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")),
+            _ => Ok(String::new()),
+        };
+        let send = |pid: i32| kill_process(Pid::from_raw(pid).expect("a pid"), signal);
+        send(i32::try_from(pid).expect("a pid")).expect("our own child");
+        for worker in workers.unwrap_or_default().split_whitespace() {
+            // One that has ended by itself is no matter.
+            let _ = send(worker.parse().expect("a pid"));
+        }
     }
 
     /// Waits for the end of a child that was signalled.

@@ -23,6 +23,8 @@ Examples:
     kneepoint load http://127.0.0.1:8080/ -s 'line(10,500,30s) const(500,1m)' --html load.html
   a form, sent by 200 users who each keep their own cookies:
     kneepoint load http://127.0.0.1/login -d 'user=ann&pass=secret' --users 200 --expect-status 302
+  each request for another row of products.csv:
+    kneepoint load http://127.0.0.1:8080 --feed p=products.csv --path '/product/{{p.id}}'
   what real visitors asked for, twice as often:
     kneepoint load http://127.0.0.1:8080/ --access-log access.log --replay 2x
   a gate for a pipeline:
@@ -150,6 +152,10 @@ pub struct LoadArgs {
     /// Path and query to ask for instead of the URL's. Repeated, a mix in equal shares; "8 /" gives a path weight 8
     #[arg(long, value_name = "PATH", help_heading = REQUEST)]
     pub path: Vec<String>,
+    /// Values for {{NAME.COLUMN}} in paths, headers and bodies: a CSV file whose first line names the columns; its rows
+    /// take turns; may be repeated
+    #[arg(long, value_name = "NAME=FILE", conflicts_with = "access_log", help_heading = REQUEST)]
+    pub feed: Vec<String>,
     /// Send every request as one of N users in turn, who keep the cookies they were given
     #[arg(long, value_name = "N", help_heading = REQUEST)]
     pub users: Option<u32>,

@@ -2,10 +2,9 @@
 
 use super::content::contents;
 use super::reader::{Reader, Section};
-use super::tree::Node;
+use crate::table;
 use kneepoint_model::variables::is_name;
 use kneepoint_model::{Feeder, RowOrder};
-use std::collections::BTreeSet;
 
 /// Largest table, in bytes: a million rows of names and passwords fit in.
 const LARGEST_TABLE_BYTES: u64 = 64 << 20;
@@ -41,56 +40,19 @@ fn feeder(reader: &mut Reader<'_>, section: &Section<'_>, name: &str) -> Option<
     };
     let path = reader.file(node, "a CSV file")?;
     let bytes = contents(reader, node, &path, LARGEST_TABLE_BYTES)?;
-    let (columns, rows) = table(reader, node, &bytes)?;
+    let (columns, rows) = match table::parse(&bytes) {
+        Ok(table) => table,
+        Err(all) => {
+            for wrong in all {
+                reader.wrong(node.at, wrong.message, wrong.expected);
+            }
+            return None;
+        }
+    };
     Some(Feeder {
         name: name.to_owned(),
         columns,
         order: order.flatten().unwrap_or_default(),
         rows: rows.into(),
     })
-}
-
-/// The names of the columns, from the first line, and the rows below it.
-fn table(
-    reader: &mut Reader<'_>,
-    node: &Node,
-    bytes: &[u8],
-) -> Option<(Vec<String>, Vec<Vec<String>>)> {
-    const EXPECTED: &str = "a CSV file in UTF-8 whose first line names the columns, with as many values in every other";
-    // Spreadsheets begin their files with a mark that is no part of the first name.
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    let mut csv = csv::ReaderBuilder::new().from_reader(bytes);
-    let read = csv.headers().cloned().and_then(|names| {
-        let rows: Result<Vec<Vec<String>>, csv::Error> = csv
-            .records()
-            .map(|row| Ok(row?.iter().map(str::to_owned).collect()))
-            .collect();
-        Ok((names, rows?))
-    });
-    let (names, rows) = match read {
-        Ok(read) => read,
-        Err(error) => {
-            reader.wrong(node.at, format!("this is no table: {error}"), EXPECTED);
-            return None;
-        }
-    };
-    let columns: Vec<String> = names.iter().map(|name| name.trim().to_owned()).collect();
-    let mut seen = BTreeSet::new();
-    for column in &columns {
-        if !is_name(column) {
-            let message = format!("the column `{column}` cannot be a variable");
-            let expected = "names of letters, digits, `_` and `-`, not beginning with a digit";
-            reader.wrong(node.at, message, expected);
-        }
-        reader.distinct(&mut seen, column, node.at);
-    }
-    if rows.is_empty() {
-        reader.wrong(
-            node.at,
-            "the table has no row below its first line",
-            EXPECTED,
-        );
-        return None;
-    }
-    Some((columns, rows))
 }

@@ -137,6 +137,26 @@ fn requests_are_written_as_with_curl() {
 }
 
 #[test]
+fn values_come_from_a_table() {
+    let _alone = alone();
+    let servers = ByHand::start();
+    let table = servers.directory.path().join("products.csv");
+    fs::write(&table, "id,colour\n1,dark-red\n2,dark-blue\n").expect("a table");
+    let feed = format!("p={}", table.display());
+    let colour = ["-H", "X-A: {{p.colour}}", "--contains", " dark-"];
+    let usual = ["--feed", &feed, "-q", "50", "-n", "10"];
+    let echo = servers.url("/echo?{{p.id}}");
+    let got = results(&[&[echo.as_str()][..], &colour, &usual].concat());
+    assert_eq!(ok_of(&got[0]), 10, "{}", got[0]);
+
+    fs::write(&table, "id,id\n").expect("a table");
+    let output = load(&[&[echo.as_str()][..], &usual].concat());
+    assert_eq!(output.status.code(), Some(2));
+    let said = text(&output.stderr);
+    says(&said, &["--feed", "`id` is there twice", "no row"]);
+}
+
+#[test]
 fn connections_alone_make_a_closed_loop() {
     let _alone = alone();
     let servers = ByHand::start();

@@ -3,9 +3,9 @@
 use crate::args::LoadArgs;
 use anyhow::{Context as _, Result, bail};
 use kneepoint_load::{LoadPlan, Mode, StopWhen};
-use kneepoint_model::autostop::Autostop;
+use kneepoint_model::autostop::{Autostop, Observed};
 use kneepoint_model::units::parse_duration;
-use kneepoint_model::{Second, ThinkTime};
+use kneepoint_model::ThinkTime;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ fn stop_when(args: &LoadArgs) -> Result<Option<StopWhen>> {
         return Ok(None);
     }
     let mut conditions = autostop(args)?;
-    let rule = move |_: u32, second: &Second| conditions.push(second).map(|stop| stop.sentence);
+    let rule = move |second: &Observed<'_>| conditions.push(*second).map(|stop| stop.sentence);
     Ok(Some(StopWhen::new(rule)))
 }
 

@@ -3,7 +3,7 @@
 use crate::args::{Interarrival, LoadArgs};
 use anyhow::{Result, bail};
 use kneepoint_load::Mode;
-use kneepoint_model::Arrivals;
+use kneepoint_model::{Arrivals, FirstArrival};
 use kneepoint_model::import::{self, Body, Imported, Profile};
 
 /// Fills in what the other command line says and ours leaves open; what it would do differently is returned.
@@ -40,6 +40,19 @@ pub(super) fn parse(flag: &str, text: &str) -> Result<Imported> {
     match import::parse(text) {
         Ok(imported) => Ok(imported),
         Err(error) => bail!("{flag}: {error}"),
+    }
+}
+
+/// Where the first of evenly spaced arrivals lies, as the tool has it whose schedule or command line was given.
+pub(super) fn first(args: &LoadArgs) -> FirstArrival {
+    let text = args.like.as_ref().or(args.schedule.as_ref());
+    match text.map(|text| import::parse(text)) {
+        Some(Ok(Imported {
+            load: Profile::Open { first, .. },
+            ..
+        })) => first,
+        // What cannot be read was refused before; without a text, the schedule is ours.
+        _ => FirstArrival::AtStart,
     }
 }
 

@@ -3,13 +3,16 @@
 use super::target::{Place, places};
 use super::{extras, form, like, log};
 use crate::args::{Interarrival, LoadArgs};
+use crate::table;
 use anyhow::{Context as _, Result, bail};
 use kneepoint_load::access_log::Learned;
 use kneepoint_load::{LoadPlan, Mode};
 use kneepoint_model::import;
 use kneepoint_model::units::parse_duration;
+use kneepoint_model::variables::is_name;
 use kneepoint_model::{
-    Arrivals, ClosedLoop, Expect, Method, Request, Schedule, Slo, Threshold, Workload,
+    Arrivals, ClosedLoop, Expect, Feeder, Method, Request, RowOrder, Schedule, Slo, Threshold,
+    Workload,
 };
 use std::time::Duration;
 
@@ -56,6 +59,7 @@ pub(super) fn hops(args: &LoadArgs, learned: Option<&Learned>) -> Result<Vec<Hop
                 .connections
                 .map_or(USUAL_CONNECTIONS, |most| most as usize);
             plan.seed = args.seed;
+            plan.first = like::first(args);
             extras::apply(args, &mut plan)?;
             Ok(Hop {
                 name: place.name,
@@ -261,8 +265,36 @@ fn workload(args: &LoadArgs, template: &Request, place: &Place) -> Result<Worklo
         requests: requests.collect(),
         users: args.users.unwrap_or(1),
         sessions: None,
-        feeders: Vec::new(),
+        feeders: feeders(args)?,
     })
+}
+
+/// The tables that requests take values from.
+fn feeders(args: &LoadArgs) -> Result<Vec<Feeder>> {
+    let read = |text: &String| {
+        let (name, path) = text
+            .split_once('=')
+            .filter(|(name, _)| is_name(name))
+            .with_context(|| {
+                format!("--feed {text}: write a name and a CSV file, such as users=users.csv")
+            })?;
+        let bytes =
+            std::fs::read(path).with_context(|| format!("--feed {text}: cannot read {path}"))?;
+        let (columns, rows) = table::parse(&bytes).map_err(|all| {
+            let all = all.iter();
+            let all: Vec<String> = all
+                .map(|wrong| format!("{}; expected {}", wrong.message, wrong.expected))
+                .collect();
+            anyhow::anyhow!("--feed {text}: {}", all.join("; "))
+        })?;
+        Ok(Feeder {
+            name: name.to_owned(),
+            columns,
+            order: RowOrder::InTurn,
+            rows: rows.into(),
+        })
+    };
+    args.feed.iter().map(read).collect()
 }
 
 /// `/path`, or `8 /path` with a weight.
