@@ -96,8 +96,7 @@ impl<'a> Upcoming<'a> {
         }
     }
 
-    /// The last one that follows the next within a span: woken then, a thread sends all of them at once, and none
-    /// later than the span.
+    /// The last one that follows the next within a span: they can leave together.
     pub(crate) fn last_within(&mut self, span_ns: u64) -> Option<u64> {
         let limit = self.first()?.saturating_add(span_ns);
         while self.ahead.len() < AHEAD && self.ahead.back().is_some_and(|last| *last <= limit) {

@@ -240,7 +240,12 @@ impl Recorder {
 
     /// A request has ended, with this status if there was a response.
     pub(crate) fn ended(&mut self, flight: &Flight, outcome: Outcome, status: u16, now: u64) {
-        let mut response = now.saturating_sub(flight.intended);
+        // One that left a little before its time is measured from when it left.
+        let began = match flight.sent {
+            0 => flight.intended,
+            sent => sent.min(flight.intended),
+        };
+        let mut response = now.saturating_sub(began);
         if outcome == Outcome::Timeout {
             response = response.max(self.limits.timeout);
         }

@@ -82,6 +82,10 @@ pub(crate) struct Starts<'p> {
     shared: &'p Shared,
     /// Until when workers are or were last held back because the server refused connections.
     held: u64,
+    /// The last intended start of the arrivals that are to leave together.
+    together: u64,
+    /// The same of those that are leaving.
+    released: u64,
 }
 
 impl<'p> Starts<'p> {
@@ -115,6 +119,8 @@ impl<'p> Starts<'p> {
             bound,
             shared,
             held: 0,
+            together: 0,
+            released: 0,
         }
     }
 
@@ -148,16 +154,16 @@ impl<'p> Starts<'p> {
         }
     }
 
-    /// When to wake up so that one wake-up serves all arrivals within a span of the next. Where responses have a say
-    /// in what starts, it is not known what comes after the next.
-    pub(crate) fn last_within(&mut self, span_ns: u64) -> Option<u64> {
+    /// Puts the arrivals within a span of the next together, to leave when the first has waited for at most `wait_ns`.
+    /// Tells when that is. Where responses have a say in what starts, nothing is known of what comes after the next.
+    pub(crate) fn gather(&mut self, span_ns: u64, wait_ns: u64) -> Option<u64> {
         let cut = self.shared.cut();
-        match &mut self.source {
-            Source::Schedule(arrivals) if arrivals.first().is_some_and(|at| at <= cut) => {
-                arrivals.last_within(span_ns)
-            }
-            _ => None,
-        }
+        let Source::Schedule(arrivals) = &mut self.source else {
+            return None;
+        };
+        let first = arrivals.first().filter(|at| *at <= cut)?;
+        self.together = arrivals.last_within(span_ns)?.min(cut);
+        Some(self.together.min(first.saturating_add(wait_ns)))
     }
 
     /// Takes a request that is due; `None` when there is none now.
@@ -167,7 +173,13 @@ impl<'p> Starts<'p> {
         let due = |at: &u64| *at <= now && *at <= cut;
         match &mut self.source {
             Source::Schedule(arrivals) => {
-                let intended = arrivals.first().filter(due)?;
+                let intended = arrivals.first().filter(|at| *at <= cut)?;
+                if intended <= now {
+                    // Those that were put together leave together.
+                    self.released = self.together;
+                } else if intended > self.released {
+                    return None;
+                }
                 arrivals.advance();
                 let member = NONE;
                 Some(Due { intended, member })
@@ -440,6 +452,38 @@ pub(crate) mod tests {
             ..Sessions::default()
         };
         check(&plan(mode, Some(sessions)), 50, &[0, 351, 701]);
+    }
+
+    /// Woken when it asks to be, a thread sends all that were put together, and nothing else before its time.
+    #[test]
+    fn arrivals_close_to_one_another_leave_together() {
+        let mode = Mode::Open {
+            // One every 200 ns.
+            schedule: "const(5000000,0.000002)".parse().expect("valid"),
+            arrivals: Arrivals::Even,
+        };
+        let plan = plan(mode, None);
+        let (shared, backoff) = (Shared::new(), Backoff::default());
+        let mut starts = Starts::new(&plan, &shared, 0, 0);
+        let left = |now, starts: &mut Starts<'_>| {
+            let due = std::iter::from_fn(|| starts.take(now, &backoff));
+            due.map(|due| due.intended.next_multiple_of(10))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(left(1, &mut starts), [0]);
+        let wake = starts.gather(450, 100).expect("there are more");
+        assert!(wake.abs_diff(300) <= 1, "{wake}");
+        assert_eq!(
+            left(199, &mut starts),
+            [0; 0],
+            "not before the first is due"
+        );
+        assert_eq!(left(wake, &mut starts), [200, 400, 600]);
+        assert_eq!(left(wake, &mut starts), [0; 0]);
+        // Close to one another within the wait, none is early.
+        let wake = starts.gather(250, 300).expect("there are more");
+        assert!(wake.abs_diff(1000) <= 1, "{wake}");
+        assert_eq!(left(wake + 1, &mut starts), [800, 1000]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::cookies::Users;
 use crate::engine::Prepared;
 use crate::examples::Examples;
 use crate::flight::{Flight, FlightRef, Flights, NONE};
+use crate::gather::WAIT_NS;
 use crate::health::CpuMeter;
 use crate::pause::nanos;
 use crate::plan::{LoadPlan, Mode};
@@ -265,13 +266,13 @@ impl<'p> Traffic<'p> {
             .publish(outbox, now, floor, gauges, over.then_some(now));
     }
 
-    /// When there is something to do again. Arrivals within so many nanoseconds of the next are waited for.
+    /// When there is something to do again. Arrivals within so many nanoseconds of the next leave together with it.
     pub(crate) fn wake_at(&mut self, turn: Turn, span_ns: u64) -> u64 {
         let Turn {
             now, next_start, ..
         } = turn;
         let mut wake = self.recorder.publish_at();
-        let together = next_start.and_then(|_| self.starts.last_within(span_ns));
+        let together = next_start.and_then(|_| self.starts.gather(span_ns, WAIT_NS));
         let mut start = together.or(next_start).unwrap_or(u64::MAX);
         if self.backoff.holds(now) {
             let again = self.backoff.until;
