@@ -14,18 +14,20 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
-/// Arrivals within this span of one another leave together. At 5 000/s that makes a third of the wake-ups, and
-/// shots of a load generator that counts in milliseconds (load-engine.md, section 4: yandex.tank) are further off.
-pub(crate) const SPAN_NS: u64 = 400_000;
+/// Arrivals within this span of one another leave together: as exact as generators that count in milliseconds, and
+/// at 5 000/s a fifth of the wake-ups (load-engine.md, section 4: yandex.tank cuts starts down to whole milliseconds).
+const SPAN_NS: u64 = 1_000_000;
 /// How long the first of them waits for the others: the rest is as much before its time as is left of the span. Half
 /// of the send lag that is aimed at (load-engine.md, section 3: p99 below 200 us), which leaves as much for waking up.
 pub(crate) const WAIT_NS: u64 = 100_000;
 /// Responses wait for the next arrival if it is this near. What a server sends meanwhile fits into the receive buffer.
-const NEAR_NS: u64 = 1_000_000;
+const NEAR_NS: u64 = 2_000_000;
 
 /// What one thread knows about its sleep.
 #[derive(Debug)]
 pub(crate) struct Gather {
+    /// How close to one another arrivals leave together, in nanoseconds.
+    pub(crate) span: u64,
     /// Whether the kernel notes when responses come.
     noted: bool,
     /// The wall clock, by which the kernel notes, minus the clock of the load, in nanoseconds.
@@ -39,6 +41,7 @@ impl Gather {
         let open = matches!(plan.mode, Mode::Open { .. }) && plan.workload.sessions.is_none();
         let plain = prepared.secure.is_none();
         Self {
+            span: if plan.exact_starts { 0 } else { SPAN_NS },
             noted: open && plain && matches!(prepared.endpoint, Endpoint::Tcp(_)),
             offset: 0,
         }

@@ -63,6 +63,10 @@ pub struct LoadPlan {
     pub workload: Workload,
     /// When.
     pub mode: Mode,
+    /// Whether each request of a schedule leaves at its own moment. Without, arrivals within a millisecond of one another
+    /// leave together, some of them that much before their time, which costs far less CPU; a response time is then
+    /// measured from when the request left. HTTP/2 is exact either way.
+    pub exact_starts: bool,
     /// Where the first of evenly spaced arrivals of a schedule lies; other modes do not ask.
     pub first: FirstArrival,
     /// The timeout, and the response time that counts as good.
@@ -98,6 +102,7 @@ impl LoadPlan {
             target,
             workload,
             mode,
+            exact_starts: false,
             first: FirstArrival::AtStart,
             slo: Slo::default(),
             threads: 1,

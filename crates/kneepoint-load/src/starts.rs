@@ -484,6 +484,10 @@ pub(crate) mod tests {
         let wake = starts.gather(250, 300).expect("there are more");
         assert!(wake.abs_diff(1000) <= 1, "{wake}");
         assert_eq!(left(wake + 1, &mut starts), [800, 1000]);
+        // Without a span, each leaves at its own moment.
+        let wake = starts.gather(0, 100).expect("there are more");
+        assert!(wake.abs_diff(1200) <= 1, "{wake}");
+        assert_eq!(left(wake + 1, &mut starts), [1200]);
     }
 
     #[test]

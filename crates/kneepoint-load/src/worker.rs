@@ -4,7 +4,7 @@
 use crate::connection::Pool;
 use crate::engine::Prepared;
 use crate::flight::NONE;
-use crate::gather::{Gather, SPAN_NS};
+use crate::gather::Gather;
 use crate::plan::{LoadError, LoadPlan, Mode};
 use crate::ports::HeldPorts;
 use crate::priority::Alertness;
@@ -106,7 +106,7 @@ impl<'p> Worker<'p> {
                 now
             } else {
                 let lingering = self.pool.end_lingering(now).unwrap_or(u64::MAX);
-                self.traffic.wake_at(turn, SPAN_NS).min(lingering)
+                self.traffic.wake_at(turn, self.gather.span).min(lingering)
             };
             self.wait(&mut events, wake)?;
             for event in events.drain(..) {

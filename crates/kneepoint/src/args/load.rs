@@ -104,6 +104,10 @@ pub struct LoadArgs {
     /// How arrivals are spread within the rate [default: poisson]
     #[arg(long, value_name = "HOW", help_heading = LOAD)]
     pub arrivals: Option<Interarrival>,
+    /// Send each request at its own moment. Without, those within a millisecond of one another leave together, which
+    /// costs far less CPU
+    #[arg(long, help_heading = LOAD)]
+    pub exact: bool,
     /// Pause of each connection of a closed loop after an answer: 300ms, or exp:300ms for random ones
     #[arg(long, value_name = "TIME", help_heading = LOAD)]
     pub think: Option<String>,

@@ -3,9 +3,9 @@
 use crate::args::LoadArgs;
 use anyhow::{Context as _, Result, bail};
 use kneepoint_load::{LoadPlan, Mode, StopWhen};
+use kneepoint_model::ThinkTime;
 use kneepoint_model::autostop::{Autostop, Observed};
 use kneepoint_model::units::parse_duration;
-use kneepoint_model::ThinkTime;
 use std::net::IpAddr;
 use std::time::Duration;
 

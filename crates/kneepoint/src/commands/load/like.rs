@@ -3,8 +3,8 @@
 use crate::args::{Interarrival, LoadArgs};
 use anyhow::{Result, bail};
 use kneepoint_load::Mode;
-use kneepoint_model::{Arrivals, FirstArrival};
 use kneepoint_model::import::{self, Body, Imported, Profile};
+use kneepoint_model::{Arrivals, FirstArrival};
 
 /// Fills in what the other command line says and ours leaves open; what it would do differently is returned.
 pub(super) fn fill(args: &mut LoadArgs) -> Result<Vec<String>> {

@@ -60,6 +60,7 @@ pub(super) fn hops(args: &LoadArgs, learned: Option<&Learned>) -> Result<Vec<Hop
                 .map_or(USUAL_CONNECTIONS, |most| most as usize);
             plan.seed = args.seed;
             plan.first = like::first(args);
+            plan.exact_starts = args.exact;
             extras::apply(args, &mut plan)?;
             Ok(Hop {
                 name: place.name,
