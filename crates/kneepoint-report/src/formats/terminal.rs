@@ -1,11 +1,12 @@
 //! The terminal summary: plain text of at most 100 columns, the verdict first.
 
+use crate::gate;
 use crate::summary::{self, Told};
 use crate::text::{Page, Style};
 use crate::words;
 use crate::{Format, Options, Outcome, Summary, summarise};
 use kneepoint_model::run::Decision;
-use kneepoint_model::{Confidence, Run};
+use kneepoint_model::{Confidence, GateVerdict, Run};
 
 /// For whoever ran the command.
 pub(super) static FORMAT: Format = Format {
@@ -22,6 +23,7 @@ fn render(run: &Run, options: &Options) -> String {
     let summary = summarise(run);
     let mut page = Page::new(COLUMNS, options.styles);
     head(&mut page, run, &summary);
+    gate(&mut page, run);
     findings(&mut page, run);
     decisions(&mut page, run);
     sentences(&mut page, "Not in this run", &summary.missing, Style::Alert);
@@ -71,7 +73,7 @@ fn head(page: &mut Page, run: &Run, summary: &Summary) {
             &format!("{} ({configuration})", confirmation.sentence()),
         );
     }
-    if let Some(limit) = run.limit("best").or_else(|| run.limits.last()) {
+    if let Some((_, limit)) = summary::limits(run).last() {
         let saturation = words::rate(limit.saturation_hz);
         fact(
             "Limit",
@@ -81,11 +83,38 @@ fn head(page: &mut Page, run: &Run, summary: &Summary) {
             ),
         );
     }
+    for (nth, (whose, limit)) in summary::limits(run).into_iter().enumerate() {
+        let basis = words::limit_basis(&run.limit_basis(limit));
+        fact(
+            if nth == 0 { "R* from" } else { "" },
+            &format!("{whose}{basis}"),
+        );
+    }
     if let Some((code, title)) = &summary.bound_by {
         fact("Bound by", &format!("{code} {title}"));
     }
     if let Some(now) = &summary.bound_now {
         fact("Time", now);
+    }
+}
+
+fn gate(page: &mut Page, run: &Run) {
+    let Some(gate) = &run.gate else { return };
+    page.heading(&format!("Gate: {}", gate::question(gate)));
+    for claim in &gate.claims {
+        let style = match claim.verdict {
+            GateVerdict::Pass => Style::Good,
+            GateVerdict::Fail | GateVerdict::Inconclusive => Style::Alert,
+        };
+        let rates = gate::rates(claim).map_or_else(String::new, |(before, now)| {
+            format!(", from {before} to {now}")
+        });
+        page.columns(
+            &[("", 2, None), (claim.verdict.name(), 14, Some(style))],
+            &format!("{} {}{rates}", claim.quantity, gate::change(claim)),
+            Some(Style::Strong),
+        );
+        page.columns(&[("", 16, None)], &claim.conditions, None);
     }
 }
 
@@ -162,10 +191,11 @@ fn decisions(page: &mut Page, run: &Run) {
                 (&proof.verdict, LABEL, None),
             ],
             &format!(
-                "{}: {} x{}",
+                "{}: {} x{}, {}",
                 proof.change,
                 proof.quantity,
-                words::ratio_interval(&proof.ratio)
+                words::ratio_interval(&proof.ratio),
+                words::effect_basis(proof)
             ),
             None,
         );
@@ -201,17 +231,18 @@ fn change(page: &mut Page, decision: &Decision) {
             "{} x{}, {}, {}",
             effect.quantity,
             words::ratio_interval(&effect.ratio),
-            words::counted(u64::from(effect.pairs), "pair", "pairs"),
-            effect.verdict
+            effect.verdict,
+            words::effect_basis(effect)
         ),
     );
     if let Some(left_out) = &decision.leave_one_out {
         detail(
             "left out",
             &format!(
-                "best with it over best without it x{}, {}",
+                "best with it over best without it x{}, {}, {}",
                 words::ratio_interval(&left_out.ratio),
-                left_out.verdict
+                left_out.verdict,
+                words::effect_basis(left_out)
             ),
         );
     }
