@@ -4,7 +4,9 @@ mod basis;
 
 pub use basis::LimitBasis;
 
-use crate::{Effect, Finding, GateResult, Interval, Layer, LoadPoint, Scenario, SeriesSet, Setting, Stack};
+use crate::{
+    Effect, Finding, GateResult, Interval, Layer, LoadPoint, Scenario, SeriesSet, Setting, Stack,
+};
 use serde::{Deserialize, Serialize};
 
 /// Version of the record; older ones stay readable.

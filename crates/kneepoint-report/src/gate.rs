@@ -20,7 +20,9 @@ pub(crate) fn sentence(gate: &GateResult) -> String {
             format!("Inconclusive: {obstacle}; {changed}, which may be due to that.")
         }
         (GateVerdict::Inconclusive, None) => {
-            format!("Inconclusive: {changed}, so that a loss of more than {most} is neither shown nor excluded.")
+            format!(
+                "Inconclusive: {changed}, so that a loss of more than {most} is neither shown nor excluded."
+            )
         }
     }
 }
@@ -92,7 +94,8 @@ mod tests {
 
     #[test]
     fn each_verdict_says_what_it_rests_on() {
-        let check = |gate: &GateResult, expected: &str| assert_eq!(plain(&sentence(gate)), expected);
+        let check =
+            |gate: &GateResult, expected: &str| assert_eq!(plain(&sentence(gate)), expected);
         check(
             &gate(0.274, 0.312, 0.35, Vec::new()),
             "Fail: R* changed by -31 % (-35 to -27), and at most 5 % may be lost.",
@@ -107,7 +110,12 @@ mod tests {
              excluded.",
         );
         check(
-            &gate(0.2, 0.3, 0.4, vec![Doubt::Obstacle("another machine".into())]),
+            &gate(
+                0.2,
+                0.3,
+                0.4,
+                vec![Doubt::Obstacle("another machine".into())],
+            ),
             "Inconclusive: another machine; R* changed by -30 % (-40 to -20), which may be due to that.",
         );
     }

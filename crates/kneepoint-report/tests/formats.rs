@@ -66,12 +66,27 @@ fn junit_has_a_test_for_the_run_each_limit_and_each_claim() {
 fn what_is_not_known_is_skipped_unless_it_is_to_fail() {
     let count = |run: &Run, what: &str| written(run, "junit").matches(what).count();
     let unclear = support::gated(0.04);
-    assert_eq!(count(&unclear, "<skipped"), 2, "{}", written(&unclear, "junit"));
+    assert_eq!(
+        count(&unclear, "<skipped"),
+        2,
+        "{}",
+        written(&unclear, "junit")
+    );
     assert_eq!(count(&unclear, "<failure"), 0);
     let elsewhere = support::gated_elsewhere();
-    assert_eq!(count(&elsewhere, "<failure"), 1, "{}", written(&elsewhere, "junit"));
+    assert_eq!(
+        count(&elsewhere, "<failure"),
+        1,
+        "{}",
+        written(&elsewhere, "junit")
+    );
     let interrupted = support::interrupted();
-    assert_eq!(count(&interrupted, "<error"), 1, "{}", written(&interrupted, "junit"));
+    assert_eq!(
+        count(&interrupted, "<error"),
+        1,
+        "{}",
+        written(&interrupted, "junit")
+    );
 }
 
 #[test]

@@ -174,7 +174,11 @@ pub fn run(
 
 /// The exit code of a run that went well: what its gate says, where it has one.
 fn judged(run: &Run) -> ExitCode {
-    match run.gate.as_ref().map(kneepoint_model::GateResult::counts_as) {
+    match run
+        .gate
+        .as_ref()
+        .map(kneepoint_model::GateResult::counts_as)
+    {
         None | Some(GateVerdict::Pass) => ExitCode::SUCCESS,
         Some(GateVerdict::Fail) => ExitCode::from(FOUND),
         Some(GateVerdict::Inconclusive) => ExitCode::from(INCONCLUSIVE),
@@ -210,7 +214,11 @@ fn write_results(
     for (format, target) in asked.into_iter().flatten() {
         write_text(target, &rendered(run, format, &Options::default())?)?;
     }
-    if !asked.into_iter().flatten().any(|(_, target)| target == Path::new("-")) {
+    if !asked
+        .into_iter()
+        .flatten()
+        .any(|(_, target)| target == Path::new("-"))
+    {
         print(&rendered(
             run,
             "terminal",

@@ -1,11 +1,12 @@
 //! The terminal summary: plain text of at most 100 columns, the verdict first.
 
+mod changes;
+
 use crate::gate;
 use crate::summary::{self, Told};
 use crate::text::{Page, Style};
 use crate::words;
 use crate::{Format, Options, Outcome, Summary, summarise};
-use kneepoint_model::run::Decision;
 use kneepoint_model::{Confidence, GateVerdict, Run};
 
 /// For whoever ran the command.
@@ -25,7 +26,7 @@ fn render(run: &Run, options: &Options) -> String {
     head(&mut page, run, &summary);
     gate(&mut page, run);
     findings(&mut page, run);
-    decisions(&mut page, run);
+    changes::decisions(&mut page, run);
     sentences(&mut page, "Not in this run", &summary.missing, Style::Alert);
     sentences(&mut page, "Doubts", &summary.doubts, Style::Alert);
     results(&mut page, options);
@@ -173,80 +174,6 @@ fn finding(page: &mut Page, told: &Told<'_>) {
             detail("", &setting.to_string());
         }
     }
-}
-
-fn decisions(page: &mut Page, run: &Run) {
-    if run.decisions.is_empty() {
-        return;
-    }
-    page.heading("Changes (factor with over without, 95 % interval)");
-    for decision in &run.decisions {
-        change(page, decision);
-    }
-    if let Some(proof) = &run.proof {
-        page.columns(
-            &[
-                ("", 2, None),
-                ("proof", 9, Some(Style::Strong)),
-                (&proof.verdict, LABEL, None),
-            ],
-            &format!(
-                "{}: {} x{}, {}",
-                proof.change,
-                proof.quantity,
-                words::ratio_interval(&proof.ratio),
-                words::effect_basis(proof)
-            ),
-            None,
-        );
-    }
-}
-
-fn change(page: &mut Page, decision: &Decision) {
-    let (word, style) = if decision.kept {
-        ("kept", Style::Good)
-    } else {
-        ("dropped", Style::Faint)
-    };
-    page.columns(
-        &[
-            ("", 2, None),
-            (&decision.code, 9, Some(Style::Strong)),
-            (word, LABEL, Some(style)),
-        ],
-        &decision.effect.change,
-        Some(Style::Strong),
-    );
-    let mut detail = |label: &str, text: &str| {
-        page.columns(
-            &[("", 11, None), (label, LABEL, Some(Style::Faint))],
-            text,
-            None,
-        );
-    };
-    let effect = &decision.effect;
-    detail(
-        "A/B",
-        &format!(
-            "{} x{}, {}, {}",
-            effect.quantity,
-            words::ratio_interval(&effect.ratio),
-            effect.verdict,
-            words::effect_basis(effect)
-        ),
-    );
-    if let Some(left_out) = &decision.leave_one_out {
-        detail(
-            "left out",
-            &format!(
-                "best with it over best without it x{}, {}, {}",
-                words::ratio_interval(&left_out.ratio),
-                left_out.verdict,
-                words::effect_basis(left_out)
-            ),
-        );
-    }
-    detail("because", &decision.reason);
 }
 
 fn sentences(page: &mut Page, heading: &str, sentences: &[String], style: Style) {

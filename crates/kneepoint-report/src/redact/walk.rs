@@ -6,8 +6,9 @@ use super::scan::Grammar;
 use kneepoint_model::run::{LimitResult, Observation};
 use kneepoint_model::scenario::FilePatch;
 use kneepoint_model::{
-    AppSetting, Body, CaptureFrom, Effect, Expect, Finding, GateResult, HeaderExpectation, JournalEntry,
-    LoadPoint, PartContent, Request, Run, Scenario, Setting, Stack, Tunable, Validity, ValueKind,
+    AppSetting, Body, CaptureFrom, Effect, Expect, Finding, GateResult, HeaderExpectation,
+    JournalEntry, LoadPoint, PartContent, Request, Run, Scenario, Setting, Stack, Tunable,
+    Validity, ValueKind,
 };
 use std::collections::BTreeMap;
 

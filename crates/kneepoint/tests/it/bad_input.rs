@@ -184,7 +184,10 @@ fn a_gate_without_a_baseline_says_what_one_is() {
     check(
         &["limit", &path, "--ci", "--baseline", "nothing-yet"],
         directory.path(),
-        &["no run `nothing-yet`", "the run file that `kneepoint limit` wrote"],
+        &[
+            "no run `nothing-yet`",
+            "the run file that `kneepoint limit` wrote",
+        ],
     );
     check(
         &["limit", &path, "--ci", "--baseline-app", "/nowhere"],
@@ -194,12 +197,26 @@ fn a_gate_without_a_baseline_says_what_one_is() {
     let empty = directory.path().join("empty");
     std::fs::create_dir(&empty).expect("made");
     check(
-        &["limit", &path, "--ci", "--baseline-app", &empty.display().to_string()],
+        &[
+            "limit",
+            &path,
+            "--ci",
+            "--baseline-app",
+            &empty.display().to_string(),
+        ],
         directory.path(),
         &["neither kneepoint.toml nor public/index.php"],
     );
     check(
-        &["limit", &path, "--ci", "--baseline-app", &empty.display().to_string(), "--max-loss", "a lot"],
+        &[
+            "limit",
+            &path,
+            "--ci",
+            "--baseline-app",
+            &empty.display().to_string(),
+            "--max-loss",
+            "a lot",
+        ],
         directory.path(),
         &["a lot"],
     );

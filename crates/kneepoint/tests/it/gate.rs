@@ -72,7 +72,12 @@ fn side_by_side_a_slower_application_fails_and_the_same_does_not() {
     let main = main.to_str().expect("UTF-8");
     let against_main = ["--ci", "--baseline-app", main, "--max-loss", "20%"];
 
-    let output = limit(&slower, &runs, "30s", &[&against_main[..], &["--junit", junit]].concat());
+    let output = limit(
+        &slower,
+        &runs,
+        "30s",
+        &[&against_main[..], &["--junit", junit]].concat(),
+    );
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     let run = run_of(&output);
     assert_eq!(run["gate"]["verdict"], "fail");
@@ -87,14 +92,22 @@ fn side_by_side_a_slower_application_fails_and_the_same_does_not() {
         purpose.starts_with("gate: pair") && trial["load"]["arrivals"].as_u64() > Some(0)
     });
     let pairs = claim["conditions"].as_str().expect("words");
-    let pairs: usize = pairs.split(' ').next().and_then(|n| n.parse().ok()).expect("a count");
+    let pairs: usize = pairs
+        .split(' ')
+        .next()
+        .and_then(|n| n.parse().ok())
+        .expect("a count");
     assert!(steps.count() >= 2 * pairs && pairs >= 6, "{claim}");
     let written = std::fs::read_to_string(junit).expect("JUnit was written");
     assert!(written.contains("<failure"), "{written}");
 
     let output = limit(&same, &runs, "30s", &against_main);
     let code = output.status.code();
-    assert!(code == Some(0) || code == Some(3), "{}", text(&output.stderr));
+    assert!(
+        code == Some(0) || code == Some(3),
+        "{}",
+        text(&output.stderr)
+    );
     assert_ne!(run_of(&output)["gate"]["verdict"], "fail");
     assert_nothing_left(&before_traces, "a gate");
 }
@@ -117,12 +130,24 @@ fn against_a_stored_run_a_slower_application_fails_and_the_same_does_not() {
 
     let output = limit(&main, &runs, "20s", &against);
     let code = output.status.code();
-    assert!(code == Some(0) || code == Some(3), "{}", text(&output.stderr));
+    assert!(
+        code == Some(0) || code == Some(3),
+        "{}",
+        text(&output.stderr)
+    );
 
     // Another question is no baseline for this one, and nothing is measured to find that out.
     let changed = std::fs::read_to_string(main.join("kneepoint.toml")).expect("scenario");
-    std::fs::write(main.join("kneepoint.toml"), changed.replace("250ms", "400ms")).expect("written");
+    std::fs::write(
+        main.join("kneepoint.toml"),
+        changed.replace("250ms", "400ms"),
+    )
+    .expect("written");
     let output = limit(&main, &runs, "20s", &against);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("the SLO was p95 <= 250 ms"), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("the SLO was p95 <= 250 ms"),
+        "{}",
+        text(&output.stderr)
+    );
 }
