@@ -1,9 +1,9 @@
 //! Whether a pipeline may go on: has the stack lost more than a stated share of its capacity?
 //!
 //! The decision rests on intervals. It *fails* only when the whole 95 % interval of the loss lies beyond the share, and
-//! *passes* only when none of it does; all else is *inconclusive*, which is an answer of its own. So a change that
-//! costs exactly the share fails, and passes, at most 2.5 % of the time each, and one that costs nothing hardly ever
-//! fails.
+//! *passes* only when none of it does; all else is *inconclusive*, which is an answer of its own. So for each quantity
+//! that is compared, a change that costs exactly the share fails, and passes, at most 2.5 % of the time each, and one
+//! that costs nothing hardly ever fails.
 
 mod comparable;
 

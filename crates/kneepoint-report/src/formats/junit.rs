@@ -122,6 +122,8 @@ fn compared(gate: &GateResult, claim: &Claim) -> String {
 
 fn not(kind: NonSuccessKind, why: &str) -> TestCaseStatus {
     let mut status = TestCaseStatus::non_success(kind);
+    // Some views show the one, some the other.
     status.set_message(why);
+    status.set_description(why);
     status
 }
