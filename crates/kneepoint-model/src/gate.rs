@@ -141,7 +141,7 @@ pub fn loss(before: &Interval, now: &Interval) -> Option<Interval> {
     if !is_rate(before) {
         return None;
     }
-    if now.estimate <= 0.0 {
+    if !is_rate(now) {
         return Some(loss_of_ratio(0.0, 0.0, 0.0));
     }
     let ln = |rate: &Interval| {

@@ -104,7 +104,11 @@ pub fn other_conditions(before: &Run, now: &Run) -> Vec<Doubt> {
         }
     };
     note("kernel", &before.machine.kernel, &now.machine.kernel);
-    note("Kneepoint", &before.tool_version, &now.tool_version);
+    note(
+        "version of Kneepoint",
+        &before.tool_version,
+        &now.tool_version,
+    );
     if before.ended != "finished" {
         doubts.push(Doubt::Note("the baseline run did not finish".to_owned()));
     }

@@ -19,7 +19,8 @@ impl Run {
     /// What a limit of this run rests on.
     #[must_use]
     pub fn limit_basis(&self, limit: &LimitResult) -> LimitBasis {
-        let load = || self.searched(limit).iter().map(|trial| &trial.load);
+        let searched = self.searched(limit);
+        let load = || searched.iter().map(|trial| &trial.load);
         LimitBasis {
             steps: limit.steps.len(),
             load_s: load().map(|point| point.window_s).sum(),

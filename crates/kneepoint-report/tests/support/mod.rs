@@ -285,7 +285,7 @@ pub(crate) fn limit_only() -> Run {
 
 /// A `limit --ci` beside the application as it was, which lost `lost` of its throughput.
 pub(crate) fn gated(lost: f64) -> Run {
-    let before = interval(43.1, 44.6, 46.2);
+    let before = interval(38.6, 39.9, 41.3);
     let limited = limit_only();
     let now = limited.limits[0].rate_hz;
     let claim = |quantity: &str, loss: Interval, conditions: &str| Claim {
