@@ -252,7 +252,7 @@ fn decide(
         recorder.result(describe(claim, gate.max_loss));
     }
     for sentence in result.obstacles.iter().chain(&result.notes) {
-        recorder.warn(sentence.clone());
+        recorder.result(sentence.clone());
     }
     recorder.gate(result);
 }

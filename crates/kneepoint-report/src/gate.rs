@@ -98,7 +98,7 @@ mod tests {
             |gate: &GateResult, expected: &str| assert_eq!(plain(&sentence(gate)), expected);
         check(
             &gate(0.274, 0.312, 0.35, Vec::new()),
-            "Fail: R* changed by -31 % (-35 to -27), and at most 5 % may be lost.",
+            "Fail: R* changed by -31 % (-35 to -27), and at most 5.0 % may be lost.",
         );
         check(
             &gate(-0.024, -0.004, 0.016, Vec::new()),

@@ -78,13 +78,13 @@ pub(crate) fn ratio_range(interval: &Interval) -> String {
     format!("{} to {}", ratio(interval.low), ratio(interval.high))
 }
 
-/// `8 pairs at saturation, 5 s each; visible from 3.1 %`: how many trials an effect rests on, over how long, and how
+/// `8 pairs, 32 closed-loop workers, 5 s steps; visible from 3.1 %`: how many trials an effect rests on, over how long, and how
 /// small an effect the noise would have let through.
 pub(crate) fn effect_basis(effect: &Effect) -> String {
     let pairs = counted(u64::from(effect.pairs), "pair", "pairs");
     let conditions = match effect.conditions.as_str() {
         "" => String::new(),
-        conditions => format!(" {conditions}"),
+        conditions => format!(", {conditions}"),
     };
     format!(
         "{pairs}{conditions}; visible from {}",
