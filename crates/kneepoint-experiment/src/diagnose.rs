@@ -70,7 +70,7 @@ pub fn find_limit(
 }
 
 /// Says why a step does not count. The report sums such steps up from their own verdicts.
-fn say_when_invalid(recorder: &mut Recorder<'_>, point: &kneepoint_model::LoadPoint) {
+pub(crate) fn say_when_invalid(recorder: &mut Recorder<'_>, point: &kneepoint_model::LoadPoint) {
     if let kneepoint_model::Validity::Invalid { because } = &point.validity {
         recorder.result(format!("that step does not count: {}", because.join("; ")));
     }

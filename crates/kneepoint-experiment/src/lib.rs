@@ -10,6 +10,7 @@ pub mod ab;
 pub mod bench;
 pub mod diagnose;
 pub mod error;
+pub mod gate;
 pub mod limit;
 pub mod recorder;
 #[cfg(test)]

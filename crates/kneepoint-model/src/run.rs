@@ -1,6 +1,12 @@
 //! The run record: everything a run did and measured, in the order it happened.
 
-use crate::{Effect, Finding, Interval, Layer, LoadPoint, Scenario, SeriesSet, Setting, Stack};
+mod basis;
+
+pub use basis::LimitBasis;
+
+use crate::{
+    Effect, Finding, GateResult, Interval, Layer, LoadPoint, Scenario, SeriesSet, Setting, Stack,
+};
 use serde::{Deserialize, Serialize};
 
 /// Version of the record; older ones stay readable.
@@ -198,6 +204,9 @@ pub struct Run {
     pub proof: Option<Effect>,
     /// The configuration diff, base to best.
     pub diff: Vec<FileDiff>,
+    /// What the gate of a pipeline decided; `None` where none was asked.
+    #[serde(default)]
+    pub gate: Option<GateResult>,
 }
 
 impl Run {

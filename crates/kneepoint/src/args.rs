@@ -1,10 +1,12 @@
 //! The command line.
 
+mod limit;
 mod load;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use std::path::PathBuf;
 
+pub use limit::{GateArgs, Inconclusive, LimitArgs};
 pub use load::{Interarrival, LoadArgs};
 
 /// Finds how much load a PHP stack can take, what breaks first, fixes it and proves the gain.
@@ -26,8 +28,9 @@ pub enum Command {
     /// Drive load at a URL or a FastCGI socket and print what came back
     #[command(after_help = load::AFTER_HELP)]
     Load(Box<LoadArgs>),
-    /// Find the highest rate at which the SLO holds
-    Limit(RunArgs),
+    /// Find the highest rate at which the SLO holds; with --ci, fail a pipeline that lost capacity
+    #[command(after_help = limit::AFTER_HELP)]
+    Limit(Box<LimitArgs>),
     /// Name the layer and the cause that bind at the limit, and confirm them
     Diagnose(DiagnoseArgs),
     /// Limit, diagnose, fix, prove, report: the whole job
@@ -69,6 +72,12 @@ pub struct OutputArgs {
     /// Write the run as JSON to this file (- for standard output)
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Write the run as Markdown to this file, for a comment on a pull request (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
+    /// Write the run as JUnit XML to this file, for the test view of a pipeline (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
     /// Write no HTML report
     #[arg(long)]
     pub no_report: bool,
@@ -138,7 +147,7 @@ pub struct InitArgs {
 pub struct ReportArgs {
     /// A run file, or the beginning of a run's id; the newest run when left out
     pub run: Option<String>,
-    /// Format: terminal, html, markdown, json or csv
+    /// Format: terminal, html, markdown, json, csv or junit
     #[arg(long, default_value = "terminal")]
     pub format: String,
     /// Write to this file instead of standard output

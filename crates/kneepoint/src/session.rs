@@ -2,10 +2,10 @@
 
 use crate::args::{OutputArgs, RunArgs};
 use crate::progress::Terminal;
-use crate::{FAILED, INTERRUPTED, config};
+use crate::{FAILED, FOUND, INCONCLUSIVE, INTERRUPTED, config};
 use anyhow::{Context as _, Result};
 use kneepoint_experiment::{ExperimentError, Recorder, Testbed};
-use kneepoint_model::{Run, Scenario, Setting, SettingKey, units};
+use kneepoint_model::{GateVerdict, Run, Scenario, Setting, SettingKey, units};
 use kneepoint_report::{Format, Options, Styles, render};
 use std::io::Write as _;
 use std::path::Path;
@@ -164,11 +164,24 @@ pub fn run(
     }
     match outcome {
         _ if interrupted => Ok(ExitCode::from(INTERRUPTED)),
-        Ok(()) => Ok(ExitCode::SUCCESS),
+        Ok(()) => Ok(judged(&run)),
         Err(error) => {
             terminal.line(&format!("kneepoint: {error}"));
             Ok(ExitCode::from(FAILED))
         }
+    }
+}
+
+/// The exit code of a run that went well: what its gate says, where it has one.
+fn judged(run: &Run) -> ExitCode {
+    match run
+        .gate
+        .as_ref()
+        .map(kneepoint_model::GateResult::counts_as)
+    {
+        None | Some(GateVerdict::Pass) => ExitCode::SUCCESS,
+        Some(GateVerdict::Fail) => ExitCode::from(FOUND),
+        Some(GateVerdict::Inconclusive) => ExitCode::from(INCONCLUSIVE),
     }
 }
 
@@ -192,10 +205,20 @@ fn write_results(
             )),
         }
     }
-    if let Some(target) = &output.json {
-        write_text(target, &rendered(run, "json", &Options::default())?)?;
+    let asked = [
+        ("json", &output.json),
+        ("markdown", &output.markdown),
+        ("junit", &output.junit),
+    ];
+    let asked = asked.map(|(format, target)| Some((format, target.as_deref()?)));
+    for (format, target) in asked.into_iter().flatten() {
+        write_text(target, &rendered(run, format, &Options::default())?)?;
     }
-    if output.json.as_deref() != Some(Path::new("-")) {
+    if !asked
+        .into_iter()
+        .flatten()
+        .any(|(_, target)| target == Path::new("-"))
+    {
         print(&rendered(
             run,
             "terminal",

@@ -8,6 +8,7 @@
 mod bad_input;
 mod by_hand;
 mod forms;
+mod gate;
 mod interrupted;
 mod load;
 mod nothing_left;
