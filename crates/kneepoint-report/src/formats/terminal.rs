@@ -80,6 +80,9 @@ fn head(page: &mut Page, run: &Run, summary: &Summary) {
                 limit.bound_by
             ),
         );
+        if let Some(machine) = summary::machine_speed(limit) {
+            fact("Machine", &machine);
+        }
     }
     if let Some((code, title)) = &summary.bound_by {
         fact("Bound by", &format!("{code} {title}"));
