@@ -234,6 +234,21 @@ fn confirmation(limit: &LimitResult) -> Option<Confirmation> {
     })
 }
 
+/// `its speed varied by 3.9 %; at reference speed R* is 281/s (277 to 285)`; `None` where the speed was not measured.
+pub(crate) fn machine_speed(limit: &LimitResult) -> Option<String> {
+    let (reference, noise) = (limit.reference_hz?, limit.noise?);
+    Some(format!(
+        "its speed varied by {}; at reference speed R* is {}{}",
+        words::share(noise.speed_sd?),
+        words::rate_interval(&reference),
+        if noise.too_noisy {
+            "; too noisy to say more"
+        } else {
+            ""
+        }
+    ))
+}
+
 impl Confirmation {
     /// `0 of 4146 requests failed at 69.1/s, p95 148 ms`.
     pub(crate) fn sentence(&self) -> String {

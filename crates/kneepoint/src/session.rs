@@ -117,36 +117,58 @@ pub fn run(
     job: impl FnOnce(&mut Testbed, &mut Recorder<'_>) -> Result<(), ExperimentError>,
 ) -> Result<ExitCode> {
     let stop = stop_flag()?;
+    watched(command, scenario, output, &stop, |terminal, recorder| {
+        recorder.progress(
+            "checking the load generator against a null server",
+            0.0,
+            None,
+        );
+        let observer = Arc::<Terminal>::clone(terminal);
+        let mut testbed = Testbed::open(scenario, loopback, Arc::clone(&stop), observer)?;
+        for note in testbed.notes() {
+            recorder.warn(note.clone());
+        }
+        recorder.machine(testbed.machine().clone());
+        let outcome = job(&mut testbed, recorder);
+        recorder.progress("stopping the stack", 1.0, None);
+        testbed.close();
+        outcome
+    })
+}
+
+/// Runs a job that needs no testbed, watched and written down, and prints the results.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_without_testbed(
+    command: &str,
+    scenario: &Scenario,
+    output: &OutputArgs,
+    job: impl FnOnce(&mut Recorder<'_>) -> Result<(), ExperimentError>,
+) -> Result<ExitCode> {
+    let stop = stop_flag()?;
+    watched(command, scenario, output, &stop, |_, recorder| {
+        job(recorder)
+    })
+}
+
+fn watched(
+    command: &str,
+    scenario: &Scenario,
+    output: &OutputArgs,
+    stop: &Arc<AtomicBool>,
+    job: impl FnOnce(&Arc<Terminal>, &mut Recorder<'_>) -> Result<(), ExperimentError>,
+) -> Result<ExitCode> {
     let terminal = Arc::new(Terminal::new());
     let mut recorder = Recorder::new(
         command,
         scenario,
         Some(&output.runs),
         &*terminal,
-        Arc::clone(&stop),
+        Arc::clone(stop),
     )?;
     let path = recorder.path().map(Path::to_owned);
-    recorder.progress(
-        "checking the load generator against a null server",
-        0.0,
-        None,
-    );
-    let outcome = Testbed::open(
-        scenario,
-        loopback,
-        Arc::clone(&stop),
-        Arc::<Terminal>::clone(&terminal),
-    )
-    .and_then(|mut testbed| {
-        for note in testbed.notes() {
-            recorder.warn(note.clone());
-        }
-        recorder.machine(testbed.machine().clone());
-        let outcome = job(&mut testbed, &mut recorder);
-        recorder.progress("stopping the stack", 1.0, None);
-        testbed.close();
-        outcome
-    });
+    let outcome = job(&terminal, &mut recorder);
     let interrupted =
         stop.load(Ordering::Relaxed) || matches!(outcome, Err(ExperimentError::Interrupted));
     let ended = match &outcome {

@@ -83,6 +83,9 @@ fn head(page: &mut Page, run: &Run, summary: &Summary) {
                 limit.bound_by
             ),
         );
+        if let Some(machine) = summary::machine_speed(limit) {
+            fact("Machine", &machine);
+        }
     }
     for (nth, (whose, limit)) in summary::limits(run).into_iter().enumerate() {
         let basis = words::limit_basis(&run.limit_basis(limit));

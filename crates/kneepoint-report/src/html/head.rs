@@ -122,6 +122,7 @@ fn limit_row(run: &Run, axis: &Axis, limit: &LimitResult) -> Markup {
                     br;
                     small { "p95 " (words::ms(limit.soak_p95_ms)) " at " (words::rate(limit.soak_hz))
                         "; bound by " (limit.bound_by) }
+                    @if let Some(machine) = crate::summary::machine_speed(limit) { br; small { "machine: " (machine) } }
                 }
             }
         }

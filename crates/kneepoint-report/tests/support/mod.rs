@@ -42,6 +42,11 @@ fn limit(arm: &str, rate: Interval, saturation_hz: f64, trials: &[Trial]) -> Lim
     LimitResult {
         arm: arm.into(),
         rate_hz: rate,
+        reference_hz: None,
+        r90_hz: None,
+        noise: None,
+        speeds: Vec::new(),
+        load_s: 0.0,
         bound_by: "p95".into(),
         saturation_hz,
         steps: trials

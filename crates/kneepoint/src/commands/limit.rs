@@ -1,5 +1,7 @@
 //! `kneepoint limit`: R* and nothing else; with `--ci`, whether it fell.
 
+mod simulate;
+
 use crate::args::{GateArgs, Inconclusive, LimitArgs, RunArgs};
 use crate::{session, stored};
 use anyhow::{Context as _, Result, bail};
@@ -20,6 +22,9 @@ const SIDE_BY_SIDE_TIME: Duration = Duration::from_secs(300);
 
 pub(super) fn run(args: &LimitArgs) -> Result<ExitCode> {
     let scenario = session::read_scenario(&args.run)?;
+    if let Some(noise) = &args.simulate {
+        return simulate::run(args, &scenario, noise);
+    }
     let (run, gate) = (&args.run, &args.gate);
     if let Some(directory) = &gate.baseline_app {
         let gate = asked(gate, load_time(run, &scenario, SIDE_BY_SIDE_TIME))?;
@@ -55,16 +60,25 @@ pub(super) fn run(args: &LimitArgs) -> Result<ExitCode> {
             recorder.base(testbed.stack("base")?.clone());
             recorder.stage("Limit: the highest rate at which the SLO holds");
             let workers = testbed.saturating_workers("base")?;
-            find_limit(
-                testbed,
-                recorder,
-                "base",
-                "base",
-                LimitOptions::within(time, workers),
-            )
-            .map(drop)
+            let options = options(args, &scenario, workers);
+            find_limit(testbed, recorder, "base", "base", options).map(drop)
         },
     )
+}
+
+/// The search that the time allows: all of method.md's where there are five minutes for it.
+fn options(args: &LimitArgs, scenario: &Scenario, workers: u32) -> LimitOptions {
+    let time = load_time(&args.run, scenario, LOAD_TIME);
+    let thorough = LimitOptions::thorough(workers);
+    let options = if time >= thorough.load_time + thorough.soak {
+        thorough
+    } else {
+        LimitOptions::within(time, workers)
+    };
+    LimitOptions {
+        seed: args.seed,
+        ..options
+    }
 }
 
 fn load_time(run: &RunArgs, scenario: &Scenario, usual: Duration) -> Duration {
