@@ -11,5 +11,6 @@ mod forms;
 mod interrupted;
 mod load;
 mod nothing_left;
+mod profile;
 mod scenario;
 mod support;
