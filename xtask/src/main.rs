@@ -12,6 +12,7 @@ mod faults;
 mod flags;
 mod measured;
 mod memory;
+mod method;
 mod program;
 mod site;
 mod tidy;
@@ -26,6 +27,7 @@ cargo xtask COMMAND
   bench-load  compare the load engine with wrk, oha, k6 and others in the same run; bench-load --help says more
   faults      run the fault bench on a real stack; faults --help says more
   memory      measure the load engine's memory: 10 000 connections, and half an hour; memory --help says more
+  method      try limits and comparisons on simulated stacks; method --help says more
   tidy        check the structure: edges between crates, doors to the world, sizes, lists, format
   help        this text
 ";
@@ -45,6 +47,7 @@ fn run() -> Result<ExitCode> {
         "bench-load" => bench_load::run(args),
         "faults" => faults::run(args),
         "memory" => memory::run(args),
+        "method" => method::run(args),
         "tidy" => match args.next() {
             None => tidy::run(workspace()).context("tidy cannot check the workspace"),
             Some(surplus) => bail!("tidy takes no argument, found `{}`", surplus.display()),

@@ -3,8 +3,16 @@
 //! `ab_test` of method.md: both arms see the same request sequence at the same rate, in random order within a
 //! pair; after each pair an anytime-valid test says whether it is clear. The rate lies at the limit of the
 //! arm that is compared against, where a small change of capacity moves the violating share a lot.
+//!
+//! A pair is void, whichever arm it favours, when the machine's speed shifted within it, when the hypervisor took the
+//! CPU away, or when the generator was not sound (`void`, `is_unsound`). These rules are set before the first pair.
 
-use crate::bench::Step;
+mod resample;
+#[cfg(test)]
+mod tests;
+
+use crate::bench::{Canary, Step};
+use kneepoint_model::statistics::autocorrelation::lag_one;
 use kneepoint_model::statistics::sequential::{
     ENOUGH, MIN_PAIRS, confidence_sequence, e_value, smallest_visible,
 };
@@ -27,6 +35,10 @@ pub enum Measure {
         rate_hz: f64,
         /// Slope b of the logit of the violating share over ln rate.
         slope: f64,
+        /// How far R* follows the machine's speed: from pair to pair the rate does so too, so that a machine that
+        /// drifts does not leave it where both arms look equal. Both steps of a pair have one rate: different ones
+        /// raise false verdicts (method.md section 2).
+        speed_exponent: f64,
     },
 }
 
@@ -37,6 +49,9 @@ pub struct AbOptions {
     pub measure: Measure,
     /// Pairs after which it gives up.
     pub max_pairs: usize,
+    /// Pairs before which it does not stop, at least [`MIN_PAIRS`]. An A/A that is to say how much pairs scatter takes
+    /// all it may.
+    pub min_pairs: usize,
     /// Length of one step.
     pub step: Duration,
     /// Ratio within which two arms count as equivalent, 0.02.
@@ -89,20 +104,35 @@ impl Verdict {
     }
 }
 
+/// One step of a pair.
+#[derive(Debug, Clone, Copy)]
+struct Half {
+    /// ln of the capacity it speaks for.
+    value: f64,
+    /// The machine's speed during it.
+    speed: Option<f64>,
+}
+
 /// The comparison as a state machine.
 #[derive(Debug, Clone)]
 pub struct AbTest {
     options: AbOptions,
     /// Results of the pair that is under way.
-    pending: (Option<f64>, Option<f64>),
+    pending: (Option<Half>, Option<Half>),
     /// ln(capacity B / capacity A) of each pair.
     differences: Vec<f64>,
     voided: usize,
     /// Steps taken on A alone to find a rate that tells.
     calibrations: u32,
+    /// The highest of their rates that arm A bore, and the lowest that drowned it.
+    borne_hz: Option<f64>,
+    drowning_hz: Option<f64>,
     calibrated: bool,
     /// Whether the rate tells the arms apart: at one where neither arm ever violates, both look equal.
     tells: bool,
+    /// The machine's speed when the rate was found to tell, and before the pair that is under way.
+    speed_found: Option<f64>,
+    speed_now: Option<f64>,
 }
 
 /// Violating shares of arm A between which a rate tells the arms apart: below, both arms may simply be
@@ -110,17 +140,24 @@ pub struct AbTest {
 const TELLING: std::ops::RangeInclusive<f64> = 0.05..=0.7;
 /// Factor by which the rate is moved when it nearly tells.
 const CALIBRATION_FACTOR: f64 = 1.06;
-/// The same where next to nothing violates, or next to everything: the limit is somewhere else.
+/// The same where that was not enough: the limit is somewhere else. A single short step at the limit may well be free
+/// of violations, so the first move is the small one.
 const CALIBRATION_LEAP: f64 = 1.25;
-/// Violating shares beyond which it leaps.
-const FAR: std::ops::RangeInclusive<f64> = 0.005..=0.95;
 /// Steps spent on finding a telling rate before the last one is used as it is.
-const CALIBRATIONS: u32 = 5;
+const CALIBRATIONS: u32 = 6;
 
 /// How far from the limit the violating share of a step still says how far: as in the limit fit.
 const CLIP: f64 = 2.5;
-/// Largest share of pairs that may be void before the test gives up.
+/// Largest share of pairs that may be void before the test gives up (method.md, `ab_test`).
 const VOID_SHARE: f64 = 0.2;
+/// Shift of the machine's speed within a pair beyond which it is void (method.md, `ab_test`).
+const SPEED_SHIFT: f64 = 0.1;
+/// Share of the CPU that the hypervisor may keep during a step (method.md, `ab_test`).
+const STEAL: f64 = 0.02;
+/// How far the rate follows the machine's speed at most, as a ratio.
+const FARTHEST_SPEED: f64 = 1.25;
+/// Autocorrelation of the pairs beyond which neighbours are merged (method.md section 2).
+const RESEMBLANCE: f64 = 0.15;
 
 impl AbTest {
     /// A comparison with these options.
@@ -133,8 +170,12 @@ impl AbTest {
             differences: Vec::new(),
             voided: 0,
             calibrations: 0,
+            borne_hz: None,
+            drowning_hz: None,
             calibrated,
             tells: calibrated,
+            speed_found: None,
+            speed_now: None,
         }
     }
 
@@ -178,13 +219,32 @@ impl AbTest {
             Measure::Saturation { workers } => {
                 Step::saturating(purpose, workers, self.options.step, seed)
             }
-            Measure::AtRate { rate_hz, .. } => Step {
+            Measure::AtRate {
+                rate_hz,
+                speed_exponent,
+                ..
+            } => Step {
                 // The start of a step is where a pool that must grow hurts: it counts here.
                 skip: Duration::ZERO,
                 rested: true,
-                ..Step::at_rate(purpose, rate_hz, self.options.step, seed)
+                // A step that ends early is another measurement than its partner.
+                may_abort: false,
+                ..Step::at_rate(
+                    purpose,
+                    rate_hz * self.speed_change().powf(speed_exponent),
+                    self.options.step,
+                    seed,
+                )
             },
         }
+    }
+
+    /// By what ratio the machine's speed has changed since the rate was found.
+    fn speed_change(&self) -> f64 {
+        let change = self.speed_now.zip(self.speed_found);
+        change
+            .map_or(1.0, |(now, found)| now / found)
+            .clamp(1.0 / FARTHEST_SPEED, FARTHEST_SPEED)
     }
 
     /// Moves the rate until arm A violates often enough, and not always.
@@ -193,42 +253,63 @@ impl AbTest {
         self.calibrations += 1;
         self.tells = TELLING.contains(&share);
         self.calibrated = TELLING.contains(&share) || self.calibrations >= CALIBRATIONS;
-        if let (false, Measure::AtRate { rate_hz, .. }) =
-            (self.calibrated, &mut self.options.measure)
-        {
-            let factor = if FAR.contains(&share) {
-                CALIBRATION_FACTOR
-            } else {
-                CALIBRATION_LEAP
-            };
-            *rate_hz *= if share < *TELLING.start() {
-                factor
-            } else {
-                1.0 / factor
-            };
+        let (false, Measure::AtRate { rate_hz, .. }) = (self.calibrated, &mut self.options.measure)
+        else {
+            return;
+        };
+        let factor = if self.calibrations == 1 {
+            CALIBRATION_FACTOR
+        } else {
+            CALIBRATION_LEAP
+        };
+        let before_hz = *rate_hz;
+        if share < *TELLING.start() {
+            self.borne_hz = Some(before_hz);
+            *rate_hz *= factor;
+        } else {
+            self.drowning_hz = Some(before_hz);
+            *rate_hz /= factor;
+        }
+        if let (Some(borne), Some(drowning)) = (self.borne_hz, self.drowning_hz) {
+            *rate_hz = (borne * drowning).sqrt();
         }
     }
 
-    /// Takes in a measured step. A step that is invalid for the generator's own reasons voids its pair,
-    /// whichever arm it was.
-    pub fn record(&mut self, side: Side, point: &LoadPoint) {
+    /// Takes in a measured step, with what the canary said around it.
+    pub fn record(&mut self, side: Side, point: &LoadPoint, canary: Canary) {
         if !self.calibrated {
             self.calibrate(point);
+            (self.speed_found, self.speed_now) = (canary.during(), canary.after);
             return;
         }
-        if !point.validity.is_valid() {
+        let half = Half {
+            value: self.value(point),
+            speed: canary.during(),
+        };
+        match side {
+            Side::A => self.pending.0 = Some(half),
+            Side::B => self.pending.1 = Some(half),
+        }
+        if is_unsound(point) || void(self.pending) {
             self.pending = (None, None);
             self.voided += 1;
-            return;
-        }
-        let value = self.value(point);
-        match side {
-            Side::A => self.pending.0 = Some(value),
-            Side::B => self.pending.1 = Some(value),
-        }
-        if let (Some(a), Some(b)) = self.pending {
-            self.differences.push(b - a);
+        } else if let (Some(a), Some(b)) = self.pending {
+            self.differences.push(b.value - a.value);
             self.pending = (None, None);
+        }
+        if let (None, None) = self.pending {
+            self.speed_now = canary.after;
+        }
+    }
+
+    /// The differences as the test takes them: neighbours that resemble each other count as one.
+    fn judged(&self) -> Vec<f64> {
+        let merged = self.differences.chunks_exact(2);
+        let enough = merged.len() >= MIN_PAIRS;
+        if enough && lag_one(&self.differences).is_some_and(|rho| rho > RESEMBLANCE) {
+            merged.map(|pair| f64::midpoint(pair[0], pair[1])).collect()
+        } else {
+            self.differences.clone()
         }
     }
 
@@ -256,7 +337,7 @@ impl AbTest {
         {
             return true;
         }
-        pairs >= MIN_PAIRS && self.verdict() != Verdict::Inconclusive
+        pairs >= self.options.min_pairs.max(MIN_PAIRS) && self.verdict() != Verdict::Inconclusive
     }
 
     /// The verdict so far.
@@ -265,15 +346,16 @@ impl AbTest {
         if self.differences.len() < MIN_PAIRS {
             return Verdict::Inconclusive;
         }
-        let mean = self.differences.iter().sum::<f64>() / self.differences.len() as f64;
-        let within_rope = confidence_sequence(&self.differences).is_some_and(|ln| {
+        let judged = self.judged();
+        let mean = judged.iter().sum::<f64>();
+        let within_rope = confidence_sequence(&judged).is_some_and(|ln| {
             ln.low > (1.0 - self.options.rope).ln() && ln.high < (1.0 + self.options.rope).ln()
         });
         if within_rope && !self.tells {
             Verdict::Inconclusive
         } else if within_rope {
             Verdict::Equivalent
-        } else if e_value(&self.differences) >= ENOUGH {
+        } else if e_value(&judged) >= ENOUGH {
             if mean > 0.0 {
                 Verdict::Better
             } else {
@@ -288,7 +370,8 @@ impl AbTest {
     #[must_use]
     pub fn effect(&self, change: &str, settings: &[Setting]) -> Effect {
         let pairs = self.differences.len();
-        let ln = confidence_sequence(&self.differences).unwrap_or_else(|| {
+        let judged = self.judged();
+        let ln = confidence_sequence(&judged).unwrap_or_else(|| {
             let mean = if pairs == 0 {
                 0.0
             } else {
@@ -317,15 +400,14 @@ impl AbTest {
             change: change.to_owned(),
             settings: settings.to_vec(),
             quantity: quantity.to_owned(),
-            ratio: Interval {
-                low: ln.low.max(-20.0).exp(),
-                estimate: ln.estimate.exp(),
-                high: ln.high.min(20.0).exp(),
-            },
+            ratio: ratio_of(ln),
             pairs: pairs as u32,
-            e_value: e_value(&self.differences).min(1e9),
+            e_value: e_value(&judged).min(1e9),
             verdict: self.verdict().name().to_owned(),
-            smallest_visible: smallest_visible(&self.differences).min(20.0).exp_m1(),
+            smallest_visible: smallest_visible(&judged).min(20.0).exp_m1(),
+            permutation_p: resample::sign_flip_p(&judged, self.options.seed),
+            bootstrap: resample::bootstrap(&judged, self.options.seed).map(ratio_of),
+            void_pairs: self.voided as u32,
             conditions: format!(
                 "{conditions}, {} s steps, interleaved{}",
                 self.options.step.as_secs_f64(),
@@ -345,160 +427,33 @@ impl AbTest {
     }
 }
 
+/// Whether a step says nothing, for the generator's own reasons or because the CPU was taken away.
+fn is_unsound(point: &LoadPoint) -> bool {
+    !point.validity.is_valid() || point.health.steal_share.is_some_and(|steal| steal > STEAL)
+}
+
+/// Whether the machine's speed shifted too far between the steps of a pair for them to be compared.
+fn void(pair: (Option<Half>, Option<Half>)) -> bool {
+    let speed = |half: Option<Half>| half.and_then(|half| half.speed);
+    match (speed(pair.0), speed(pair.1)) {
+        (Some(a), Some(b)) => (a / b).ln().abs() > SPEED_SHIFT.ln_1p(),
+        _ => false,
+    }
+}
+
+/// The interval of a ratio from that of its logarithm.
+fn ratio_of(ln: Interval) -> Interval {
+    Interval {
+        low: ln.low.max(-20.0).exp(),
+        estimate: ln.estimate.exp(),
+        high: ln.high.min(20.0).exp(),
+    }
+}
+
 /// A fair bit for the order within a pair: one output of SplitMix64, so that planners need no randomness.
 fn order_bit(seed: u64, pair: u64) -> bool {
     let mut z = seed.wrapping_add(pair.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     (z ^ (z >> 31)) & 1 == 1
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::bench::Bench;
-    use crate::simulated::SimulatedStack;
-
-    fn compare(
-        a: &mut SimulatedStack,
-        b: &mut SimulatedStack,
-        measure: Measure,
-        seed: u64,
-    ) -> (Verdict, Effect) {
-        let mut test = AbTest::new(AbOptions {
-            measure,
-            max_pairs: 16,
-            step: Duration::from_secs(3),
-            rope: 0.02,
-            seed,
-        });
-        while let AbMove::Measure(side, step) = test.next_move() {
-            let stack = if side == Side::A { &mut *a } else { &mut *b };
-            let point = stack
-                .measure("", &step)
-                .expect("a simulated stack does not fail");
-            test.record(side, &point);
-        }
-        (test.verdict(), test.effect("change", &[]))
-    }
-
-    fn stacks(faster: f64, seed: u64) -> (SimulatedStack, SimulatedStack) {
-        let service = Duration::from_millis(40);
-        (
-            SimulatedStack::new(16, service, seed),
-            SimulatedStack::new(16, service.div_f64(faster), seed + 500),
-        )
-    }
-
-    #[test]
-    fn a_large_gain_is_seen_in_the_fewest_pairs() {
-        let (mut a, mut b) = stacks(5.0, 1);
-        let (verdict, effect) = compare(&mut a, &mut b, Measure::Saturation { workers: 32 }, 1);
-        assert_eq!(verdict, Verdict::Better);
-        assert_eq!(effect.pairs as usize, MIN_PAIRS);
-        assert!(
-            (4.0..6.0).contains(&effect.ratio.estimate),
-            "{:?}",
-            effect.ratio
-        );
-    }
-
-    #[test]
-    fn a_gain_of_ten_percent_is_seen_at_the_limit() {
-        let mut found = 0;
-        for seed in 0..10 {
-            let (mut a, mut b) = stacks(1.10, seed * 7 + 1);
-            let rate_hz = a.true_limit_hz();
-            let (verdict, _) = compare(
-                &mut a,
-                &mut b,
-                Measure::AtRate {
-                    rate_hz,
-                    slope: 25.0,
-                },
-                seed,
-            );
-            found += u32::from(verdict == Verdict::Better);
-        }
-        assert!(found >= 7, "{found} of 10");
-    }
-
-    #[test]
-    fn two_equal_arms_rarely_differ() {
-        let mut false_verdicts = 0;
-        for seed in 0..40 {
-            let (mut a, mut b) = stacks(1.0, seed * 13 + 3);
-            let rate_hz = a.true_limit_hz();
-            let (verdict, _) = compare(
-                &mut a,
-                &mut b,
-                Measure::AtRate {
-                    rate_hz,
-                    slope: 25.0,
-                },
-                seed,
-            );
-            false_verdicts += u32::from(matches!(verdict, Verdict::Better | Verdict::Worse));
-        }
-        assert!(false_verdicts <= 4, "{false_verdicts} of 40");
-    }
-
-    /// At a rate that neither arm violates the two look alike, however different they are.
-    #[test]
-    fn arms_that_are_both_well_are_not_called_equivalent() {
-        let (mut a, mut b) = stacks(1.5, 3);
-        let rate_hz = a.true_limit_hz() / 6.0;
-        let (verdict, _) = compare(
-            &mut a,
-            &mut b,
-            Measure::AtRate {
-                rate_hz,
-                slope: 25.0,
-            },
-            3,
-        );
-        assert_eq!(verdict, Verdict::Inconclusive);
-    }
-
-    /// What R* was taken for may be far off: the rate is raised until it tells.
-    #[test]
-    fn a_rate_far_below_the_limit_is_raised_until_it_tells() {
-        let (mut a, mut b) = stacks(1.5, 3);
-        let rate_hz = a.true_limit_hz() / 2.0;
-        let (verdict, _) = compare(
-            &mut a,
-            &mut b,
-            Measure::AtRate {
-                rate_hz,
-                slope: 25.0,
-            },
-            3,
-        );
-        assert_eq!(verdict, Verdict::Better);
-    }
-
-    #[test]
-    fn invalid_steps_void_their_pair_and_end_the_test_in_the_end() {
-        let mut test = AbTest::new(AbOptions {
-            measure: Measure::Saturation { workers: 2 },
-            max_pairs: 10,
-            step: Duration::from_secs(1),
-            rope: 0.02,
-            seed: 1,
-        });
-        let invalid = LoadPoint {
-            validity: kneepoint_model::Validity::Invalid {
-                because: vec!["lag".into()],
-            },
-            ..LoadPoint::default()
-        };
-        let mut asked = 0;
-        while let AbMove::Measure(side, _) = test.next_move() {
-            test.record(side, &invalid);
-            asked += 1;
-            assert!(asked < 50, "it must end");
-        }
-        assert_eq!(test.verdict(), Verdict::Inconclusive);
-        assert_eq!(test.effect("x", &[]).pairs, 0);
-    }
 }

@@ -1,6 +1,6 @@
 //! One measured step, as planners ask for it.
 
-use kneepoint_model::LoadPoint;
+use kneepoint_model::{LoadPoint, Slo};
 use std::time::Duration;
 
 /// How load is offered in a step.
@@ -61,10 +61,30 @@ impl Step {
     }
 }
 
-/// Something that measures steps: the testbed, or a simulated stack in tests.
+/// What the canary said around a step: how fast the machine was, relative to the bench's reference.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Canary {
+    /// Before the step; `None` where the bench has no canary.
+    pub before: Option<f64>,
+    /// After it.
+    pub after: Option<f64>,
+}
+
+impl Canary {
+    /// The speed during the step: the geometric mean of both readings.
+    #[must_use]
+    pub fn during(&self) -> Option<f64> {
+        Some((self.before? * self.after?).sqrt())
+    }
+}
+
+/// Something that measures steps: the testbed, or a simulated stack.
 pub trait Bench {
     /// What may go wrong.
     type Error;
+
+    /// When a request counts as good.
+    fn slo(&self) -> &Slo;
 
     /// Drains the arm, drives the step at it and returns what was measured.
     ///
@@ -72,4 +92,25 @@ pub trait Bench {
     /// The arm is gone or the generator could not run. A bad measurement is not an error: see
     /// [`LoadPoint::validity`].
     fn measure(&mut self, arm: &str, step: &Step) -> Result<LoadPoint, Self::Error>;
+
+    /// The machine's speed now, relative to a reference that stays the same for the life of the bench, by timing a
+    /// fixed piece of work (method.md section 2). `None` where there is no such thing.
+    fn canary(&mut self) -> Option<f64> {
+        None
+    }
+
+    /// Measures a step with a canary reading before and after it.
+    ///
+    /// # Errors
+    /// As [`Self::measure`].
+    fn measure_with_canary(
+        &mut self,
+        arm: &str,
+        step: &Step,
+    ) -> Result<(LoadPoint, Canary), Self::Error> {
+        let before = self.canary();
+        let point = self.measure(arm, step)?;
+        let after = self.canary();
+        Ok((point, Canary { before, after }))
+    }
 }

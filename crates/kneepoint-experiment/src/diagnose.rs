@@ -9,7 +9,8 @@ use crate::recorder::Recorder;
 use crate::testbed::Testbed;
 use kneepoint_diagnosis::{Evidence, Phase, PhaseKind};
 use kneepoint_model::run::{LimitResult, Observation};
-use kneepoint_model::units::format_rate;
+use kneepoint_model::statistics::sequential::MIN_PAIRS;
+use kneepoint_model::units::{format_rate, format_share};
 use kneepoint_model::{Confidence, Effect, Finding, Scenario, Setting};
 use kneepoint_telemetry::Recording;
 use std::time::Duration;
@@ -18,15 +19,18 @@ use std::time::Duration;
 ///
 /// # Errors
 /// The arm is gone, the load cannot be driven, or somebody asked to stop.
-pub fn find_limit(
-    testbed: &mut Testbed,
+pub fn find_limit<B: Bench>(
+    bench: &mut B,
     recorder: &mut Recorder<'_>,
     arm: &str,
     label: &str,
     options: LimitOptions,
-) -> Result<(LimitResult, f64), ExperimentError> {
+) -> Result<(LimitResult, f64), ExperimentError>
+where
+    ExperimentError: From<B::Error>,
+{
     let whole = options.load_time + options.soak;
-    let mut search = LimitSearch::new(testbed.slo().clone(), options);
+    let mut search = LimitSearch::new(bench.slo().clone(), options);
     while let LimitMove::Measure(step) = search.next_move() {
         recorder.check_stop()?;
         let share = search.progress();
@@ -35,16 +39,21 @@ pub fn find_limit(
             share,
             Some(whole.mul_f64(1.0 - share)),
         );
-        let point = testbed.measure(arm, &step)?;
+        let (point, canary) = bench.measure_with_canary(arm, &step)?;
         recorder.result(format!("{}: {}", step.purpose, point.describe()));
         say_when_invalid(recorder, &point);
-        search.record(&point);
+        search.record(&point, canary);
         recorder.trial(&step.purpose, label, point);
     }
     let slope = search.estimate().slope;
     let result = search.result(label);
     for warning in &result.warnings {
         recorder.warn(warning.clone());
+    }
+    if result.noise.is_some_and(|noise| noise.too_noisy) {
+        recorder.warn(format!(
+            "R* of {label} is not known well: the machine is too noisy to say more in this time"
+        ));
     }
     let rate = result.rate_hz;
     let confirmed = if result.soak_arrivals == 0 {
@@ -58,19 +67,40 @@ pub fn find_limit(
         )
     };
     recorder.result(format!(
-        "R* of {label} is {} (95 %: {} to {}), bound by {}; {} steps, {confirmed}",
+        "R* of {label} is {} (95 %: {} to {}), bound by {}; {} steps, {confirmed}{}",
         format_rate(rate.estimate),
         format_rate(rate.low),
         format_rate(rate.high),
         result.bound_by,
         result.steps.len(),
+        at_reference(&result),
     ));
     recorder.limit(result.clone());
     Ok((result, slope))
 }
 
+/// How far R* follows the machine's speed, by a limit; not at all where that is not known.
+#[must_use]
+pub fn speed_exponent(limit: &LimitResult) -> f64 {
+    limit.noise.map_or(0.0, |noise| noise.speed_exponent)
+}
+
+/// R* at reference speed in words; nothing where the speed was not measured.
+fn at_reference(result: &LimitResult) -> String {
+    let Some((rate, noise)) = result.reference_hz.zip(result.noise) else {
+        return String::new();
+    };
+    format!(
+        "; at the machine's reference speed {} (95 %: {} to {}), its speed varied by {}",
+        format_rate(rate.estimate),
+        format_rate(rate.low),
+        format_rate(rate.high),
+        format_share(noise.speed_sd.unwrap_or(0.0))
+    )
+}
+
 /// Says why a step does not count. The report sums such steps up from their own verdicts.
-fn say_when_invalid(recorder: &mut Recorder<'_>, point: &kneepoint_model::LoadPoint) {
+pub(crate) fn say_when_invalid(recorder: &mut Recorder<'_>, point: &kneepoint_model::LoadPoint) {
     if let kneepoint_model::Validity::Invalid { because } = &point.validity {
         recorder.result(format!("that step does not count: {}", because.join("; ")));
     }
@@ -233,6 +263,8 @@ pub struct Comparison<'a> {
     pub settings: Vec<Setting>,
     /// Most pairs.
     pub max_pairs: usize,
+    /// Pairs before which it does not stop.
+    pub min_pairs: usize,
     /// Length of a step.
     pub step: Duration,
     /// What is measured.
@@ -245,14 +277,18 @@ pub struct Comparison<'a> {
 ///
 /// # Errors
 /// An arm is gone, the load cannot be driven, or somebody asked to stop.
-pub fn compare(
-    testbed: &mut Testbed,
+pub fn compare<B: Bench>(
+    bench: &mut B,
     recorder: &mut Recorder<'_>,
     comparison: &Comparison<'_>,
-) -> Result<(Verdict, Effect), ExperimentError> {
+) -> Result<(Verdict, Effect), ExperimentError>
+where
+    ExperimentError: From<B::Error>,
+{
     let mut test = AbTest::new(AbOptions {
         measure: comparison.measure,
         max_pairs: comparison.max_pairs,
+        min_pairs: comparison.min_pairs,
         step: comparison.step,
         rope: 0.02,
         seed: comparison.seed,
@@ -269,9 +305,9 @@ pub fn compare(
         } else {
             comparison.with
         };
-        let point = testbed.measure(arm, &step)?;
+        let (point, canary) = bench.measure_with_canary(arm, &step)?;
         say_when_invalid(recorder, &point);
-        test.record(side, &point);
+        test.record(side, &point, canary);
         recorder.trial(
             &step.purpose,
             &format!(
@@ -283,8 +319,57 @@ pub fn compare(
         );
     }
     let effect = test.effect(&comparison.change, &comparison.settings);
+    if effect.void_pairs > 0 && (effect.pairs as usize) < MIN_PAIRS {
+        recorder.warn(format!(
+            "{}: {} pairs were void, since the machine's speed shifted in them, the CPU was taken away or the \
+             generator was not sound; there is no verdict",
+            effect.change, effect.void_pairs
+        ));
+    }
     recorder.result(format!("{}: {}", effect.change, describe_effect(&effect)));
     Ok((test.verdict(), effect))
+}
+
+/// Compares an arm with itself, to learn how much pairs scatter on this machine and whether the comparison can be
+/// trusted at all (method.md, `ab_test`: A/A once per run).
+///
+/// # Errors
+/// As [`compare`]. An A/A that finds a difference is an error too: no A/B of this run would mean anything.
+pub fn compare_with_itself<B: Bench>(
+    bench: &mut B,
+    recorder: &mut Recorder<'_>,
+    arm: &str,
+    measure: Measure,
+    (pairs, step): (usize, Duration),
+) -> Result<Effect, ExperimentError>
+where
+    ExperimentError: From<B::Error>,
+{
+    let comparison = Comparison {
+        without: arm,
+        with: arm,
+        change: "A/A: the configuration against itself".to_owned(),
+        settings: Vec::new(),
+        max_pairs: pairs,
+        min_pairs: pairs,
+        step,
+        measure,
+        seed: 11,
+    };
+    let (verdict, effect) = compare(bench, recorder, &comparison)?;
+    if matches!(verdict, Verdict::Better | Verdict::Worse) {
+        return Err(ExperimentError::Unfit(format!(
+            "a configuration compared with itself came out {} ({}): something on this machine favours one of two \
+             steps, so no comparison means anything; find what else runs here, and try again",
+            verdict.name(),
+            describe_effect(&effect)
+        )));
+    }
+    recorder.result(format!(
+        "pairs of equal steps scatter so that {pairs} of them show an effect of {} or more",
+        format_share(effect.smallest_visible)
+    ));
+    Ok(effect)
 }
 
 /// Time left below which a second kind of comparison is not begun: what was found so far must still be proved.
@@ -297,6 +382,8 @@ pub struct Ground {
     pub limit_hz: f64,
     /// Slope of the limit fit.
     pub slope: f64,
+    /// How far R* follows the machine's speed.
+    pub speed_exponent: f64,
     /// Most pairs of each kind.
     pub max_pairs: usize,
     /// Length of a step.
@@ -323,6 +410,7 @@ pub fn compare_for(
     let at_rate = Measure::AtRate {
         rate_hz: ground.limit_hz,
         slope: ground.slope,
+        speed_exponent: ground.speed_exponent,
     };
     let queue_speaks = kneepoint_diagnosis::RULES
         .iter()
@@ -345,6 +433,7 @@ pub fn compare_for(
             change: describe_settings(settings),
             settings: settings.to_vec(),
             max_pairs: ground.max_pairs,
+            min_pairs: MIN_PAIRS,
             step: ground.step,
             measure,
             seed: 31 + nth as u64,
@@ -371,15 +460,21 @@ pub fn compare_for(
 /// An effect in words: what was compared, by how much, how sure.
 #[must_use]
 pub fn describe_effect(effect: &Effect) -> String {
-    if (effect.pairs as usize) < kneepoint_model::statistics::sequential::MIN_PAIRS {
+    if (effect.pairs as usize) < MIN_PAIRS {
         return format!(
             "{}: no verdict from {} pairs",
             effect.quantity, effect.pairs
         );
     }
     let ratio = effect.ratio;
+    let unseen = if effect.verdict == Verdict::Inconclusive.name() {
+        let least = format_share(effect.smallest_visible);
+        format!(", smallest effect it could have seen {least}")
+    } else {
+        String::new()
+    };
     format!(
-        "{} {:.2}x (95 %: {:.2} to {:.2}), {} in {} pairs",
+        "{} {:.2}x (95 %: {:.2} to {:.2}), {} in {} pairs{unseen}",
         effect.quantity, ratio.estimate, ratio.low, ratio.high, effect.verdict, effect.pairs
     )
 }

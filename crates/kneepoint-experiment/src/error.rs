@@ -27,3 +27,10 @@ pub enum ExperimentError {
     #[error("interrupted")]
     Interrupted,
 }
+
+/// A simulated stack never fails.
+impl From<std::convert::Infallible> for ExperimentError {
+    fn from(never: std::convert::Infallible) -> Self {
+        match never {}
+    }
+}

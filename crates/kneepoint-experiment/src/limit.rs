@@ -2,13 +2,19 @@
 //!
 //! The algorithm is `find_limit` of method.md: a closed loop at saturation gives the prior, short open-loop
 //! steps straddle the current estimate, a Bayesian fit of the violating share gives R* with an interval, and
-//! a longer stretch at the interval's lower end confirms it.
+//! a longer stretch at the interval's lower end confirms it. A canary says how fast the machine was during each
+//! step, so that a machine that drifts moves the rates and not the result.
 
-use crate::bench::Step;
-use kneepoint_model::run::LimitResult;
+mod soak;
+#[cfg(test)]
+mod tests;
+
+use crate::bench::{Canary, Step};
+use kneepoint_model::run::{LimitNoise, LimitResult};
 use kneepoint_model::statistics::limit_fit::{Fit, FitStep, Prior, fit};
-use kneepoint_model::units::{format_rate, format_share};
-use kneepoint_model::{Interval, LoadPoint, Slo};
+use kneepoint_model::units::format_share;
+use kneepoint_model::{Interval, LoadPoint, Outcome, Slo};
+use soak::Soak;
 use std::time::Duration;
 
 /// How much effort a search may take.
@@ -18,6 +24,9 @@ pub struct LimitOptions {
     pub load_time: Duration,
     /// Relative half-width of the interval at which it stops earlier.
     pub target: f64,
+    /// Standard deviation of the machine's speed from which on it does not: stopping on the width of the interval
+    /// costs coverage on a noisy machine (method.md section 1).
+    pub noisy: f64,
     /// Steps it takes at least.
     pub min_steps: usize,
     /// Length of the saturating closed loop.
@@ -35,12 +44,14 @@ pub struct LimitOptions {
 }
 
 impl LimitOptions {
-    /// The full search of method.md: 5 s steps, 3 %, five minutes, a 60 s soak.
+    /// The full search of method.md: 5 s steps, a 60 s soak, five minutes of load in all. It goes on below 3 %, which
+    /// would be a standard deviation of 1.5 %.
     #[must_use]
     pub fn thorough(workers: u32) -> Self {
         Self {
-            load_time: Duration::from_secs(300),
-            target: 0.03,
+            load_time: Duration::from_secs(240),
+            target: 0.025,
+            noisy: 0.02,
             min_steps: 10,
             saturate: Duration::from_secs(6),
             workers,
@@ -59,6 +70,8 @@ impl LimitOptions {
         Self {
             load_time: load_time.mul_f64(0.75),
             target: if tight { 0.06 } else { 0.04 },
+            // Under a budget the time that is saved is worth more than the last percent of coverage.
+            noisy: f64::INFINITY,
             min_steps: if tight { 4 } else { 6 },
             saturate: Duration::from_secs(4),
             step_min: Duration::from_secs(4),
@@ -98,10 +111,14 @@ pub struct LimitSearch {
     /// By how much the prior is raised when a step at its upper end holds.
     raise: f64,
     steps: Vec<StepRecord>,
+    /// The fit of the violating share, and of the failed share where errors are a goal of their own.
+    on_time: Fit,
+    errors: Option<Fit>,
+    /// The machine's speed now.
+    speed: Option<f64>,
     spent: Duration,
-    soak: Option<LoadPoint>,
-    soak_hz: f64,
-    lowered: u32,
+    soak: Soak,
+    out_of_time: bool,
     warnings: Vec<String>,
     invalid: u32,
 }
@@ -112,12 +129,10 @@ struct StepRecord {
     arrivals: u64,
     violations: u64,
     failed: u64,
+    timeouts: u64,
+    speed: Option<f64>,
 }
 
-/// Factor by which the rate is lowered when a soak fails (method.md: "if it fails, lower and widen").
-const LOWERING: f64 = 0.93;
-/// Times it is lowered at most.
-const MOST_LOWERED: u32 = 3;
 /// Share of the closed loop's throughput from which on a step that holds contradicts it.
 const CONTRADICTS: f64 = 0.8;
 /// Factor between such a step and the next where the closed loop was sound: it cannot be far off.
@@ -131,23 +146,27 @@ const MUCH_FAILED: f64 = 0.1;
 const PRIOR_CENTRE: f64 = 0.87;
 /// Invalid steps after which the search gives up on the generator.
 const INVALID_LIMIT: u32 = 6;
+/// Relative half width that, with the time spent, says that the machine is too noisy to say.
+const TOO_WIDE: f64 = 0.1;
 
 impl LimitSearch {
     /// A search for this SLO.
     #[must_use]
     pub fn new(slo: Slo, options: LimitOptions) -> Self {
         Self {
-            slo,
-            options,
             stage: Stage::Saturating,
             saturation_hz: 0.0,
             prior_hz: 0.0,
             raise: RAISE,
             steps: Vec::new(),
+            on_time: fit(&[], prior(0.0, slo.violating_share())),
+            errors: None,
+            speed: None,
             spent: Duration::ZERO,
-            soak: None,
-            soak_hz: 0.0,
-            lowered: 0,
+            soak: Soak::default(),
+            out_of_time: false,
+            slo,
+            options,
             warnings: Vec::new(),
             invalid: 0,
         }
@@ -174,8 +193,9 @@ impl LimitSearch {
                 ))
             }
             Stage::Soaking => {
+                let seed = seed + 1000 + u64::from(self.soak.attempts);
                 let mut step =
-                    Step::at_rate("limit: soak", self.soak_hz, self.options.soak, seed + 1000);
+                    Step::at_rate("limit: soak", self.soak.rate_hz, self.options.soak, seed);
                 step.may_abort = false;
                 LimitMove::Measure(step)
             }
@@ -186,10 +206,18 @@ impl LimitSearch {
     /// The current estimate of R* with its interval.
     #[must_use]
     pub fn estimate(&self) -> Fit {
-        let on_time = self.fit_of(|step| step.violations, self.slo.violating_share());
-        self.error_fit()
-            .filter(|errors| errors.rate_hz.estimate < on_time.rate_hz.estimate)
-            .unwrap_or(on_time)
+        self.bound_by_errors().unwrap_or(self.on_time)
+    }
+
+    /// The fit of the failed share, where that is the goal that binds.
+    fn bound_by_errors(&self) -> Option<Fit> {
+        self.errors
+            .filter(|errors| errors.reference_hz.estimate < self.on_time.reference_hz.estimate)
+    }
+
+    fn refit(&mut self) {
+        self.on_time = self.fit_of(|step| step.violations, self.slo.violating_share());
+        self.errors = self.error_fit();
     }
 
     /// What share of the load time is spent, for progress.
@@ -205,12 +233,13 @@ impl LimitSearch {
         (done.as_secs_f64() / whole.as_secs_f64()).min(1.0)
     }
 
-    /// Takes in a measured step.
-    pub fn record(&mut self, point: &LoadPoint) {
+    /// Takes in a measured step, with what the canary said around it.
+    pub fn record(&mut self, point: &LoadPoint, canary: Canary) {
+        self.speed = canary.after;
         match self.stage {
             Stage::Saturating => self.record_saturation(point),
-            Stage::Stepping => self.record_step(point),
-            Stage::Soaking => self.record_soak(point),
+            Stage::Stepping => self.record_step(point, canary.during()),
+            Stage::Soaking => self.record_soak(point, canary.during()),
             Stage::Finished => {}
         }
     }
@@ -231,11 +260,12 @@ impl LimitSearch {
             self.stage = Stage::Finished;
         } else {
             self.stage = Stage::Stepping;
+            self.refit();
         }
     }
 
-    fn record_step(&mut self, point: &LoadPoint) {
-        self.spent += self.step_length(point.offered_hz);
+    fn record_step(&mut self, point: &LoadPoint, speed: Option<f64>) {
+        self.spent += self.time_of(point);
         if !point.validity.is_valid() {
             self.invalid += 1;
             if self.invalid >= INVALID_LIMIT {
@@ -249,14 +279,18 @@ impl LimitSearch {
             arrivals: point.arrivals,
             violations: point.violations(),
             failed: point.outcomes.failed(),
+            timeouts: point.outcomes.of(Outcome::Timeout) + point.outcomes.of(Outcome::Unsent),
+            speed,
         });
         self.raise_prior(point);
+        self.refit();
+        let width = self.estimate().reference_hz.relative_half_width();
         let enough = self.steps.len() >= self.options.min_steps;
-        let narrow = self.estimate().rate_hz.relative_half_width() <= self.options.target;
-        let spent = self.spent >= self.options.load_time;
-        if (enough && narrow) || spent {
-            if spent && !narrow {
-                let width = self.estimate().rate_hz.relative_half_width();
+        let narrow = width <= self.options.target;
+        let steady = self.speed_sd().is_none_or(|sd| sd < self.options.noisy);
+        self.out_of_time = self.spent >= self.options.load_time;
+        if (enough && narrow && steady) || self.out_of_time {
+            if !narrow {
                 self.warnings.push(format!(
                     "the load time ran out with the interval still at +-{}",
                     format_share(width)
@@ -266,59 +300,36 @@ impl LimitSearch {
         }
     }
 
+    /// How long a step loaded the stack: one that ended early, for as long as it was.
+    fn time_of(&self, point: &LoadPoint) -> Duration {
+        let whole = self.step_length(point.offered_hz);
+        let skip = Step::at_rate("", point.offered_hz, whole, 0).skip;
+        if point.aborted {
+            whole.min(skip + Duration::from_secs_f64(point.window_s))
+        } else {
+            whole
+        }
+    }
+
+    /// Standard deviation of the machine's speed over the steps, as a share; `None` without a canary.
+    fn speed_sd(&self) -> Option<f64> {
+        let speeds: Option<Vec<f64>> = self.steps.iter().map(|step| step.speed).collect();
+        let speeds = speeds.filter(|speeds| speeds.len() > 1)?;
+        let n = speeds.len() as f64;
+        let mean = speeds.iter().sum::<f64>() / n;
+        let variance = speeds
+            .iter()
+            .map(|speed| (speed - mean).powi(2))
+            .sum::<f64>()
+            / (n - 1.0);
+        Some(variance.sqrt() / mean)
+    }
+
     /// A step that holds well where the prior ends shows that the limit is further up than the closed loop said.
     fn raise_prior(&mut self, point: &LoadPoint) {
         let holds = point.violating_share() < 0.5 * self.slo.violating_share();
         if holds && point.offered_hz > CONTRADICTS * self.prior_hz {
             self.prior_hz = self.raise * point.offered_hz / PRIOR_CENTRE;
-        }
-    }
-
-    /// Confirms the lower end, unless nobody asked for it.
-    fn begin_soak(&mut self) {
-        self.soak_hz = self.estimate().rate_hz.low;
-        self.stage = if self.options.soak.is_zero() {
-            Stage::Finished
-        } else {
-            Stage::Soaking
-        };
-    }
-
-    fn record_soak(&mut self, point: &LoadPoint) {
-        let held = point.violating_share() <= self.slo.violating_share()
-            && point.error_share() <= self.slo.errors;
-        self.soak = Some(point.clone());
-        self.stage = Stage::Finished;
-        if held && point.validity.is_valid() {
-            return;
-        }
-        let why = if held {
-            "the generator was not sound"
-        } else {
-            "the SLO did not hold"
-        };
-        if self.lowered < MOST_LOWERED {
-            self.warnings.push(format!(
-                "{why} over {:.0} s at {} ({} late or failed, {} failed): the limit is lowered",
-                point.window_s,
-                format_rate(self.soak_hz),
-                format_share(point.violating_share()),
-                point.outcomes.failed()
-            ));
-            self.lowered += 1;
-            self.soak_hz *= LOWERING;
-            self.stage = Stage::Soaking;
-        } else {
-            self.warnings.push(format!(
-                "{why} at {MOST_LOWERED} lower rates either: the limit is not confirmed"
-            ));
-        }
-    }
-
-    fn prior(&self, violating_share: f64) -> Prior {
-        Prior {
-            saturation_hz: self.prior_hz.max(f64::MIN_POSITIVE),
-            violating_share,
         }
     }
 
@@ -330,9 +341,10 @@ impl LimitSearch {
                 rate_hz: step.rate_hz,
                 violations: count(step),
                 arrivals: step.arrivals,
+                speed: step.speed,
             })
             .collect();
-        fit(&steps, self.prior(share))
+        fit(&steps, prior(self.prior_hz, share))
     }
 
     /// The limit by errors, where errors occurred that are not violations of time already: a goal of its own.
@@ -359,8 +371,9 @@ impl LimitSearch {
     /// Straddles the estimate: alternately above and below by its own uncertainty.
     fn next_rate(&self) -> f64 {
         let so_far = self.estimate();
+        let limit_hz = so_far.at_speed(self.speed);
         if self.steps.is_empty() {
-            return so_far.rate_hz.estimate;
+            return limit_hz;
         }
         let sign = if self.steps.len().is_multiple_of(2) {
             1.0
@@ -368,29 +381,25 @@ impl LimitSearch {
             -1.0
         };
         let reach = so_far.sd_ln.clamp(0.015, 0.04);
-        so_far.rate_hz.estimate * (sign * reach).exp()
+        limit_hz * (sign * reach).exp()
     }
 
     /// The result, once [`LimitMove::Done`]; before that, what is known so far.
     #[must_use]
     pub fn result(&self, arm: &str) -> LimitResult {
         let fitted = self.estimate();
-        let mut rate_hz = if self.saturation_hz > 0.0 {
-            fitted.rate_hz
-        } else {
-            Interval::default()
-        };
-        if self.lowered > 0 {
-            // The limit lies between the rate that held and the last that did not, and no higher than the first.
-            let failed = |times: u32| self.soak_hz / LOWERING.powi(times as i32);
-            rate_hz.low = rate_hz.low.min(self.soak_hz);
-            rate_hz.high = rate_hz.high.min(failed(self.lowered));
-            rate_hz.estimate = (self.soak_hz * failed(1)).sqrt().min(rate_hz.high);
-        }
-        let soak = self.soak.as_ref();
+        let serves = self.saturation_hz > 0.0;
+        let rate_hz = self.soak.lowered(fitted.rate_hz);
+        let speeds: Option<Vec<f64>> = self.steps.iter().map(|step| step.speed).collect();
+        let speeds = speeds.unwrap_or_default();
+        let reference_hz = (serves && !speeds.is_empty()).then(|| scaled(&fitted, &rate_hz));
+        let soak = self.soak.point.as_ref();
         LimitResult {
             arm: arm.to_owned(),
-            rate_hz,
+            rate_hz: if serves { rate_hz } else { Interval::default() },
+            reference_hz,
+            r90_hz: (!self.steps.is_empty()).then_some(fitted.r90_hz),
+            noise: (!self.steps.is_empty()).then(|| self.noise(&fitted)),
             bound_by: self.bound_by(),
             saturation_hz: self.saturation_hz,
             steps: self
@@ -404,144 +413,55 @@ impl LimitSearch {
                     )
                 })
                 .collect(),
+            speeds,
+            load_s: (self.spent + self.soak.spent).as_secs_f64(),
             soak_error_share: soak.map_or(0.0, LoadPoint::error_share),
             soak_p95_ms: soak.and_then(|point| point.response.quantile_ms(self.slo.quantile)),
-            soak_hz: self.soak_hz,
+            soak_hz: self.soak.rate_hz,
             soak_failed: soak.map_or(0, |point| point.outcomes.failed()),
             soak_arrivals: soak.map_or(0, |point| point.arrivals),
             warnings: self.warnings.clone(),
         }
     }
 
+    fn noise(&self, fitted: &Fit) -> LimitNoise {
+        let width = fitted.reference_hz.relative_half_width();
+        LimitNoise {
+            speed_sd: self.speed_sd(),
+            speed_exponent: fitted.beta,
+            step_sd: fitted.step_sd,
+            autocorrelation: fitted.autocorrelation,
+            too_noisy: self.out_of_time && width > TOO_WIDE,
+        }
+    }
+
+    /// The goal that binds: the response time, or errors, and of these the timeouts where they are most of them.
     fn bound_by(&self) -> String {
-        let on_time = self.fit_of(|step| step.violations, self.slo.violating_share());
-        match self.error_fit() {
-            Some(errors) if errors.rate_hz.estimate < on_time.rate_hz.estimate => {
-                "errors".to_owned()
-            }
-            _ => format!("p{}", (self.slo.quantile * 1000.0).round() / 10.0),
+        if self.bound_by_errors().is_none() {
+            return format!("p{}", (self.slo.quantile * 1000.0).round() / 10.0);
+        }
+        let sum = |of: fn(&StepRecord) -> u64| self.steps.iter().map(of).sum::<u64>();
+        if 2 * sum(|step| step.timeouts) > sum(|step| step.failed) {
+            "timeout".to_owned()
+        } else {
+            "errors".to_owned()
         }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::bench::Bench;
-    use crate::simulated::SimulatedStack;
-    use kneepoint_model::Outcome;
-
-    fn search(stack: &mut SimulatedStack, options: LimitOptions) -> LimitResult {
-        let mut search = LimitSearch::new(stack.slo.clone(), options);
-        while let LimitMove::Measure(step) = search.next_move() {
-            let point = stack
-                .measure("base", &step)
-                .expect("a simulated stack does not fail");
-            search.record(&point);
-        }
-        search.result("base")
+fn prior(saturation_hz: f64, violating_share: f64) -> Prior {
+    Prior {
+        saturation_hz: saturation_hz.max(f64::MIN_POSITIVE),
+        violating_share,
     }
+}
 
-    #[test]
-    fn the_limit_of_a_simulated_pool_is_found() {
-        let mut within = 0;
-        for seed in 0..8 {
-            let mut stack = SimulatedStack::new(16, Duration::from_millis(40), seed);
-            let truth = stack.true_limit_hz();
-            let found = search(
-                &mut stack,
-                LimitOptions {
-                    seed: seed * 100,
-                    ..LimitOptions::thorough(32)
-                },
-            );
-            assert!(
-                (found.rate_hz.estimate / truth - 1.0).abs() < 0.06,
-                "{truth}: {:?}",
-                found.rate_hz
-            );
-            within +=
-                u32::from(found.rate_hz.low * 0.98 <= truth && truth <= found.rate_hz.high * 1.02);
-        }
-        assert!(within >= 6, "{within} of 8 intervals cover");
-    }
-
-    /// A server that drops what it has no room for wastes most of a closed loop: what is left says little.
-    #[test]
-    fn a_closed_loop_that_mostly_failed_does_not_bound_the_search() {
-        let mut stack = SimulatedStack::new(16, Duration::from_millis(40), 11);
-        let truth = stack.true_limit_hz();
-        let mut search = LimitSearch::new(
-            stack.slo.clone(),
-            LimitOptions::within(Duration::from_secs(80), 32),
-        );
-        while let LimitMove::Measure(step) = search.next_move() {
-            let mut point = stack
-                .measure("base", &step)
-                .expect("a simulated stack does not fail");
-            if step.purpose == "limit: saturate" {
-                let kept = point.outcomes.of(Outcome::Ok) / 10;
-                let lost = point.outcomes.of(Outcome::Ok) - kept;
-                point.outcomes.by_outcome.insert(Outcome::Ok, kept);
-                point.outcomes.by_outcome.insert(Outcome::Reset, lost);
-            }
-            search.record(&point);
-        }
-        let found = search.result("base").rate_hz;
-        assert!(
-            (found.estimate / truth - 1.0).abs() < 0.1,
-            "{truth}: {found:?}"
-        );
-    }
-
-    #[test]
-    fn a_stack_that_serves_nothing_has_no_limit() {
-        let mut stack = SimulatedStack::new(4, Duration::from_millis(10), 1);
-        stack.broken = true;
-        let found = search(&mut stack, LimitOptions::within(Duration::from_secs(30), 8));
-        assert_eq!(found.rate_hz, Interval::default());
-        assert!(
-            found.warnings[0].contains("serves nothing"),
-            "{:?}",
-            found.warnings
-        );
-    }
-
-    #[test]
-    fn a_limit_that_does_not_hold_for_long_is_lowered_below_the_rate_that_failed() {
-        let mut stack = SimulatedStack::new(8, Duration::from_millis(20), 5);
-        let mut search = LimitSearch::new(
-            stack.slo.clone(),
-            LimitOptions::within(Duration::from_secs(40), 16),
-        );
-        let mut failed_at = None;
-        while let LimitMove::Measure(step) = search.next_move() {
-            let mut point = stack
-                .measure("base", &step)
-                .expect("a simulated stack does not fail");
-            if step.purpose == "limit: soak" && failed_at.is_none() {
-                failed_at = Some(point.offered_hz);
-                point.good = 0;
-            }
-            search.record(&point);
-        }
-        let (found, failed_at) = (search.result("base").rate_hz, failed_at.expect("a soak"));
-        assert!(
-            found.low <= found.estimate && found.estimate <= found.high,
-            "{found:?}"
-        );
-        assert!(
-            found.estimate < failed_at && found.high <= failed_at * 1.001,
-            "{found:?} {failed_at}"
-        );
-    }
-
-    #[test]
-    fn the_search_ends_within_its_load_time_and_one_soak() {
-        let mut stack = SimulatedStack::new(8, Duration::from_millis(20), 3);
-        let options = LimitOptions::within(Duration::from_secs(40), 16);
-        let allowed = options.load_time + options.step_max + options.soak * 4;
-        search(&mut stack, options);
-        assert!(stack.driven <= allowed, "{:?} of {allowed:?}", stack.driven);
+/// R* at reference speed, lowered as R* was lowered by a confirming stretch that failed.
+fn scaled(fitted: &Fit, lowered: &Interval) -> Interval {
+    let (raw, reference) = (fitted.rate_hz, fitted.reference_hz);
+    Interval {
+        low: reference.low * (lowered.low / raw.low),
+        estimate: reference.estimate * (lowered.estimate / raw.estimate),
+        high: reference.high * (lowered.high / raw.high),
     }
 }

@@ -6,7 +6,7 @@ use kneepoint_model::run::{
     Decision, EntryKind, FileDiff, JournalEntry, LimitResult, Machine, Observation, RUN_VERSION,
     Trial,
 };
-use kneepoint_model::{Effect, Finding, LoadPoint, Run, Scenario, Stack};
+use kneepoint_model::{Effect, Finding, GateResult, LoadPoint, Run, Scenario, Stack};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -303,6 +303,12 @@ impl<'a> Recorder<'a> {
     pub fn proof(&mut self, effect: Effect) {
         self.append(&Record::Proof(effect.clone()));
         self.run.proof = Some(effect);
+    }
+
+    /// Records what a gate decided.
+    pub fn gate(&mut self, gate: GateResult) {
+        self.append(&Record::Gate(Box::new(gate.clone())));
+        self.run.gate = Some(gate);
     }
 
     /// Closes the run and hands it over.

@@ -6,7 +6,7 @@ use crate::error::ExperimentError;
 use kneepoint_model::run::{
     Decision, FileDiff, JournalEntry, LimitResult, Machine, Observation, RUN_VERSION, Trial,
 };
-use kneepoint_model::{Effect, Finding, Run, Stack};
+use kneepoint_model::{Effect, Finding, GateResult, Run, Stack};
 use rusqlite::{Connection, OpenFlags};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -40,6 +40,8 @@ pub enum Record {
     Decisions(Vec<Decision>),
     /// Base against best.
     Proof(Effect),
+    /// What a gate decided.
+    Gate(Box<GateResult>),
     /// How it ended.
     End(String),
 }
@@ -61,6 +63,7 @@ impl Record {
             Self::Findings(findings) => run.findings = findings,
             Self::Decisions(decisions) => run.decisions = decisions,
             Self::Proof(effect) => run.proof = Some(effect),
+            Self::Gate(gate) => run.gate = Some(*gate),
             Self::End(how) => run.ended = how,
         }
     }

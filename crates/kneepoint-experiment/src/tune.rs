@@ -5,8 +5,8 @@
 
 use crate::ab::{Measure, Verdict};
 use crate::diagnose::{
-    Comparison, Ground, compare, compare_for, describe_effect, describe_settings, diagnose,
-    find_limit, worth_trying,
+    Comparison, Ground, compare, compare_for, compare_with_itself, describe_effect,
+    describe_settings, diagnose, find_limit, speed_exponent, worth_trying,
 };
 use crate::error::ExperimentError;
 use crate::limit::LimitOptions;
@@ -14,6 +14,7 @@ use crate::recorder::Recorder;
 use crate::testbed::Testbed;
 use kneepoint_diagnosis::Evidence;
 use kneepoint_model::run::{Decision, LimitResult};
+use kneepoint_model::statistics::sequential::MIN_PAIRS;
 use kneepoint_model::{Confidence, Effect, Finding, Scenario, Setting};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -24,6 +25,11 @@ const IDLE_ROUNDS: u32 = 2;
 const SEARCH_SHARE: f64 = 0.62;
 /// Gain of R* from which the limit is measured anew before the next change is judged.
 const LARGE_GAIN: f64 = 1.3;
+
+/// Pairs of the A/A at the start (method.md, `ab_test`), where the budget has room for them.
+const A_A_PAIRS: usize = 12;
+/// Budget for each pair of it: a short run leaves the A/A out, and a long one spends a twentieth on it.
+const BUDGET_PER_PAIR: Duration = Duration::from_secs(100);
 
 /// What the diagnosis of the best takes.
 const LAST_LOOK: Duration = Duration::from_secs(40);
@@ -89,8 +95,29 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         if current.limit.rate_hz.estimate <= 0.0 {
             return Ok(());
         }
+        self.compare_with_itself(&current)?;
         self.search(&mut current)?;
         self.prove(&current)
+    }
+
+    /// The A/A, as long as the budget allows: a few pairs too few to mean something are left out.
+    fn compare_with_itself(&mut self, current: &Current) -> Result<(), ExperimentError> {
+        let affordable = self.budget.as_secs_f64() / BUDGET_PER_PAIR.as_secs_f64();
+        let pairs = (affordable as usize).min(A_A_PAIRS);
+        if pairs < MIN_PAIRS {
+            return Ok(());
+        }
+        self.recorder
+            .stage("A/A: the configuration against itself, as every comparison is made");
+        let workers = self.testbed.saturating_workers(&current.arm)?;
+        compare_with_itself(
+            self.testbed,
+            self.recorder,
+            &current.arm,
+            Measure::Saturation { workers },
+            (pairs, Duration::from_secs(2)),
+        )
+        .map(drop)
     }
 
     fn next_arm(&mut self) -> String {
@@ -231,6 +258,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         let ground = Ground {
             limit_hz: current.limit.rate_hz.estimate,
             slope: current.slope,
+            speed_exponent: speed_exponent(&current.limit),
             max_pairs: self.pairs(),
             step: Duration::from_secs(2),
         };
@@ -317,6 +345,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             change: "best against base".to_owned(),
             settings: Vec::new(),
             max_pairs: 8,
+            min_pairs: MIN_PAIRS,
             step: Duration::from_secs(2),
             measure: Measure::Saturation { workers },
             seed: 91,
@@ -363,6 +392,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
                 ),
                 settings: decision.settings.clone(),
                 max_pairs: 6,
+                min_pairs: MIN_PAIRS,
                 step: Duration::from_secs(2),
                 measure: Measure::Saturation { workers },
                 seed: 51,

@@ -69,6 +69,15 @@ pub struct Effect {
     pub smallest_visible: f64,
     /// The rate or concurrency at which both were measured.
     pub conditions: String,
+    /// p of a sign-flip permutation test, looked at once at the end; `None` with too few pairs.
+    #[serde(default)]
+    pub permutation_p: Option<f64>,
+    /// 95 % interval of the ratio by a bootstrap over pairs, looked at once at the end; `None` with too few pairs.
+    #[serde(default)]
+    pub bootstrap: Option<Interval>,
+    /// Pairs that were void by the rules set before.
+    #[serde(default)]
+    pub void_pairs: u32,
 }
 
 /// A rule's verdict with evidence and remedy.

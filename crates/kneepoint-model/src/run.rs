@@ -1,6 +1,12 @@
 //! The run record: everything a run did and measured, in the order it happened.
 
-use crate::{Effect, Finding, Interval, Layer, LoadPoint, Scenario, SeriesSet, Setting, Stack};
+mod basis;
+
+pub use basis::LimitBasis;
+
+use crate::{
+    Effect, Finding, GateResult, Interval, Layer, LoadPoint, Scenario, SeriesSet, Setting, Stack,
+};
 use serde::{Deserialize, Serialize};
 
 /// Version of the record; older ones stay readable.
@@ -68,14 +74,29 @@ pub struct JournalEntry {
 pub struct LimitResult {
     /// Which configuration: `base`, `best`.
     pub arm: String,
-    /// R* per second with its 95 % interval.
+    /// R* per second with its 95 % interval, at the machine's mean speed while it was measured.
     pub rate_hz: Interval,
+    /// R* at the machine's reference speed, for comparisons between runs; `None` where the speed was not measured.
+    #[serde(default)]
+    pub reference_hz: Option<Interval>,
+    /// R90: the rate at which nine of ten steps met the goal, at reference speed; `None` without steps.
+    #[serde(default)]
+    pub r90_hz: Option<f64>,
+    /// How noisy the machine was; `None` in runs of versions that did not say.
+    #[serde(default)]
+    pub noise: Option<LimitNoise>,
     /// Which goal of the SLO bound: `p95`, `errors`, `timeout`.
     pub bound_by: String,
     /// Closed-loop throughput at saturation, per second.
     pub saturation_hz: f64,
     /// (offered rate, violating share, arrivals) of every step the fit used.
     pub steps: Vec<(f64, f64, u64)>,
+    /// The machine's speed during each of them relative to the reference; empty where it was not measured.
+    #[serde(default)]
+    pub speeds: Vec<f64>,
+    /// Seconds under load, the confirming stretch included; 0 where it was not written down.
+    #[serde(default)]
+    pub load_s: f64,
     /// Error share of the confirming stretch of load at the lower end of the interval.
     pub soak_error_share: f64,
     /// p95 of the confirming stretch in ms; `None` without responses.
@@ -88,6 +109,21 @@ pub struct LimitResult {
     pub soak_arrivals: u64,
     /// Doubts about the number, a sentence each.
     pub warnings: Vec<String>,
+}
+
+/// How noisy the machine was while a limit was searched.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct LimitNoise {
+    /// Standard deviation of the machine's speed between steps, as a share; `None` where it was not measured.
+    pub speed_sd: Option<f64>,
+    /// R* followed the machine's speed to this power: 1 is in proportion, 0 not at all.
+    pub speed_exponent: f64,
+    /// Standard deviation of what a single step says of R*, as a share.
+    pub step_sd: f64,
+    /// Lag-one autocorrelation of the steps around the fit; the interval is widened for it.
+    pub autocorrelation: f64,
+    /// True when the time ran out and the interval is too wide to say much.
+    pub too_noisy: bool,
 }
 
 /// Where a request's time goes at one offered rate.
@@ -198,6 +234,9 @@ pub struct Run {
     pub proof: Option<Effect>,
     /// The configuration diff, base to best.
     pub diff: Vec<FileDiff>,
+    /// What the gate of a pipeline decided; `None` where none was asked.
+    #[serde(default)]
+    pub gate: Option<GateResult>,
 }
 
 impl Run {

@@ -5,6 +5,7 @@ use crate::Format;
 mod csv;
 mod html;
 mod json;
+mod junit;
 mod markdown;
 mod terminal;
 
@@ -17,4 +18,5 @@ pub static FORMATS: &[&Format] = &[
     &markdown::FORMAT,
     &json::FORMAT,
     &csv::FORMAT,
+    &junit::FORMAT,
 ];

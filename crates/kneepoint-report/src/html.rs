@@ -11,6 +11,7 @@ mod diff;
 mod distribution;
 mod effect;
 mod findings;
+mod gate;
 mod head;
 mod journal;
 mod load;
@@ -32,6 +33,7 @@ const STYLE: &str = include_str!("html/style.css");
 pub(crate) fn page(run: &Run) -> String {
     let summary = summarise(run);
     let sections: Vec<Section> = [
+        gate::section(run),
         waterfall::section(run),
         stack::section(run),
         curves::section(run),

@@ -1,4 +1,4 @@
-//! Turns a run record into something to read: terminal, HTML, Markdown, JSON, CSV.
+//! Turns a run record into something to read: terminal, HTML, Markdown, JSON, CSV, JUnit.
 //!
 //! This crate alone decides how a run is told: which sentence comes first, which picture shows it, what is
 //! said to be missing. Every format is a pure function of [`Run`]; every format sees the run only after
@@ -10,6 +10,7 @@
 //! To add a format: one file in `src/formats/` with a `FORMAT`, and one line in [`FORMATS`].
 
 mod formats;
+mod gate;
 mod html;
 mod load;
 mod markdown;

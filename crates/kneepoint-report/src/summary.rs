@@ -7,11 +7,12 @@ mod missing;
 pub(crate) use doubts::{HealthRange, health};
 pub(crate) use findings::{Told, told};
 
+use crate::gate;
 use crate::tiers;
 use crate::waterfall::{self, Pair};
 use crate::words::{self, plain};
 use kneepoint_model::run::LimitResult;
-use kneepoint_model::{Interval, Run};
+use kneepoint_model::{GateVerdict, Interval, Run};
 use serde::Serialize;
 
 /// How a run came out.
@@ -22,7 +23,7 @@ pub enum Outcome {
     Improved,
     /// R* was measured before and after, and the interval of the factor includes 1.
     Unchanged,
-    /// R* fell, and the interval of the factor lies below 1.
+    /// R* fell, and the interval of the factor lies below 1; or the gate of a pipeline failed.
     Worse,
     /// R* was measured once.
     Limit,
@@ -102,7 +103,7 @@ pub fn summarise(run: &Run) -> Summary {
     Summary {
         outcome,
         subject: subject(run),
-        verdict: plain(&verdict(run, outcome, base, best)),
+        verdict: plain(&with_gate(run, verdict(run, outcome, base, best))),
         base_hz: base.map(|limit| limit.rate_hz),
         best_hz: best.map(|limit| limit.rate_hz),
         gain: run.gain(),
@@ -141,6 +142,13 @@ fn subject(run: &Run) -> String {
 }
 
 fn outcome(run: &Run) -> Outcome {
+    if run
+        .gate
+        .as_ref()
+        .is_some_and(|gate| gate.verdict == GateVerdict::Fail)
+    {
+        return Outcome::Worse;
+    }
     match run.gain() {
         Some(gain) if gain.low > 1.0 => Outcome::Improved,
         Some(gain) if gain.high < 1.0 => Outcome::Worse,
@@ -148,6 +156,14 @@ fn outcome(run: &Run) -> Outcome {
         None if !run.limits.is_empty() => Outcome::Limit,
         None if !run.observations.is_empty() || !run.findings.is_empty() => Outcome::Diagnosis,
         None => Outcome::Nothing,
+    }
+}
+
+/// What a gate decided comes first: it is what was asked.
+fn with_gate(run: &Run, verdict: String) -> String {
+    match &run.gate {
+        Some(gate) => format!("{} {verdict}", gate::sentence(gate)),
+        None => verdict,
     }
 }
 
@@ -199,6 +215,15 @@ fn verdict(
     }
 }
 
+/// The limits of the first and of the last configuration, each with whose it is where there are both: `before: `.
+pub(crate) fn limits(run: &Run) -> Vec<(&'static str, &LimitResult)> {
+    let before = run.limit("base").or_else(|| run.limits.first());
+    match (before, run.limit("best")) {
+        (Some(before), Some(after)) => vec![("before: ", before), ("after: ", after)],
+        (one, other) => one.or(other).map(|limit| ("", limit)).into_iter().collect(),
+    }
+}
+
 fn confirmation(limit: &LimitResult) -> Option<Confirmation> {
     (limit.soak_arrivals > 0).then(|| Confirmation {
         arm: limit.arm.clone(),
@@ -207,6 +232,21 @@ fn confirmation(limit: &LimitResult) -> Option<Confirmation> {
         failed: limit.soak_failed,
         p95_ms: limit.soak_p95_ms,
     })
+}
+
+/// `its speed varied by 3.9 %; at reference speed R* is 281/s (277 to 285)`; `None` where the speed was not measured.
+pub(crate) fn machine_speed(limit: &LimitResult) -> Option<String> {
+    let (reference, noise) = (limit.reference_hz?, limit.noise?);
+    Some(format!(
+        "its speed varied by {}; at reference speed R* is {}{}",
+        words::share(noise.speed_sd?),
+        words::rate_interval(&reference),
+        if noise.too_noisy {
+            "; too noisy to say more"
+        } else {
+            ""
+        }
+    ))
 }
 
 impl Confirmation {

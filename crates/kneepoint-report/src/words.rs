@@ -3,7 +3,8 @@
 //! Spaces inside a number or between a number and its unit are no-break spaces, so that no format wraps there;
 //! [`plain`] turns them back where text is meant to be searched and copied.
 
-use kneepoint_model::{Interval, units};
+use kneepoint_model::run::LimitBasis;
+use kneepoint_model::{Effect, Interval, units};
 
 const NO_BREAK: char = '\u{a0}';
 
@@ -75,6 +76,37 @@ pub(crate) fn ratio_interval(interval: &Interval) -> String {
 /// `1.74 to 1.95`.
 pub(crate) fn ratio_range(interval: &Interval) -> String {
     format!("{} to {}", ratio(interval.low), ratio(interval.high))
+}
+
+/// `8 pairs, 32 closed-loop workers, 5 s steps; visible from 3.1 %`: how many trials an effect rests on, over how long, and how
+/// small an effect the noise would have let through.
+pub(crate) fn effect_basis(effect: &Effect) -> String {
+    let pairs = counted(u64::from(effect.pairs), "pair", "pairs");
+    let conditions = match effect.conditions.as_str() {
+        "" => String::new(),
+        conditions => format!(", {conditions}"),
+    };
+    format!(
+        "{pairs}{conditions}; visible from {}",
+        share(effect.smallest_visible)
+    )
+}
+
+/// `18 steps in 3 min 24 s of load, within 3.1 %`: how many steps an R* rests on, over how long, and how wide that
+/// leaves its interval. Where others took a noticeable share of the machine, that too.
+pub(crate) fn limit_basis(basis: &LimitBasis) -> String {
+    /// Steal from which on an A/B voids a pair (method.md, ab_test).
+    const NOTICEABLE: f64 = 0.02;
+    let steps = counted(basis.steps as u64, "step", "steps");
+    let stolen = match basis.steal_share {
+        Some(stolen) if stolen >= NOTICEABLE => format!(", up to {} stolen", share(stolen)),
+        _ => String::new(),
+    };
+    format!(
+        "{steps} in {} of load, within {}{stolen}",
+        duration(basis.load_s),
+        share(basis.half_width)
+    )
 }
 
 /// `12.3 ms`; `no response` for `None`.

@@ -48,6 +48,48 @@ fn the_terminal_summary_says_what_an_interrupted_run_lacks() {
 }
 
 #[test]
+fn the_comment_on_a_pull_request_begins_with_the_gate() {
+    expect_file!["golden/gated.md"].assert_eq(&written(&support::gated(0.12), "markdown"));
+}
+
+#[test]
+fn the_terminal_summary_tells_the_gate_with_its_grounds() {
+    expect_file!["golden/gated.txt"].assert_eq(&written(&support::gated_elsewhere(), "terminal"));
+}
+
+#[test]
+fn junit_has_a_test_for_the_run_each_limit_and_each_claim() {
+    expect_file!["golden/gated.xml"].assert_eq(&written(&support::gated(0.12), "junit"));
+}
+
+#[test]
+fn what_is_not_known_is_skipped_unless_it_is_to_fail() {
+    let count = |run: &Run, what: &str| written(run, "junit").matches(what).count();
+    let unclear = support::gated(0.04);
+    assert_eq!(
+        count(&unclear, "<skipped"),
+        2,
+        "{}",
+        written(&unclear, "junit")
+    );
+    assert_eq!(count(&unclear, "<failure"), 0);
+    let elsewhere = support::gated_elsewhere();
+    assert_eq!(
+        count(&elsewhere, "<failure"),
+        1,
+        "{}",
+        written(&elsewhere, "junit")
+    );
+    let interrupted = support::interrupted();
+    assert_eq!(
+        count(&interrupted, "<error"),
+        1,
+        "{}",
+        written(&interrupted, "junit")
+    );
+}
+
+#[test]
 fn every_format_renders_every_run() {
     for (name, run) in support::all() {
         for format in FORMATS {
@@ -189,6 +231,12 @@ fn verdicts_say_no_more_than_was_measured() {
         worse,
         Outcome::Worse,
         "R* fell from 118/s (114 to 121) to 38.5/s (37.2 to 39.8), a factor of 0.33 (0.31 to 0.35).",
+    );
+    check(
+        support::gated(0.12),
+        Outcome::Worse,
+        "Fail: throughput at saturation changed by -12 % (-15 to -9.0), and at most 5.0 % may be lost. R* is 38.5/s \
+         (37.2 to 39.8).",
     );
     check(
         support::limit_only(),

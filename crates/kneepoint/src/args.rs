@@ -1,11 +1,15 @@
 //! The command line.
 
+mod limit;
 mod load;
+mod profile;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use std::path::PathBuf;
 
+pub use limit::{GateArgs, Inconclusive, LimitArgs};
 pub use load::{Interarrival, LoadArgs};
+pub use profile::ProfileArgs;
 
 /// Finds how much load a PHP stack can take, what breaks first, fixes it and proves the gain.
 #[derive(Debug, Parser)]
@@ -26,12 +30,16 @@ pub enum Command {
     /// Drive load at a URL or a FastCGI socket and print what came back
     #[command(after_help = load::AFTER_HELP)]
     Load(Box<LoadArgs>),
-    /// Find the highest rate at which the SLO holds
-    Limit(RunArgs),
+    /// Find the highest rate at which the SLO holds; with --ci, fail a pipeline that lost capacity
+    #[command(after_help = limit::AFTER_HELP)]
+    Limit(Box<LimitArgs>),
     /// Name the layer and the cause that bind at the limit, and confirm them
     Diagnose(DiagnoseArgs),
     /// Limit, diagnose, fix, prove, report: the whole job
     Tune(RunArgs),
+    /// Sample the PHP stacks of running workers from outside, without stopping them
+    #[command(after_help = profile::AFTER_HELP)]
+    Profile(ProfileArgs),
     /// Render a stored run again
     Report(ReportArgs),
     /// List stored runs
@@ -69,6 +77,12 @@ pub struct OutputArgs {
     /// Write the run as JSON to this file (- for standard output)
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Write the run as Markdown to this file, for a comment on a pull request (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
+    /// Write the run as JUnit XML to this file, for the test view of a pipeline (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
     /// Write no HTML report
     #[arg(long)]
     pub no_report: bool,
@@ -95,6 +109,21 @@ pub struct RunArgs {
     /// Where results go.
     #[command(flatten)]
     pub output: OutputArgs,
+}
+
+/// Arguments of `limit`.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct LimitArgs {
+    /// What to run.
+    #[command(flatten)]
+    pub run: RunArgs,
+    /// Dry run on a simulated stack on a machine of this noise: none, quiet, medium (when left out) or high. No server
+    /// is started; workers, cores, backlog and SLO are the scenario's, what requests take is made up
+    #[arg(long, value_name = "NOISE", num_args = 0..=1, require_equals = true, default_missing_value = "medium")]
+    pub simulate: Option<String>,
+    /// Seed of the arrivals, and of the simulation
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
 }
 
 /// Arguments of `diagnose`.
@@ -138,7 +167,7 @@ pub struct InitArgs {
 pub struct ReportArgs {
     /// A run file, or the beginning of a run's id; the newest run when left out
     pub run: Option<String>,
-    /// Format: terminal, html, markdown, json or csv
+    /// Format: terminal, html, markdown, json, csv or junit
     #[arg(long, default_value = "terminal")]
     pub format: String,
     /// Write to this file instead of standard output

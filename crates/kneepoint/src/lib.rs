@@ -9,6 +9,7 @@ pub mod config;
 pub mod init;
 pub mod progress;
 pub mod session;
+pub mod stored;
 mod table;
 
 use clap::Parser as _;
@@ -18,6 +19,8 @@ use std::process::ExitCode;
 pub const FOUND: u8 = 1;
 /// Exit code when the tool itself failed.
 pub const FAILED: u8 = 2;
+/// Exit code when a gate could not tell.
+pub const INCONCLUSIVE: u8 = 3;
 /// Exit code after Ctrl-C, as shells have it.
 pub const INTERRUPTED: u8 = 130;
 

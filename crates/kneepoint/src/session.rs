@@ -2,10 +2,10 @@
 
 use crate::args::{OutputArgs, RunArgs};
 use crate::progress::Terminal;
-use crate::{FAILED, INTERRUPTED, config};
+use crate::{FAILED, FOUND, INCONCLUSIVE, INTERRUPTED, config};
 use anyhow::{Context as _, Result};
 use kneepoint_experiment::{ExperimentError, Recorder, Testbed};
-use kneepoint_model::{Run, Scenario, Setting, SettingKey, units};
+use kneepoint_model::{GateVerdict, Run, Scenario, Setting, SettingKey, units};
 use kneepoint_report::{Format, Options, Styles, render};
 use std::io::Write as _;
 use std::path::Path;
@@ -117,36 +117,58 @@ pub fn run(
     job: impl FnOnce(&mut Testbed, &mut Recorder<'_>) -> Result<(), ExperimentError>,
 ) -> Result<ExitCode> {
     let stop = stop_flag()?;
+    watched(command, scenario, output, &stop, |terminal, recorder| {
+        recorder.progress(
+            "checking the load generator against a null server",
+            0.0,
+            None,
+        );
+        let observer = Arc::<Terminal>::clone(terminal);
+        let mut testbed = Testbed::open(scenario, loopback, Arc::clone(&stop), observer)?;
+        for note in testbed.notes() {
+            recorder.warn(note.clone());
+        }
+        recorder.machine(testbed.machine().clone());
+        let outcome = job(&mut testbed, recorder);
+        recorder.progress("stopping the stack", 1.0, None);
+        testbed.close();
+        outcome
+    })
+}
+
+/// Runs a job that needs no testbed, watched and written down, and prints the results.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_without_testbed(
+    command: &str,
+    scenario: &Scenario,
+    output: &OutputArgs,
+    job: impl FnOnce(&mut Recorder<'_>) -> Result<(), ExperimentError>,
+) -> Result<ExitCode> {
+    let stop = stop_flag()?;
+    watched(command, scenario, output, &stop, |_, recorder| {
+        job(recorder)
+    })
+}
+
+fn watched(
+    command: &str,
+    scenario: &Scenario,
+    output: &OutputArgs,
+    stop: &Arc<AtomicBool>,
+    job: impl FnOnce(&Arc<Terminal>, &mut Recorder<'_>) -> Result<(), ExperimentError>,
+) -> Result<ExitCode> {
     let terminal = Arc::new(Terminal::new());
     let mut recorder = Recorder::new(
         command,
         scenario,
         Some(&output.runs),
         &*terminal,
-        Arc::clone(&stop),
+        Arc::clone(stop),
     )?;
     let path = recorder.path().map(Path::to_owned);
-    recorder.progress(
-        "checking the load generator against a null server",
-        0.0,
-        None,
-    );
-    let outcome = Testbed::open(
-        scenario,
-        loopback,
-        Arc::clone(&stop),
-        Arc::<Terminal>::clone(&terminal),
-    )
-    .and_then(|mut testbed| {
-        for note in testbed.notes() {
-            recorder.warn(note.clone());
-        }
-        recorder.machine(testbed.machine().clone());
-        let outcome = job(&mut testbed, &mut recorder);
-        recorder.progress("stopping the stack", 1.0, None);
-        testbed.close();
-        outcome
-    });
+    let outcome = job(&terminal, &mut recorder);
     let interrupted =
         stop.load(Ordering::Relaxed) || matches!(outcome, Err(ExperimentError::Interrupted));
     let ended = match &outcome {
@@ -164,11 +186,24 @@ pub fn run(
     }
     match outcome {
         _ if interrupted => Ok(ExitCode::from(INTERRUPTED)),
-        Ok(()) => Ok(ExitCode::SUCCESS),
+        Ok(()) => Ok(judged(&run)),
         Err(error) => {
             terminal.line(&format!("kneepoint: {error}"));
             Ok(ExitCode::from(FAILED))
         }
+    }
+}
+
+/// The exit code of a run that went well: what its gate says, where it has one.
+fn judged(run: &Run) -> ExitCode {
+    match run
+        .gate
+        .as_ref()
+        .map(kneepoint_model::GateResult::counts_as)
+    {
+        None | Some(GateVerdict::Pass) => ExitCode::SUCCESS,
+        Some(GateVerdict::Fail) => ExitCode::from(FOUND),
+        Some(GateVerdict::Inconclusive) => ExitCode::from(INCONCLUSIVE),
     }
 }
 
@@ -192,10 +227,20 @@ fn write_results(
             )),
         }
     }
-    if let Some(target) = &output.json {
-        write_text(target, &rendered(run, "json", &Options::default())?)?;
+    let asked = [
+        ("json", &output.json),
+        ("markdown", &output.markdown),
+        ("junit", &output.junit),
+    ];
+    let asked = asked.map(|(format, target)| Some((format, target.as_deref()?)));
+    for (format, target) in asked.into_iter().flatten() {
+        write_text(target, &rendered(run, format, &Options::default())?)?;
     }
-    if output.json.as_deref() != Some(Path::new("-")) {
+    if !asked
+        .into_iter()
+        .flatten()
+        .any(|(_, target)| target == Path::new("-"))
+    {
         print(&rendered(
             run,
             "terminal",

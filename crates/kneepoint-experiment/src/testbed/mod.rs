@@ -5,7 +5,8 @@ mod arm;
 mod drain;
 pub(crate) mod machine;
 
-use crate::bench::{Bench, Offer, Step};
+use crate::bench::{Bench, Canary, Offer, Step};
+use crate::canary;
 use crate::error::ExperimentError;
 use crate::recorder::{Event, Observer};
 use arm::Arm;
@@ -37,6 +38,8 @@ pub struct Testbed {
     arms: BTreeMap<String, Arm>,
     machine: Machine,
     ceiling_hz: Option<f64>,
+    /// The canary's first reading in this run: the machine's reference speed.
+    canary_ms: Option<f64>,
     stop: Arc<AtomicBool>,
     notes: Vec<String>,
     nonce: u64,
@@ -72,6 +75,7 @@ impl Testbed {
             arms: BTreeMap::new(),
             machine: machine::machine(),
             ceiling_hz: None,
+            canary_ms: None,
             stop,
             notes,
             nonce: machine::nonce(),
@@ -240,9 +244,32 @@ impl Testbed {
 impl Bench for Testbed {
     type Error = ExperimentError;
 
+    fn slo(&self) -> &Slo {
+        &self.scenario.slo
+    }
+
     fn measure(&mut self, arm: &str, step: &Step) -> Result<LoadPoint, ExperimentError> {
         self.drain(arm, step.rested)?;
         self.arm(arm)?.reset(&self.lab)?;
         self.drive(arm, step)
+    }
+
+    fn canary(&mut self) -> Option<f64> {
+        canary::cpu_ms().map(|ms| *self.canary_ms.get_or_insert(ms) / ms)
+    }
+
+    /// The canary runs while the stack is at rest: before the step it waits for the pool as the step would, and after
+    /// it as the next one will.
+    fn measure_with_canary(
+        &mut self,
+        arm: &str,
+        step: &Step,
+    ) -> Result<(LoadPoint, Canary), ExperimentError> {
+        self.drain(arm, step.rested)?;
+        let before = self.canary();
+        let point = self.measure(arm, step)?;
+        self.drain(arm, false)?;
+        let after = self.canary();
+        Ok((point, Canary { before, after }))
     }
 }

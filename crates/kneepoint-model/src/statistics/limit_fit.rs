@@ -1,12 +1,19 @@
 //! R* from many short steps: a Bayesian fit of the violating share over the offered rate.
 //!
 //! Model (method.md, "find_limit"): on a link scale (logit or probit) the violating share of a step at rate r
-//! is t4-distributed around `link(p) + b (ln r - ln R*)` with variance tau^2 + v, v the step's own sampling
-//! variance. The posterior is taken on a grid. Two links are fitted because one alone is overconfident
-//! (PLRsearch): half their disagreement widens the interval.
+//! is t4-distributed around `link(p) + b (ln r - beta ln s - ln R*)` with variance tau^2 + v: s the machine's
+//! speed during the step, v the step's own sampling variance. The posterior is taken on a grid. Two links are
+//! fitted because one alone is overconfident (PLRsearch): half their disagreement widens the interval.
+//!
+//! beta says how far R* follows the machine's speed. Half of the prior's weight is on "not at all", so the speed is
+//! used only where the residuals shrink by it.
+
+mod posterior;
 
 use super::Interval;
+use super::autocorrelation::{inflation, lag_one, sd_of_drifting_mean};
 use super::special::{logit, normal_density, normal_quantile};
+use posterior::Posterior;
 
 /// One open-loop step as the fit sees it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -17,17 +24,38 @@ pub struct FitStep {
     pub violations: u64,
     /// Arrivals.
     pub arrivals: u64,
+    /// The machine's speed during the step relative to the reference; `None` where it was not measured.
+    pub speed: Option<f64>,
 }
 
 /// What the fit says.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fit {
-    /// R* per second: the rate at which the violating share reaches `p`, with its 95 % interval.
+    /// R* per second at the machine's mean speed: the rate at which the violating share reaches `p`, with its 95 %
+    /// interval. What is not known of the mean speed is in the interval.
     pub rate_hz: Interval,
-    /// Standard deviation of ln R*.
+    /// R* per second at reference speed; the same as `rate_hz` where the speed was not measured or does not matter.
+    pub reference_hz: Interval,
+    /// Standard deviation of ln R* at reference speed, as the posterior has it.
     pub sd_ln: f64,
     /// Slope b of the logit of the violating share over ln rate.
     pub slope: f64,
+    /// How far R* follows the machine's speed: R* is proportional to speed to this power.
+    pub beta: f64,
+    /// Standard deviation of a single step around the fit, as a share of the rate.
+    pub step_sd: f64,
+    /// R90 per second at reference speed: the rate at which nine of ten steps meet the goal.
+    pub r90_hz: f64,
+    /// Lag-one autocorrelation of the residuals; 0 with too few steps.
+    pub autocorrelation: f64,
+}
+
+impl Fit {
+    /// R* per second that the fit expects at a speed of the machine.
+    #[must_use]
+    pub fn at_speed(&self, speed: Option<f64>) -> f64 {
+        self.reference_hz.estimate * speed.unwrap_or(1.0).powf(self.beta)
+    }
 }
 
 /// What is known before the first step.
@@ -41,16 +69,14 @@ pub struct Prior {
 
 /// How far from the limit, on the link scale, a step still says *how* far it is.
 const CLIP: f64 = 2.5;
-const RATE_POINTS: usize = 241;
-const SLOPE_POINTS: usize = 13;
-const SPREADS: [f64; 6] = [0.15, 0.3, 0.6, 1.0, 1.7, 3.0];
-/// Steps below which a lag-one autocorrelation is noise itself.
-const FEWEST_FOR_AUTOCORRELATION: usize = 8;
-/// Median and log-sd of the slope b (method.md: ln b ~ N(ln 25, 0.6)).
-const SLOPE_MEDIAN: f64 = 25.0;
-const SLOPE_LOG_SD: f64 = 0.6;
+/// Quantile of the t distribution with four degrees of freedom that nine tenths lie below.
+const T4_NINE_TENTHS: f64 = 1.533;
+/// Standard deviation of the t distribution with four degrees of freedom, at scale 1.
+const T4_SD: f64 = std::f64::consts::SQRT_2;
+/// Most that the posterior's spread is widened by for autocorrelated residuals, as an autocorrelation.
+const MOST_RESEMBLANCE: f64 = 0.8;
 
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 enum Link {
     Logit,
     Probit,
@@ -82,8 +108,13 @@ impl Link {
     }
 }
 
+#[derive(Debug, Clone, Copy)]
 struct Observation {
+    /// ln rate.
     x: f64,
+    /// ln speed.
+    speed: f64,
+    /// The violating share on the link scale, clipped.
     y: f64,
     variance: f64,
 }
@@ -99,6 +130,7 @@ fn observations(steps: &[FitStep], p: f64, link: Link) -> Vec<Observation> {
             let reach = CLIP * link.scale();
             Observation {
                 x: step.rate_hz.ln(),
+                speed: step.speed.filter(|speed| *speed > 0.0).map_or(0.0, f64::ln),
                 y: link.of(share).clamp(centre - reach, centre + reach),
                 variance: link.variance(share, arrivals),
             }
@@ -106,125 +138,60 @@ fn observations(steps: &[FitStep], p: f64, link: Link) -> Vec<Observation> {
         .collect()
 }
 
-/// ln of the density of a t distribution with four degrees of freedom, up to a constant.
-fn ln_t4(residual: f64, variance: f64) -> f64 {
-    -0.5 * variance.ln() - 2.5 * (1.0 + residual * residual / variance / 4.0).ln()
-}
-
-fn ln_prior_rate(ln_rate: f64, prior: Prior) -> f64 {
-    let z = (ln_rate - (0.87 * prior.saturation_hz).ln()) / 0.15;
-    let near = 0.9 * normal_density(z) / 0.15;
-    let (low, high) = (
-        (0.05 * prior.saturation_hz).ln(),
-        (1.1 * prior.saturation_hz).ln(),
-    );
-    let wide = if (low..=high).contains(&ln_rate) {
-        0.1 / (high - low)
-    } else {
-        0.0
-    };
-    (near + wide).max(1e-12).ln()
-}
-
-/// Expected link value at distance `b (x - ln R*)`, clipped like the observations are.
+/// Expected link value at distance `b (x - beta speed - ln R*)`, clipped like the observations are.
 fn expected(centre: f64, slope: f64, distance: f64, link: Link) -> f64 {
     let reach = CLIP * link.scale();
     (centre + slope * distance).clamp(centre - reach, centre + reach)
 }
 
-/// Posterior mean and sd of ln R*, and mean slope, under one link.
-fn posterior(steps: &[FitStep], prior: Prior, link: Link) -> (f64, f64, f64) {
-    let centre = link.of(prior.violating_share);
-    let data = observations(steps, prior.violating_share, link);
-    let (low, high) = (
-        (0.03 * prior.saturation_hz).ln(),
-        (1.5 * prior.saturation_hz).ln(),
-    );
-    let mut cells = Vec::with_capacity(RATE_POINTS * SLOPE_POINTS * SPREADS.len());
-    for i in 0..RATE_POINTS {
-        let ln_rate = low + (high - low) * i as f64 / (RATE_POINTS - 1) as f64;
-        let rate_weight = ln_prior_rate(ln_rate, prior);
-        for j in 0..SLOPE_POINTS {
-            let z = -2.0 + 4.0 * j as f64 / (SLOPE_POINTS - 1) as f64;
-            let slope = link.scale() * SLOPE_MEDIAN * (SLOPE_LOG_SD * z).exp();
-            for spread in SPREADS {
-                let spread = spread * link.scale();
-                let fit: f64 = data
-                    .iter()
-                    .map(|seen| {
-                        let residual = seen.y - expected(centre, slope, seen.x - ln_rate, link);
-                        ln_t4(residual, spread * spread + seen.variance)
-                    })
-                    .sum();
-                cells.push((
-                    rate_weight - 0.5 * z * z + fit,
-                    ln_rate,
-                    slope / link.scale(),
-                ));
-            }
-        }
-    }
-    let top = cells
+/// Lag-one autocorrelation of what the fit leaves over, in the order of the steps.
+fn resemblance(data: &[Observation], prior: Prior, fitted: &Posterior) -> f64 {
+    let centre = Link::Logit.of(prior.violating_share);
+    let residuals: Vec<f64> = data
         .iter()
-        .map(|cell| cell.0)
-        .fold(f64::NEG_INFINITY, f64::max);
-    let (mut mass, mut mean, mut square, mut slope) = (0.0, 0.0, 0.0, 0.0);
-    for (ln_weight, ln_rate, cell_slope) in cells {
-        let weight = (ln_weight - top).exp();
-        mass += weight;
-        mean += weight * ln_rate;
-        square += weight * ln_rate * ln_rate;
-        slope += weight * cell_slope;
-    }
-    let mean = mean / mass;
-    let grid = (high - low) / (RATE_POINTS - 1) as f64;
-    let variance = (square / mass - mean * mean).max(0.0) + grid * grid / 12.0;
-    (mean, variance.sqrt(), slope / mass)
+        .map(|seen| {
+            let distance = seen.x - fitted.beta * seen.speed - fitted.ln_rate;
+            seen.y - expected(centre, fitted.slope, distance, Link::Logit)
+        })
+        .collect();
+    lag_one(&residuals).unwrap_or(0.0)
 }
 
-/// Variance inflation for autocorrelated residuals, (1 + rho)/(1 - rho), from lag one, never below 1.
-fn inflation(steps: &[FitStep], prior: Prior, ln_rate: f64, slope: f64) -> f64 {
-    let centre = Link::Logit.of(prior.violating_share);
-    let residuals: Vec<f64> = observations(steps, prior.violating_share, Link::Logit)
-        .iter()
-        .map(|seen| seen.y - expected(centre, slope, seen.x - ln_rate, Link::Logit))
-        .collect();
-    if residuals.len() < FEWEST_FOR_AUTOCORRELATION {
-        return 1.0;
+/// An interval around a rate from the middle and half width of its logarithm.
+fn around(ln_rate: f64, half: f64) -> Interval {
+    Interval {
+        low: (ln_rate - half).exp(),
+        estimate: ln_rate.exp(),
+        high: (ln_rate + half).exp(),
     }
-    let mean = residuals.iter().sum::<f64>() / residuals.len() as f64;
-    let power: f64 = residuals.iter().map(|r| (r - mean).powi(2)).sum();
-    let lagged: f64 = residuals
-        .windows(2)
-        .map(|pair| (pair[0] - mean) * (pair[1] - mean))
-        .sum();
-    let rho = if power > 0.0 {
-        (lagged / power).clamp(0.0, 0.8)
-    } else {
-        0.0
-    };
-    (1.0 + rho) / (1.0 - rho)
 }
 
 /// Fits R* to the steps taken so far (none at all gives the prior back).
 #[must_use]
 pub fn fit(steps: &[FitStep], prior: Prior) -> Fit {
-    let (logit_mean, logit_sd, slope) = posterior(steps, prior, Link::Logit);
-    let (probit_mean, probit_sd, _) = posterior(steps, prior, Link::Probit);
-    let mean = (logit_mean + probit_mean) / 2.0;
-    let sd = f64::midpoint(logit_sd, probit_sd);
-    let effective = (steps.len() as f64 / inflation(steps, prior, mean, slope)).max(1.0);
-    let half =
-        1.96 * sd * inflation(steps, prior, mean, slope).sqrt() * (1.0 + 1.5 / effective.max(3.0))
-            + (logit_mean - probit_mean).abs() / 2.0;
+    let logit = Posterior::of(steps, prior, Link::Logit);
+    let probit = Posterior::of(steps, prior, Link::Probit);
+    let ln_rate = f64::midpoint(logit.ln_rate, probit.ln_rate);
+    let sd = f64::midpoint(logit.sd, probit.sd);
+    let data = observations(steps, prior.violating_share, Link::Logit);
+    let rho = resemblance(&data, prior, &logit);
+    let inflated = inflation(rho.min(MOST_RESEMBLANCE));
+    let effective = (steps.len() as f64 / inflated).max(3.0);
+    let half = 1.96 * sd * inflated.sqrt() * (1.0 + 1.5 / effective)
+        + (logit.ln_rate - probit.ln_rate).abs() / 2.0;
+    let beta = f64::midpoint(logit.beta, probit.beta);
+    let speeds: Vec<f64> = data.iter().map(|seen| seen.speed).collect();
+    let mean_speed = speeds.iter().sum::<f64>() / (speeds.len() as f64).max(1.0);
+    let of_speed = 1.96 * beta * sd_of_drifting_mean(&speeds).unwrap_or(0.0);
     Fit {
-        rate_hz: Interval {
-            low: (mean - half).exp(),
-            estimate: mean.exp(),
-            high: (mean + half).exp(),
-        },
+        rate_hz: around(ln_rate + beta * mean_speed, half.hypot(of_speed)),
+        reference_hz: around(ln_rate, half),
         sd_ln: sd,
-        slope,
+        slope: logit.slope,
+        beta,
+        step_sd: T4_SD * logit.step_scale,
+        r90_hz: (ln_rate - T4_NINE_TENTHS * logit.step_scale).exp(),
+        autocorrelation: rho,
     }
 }
 
@@ -232,37 +199,38 @@ pub fn fit(steps: &[FitStep], prior: Prior) -> Fit {
 mod tests {
     use super::*;
 
-    /// Steps of a stack whose violating share is exactly the model's.
-    fn steps(limit_hz: f64, slope: f64, rates: &[f64]) -> Vec<FitStep> {
-        rates
-            .iter()
-            .map(|rate| {
-                let y = logit(0.05) + slope * (rate / limit_hz).ln();
-                let share = 1.0 / (1.0 + (-y).exp());
-                FitStep {
-                    rate_hz: *rate,
-                    violations: (share * 500.0).round() as u64,
-                    arrivals: 500,
-                }
-            })
-            .collect()
+    /// A step of a stack whose violating share is exactly the model's.
+    fn step(limit_hz: f64, slope: f64, rate_hz: f64, speed: Option<f64>) -> FitStep {
+        let limit_now = limit_hz * speed.unwrap_or(1.0);
+        let y = logit(0.05) + slope * (rate_hz / limit_now).ln();
+        FitStep {
+            rate_hz,
+            violations: ((1.0 / (1.0 + (-y).exp())) * 500.0).round() as u64,
+            arrivals: 500,
+            speed,
+        }
+    }
+
+    fn prior(saturation_hz: f64) -> Prior {
+        Prior {
+            saturation_hz,
+            violating_share: 0.05,
+        }
     }
 
     fn check(limit_hz: f64, saturation_hz: f64, slope: f64) {
         let mut taken = Vec::new();
-        let prior = Prior {
-            saturation_hz,
-            violating_share: 0.05,
-        };
+        let prior = prior(saturation_hz);
         for i in 0..12 {
             let so_far = fit(&taken, prior);
             let sign = if i % 2 == 0 { 1.0 } else { -1.0 };
             let rate = so_far.rate_hz.estimate * (sign * so_far.sd_ln.clamp(0.015, 0.04)).exp();
-            taken.extend(steps(limit_hz, slope, &[rate]));
+            taken.push(step(limit_hz, slope, rate, None));
         }
         let fitted = fit(&taken, prior);
         assert!(fitted.rate_hz.contains(limit_hz), "{limit_hz}: {fitted:?}");
         assert!(fitted.rate_hz.relative_half_width() < 0.06, "{fitted:?}");
+        assert_eq!(fitted.rate_hz, fitted.reference_hz, "no speed was measured");
     }
 
     #[test]
@@ -279,15 +247,80 @@ mod tests {
 
     #[test]
     fn without_steps_the_prior_speaks() {
-        let prior = Prior {
-            saturation_hz: 100.0,
-            violating_share: 0.05,
-        };
-        let fitted = fit(&[], prior);
+        let fitted = fit(&[], prior(100.0));
         assert!(
             (60.0..100.0).contains(&fitted.rate_hz.estimate),
             "{fitted:?}"
         );
         assert!(fitted.rate_hz.relative_half_width() > 0.2);
+    }
+
+    /// Speeds that go up and down by a tenth within the steps, and a canary that is right.
+    fn speeds() -> impl Iterator<Item = f64> {
+        (0..24).map(|i| 0.9 + 0.1 * (f64::from(i) * 0.4).sin())
+    }
+
+    #[test]
+    fn a_machine_that_drifts_is_seen_through_with_a_canary_that_tracks_it() {
+        let taken: Vec<FitStep> = speeds()
+            .enumerate()
+            .map(|(i, speed)| {
+                let aside = if i % 2 == 0 { 1.02 } else { 0.98 };
+                step(87.0, 25.0, 87.0 * speed * aside, Some(speed))
+            })
+            .collect();
+        let fitted = fit(&taken, prior(90.0));
+        assert!(fitted.beta > 0.9, "{fitted:?}");
+        assert!(fitted.reference_hz.contains(87.0), "{fitted:?}");
+        assert!(
+            fitted.reference_hz.relative_half_width() < 0.02,
+            "{fitted:?}"
+        );
+        // At the speed it had, it does a tenth less; how fast it is in the long run is known less well.
+        assert!(
+            (fitted.rate_hz.estimate / 87.0 - 0.9).abs() < 0.03,
+            "{fitted:?}"
+        );
+        assert!(
+            fitted.rate_hz.relative_half_width() > fitted.reference_hz.relative_half_width(),
+            "{fitted:?}"
+        );
+    }
+
+    #[test]
+    fn a_canary_that_tracks_nothing_is_not_listened_to() {
+        let taken: Vec<FitStep> = speeds()
+            .enumerate()
+            .map(|(i, speed)| {
+                let aside = if i % 2 == 0 { 1.03 } else { 0.97 };
+                FitStep {
+                    speed: Some(speed),
+                    ..step(87.0, 25.0, 87.0 * aside, None)
+                }
+            })
+            .collect();
+        let fitted = fit(&taken, prior(90.0));
+        assert!(fitted.beta < 0.1, "{fitted:?}");
+        assert!(fitted.reference_hz.contains(87.0), "{fitted:?}");
+    }
+
+    #[test]
+    fn r90_lies_below_the_limit_and_further_the_more_steps_scatter() {
+        let scattered = |by: f64| {
+            let taken: Vec<FitStep> = (0..24)
+                .map(|i| {
+                    let aside = if i % 2 == 0 { 1.02 } else { 0.98 };
+                    let luck = 1.0 + by * if (i / 2) % 2 == 0 { 1.0 } else { -1.0 };
+                    FitStep {
+                        rate_hz: 87.0 * aside,
+                        ..step(87.0, 25.0, 87.0 * aside * luck, None)
+                    }
+                })
+                .collect();
+            fit(&taken, prior(95.0))
+        };
+        let (calm, rough) = (scattered(0.005), scattered(0.04));
+        assert!(rough.r90_hz < calm.r90_hz && calm.r90_hz < calm.reference_hz.estimate);
+        assert!(rough.step_sd > 2.0 * calm.step_sd, "{calm:?} {rough:?}");
     }
 }

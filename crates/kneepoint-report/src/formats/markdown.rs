@@ -1,5 +1,6 @@
 //! Markdown for a pull request: the verdict, the changes, the findings and the diff.
 
+use crate::gate;
 use crate::markdown::{escaped, fenced, html_text, line, list, section, table};
 use crate::summary;
 use crate::words::{self, plain};
@@ -18,6 +19,7 @@ fn render(run: &Run, options: &Options) -> String {
     let summary = summarise(run);
     let mut out = String::new();
     head(&mut out, run, &summary);
+    gate(&mut out, run);
     limits(&mut out, run);
     decisions(&mut out, run);
     findings(&mut out, run);
@@ -87,6 +89,31 @@ fn head(out: &mut String, run: &Run, summary: &Summary) {
     );
 }
 
+fn gate(out: &mut String, run: &Run) {
+    let Some(gate) = &run.gate else { return };
+    section(out, &format!("Gate: {}", escaped(&gate::question(gate))));
+    let rows = gate.claims.iter().map(|claim| {
+        let (before, now) = gate::rates(claim).unwrap_or_default();
+        vec![
+            claim.verdict.name().to_owned(),
+            claim.quantity.clone(),
+            before,
+            now,
+            gate::change(claim),
+            claim.conditions.clone(),
+        ]
+    });
+    let columns = [
+        "",
+        "quantity",
+        "before",
+        "now",
+        "change (95 % interval)",
+        "measured",
+    ];
+    table(out, &columns, rows);
+}
+
 fn limits(out: &mut String, run: &Run) {
     let measured: Vec<_> = ["base", "best"]
         .iter()
@@ -108,6 +135,7 @@ fn limits(out: &mut String, run: &Run) {
                 words::count(limit.soak_failed),
                 words::count(limit.soak_arrivals)
             ),
+            words::limit_basis(&run.limit_basis(limit)),
         ]
     });
     let columns = [
@@ -117,6 +145,7 @@ fn limits(out: &mut String, run: &Run) {
         "bound by",
         "saturation",
         "failed below R*",
+        "measured",
     ];
     table(out, &columns, rows);
 }
@@ -135,11 +164,17 @@ fn decisions(out: &mut String, run: &Run) {
                 "{} {}, {}",
                 decision.effect.quantity,
                 words::ratio_interval(&decision.effect.ratio),
-                words::counted(u64::from(decision.effect.pairs), "pair", "pairs")
+                words::effect_basis(&decision.effect)
             ),
             decision.leave_one_out.as_ref().map_or_else(
                 || "not made".into(),
-                |effect| words::ratio_interval(&effect.ratio),
+                |effect| {
+                    format!(
+                        "{}, {}",
+                        words::ratio_interval(&effect.ratio),
+                        words::effect_basis(effect)
+                    )
+                },
             ),
             decision.reason.clone(),
         ]

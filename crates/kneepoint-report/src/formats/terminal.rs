@@ -1,11 +1,13 @@
 //! The terminal summary: plain text of at most 100 columns, the verdict first.
 
+mod changes;
+
+use crate::gate;
 use crate::summary::{self, Told};
 use crate::text::{Page, Style};
 use crate::words;
 use crate::{Format, Options, Outcome, Summary, summarise};
-use kneepoint_model::run::Decision;
-use kneepoint_model::{Confidence, Run};
+use kneepoint_model::{Confidence, GateVerdict, Run};
 
 /// For whoever ran the command.
 pub(super) static FORMAT: Format = Format {
@@ -22,8 +24,9 @@ fn render(run: &Run, options: &Options) -> String {
     let summary = summarise(run);
     let mut page = Page::new(COLUMNS, options.styles);
     head(&mut page, run, &summary);
+    gate(&mut page, run);
     findings(&mut page, run);
-    decisions(&mut page, run);
+    changes::decisions(&mut page, run);
     sentences(&mut page, "Not in this run", &summary.missing, Style::Alert);
     sentences(&mut page, "Doubts", &summary.doubts, Style::Alert);
     results(&mut page, options);
@@ -71,7 +74,7 @@ fn head(page: &mut Page, run: &Run, summary: &Summary) {
             &format!("{} ({configuration})", confirmation.sentence()),
         );
     }
-    if let Some(limit) = run.limit("best").or_else(|| run.limits.last()) {
+    if let Some((_, limit)) = summary::limits(run).last() {
         let saturation = words::rate(limit.saturation_hz);
         fact(
             "Limit",
@@ -80,12 +83,42 @@ fn head(page: &mut Page, run: &Run, summary: &Summary) {
                 limit.bound_by
             ),
         );
+        if let Some(machine) = summary::machine_speed(limit) {
+            fact("Machine", &machine);
+        }
+    }
+    for (nth, (whose, limit)) in summary::limits(run).into_iter().enumerate() {
+        let basis = words::limit_basis(&run.limit_basis(limit));
+        fact(
+            if nth == 0 { "R* from" } else { "" },
+            &format!("{whose}{basis}"),
+        );
     }
     if let Some((code, title)) = &summary.bound_by {
         fact("Bound by", &format!("{code} {title}"));
     }
     if let Some(now) = &summary.bound_now {
         fact("Time", now);
+    }
+}
+
+fn gate(page: &mut Page, run: &Run) {
+    let Some(gate) = &run.gate else { return };
+    page.heading(&format!("Gate: {}", gate::question(gate)));
+    for claim in &gate.claims {
+        let style = match claim.verdict {
+            GateVerdict::Pass => Style::Good,
+            GateVerdict::Fail | GateVerdict::Inconclusive => Style::Alert,
+        };
+        let rates = gate::rates(claim).map_or_else(String::new, |(before, now)| {
+            format!(", from {before} to {now}")
+        });
+        page.columns(
+            &[("", 2, None), (claim.verdict.name(), 14, Some(style))],
+            &format!("{} {}{rates}", claim.quantity, gate::change(claim)),
+            Some(Style::Strong),
+        );
+        page.columns(&[("", 16, None)], &claim.conditions, None);
     }
 }
 
@@ -144,78 +177,6 @@ fn finding(page: &mut Page, told: &Told<'_>) {
             detail("", &setting.to_string());
         }
     }
-}
-
-fn decisions(page: &mut Page, run: &Run) {
-    if run.decisions.is_empty() {
-        return;
-    }
-    page.heading("Changes (factor with over without, 95 % interval)");
-    for decision in &run.decisions {
-        change(page, decision);
-    }
-    if let Some(proof) = &run.proof {
-        page.columns(
-            &[
-                ("", 2, None),
-                ("proof", 9, Some(Style::Strong)),
-                (&proof.verdict, LABEL, None),
-            ],
-            &format!(
-                "{}: {} x{}",
-                proof.change,
-                proof.quantity,
-                words::ratio_interval(&proof.ratio)
-            ),
-            None,
-        );
-    }
-}
-
-fn change(page: &mut Page, decision: &Decision) {
-    let (word, style) = if decision.kept {
-        ("kept", Style::Good)
-    } else {
-        ("dropped", Style::Faint)
-    };
-    page.columns(
-        &[
-            ("", 2, None),
-            (&decision.code, 9, Some(Style::Strong)),
-            (word, LABEL, Some(style)),
-        ],
-        &decision.effect.change,
-        Some(Style::Strong),
-    );
-    let mut detail = |label: &str, text: &str| {
-        page.columns(
-            &[("", 11, None), (label, LABEL, Some(Style::Faint))],
-            text,
-            None,
-        );
-    };
-    let effect = &decision.effect;
-    detail(
-        "A/B",
-        &format!(
-            "{} x{}, {}, {}",
-            effect.quantity,
-            words::ratio_interval(&effect.ratio),
-            words::counted(u64::from(effect.pairs), "pair", "pairs"),
-            effect.verdict
-        ),
-    );
-    if let Some(left_out) = &decision.leave_one_out {
-        detail(
-            "left out",
-            &format!(
-                "best with it over best without it x{}, {}",
-                words::ratio_interval(&left_out.ratio),
-                left_out.verdict
-            ),
-        );
-    }
-    detail("because", &decision.reason);
 }
 
 fn sentences(page: &mut Page, heading: &str, sentences: &[String], style: Style) {

@@ -113,7 +113,8 @@ fn limit_row(run: &Run, axis: &Axis, limit: &LimitResult) -> Markup {
     html! {
         tr {
             th scope="row" class=(tone) { (words::sentence(arm_name(run, &limit.arm))) }
-            td { strong class="big" { (words::rate(limit.rate_hz.estimate)) } br; small { (words::rate_range(&limit.rate_hz)) } }
+            td { strong class="big" { (words::rate(limit.rate_hz.estimate)) } br; small { (words::rate_range(&limit.rate_hz)) }
+                br; small { (words::limit_basis(&run.limit_basis(limit))) } }
             td class="bar" { (spread::row(axis, 28.0, Some(0.0), &words::rate_interval(&limit.rate_hz), &mark)) }
             td {
                 @if limit.soak_arrivals == 0 { "not confirmed" } @else {
@@ -121,6 +122,7 @@ fn limit_row(run: &Run, axis: &Axis, limit: &LimitResult) -> Markup {
                     br;
                     small { "p95 " (words::ms(limit.soak_p95_ms)) " at " (words::rate(limit.soak_hz))
                         "; bound by " (limit.bound_by) }
+                    @if let Some(machine) = crate::summary::machine_speed(limit) { br; small { "machine: " (machine) } }
                 }
             }
         }

@@ -6,8 +6,9 @@ use super::scan::Grammar;
 use kneepoint_model::run::{LimitResult, Observation};
 use kneepoint_model::scenario::FilePatch;
 use kneepoint_model::{
-    AppSetting, Body, CaptureFrom, Effect, Expect, Finding, HeaderExpectation, JournalEntry,
-    LoadPoint, PartContent, Request, Run, Scenario, Setting, Stack, Tunable, Validity, ValueKind,
+    AppSetting, Body, CaptureFrom, Effect, Expect, Finding, GateResult, HeaderExpectation,
+    JournalEntry, LoadPoint, PartContent, Request, Run, Scenario, Setting, Stack, Tunable,
+    Validity, ValueKind,
 };
 use std::collections::BTreeMap;
 
@@ -32,6 +33,7 @@ pub(super) fn run(run: &mut Run, secrets: &Secrets) {
         decisions,
         proof,
         diff,
+        gate: asked_gate,
     } = run;
     secrets.prose(ended);
     asked.iter_mut().for_each(|asked| scenario(asked, secrets));
@@ -65,6 +67,27 @@ pub(super) fn run(run: &mut Run, secrets: &Secrets) {
     for file in diff {
         secrets.hide(&mut file.diff, Grammar::Configuration);
     }
+    asked_gate.iter_mut().for_each(|it| gate(it, secrets));
+}
+
+fn gate(gate: &mut GateResult, secrets: &Secrets) {
+    let GateResult {
+        baseline,
+        max_loss: _,
+        claims,
+        verdict: _,
+        inconclusive_as: _,
+        obstacles,
+        notes,
+    } = gate;
+    secrets.prose(baseline);
+    for claim in claims {
+        secrets.prose(&mut claim.conditions);
+    }
+    obstacles
+        .iter_mut()
+        .chain(notes)
+        .for_each(|text| secrets.prose(text));
 }
 
 fn values(values: &mut BTreeMap<String, String>, secrets: &Secrets) {

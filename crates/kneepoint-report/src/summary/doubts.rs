@@ -80,11 +80,16 @@ pub(super) fn doubts(run: &Run) -> Vec<String> {
         .iter()
         .filter(|entry| entry.kind == EntryKind::Warning)
         .map(|entry| entry.text.clone());
+    let compared = run.gate.iter().flat_map(|gate| {
+        let sentences = gate.obstacles.iter().chain(&gate.notes);
+        sentences.map(|text| words::sentence(text) + ".")
+    });
     let mut all: Vec<String> = Vec::new();
     for doubt in limits
         .chain(invalid(run))
         .chain(little(run))
         .chain(ceiling(run))
+        .chain(compared)
         .chain(said)
     {
         let doubt = plain(&doubt);

@@ -5,11 +5,14 @@ pub(crate) mod loads;
 mod stack;
 mod story;
 
+use kneepoint_model::gate::{Claim, Doubt, judge, loss};
 use kneepoint_model::run::{
     Decision, EntryKind, FileDiff, LimitResult, Machine, Observation, RUN_VERSION, Waterfall,
     WaterfallPart,
 };
-use kneepoint_model::{Effect, Interval, JournalEntry, Layer, Run, Trial, Validity};
+use kneepoint_model::{
+    Effect, GateResult, GateVerdict, Interval, JournalEntry, Layer, Run, Trial, Validity,
+};
 use story::{decisions, effect, findings};
 
 /// A secret that must not appear in any format; it is in the environment, the stack, the diff and a log line.
@@ -39,6 +42,11 @@ fn limit(arm: &str, rate: Interval, saturation_hz: f64, trials: &[Trial]) -> Lim
     LimitResult {
         arm: arm.into(),
         rate_hz: rate,
+        reference_hz: None,
+        r90_hz: None,
+        noise: None,
+        speeds: Vec::new(),
+        load_s: 0.0,
         bound_by: "p95".into(),
         saturation_hz,
         steps: trials
@@ -280,6 +288,68 @@ pub(crate) fn limit_only() -> Run {
     }
 }
 
+/// A `limit --ci` beside the application as it was, which lost `lost` of its throughput.
+pub(crate) fn gated(lost: f64) -> Run {
+    let before = interval(38.6, 39.9, 41.3);
+    let limited = limit_only();
+    let now = limited.limits[0].rate_hz;
+    let claim = |quantity: &str, loss: Interval, conditions: &str| Claim {
+        quantity: quantity.into(),
+        before_hz: None,
+        now_hz: None,
+        loss,
+        verdict: judge(&loss, 0.05),
+        conditions: conditions.into(),
+    };
+    let claims = vec![
+        claim(
+            "throughput at saturation",
+            interval(lost - 0.03, lost, lost + 0.03),
+            "9 pairs of 3 s steps with 10 closed-loop workers, interleaved",
+        ),
+        Claim {
+            before_hz: Some(before),
+            now_hz: Some(now),
+            ..claim(
+                "R*",
+                loss(&before, &now).expect("rates"),
+                "before: 18 steps in 204 s of load, within 3.5 %; now: 18 steps in 204 s of load, within 3.4 %",
+            )
+        },
+    ];
+    let doubts = vec![Doubt::Note(format!(
+        "the cache was redis://:{SECRET}@10.0.0.4:6379 before"
+    ))];
+    Run {
+        gate: Some(GateResult::new(
+            "the application in /srv/main, beside the present one".into(),
+            0.05,
+            GateVerdict::Inconclusive,
+            claims,
+            doubts,
+        )),
+        ..limited
+    }
+}
+
+/// A `limit --ci` against a run of another machine.
+pub(crate) fn gated_elsewhere() -> Run {
+    let mut run = gated(0.12);
+    if let Some(gate) = &mut run.gate {
+        let obstacle = Doubt::Obstacle(
+            "the baseline was measured on another machine: it had 8 cores, this one has 2".into(),
+        );
+        *gate = GateResult::new(
+            "run 20261119-120000-shop-limit of 2026-11-19T12:00:00Z".into(),
+            gate.max_loss,
+            GateVerdict::Fail,
+            gate.claims.split_off(1),
+            vec![obstacle],
+        );
+    }
+    run
+}
+
 /// A complete `tune` of a stack with nothing wrong: CPU binds.
 pub(crate) fn healthy() -> Run {
     let best_as_base = observations()
@@ -381,6 +451,8 @@ pub(crate) fn all() -> Vec<(&'static str, Run)> {
     vec![
         ("tuned", tuned()),
         ("limit-only", limit_only()),
+        ("gated", gated(0.12)),
+        ("gated-elsewhere", gated_elsewhere()),
         ("healthy", healthy()),
         ("interrupted", interrupted()),
         ("diagnosed", diagnosed()),

@@ -29,6 +29,9 @@ pub(crate) fn effect(
         .into(),
         smallest_visible: ratio.relative_half_width() * 1.4,
         conditions: "at saturation, 8 workers, 5 s each".into(),
+        permutation_p: None,
+        bootstrap: None,
+        void_pairs: 0,
     }
 }
 

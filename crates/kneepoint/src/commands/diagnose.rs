@@ -3,7 +3,7 @@
 use crate::args::DiagnoseArgs;
 use crate::session;
 use anyhow::Result;
-use kneepoint_experiment::diagnose::{Ground, confirm, diagnose, find_limit};
+use kneepoint_experiment::diagnose::{Ground, confirm, diagnose, find_limit, speed_exponent};
 use kneepoint_experiment::limit::LimitOptions;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -37,6 +37,7 @@ pub(super) fn run(args: &DiagnoseArgs) -> Result<ExitCode> {
             let ground = Ground {
                 limit_hz: limit.rate_hz.estimate,
                 slope,
+                speed_exponent: speed_exponent(&limit),
                 max_pairs: 10,
                 step: Duration::from_secs(2),
             };

@@ -1,42 +1,178 @@
-//! `kneepoint limit`: R* and nothing else.
+//! `kneepoint limit`: R* and nothing else; with `--ci`, whether it fell.
 
-use crate::args::RunArgs;
-use crate::session;
-use anyhow::Result;
+mod simulate;
+
+use crate::args::{GateArgs, Inconclusive, LimitArgs, RunArgs};
+use crate::{session, stored};
+use anyhow::{Context as _, Result, bail};
+use kneepoint_experiment::RunStore;
 use kneepoint_experiment::diagnose::find_limit;
+use kneepoint_experiment::gate::{Gate, against_run, baseline_limit, side_by_side};
 use kneepoint_experiment::limit::LimitOptions;
+use kneepoint_model::gate::not_comparable;
+use kneepoint_model::{GateVerdict, Run, Scenario, units};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 /// Time for the load when no budget is given.
 const LOAD_TIME: Duration = Duration::from_secs(180);
+/// The same where two applications are measured side by side.
+const SIDE_BY_SIDE_TIME: Duration = Duration::from_secs(300);
 
-pub(super) fn run(args: &RunArgs) -> Result<ExitCode> {
-    let scenario = session::read_scenario(args)?;
-    let time = if args.budget.is_some() {
-        scenario.budget.time
-    } else {
-        LOAD_TIME
-    };
+pub(super) fn run(args: &LimitArgs) -> Result<ExitCode> {
+    let scenario = session::read_scenario(&args.run)?;
+    if let Some(noise) = &args.simulate {
+        return simulate::run(args, &scenario, noise);
+    }
+    let (run, gate) = (&args.run, &args.gate);
+    if let Some(directory) = &gate.baseline_app {
+        let gate = asked(gate, load_time(run, &scenario, SIDE_BY_SIDE_TIME))?;
+        let before = scenario_before(run, &scenario, directory)?;
+        return session::run(
+            "limit",
+            &scenario,
+            run.loopback,
+            &run.output,
+            |testbed, recorder| side_by_side(testbed, recorder, &scenario, &before, &gate),
+        );
+    }
+    let time = load_time(run, &scenario, LOAD_TIME);
+    if let Some(baseline) = &gate.baseline {
+        let gate = asked(gate, time)?;
+        let before = stored_run(&run.output.runs, baseline, &scenario)?;
+        return session::run(
+            "limit",
+            &scenario,
+            run.loopback,
+            &run.output,
+            |testbed, recorder| against_run(testbed, recorder, &scenario, &gate, &before),
+        );
+    }
     session::run(
         "limit",
         &scenario,
-        args.loopback,
-        &args.output,
+        run.loopback,
+        &run.output,
         |testbed, recorder| {
             recorder.stage("Stand up the stack");
             testbed.stand_up("base", &scenario)?;
             recorder.base(testbed.stack("base")?.clone());
             recorder.stage("Limit: the highest rate at which the SLO holds");
             let workers = testbed.saturating_workers("base")?;
-            find_limit(
-                testbed,
-                recorder,
-                "base",
-                "base",
-                LimitOptions::within(time, workers),
-            )
-            .map(drop)
+            let options = options(args, &scenario, workers);
+            find_limit(testbed, recorder, "base", "base", options).map(drop)
         },
     )
+}
+
+/// The search that the time allows: all of method.md's where there are five minutes for it.
+fn options(args: &LimitArgs, scenario: &Scenario, workers: u32) -> LimitOptions {
+    let time = load_time(&args.run, scenario, LOAD_TIME);
+    let thorough = LimitOptions::thorough(workers);
+    let options = if time >= thorough.load_time + thorough.soak {
+        thorough
+    } else {
+        LimitOptions::within(time, workers)
+    };
+    LimitOptions {
+        seed: args.seed,
+        ..options
+    }
+}
+
+fn load_time(run: &RunArgs, scenario: &Scenario, usual: Duration) -> Duration {
+    if run.budget.is_some() {
+        scenario.budget.time
+    } else {
+        usual
+    }
+}
+
+fn asked(gate: &GateArgs, load_time: Duration) -> Result<Gate> {
+    let max_loss = units::parse_share(&gate.max_loss)
+        .with_context(|| format!("--max-loss {}", gate.max_loss))?;
+    if !(0.0..1.0).contains(&max_loss) {
+        bail!(
+            "--max-loss {}: everything may be lost then; write a share such as 5%",
+            gate.max_loss
+        );
+    }
+    Ok(Gate {
+        max_loss,
+        inconclusive_as: match gate.inconclusive {
+            None => GateVerdict::Inconclusive,
+            Some(Inconclusive::Pass) => GateVerdict::Pass,
+            Some(Inconclusive::Fail) => GateVerdict::Fail,
+        },
+        load_time,
+    })
+}
+
+/// The stored run, where R* of it is the quantity that will be measured now.
+fn stored_run(runs: &Path, name: &str, scenario: &Scenario) -> Result<Run> {
+    let path = stored::find(runs, Some(name)).context(
+        "--baseline: a baseline is the run file that `kneepoint limit` wrote for the commit to compare with",
+    )?;
+    let run = RunStore::read(&path)?;
+    if baseline_limit(&run).is_none() {
+        bail!(
+            "--baseline {}: the run has no R* of the stack as it was; take one of `kneepoint limit` that finished",
+            path.display()
+        );
+    }
+    let reasons = run
+        .scenario
+        .as_ref()
+        .map_or_else(Vec::new, |before| not_comparable(before, scenario));
+    if !reasons.is_empty() {
+        bail!(
+            "--baseline {}: its R* is another quantity, since {}; measure a new baseline with `kneepoint limit`, or \
+             compare with --baseline-app",
+            path.display(),
+            reasons.join("; ")
+        );
+    }
+    Ok(run)
+}
+
+/// The scenario of the application as it was: its own where the checkout has one, under the present requests, SLO and
+/// limits of hosts.
+fn scenario_before(run: &RunArgs, now: &Scenario, directory: &Path) -> Result<Scenario> {
+    let root = directory.canonicalize().with_context(|| {
+        format!(
+            "--baseline-app {}: there is no such directory",
+            directory.display()
+        )
+    })?;
+    let name = run.scenario.file_name().unwrap_or_default();
+    let own = root.join(name);
+    if !own.is_file() {
+        if !root.join(&now.front).is_file() {
+            bail!(
+                "--baseline-app {}: there is neither {} nor {} in it; name the application's directory in a checkout \
+                 of the commit to compare with",
+                directory.display(),
+                Path::new(name).display(),
+                now.front.display()
+            );
+        }
+        return Ok(Scenario {
+            root,
+            ..now.clone()
+        });
+    }
+    let before = session::read_scenario(&RunArgs {
+        scenario: own,
+        ..run.clone()
+    })
+    .context("--baseline-app: the scenario of the application as it was")?;
+    Ok(Scenario {
+        name: now.name.clone(),
+        workload: now.workload.clone(),
+        slo: now.slo.clone(),
+        hosts: now.hosts.clone(),
+        budget: now.budget.clone(),
+        ..before
+    })
 }

@@ -35,8 +35,11 @@ fn line(run: &Run) -> String {
     } else {
         &run.ended
     };
+    let gate = run.gate.as_ref().map_or_else(String::new, |gate| {
+        format!(", gate: {}", gate.verdict.name())
+    });
     format!(
-        "{}  {:>4.0} s  {}  {ended}",
+        "{}  {:>4.0} s  {}{gate}  {ended}",
         run.id,
         run.elapsed_s,
         if limits.is_empty() {

@@ -174,3 +174,50 @@ fn a_target_that_dies_in_the_middle_ends_the_run_in_words() {
     );
     assert_nothing_left(&before, "a dead target");
 }
+
+#[test]
+fn a_gate_without_a_baseline_says_what_one_is() {
+    let directory = tempfile::tempdir().expect("temp dir");
+    let scenario = plain_scenario(directory.path(), "");
+    let path = scenario.display().to_string();
+    check(&["limit", &path, "--ci"], directory.path(), &["--baseline"]);
+    check(
+        &["limit", &path, "--ci", "--baseline", "nothing-yet"],
+        directory.path(),
+        &[
+            "no run `nothing-yet`",
+            "the run file that `kneepoint limit` wrote",
+        ],
+    );
+    check(
+        &["limit", &path, "--ci", "--baseline-app", "/nowhere"],
+        directory.path(),
+        &["--baseline-app /nowhere", "no such directory"],
+    );
+    let empty = directory.path().join("empty");
+    std::fs::create_dir(&empty).expect("made");
+    check(
+        &[
+            "limit",
+            &path,
+            "--ci",
+            "--baseline-app",
+            &empty.display().to_string(),
+        ],
+        directory.path(),
+        &["neither kneepoint.toml nor public/index.php"],
+    );
+    check(
+        &[
+            "limit",
+            &path,
+            "--ci",
+            "--baseline-app",
+            &empty.display().to_string(),
+            "--max-loss",
+            "a lot",
+        ],
+        directory.path(),
+        &["a lot"],
+    );
+}

@@ -8,8 +8,10 @@
 mod bad_input;
 mod by_hand;
 mod forms;
+mod gate;
 mod interrupted;
 mod load;
 mod nothing_left;
+mod profile;
 mod scenario;
 mod support;

@@ -32,6 +32,44 @@ fn limit_finds_a_rate_on_loopback_without_root() {
     assert_nothing_left(&before, "limit");
 }
 
+/// A dry run starts nothing, says what it is, and finds the limit that it says was true.
+#[test]
+fn limit_on_a_simulated_stack_is_a_dry_run_of_the_whole() {
+    let directory = tempfile::tempdir().expect("temp dir");
+    let scenario = plain_scenario(directory.path(), "");
+    let run = |extra: &[&str]| {
+        let output = wait(
+            start(
+                kneepoint()
+                    .arg("limit")
+                    .arg(&scenario)
+                    .args(["--simulate", "--budget", "5m", "--json", "-", "--runs"])
+                    .arg(directory.path())
+                    .args(extra),
+            ),
+            Duration::from_secs(120),
+        );
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).expect("JSON")
+    };
+    let first = run(&[]);
+    let journal = first["run"]["journal"].to_string();
+    assert!(
+        journal.contains("this is a dry run on a simulated stack"),
+        "{journal}"
+    );
+    assert!(journal.contains("true R* at reference speed"), "{journal}");
+    let limit = |run: &serde_json::Value| run["run"]["limits"][0]["reference_hz"].clone();
+    assert!(
+        limit(&first)["estimate"]
+            .as_f64()
+            .is_some_and(|rate| rate > 100.0),
+        "{first}"
+    );
+    assert_eq!(limit(&first), limit(&run(&[])), "a seed is a run");
+    assert_ne!(limit(&first), limit(&run(&["--seed", "2"])));
+}
+
 /// nginx has to name the scripts of the private copy, not of the original.
 #[test]
 fn an_application_with_changed_files_is_served_from_its_copy() {

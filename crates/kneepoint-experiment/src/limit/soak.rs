@@ -1,0 +1,159 @@
+//! The longer stretch of load that confirms a limit, and what follows when it does not.
+
+use super::{LimitSearch, Stage};
+use kneepoint_model::statistics::special::logit;
+use kneepoint_model::units::{format_rate, format_share};
+use kneepoint_model::{Interval, LoadPoint};
+use std::time::Duration;
+
+/// Factor by which the rate is lowered when a soak contradicts the fit (method.md: "if it fails, lower and widen").
+const LOWERING: f64 = 0.93;
+/// The same when it failed as single stretches do by chance at this rate.
+const STEP_DOWN: f64 = 0.97;
+/// Soaks after the first at most.
+const MOST_REPEATS: u32 = 3;
+/// Standard deviations of a single step up to which the fit allows for a soak that failed.
+const CHANCE: f64 = 2.0;
+/// By how much R* must have fallen below a soak's rate for the machine's speed to be the reason that it failed.
+const SLOWED: f64 = 1.005;
+
+/// The confirming stretches so far.
+#[derive(Debug, Clone)]
+pub(super) struct Soak {
+    /// Rate of the one that is next, or of the last.
+    pub(super) rate_hz: f64,
+    pub(super) point: Option<LoadPoint>,
+    pub(super) attempts: u32,
+    pub(super) spent: Duration,
+    /// How far below the interval's lower end the limit is confirmed, for failures that the fit has room for.
+    below: f64,
+    /// Rates that failed and that the fit has no room for.
+    contradicted_hz: Vec<f64>,
+}
+
+impl Default for Soak {
+    fn default() -> Self {
+        Self {
+            rate_hz: 0.0,
+            point: None,
+            attempts: 0,
+            spent: Duration::ZERO,
+            below: 1.0,
+            contradicted_hz: Vec::new(),
+        }
+    }
+}
+
+impl Soak {
+    /// An interval of R* with what the confirming stretches say: one that had to be repeated lower widens it downwards;
+    /// where the fit was contradicted, the limit lies between the rate that held and the last that did not, and no
+    /// higher than the first.
+    pub(super) fn lowered(&self, fitted: Interval) -> Interval {
+        let mut rate_hz = fitted;
+        rate_hz.low *= self.below;
+        let failed = || {
+            self.contradicted_hz
+                .iter()
+                .copied()
+                .filter(|failed| *failed > self.rate_hz)
+        };
+        if let (Some(first), Some(last)) = (failed().next(), failed().last()) {
+            rate_hz.low = rate_hz.low.min(self.rate_hz);
+            rate_hz.high = rate_hz.high.min(first);
+            rate_hz.estimate = (self.rate_hz * last).sqrt().min(rate_hz.high);
+        }
+        rate_hz
+    }
+}
+
+impl LimitSearch {
+    /// Confirms the lower end, unless nobody asked for it.
+    pub(super) fn begin_soak(&mut self) {
+        self.soak.rate_hz = self.confirmable_hz(self.speed);
+        self.stage = if self.options.soak.is_zero() {
+            Stage::Finished
+        } else {
+            Stage::Soaking
+        };
+    }
+
+    /// The lower end of R* at a speed of the machine, as far as it was not refuted yet.
+    fn confirmable_hz(&self, speed: Option<f64>) -> f64 {
+        let fitted = self.estimate();
+        let low = fitted.reference_hz.low / fitted.reference_hz.estimate;
+        self.soak.below * low * fitted.at_speed(speed)
+    }
+
+    pub(super) fn record_soak(&mut self, point: &LoadPoint, speed: Option<f64>) {
+        let held = point.violating_share() <= self.slo.violating_share()
+            && point.error_share() <= self.slo.errors;
+        self.soak.point = Some(point.clone());
+        self.soak.attempts += 1;
+        self.soak.spent += self.options.soak;
+        self.stage = Stage::Finished;
+        if held && point.validity.is_valid() {
+            return;
+        }
+        let (why, next_hz) = self.after_a_failure(point, held, speed);
+        let rate_hz = self.soak.rate_hz;
+        if self.soak.attempts > MOST_REPEATS {
+            self.warnings.push(format!(
+                "{why} at {MOST_REPEATS} lower rates either: the limit is not confirmed"
+            ));
+            return;
+        }
+        self.warnings.push(format!(
+            "{why} over {:.0} s at {} ({} late or failed, {} failed): {}",
+            point.window_s,
+            format_rate(rate_hz),
+            format_share(point.violating_share()),
+            point.outcomes.failed(),
+            if self.soak.contradicted_hz.last() == Some(&rate_hz) {
+                "the limit is lowered"
+            } else {
+                "it is confirmed at a lower rate"
+            }
+        ));
+        self.soak.rate_hz = next_hz;
+        self.stage = Stage::Soaking;
+    }
+
+    /// Why a soak did not confirm, in words, and at which rate the next one may.
+    fn after_a_failure(
+        &mut self,
+        point: &LoadPoint,
+        held: bool,
+        speed: Option<f64>,
+    ) -> (&'static str, f64) {
+        let rate_hz = self.soak.rate_hz;
+        if held {
+            self.soak.contradicted_hz.push(rate_hz);
+            return ("the generator was not sound", rate_hz * LOWERING);
+        }
+        if rate_hz > SLOWED * self.confirmable_hz(speed) {
+            let next_hz = self.confirmable_hz(self.speed).min(rate_hz);
+            return ("the machine had slowed and the SLO did not hold", next_hz);
+        }
+        if self.allows_for(point, speed) {
+            self.soak.below *= STEP_DOWN;
+            let next_hz = self.confirmable_hz(self.speed);
+            return ("the SLO did not hold", next_hz);
+        }
+        self.soak.contradicted_hz.push(rate_hz);
+        ("the SLO did not hold", rate_hz * LOWERING)
+    }
+
+    /// Whether the fit expects single stretches at the soak's rate to come out as bad as it did, at times.
+    fn allows_for(&self, point: &LoadPoint, speed: Option<f64>) -> bool {
+        let share = self.slo.violating_share();
+        let bearable = point.arrivals as f64 * self.slo.errors;
+        if point.outcomes.failed() as f64 > bearable + 3.0 * bearable.sqrt() + 3.0 {
+            return false;
+        }
+        let fitted = self.estimate();
+        let above = (self.soak.rate_hz / fitted.at_speed(speed)).ln();
+        let seen =
+            (logit(point.violating_share().clamp(1e-6, 1.0 - 1e-6)) - logit(share)) / fitted.slope;
+        seen <= above + CHANCE * fitted.step_sd
+    }
+}

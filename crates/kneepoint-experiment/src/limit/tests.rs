@@ -1,0 +1,213 @@
+use super::*;
+use crate::bench::Bench;
+use crate::simulated::{App, Noise, SimulatedStack, Truth, truth};
+use std::sync::OnceLock;
+
+fn stack(noise: Noise, seed: u64) -> SimulatedStack {
+    SimulatedStack::new(App::default(), SimulatedStack::usual_slo(), noise, seed)
+}
+
+/// What is true of the stack without noise.
+fn known() -> Truth {
+    static KNOWN: OnceLock<Truth> = OnceLock::new();
+    let slo = SimulatedStack::usual_slo();
+    *KNOWN.get_or_init(|| truth(&App::default(), &slo, Noise::none(), 200, 1))
+}
+
+/// Searches with every point changed on its way; returns the result.
+fn search_with(
+    stack: &mut SimulatedStack,
+    options: LimitOptions,
+    mut change: impl FnMut(&Step, &mut LoadPoint),
+) -> LimitResult {
+    let mut search = LimitSearch::new(stack.slo().clone(), options);
+    while let LimitMove::Measure(step) = search.next_move() {
+        let (mut point, canary) = stack
+            .measure_with_canary("base", &step)
+            .expect("a simulated stack does not fail");
+        change(&step, &mut point);
+        search.record(&point, canary);
+    }
+    search.result("base")
+}
+
+fn search(stack: &mut SimulatedStack, options: LimitOptions) -> LimitResult {
+    search_with(stack, options, |_, _| {})
+}
+
+#[test]
+fn the_limit_of_a_simulated_stack_is_found_at_every_noise() {
+    for noise in [Noise::quiet(), Noise::medium(), Noise::high()] {
+        let mut within = 0;
+        for seed in 0..8 {
+            let options = LimitOptions {
+                seed: seed * 1000,
+                ..LimitOptions::thorough(32)
+            };
+            let found = search(&mut stack(noise, seed), options);
+            let at_reference = found.reference_hz.expect("there is a canary");
+            let off = at_reference.estimate / known().limit_hz - 1.0;
+            assert!(off.abs() < 0.06, "{off} {found:?}");
+            within += u32::from(at_reference.contains(known().limit_hz));
+            let limits = found.noise.expect("it says how noisy it was");
+            assert!(!limits.too_noisy, "{limits:?}");
+        }
+        assert!(within >= 6, "{within} of 8 intervals cover at {noise:?}");
+    }
+}
+
+/// Without a canary a machine that drifts is still searched, and the interval says less.
+#[test]
+fn a_bench_without_a_canary_gives_no_reference() {
+    let mut search = LimitSearch::new(
+        SimulatedStack::usual_slo(),
+        LimitOptions::within(Duration::from_secs(120), 32),
+    );
+    let mut stack = stack(Noise::medium(), 3);
+    while let LimitMove::Measure(step) = search.next_move() {
+        let point = stack.measure("base", &step).expect("it does not fail");
+        search.record(&point, Canary::default());
+    }
+    let found = search.result("base");
+    assert_eq!(found.reference_hz, None);
+    assert!(found.speeds.is_empty());
+    assert!(
+        (found.rate_hz.estimate / known().limit_hz - 1.0).abs() < 0.12,
+        "{found:?}"
+    );
+    assert_eq!(found.noise.map(|noise| noise.speed_exponent), Some(0.0));
+}
+
+/// A server that drops what it has no room for wastes most of a closed loop: what is left says little.
+#[test]
+fn a_closed_loop_that_mostly_failed_does_not_bound_the_search() {
+    let mut stack = stack(Noise::none(), 11);
+    let options = LimitOptions::within(Duration::from_secs(80), 32);
+    let found = search_with(&mut stack, options, |step, point| {
+        if step.purpose == "limit: saturate" {
+            let kept = point.outcomes.of(Outcome::Ok) / 10;
+            let lost = point.outcomes.of(Outcome::Ok) - kept;
+            point.outcomes.by_outcome.insert(Outcome::Ok, kept);
+            point.outcomes.by_outcome.insert(Outcome::Reset, lost);
+        }
+    });
+    let found = found.rate_hz;
+    assert!(
+        (found.estimate / known().limit_hz - 1.0).abs() < 0.1,
+        "{:?}: {found:?}",
+        known()
+    );
+}
+
+#[test]
+fn a_stack_that_serves_nothing_has_no_limit() {
+    let mut app = App::default();
+    // Every request takes longer than its timeout.
+    app.kinds.iter_mut().for_each(|kind| kind.wait_s = 100.0);
+    let mut stack = SimulatedStack::new(app, SimulatedStack::usual_slo(), Noise::none(), 1);
+    let found = search(&mut stack, LimitOptions::within(Duration::from_secs(30), 8));
+    assert_eq!(found.rate_hz, Interval::default());
+    assert!(
+        found.warnings[0].contains("serves nothing"),
+        "{:?}",
+        found.warnings
+    );
+}
+
+#[test]
+fn a_limit_that_does_not_hold_for_long_is_lowered_below_the_rate_that_failed() {
+    let mut failed_at = None;
+    let options = LimitOptions::within(Duration::from_secs(40), 32);
+    let found = search_with(&mut stack(Noise::none(), 5), options, |step, point| {
+        if step.purpose == "limit: soak" && failed_at.is_none() {
+            failed_at = Some(point.offered_hz);
+            point.good = 0;
+        }
+    });
+    let (found, failed_at) = (found.rate_hz, failed_at.expect("a soak"));
+    assert!(
+        found.low <= found.estimate && found.estimate <= found.high,
+        "{found:?}"
+    );
+    assert!(
+        found.estimate < failed_at && found.high <= failed_at * 1.001,
+        "{found:?} {failed_at}"
+    );
+}
+
+/// A soak that comes out a little over the goal is what single stretches do: R* stays, and the interval widens.
+#[test]
+fn a_soak_that_fails_by_chance_is_repeated_lower() {
+    let run = |fail: bool| {
+        let mut soaks = 0;
+        let options = LimitOptions::within(Duration::from_secs(60), 32);
+        let found = search_with(&mut stack(Noise::none(), 6), options, |step, point| {
+            if step.purpose == "limit: soak" {
+                soaks += 1;
+                point.good = point.arrivals;
+                if fail && soaks == 1 {
+                    point.good -= point.arrivals * 6 / 100;
+                }
+            }
+        });
+        (found, soaks)
+    };
+    let ((held, one), (failed, two)) = (run(false), run(true));
+    assert_eq!((one, two), (1, 2));
+    assert!((failed.rate_hz.estimate - held.rate_hz.estimate).abs() < 1e-9);
+    assert!(failed.rate_hz.low < held.rate_hz.low && failed.soak_hz < held.soak_hz);
+    assert!(
+        failed
+            .warnings
+            .iter()
+            .any(|text| text.contains("confirmed at a lower rate"))
+    );
+}
+
+/// Timeouts that bind are called so.
+#[test]
+fn the_goal_that_binds_is_named() {
+    let bound_by = |outcome| {
+        let options = LimitOptions {
+            soak: Duration::ZERO,
+            ..LimitOptions::within(Duration::from_secs(60), 32)
+        };
+        search_with(&mut stack(Noise::none(), 7), options, |step, point| {
+            // Two requests in a hundred fail from 200/s on, long before any is late.
+            if point.offered_hz > 200.0 && step.purpose == "limit: step" {
+                let failed = point.arrivals / 50;
+                point
+                    .outcomes
+                    .by_outcome
+                    .insert(Outcome::Ok, point.arrivals - failed);
+                point.outcomes.by_outcome.insert(outcome, failed);
+                point.good = point.arrivals - failed;
+            }
+        })
+        .bound_by
+    };
+    assert_eq!(bound_by(Outcome::Timeout), "timeout");
+    assert_eq!(bound_by(Outcome::HttpError), "errors");
+    let options = LimitOptions::within(Duration::from_secs(60), 32);
+    assert_eq!(
+        search(&mut stack(Noise::none(), 8), options).bound_by,
+        "p95"
+    );
+}
+
+#[test]
+fn the_search_ends_within_its_load_time_and_its_soaks() {
+    let mut stack = stack(Noise::high(), 3);
+    let options = LimitOptions::within(Duration::from_secs(40), 32);
+    let allowed = options.load_time + options.step_max + options.soak * 4;
+    let found = search(&mut stack, options);
+    assert!(
+        stack.driven() <= allowed,
+        "{:?} of {allowed:?}",
+        stack.driven()
+    );
+    assert!(
+        (found.load_s - stack.driven().as_secs_f64()).abs() < 1.0,
+        "{found:?}"
+    );
+}

@@ -1,0 +1,241 @@
+//! One step of load at a simulated pool, as the load engine drives one at a real stack.
+
+use super::app::App;
+use super::noise::Machine;
+use super::pool::{Ended, Pool};
+use crate::bench::{Offer, Step};
+use crate::random::Random;
+use kneepoint_load::AbortRule;
+use kneepoint_model::{LoadPoint, Outcome, Slo};
+use std::collections::VecDeque;
+
+/// How long a refusal takes to come back, in seconds: an answer without work.
+const REFUSAL_S: f64 = 0.0005;
+
+/// What a step is driven at.
+pub(super) struct Bed<'a> {
+    pub(super) app: &'a App,
+    pub(super) slo: &'a Slo,
+    pub(super) pool: &'a mut Pool,
+    pub(super) machine: &'a mut Machine,
+    /// What each request takes.
+    pub(super) sizes: &'a mut Random,
+    /// The identity of the next request.
+    pub(super) next_id: &'a mut u64,
+}
+
+struct Request {
+    due_s: f64,
+    in_window: bool,
+    open: bool,
+    /// Its response time; infinite where it failed.
+    took_s: f64,
+}
+
+/// A step under way.
+pub(super) struct Drive<'a, 'b> {
+    bed: &'a mut Bed<'b>,
+    step: &'a Step,
+    first_id: u64,
+    window_begins_s: f64,
+    /// No request starts from here on.
+    ends_s: f64,
+    arrivals: Random,
+    kinds: Random,
+    /// When the next requests of an open loop (one) or a closed one (those that are due) start.
+    due: VecDeque<f64>,
+    requests: Vec<Request>,
+    open: usize,
+    /// Requests in the order in which their timeouts come.
+    deadlines: VecDeque<usize>,
+    speed_until_s: f64,
+    point: LoadPoint,
+}
+
+impl<'a, 'b> Drive<'a, 'b> {
+    pub(super) fn new(bed: &'a mut Bed<'b>, step: &'a Step) -> Self {
+        let began_s = bed.pool.now_s();
+        let mut drive = Self {
+            first_id: *bed.next_id,
+            window_begins_s: began_s + step.skip.as_secs_f64(),
+            ends_s: began_s + step.duration.as_secs_f64(),
+            arrivals: Random::new(step.seed, 0),
+            kinds: Random::new(step.seed, 1),
+            due: VecDeque::new(),
+            requests: Vec::new(),
+            open: 0,
+            deadlines: VecDeque::new(),
+            speed_until_s: began_s,
+            point: LoadPoint::default(),
+            bed,
+            step,
+        };
+        match step.offer {
+            Offer::Rate(_) => drive.next_arrival(began_s),
+            Offer::Workers(workers) => drive.due.extend((0..workers).map(|_| began_s)),
+        }
+        drive
+    }
+
+    /// Drives the step and returns what was measured.
+    pub(super) fn run(mut self) -> LoadPoint {
+        self.run_out();
+        self.finish()
+    }
+
+    /// Drives the step and returns the violating share of each stretch of its window, by intended start.
+    pub(super) fn violating_by_window(mut self, length_s: f64) -> Vec<f64> {
+        self.run_out();
+        let limit_s = self.bed.slo.response_time.as_secs_f64();
+        let windows = ((self.ends_s - self.window_begins_s) / length_s).round() as usize;
+        let mut counts = vec![(0.0, 0.0); windows];
+        for request in self.requests.iter().filter(|request| request.in_window) {
+            let index = ((request.due_s - self.window_begins_s) / length_s) as usize;
+            if let Some((violating, all)) = counts.get_mut(index) {
+                *violating += f64::from(u8::from(request.took_s > limit_s));
+                *all += 1.0;
+            }
+        }
+        counts
+            .iter()
+            .map(|(violating, all)| violating / f64::max(*all, 1.0))
+            .collect()
+    }
+
+    /// Goes to the step's end, and until what is under way then has ended or timed out.
+    fn run_out(&mut self) {
+        loop {
+            let due_s = self.due.front().copied().filter(|due| *due < self.ends_s);
+            if due_s.is_none() && self.open == 0 {
+                return;
+            }
+            let until_s = due_s
+                .unwrap_or(f64::INFINITY)
+                .min(self.next_deadline_s())
+                .min(self.speed_until_s);
+            match self.bed.pool.advance(until_s) {
+                Some(ended) => self.ended(ended),
+                None => self.reached(until_s),
+            }
+        }
+    }
+
+    fn next_arrival(&mut self, after_s: f64) {
+        if let Offer::Rate(rate_hz) = self.step.offer {
+            let gap_s = self.arrivals.exponential(1.0 / rate_hz);
+            self.due.push_back(after_s + gap_s);
+        }
+    }
+
+    fn next_deadline_s(&mut self) -> f64 {
+        while let Some(index) = self.deadlines.front() {
+            let request = &self.requests[*index];
+            if request.open {
+                return request.due_s + self.bed.slo.timeout.as_secs_f64();
+            }
+            self.deadlines.pop_front();
+        }
+        f64::INFINITY
+    }
+
+    fn reached(&mut self, now_s: f64) {
+        if self.speed_until_s <= now_s {
+            let (speed, until_s) = self.bed.machine.speed(now_s);
+            self.bed.pool.set_speed(speed);
+            self.speed_until_s = until_s;
+        }
+        while self.next_deadline_s() <= now_s {
+            // The server does not notice: the worker stays busy, as PHP-FPM's does.
+            if let Some(index) = self.deadlines.pop_front() {
+                self.close(index, Outcome::Timeout, now_s);
+            }
+        }
+        while let Some(due_s) = self.due.front().copied()
+            && due_s <= now_s
+            && due_s < self.ends_s
+        {
+            self.due.pop_front();
+            self.next_arrival(due_s);
+            self.issue(due_s);
+        }
+    }
+
+    fn issue(&mut self, due_s: f64) {
+        let pieces = self.bed.app.kind(&mut self.kinds).draw(self.bed.sizes);
+        let index = self.requests.len();
+        self.requests.push(Request {
+            due_s,
+            in_window: due_s >= self.window_begins_s,
+            open: true,
+            took_s: f64::INFINITY,
+        });
+        self.open += 1;
+        let id = *self.bed.next_id;
+        *self.bed.next_id += 1;
+        if self.bed.pool.offer(id, pieces) {
+            self.deadlines.push_back(index);
+        } else {
+            self.close(index, Outcome::HttpError, due_s + REFUSAL_S);
+        }
+    }
+
+    fn ended(&mut self, ended: Ended) {
+        // What an earlier step left behind, or what timed out, ends for nobody.
+        let Some(index) = ended.id.checked_sub(self.first_id) else {
+            return;
+        };
+        let index = index as usize;
+        if self.requests[index].open {
+            self.close(index, Outcome::Ok, ended.at_s);
+        }
+    }
+
+    /// A request has ended for whoever sent it; in a closed loop the next one is due.
+    fn close(&mut self, index: usize, outcome: Outcome, at_s: f64) {
+        let request = &mut self.requests[index];
+        request.open = false;
+        self.open -= 1;
+        let (time_s, in_window) = (at_s - request.due_s, request.in_window);
+        if outcome == Outcome::Ok {
+            request.took_s = time_s;
+        }
+        if matches!(self.step.offer, Offer::Workers(_)) {
+            self.due.push_back(at_s);
+        }
+        if !in_window {
+            return;
+        }
+        let point = &mut self.point;
+        point.arrivals += 1;
+        *point.outcomes.by_outcome.entry(outcome).or_default() += 1;
+        let time_us = (time_s * 1e6) as u64;
+        if outcome == Outcome::Ok {
+            point.response.record_us(time_us);
+            point.good += u64::from(time_s <= self.bed.slo.response_time.as_secs_f64());
+        } else {
+            point.failed_response.record_us(time_us);
+        }
+        let rule = AbortRule::default();
+        let hopeless =
+            point.arrivals >= rule.after && point.violating_share() > rule.violating_share;
+        if self.step.may_abort && hopeless && at_s < self.ends_s {
+            self.ends_s = at_s;
+            self.point.aborted = true;
+        }
+    }
+
+    fn finish(self) -> LoadPoint {
+        let mut point = self.point;
+        point.window_s = (self.ends_s - self.window_begins_s).max(0.0);
+        point.service = point.response.clone();
+        match self.step.offer {
+            Offer::Rate(rate_hz) => point.offered_hz = rate_hz,
+            Offer::Workers(workers) => {
+                point.offered_hz = point.arrivals as f64 / point.window_s.max(1e-9);
+                point.closed_workers = Some(workers);
+            }
+        }
+        point.health.achieved_share = 1.0;
+        point
+    }
+}

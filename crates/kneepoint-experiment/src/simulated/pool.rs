@@ -1,0 +1,366 @@
+//! A pool of workers on shared cores, as a discrete-event simulation.
+//!
+//! A request takes a worker, or waits in the backlog in the order of arrival, or is refused when that is full. It
+//! then goes through its pieces: CPU, which the cores share out equally among all that want it (processor
+//! sharing), and a wait that holds the worker but no core (a database, a cache).
+//!
+//! Sharing is simulated in virtual time: `attained` is what every request on a core has had since the beginning, so a
+//! piece that begins now ends when `attained` has grown by its length, whoever comes and goes in between. An event
+//! costs the depth of a heap and not a walk over all requests.
+//!
+//! There is no noise in here. Who wants a machine that drifts sets the speed over time.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BinaryHeap, VecDeque};
+
+/// A stretch of CPU, and the wait after it.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Piece {
+    /// CPU in seconds at speed 1.
+    pub cpu_s: f64,
+    /// Wait in seconds, whatever the speed.
+    pub wait_s: f64,
+}
+
+/// The size of a pool.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PoolSize {
+    /// Requests that are served at the same time.
+    pub workers: u32,
+    /// Cores they share.
+    pub cores: f64,
+    /// Requests that may wait for a worker.
+    pub backlog: u32,
+}
+
+/// A request that left the pool.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ended {
+    /// What [`Pool::offer`] was given.
+    pub id: u64,
+    /// When, in seconds.
+    pub at_s: f64,
+}
+
+/// A moment that can be ordered.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Moment(f64);
+
+impl Eq for Moment {}
+
+impl PartialOrd for Moment {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Moment {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+/// A request on a worker.
+#[derive(Debug, Clone)]
+struct Running {
+    id: u64,
+    pieces: Vec<Piece>,
+    next: usize,
+}
+
+type Agenda = BinaryHeap<Reverse<(Moment, usize)>>;
+
+/// The pool and what is in it. Time goes forward only.
+#[derive(Debug, Clone)]
+pub struct Pool {
+    size: PoolSize,
+    speed: f64,
+    now_s: f64,
+    /// CPU seconds that each request on a core has had since the beginning.
+    attained_s: f64,
+    /// Ends of CPU pieces, in attained seconds.
+    on_cpu: Agenda,
+    /// Ends of waits, in seconds.
+    waiting: Agenda,
+    slots: Vec<Option<Running>>,
+    free: Vec<usize>,
+    busy: u32,
+    queue: VecDeque<(u64, Vec<Piece>)>,
+}
+
+impl Pool {
+    /// An empty pool at second 0 and speed 1.
+    #[must_use]
+    pub fn new(size: PoolSize) -> Self {
+        Self {
+            size,
+            speed: 1.0,
+            now_s: 0.0,
+            attained_s: 0.0,
+            on_cpu: Agenda::new(),
+            waiting: Agenda::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            busy: 0,
+            queue: VecDeque::new(),
+        }
+    }
+
+    /// The present, in seconds.
+    #[must_use]
+    pub fn now_s(&self) -> f64 {
+        self.now_s
+    }
+
+    /// Whether nothing runs and nothing waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.busy == 0
+    }
+
+    /// Requests that wait for a worker.
+    #[must_use]
+    pub fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// From now on a core does this many CPU seconds a second; 0 is a stall.
+    pub fn set_speed(&mut self, speed: f64) {
+        self.speed = speed;
+    }
+
+    /// A request arrives now. False when it was refused: every worker is busy and the backlog is full.
+    pub fn offer(&mut self, id: u64, pieces: Vec<Piece>) -> bool {
+        if self.busy < self.size.workers {
+            self.start(id, pieces);
+        } else if self.queue.len() < self.size.backlog as usize {
+            self.queue.push_back((id, pieces));
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// Lets time pass until the next request leaves, or until `until_s` when none does before.
+    pub fn advance(&mut self, until_s: f64) -> Option<Ended> {
+        loop {
+            let (cpu_s, wait_s) = (self.cpu_ends_s(), wait_ends_s(&self.waiting));
+            let next_s = cpu_s.min(wait_s);
+            if next_s > until_s {
+                self.pass(until_s);
+                return None;
+            }
+            self.pass(next_s);
+            let slot = if cpu_s <= wait_s {
+                let Reverse((_, slot)) = self.on_cpu.pop()?;
+                match self.piece_just_run(slot).wait_s {
+                    wait if wait > 0.0 => {
+                        let end = Moment(self.now_s + wait);
+                        self.waiting.push(Reverse((end, slot)));
+                        continue;
+                    }
+                    _ => slot,
+                }
+            } else {
+                self.waiting.pop()?.0.1
+            };
+            if let Some(ended) = self.next_piece(slot) {
+                return Some(ended);
+            }
+        }
+    }
+
+    /// CPU seconds a second that each request on a core gets now.
+    fn rate(&self) -> f64 {
+        self.speed * (self.size.cores / self.on_cpu.len().max(1) as f64).min(1.0)
+    }
+
+    fn cpu_ends_s(&self) -> f64 {
+        match self.on_cpu.peek() {
+            Some(Reverse((Moment(end), _))) if self.speed > 0.0 => {
+                self.now_s + (end - self.attained_s).max(0.0) / self.rate()
+            }
+            _ => f64::INFINITY,
+        }
+    }
+
+    fn pass(&mut self, until_s: f64) {
+        let passed = (until_s - self.now_s).max(0.0);
+        if !self.on_cpu.is_empty() {
+            self.attained_s += passed * self.rate();
+        }
+        self.now_s = self.now_s.max(until_s);
+    }
+
+    fn start(&mut self, id: u64, pieces: Vec<Piece>) {
+        self.busy += 1;
+        let running = Some(Running {
+            id,
+            pieces,
+            next: 0,
+        });
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot] = running;
+                slot
+            }
+            None => {
+                self.slots.push(running);
+                self.slots.len() - 1
+            }
+        };
+        // A request without a piece would have no end: it takes one of no length.
+        if self.slots[slot]
+            .as_ref()
+            .is_some_and(|it| it.pieces.is_empty())
+        {
+            self.on_cpu.push(Reverse((Moment(self.attained_s), slot)));
+        } else {
+            self.next_piece(slot);
+        }
+    }
+
+    fn piece_just_run(&self, slot: usize) -> Piece {
+        self.slots[slot]
+            .as_ref()
+            .and_then(|it| it.pieces.get(it.next.checked_sub(1)?))
+            .copied()
+            .unwrap_or_default()
+    }
+
+    /// Begins the next piece of a request, or ends the request and begins the one that waited longest.
+    fn next_piece(&mut self, slot: usize) -> Option<Ended> {
+        let running = self.slots[slot].as_mut()?;
+        if let Some(piece) = running.pieces.get(running.next) {
+            running.next += 1;
+            let end = Moment(self.attained_s + piece.cpu_s);
+            self.on_cpu.push(Reverse((end, slot)));
+            return None;
+        }
+        let ended = Ended {
+            id: running.id,
+            at_s: self.now_s,
+        };
+        self.slots[slot] = None;
+        self.free.push(slot);
+        self.busy -= 1;
+        if let Some((id, pieces)) = self.queue.pop_front() {
+            self.start(id, pieces);
+        }
+        Some(ended)
+    }
+}
+
+fn wait_ends_s(waiting: &Agenda) -> f64 {
+    waiting
+        .peek()
+        .map_or(f64::INFINITY, |Reverse((Moment(end), _))| *end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    const ONE: PoolSize = PoolSize {
+        workers: 4,
+        cores: 1.0,
+        backlog: 2,
+    };
+
+    fn cpu(cpu_s: f64) -> Vec<Piece> {
+        vec![Piece { cpu_s, wait_s: 0.0 }]
+    }
+
+    fn ends(pool: &mut Pool) -> Vec<(u64, f64)> {
+        let mut ends = Vec::new();
+        while let Some(ended) = pool.advance(1e6) {
+            ends.push((ended.id, (ended.at_s * 1e9).round() / 1e9));
+        }
+        ends
+    }
+
+    #[test]
+    fn requests_share_a_core_equally() {
+        let mut pool = Pool::new(ONE);
+        assert!(pool.offer(1, cpu(1.0)));
+        assert!(pool.offer(2, cpu(2.0)));
+        // Both run at half speed until the first has had its second, then the other alone.
+        assert_eq!(ends(&mut pool), [(1, 2.0), (2, 3.0)]);
+    }
+
+    #[test]
+    fn a_wait_holds_the_worker_and_not_the_core() {
+        let mut pool = Pool::new(PoolSize { workers: 1, ..ONE });
+        let piece = Piece {
+            cpu_s: 1.0,
+            wait_s: 3.0,
+        };
+        assert!(pool.offer(1, vec![piece, piece]));
+        assert!(pool.offer(2, cpu(1.0)));
+        assert_eq!(ends(&mut pool), [(1, 8.0), (2, 9.0)]);
+    }
+
+    #[test]
+    fn a_full_backlog_refuses() {
+        let mut pool = Pool::new(ONE);
+        let taken: Vec<bool> = (0..8).map(|id| pool.offer(id, cpu(1.0))).collect();
+        assert_eq!(taken.iter().filter(|taken| **taken).count(), 6);
+        assert_eq!(pool.queued(), 2);
+        assert_eq!(ends(&mut pool).len(), 6);
+        assert!(pool.is_empty());
+    }
+
+    #[test]
+    fn a_stall_stops_the_cpu_and_no_wait() {
+        let mut pool = Pool::new(ONE);
+        assert!(pool.offer(1, cpu(1.0)));
+        assert!(pool.offer(
+            2,
+            vec![Piece {
+                cpu_s: 0.0,
+                wait_s: 1.0
+            }]
+        ));
+        assert_eq!(pool.advance(0.5), None);
+        pool.set_speed(0.0);
+        assert_eq!(pool.advance(3.0).map(|ended| ended.id), Some(2));
+        assert_eq!(pool.advance(3.0), None);
+        pool.set_speed(2.0);
+        assert_eq!(ends(&mut pool), [(1, 3.25)]);
+    }
+
+    /// M/G/1 with processor sharing: the mean response time is E[S]/(1 - rho), whatever the distribution of S.
+    #[test]
+    fn processor_sharing_has_its_known_mean() {
+        let size = PoolSize {
+            workers: 10_000,
+            cores: 1.0,
+            backlog: 0,
+        };
+        for pieces in [1, 4] {
+            let (mut pool, mut random) = (Pool::new(size), Random::new(7, 0));
+            let (mut at, mut sum, mut count) = (0.0, 0.0, 0.0);
+            let mut arrived = Vec::new();
+            for id in 0..200_000u64 {
+                at += random.exponential(1.0);
+                while let Some(ended) = pool.advance(at) {
+                    sum += ended.at_s - arrived[ended.id as usize];
+                    count += 1.0;
+                }
+                arrived.push(at);
+                let piece = |random: &mut Random| Piece {
+                    cpu_s: random.exponential(0.7 / f64::from(pieces)),
+                    wait_s: 0.0,
+                };
+                assert!(pool.offer(id, (0..pieces).map(|_| piece(&mut random)).collect()));
+            }
+            let mean: f64 = sum / count;
+            let known = 0.7 / (1.0 - 0.7);
+            assert!(
+                (mean / known - 1.0).abs() < 0.04,
+                "{mean} instead of {known}"
+            );
+        }
+    }
+}

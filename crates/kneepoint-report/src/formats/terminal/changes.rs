@@ -1,0 +1,82 @@
+//! Changes that were decided on, each with the trials it rests on.
+
+use super::LABEL;
+use crate::text::{Page, Style};
+use crate::words;
+use kneepoint_model::Run;
+use kneepoint_model::run::Decision;
+
+/// What was tried, what it did, and why it was kept or dropped.
+pub(super) fn decisions(page: &mut Page, run: &Run) {
+    if run.decisions.is_empty() {
+        return;
+    }
+    page.heading("Changes (factor with over without, 95 % interval)");
+    for decision in &run.decisions {
+        change(page, decision);
+    }
+    if let Some(proof) = &run.proof {
+        page.columns(
+            &[
+                ("", 2, None),
+                ("proof", 9, Some(Style::Strong)),
+                (&proof.verdict, LABEL, None),
+            ],
+            &format!(
+                "{}: {} x{}, {}",
+                proof.change,
+                proof.quantity,
+                words::ratio_interval(&proof.ratio),
+                words::effect_basis(proof)
+            ),
+            None,
+        );
+    }
+}
+
+fn change(page: &mut Page, decision: &Decision) {
+    let (word, style) = if decision.kept {
+        ("kept", Style::Good)
+    } else {
+        ("dropped", Style::Faint)
+    };
+    page.columns(
+        &[
+            ("", 2, None),
+            (&decision.code, 9, Some(Style::Strong)),
+            (word, LABEL, Some(style)),
+        ],
+        &decision.effect.change,
+        Some(Style::Strong),
+    );
+    let mut detail = |label: &str, text: &str| {
+        page.columns(
+            &[("", 11, None), (label, LABEL, Some(Style::Faint))],
+            text,
+            None,
+        );
+    };
+    let effect = &decision.effect;
+    detail(
+        "A/B",
+        &format!(
+            "{} x{}, {}, {}",
+            effect.quantity,
+            words::ratio_interval(&effect.ratio),
+            effect.verdict,
+            words::effect_basis(effect)
+        ),
+    );
+    if let Some(left_out) = &decision.leave_one_out {
+        detail(
+            "left out",
+            &format!(
+                "best with it over best without it x{}, {}, {}",
+                words::ratio_interval(&left_out.ratio),
+                left_out.verdict,
+                words::effect_basis(left_out)
+            ),
+        );
+    }
+    detail("because", &decision.reason);
+}

@@ -1,0 +1,153 @@
+//! The gate of a pipeline, on a real stack: what got slower fails, what did not does not.
+
+use crate::support::{alone, assert_nothing_left, kneepoint, start, text, traces, wait};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::time::Duration;
+
+/// A page whose cost is all waiting: its rate depends on two workers and this time, not on what else the machine does.
+fn site(directory: &Path, name: &str, wait_ms: u32) -> PathBuf {
+    let root = directory.join(name);
+    std::fs::create_dir(&root).expect("directory made");
+    let page = format!("<?php usleep({wait_ms} * 1000); echo 'served';");
+    std::fs::write(root.join("index.php"), page).expect("page written");
+    let scenario = r#"
+[app]
+root = "."
+front = "index.php"
+
+[stack]
+web = { server = "nginx" }
+php = { runtime = "fpm" }
+
+[[request]]
+path = "/"
+expect = { status = 200, body_contains = "served" }
+
+[slo]
+response_time = { p95 = "250ms" }
+"#;
+    std::fs::write(root.join("kneepoint.toml"), scenario).expect("scenario written");
+    // PHP may run as somebody else.
+    for path in [directory, &root] {
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(path, open).expect("opened");
+    }
+    root
+}
+
+fn limit(root: &Path, runs: &Path, budget: &str, more: &[&str]) -> Output {
+    wait(
+        start(
+            kneepoint()
+                .arg("limit")
+                .arg(root.join("kneepoint.toml"))
+                .args(["--set", "php.pm=static", "--set", "php.pm.max_children=2"])
+                .args(["--loopback", "--no-report", "--json", "-"])
+                .args(["--budget", budget, "--runs"])
+                .arg(runs)
+                .args(more),
+        ),
+        Duration::from_secs(180),
+    )
+}
+
+fn run_of(output: &Output) -> Value {
+    let mut document: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
+    document["run"].take()
+}
+
+#[test]
+fn side_by_side_a_slower_application_fails_and_the_same_does_not() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().expect("temp dir");
+    let (runs, before_traces) = (directory.path().join("runs"), traces());
+    let main = site(directory.path(), "main", 20);
+    let same = site(directory.path(), "same", 20);
+    let slower = site(directory.path(), "slower", 50);
+    let junit = directory.path().join("kneepoint.xml");
+    let junit = junit.to_str().expect("a path in UTF-8");
+    let main = main.to_str().expect("UTF-8");
+    let against_main = ["--ci", "--baseline-app", main, "--max-loss", "20%"];
+
+    let output = limit(
+        &slower,
+        &runs,
+        "30s",
+        &[&against_main[..], &["--junit", junit]].concat(),
+    );
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let run = run_of(&output);
+    assert_eq!(run["gate"]["verdict"], "fail");
+    let claim = &run["gate"]["claims"][0];
+    let lost = &claim["loss"];
+    let ends = ["low", "high"].map(|end| lost[end].as_f64().expect("a number"));
+    assert!(ends[0] > 0.2 && ends[1] < 0.95, "{lost}");
+    // Its raw counts are in the run, a trial for each step of each pair.
+    let trials = run["trials"].as_array().expect("trials");
+    let steps = trials.iter().filter(|trial| {
+        let purpose = trial["purpose"].as_str().unwrap_or("");
+        purpose.starts_with("gate: pair") && trial["load"]["arrivals"].as_u64() > Some(0)
+    });
+    let pairs = claim["conditions"].as_str().expect("words");
+    let pairs: usize = pairs
+        .split(' ')
+        .next()
+        .and_then(|n| n.parse().ok())
+        .expect("a count");
+    assert!(steps.count() >= 2 * pairs && pairs >= 6, "{claim}");
+    let written = std::fs::read_to_string(junit).expect("JUnit was written");
+    assert!(written.contains("<failure"), "{written}");
+
+    let output = limit(&same, &runs, "30s", &against_main);
+    let code = output.status.code();
+    assert!(
+        code == Some(0) || code == Some(3),
+        "{}",
+        text(&output.stderr)
+    );
+    assert_ne!(run_of(&output)["gate"]["verdict"], "fail");
+    assert_nothing_left(&before_traces, "a gate");
+}
+
+#[test]
+fn against_a_stored_run_a_slower_application_fails_and_the_same_does_not() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().expect("temp dir");
+    let runs = directory.path().join("runs");
+    let main = site(directory.path(), "main", 20);
+    let slower = site(directory.path(), "slower", 50);
+    let output = limit(&main, &runs, "20s", &[]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let baseline = run_of(&output)["id"].as_str().expect("an id").to_owned();
+    let against = ["--ci", "--baseline", &baseline, "--max-loss", "20%"];
+
+    let output = limit(&slower, &runs, "20s", &against);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert_eq!(run_of(&output)["gate"]["claims"][0]["quantity"], "R*");
+
+    let output = limit(&main, &runs, "20s", &against);
+    let code = output.status.code();
+    assert!(
+        code == Some(0) || code == Some(3),
+        "{}",
+        text(&output.stderr)
+    );
+
+    // Another question is no baseline for this one, and nothing is measured to find that out.
+    let changed = std::fs::read_to_string(main.join("kneepoint.toml")).expect("scenario");
+    std::fs::write(
+        main.join("kneepoint.toml"),
+        changed.replace("250ms", "400ms"),
+    )
+    .expect("written");
+    let output = limit(&main, &runs, "20s", &against);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("the SLO was p95 <= 250 ms"),
+        "{}",
+        text(&output.stderr)
+    );
+}
