@@ -211,8 +211,8 @@ const PLAINLY: f64 = 0.05;
 
 /// A load that is over the limit, whatever the limit is: where R* is known only roughly, 1.3 times the estimate may
 /// still be a load the stack bears, and what breaks would not be seen. A few errors in a thousand, which bind R* of a
-/// strict SLO, are as little to be seen: then it is the lowest load that was seen to fail plainly. No further than
-/// 1.3 times what was tried.
+/// strict SLO, are as little to be seen, and may need a pool that has grown: then it is the lowest load that was seen
+/// to fail plainly, and 1.3 times what saturates. No further than 1.3 times what was tried.
 fn surely_over(limit: &LimitResult) -> f64 {
     let tried_hz = limit
         .steps
@@ -226,10 +226,15 @@ fn surely_over(limit: &LimitResult) -> f64 {
         .map(|(rate_hz, _, _)| *rate_hz)
         .min_by(f64::total_cmp)
         .unwrap_or(0.0);
+    let saturating_hz = match limit.bound_by.as_str() {
+        "errors" => OVER * limit.saturation_hz,
+        _ => 0.0,
+    };
     let rate = limit.rate_hz;
     (OVER * rate.estimate)
         .max(rate.high.min(OVER * tried_hz))
         .max(failed_hz)
+        .max(saturating_hz)
 }
 
 fn report_findings(recorder: &mut Recorder<'_>, findings: &[Finding]) {

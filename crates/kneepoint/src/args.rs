@@ -111,21 +111,6 @@ pub struct RunArgs {
     pub output: OutputArgs,
 }
 
-/// Arguments of `limit`.
-#[derive(Debug, Clone, ClapArgs)]
-pub struct LimitArgs {
-    /// What to run.
-    #[command(flatten)]
-    pub run: RunArgs,
-    /// Dry run on a simulated stack on a machine of this noise: none, quiet, medium (when left out) or high. No server
-    /// is started; workers, cores, backlog and SLO are the scenario's, what requests take is made up
-    #[arg(long, value_name = "NOISE", num_args = 0..=1, require_equals = true, default_missing_value = "medium")]
-    pub simulate: Option<String>,
-    /// Seed of the arrivals, and of the simulation
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
-}
-
 /// Arguments of `diagnose`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct DiagnoseArgs {

@@ -188,6 +188,9 @@ mod tests {
             e_value: 40.0,
             verdict: verdict.into(),
             smallest_visible: 0.03,
+            permutation_p: None,
+            bootstrap: None,
+            void_pairs: 0,
             conditions: "8 workers".into(),
         }
     }

@@ -80,8 +80,7 @@ mod tests {
 
     #[test]
     fn fires_when_much_is_stolen() {
-        let case =
-            Case::healthy().everywhere(Layer::Generator, metric::MACHINE_STEAL_S, "", 0.5);
+        let case = Case::healthy().everywhere(Layer::Generator, metric::MACHINE_STEAL_S, "", 0.5);
         check(
             case,
             expect![[r#"
