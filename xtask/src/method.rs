@@ -13,14 +13,17 @@ use kneepoint_experiment::simulated::{App, Noise, SimulatedStack, Truth, truth};
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
+use std::time::Duration;
 
 const USAGE: &str = "\
-cargo xtask method [--experiments N] [--comparisons N] [--seed S] [--canary-error PERCENT] [--only limits|comparisons]
+cargo xtask method [--experiments N] [--comparisons N] [--seed S] [--canary-error PERCENT] [--step SECONDS]
+                   [--only limits|comparisons]
 
   --experiments N           limits at each noise, by each method (default: 200)
   --comparisons N           A/A runs, and a third as many with an effect (default: 1000)
   --seed S                  seed of all of it (default: 1)
   --canary-error PERCENT    standard deviation of a canary reading (default: 0.5)
+  --step SECONDS            shortest step of a limit (default: as the program does)
   --only WHICH              limits or comparisons only";
 
 /// Windows at each rate that the truth is read from: good for 0.2 % of R*.
@@ -33,6 +36,7 @@ struct Options {
     comparisons: u64,
     seed: u64,
     canary_error: f64,
+    step: Option<Duration>,
     limits: bool,
     ab: bool,
     help: bool,
@@ -45,6 +49,7 @@ impl Default for Options {
             comparisons: 1000,
             seed: 1,
             canary_error: 0.005,
+            step: None,
             limits: true,
             ab: true,
             help: false,
@@ -71,6 +76,7 @@ impl Options {
                     }
                     _ => bail!("`{name} {text}`: write a number from 0 to 50"),
                 },
+                ("--step", _) => options.step = Some(Duration::from_secs(number(1)?)),
                 ("--only", "limits") => options.ab = false,
                 ("--only", "comparisons") => options.limits = false,
                 _ => bail!("`{name} {text}`: write limits or comparisons"),

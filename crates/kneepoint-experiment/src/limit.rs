@@ -49,7 +49,7 @@ impl LimitOptions {
     #[must_use]
     pub fn thorough(workers: u32) -> Self {
         Self {
-            load_time: Duration::from_secs(240),
+            load_time: Duration::from_secs(225),
             target: 0.025,
             noisy: 0.02,
             min_steps: 10,

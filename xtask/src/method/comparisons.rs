@@ -152,7 +152,7 @@ pub(super) fn run(options: &Options, out: &mut impl Write) -> anyhow::Result<Vec
         let seed = options.seed * 1_000_000;
         let slo = SimulatedStack::usual_slo();
         let mut stack = SimulatedStack::new(App::default(), slo, noise, seed);
-        let (found, slope) = limits::search(&mut stack, seed);
+        let (found, slope) = limits::search(&mut stack, seed, None);
         let same = Ground {
             noise,
             limit_hz: without.limit_hz,

@@ -7,6 +7,7 @@ use kneepoint_experiment::simulated::{App, Noise, SimulatedStack, Truth};
 use kneepoint_model::Interval;
 use kneepoint_model::run::LimitResult;
 use std::io::Write;
+use std::time::Duration;
 
 /// Largest standard deviation of ln R* at reference speed, on a quiet and a medium machine.
 const LARGEST_SD: f64 = 0.015;
@@ -43,10 +44,16 @@ fn stack(noise: Noise, seed: u64) -> SimulatedStack {
 }
 
 /// A whole search of the tool's own, soak included.
-pub(super) fn search(stack: &mut SimulatedStack, seed: u64) -> (LimitResult, f64) {
+pub(super) fn search(
+    stack: &mut SimulatedStack,
+    seed: u64,
+    step: Option<Duration>,
+) -> (LimitResult, f64) {
+    let thorough = LimitOptions::thorough(stack.saturating_workers());
     let options = LimitOptions {
         seed,
-        ..LimitOptions::thorough(stack.saturating_workers())
+        step_min: step.unwrap_or(thorough.step_min),
+        ..thorough
     };
     let mut search = LimitSearch::new(stack.slo().clone(), options);
     while let LimitMove::Measure(step) = search.next_move() {
@@ -67,9 +74,9 @@ fn trial(rate_hz: Interval, truth: Truth, load_s: f64) -> Trial {
     }
 }
 
-fn experiment(noise: Noise, truth: Truth, seed: u64) -> Experiment {
+fn experiment(noise: Noise, truth: Truth, seed: u64, step: Option<Duration>) -> Experiment {
     let mut ours = stack(noise, seed);
-    let (found, _) = search(&mut ours, seed.wrapping_mul(100_003));
+    let (found, _) = search(&mut ours, seed.wrapping_mul(100_003), step);
     let load_s = ours.driven().as_secs_f64();
     let other = |search: fn(&mut SimulatedStack, u64) -> f64| {
         let mut stack = stack(noise, seed);
@@ -132,7 +139,7 @@ pub(super) fn run(options: &Options, out: &mut impl Write) -> anyhow::Result<Vec
         let noise = options.noise(noise);
         let truth = known(&App::default(), noise, TRUTH_WINDOWS);
         let experiments = parallel::map(options.experiments, |index| {
-            experiment(noise, truth, options.seed * 1_000_000 + index)
+            experiment(noise, truth, options.seed * 1_000_000 + index, options.step)
         });
         print(level, truth, &experiments, out)?;
         verdicts.extend(judge(level, &experiments));
@@ -240,7 +247,7 @@ mod tests {
     fn limits_are_as_good_as_required_or_nearly() {
         let noise = Noise::medium();
         let truth = known(&App::default(), noise, 150);
-        let experiments = parallel::map(24, |index| experiment(noise, truth, 77_000 + index));
+        let experiments = parallel::map(24, |index| experiment(noise, truth, 77_000 + index, None));
         let ours = Row::of(&experiments, |it| it.reference);
         let bisection = Row::of(&experiments, |it| it.bisection);
         assert!(ours.sd < 0.022, "{}", ours.sd);

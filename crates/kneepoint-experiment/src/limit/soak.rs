@@ -12,8 +12,11 @@ const LOWERING: f64 = 0.93;
 const STEP_DOWN: f64 = 0.97;
 /// Soaks after the first at most.
 const MOST_REPEATS: u32 = 3;
-/// Standard deviations of a single step up to which the fit allows for a soak that failed.
-const CHANCE: f64 = 2.0;
+/// Standard deviations of single steps, and of the machine's speed, up to which the fit allows for a soak that failed:
+/// three, since both have wide tails.
+const CHANCE: f64 = 3.0;
+/// Soaks that may fail by chance before the limit counts as not confirmed.
+const MOST_BY_CHANCE: u32 = 2;
 /// By how much R* must have fallen below a soak's rate for the machine's speed to be the reason that it failed.
 const SLOWED: f64 = 1.005;
 
@@ -25,6 +28,8 @@ pub(super) struct Soak {
     pub(super) point: Option<LoadPoint>,
     pub(super) attempts: u32,
     pub(super) spent: Duration,
+    /// Failures that the fit has room for, or that the machine's speed explains.
+    by_chance: u32,
     /// How far below the interval's lower end the limit is confirmed, for failures that the fit has room for.
     below: f64,
     /// Rates that failed and that the fit has no room for.
@@ -38,6 +43,7 @@ impl Default for Soak {
             point: None,
             attempts: 0,
             spent: Duration::ZERO,
+            by_chance: 0,
             below: 1.0,
             contradicted_hz: Vec::new(),
         }
@@ -69,7 +75,7 @@ impl Soak {
 impl LimitSearch {
     /// Confirms the lower end, unless nobody asked for it.
     pub(super) fn begin_soak(&mut self) {
-        self.soak.rate_hz = self.confirmable_hz(self.speed);
+        self.soak.rate_hz = self.confirmable_hz();
         self.stage = if self.options.soak.is_zero() {
             Stage::Finished
         } else {
@@ -78,10 +84,20 @@ impl LimitSearch {
     }
 
     /// The lower end of R* at a speed of the machine, as far as it was not refuted yet.
-    fn confirmable_hz(&self, speed: Option<f64>) -> f64 {
+    fn low_hz(&self, speed: Option<f64>) -> f64 {
         let fitted = self.estimate();
         let low = fitted.reference_hz.low / fitted.reference_hz.estimate;
         self.soak.below * low * fitted.at_speed(speed)
+    }
+
+    /// By how much R* scatters with the machine's speed, as a share; 0 where that is not known.
+    fn sd_by_speed(&self) -> f64 {
+        self.estimate().beta * self.speed_sd().unwrap_or(0.0)
+    }
+
+    /// The rate to confirm next: the lower end at the machine's speed now, less what it may lose in the meantime.
+    fn confirmable_hz(&self) -> f64 {
+        self.low_hz(self.speed) * (-self.sd_by_speed()).exp()
     }
 
     pub(super) fn record_soak(&mut self, point: &LoadPoint, speed: Option<f64>) {
@@ -96,9 +112,15 @@ impl LimitSearch {
         }
         let (why, next_hz) = self.after_a_failure(point, held, speed);
         let rate_hz = self.soak.rate_hz;
-        if self.soak.attempts > MOST_REPEATS {
+        let contradicted = self.soak.contradicted_hz.last() == Some(&rate_hz);
+        self.soak.by_chance += u32::from(!contradicted);
+        if self.soak.attempts > MOST_REPEATS || self.soak.by_chance >= MOST_BY_CHANCE {
             self.warnings.push(format!(
-                "{why} at {MOST_REPEATS} lower rates either: the limit is not confirmed"
+                "{why} at {} lower either: the limit is not confirmed",
+                match self.soak.attempts - 1 {
+                    1 => "a rate that is".to_owned(),
+                    repeats => format!("{repeats} rates that are"),
+                }
             ));
             return;
         }
@@ -108,7 +130,7 @@ impl LimitSearch {
             format_rate(rate_hz),
             format_share(point.violating_share()),
             point.outcomes.failed(),
-            if self.soak.contradicted_hz.last() == Some(&rate_hz) {
+            if contradicted {
                 "the limit is lowered"
             } else {
                 "it is confirmed at a lower rate"
@@ -130,14 +152,13 @@ impl LimitSearch {
             self.soak.contradicted_hz.push(rate_hz);
             return ("the generator was not sound", rate_hz * LOWERING);
         }
-        if rate_hz > SLOWED * self.confirmable_hz(speed) {
-            let next_hz = self.confirmable_hz(self.speed).min(rate_hz);
+        if rate_hz > SLOWED * self.low_hz(speed) {
+            let next_hz = self.confirmable_hz().min(rate_hz);
             return ("the machine had slowed and the SLO did not hold", next_hz);
         }
         if self.allows_for(point, speed) {
             self.soak.below *= STEP_DOWN;
-            let next_hz = self.confirmable_hz(self.speed);
-            return ("the SLO did not hold", next_hz);
+            return ("the SLO did not hold", self.confirmable_hz());
         }
         self.soak.contradicted_hz.push(rate_hz);
         ("the SLO did not hold", rate_hz * LOWERING)
@@ -147,13 +168,14 @@ impl LimitSearch {
     fn allows_for(&self, point: &LoadPoint, speed: Option<f64>) -> bool {
         let share = self.slo.violating_share();
         let bearable = point.arrivals as f64 * self.slo.errors;
-        if point.outcomes.failed() as f64 > bearable + 3.0 * bearable.sqrt() + 3.0 {
+        let errors = point.outcomes.failed() as f64 > bearable + CHANCE * bearable.sqrt() + CHANCE;
+        if errors && point.violating_share() <= share {
             return false;
         }
         let fitted = self.estimate();
         let above = (self.soak.rate_hz / fitted.at_speed(speed)).ln();
         let seen =
             (logit(point.violating_share().clamp(1e-6, 1.0 - 1e-6)) - logit(share)) / fitted.slope;
-        seen <= above + CHANCE * fitted.step_sd
+        seen <= above + CHANCE * fitted.step_sd.hypot(self.sd_by_speed())
     }
 }
