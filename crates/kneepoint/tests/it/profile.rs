@@ -47,7 +47,7 @@ fn the_workers_of_a_master_are_profiled_under_load() {
     let scope = servers.directory.path().join("profile.json");
     let load = load(&servers, "8s");
     let [svg, json] = [&graph, &scope].map(|path| path.display().to_string());
-    let arguments = [
+    let arguments: [&str; 8] = [
         "-z",
         "2s",
         "--rate",
