@@ -100,8 +100,11 @@ struct Verdict {
     met: bool,
 }
 
+/// A level of noise: its name, and what makes it.
+type Level = (&'static str, fn() -> Noise);
+
 /// The noise levels of method.md.
-const LEVELS: [(&str, fn() -> Noise); 3] = [
+const LEVELS: [Level; 3] = [
     ("quiet", Noise::quiet),
     ("medium", Noise::medium),
     ("high", Noise::high),

@@ -176,8 +176,9 @@ impl Profile {
     /// What each function cost, those that were innermost most often first.
     #[must_use]
     pub fn costs(&self) -> Vec<Cost> {
-        let mut costs: HashMap<(&str, Option<&str>), (u64, u64, HashMap<u32, u64>)> =
-            HashMap::new();
+        /// Samples in the function itself, samples under it, and those of each line.
+        type Counted = (u64, u64, HashMap<u32, u64>);
+        let mut costs: HashMap<(&str, Option<&str>), Counted> = HashMap::new();
         for (stack, count) in &self.stacks {
             let mut met = HashSet::new();
             for (depth, frame) in stack

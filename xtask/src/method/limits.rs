@@ -168,7 +168,8 @@ fn print(
         "load s",
         "sd^2 time"
     )?;
-    let methods: [(&str, fn(&Experiment) -> Trial); 4] = [
+    type Which = fn(&Experiment) -> Trial;
+    let methods: [(&str, Which); 4] = [
         ("kneepoint, at reference speed", |it| it.reference),
         ("kneepoint, as the machine was", |it| it.raw),
         ("doubling and bisecting, 30 s, 2 %", |it| it.bisection),

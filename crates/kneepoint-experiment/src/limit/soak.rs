@@ -63,7 +63,7 @@ impl Soak {
                 .copied()
                 .filter(|failed| *failed > self.rate_hz)
         };
-        if let (Some(first), Some(last)) = (failed().next(), failed().last()) {
+        if let (Some(first), Some(last)) = (failed().next(), failed().next_back()) {
             rate_hz.low = rate_hz.low.min(self.rate_hz);
             rate_hz.high = rate_hz.high.min(first);
             rate_hz.estimate = (self.rate_hz * last).sqrt().min(rate_hz.high);

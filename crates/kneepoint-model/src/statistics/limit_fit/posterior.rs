@@ -82,11 +82,9 @@ impl Posterior {
         );
         // Whether the speed matters is for the fine grid to say: to look around, both extremes do.
         let speeds = !steps.is_empty() && steps.iter().all(|step| step.speed.is_some());
-        let (betas, extremes): (&[(f64, f64)], &[(f64, f64)]) = if speeds {
-            (&BETAS, &EXTREMES)
-        } else {
-            (&NO_SPEED, &NO_SPEED)
-        };
+        let none: &[(f64, f64)] = &NO_SPEED;
+        let betas = if speeds { &BETAS } else { none };
+        let extremes = if speeds { &EXTREMES } else { none };
         let coarse = grid.cells((low, high), COARSE, extremes);
         let step = (high - low) / (COARSE - 1) as f64;
         let (from, to) = extent(&coarse);
