@@ -84,11 +84,11 @@ mod tests {
         check(
             case,
             expect![[r#"
-            named: KRN-07
-            suspected generator (25 %): the hypervisor keeps CPU from this machine
-              saw 25 % of the machine's CPU time stolen, at 190/s offered for 10 s
-              do: Measure on a machine with dedicated cores, or again when the neighbours are quiet: no setting of the stack brings this CPU back.
-        "#]],
+                named: KRN-07
+                suspected generator (25 %): the hypervisor keeps CPU from this machine
+                  saw 25 % of the machine's CPU time stolen, at 60.0/s offered for 10 s
+                  do: Measure on a machine with dedicated cores, or again when the neighbours are quiet: no setting of the stack brings this CPU back.
+            "#]],
         );
     }
 
@@ -116,7 +116,15 @@ mod tests {
             metric::MACHINE_STEAL_S,
             0.6,
         );
-        check(case, expect![[r#""#]]);
+        check(
+            case,
+            expect![[r#"
+            named: CAP-02
+            noted generator (30 %): the hypervisor keeps CPU from this machine
+              saw 30 % of the machine's CPU time stolen, at 240/s offered for 10 s
+              do: Measure on a machine with dedicated cores, or again when the neighbours are quiet: no setting of the stack brings this CPU back.
+        "#]],
+        );
     }
 
     #[test]
