@@ -111,6 +111,8 @@ struct Half {
     value: f64,
     /// The machine's speed during it.
     speed: Option<f64>,
+    /// Share of the machine's CPU time that was stolen during it.
+    steal: f64,
 }
 
 /// The comparison as a state machine.
@@ -152,8 +154,9 @@ const CLIP: f64 = 2.5;
 const VOID_SHARE: f64 = 0.2;
 /// Shift of the machine's speed within a pair beyond which it is void (method.md, `ab_test`).
 const SPEED_SHIFT: f64 = 0.1;
-/// Share of the CPU that the hypervisor may keep during a step (method.md, `ab_test`).
-const STEAL: f64 = 0.02;
+/// By how much more of the machine's CPU time may be stolen in one step of a pair than in the other. Method.md voids at
+/// 2 % stolen; but a host that always steals some does so from both arms, and would get no verdict at all.
+const STEAL_SHIFT: f64 = 0.05;
 /// How far the rate follows the machine's speed at most, as a ratio.
 const FARTHEST_SPEED: f64 = 1.25;
 /// Autocorrelation of the pairs beyond which neighbours are merged (method.md section 2).
@@ -285,12 +288,13 @@ impl AbTest {
         let half = Half {
             value: self.value(point),
             speed: canary.during(),
+            steal: point.health.steal_share.unwrap_or(0.0),
         };
         match side {
             Side::A => self.pending.0 = Some(half),
             Side::B => self.pending.1 = Some(half),
         }
-        if is_unsound(point) || void(self.pending) {
+        if !point.validity.is_valid() || void(self.pending) {
             self.pending = (None, None);
             self.voided += 1;
         } else if let (Some(a), Some(b)) = self.pending {
@@ -427,18 +431,17 @@ impl AbTest {
     }
 }
 
-/// Whether a step says nothing, for the generator's own reasons or because the CPU was taken away.
-fn is_unsound(point: &LoadPoint) -> bool {
-    !point.validity.is_valid() || point.health.steal_share.is_some_and(|steal| steal > STEAL)
-}
-
-/// Whether the machine's speed shifted too far between the steps of a pair for them to be compared.
+/// Whether the machine shifted too far between the steps of a pair for them to be compared: in its speed, or in what
+/// its host kept of it.
 fn void(pair: (Option<Half>, Option<Half>)) -> bool {
-    let speed = |half: Option<Half>| half.and_then(|half| half.speed);
-    match (speed(pair.0), speed(pair.1)) {
+    let (Some(a), Some(b)) = pair else {
+        return false;
+    };
+    let slower = match (a.speed, b.speed) {
         (Some(a), Some(b)) => (a / b).ln().abs() > SPEED_SHIFT.ln_1p(),
         _ => false,
-    }
+    };
+    slower || (a.steal - b.steal).abs() > STEAL_SHIFT
 }
 
 /// The interval of a ratio from that of its logarithm.

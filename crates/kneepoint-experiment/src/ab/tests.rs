@@ -168,14 +168,15 @@ fn a_pair_is_void_when_the_machine_shifts_in_it_whichever_arm_it_favours() {
     }
     let steady = fed(&throughput(100), &throughput(120), (Some(0.85), Some(0.9)));
     assert_eq!(steady.verdict(), Verdict::Better);
-    let mut stolen = throughput(100);
-    stolen.health.steal_share = Some(0.05);
-    assert_eq!(
-        fed(&stolen, &throughput(120), (None, None))
-            .effect("x", &[])
-            .pairs,
-        0
-    );
+    let stolen = |ok, share| {
+        let mut point = throughput(ok);
+        point.health.steal_share = Some(share);
+        point
+    };
+    let one_sided = fed(&stolen(100, 0.08), &stolen(120, 0.01), (None, None));
+    assert_eq!(one_sided.effect("x", &[]).pairs, 0);
+    let even = fed(&stolen(100, 0.08), &stolen(120, 0.07), (None, None));
+    assert_eq!(even.verdict(), Verdict::Better);
 }
 
 #[test]
