@@ -2,14 +2,12 @@
 
 mod limit;
 mod load;
-mod profile;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use std::path::PathBuf;
 
 pub use limit::{GateArgs, Inconclusive, LimitArgs};
 pub use load::{Interarrival, LoadArgs};
-pub use profile::ProfileArgs;
 
 /// Finds how much load a PHP stack can take, what breaks first, fixes it and proves the gain.
 #[derive(Debug, Parser)]
@@ -37,9 +35,6 @@ pub enum Command {
     Diagnose(DiagnoseArgs),
     /// Limit, diagnose, fix, prove, report: the whole job
     Tune(RunArgs),
-    /// Sample the PHP stacks of running workers from outside, without stopping them
-    #[command(after_help = profile::AFTER_HELP)]
-    Profile(ProfileArgs),
     /// Render a stored run again
     Report(ReportArgs),
     /// List stored runs

@@ -6,7 +6,6 @@ mod init;
 mod lab;
 mod limit;
 mod load;
-mod profile;
 mod report;
 mod rules;
 mod runs;
@@ -28,7 +27,6 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Limit(args) => limit::run(&args),
         Command::Diagnose(args) => diagnose::run(&args),
         Command::Tune(args) => tune::run(&args),
-        Command::Profile(args) => profile::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Runs(args) => runs::run(&args),
         Command::Rules(args) => rules::run(&args),

@@ -12,6 +12,5 @@ mod gate;
 mod interrupted;
 mod load;
 mod nothing_left;
-mod profile;
 mod scenario;
 mod support;
