@@ -4,8 +4,9 @@
 //! pair; after each pair an anytime-valid test says whether it is clear. The rate lies at the limit of the
 //! arm that is compared against, where a small change of capacity moves the violating share a lot.
 //!
-//! A pair is void, whichever arm it favours, when the machine's speed shifted within it, when the hypervisor took the
-//! CPU away, or when the generator was not sound (`void`, `is_unsound`). These rules are set before the first pair.
+//! A pair is void, whichever arm it favours, when the generator was not sound, and, up to a share of the pairs, when the
+//! machine's speed or what the hypervisor took of it shifted within it (`void`). These rules are set before the first
+//! pair.
 
 mod resample;
 #[cfg(test)]
@@ -357,7 +358,7 @@ impl AbTest {
             return Verdict::Inconclusive;
         }
         let judged = self.judged();
-        let mean = judged.iter().sum::<f64>();
+        let sum = judged.iter().sum::<f64>();
         let within_rope = confidence_sequence(&judged).is_some_and(|ln| {
             ln.low > (1.0 - self.options.rope).ln() && ln.high < (1.0 + self.options.rope).ln()
         });
@@ -366,7 +367,7 @@ impl AbTest {
         } else if within_rope {
             Verdict::Equivalent
         } else if e_value(&judged) >= ENOUGH {
-            if mean > 0.0 {
+            if sum > 0.0 {
                 Verdict::Better
             } else {
                 Verdict::Worse
@@ -460,7 +461,7 @@ fn ratio_of(ln: Interval) -> Interval {
 }
 
 /// A fair bit for the order within a pair: one output of SplitMix64, so that planners need no randomness.
-fn order_bit(seed: u64, pair: u64) -> bool {
+pub(crate) fn order_bit(seed: u64, pair: u64) -> bool {
     let mut z = seed.wrapping_add(pair.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -298,7 +298,7 @@ fn prepare_thread(plan: &LoadPlan) -> Result<(), LoadError> {
     for source in &plan.source_addresses {
         socket::check_source(*source)?;
     }
-    // The other lane asks for it when it is woken late.
+    // The lane for one request at a time asks for it by itself once it is woken late.
     if plan.target.version() == HttpVersion::Http2 && starts::has_due_times(plan) {
         priority::wake_first();
     }

@@ -3,8 +3,8 @@
 //! Falling asleep and waking up costs 10 to 20 microseconds of CPU time on a virtual machine, several times what a
 //! request costs by itself, and a generator must leave the CPU to the stack it shares a machine with. So arrivals that
 //! follow each other within a moment leave together, the first a little after its time and the last a little before
-//! it (a response time never counts from later than the request was sent); and where the next one is near anyway, responses are taken up
-//! with it: the kernel has noted when each came, so that no response time grows by the wait.
+//! it (a response time never counts from later than the request was sent). Where the next one is near anyway,
+//! responses are taken up with it: the kernel has noted when each came, so that no response time grows by the wait.
 
 use crate::engine::Prepared;
 use crate::plan::{LoadPlan, Mode};

@@ -90,22 +90,27 @@ pub(crate) fn check_source(source: IpAddr) -> Result<(), LoadError> {
 /// for every destination, and a busy source would run out of ports long before its connections need that many
 /// (load-engine.md, section 3, pitfalls).
 fn bind_source(fd: &OwnedFd, source: IpAddr) -> Result<(), Errno> {
-    bind_address_no_port(fd)?;
+    switch_on(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT)?;
     bind(fd, &SocketAddr::new(source, 0))
 }
 
+/// Sets an option of a socket that is either on or off.
 #[expect(
     unsafe_code,
-    reason = "neither the standard library nor rustix knows IP_BIND_ADDRESS_NO_PORT"
+    reason = "neither the standard library nor rustix knows IP_BIND_ADDRESS_NO_PORT and SO_TIMESTAMPNS"
 )]
-fn bind_address_no_port(fd: &OwnedFd) -> Result<(), Errno> {
+pub(crate) fn switch_on(
+    fd: &OwnedFd,
+    level: libc::c_int,
+    option: libc::c_int,
+) -> Result<(), Errno> {
     let on: libc::c_int = 1;
     // SAFETY: the descriptor is open, and the value is a live integer of the length that is passed.
     let refused = unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),
-            libc::IPPROTO_IP,
-            libc::IP_BIND_ADDRESS_NO_PORT,
+            level,
+            option,
             (&raw const on).cast(),
             size_of_val(&on) as libc::socklen_t,
         )

@@ -1,6 +1,6 @@
 //! When bytes came, as the kernel noted it: so that taking them up a moment later falsifies no response time.
 
-use crate::socket::last_error;
+use crate::socket::{last_error, switch_on};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::os::fd::AsRawFd;
@@ -11,27 +11,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 struct Control([u8; 64]);
 
 /// Asks the kernel to note when the bytes of a TCP connection arrive.
-#[expect(
-    unsafe_code,
-    reason = "neither the standard library nor rustix knows SO_TIMESTAMPNS"
-)]
 pub(crate) fn ask_for(fd: &OwnedFd) -> Result<(), Errno> {
-    let on: libc::c_int = 1;
-    // SAFETY: the descriptor is open, and the value is a live integer of the length that is passed.
-    let refused = unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_TIMESTAMPNS,
-            (&raw const on).cast(),
-            size_of_val(&on) as libc::socklen_t,
-        )
-    };
-    if refused == 0 {
-        Ok(())
-    } else {
-        Err(last_error())
-    }
+    switch_on(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS)
 }
 
 /// Reads what there is, and tells when the last of it came in nanoseconds of the wall clock, if the kernel noted it.

@@ -170,7 +170,6 @@ impl<'p> Starts<'p> {
     #[inline]
     pub(crate) fn take(&mut self, now: u64, backoff: &Backoff) -> Option<Due> {
         let cut = self.shared.cut();
-        let due = |at: &u64| *at <= now && *at <= cut;
         match &mut self.source {
             Source::Schedule(arrivals) => {
                 let intended = arrivals.first().filter(|at| *at <= cut)?;
@@ -185,7 +184,7 @@ impl<'p> Starts<'p> {
                 Some(Due { intended, member })
             }
             Source::Visitors { arrivals, crowd } => {
-                let arrival = arrivals.first().filter(due);
+                let arrival = arrivals.first().filter(|at| *at <= now && *at <= cut);
                 let end = self.until.min(cut);
                 let back = crowd.next().filter(|at| *at <= now && *at < end);
                 if let Some(intended) = back

@@ -6,7 +6,7 @@
 //! the anytime-valid test. What differs from [`crate::ab`] is the question: not whether there is a difference, but
 //! whether it is larger than a share, so the test stops where the confidence sequence leaves that share, not zero.
 
-use crate::ab::Side;
+use crate::ab::{Side, order_bit};
 use crate::bench::Step;
 use kneepoint_model::gate::{Claim, judge, loss_of_ln};
 use kneepoint_model::statistics::sequential::{
@@ -74,7 +74,7 @@ impl GatePairs {
         }
         let pair = (self.pairs.len() + self.voided) as u64;
         let side = match self.pending {
-            (None, None) if baseline_first(self.options.seed, pair) => Side::A,
+            (None, None) if order_bit(self.options.seed, pair) => Side::A,
             (None, None) | (Some(_), None) => Side::B,
             (None | Some(_), Some(_)) => Side::A,
         };
@@ -189,14 +189,6 @@ impl GatePairs {
     pub fn progress(&self) -> f64 {
         self.pairs.len() as f64 / self.options.max_pairs.max(1) as f64
     }
-}
-
-/// Whether a pair begins with the baseline: one output of SplitMix64, so that the planner needs no randomness.
-fn baseline_first(seed: u64, pair: u64) -> bool {
-    let mut z = seed.wrapping_add(pair.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    (z ^ (z >> 31)) & 1 == 1
 }
 
 #[cfg(test)]

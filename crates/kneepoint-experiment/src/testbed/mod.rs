@@ -232,6 +232,12 @@ impl Testbed {
         Ok(point)
     }
 
+    /// Drives a step at an arm that is at rest, with the application's state put back.
+    fn drive_from_reset(&self, name: &str, step: &Step) -> Result<LoadPoint, ExperimentError> {
+        self.arm(name)?.reset(&self.lab)?;
+        self.drive(name, step)
+    }
+
     fn show(&self, progress: &kneepoint_load::Progress) {
         self.observer.event(&Event::Load {
             goodput_hz: progress.goodput_hz,
@@ -250,8 +256,7 @@ impl Bench for Testbed {
 
     fn measure(&mut self, arm: &str, step: &Step) -> Result<LoadPoint, ExperimentError> {
         self.drain(arm, step.rested)?;
-        self.arm(arm)?.reset(&self.lab)?;
-        self.drive(arm, step)
+        self.drive_from_reset(arm, step)
     }
 
     fn canary(&mut self) -> Option<f64> {
@@ -267,7 +272,7 @@ impl Bench for Testbed {
     ) -> Result<(LoadPoint, Canary), ExperimentError> {
         self.drain(arm, step.rested)?;
         let before = self.canary();
-        let point = self.measure(arm, step)?;
+        let point = self.drive_from_reset(arm, step)?;
         self.drain(arm, false)?;
         let after = self.canary();
         Ok((point, Canary { before, after }))

@@ -45,12 +45,13 @@ pub(super) fn hops(args: &LoadArgs, learned: Option<&Learned>) -> Result<Vec<Hop
     };
     let slo = slo(args)?;
     let template = template(args)?;
+    let (first, feeders) = (like::first(args), feeders(args)?);
     places
         .into_iter()
         .map(|place| {
             let workload = match learned {
                 Some(learned) => log::workload(args, &template, learned),
-                None => workload(args, &template, &place)?,
+                None => workload(args, &template, &place, &feeders)?,
             };
             let mut plan = LoadPlan::new(place.target, workload, mode.clone());
             plan.slo = slo.clone();
@@ -59,7 +60,7 @@ pub(super) fn hops(args: &LoadArgs, learned: Option<&Learned>) -> Result<Vec<Hop
                 .connections
                 .map_or(USUAL_CONNECTIONS, |most| most as usize);
             plan.seed = args.seed;
-            plan.first = like::first(args);
+            plan.first = first;
             plan.exact_starts = args.exact;
             extras::apply(args, &mut plan)?;
             Ok(Hop {
@@ -245,7 +246,12 @@ fn body(data: &[String]) -> Result<Option<String>> {
     Ok((!pieces.is_empty()).then(|| pieces.join("&")))
 }
 
-fn workload(args: &LoadArgs, template: &Request, place: &Place) -> Result<Workload> {
+fn workload(
+    args: &LoadArgs,
+    template: &Request,
+    place: &Place,
+    feeders: &[Feeder],
+) -> Result<Workload> {
     let paths = if args.path.is_empty() {
         vec![(1.0, place.path.as_str())]
     } else {
@@ -266,7 +272,7 @@ fn workload(args: &LoadArgs, template: &Request, place: &Place) -> Result<Worklo
         requests: requests.collect(),
         users: args.users.unwrap_or(1),
         sessions: None,
-        feeders: feeders(args)?,
+        feeders: feeders.to_vec(),
     })
 }
 
