@@ -30,6 +30,7 @@ where
     ExperimentError: From<B::Error>,
 {
     let whole = options.load_time + options.soak;
+    let only_looks = options.soak.is_zero();
     let mut search = LimitSearch::new(bench.slo().clone(), options);
     while let LimitMove::Measure(step) = search.next_move() {
         recorder.check_stop()?;
@@ -47,36 +48,47 @@ where
     }
     let slope = search.estimate().slope;
     let result = search.result(label);
-    for warning in &result.warnings {
-        recorder.warn(warning.clone());
-    }
-    if result.noise.is_some_and(|noise| noise.too_noisy) {
-        recorder.warn(format!(
-            "R* of {label} is not known well: the machine is too noisy to say more in this time"
-        ));
+    if !only_looks || result.rate_hz.estimate <= 0.0 {
+        for warning in &result.warnings {
+            recorder.warn(warning.clone());
+        }
+        if result.noise.is_some_and(|noise| noise.too_noisy) {
+            recorder.warn(format!(
+                "R* of {label} is not known well: the machine is too noisy to say more in this time"
+            ));
+        }
     }
     let rate = result.rate_hz;
-    let confirmed = if result.soak_arrivals == 0 {
-        "not confirmed by a longer stretch".to_owned()
-    } else {
-        format!(
-            "confirmed over {} requests at {} with {} failed",
-            result.soak_arrivals,
-            format_rate(result.soak_hz),
-            result.soak_failed
-        )
-    };
     recorder.result(format!(
-        "R* of {label} is {} (95 %: {} to {}), bound by {}; {} steps, {confirmed}{}",
+        "R* of {label} is {} (95 %: {} to {}), bound by {}; {} steps, {}{}",
         format_rate(rate.estimate),
         format_rate(rate.low),
         format_rate(rate.high),
         result.bound_by,
         result.steps.len(),
+        confirmed(&result),
         at_reference(&result),
     ));
     recorder.limit(result.clone());
     Ok((result, slope))
+}
+
+/// What the longer stretch of load said, in words.
+fn confirmed(result: &LimitResult) -> String {
+    if result.soak_arrivals == 0 {
+        return "not confirmed by a longer stretch".to_owned();
+    }
+    format!(
+        "{} over {} requests at {} with {} failed",
+        if result.soak_held {
+            "confirmed"
+        } else {
+            "not confirmed"
+        },
+        result.soak_arrivals,
+        format_rate(result.soak_hz),
+        result.soak_failed
+    )
 }
 
 /// How far R* follows the machine's speed, by a limit; not at all where that is not known.

@@ -39,6 +39,8 @@ pub struct LimitOptions {
     pub step_max: Duration,
     /// Length of the confirming stretch; zero goes without, for a limit that only says where to look.
     pub soak: Duration,
+    /// Confirming stretches after the first at most, each at a lower rate.
+    pub more_soaks: u32,
     /// Seed of the first step.
     pub seed: u64,
 }
@@ -58,6 +60,7 @@ impl LimitOptions {
             step_min: Duration::from_secs(5),
             step_max: Duration::from_secs(15),
             soak: Duration::from_secs(60),
+            more_soaks: 3,
             seed: 1,
         }
     }
@@ -77,7 +80,17 @@ impl LimitOptions {
             step_min: Duration::from_secs(4),
             step_max: Duration::from_secs(if tight { 6 } else { 8 }),
             soak: load_time.mul_f64(0.25).max(Duration::from_secs(5)),
+            more_soaks: 1,
             ..Self::thorough(workers)
+        }
+    }
+
+    /// The same without the confirming stretch: for a limit that only says where to measure next.
+    #[must_use]
+    pub fn unconfirmed(self) -> Self {
+        Self {
+            soak: Duration::ZERO,
+            ..self
         }
     }
 }
@@ -126,6 +139,8 @@ pub struct LimitSearch {
 #[derive(Debug, Clone, Copy)]
 struct StepRecord {
     rate_hz: f64,
+    /// The rate of the arrivals that came: they are random, and a step that drew more of them is a higher load.
+    drawn_hz: f64,
     arrivals: u64,
     violations: u64,
     failed: u64,
@@ -276,6 +291,7 @@ impl LimitSearch {
         }
         self.steps.push(StepRecord {
             rate_hz: point.offered_hz,
+            drawn_hz: drawn_hz(point),
             arrivals: point.arrivals,
             violations: point.violations(),
             failed: point.outcomes.failed(),
@@ -338,7 +354,7 @@ impl LimitSearch {
             .steps
             .iter()
             .map(|step| FitStep {
-                rate_hz: step.rate_hz,
+                rate_hz: step.drawn_hz,
                 violations: count(step),
                 arrivals: step.arrivals,
                 speed: step.speed,
@@ -420,6 +436,7 @@ impl LimitSearch {
             soak_hz: self.soak.rate_hz,
             soak_failed: soak.map_or(0, |point| point.outcomes.failed()),
             soak_arrivals: soak.map_or(0, |point| point.arrivals),
+            soak_held: self.soak.held,
             warnings: self.warnings.clone(),
         }
     }
@@ -453,6 +470,16 @@ fn prior(saturation_hz: f64, violating_share: f64) -> Prior {
     Prior {
         saturation_hz: saturation_hz.max(f64::MIN_POSITIVE),
         violating_share,
+    }
+}
+
+/// The rate of the arrivals that a step drew. One that ended early did so because of what it drew: its own rate says
+/// more of its luck than of its load.
+fn drawn_hz(point: &LoadPoint) -> f64 {
+    if point.aborted || point.arrivals == 0 || point.window_s <= 0.0 {
+        point.offered_hz
+    } else {
+        point.arrivals as f64 / point.window_s
     }
 }
 

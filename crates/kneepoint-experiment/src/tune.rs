@@ -22,9 +22,10 @@ use std::time::Duration;
 /// Rounds of diagnosis without a win after which tuning ends.
 const IDLE_ROUNDS: u32 = 2;
 /// Share of the budget that the searching may use; the rest is for the proof.
-const SEARCH_SHARE: f64 = 0.62;
-/// Gain of R* from which the limit is measured anew before the next change is judged.
-const LARGE_GAIN: f64 = 1.3;
+const SEARCH_SHARE: f64 = 0.7;
+/// Gain of R* from which the limit is measured anew before the next change is judged; below it, the gain says well
+/// enough where R* is now.
+const LARGE_GAIN: f64 = 2.0;
 
 /// Pairs of the A/A at the start (method.md, `ab_test`), where the budget has room for them.
 const A_A_PAIRS: usize = 12;
@@ -42,6 +43,19 @@ struct Current {
     scenario: Scenario,
     limit: LimitResult,
     slope: f64,
+    /// Whether the limit was measured of this configuration, and not of one before the last change.
+    is_measured: bool,
+}
+
+impl Current {
+    /// The next change is judged at the rate that the last one's gain puts R* at.
+    fn expect(&mut self, gain: f64) {
+        let rate_hz = &mut self.limit.rate_hz;
+        rate_hz.low *= gain;
+        rate_hz.estimate *= gain;
+        rate_hz.high *= gain;
+        self.is_measured = false;
+    }
 }
 
 /// The main job on one testbed.
@@ -85,12 +99,14 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         self.recorder.base(self.testbed.stack(&arm)?.clone());
         self.recorder
             .stage("Limit: the highest rate at which the SLO holds");
-        let (limit, slope) = self.limit(&arm, "base", 0.11)?;
+        let options = self.limit_options(&arm, 0.11)?;
+        let (limit, slope) = self.limit(&arm, "base", options)?;
         let mut current = Current {
             arm,
             scenario: base,
             limit,
             slope,
+            is_measured: true,
         };
         if current.limit.rate_hz.estimate <= 0.0 {
             return Ok(());
@@ -125,24 +141,36 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         format!("v{}", self.arms)
     }
 
-    fn limit(
-        &mut self,
-        arm: &str,
-        label: &str,
-        share: f64,
-    ) -> Result<(LimitResult, f64), ExperimentError> {
+    /// A limit that may take this share of the budget.
+    fn limit_options(&self, arm: &str, share: f64) -> Result<LimitOptions, ExperimentError> {
         let workers = self.testbed.saturating_workers(arm)?;
         let time = self
             .budget
             .mul_f64(share)
             .clamp(Duration::from_secs(20), Duration::from_secs(360));
-        find_limit(
-            self.testbed,
-            self.recorder,
-            arm,
-            label,
-            LimitOptions::within(time, workers),
-        )
+        Ok(LimitOptions::within(time, workers))
+    }
+
+    fn limit(
+        &mut self,
+        arm: &str,
+        label: &str,
+        options: LimitOptions,
+    ) -> Result<(LimitResult, f64), ExperimentError> {
+        find_limit(self.testbed, self.recorder, arm, label, options)
+    }
+
+    /// Where R* of the configuration kept so far is now, to judge the next changes there.
+    fn look_again(&mut self, current: &mut Current, stage: &str) -> Result<(), ExperimentError> {
+        if current.is_measured {
+            return Ok(());
+        }
+        self.recorder.stage(stage);
+        let options = self.limit_options(&current.arm, 0.07)?.unconfirmed();
+        let arm = current.arm.clone();
+        (current.limit, current.slope) = self.limit(&arm, &arm, options)?;
+        current.is_measured = true;
+        Ok(())
     }
 
     fn search_is_over(&self) -> bool {
@@ -173,10 +201,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
                 if self.recorder.left() < self.budget.mul_f64(1.0 - SEARCH_SHARE) + ROUND {
                     return Ok(());
                 }
-                self.recorder.stage("Limit after the changes so far");
-                let (limit, slope) =
-                    self.limit(&current.arm.clone(), &current.arm.clone(), 0.07)?;
-                (current.limit, current.slope) = (limit, slope);
+                self.look_again(current, "Limit after the changes so far")?;
             } else if !worth_trying(&findings, Confidence::Noted)
                 .any(|(_, settings)| !self.tried.contains(settings))
             {
@@ -201,12 +226,18 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             .map(|(finding, settings)| (finding.clone(), settings.to_vec()))
             .collect();
         for (finding, settings) in tries {
-            if self.search_is_over() {
-                break;
-            }
-            if !self.tried.insert(settings.clone()) {
+            if self.tried.contains(&settings) {
                 continue;
             }
+            if self.search_is_over() {
+                self.recorder.warn(format!(
+                    "no time left to try {} for {}: whether it helps is not known",
+                    describe_settings(&settings),
+                    finding.code
+                ));
+                continue;
+            }
+            self.tried.insert(settings.clone());
             let objections = kneepoint_diagnosis::remedy_guard(evidence, &settings);
             if !objections.is_empty() {
                 self.recorder.change(format!(
@@ -219,13 +250,14 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             }
             let (kept, gain) = self.try_one(current, &finding, &settings)?;
             won |= kept;
+            if kept {
+                current.expect(gain);
+            }
             if kept && gain > LARGE_GAIN {
-                self.recorder.stage(
+                self.look_again(
+                    current,
                     "Limit after a large gain, so that the next change is judged at the right rate",
-                );
-                let (limit, slope) =
-                    self.limit(&current.arm.clone(), &current.arm.clone(), 0.06)?;
-                (current.limit, current.slope) = (limit, slope);
+                )?;
             }
         }
         Ok(won)
@@ -334,7 +366,8 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             self.testbed.stack("best")?.clone(),
             self.testbed.diff("base", "best")?,
         );
-        let (limit, _) = self.limit("best", "best", 0.12)?;
+        let options = self.limit_options("best", 0.12)?;
+        let (limit, _) = self.limit("best", "best", options)?;
         let workers = self
             .testbed
             .saturating_workers("base")?

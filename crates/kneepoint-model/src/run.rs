@@ -107,8 +107,15 @@ pub struct LimitResult {
     pub soak_failed: u64,
     /// Requests of the confirming stretch.
     pub soak_arrivals: u64,
+    /// Whether the SLO held in it, and the generator was sound; true in runs of versions that did not say.
+    #[serde(default = "held")]
+    pub soak_held: bool,
     /// Doubts about the number, a sentence each.
     pub warnings: Vec<String>,
+}
+
+fn held() -> bool {
+    true
 }
 
 /// How noisy the machine was while a limit was searched.

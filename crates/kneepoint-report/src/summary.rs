@@ -46,6 +46,8 @@ pub struct Confirmation {
     pub failed: u64,
     /// Its p95 in ms.
     pub p95_ms: Option<f64>,
+    /// Whether the SLO held in it.
+    pub held: bool,
 }
 
 /// A run in numbers and sentences, all derived from its record.
@@ -231,6 +233,7 @@ fn confirmation(limit: &LimitResult) -> Option<Confirmation> {
         requests: limit.soak_arrivals,
         failed: limit.soak_failed,
         p95_ms: limit.soak_p95_ms,
+        held: limit.soak_held,
     })
 }
 
@@ -250,14 +253,15 @@ pub(crate) fn machine_speed(limit: &LimitResult) -> Option<String> {
 }
 
 impl Confirmation {
-    /// `0 of 4146 requests failed at 69.1/s, p95 148 ms`.
+    /// `0 of 4146 requests failed at 69.1/s, p95 148 ms`; where the SLO did not hold, that it did not.
     pub(crate) fn sentence(&self) -> String {
         format!(
-            "{} of {} failed at {}, p95 {}",
+            "{} of {} failed at {}, p95 {}{}",
             words::count(self.failed),
             words::counted(self.requests, "request", "requests"),
             words::rate(self.offered_hz),
             words::ms(self.p95_ms),
+            if self.held { "" } else { ": not confirmed" },
         )
     }
 }

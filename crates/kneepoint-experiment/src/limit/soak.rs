@@ -10,8 +10,6 @@ use std::time::Duration;
 const LOWERING: f64 = 0.93;
 /// The same when it failed as single stretches do by chance at this rate.
 const STEP_DOWN: f64 = 0.97;
-/// Soaks after the first at most.
-const MOST_REPEATS: u32 = 3;
 /// Standard deviations of single steps, and of the machine's speed, up to which the fit allows for a soak that failed:
 /// three, since both have wide tails.
 const CHANCE: f64 = 3.0;
@@ -27,6 +25,8 @@ pub(super) struct Soak {
     pub(super) rate_hz: f64,
     pub(super) point: Option<LoadPoint>,
     pub(super) attempts: u32,
+    /// Whether the last of them held.
+    pub(super) held: bool,
     pub(super) spent: Duration,
     /// Failures that the fit has room for, or that the machine's speed explains.
     by_chance: u32,
@@ -42,6 +42,7 @@ impl Default for Soak {
             rate_hz: 0.0,
             point: None,
             attempts: 0,
+            held: false,
             spent: Duration::ZERO,
             by_chance: 0,
             below: 1.0,
@@ -57,16 +58,22 @@ impl Soak {
     pub(super) fn lowered(&self, fitted: Interval) -> Interval {
         let mut rate_hz = fitted;
         rate_hz.low *= self.below;
+        // What is known to hold; where nothing is, it is at least one step further down.
+        let holds_hz = if self.held {
+            self.rate_hz
+        } else {
+            self.rate_hz * LOWERING
+        };
         let failed = || {
             self.contradicted_hz
                 .iter()
                 .copied()
-                .filter(|failed| *failed > self.rate_hz)
+                .filter(|failed| *failed > holds_hz)
         };
         if let (Some(first), Some(last)) = (failed().next(), failed().next_back()) {
-            rate_hz.low = rate_hz.low.min(self.rate_hz);
+            rate_hz.low = rate_hz.low.min(holds_hz);
             rate_hz.high = rate_hz.high.min(first);
-            rate_hz.estimate = (self.rate_hz * last).sqrt().min(rate_hz.high);
+            rate_hz.estimate = (holds_hz * last).sqrt().min(rate_hz.high);
         }
         rate_hz
     }
@@ -107,33 +114,34 @@ impl LimitSearch {
         self.soak.attempts += 1;
         self.soak.spent += self.options.soak;
         self.stage = Stage::Finished;
-        if held && point.validity.is_valid() {
+        self.soak.held = held && point.validity.is_valid();
+        if self.soak.held {
             return;
         }
         let (why, next_hz) = self.after_a_failure(point, held, speed);
         let rate_hz = self.soak.rate_hz;
         let contradicted = self.soak.contradicted_hz.last() == Some(&rate_hz);
         self.soak.by_chance += u32::from(!contradicted);
-        if self.soak.attempts > MOST_REPEATS || self.soak.by_chance >= MOST_BY_CHANCE {
+        if self.soak.attempts > self.options.more_soaks || self.soak.by_chance >= MOST_BY_CHANCE {
             self.warnings.push(format!(
-                "{why} at {} lower either: the limit is not confirmed",
-                match self.soak.attempts - 1 {
-                    1 => "a rate that is".to_owned(),
-                    repeats => format!("{repeats} rates that are"),
-                }
+                "{why} over {:.0} s at {} ({}): the limit is not confirmed",
+                point.window_s,
+                format_rate(rate_hz),
+                late_or_failed(point),
             ));
             return;
         }
         self.warnings.push(format!(
-            "{why} over {:.0} s at {} ({} late or failed, {} failed): {}",
+            "{why} over {:.0} s at {} ({}): {}",
             point.window_s,
             format_rate(rate_hz),
-            format_share(point.violating_share()),
-            point.outcomes.failed(),
+            late_or_failed(point),
             if contradicted {
                 "the limit is lowered"
-            } else {
+            } else if next_hz < rate_hz {
                 "it is confirmed at a lower rate"
+            } else {
+                "it is measured again"
             }
         ));
         self.soak.rate_hz = next_hz;
@@ -149,8 +157,8 @@ impl LimitSearch {
     ) -> (&'static str, f64) {
         let rate_hz = self.soak.rate_hz;
         if held {
-            self.soak.contradicted_hz.push(rate_hz);
-            return ("the generator was not sound", rate_hz * LOWERING);
+            // That says nothing of the stack.
+            return ("the generator was not sound", rate_hz);
         }
         if rate_hz > SLOWED * self.low_hz(speed) {
             let next_hz = self.confirmable_hz().min(rate_hz);
@@ -178,4 +186,12 @@ impl LimitSearch {
             (logit(point.violating_share().clamp(1e-6, 1.0 - 1e-6)) - logit(share)) / fitted.slope;
         seen <= above + CHANCE * fitted.step_sd.hypot(self.sd_by_speed())
     }
+}
+
+fn late_or_failed(point: &LoadPoint) -> String {
+    format!(
+        "{} late or failed, {} failed",
+        format_share(point.violating_share()),
+        point.outcomes.failed()
+    )
 }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::bench::Bench;
 use crate::simulated::{App, Noise, SimulatedStack, Truth, truth};
+use kneepoint_model::Validity;
 use std::sync::OnceLock;
 
 fn stack(noise: Noise, seed: u64) -> SimulatedStack {
@@ -173,10 +174,7 @@ fn a_soak_that_fails_by_chance_is_repeated_lower() {
 #[test]
 fn the_goal_that_binds_is_named() {
     let bound_by = |outcome| {
-        let options = LimitOptions {
-            soak: Duration::ZERO,
-            ..LimitOptions::within(Duration::from_secs(60), 32)
-        };
+        let options = LimitOptions::within(Duration::from_secs(60), 32).unconfirmed();
         search_with(&mut stack(Noise::none(), 7), options, |step, point| {
             // Two requests in a hundred fail from 200/s on, long before any is late.
             if point.offered_hz > 200.0 && step.purpose == "limit: step" {
@@ -214,5 +212,52 @@ fn the_search_ends_within_its_load_time_and_its_soaks() {
     assert!(
         (found.load_s - stack.driven().as_secs_f64()).abs() < 1.0,
         "{found:?}"
+    );
+}
+
+/// A generator that was not sound says nothing of the stack: the same rate is measured again.
+#[test]
+fn a_soak_in_which_the_generator_was_late_lowers_nothing() {
+    let run = |late: bool| {
+        let mut rates = Vec::new();
+        let options = LimitOptions::within(Duration::from_secs(60), 32);
+        let found = search_with(&mut stack(Noise::none(), 6), options, |step, point| {
+            if step.purpose == "limit: soak" {
+                point.good = point.arrivals;
+                if late && rates.is_empty() {
+                    let because = vec!["the generator was late".to_owned()];
+                    point.validity = Validity::Invalid { because };
+                }
+                rates.push(point.offered_hz);
+            }
+        });
+        (found.rate_hz, rates)
+    };
+    let ((sound, once), (doubted, twice)) = (run(false), run(true));
+    assert_eq!((once.len(), twice.len()), (1, 2));
+    assert!((twice[0] - twice[1]).abs() < 1e-9, "{twice:?}");
+    assert_eq!(sound, doubted);
+}
+
+/// Where nothing was seen to hold, the interval reaches below the lowest rate that was tried.
+#[test]
+fn a_limit_that_is_never_confirmed_says_so() {
+    let mut tried = Vec::new();
+    let options = LimitOptions::within(Duration::from_secs(60), 32);
+    let found = search_with(&mut stack(Noise::none(), 6), options, |step, point| {
+        if step.purpose == "limit: soak" {
+            tried.push(point.offered_hz);
+            point.good = 0;
+        }
+    });
+    let lowest = tried.last().copied().expect("a soak");
+    assert!(!found.soak_held && found.rate_hz.low < lowest, "{found:?}");
+    assert!(
+        found
+            .warnings
+            .iter()
+            .any(|text| text.contains("not confirmed")),
+        "{:?}",
+        found.warnings
     );
 }

@@ -93,6 +93,7 @@ mod tests {
             soak_hz: 0.0,
             soak_failed: 0,
             soak_arrivals: 0,
+            soak_held: true,
             warnings: Vec::new(),
         }
     }

@@ -53,7 +53,10 @@ fn head(out: &mut String, run: &Run, summary: &Summary) {
     if let Some(confirmation) = &summary.confirmation {
         line(
             out,
-            &format!("- Confirmed: {}", escaped(&confirmation.sentence())),
+            &format!(
+                "- Confirming stretch: {}",
+                escaped(&confirmation.sentence())
+            ),
         );
     }
     if let Some((code, title)) = &summary.bound_by {
@@ -131,9 +134,14 @@ fn limits(out: &mut String, run: &Run) {
             limit.bound_by.clone(),
             words::rate(limit.saturation_hz),
             format!(
-                "{} of {}",
+                "{} of {}{}",
                 words::count(limit.soak_failed),
-                words::count(limit.soak_arrivals)
+                words::count(limit.soak_arrivals),
+                if limit.soak_held {
+                    ""
+                } else {
+                    " (not confirmed)"
+                }
             ),
             words::limit_basis(&run.limit_basis(limit)),
         ]

@@ -64,10 +64,10 @@ fn head(page: &mut Page, run: &Run, summary: &Summary) {
         fact("SLO", slo);
     }
     if let Some(confirmation) = &summary.confirmation {
-        let configuration = if confirmation.arm == "best" {
-            "at the new R*"
-        } else {
-            "confirmed"
+        let configuration = match (confirmation.held, confirmation.arm == "best") {
+            (_, true) => "at the new R*",
+            (true, false) => "confirmed",
+            (false, false) => "at R*",
         };
         fact(
             "Errors",

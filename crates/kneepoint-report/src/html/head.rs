@@ -118,6 +118,7 @@ fn limit_row(run: &Run, axis: &Axis, limit: &LimitResult) -> Markup {
             td class="bar" { (spread::row(axis, 28.0, Some(0.0), &words::rate_interval(&limit.rate_hz), &mark)) }
             td {
                 @if limit.soak_arrivals == 0 { "not confirmed" } @else {
+                    @if !limit.soak_held { "not confirmed: " }
                     (words::count(limit.soak_failed)) " of " (words::count(limit.soak_arrivals)) " failed"
                     br;
                     small { "p95 " (words::ms(limit.soak_p95_ms)) " at " (words::rate(limit.soak_hz))

@@ -1,5 +1,6 @@
 //! Reasons to doubt a number, and how the generator was doing.
 
+use super::limits;
 use crate::words::{self, plain};
 use kneepoint_model::run::EntryKind;
 use kneepoint_model::{Run, Validity};
@@ -66,7 +67,8 @@ pub(crate) fn health(run: &Run) -> Option<HealthRange> {
 
 /// A sentence for each doubt, each once.
 pub(super) fn doubts(run: &Run) -> Vec<String> {
-    let limits = run.limits.iter().flat_map(|limit| {
+    // Limits in between only said where to measure next.
+    let measured = limits(run).into_iter().flat_map(|(_, limit)| {
         let soak = (limit.soak_arrivals == 0)
             .then(|| format!("R* of {} has no confirming stretch of load.", limit.arm));
         let warnings = limit
@@ -85,7 +87,7 @@ pub(super) fn doubts(run: &Run) -> Vec<String> {
         sentences.map(|text| words::sentence(text) + ".")
     });
     let mut all: Vec<String> = Vec::new();
-    for doubt in limits
+    for doubt in measured
         .chain(invalid(run))
         .chain(little(run))
         .chain(ceiling(run))

@@ -65,6 +65,7 @@ fn limit(arm: &str, rate: Interval, saturation_hz: f64, trials: &[Trial]) -> Lim
         soak_hz: rate.low,
         soak_failed: 0,
         soak_arrivals: (rate.low * 60.0) as u64,
+        soak_held: true,
         warnings: Vec::new(),
     }
 }

@@ -24,10 +24,7 @@ pub(super) fn run(args: &DiagnoseArgs) -> Result<ExitCode> {
             recorder.base(testbed.stack("base")?.clone());
             recorder.stage("Limit: where to look");
             let workers = testbed.saturating_workers("base")?;
-            let options = LimitOptions {
-                soak: Duration::ZERO,
-                ..LimitOptions::within(LIMIT_TIME, workers)
-            };
+            let options = LimitOptions::within(LIMIT_TIME, workers).unconfirmed();
             let (limit, slope) = find_limit(testbed, recorder, "base", "base", options)?;
             if limit.rate_hz.estimate <= 0.0 {
                 return Ok(());
