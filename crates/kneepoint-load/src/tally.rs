@@ -174,6 +174,7 @@ impl Tally {
             arrivals: window.arrivals,
             no_local_port: window.counts.of(Outcome::NoLocalPort),
             offered_hz,
+            late: window.lag.count_above_us(health::latest_us(&plan.slo)),
             slo: &plan.slo,
         });
         LoadPoint {
