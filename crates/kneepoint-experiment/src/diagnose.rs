@@ -407,6 +407,9 @@ pub struct Ground {
     pub step: Duration,
 }
 
+/// Arrivals of a step from which on the share that violates the SLO is told: a twentieth of them is one.
+const FEWEST_ARRIVALS: f64 = 20.0;
+
 /// Compares by the quantity that the finding's signal speaks of, and by the other one when that shows nothing.
 ///
 /// # Errors
@@ -434,7 +437,9 @@ pub fn compare_for(
         .find(|rule| rule.code == finding.code)
         .is_some_and(|rule| rule.signal == kneepoint_diagnosis::Signal::Saturation);
     // Capacity speaks for itself at saturation. What queues or grows shows in an open loop first.
-    let order = if queue_speaks {
+    // Of a few arrivals a step, the share that is late says nothing.
+    let enough = ground.limit_hz * ground.step.as_secs_f64() >= FEWEST_ARRIVALS;
+    let order = if queue_speaks && enough {
         vec![at_rate, saturation]
     } else {
         vec![saturation]

@@ -13,6 +13,7 @@ pub mod diagnose;
 pub mod error;
 pub mod gate;
 pub mod limit;
+pub mod plan;
 mod random;
 pub mod recorder;
 pub mod simulated;

@@ -284,7 +284,7 @@ impl LimitSearch {
         if !point.validity.is_valid() {
             self.invalid += 1;
             if self.invalid >= INVALID_LIMIT {
-                self.warnings.push(format!("{INVALID_LIMIT} steps were invalid for the generator's own reasons; the limit rests on the others"));
+                self.warnings.push(format!("{INVALID_LIMIT} steps were invalid, for reasons that are not the stack's; the limit rests on the others"));
                 self.begin_soak();
             }
             return;

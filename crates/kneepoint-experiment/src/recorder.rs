@@ -6,7 +6,7 @@ use kneepoint_model::run::{
     Decision, EntryKind, FileDiff, JournalEntry, LimitResult, Machine, Observation, RUN_VERSION,
     Trial,
 };
-use kneepoint_model::{Effect, Finding, GateResult, LoadPoint, Run, Scenario, Stack};
+use kneepoint_model::{CapacityPlan, Effect, Finding, GateResult, LoadPoint, Run, Scenario, Stack};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -299,6 +299,16 @@ impl<'a> Recorder<'a> {
         self.append(&Record::Decisions(all));
     }
 
+    /// Takes a kept change back.
+    pub fn take_back(&mut self, index: usize, reason: String) {
+        if let Some(decision) = self.run.decisions.get_mut(index) {
+            decision.kept = false;
+            decision.reason = reason;
+        }
+        let all = self.run.decisions.clone();
+        self.append(&Record::Decisions(all));
+    }
+
     /// Records base against best.
     pub fn proof(&mut self, effect: Effect) {
         self.append(&Record::Proof(effect.clone()));
@@ -309,6 +319,12 @@ impl<'a> Recorder<'a> {
     pub fn gate(&mut self, gate: GateResult) {
         self.append(&Record::Gate(Box::new(gate.clone())));
         self.run.gate = Some(gate);
+    }
+
+    /// Records what was predicted.
+    pub fn capacity(&mut self, plan: CapacityPlan) {
+        self.append(&Record::Capacity(Box::new(plan.clone())));
+        self.run.capacity = Some(plan);
     }
 
     /// Closes the run and hands it over.

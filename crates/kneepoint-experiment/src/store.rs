@@ -6,7 +6,7 @@ use crate::error::ExperimentError;
 use kneepoint_model::run::{
     Decision, FileDiff, JournalEntry, LimitResult, Machine, Observation, RUN_VERSION, Trial,
 };
-use kneepoint_model::{Effect, Finding, GateResult, Run, Stack};
+use kneepoint_model::{CapacityPlan, Effect, Finding, GateResult, Run, Stack};
 use rusqlite::{Connection, OpenFlags};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -42,6 +42,8 @@ pub enum Record {
     Proof(Effect),
     /// What a gate decided.
     Gate(Box<GateResult>),
+    /// What was predicted.
+    Capacity(Box<CapacityPlan>),
     /// How it ended.
     End(String),
 }
@@ -64,6 +66,7 @@ impl Record {
             Self::Decisions(decisions) => run.decisions = decisions,
             Self::Proof(effect) => run.proof = Some(effect),
             Self::Gate(gate) => run.gate = Some(*gate),
+            Self::Capacity(plan) => run.capacity = Some(*plan),
             Self::End(how) => run.ended = how,
         }
     }

@@ -1,7 +1,7 @@
 //! The main job: limit, diagnose, change one thing, prove it, repeat; then prove the whole.
 //!
-//! `tune` of method.md: diagnosis-guided single changes, each decided by an A/B on warm arms, leave-one-out at
-//! the end, base against best after a fresh start.
+//! `tune` of method.md: diagnosis-guided single changes, each decided by an A/B on warm arms; what no longer helps
+//! beside the others is taken back; base against best after a fresh start.
 
 use crate::ab::{Measure, Verdict};
 use crate::diagnose::{
@@ -32,6 +32,10 @@ const A_A_PAIRS: usize = 12;
 /// Budget for each pair of it: a short run leaves the A/A out, and a long one spends a twentieth on it.
 const BUDGET_PER_PAIR: Duration = Duration::from_secs(100);
 
+/// What it takes to leave one change out.
+const LEAVE_ONE_OUT: Duration = Duration::from_secs(60);
+/// Most pairs for that (method.md, `tune`: 16).
+const LEAVE_ONE_OUT_PAIRS: usize = 16;
 /// What the diagnosis of the best takes.
 const LAST_LOOK: Duration = Duration::from_secs(40);
 /// What another limit, diagnosis and A/B take at least: with less, a round is not begun.
@@ -113,6 +117,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         }
         self.compare_with_itself(&current)?;
         self.search(&mut current)?;
+        self.leave_one_out(&mut current)?;
         self.prove(&current)
     }
 
@@ -348,12 +353,9 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         });
     }
 
-    /// Fresh start, limit of the best, base against best, then each change taken away alone.
+    /// Fresh start, limit of the best, base against best.
     fn prove(&mut self, current: &Current) -> Result<(), ExperimentError> {
-        let kept: Vec<usize> = (0..self.recorder.run().decisions.len())
-            .filter(|i| self.recorder.run().decisions[*i].kept)
-            .collect();
-        if kept.is_empty() {
+        if self.kept().is_empty() {
             self.recorder
                 .result("no change won, so the configuration stays as it is");
             return Ok(());
@@ -390,18 +392,19 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             self.recorder.stage("Diagnose the best: what binds now");
             diagnose(self.testbed, self.recorder, "best", "best", &limit)?;
         }
-        self.leave_one_out(&kept)
+        Ok(())
     }
 
-    /// Best against best without one change, for each kept change.
-    fn leave_one_out(&mut self, kept: &[usize]) -> Result<(), ExperimentError> {
+    /// The configuration kept so far against the same without one change, for each kept change: what no longer makes
+    /// a difference beside the others is taken back.
+    fn leave_one_out(&mut self, current: &mut Current) -> Result<(), ExperimentError> {
+        let kept = self.kept();
         if kept.len() < 2 {
             return Ok(());
         }
-        let one = Duration::from_secs(32);
         for index in kept {
-            let decision = self.recorder.run().decisions[*index].clone();
-            if self.recorder.left() < one {
+            let decision = self.recorder.run().decisions[index].clone();
+            if self.recorder.left() < self.budget.mul_f64(1.0 - SEARCH_SHARE) + LEAVE_ONE_OUT {
                 self.recorder.warn(format!(
                     "no time left to leave {} out: its gain rests on its own A/B",
                     decision.code
@@ -409,33 +412,62 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
                 continue;
             }
             self.recorder
-                .stage(format!("Leave one out: best without {}", decision.code));
-            let without = self.without(&decision)?;
-            self.testbed.stand_up("without", &without)?;
-            let workers = self
-                .testbed
-                .saturating_workers("without")?
-                .max(self.testbed.saturating_workers("best")?);
-            let comparison = Comparison {
-                without: "without",
-                with: "best",
-                change: format!(
-                    "best with {} against best without it",
-                    describe_settings(&decision.settings)
-                ),
-                settings: decision.settings.clone(),
-                max_pairs: 6,
-                min_pairs: MIN_PAIRS,
-                step: Duration::from_secs(2),
-                measure: Measure::Saturation { workers },
-                seed: 51,
-            };
-            let outcome = compare(self.testbed, self.recorder, &comparison);
-            self.testbed.tear_down("without");
-            let (_, effect) = outcome?;
-            self.recorder.leave_one_out(*index, effect);
+                .stage(format!("Leave one out: without {}", decision.code));
+            let scenario = self.without(&decision)?;
+            let arm = self.next_arm();
+            self.testbed.stand_up(&arm, &scenario)?;
+            let (verdict, effect) = self.compare_without(current, &arm, &decision)?;
+            self.recorder.leave_one_out(index, effect.clone());
+            if matches!(verdict, Verdict::Equivalent | Verdict::Worse) {
+                let reason = format!(
+                    "taken back, beside the other changes it does not help: {}",
+                    describe_effect(&effect)
+                );
+                self.recorder.change(format!("{}: {reason}", decision.code));
+                self.recorder.take_back(index, reason);
+                self.testbed.tear_down(&current.arm);
+                (current.arm, current.scenario) = (arm, scenario);
+                current.is_measured = false;
+            } else {
+                self.testbed.tear_down(&arm);
+            }
         }
         Ok(())
+    }
+
+    fn compare_without(
+        &mut self,
+        current: &Current,
+        without: &str,
+        decision: &Decision,
+    ) -> Result<(Verdict, Effect), ExperimentError> {
+        let workers = self
+            .testbed
+            .saturating_workers(without)?
+            .max(self.testbed.saturating_workers(&current.arm)?);
+        let comparison = Comparison {
+            without,
+            with: &current.arm,
+            change: format!(
+                "all changes against all but {}",
+                describe_settings(&decision.settings)
+            ),
+            settings: decision.settings.clone(),
+            max_pairs: self.pairs().min(LEAVE_ONE_OUT_PAIRS),
+            min_pairs: MIN_PAIRS,
+            step: Duration::from_secs(2),
+            measure: Measure::Saturation { workers },
+            seed: 51,
+        };
+        compare(self.testbed, self.recorder, &comparison)
+    }
+
+    /// Which decisions keep a change.
+    fn kept(&self) -> Vec<usize> {
+        let decisions = &self.recorder.run().decisions;
+        (0..decisions.len())
+            .filter(|index| decisions[*index].kept)
+            .collect()
     }
 
     /// The best scenario with the settings of one decision as they were at the start.

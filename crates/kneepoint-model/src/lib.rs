@@ -8,6 +8,7 @@
 
 pub mod autostop;
 pub mod body;
+pub mod capacity;
 pub mod expectation;
 pub mod finding;
 pub mod gate;
@@ -33,6 +34,7 @@ pub mod workload;
 
 pub use autostop::Autostop;
 pub use body::{Body, FileContent, Part, PartContent};
+pub use capacity::CapacityPlan;
 pub use expectation::{Expect, HeaderExpectation, StatusRange};
 pub use finding::{Confidence, Effect, Evidenced, Finding, Remedy};
 pub use gate::{GateResult, GateVerdict};

@@ -152,6 +152,24 @@ pub struct Health {
     pub ceiling_hz: Option<f64>,
     /// Steal time of the machine over the window, as a share of all cores.
     pub steal_share: Option<f64>,
+    /// CPU time of programs that are neither the stack's nor this one, as a share of all cores; `None` where nobody
+    /// looked.
+    #[serde(default)]
+    pub foreign_share: Option<f64>,
+}
+
+impl Health {
+    /// Share of the machine's CPU that others may use during a step: what is measured beside more than that says as
+    /// much of them as of the stack (method.md section 2: a contention gate; the share is half a core of two
+    /// \[prop\]).
+    pub const LARGEST_FOREIGN_SHARE: f64 = 0.25;
+
+    /// Whether others used more of the machine than a measurement bears.
+    #[must_use]
+    pub fn is_disturbed(&self) -> bool {
+        self.foreign_share
+            .is_some_and(|share| share > Self::LARGEST_FOREIGN_SHARE)
+    }
 }
 
 /// Whether a number may be used.

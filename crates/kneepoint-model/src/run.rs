@@ -1,11 +1,13 @@
 //! The run record: everything a run did and measured, in the order it happened.
 
 mod basis;
+mod family;
 
 pub use basis::LimitBasis;
 
 use crate::{
-    Effect, Finding, GateResult, Interval, Layer, LoadPoint, Scenario, SeriesSet, Setting, Stack,
+    CapacityPlan, Effect, Finding, GateResult, Interval, Layer, LoadPoint, Scenario, SeriesSet,
+    Setting, Stack,
 };
 use serde::{Deserialize, Serialize};
 
@@ -244,6 +246,9 @@ pub struct Run {
     /// What the gate of a pipeline decided; `None` where none was asked.
     #[serde(default)]
     pub gate: Option<GateResult>,
+    /// What was predicted; `None` where nobody asked.
+    #[serde(default)]
+    pub capacity: Option<CapacityPlan>,
 }
 
 impl Run {

@@ -4,6 +4,7 @@
 //! their text keeps its size, on a phone as on paper.
 
 mod axis;
+mod capacity;
 mod changes;
 mod conditions;
 mod curves;
@@ -34,6 +35,7 @@ pub(crate) fn page(run: &Run) -> String {
     let summary = summarise(run);
     let sections: Vec<Section> = [
         gate::section(run),
+        capacity::section(run),
         waterfall::section(run),
         stack::section(run),
         curves::section(run),

@@ -7,10 +7,10 @@ mod missing;
 pub(crate) use doubts::{HealthRange, health};
 pub(crate) use findings::{Told, told};
 
-use crate::gate;
 use crate::tiers;
 use crate::waterfall::{self, Pair};
 use crate::words::{self, plain};
+use crate::{capacity, gate};
 use kneepoint_model::run::LimitResult;
 use kneepoint_model::{GateVerdict, Interval, Run};
 use serde::Serialize;
@@ -27,6 +27,8 @@ pub enum Outcome {
     Worse,
     /// R* was measured once.
     Limit,
+    /// R* was predicted from low load.
+    Plan,
     /// The stack was diagnosed without measuring R*.
     Diagnosis,
     /// There is no result.
@@ -156,6 +158,7 @@ fn outcome(run: &Run) -> Outcome {
         Some(gain) if gain.high < 1.0 => Outcome::Worse,
         Some(_) => Outcome::Unchanged,
         None if !run.limits.is_empty() => Outcome::Limit,
+        None if run.capacity.is_some() => Outcome::Plan,
         None if !run.observations.is_empty() || !run.findings.is_empty() => Outcome::Diagnosis,
         None => Outcome::Nothing,
     }
@@ -210,6 +213,10 @@ fn verdict(
             finding.code,
             finding.confidence.name(),
         ),
+        (None, None) if run.capacity.is_some() => run
+            .capacity
+            .as_ref()
+            .map_or_else(String::new, capacity::sentence),
         (None, None) if outcome == Outcome::Diagnosis => {
             "No misconfiguration was found in what was observed.".into()
         }

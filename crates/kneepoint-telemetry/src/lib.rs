@@ -20,6 +20,7 @@
 //!   on it. A peer that is no tier is written as its address.
 
 mod collector;
+mod foreign;
 mod log_lines;
 mod netns;
 mod proc;
@@ -32,6 +33,7 @@ mod wait;
 mod waiting_on;
 
 pub use collector::{Collector, Error, Options, sample_once};
+pub use foreign::CpuAccount;
 pub use log_lines::classify;
 pub use recorder::Recording;
 pub use source::Source;

@@ -1,5 +1,6 @@
 //! Reads the files of `/proc` that several sources share. The parsers are pure functions of bytes.
 
+use kneepoint_model::CgroupPaths;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read};
@@ -103,6 +104,20 @@ pub(crate) fn keyed(bytes: &[u8], key: &str) -> Option<u64> {
         rest.first()?.is_ascii_whitespace().then_some(())?;
         number(rest.trim_ascii_start())
     })
+}
+
+/// CPU time in seconds, all and in the kernel, as the control group accounts it: processes that are gone included.
+pub(crate) fn cgroup_cpu_s(cgroup: &CgroupPaths) -> Option<(f64, f64)> {
+    if let Some(dir) = &cgroup.cpuacct {
+        let nanoseconds = |name: &str| number(&read(dir.join(name).to_str()?).ok()?);
+        return Some((
+            nanoseconds("cpuacct.usage")? as f64 / 1e9,
+            nanoseconds("cpuacct.usage_sys")? as f64 / 1e9,
+        ));
+    }
+    let stat = read(cgroup.cpu.as_ref()?.join("cpu.stat").to_str()?).ok()?;
+    let microseconds = |key| Some(keyed(&stat, key)? as f64 / 1e6);
+    Some((microseconds("usage_usec")?, microseconds("system_usec")?))
 }
 
 /// What `/proc/PID/stat` says. Times are in clock ticks (proc(5): 100 a second on Linux).
@@ -246,6 +261,22 @@ pub(crate) fn parse_counter(bytes: &[u8], table: &str, column: &str) -> Option<u
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_control_group_of_version_2_says_its_cpu_time() {
+        let dir = tempfile::tempdir().expect("a directory");
+        std::fs::write(
+            dir.path().join("cpu.stat"),
+            "usage_usec 2500000\nuser_usec 2000000\nsystem_usec 500000\n",
+        )
+        .expect("written");
+        let cgroup = CgroupPaths {
+            cpu: Some(dir.path().into()),
+            ..CgroupPaths::default()
+        };
+        assert_eq!(cgroup_cpu_s(&cgroup), Some((2.5, 0.5)));
+        assert_eq!(cgroup_cpu_s(&CgroupPaths::default()), None);
+    }
 
     #[test]
     fn a_process_is_read_whatever_its_name() {

@@ -2,12 +2,14 @@
 
 mod limit;
 mod load;
+mod plan;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use std::path::PathBuf;
 
 pub use limit::{GateArgs, Inconclusive, LimitArgs};
 pub use load::{Interarrival, LoadArgs};
+pub use plan::PlanArgs;
 
 /// Finds how much load a PHP stack can take, what breaks first, fixes it and proves the gain.
 #[derive(Debug, Parser)]
@@ -33,6 +35,9 @@ pub enum Command {
     Limit(Box<LimitArgs>),
     /// Name the layer and the cause that bind at the limit, and confirm them
     Diagnose(DiagnoseArgs),
+    /// Predict R* from low load, and how many hosts a rate or a number of users needs
+    #[command(after_help = plan::AFTER_HELP)]
+    Plan(PlanArgs),
     /// Limit, diagnose, fix, prove, report: the whole job
     Tune(RunArgs),
     /// Render a stored run again

@@ -8,6 +8,7 @@ pub mod commands;
 pub mod config;
 pub mod init;
 pub mod progress;
+mod rate;
 pub mod session;
 pub mod stored;
 mod table;

@@ -101,7 +101,10 @@ fn limits(evidence: &Evidence, phase: &Phase) -> Vec<Limit> {
             own: true,
         });
     }
-    if let Validity::Invalid { because } = &phase.load.validity {
+    // What others take from the machine is not the generator's doing.
+    if let Validity::Invalid { because } = &phase.load.validity
+        && !health.is_disturbed()
+    {
         // A saturated machine delays the generator that shares it: only where there was room is it at fault.
         let room = evidence
             .cpu_use(phase)
@@ -156,6 +159,17 @@ mod tests {
               do: Give the generator more cores or a machine of its own, and measure again: these numbers do not describe the stack.
         "#]],
         );
+    }
+
+    #[test]
+    fn is_not_blamed_for_what_others_did() {
+        let case = Case::healthy().load(PhaseKind::Knee, |load| {
+            load.health.foreign_share = Some(0.5);
+            load.validity = Validity::Invalid {
+                because: vec!["programs that are not part of this run used 50 % of the CPU".into()],
+            };
+        });
+        stays_silent(&RULE, case);
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub(super) struct Arm {
     pub(super) target: Target,
     /// Whether it failed to come to rest at zero load.
     pub(super) stuck: AtomicBool,
+    /// Whether it was brought to rest, as far as it comes to rest, and nothing was driven since.
+    pub(super) drained: AtomicBool,
     processes: Vec<Process>,
     resets: Vec<(String, CommandSpec)>,
     files: Vec<(Layer, ConfigFile)>,
@@ -95,6 +97,7 @@ pub(super) fn stand_up(
         running: Vec::new(),
         target: Target::http(entry, host_header),
         stuck: AtomicBool::new(false),
+        drained: AtomicBool::new(false),
         processes: std::mem::take(&mut standing.processes),
         resets: Vec::new(),
         files: Vec::new(),

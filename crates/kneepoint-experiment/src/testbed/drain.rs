@@ -22,7 +22,11 @@ impl Testbed {
     /// Waits at zero load until the arm's queue is empty, its workers idle and the ports of its hosts free. With
     /// `rested`, also until a pool that shrinks has shrunk.
     pub(super) fn drain(&self, name: &str, rested: bool) -> Result<(), ExperimentError> {
-        self.rest_workers(name, rested)?;
+        // Nothing happened since the drain after the step before.
+        if rested || !self.arm(name)?.drained.load(Ordering::Relaxed) {
+            self.rest_workers(name, rested)?;
+            self.arm(name)?.drained.store(true, Ordering::Relaxed);
+        }
         self.free_ports(name)
     }
 

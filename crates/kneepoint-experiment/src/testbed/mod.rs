@@ -13,13 +13,16 @@ use arm::Arm;
 use kneepoint_lab::{HostPlan, Lab, LabPlan};
 use kneepoint_load::{AbortRule, Engine, LoadPlan, Mode};
 use kneepoint_model::run::{FileDiff, Machine};
-use kneepoint_model::{Arrivals, ClosedLoop, Layer, LoadPoint, Scenario, Schedule, Slo, Stack};
+use kneepoint_model::units::format_share;
+use kneepoint_model::{
+    Arrivals, ClosedLoop, Health, Layer, LoadPoint, Scenario, Schedule, Slo, Stack, Validity,
+};
 use kneepoint_stack::Program;
-use kneepoint_telemetry::{Collector, Options, Recording};
+use kneepoint_telemetry::{Collector, CpuAccount, Options, Recording};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The host the generator sends from.
@@ -210,6 +213,7 @@ impl Testbed {
 
     fn drive(&self, name: &str, step: &Step) -> Result<LoadPoint, ExperimentError> {
         let arm = self.arm(name)?;
+        arm.drained.store(false, Ordering::Relaxed);
         let mode = match step.offer {
             Offer::Rate(rate) => Mode::Open {
                 schedule: Schedule::constant(rate, step.duration),
@@ -225,11 +229,20 @@ impl Testbed {
         plan.abort = step.may_abort.then(AbortRule::default);
         plan.seed = step.seed;
         plan.ceiling_hz = self.ceiling_hz;
-        let point = Engine::run(&plan, &|progress| self.show(progress), &self.stop)?;
+        let before = self.cpu_account();
+        let mut point = Engine::run(&plan, &|progress| self.show(progress), &self.stop)?;
+        let foreign = before.zip(self.cpu_account());
+        let foreign = foreign.map(|(before, after)| after.foreign_cores_since(&before));
+        note_foreign(&mut point, foreign, f64::from(self.machine.cores.max(1)));
         if point.outcomes.failed() > 0 {
             arm.check_alive(&self.lab)?;
         }
         Ok(point)
+    }
+
+    /// What ran on the machine so far, of the lab and in all.
+    fn cpu_account(&self) -> Option<CpuAccount> {
+        CpuAccount::read(self.arms.values().flat_map(|arm| &arm.running))
     }
 
     /// Drives a step at an arm that is at rest, with the application's state put back.
@@ -244,6 +257,28 @@ impl Testbed {
             p95_ms: progress.p95_ms,
             failed: progress.recent.failed(),
         });
+    }
+}
+
+/// Notes what others used during a step, and calls it invalid where that was too much.
+fn note_foreign(point: &mut LoadPoint, foreign_cores: Option<f64>, cores: f64) {
+    point.health.foreign_share = foreign_cores.map(|used| used / cores);
+    let Some(share) = point
+        .health
+        .foreign_share
+        .filter(|_| point.health.is_disturbed())
+    else {
+        return;
+    };
+    let why = format!(
+        "programs that are not part of this run used {} of the machine's CPU (gate: {}); end them, or measure when they \
+         have finished",
+        format_share(share),
+        format_share(Health::LARGEST_FOREIGN_SHARE)
+    );
+    match &mut point.validity {
+        Validity::Invalid { because } => because.push(why),
+        valid @ Validity::Valid => *valid = Validity::Invalid { because: vec![why] },
     }
 }
 

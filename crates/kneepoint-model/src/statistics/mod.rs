@@ -1,6 +1,7 @@
 //! Estimators and tests: pure functions of what was measured, each with its source.
 
 pub mod autocorrelation;
+pub mod holm;
 pub mod limit_fit;
 pub mod sequential;
 pub mod special;

@@ -1,6 +1,8 @@
 //! Markdown for a pull request: the verdict, the changes, the findings and the diff.
 
-use crate::gate;
+mod gate;
+mod plan;
+
 use crate::markdown::{escaped, fenced, html_text, line, list, section, table};
 use crate::summary;
 use crate::words::{self, plain};
@@ -19,7 +21,8 @@ fn render(run: &Run, options: &Options) -> String {
     let summary = summarise(run);
     let mut out = String::new();
     head(&mut out, run, &summary);
-    gate(&mut out, run);
+    gate::gate(&mut out, run);
+    plan::plan(&mut out, run);
     limits(&mut out, run);
     decisions(&mut out, run);
     findings(&mut out, run);
@@ -90,31 +93,6 @@ fn head(out: &mut String, run: &Run, summary: &Summary) {
             words::duration(run.elapsed_s),
         ),
     );
-}
-
-fn gate(out: &mut String, run: &Run) {
-    let Some(gate) = &run.gate else { return };
-    section(out, &format!("Gate: {}", escaped(&gate::question(gate))));
-    let rows = gate.claims.iter().map(|claim| {
-        let (before, now) = gate::rates(claim).unwrap_or_default();
-        vec![
-            claim.verdict.name().to_owned(),
-            claim.quantity.clone(),
-            before,
-            now,
-            gate::change(claim),
-            claim.conditions.clone(),
-        ]
-    });
-    let columns = [
-        "",
-        "quantity",
-        "before",
-        "now",
-        "change (95 % interval)",
-        "measured",
-    ];
-    table(out, &columns, rows);
 }
 
 fn limits(out: &mut String, run: &Run) {

@@ -2,11 +2,11 @@
 
 mod changes;
 
-use crate::gate;
 use crate::summary::{self, Told};
 use crate::text::{Page, Style};
 use crate::words;
 use crate::{Format, Options, Outcome, Summary, summarise};
+use crate::{capacity, gate};
 use kneepoint_model::{Confidence, GateVerdict, Run};
 
 /// For whoever ran the command.
@@ -25,6 +25,7 @@ fn render(run: &Run, options: &Options) -> String {
     let mut page = Page::new(COLUMNS, options.styles);
     head(&mut page, run, &summary);
     gate(&mut page, run);
+    plan(&mut page, run);
     findings(&mut page, run);
     changes::decisions(&mut page, run);
     sentences(&mut page, "Not in this run", &summary.missing, Style::Alert);
@@ -119,6 +120,28 @@ fn gate(page: &mut Page, run: &Run) {
             Some(Style::Strong),
         );
         page.columns(&[("", 16, None)], &claim.conditions, None);
+    }
+}
+
+fn plan(page: &mut Page, run: &Run) {
+    let Some(plan) = &run.capacity else { return };
+    page.heading("Plan");
+    for (label, text) in capacity::facts(plan) {
+        page.columns(
+            &[("", 2, None), (label, LABEL, Some(Style::Faint))],
+            &text,
+            None,
+        );
+    }
+    page.blank();
+    let mut row = |cells: [&str; 3], style| {
+        let [rate, measured, predicted] = cells;
+        let before = [("", 2, None), (rate, 12, style), (measured, 16, style)];
+        page.columns(&before, predicted, style);
+    };
+    row(capacity::COLUMNS, Some(Style::Faint));
+    for [rate, measured, predicted] in &capacity::rows(plan) {
+        row([rate, measured, predicted], None);
     }
 }
 

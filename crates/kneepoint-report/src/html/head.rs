@@ -68,6 +68,13 @@ fn headline(run: &Run, summary: &Summary) -> String {
                 sustains(best.estimate)
             )
         }
+        (Outcome::Plan, ..) => {
+            let predicted = run
+                .capacity
+                .as_ref()
+                .map_or(f64::NAN, |plan| plan.limit_hz.estimate);
+            format!("{subject} is predicted to sustain {}", sustains(predicted))
+        }
         (Outcome::Limit, Some(base), _) => {
             let healthy = summary.bound_by.is_none() && !run.observations.is_empty();
             let tail = match (healthy, summary.kept) {

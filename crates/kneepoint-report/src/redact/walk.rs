@@ -6,9 +6,9 @@ use super::scan::Grammar;
 use kneepoint_model::run::{LimitResult, Observation};
 use kneepoint_model::scenario::FilePatch;
 use kneepoint_model::{
-    AppSetting, Body, CaptureFrom, Effect, Expect, Finding, GateResult, HeaderExpectation,
-    JournalEntry, LoadPoint, PartContent, Request, Run, Scenario, Setting, Stack, Tunable,
-    Validity, ValueKind,
+    AppSetting, Body, CapacityPlan, CaptureFrom, Effect, Expect, Finding, GateResult,
+    HeaderExpectation, JournalEntry, LoadPoint, PartContent, Request, Run, Scenario, Setting,
+    Stack, Tunable, Validity, ValueKind,
 };
 use std::collections::BTreeMap;
 
@@ -34,6 +34,7 @@ pub(super) fn run(run: &mut Run, secrets: &Secrets) {
         proof,
         diff,
         gate: asked_gate,
+        capacity,
     } = run;
     secrets.prose(ended);
     asked.iter_mut().for_each(|asked| scenario(asked, secrets));
@@ -68,6 +69,9 @@ pub(super) fn run(run: &mut Run, secrets: &Secrets) {
         secrets.hide(&mut file.diff, Grammar::Configuration);
     }
     asked_gate.iter_mut().for_each(|it| gate(it, secrets));
+    if let Some(CapacityPlan { doubts, .. }) = capacity {
+        doubts.iter_mut().for_each(|text| secrets.prose(text));
+    }
 }
 
 fn gate(gate: &mut GateResult, secrets: &Secrets) {

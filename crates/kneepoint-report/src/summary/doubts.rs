@@ -82,6 +82,18 @@ pub(super) fn doubts(run: &Run) -> Vec<String> {
         .iter()
         .filter(|entry| entry.kind == EntryKind::Warning)
         .map(|entry| entry.text.clone());
+    let planned = run
+        .capacity
+        .iter()
+        .flat_map(|plan| plan.doubts.iter().map(|text| words::sentence(text) + "."));
+    let made = run.comparisons().len();
+    let weak = run.weak_claims().into_iter().map(move |effect| {
+        format!(
+            "{}: {} by itself, but of {made} comparisons one may look so by chance, and this one is not strong enough to \
+             be told from that (Holm).",
+            effect.change, effect.verdict
+        )
+    });
     let compared = run.gate.iter().flat_map(|gate| {
         let sentences = gate.obstacles.iter().chain(&gate.notes);
         sentences.map(|text| words::sentence(text) + ".")
@@ -92,6 +104,8 @@ pub(super) fn doubts(run: &Run) -> Vec<String> {
         .chain(little(run))
         .chain(ceiling(run))
         .chain(compared)
+        .chain(planned)
+        .chain(weak)
         .chain(said)
     {
         let doubt = plain(&doubt);

@@ -28,6 +28,9 @@ fn limits(run: &Run) -> Option<String> {
         _ if run.limits.is_empty() && run.command == "diagnose" => {
             Some("R* was not measured: the diagnose command looks at given rates only.".into())
         }
+        _ if run.limits.is_empty() && run.command == "plan" => {
+            Some("R* was not driven: it is predicted from low load.".into())
+        }
         _ if run.limits.is_empty() => Some("R* was not measured.".into()),
         (Some(_), None) if kept => {
             Some("R* after the changes was not measured, so their joint gain is not known.".into())
@@ -38,7 +41,7 @@ fn limits(run: &Run) -> Option<String> {
 }
 
 fn diagnosis(run: &Run) -> Option<String> {
-    if !run.observations.is_empty() {
+    if !run.observations.is_empty() || run.command == "plan" {
         return None;
     }
     Some(if run.command == "limit" {

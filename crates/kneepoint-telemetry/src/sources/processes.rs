@@ -1,6 +1,6 @@
 //! CPU time and context switches of the processes of a tier.
 
-use crate::proc::{Kept, Stat, Tree, keyed, number, parse_stat, parse_switches, read, read_once};
+use crate::proc::{Kept, Stat, Tree, cgroup_cpu_s, parse_stat, parse_switches, read_once};
 use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
 use kneepoint_model::metric::{
     CONTEXT_SWITCHES, CONTEXT_SWITCHES_FORCED, CPU_HOTTEST, CPU_S, CPU_SYSTEM_S, PROCESSES,
@@ -164,40 +164,5 @@ impl Probe for Processes {
         sink.push(CONTEXT_SWITCHES, (switches.0 + switches.1) as f64);
         sink.push(CONTEXT_SWITCHES_FORCED, switches.1 as f64);
         Ok(())
-    }
-}
-
-/// CPU time in seconds, all and in the kernel, as the control group accounts it: processes that are gone included.
-fn cgroup_cpu_s(cgroup: &CgroupPaths) -> Option<(f64, f64)> {
-    if let Some(dir) = &cgroup.cpuacct {
-        let nanoseconds = |name: &str| number(&read(dir.join(name).to_str()?).ok()?);
-        return Some((
-            nanoseconds("cpuacct.usage")? as f64 / 1e9,
-            nanoseconds("cpuacct.usage_sys")? as f64 / 1e9,
-        ));
-    }
-    let stat = read(cgroup.cpu.as_ref()?.join("cpu.stat").to_str()?).ok()?;
-    let microseconds = |key| Some(keyed(&stat, key)? as f64 / 1e6);
-    Some((microseconds("usage_usec")?, microseconds("system_usec")?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_control_group_of_version_2_says_its_cpu_time() {
-        let dir = tempfile::tempdir().expect("a directory");
-        std::fs::write(
-            dir.path().join("cpu.stat"),
-            "usage_usec 2500000\nuser_usec 2000000\nsystem_usec 500000\n",
-        )
-        .expect("written");
-        let cgroup = CgroupPaths {
-            cpu: Some(dir.path().into()),
-            ..CgroupPaths::default()
-        };
-        assert_eq!(cgroup_cpu_s(&cgroup), Some((2.5, 0.5)));
-        assert_eq!(cgroup_cpu_s(&CgroupPaths::default()), None);
     }
 }

@@ -6,6 +6,7 @@ mod init;
 mod lab;
 mod limit;
 mod load;
+mod plan;
 mod report;
 mod rules;
 mod runs;
@@ -26,6 +27,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Load(args) => load::run(&args),
         Command::Limit(args) => limit::run(&args),
         Command::Diagnose(args) => diagnose::run(&args),
+        Command::Plan(args) => plan::run(&args),
         Command::Tune(args) => tune::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Runs(args) => runs::run(&args),

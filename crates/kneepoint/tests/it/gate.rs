@@ -1,41 +1,12 @@
 //! The gate of a pipeline, on a real stack: what got slower fails, what did not does not.
 
-use crate::support::{alone, assert_nothing_left, kneepoint, start, text, traces, wait};
+use crate::support::{
+    alone, assert_nothing_left, kneepoint, start, text, traces, wait, waiting_site as site,
+};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Output;
 use std::time::Duration;
-
-/// A page whose cost is all waiting: its rate depends on two workers and this time, not on what else the machine does.
-fn site(directory: &Path, name: &str, wait_ms: u32) -> PathBuf {
-    let root = directory.join(name);
-    std::fs::create_dir(&root).expect("directory made");
-    let page = format!("<?php usleep({wait_ms} * 1000); echo 'served';");
-    std::fs::write(root.join("index.php"), page).expect("page written");
-    let scenario = r#"
-[app]
-root = "."
-front = "index.php"
-
-[stack]
-web = { server = "nginx" }
-php = { runtime = "fpm" }
-
-[[request]]
-path = "/"
-expect = { status = 200, body_contains = "served" }
-
-[slo]
-response_time = { p95 = "250ms" }
-"#;
-    std::fs::write(root.join("kneepoint.toml"), scenario).expect("scenario written");
-    // PHP may run as somebody else.
-    for path in [directory, &root] {
-        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(path, open).expect("opened");
-    }
-    root
-}
 
 fn limit(root: &Path, runs: &Path, budget: &str, more: &[&str]) -> Output {
     wait(

@@ -12,5 +12,6 @@ mod gate;
 mod interrupted;
 mod load;
 mod nothing_left;
+mod plan;
 mod scenario;
 mod support;

@@ -3,7 +3,7 @@
 use crate::support::{
     alone, assert_nothing_left, kneepoint, needs_root, plain_scenario, start, text, traces, wait,
 };
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[test]
 fn limit_finds_a_rate_on_loopback_without_root() {
@@ -160,4 +160,54 @@ fn explain_and_rules_tell_of_every_rule() {
         .output()
         .expect("explain");
     assert_eq!(unknown.status.code(), Some(1));
+}
+
+/// What another program takes from the machine meanwhile is not held against the stack: the steps beside it do not
+/// count, and say why.
+#[test]
+fn a_neighbour_that_takes_the_cpu_is_seen_and_its_steps_do_not_count() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().expect("temp dir");
+    let scenario = plain_scenario(directory.path(), "");
+    let child = start(
+        kneepoint()
+            .arg("limit")
+            .arg(&scenario)
+            .args(["--loopback", "--budget", "60s", "--no-report"])
+            .args(["--json", "-", "--runs"])
+            .arg(directory.path()),
+    );
+    let hogs: Vec<_> = (0..2)
+        .map(|_| {
+            std::thread::spawn(|| {
+                let began = Instant::now();
+                while began.elapsed() < Duration::from_secs(24) {
+                    if began.elapsed() < Duration::from_secs(10) {
+                        std::thread::sleep(Duration::from_millis(100));
+                    }
+                }
+            })
+        })
+        .collect();
+    let output = wait(child, Duration::from_secs(240));
+    hogs.into_iter().for_each(|hog| hog.join().expect("a loop"));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let run: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let trials = run["run"]["trials"].as_array().expect("trials");
+    let disturbed = trials
+        .iter()
+        .filter(|trial| {
+            let why = trial["load"]["validity"]["because"].to_string();
+            why.contains("not part of this run")
+        })
+        .count();
+    assert!(disturbed >= 1, "{}", run["run"]["journal"]);
+    let used = run["run"]["limits"][0]["steps"]
+        .as_array()
+        .map_or(0, Vec::len);
+    let steps = trials
+        .iter()
+        .filter(|trial| trial["purpose"] == "limit: step")
+        .count();
+    assert!(used + disturbed <= steps + 1, "{used} {disturbed} {steps}");
 }

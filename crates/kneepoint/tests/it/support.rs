@@ -50,6 +50,37 @@ pub(crate) fn plain_scenario(directory: &Path, more: &str) -> PathBuf {
     path
 }
 
+/// A page whose cost is all waiting: its rate depends on two workers and this time, not on what else the machine does.
+pub(crate) fn waiting_site(directory: &Path, name: &str, wait_ms: u32) -> PathBuf {
+    let root = directory.join(name);
+    std::fs::create_dir(&root).expect("directory made");
+    let page = format!("<?php usleep({wait_ms} * 1000); echo 'served';");
+    std::fs::write(root.join("index.php"), page).expect("page written");
+    let scenario = r#"
+[app]
+root = "."
+front = "index.php"
+
+[stack]
+web = { server = "nginx" }
+php = { runtime = "fpm" }
+
+[[request]]
+path = "/"
+expect = { status = 200, body_contains = "served" }
+
+[slo]
+response_time = { p95 = "250ms" }
+"#;
+    std::fs::write(root.join("kneepoint.toml"), scenario).expect("scenario written");
+    // PHP may run as somebody else.
+    for path in [directory, &root] {
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(path, open).expect("opened");
+    }
+    root
+}
+
 /// Waits for a process with a limit, then kills it. Its output is read meanwhile: a full pipe would stop it.
 pub(crate) fn wait(mut child: Child, limit: Duration) -> Output {
     let read = |from: Option<Box<dyn Read + Send>>| {

@@ -3,6 +3,7 @@
 use super::target::{Place, places};
 use super::{extras, form, like, log};
 use crate::args::{Interarrival, LoadArgs};
+use crate::rate::parse_rate;
 use crate::table;
 use anyhow::{Context as _, Result, bail};
 use kneepoint_load::access_log::Learned;
@@ -84,7 +85,9 @@ fn mode(args: &LoadArgs) -> Result<Mode> {
         (Some(text), _, _) => scheduled(args, text),
         (None, None, Some(workers)) => closed(args, workers),
         (None, rate, _) => {
-            let rate_hz = rate.as_deref().map_or(Ok(USUAL_RATE_HZ), parse_rate)?;
+            let rate_hz = rate
+                .as_deref()
+                .map_or(Ok(USUAL_RATE_HZ), |text| parse_rate("-q", text))?;
             let schedule = Schedule::constant(rate_hz, length(args, rate_hz)?);
             Ok(open(args, schedule))
         }
@@ -165,30 +168,6 @@ fn quantity(flag: &str, text: &str) -> Result<Duration> {
         Ok(Duration::ZERO) => bail!("{flag} {text}: write more than zero, such as 10s"),
         Ok(duration) => Ok(duration),
         Err(error) => bail!("{flag}: {error}"),
-    }
-}
-
-/// `500`, `2k`, `500/s`, `3000/m`, `50/1s`: requests per second.
-fn parse_rate(text: &str) -> Result<f64> {
-    let wrong = || {
-        format!("-q {text}: write requests per second above 0, such as 500, or with a unit: 3000/m")
-    };
-    let (count, per) = text.split_once('/').unwrap_or((text, "1s"));
-    let per = match per.trim() {
-        unit if unit.starts_with(|c: char| c.is_ascii_alphabetic()) => format!("1{unit}"),
-        length => length.to_owned(),
-    };
-    let seconds = parse_duration(&per).with_context(wrong)?.as_secs_f64();
-    let count = count.trim();
-    let (digits, factor) = match count.strip_suffix(['k', 'K']) {
-        Some(digits) => (digits, 1e3),
-        None => (count, 1.0),
-    };
-    let rate = digits.parse::<f64>().with_context(wrong)? * factor / seconds;
-    if rate.is_finite() && rate > 0.0 {
-        Ok(rate)
-    } else {
-        bail!(wrong())
     }
 }
 

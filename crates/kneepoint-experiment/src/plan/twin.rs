@@ -1,0 +1,238 @@
+//! The twin of a measured stack: its pool, its cores, and requests that take what requests were seen to take.
+
+use crate::random::Random;
+use crate::simulated::pool::{Piece, Pool, PoolSize};
+use kneepoint_model::{LatencyHistogram, Slo};
+
+/// Response times that stand for all that were measured.
+const TRACED: usize = 400;
+/// Stretches of CPU that a request comes in, with waits between: calls of a database, a cache.
+const PIECES: usize = 4;
+/// Least share of a core that is left for the pool, so that a twin that is overloaded by all else still ends.
+const LEAST_CORES: f64 = 0.02;
+/// Requests that a run begins with and does not count: the pool fills.
+const WARM_UP: u64 = 500;
+/// Halvings of the range that R* lies in: to half a thousandth of a factor of two.
+const HALVINGS: u32 = 11;
+
+/// A stack as a queue.
+#[derive(Debug, Clone)]
+pub(super) struct Twin {
+    pub(super) size: PoolSize,
+    /// Response times in seconds of requests that were nearly alone.
+    pub(super) trace: Vec<f64>,
+    /// What of them is CPU that the response waits for.
+    pub(super) cpu_share: f64,
+    /// CPU in seconds that a request costs besides: of the network, the logs, the generator.
+    pub(super) aside_s: f64,
+    /// When whoever asked gives up, in seconds.
+    pub(super) timeout_s: f64,
+}
+
+/// What came of a run: response times in seconds, infinite where the request failed.
+pub(super) struct Responses(Vec<f64>);
+
+impl Responses {
+    pub(super) fn quantile_s(&self, quantile: f64) -> f64 {
+        let mut sorted = self.0.clone();
+        sorted.sort_by(f64::total_cmp);
+        let at = (quantile * sorted.len() as f64).ceil() as usize;
+        sorted
+            .get(at.saturating_sub(1))
+            .copied()
+            .unwrap_or(f64::INFINITY)
+    }
+
+    pub(super) fn mean_s(&self) -> f64 {
+        let ended = || self.0.iter().filter(|time| time.is_finite());
+        ended().sum::<f64>() / (ended().count() as f64).max(1.0)
+    }
+
+    fn share_beyond(&self, limit_s: f64) -> f64 {
+        let beyond = self.0.iter().filter(|time| **time > limit_s).count();
+        beyond as f64 / (self.0.len() as f64).max(1.0)
+    }
+
+    fn failed_share(&self) -> f64 {
+        self.share_beyond(f64::MAX)
+    }
+}
+
+/// Response times as they were measured, in seconds, shortest first.
+pub(super) fn trace(measured: &LatencyHistogram) -> Vec<f64> {
+    let quantile = |nth| (nth as f64 + 0.5) / TRACED as f64;
+    (0..TRACED)
+        .filter_map(|nth| measured.quantile_ms(quantile(nth)))
+        .map(|ms| ms / 1e3)
+        .collect()
+}
+
+impl Twin {
+    /// Offers this many requests at a rate, by chance as users do.
+    pub(super) fn run(&self, rate_hz: f64, requests: u64, seed: u64) -> Responses {
+        let cores = (self.size.cores - self.aside_s * rate_hz).max(LEAST_CORES);
+        let mut pool = Pool::new(PoolSize { cores, ..self.size });
+        let (mut arrivals, mut sizes) = (Random::new(seed, 0), Random::new(seed, 1));
+        let all = requests + WARM_UP;
+        let mut began_s = Vec::with_capacity(all as usize);
+        let mut took_s = vec![f64::INFINITY; all as usize];
+        let mut now_s = 0.0;
+        for id in 0..all {
+            now_s += arrivals.exponential(1.0 / rate_hz);
+            while let Some(ended) = pool.advance(now_s) {
+                self.note(ended.id, ended.at_s, &began_s, &mut took_s);
+            }
+            began_s.push(now_s);
+            // A refusal fails, as it was noted already.
+            pool.offer(id, self.pieces(&mut sizes));
+        }
+        let last_s = now_s + self.timeout_s;
+        while let Some(ended) = pool.advance(last_s) {
+            self.note(ended.id, ended.at_s, &began_s, &mut took_s);
+        }
+        took_s.drain(..WARM_UP as usize);
+        Responses(took_s)
+    }
+
+    fn note(&self, id: u64, at_s: f64, began_s: &[f64], took_s: &mut [f64]) {
+        let time_s = at_s - began_s[id as usize];
+        if time_s <= self.timeout_s {
+            took_s[id as usize] = time_s;
+        }
+    }
+
+    /// What one request takes: one of those measured.
+    fn pieces(&self, random: &mut Random) -> Vec<Piece> {
+        let whole_s = self.trace[random.below(self.trace.len())];
+        let cpu_s = self.cpu_share * whole_s / PIECES as f64;
+        let wait_s = (1.0 - self.cpu_share) * whole_s / (PIECES - 1) as f64;
+        (1..=PIECES)
+            .map(|nth| Piece {
+                cpu_s,
+                wait_s: if nth < PIECES { wait_s } else { 0.0 },
+            })
+            .collect()
+    }
+
+    /// The rate at which cores or workers are used up, and whether it is the cores.
+    pub(super) fn saturation(&self) -> (f64, bool) {
+        let mean_s = self.trace.iter().sum::<f64>() / (self.trace.len() as f64).max(1.0);
+        let by_cores = self.size.cores / (self.cpu_share * mean_s + self.aside_s);
+        let by_workers = f64::from(self.size.workers) / mean_s;
+        (by_cores.min(by_workers), by_cores <= by_workers)
+    }
+
+    /// Makes the requests shorter by what they waited for each other already when they were measured at this rate.
+    /// What CPU they lose is still used, aside.
+    pub(super) fn alone(mut self, rate_hz: f64, requests: u64) -> Self {
+        let mean_s = self.trace.iter().sum::<f64>() / (self.trace.len() as f64).max(1.0);
+        let simulated_s = self.run(rate_hz, requests, 17).mean_s();
+        let shorter = (mean_s / simulated_s).clamp(0.5, 1.0);
+        self.aside_s += self.cpu_share * mean_s * (1.0 - shorter);
+        self.trace.iter_mut().for_each(|time| *time *= shorter);
+        self
+    }
+
+    /// R* per second: the highest rate at which the SLO holds in the long run.
+    pub(super) fn limit_hz(&self, slo: &Slo, requests: u64, seed: u64) -> f64 {
+        let holds = |rate_hz| {
+            let got = self.run(rate_hz, requests, seed);
+            got.share_beyond(slo.response_time.as_secs_f64()) <= slo.violating_share()
+                && got.failed_share() <= slo.errors.max(1.0 / requests as f64)
+        };
+        let (mut low, mut high) = (0.0, 1.1 * self.saturation().0);
+        for _ in 0..HALVINGS {
+            let middle = f64::midpoint(low, high);
+            if holds(middle) {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        f64::midpoint(low, high)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn twin(workers: u32, cores: f64, mean_s: f64, cpu_share: f64) -> Twin {
+        // Exponentially distributed, by its quantiles.
+        let trace = (0..TRACED)
+            .map(|nth| -mean_s * (1.0 - (nth as f64 + 0.5) / TRACED as f64).ln())
+            .collect();
+        Twin {
+            size: PoolSize {
+                workers,
+                cores,
+                backlog: 100_000,
+            },
+            trace,
+            cpu_share,
+            aside_s: 0.0,
+            timeout_s: 60.0,
+        }
+    }
+
+    /// M/M/1: response times are exponential with rate mu - lambda, so p95 is ln 20 / (mu - lambda).
+    #[test]
+    fn one_worker_is_the_known_queue() {
+        let one = twin(1, 1.0, 0.01, 1.0);
+        let p95 = one.run(60.0, 200_000, 1).quantile_s(0.95);
+        let known = 20f64.ln() / (100.0 - 60.0);
+        assert!((p95 / known - 1.0).abs() < 0.06, "{p95} {known}");
+        let slo = Slo {
+            response_time: Duration::from_millis(150),
+            timeout: Duration::from_secs(60),
+            ..Slo::default()
+        };
+        let limit = one.limit_hz(&slo, 100_000, 2);
+        let known = 100.0 - 20f64.ln() / 0.15;
+        assert!((limit / known - 1.0).abs() < 0.03, "{limit} {known}");
+    }
+
+    #[test]
+    fn cores_or_workers_are_used_up_first() {
+        let (rate, cores) = twin(100, 2.0, 0.01, 0.5).saturation();
+        assert!(cores && (rate / 400.0 - 1.0).abs() < 0.01, "{rate}");
+        let (rate, cores) = twin(2, 2.0, 0.01, 0.5).saturation();
+        assert!(!cores && (rate / 200.0 - 1.0).abs() < 0.01, "{rate}");
+    }
+
+    #[test]
+    fn what_requests_cost_aside_is_taken_from_the_cores() {
+        let without = twin(100, 2.0, 0.01, 1.0);
+        let with = Twin {
+            aside_s: 0.005,
+            ..without.clone()
+        };
+        assert!((with.saturation().0 / without.saturation().0 - 1.0 / 1.5).abs() < 0.01);
+        let p95 = |twin: &Twin| twin.run(120.0, 50_000, 3).quantile_s(0.95);
+        assert!(p95(&with) > 1.3 * p95(&without));
+    }
+
+    #[test]
+    fn waits_for_each_other_are_taken_out_of_what_was_measured() {
+        let alone = twin(100, 1.0, 0.01, 1.0);
+        let rate_hz = 40.0;
+        let met = alone.run(rate_hz, 50_000, 4);
+        let mut measured = LatencyHistogram::default();
+        met.0
+            .iter()
+            .for_each(|time| measured.record_us((time * 1e6) as u64));
+        let found = Twin {
+            trace: trace(&measured),
+            ..alone.clone()
+        }
+        .alone(rate_hz, 50_000);
+        let mean = |twin: &Twin| twin.trace.iter().sum::<f64>() / TRACED as f64;
+        assert!(met.mean_s() > 1.5 * mean(&alone));
+        assert!(
+            (mean(&found) / mean(&alone) - 1.0).abs() < 0.25,
+            "{}",
+            mean(&found)
+        );
+    }
+}

@@ -1,0 +1,143 @@
+//! What a stack will bear at rates that nobody drove at it, and how much of it a number of users needs.
+
+use crate::{Interval, Layer};
+use serde::{Deserialize, Serialize};
+
+/// One rate that was measured to predict others from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CapacityPoint {
+    /// Offered rate per second.
+    pub offered_hz: f64,
+    /// Arrivals.
+    pub arrivals: u64,
+    /// Measured p95 of the response time in ms; `None` without responses.
+    pub p95_ms: Option<f64>,
+    /// What the model says of the same rate, with its 95 % interval.
+    pub predicted_p95_ms: Option<Interval>,
+    /// Cores that were busy, on the whole machine and on average.
+    pub busy_cores: f64,
+    /// Cores that the hypervisor kept.
+    pub stolen_cores: f64,
+}
+
+/// What one request takes.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Demand {
+    /// CPU in ms on everything that shares the cores, by how busy they were at each rate; with its 95 % interval.
+    pub cpu_ms: Interval,
+    /// Of it, what each tier's own processes used.
+    pub tiers_ms: Vec<(Layer, f64)>,
+    /// Mean response time in ms at the lowest rate: what a request takes when it is nearly alone.
+    pub response_ms: f64,
+    /// CPU in ms that the response waits for; the rest of [`Self::response_ms`] is waiting for others.
+    pub on_the_way_ms: f64,
+    /// Largest memory of a worker, shared pages divided among those that share them; `None` where it was not measured.
+    pub worker_memory_bytes: Option<f64>,
+}
+
+/// The measured rate that the model was not made from, and how well it hit it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct HoldOut {
+    /// Offered rate per second.
+    pub offered_hz: f64,
+    /// Measured p95 in ms.
+    pub measured_p95_ms: f64,
+    /// Predicted p95 in ms, from the lower rates only.
+    pub predicted_p95_ms: f64,
+    /// Whether they differ by 15 % at most (method.md, `plan_capacity`).
+    pub hit: bool,
+}
+
+/// Who will use the site.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Population {
+    /// Users at the same time.
+    pub users: f64,
+    /// Seconds between a page and the user's next.
+    pub think_s: f64,
+    /// Requests to the application for a page.
+    pub requests_per_page: f64,
+    /// Factor of the busiest minutes over that.
+    pub peak: f64,
+}
+
+impl Population {
+    /// The rate per second that these users make when a page takes this long: `peak N q / (Z + R)`, the law of
+    /// interactive response times (method.md section 5).
+    #[must_use]
+    pub fn rate_hz(&self, response_s: f64) -> f64 {
+        self.peak * self.users * self.requests_per_page / (self.think_s + response_s).max(1e-3)
+    }
+}
+
+/// How many hosts such as the one that was measured are needed, and what each must have.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Need {
+    /// The rate per second they have to bear together.
+    pub rate_hz: f64,
+    /// Who makes it, where it was asked for in users.
+    pub population: Option<Population>,
+    /// What one host is given at most: four fifths of the lower end of its R*.
+    pub per_host_hz: f64,
+    /// Hosts that bear the rate.
+    pub hosts: u32,
+    /// The same with one more, so that one may fail.
+    pub hosts_with_spare: u32,
+    /// p95 in ms on each of them while all are up.
+    pub p95_ms: Option<Interval>,
+    /// Cores that are busy on each host while none is spare.
+    pub busy_cores: f64,
+    /// PHP workers that each host needs: a quarter more than are busy on average (Little's law).
+    pub workers: u32,
+    /// Memory in bytes of these workers; `None` where a worker's was not measured.
+    pub memory_bytes: Option<f64>,
+}
+
+/// What `plan` found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CapacityPlan {
+    /// What was measured, by rate.
+    pub points: Vec<CapacityPoint>,
+    /// What a request takes.
+    pub demand: Demand,
+    /// Workers of the pool.
+    pub workers: u32,
+    /// Cores that the stack shares, less what else ran on them.
+    pub cores: f64,
+    /// The rate per second at which cores or workers are used up.
+    pub saturation_hz: f64,
+    /// Which of the two: `the CPU`, `the workers`.
+    pub bound_by: String,
+    /// Predicted R* per second.
+    pub limit_hz: Interval,
+    /// Highest rate that was driven, as a share of the predicted R*.
+    pub measured_up_to: f64,
+    /// p95 in ms at rates that were not driven.
+    pub curve: Vec<(f64, Interval)>,
+    /// The measured rate that was kept aside.
+    pub hold_out: Option<HoldOut>,
+    /// What the asked-for rate or users need.
+    pub need: Option<Need>,
+    /// Reasons to doubt it, a sentence each.
+    pub doubts: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_make_a_rate_by_their_pauses_and_the_response_time() {
+        let population = Population {
+            users: 10_000.0,
+            think_s: 29.5,
+            requests_per_page: 3.0,
+            peak: 2.0,
+        };
+        assert!((population.rate_hz(0.5) - 2000.0).abs() < 1e-9);
+        assert!(
+            population.rate_hz(30.5) < 1001.0,
+            "slow pages slow the users down"
+        );
+    }
+}

@@ -1,0 +1,134 @@
+//! CPU time that neither the stack nor this program used: what else ran on the machine meanwhile.
+
+use crate::proc::{Tree, cgroup_cpu_s, number, parse_stat, read, words};
+use kneepoint_model::RunningTier;
+use rustix::param::clock_ticks_per_second;
+use rustix::time::{ClockId, clock_gettime};
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// The machine's account of CPU time at a moment.
+#[derive(Debug, Clone)]
+pub struct CpuAccount {
+    at: Instant,
+    /// Seconds in programs and system calls of the whole machine. Interrupts are left out: the stack's own network
+    /// traffic makes most of them, and they are nobody's.
+    machine_s: f64,
+    /// The same of each tier, by its first process.
+    tiers_s: BTreeMap<u32, f64>,
+    /// The same of this process.
+    own_s: f64,
+}
+
+impl CpuAccount {
+    /// Reads the account; `None` where `/proc/stat` cannot be read. A tier that cannot be read counts as others'.
+    #[must_use]
+    pub fn read<'t>(tiers: impl IntoIterator<Item = &'t RunningTier>) -> Option<Self> {
+        let tiers_s = tiers
+            .into_iter()
+            .filter_map(|tier| Some((tier.pid, tier_s(tier)?)))
+            .collect();
+        let own = clock_gettime(ClockId::ProcessCPUTime);
+        Some(Self {
+            at: Instant::now(),
+            machine_s: seconds(parse_running(&read("/proc/stat").ok()?)?),
+            tiers_s,
+            own_s: own.tv_sec as f64 + own.tv_nsec as f64 / 1e9,
+        })
+    }
+
+    /// Cores that others used on average since an earlier account; 0 where less than a clock tick passed.
+    #[must_use]
+    pub fn foreign_cores_since(&self, earlier: &Self) -> f64 {
+        let elapsed_s = self.at.duration_since(earlier.at).as_secs_f64();
+        if elapsed_s < 0.01 {
+            return 0.0;
+        }
+        let tiers_s: f64 = self
+            .tiers_s
+            .iter()
+            .filter_map(|(pid, now)| Some(now - earlier.tiers_s.get(pid)?))
+            .sum();
+        let known_s = tiers_s + self.own_s - earlier.own_s;
+        ((self.machine_s - earlier.machine_s - known_s) / elapsed_s).max(0.0)
+    }
+}
+
+fn seconds(ticks: u64) -> f64 {
+    ticks as f64 / clock_ticks_per_second().max(1) as f64
+}
+
+/// CPU seconds of a tier's processes, those that ended included.
+fn tier_s(tier: &RunningTier) -> Option<f64> {
+    if let Some((all_s, _)) = cgroup_cpu_s(&tier.cgroup) {
+        return Some(all_s);
+    }
+    let ticks = Tree::new(tier.pid)
+        .refresh()
+        .ok()?
+        .into_iter()
+        .filter_map(|pid| {
+            let stat = parse_stat(&read(&format!("/proc/{pid}/stat")).ok()?)?;
+            let ended = stat.children_user.saturating_add(stat.children_system);
+            Some(stat.own().saturating_add(ended))
+        });
+    Some(seconds(ticks.sum()))
+}
+
+/// Ticks of all CPUs in programs (user and nice) and in system calls.
+fn parse_running(stat: &[u8]) -> Option<u64> {
+    let line = stat
+        .split(|b| *b == b'\n')
+        .find(|line| line.starts_with(b"cpu "))?;
+    let mut fields = words(line).skip(1).map(number);
+    let mut next = || fields.next()?;
+    Some(next()?.saturating_add(next()?).saturating_add(next()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn interrupts_and_waiting_are_nobodys() {
+        let stat = b"cpu  100 20 30 4000 50 60 70 80 5 5\ncpu0 1 1 1 1\n";
+        assert_eq!(parse_running(stat), Some(150));
+        assert_eq!(parse_running(b"cpu  100 20"), None);
+        assert_eq!(parse_running(b"intr 1"), None);
+    }
+
+    fn account(at_s: u64, machine_s: f64, tiers_s: &[(u32, f64)], own_s: f64) -> CpuAccount {
+        CpuAccount {
+            at: Instant::now() + Duration::from_secs(at_s),
+            machine_s,
+            tiers_s: tiers_s.iter().copied().collect(),
+            own_s,
+        }
+    }
+
+    #[test]
+    fn what_neither_the_stack_nor_this_program_used_is_others() {
+        let before = account(0, 100.0, &[(7, 10.0), (8, 5.0)], 1.0);
+        let after = account(10, 118.0, &[(7, 14.0), (9, 3.0)], 3.0);
+        // Of 18 core seconds, 4 are a tier's and 2 our own; a tier that was not there before says nothing.
+        let foreign = after.foreign_cores_since(&before);
+        assert!((foreign - 1.2).abs() < 1e-3, "{foreign}");
+        assert!(before.foreign_cores_since(&before).abs() < 1e-9);
+    }
+
+    #[test]
+    fn this_process_is_not_foreign_to_itself() {
+        let before = CpuAccount::read([]).expect("/proc/stat");
+        let until = Instant::now() + Duration::from_millis(300);
+        while Instant::now() < until {
+            std::hint::spin_loop();
+        }
+        let after = CpuAccount::read([]).expect("/proc/stat");
+        let own = after.own_s - before.own_s;
+        let machine = after.machine_s - before.machine_s;
+        assert!(own > 0.0 && machine >= 0.0, "{own} {machine}");
+        let others = after.foreign_cores_since(&before) * 0.3;
+        assert!(others <= machine - own + 0.15, "{others} {machine} {own}");
+    }
+}

@@ -1,0 +1,44 @@
+//! Arguments of `kneepoint plan`.
+
+use super::RunArgs;
+use clap::Args as ClapArgs;
+
+const WHO: &str = "Who will come";
+
+/// What stands below the help.
+pub(super) const AFTER_HELP: &str = "\
+Examples:
+  what would the site bear? Nothing above half of it is driven:
+    kneepoint plan kneepoint.toml
+  10 000 users online, 30 s on a page, three requests a page, twice that in the busiest minutes:
+    kneepoint plan --users 10000 --think 30s --requests-per-page 3 --peak 2
+  we run five machines at 400 requests per second: how many do we need?
+    kneepoint plan --rate 400/s
+
+Exit codes:
+  0    R* was predicted; whether to believe it is in the output (the rate that was kept aside)
+  2    an error: a scenario that cannot be, a stack that does not answer
+  130  ended by Ctrl-C; what was measured until then is kept";
+
+/// Arguments of `plan`.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct PlanArgs {
+    /// What to run.
+    #[command(flatten)]
+    pub run: RunArgs,
+    /// Users at the same time
+    #[arg(long, value_name = "N", help_heading = WHO)]
+    pub users: Option<f64>,
+    /// Time between a page and the user's next
+    #[arg(long, value_name = "TIME", default_value = "30s", requires = "users", help_heading = WHO)]
+    pub think: String,
+    /// Requests to the application for a page
+    #[arg(long, value_name = "N", default_value_t = 1.0, requires = "users", help_heading = WHO)]
+    pub requests_per_page: f64,
+    /// Factor of the busiest minutes over that
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, requires = "users", help_heading = WHO)]
+    pub peak: f64,
+    /// A rate instead of users, such as 400/s
+    #[arg(long, value_name = "RATE", conflicts_with = "users", help_heading = WHO)]
+    pub rate: Option<String>,
+}
