@@ -159,10 +159,9 @@ pub struct Health {
 }
 
 impl Health {
-    /// Share of the machine's CPU that others may use during a step: what is measured beside more than that says as
-    /// much of them as of the stack (method.md section 2: a contention gate; the share is half a core of two
-    /// \[prop\]).
-    pub const LARGEST_FOREIGN_SHARE: f64 = 0.25;
+    /// Share of the machine's CPU that others may use during a step: R* of a stack that needs it all is lower by as
+    /// much (method.md section 2: a contention gate; the share is that of a canary's shift, 10 %).
+    pub const LARGEST_FOREIGN_SHARE: f64 = 0.1;
 
     /// Whether others used more of the machine than a measurement bears.
     #[must_use]
