@@ -431,6 +431,12 @@ impl AbTest {
         }
     }
 
+    /// Pairs that count so far.
+    #[must_use]
+    pub fn pairs(&self) -> usize {
+        self.differences.len()
+    }
+
     /// Share of the most pairs there can be that are done, for progress.
     #[must_use]
     pub fn progress(&self) -> f64 {

@@ -290,7 +290,10 @@ pub struct Comparison<'a> {
     pub seed: u64,
 }
 
-/// Runs one A/B to its verdict and writes every step down.
+/// Steps that a pair takes the time of: two, and what comes between them.
+const STEPS_PER_PAIR: u32 = 3;
+
+/// Runs one A/B to its verdict, or for as long as its pairs should take, and writes every step down.
 ///
 /// # Errors
 /// An arm is gone, the load cannot be driven, or somebody asked to stop.
@@ -310,8 +313,16 @@ where
         rope: 0.02,
         seed: comparison.seed,
     });
+    // The evidence may be looked at any time, so it may end early too: an arm that hardly comes to rest between steps
+    // would otherwise take minutes for what it does not show.
+    let patience = comparison.step * STEPS_PER_PAIR * comparison.max_pairs as u32;
+    let enough = comparison.min_pairs.max(MIN_PAIRS);
+    let began = recorder.elapsed();
     while let AbMove::Measure(side, step) = test.next_move() {
         recorder.check_stop()?;
+        if test.pairs() >= enough && recorder.elapsed().saturating_sub(began) > patience {
+            break;
+        }
         recorder.progress(
             &format!("{}: {}", comparison.change, step.purpose),
             test.progress(),

@@ -261,3 +261,18 @@ fn a_limit_that_is_never_confirmed_says_so() {
         found.warnings
     );
 }
+
+/// Poisson arrivals are more at times and fewer at others, and so is the load.
+#[test]
+fn a_step_counts_at_the_rate_it_drew_unless_it_ended_early() {
+    let mut point = LoadPoint {
+        offered_hz: 100.0,
+        window_s: 4.0,
+        arrivals: 440,
+        ..LoadPoint::default()
+    };
+    assert!((drawn_hz(&point) - 110.0).abs() < 1e-9);
+    point.aborted = true;
+    assert!((drawn_hz(&point) - 100.0).abs() < 1e-9);
+    assert!(drawn_hz(&LoadPoint::default()).abs() < 1e-9);
+}
