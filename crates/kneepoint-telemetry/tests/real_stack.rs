@@ -475,8 +475,9 @@ fn a_mark_begins_a_phase_at_zero() {
     };
     let collector = Collector::start(rig.tiers(), Options::default()).expect("threads");
     (0..5).for_each(|_| drop(rig.get("/?do=ping")));
-    collector.mark();
+    // Taken before the phase begins: whatever holds this thread up in between, no sample is later than that.
     let began = Instant::now();
+    collector.mark();
     (0..3).for_each(|_| drop(rig.get("/?do=ping")));
     seconds(0.3);
     let recording = collector.snapshot();
