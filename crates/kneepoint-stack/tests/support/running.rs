@@ -11,6 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 /// Commands on this machine, for tests.
@@ -70,8 +71,16 @@ pub(crate) fn temp_dir() -> tempfile::TempDir {
 }
 
 pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback");
-    listener.local_addr().expect("an address").port()
+    // Below the range that the kernel hands out by itself, and each once: a connection of another test, or its server,
+    // must not have it before this one's server does.
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = std::process::id() as u16 % 400 * 25;
+    loop {
+        let port = 20_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// The context of a real tier on loopback.
