@@ -433,11 +433,7 @@ pub fn compare_for(
     settings: &[Setting],
     ground: Ground,
 ) -> Result<(Verdict, Effect), ExperimentError> {
-    let saturation = Measure::Saturation {
-        workers: testbed
-            .saturating_workers(without)?
-            .max(testbed.saturating_workers(with)?),
-    };
+    let saturation = testbed.saturation_of(without, with)?;
     let at_rate = Measure::AtRate {
         rate_hz: ground.limit_hz,
         slope: ground.slope,

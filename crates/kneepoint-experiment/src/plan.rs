@@ -266,8 +266,13 @@ fn predict(
     demand.cpu_ms = over(demand.cpu_ms.estimate, &|fitted, _| {
         fitted.whole.cpu_s * 1e3
     });
+    let points = points(seen, &p95_at, slo);
+    let measured_up_to = points
+        .iter()
+        .map(|point| point.offered_hz / limit_hz.estimate)
+        .fold(0.0, f64::max);
     let mut plan = CapacityPlan {
-        points: points(seen, &p95_at, slo),
+        points,
         curve: CURVE
             .map(|share| share * limit_hz.estimate)
             .map(|rate_hz| (rate_hz, p95_at(rate_hz)))
@@ -277,17 +282,12 @@ fn predict(
         cores: whole.twin.size.cores,
         saturation_hz,
         bound_by: if by_cores { "the CPU" } else { "the workers" }.to_owned(),
-        measured_up_to: 0.0,
+        measured_up_to,
         limit_hz,
         hold_out,
         need: None,
         doubts: doubts(hold_out),
     };
-    plan.measured_up_to = plan
-        .points
-        .iter()
-        .map(|point| point.offered_hz / limit_hz.estimate)
-        .fold(0.0, f64::max);
     if limit_hz.estimate < plan.points.first().map_or(0.0, |point| point.offered_hz) {
         plan.doubts.push(format!(
             "the response time is beyond the SLO ({}) at the lowest rate already: R* is below what was driven, and no rate \

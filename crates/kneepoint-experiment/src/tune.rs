@@ -104,7 +104,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         self.recorder
             .stage("Limit: the highest rate at which the SLO holds");
         let options = self.limit_options(&arm, 0.11)?;
-        let (limit, slope) = self.limit(&arm, "base", options)?;
+        let (limit, slope) = find_limit(self.testbed, self.recorder, &arm, "base", options)?;
         let mut current = Current {
             arm,
             scenario: base,
@@ -156,15 +156,6 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         Ok(LimitOptions::within(time, workers))
     }
 
-    fn limit(
-        &mut self,
-        arm: &str,
-        label: &str,
-        options: LimitOptions,
-    ) -> Result<(LimitResult, f64), ExperimentError> {
-        find_limit(self.testbed, self.recorder, arm, label, options)
-    }
-
     /// Where R* of the configuration kept so far is now, to judge the next changes there.
     fn look_again(&mut self, current: &mut Current, stage: &str) -> Result<(), ExperimentError> {
         if current.is_measured {
@@ -173,7 +164,8 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         self.recorder.stage(stage);
         let options = self.limit_options(&current.arm, 0.07)?.unconfirmed();
         let arm = current.arm.clone();
-        (current.limit, current.slope) = self.limit(&arm, &arm, options)?;
+        (current.limit, current.slope) =
+            find_limit(self.testbed, self.recorder, &arm, &arm, options)?;
         current.is_measured = true;
         Ok(())
     }
@@ -369,11 +361,8 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             self.testbed.diff("base", "best")?,
         );
         let options = self.limit_options("best", 0.12)?;
-        let (limit, _) = self.limit("best", "best", options)?;
-        let workers = self
-            .testbed
-            .saturating_workers("base")?
-            .max(self.testbed.saturating_workers("best")?);
+        let (limit, _) = find_limit(self.testbed, self.recorder, "best", "best", options)?;
+        let measure = self.testbed.saturation_of("base", "best")?;
         let proof = Comparison {
             without: "base",
             with: "best",
@@ -382,7 +371,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             max_pairs: 8,
             min_pairs: MIN_PAIRS,
             step: Duration::from_secs(2),
-            measure: Measure::Saturation { workers },
+            measure,
             seed: 91,
         };
         let (_, effect) = compare(self.testbed, self.recorder, &proof)?;
@@ -441,10 +430,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         without: &str,
         decision: &Decision,
     ) -> Result<(Verdict, Effect), ExperimentError> {
-        let workers = self
-            .testbed
-            .saturating_workers(without)?
-            .max(self.testbed.saturating_workers(&current.arm)?);
+        let measure = self.testbed.saturation_of(without, &current.arm)?;
         let comparison = Comparison {
             without,
             with: &current.arm,
@@ -456,7 +442,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             max_pairs: self.pairs().min(LEAVE_ONE_OUT_PAIRS),
             min_pairs: MIN_PAIRS,
             step: Duration::from_secs(2),
-            measure: Measure::Saturation { workers },
+            measure,
             seed: 51,
         };
         compare(self.testbed, self.recorder, &comparison)

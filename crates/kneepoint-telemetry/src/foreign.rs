@@ -1,6 +1,6 @@
 //! CPU time that neither the stack nor this program used: what else ran on the machine meanwhile.
 
-use crate::proc::{Tree, cgroup_cpu_s, number, parse_stat, read, words};
+use crate::proc::{Tree, cgroup_cpu_s, cpu_ticks, parse_stat, read};
 use kneepoint_model::RunningTier;
 use rustix::param::clock_ticks_per_second;
 use rustix::time::{ClockId, clock_gettime};
@@ -69,20 +69,18 @@ fn tier_s(tier: &RunningTier) -> Option<f64> {
         .into_iter()
         .filter_map(|pid| {
             let stat = parse_stat(&read(&format!("/proc/{pid}/stat")).ok()?)?;
-            let ended = stat.children_user.saturating_add(stat.children_system);
-            Some(stat.own().saturating_add(ended))
+            Some(stat.with_children())
         });
     Some(seconds(ticks.sum()))
 }
 
 /// Ticks of all CPUs in programs (user and nice) and in system calls.
 fn parse_running(stat: &[u8]) -> Option<u64> {
-    let line = stat
-        .split(|b| *b == b'\n')
-        .find(|line| line.starts_with(b"cpu "))?;
-    let mut fields = words(line).skip(1).map(number);
-    let mut next = || fields.next()?;
-    Some(next()?.saturating_add(next()?).saturating_add(next()?))
+    let ticks = cpu_ticks(stat)?;
+    let [user, nice, system, ..] = ticks[..] else {
+        return None;
+    };
+    Some(user.saturating_add(nice).saturating_add(system))
 }
 
 #[cfg(test)]

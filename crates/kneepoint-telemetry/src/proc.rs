@@ -120,6 +120,14 @@ pub(crate) fn cgroup_cpu_s(cgroup: &CgroupPaths) -> Option<(f64, f64)> {
     Some((microseconds("usage_usec")?, microseconds("system_usec")?))
 }
 
+/// The ticks of all CPUs in `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal, and what else there is.
+pub(crate) fn cpu_ticks(stat: &[u8]) -> Option<Vec<u64>> {
+    let line = stat
+        .split(|b| *b == b'\n')
+        .find(|line| line.starts_with(b"cpu "))?;
+    Some(words(line).skip(1).map_while(number).collect())
+}
+
 /// What `/proc/PID/stat` says. Times are in clock ticks (proc(5): 100 a second on Linux).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stat {
@@ -138,6 +146,13 @@ pub(crate) struct Stat {
 }
 
 impl Stat {
+    /// CPU time of its own and of its children that ended, in ticks.
+    pub(crate) fn with_children(&self) -> u64 {
+        self.own()
+            .saturating_add(self.children_user)
+            .saturating_add(self.children_system)
+    }
+
     /// CPU time of its own, in ticks.
     pub(crate) fn own(&self) -> u64 {
         self.user.saturating_add(self.system)

@@ -44,8 +44,7 @@ impl Responses {
     }
 
     pub(super) fn mean_s(&self) -> f64 {
-        let ended = || self.0.iter().filter(|time| time.is_finite());
-        ended().sum::<f64>() / (ended().count() as f64).max(1.0)
+        mean_s(self.0.iter().copied().filter(|time| time.is_finite()))
     }
 
     fn share_beyond(&self, limit_s: f64) -> f64 {
@@ -56,6 +55,14 @@ impl Responses {
     fn failed_share(&self) -> f64 {
         self.share_beyond(f64::MAX)
     }
+}
+
+/// The mean of times in seconds; 0 of none.
+pub(super) fn mean_s(times: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) = times.fold((0.0, 0.0f64), |(sum, count), time| {
+        (sum + time, count + 1.0)
+    });
+    sum / count.max(1.0)
 }
 
 /// Response times as they were measured, in seconds, shortest first.
@@ -116,7 +123,7 @@ impl Twin {
 
     /// The rate at which cores or workers are used up, and whether it is the cores.
     pub(super) fn saturation(&self) -> (f64, bool) {
-        let mean_s = self.trace.iter().sum::<f64>() / (self.trace.len() as f64).max(1.0);
+        let mean_s = mean_s(self.trace.iter().copied());
         let by_cores = self.size.cores / (self.cpu_share * mean_s + self.aside_s);
         let by_workers = f64::from(self.size.workers) / mean_s;
         (by_cores.min(by_workers), by_cores <= by_workers)
@@ -125,7 +132,7 @@ impl Twin {
     /// Makes the requests shorter by what they waited for each other already when they were measured at this rate.
     /// What CPU they lose is still used, aside.
     pub(super) fn alone(mut self, rate_hz: f64, requests: u64) -> Self {
-        let mean_s = self.trace.iter().sum::<f64>() / (self.trace.len() as f64).max(1.0);
+        let mean_s = mean_s(self.trace.iter().copied());
         let simulated_s = self.run(rate_hz, requests, 17).mean_s();
         let shorter = (mean_s / simulated_s).clamp(0.5, 1.0);
         self.aside_s += self.cpu_share * mean_s * (1.0 - shorter);

@@ -5,6 +5,7 @@ mod arm;
 mod drain;
 pub(crate) mod machine;
 
+use crate::ab::Measure;
 use crate::bench::{Bench, Canary, Offer, Step};
 use crate::canary;
 use crate::error::ExperimentError;
@@ -188,6 +189,17 @@ impl Testbed {
             .tier(Layer::Php)
             .and_then(|tier| tier.pool.as_ref());
         Ok(pool.map_or(16, |pool| (pool.max_workers * 2).clamp(8, 64) as u32))
+    }
+
+    /// Throughput with as many workers as keep the pools of two arms full.
+    ///
+    /// # Errors
+    /// There is no such arm.
+    pub fn saturation_of(&self, without: &str, with: &str) -> Result<Measure, ExperimentError> {
+        let of = |arm| self.saturating_workers(arm);
+        Ok(Measure::Saturation {
+            workers: of(without)?.max(of(with)?),
+        })
     }
 
     /// Drives a step while every layer is sampled. With `reset`, the application's state is put back before.

@@ -1,6 +1,6 @@
 //! The machine that everything shares: CPU time, steal, pressure.
 
-use crate::proc::{number, read, words};
+use crate::proc::{cpu_ticks, number, read, words};
 use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
 use kneepoint_model::metric::{
     MACHINE_BUSY_S, MACHINE_STEAL_S, PSI_CPU_SOME_S, PSI_IO_SOME_S, PSI_MEMORY_FULL_S,
@@ -59,10 +59,7 @@ impl Probe for Machine {
 
 /// Busy and stolen ticks of all CPUs. Time of guests is contained in user and nice already (proc(5)).
 fn parse_cpu(stat: &[u8]) -> Option<(u64, u64)> {
-    let line = stat
-        .split(|b| *b == b'\n')
-        .find(|line| line.starts_with(b"cpu "))?;
-    let fields: Vec<u64> = words(line).skip(1).map_while(number).collect();
+    let fields = cpu_ticks(stat)?;
     let [user, nice, system, _idle, _iowait, irq, softirq, steal, ..] = fields[..] else {
         return None;
     };

@@ -134,11 +134,7 @@ impl Probe for Processes {
         let sum = |of: fn(&Stat) -> u64| {
             stats.iter().map(|(_, stat)| of(stat) as f64).sum::<f64>() / per_second
         };
-        let all_s = sum(|s| {
-            s.own()
-                .saturating_add(s.children_user)
-                .saturating_add(s.children_system)
-        });
+        let all_s = sum(Stat::with_children);
         let system_s = sum(|s| s.system.saturating_add(s.children_system));
         let (all_s, system_s) = cgroup_cpu_s(&self.cgroup).unwrap_or((all_s, system_s));
         self.push_cpu(sink, all_s, system_s);

@@ -19,9 +19,7 @@ pub(super) fn run(args: &DiagnoseArgs) -> Result<ExitCode> {
         args.run.loopback,
         &args.run.output,
         |testbed, recorder| {
-            recorder.stage("Stand up the stack");
-            testbed.stand_up("base", &scenario)?;
-            recorder.base(testbed.stack("base")?.clone());
+            session::stand_up(testbed, recorder, &scenario)?;
             recorder.stage("Limit: where to look");
             let workers = testbed.saturating_workers("base")?;
             let options = LimitOptions::within(LIMIT_TIME, workers).unconfirmed();

@@ -55,9 +55,7 @@ pub(super) fn run(args: &LimitArgs) -> Result<ExitCode> {
         run.loopback,
         &run.output,
         |testbed, recorder| {
-            recorder.stage("Stand up the stack");
-            testbed.stand_up("base", &scenario)?;
-            recorder.base(testbed.stack("base")?.clone());
+            session::stand_up(testbed, recorder, &scenario)?;
             recorder.stage("Limit: the highest rate at which the SLO holds");
             let workers = testbed.saturating_workers("base")?;
             let options = options(args, &scenario, workers);

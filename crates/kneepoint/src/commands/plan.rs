@@ -36,9 +36,7 @@ pub(super) fn run(args: &PlanArgs) -> Result<ExitCode> {
         args.run.loopback,
         &args.run.output,
         |testbed, recorder| {
-            recorder.stage("Stand up the stack");
-            testbed.stand_up("base", &scenario)?;
-            recorder.base(testbed.stack("base")?.clone());
+            session::stand_up(testbed, recorder, &scenario)?;
             plan(testbed, recorder, "base", asked, step).map(drop)
         },
     )
