@@ -136,10 +136,9 @@ fn standard(memory: &impl Memory, entry: u64) -> Option<Module> {
     })
 }
 
-/// The name of the server interface: `sapi_module` points to a structure that begins with it (main/SAPI.h).
+/// The name of the server interface, which `sapi_module` begins with (main/SAPI.h).
 fn sapi(memory: &impl Memory, at: u64) -> Option<String> {
-    let module = memory.word(at).ok()?;
-    text(memory, memory.word(module).ok()?)
+    text(memory, memory.word(at).ok()?)
 }
 
 /// A short text that ends in a zero byte.

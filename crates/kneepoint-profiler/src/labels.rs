@@ -95,6 +95,9 @@ pub(crate) fn name(
                 links.len() - index - 1,
             )
         };
+        if index + 1 == links.len() && function.kind == INTERNAL && text.name.is_none() {
+            return Ok(Err("a fiber is between two runs"));
+        }
         // Without a name it is the bottom of a fiber.
         if let Some(function) = label(function, text, caller) {
             frames.push(Frame {

@@ -5,7 +5,7 @@ use crate::identify::StackPointers;
 use crate::memory::{Gathered, Memory, Range, ReadError};
 
 /// What is copied beyond the top of a page: the stack may have grown since it was last seen, in bytes.
-const SLACK: u64 = 4096;
+const SLACK: u64 = 1024;
 /// Most that is copied of one page, in bytes. A page has 256 KiB, unless one function needs more (zend_execute.c).
 const PAGE_BYTES: u64 = 1 << 20;
 /// Most pages that are copied: a recursion of 8 MiB.
@@ -14,6 +14,8 @@ const PAGES: usize = 32;
 const PARTS: usize = 256;
 /// Largest page that is believed, in bytes.
 pub(crate) const LARGEST_PAGE: u64 = 64 << 20;
+/// A page of memory, as the kernel looks it up, in bytes.
+const MEMORY_PAGE: u64 = 4096;
 /// Samples after which what no stack has needed is copied no more. The longer a copy takes, the more often a stack
 /// moves meanwhile.
 const FORGOTTEN: u32 = 8;
@@ -41,6 +43,8 @@ impl Page {
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     pages: Vec<Page>,
+    /// Start of the page the stack was on last.
+    current: u64,
     /// Frames that lie elsewhere (generators, the engine's own), with when they were last needed.
     parts: Vec<(Range, u32)>,
     now: u32,
@@ -70,6 +74,7 @@ impl Plan {
 
     /// Copies the current page up to its top.
     pub(crate) fn follow(&mut self, stack: &StackPointers) {
+        self.current = stack.page;
         self.add_page(stack.page, stack.end, stack.top.saturating_add(SLACK));
     }
 
@@ -131,15 +136,41 @@ impl Plan {
         }
     }
 
-    fn ranges(&self) -> Vec<Range> {
-        let pages = self.pages.iter().map(|page| Range {
-            at: page.start,
-            len: usize::try_from(page.until - page.start).unwrap_or(0),
-        });
-        pages
-            .chain(self.parts.iter().map(|(range, _)| *range))
-            .collect()
+    /// What to copy: at first only the current page, since each range takes time in which the stack moves on.
+    fn ranges(&self, all: bool) -> Vec<Range> {
+        let pages = self
+            .pages
+            .iter()
+            .filter(|page| all || self.current == page.start);
+        let mut ranges: Vec<Range> = pages
+            .map(|page| Range {
+                at: page.start,
+                len: usize::try_from(page.until - page.start).unwrap_or(0),
+            })
+            .collect();
+        if all {
+            ranges.extend(together(
+                self.parts.iter().map(|(range, _)| *range).collect(),
+            ));
+        }
+        ranges
     }
+}
+
+/// Ranges on one page of memory, as one: the kernel looks up each range by itself.
+fn together(mut ranges: Vec<Range>) -> Vec<Range> {
+    ranges.sort_unstable_by_key(|range| range.at);
+    let mut merged: Vec<Range> = Vec::new();
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if last.at / MEMORY_PAGE == range.at / MEMORY_PAGE => {
+                let offset = usize::try_from(range.at - last.at).unwrap_or(0);
+                last.len = last.len.max(offset + range.len);
+            }
+            _ => merged.push(range),
+        }
+    }
+    merged
 }
 
 /// The pointers into the stack before, between and after two copies of what a plan names.
@@ -151,9 +182,15 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Copies in one call. `globals` is the address of the pointers.
-    pub(crate) fn take(memory: &impl Memory, globals: u64, plan: &Plan) -> Result<Self, ReadError> {
-        let ranges = plan.ranges();
+    /// Copies in one call. `globals` is the address of the pointers; `all` is whether more than the current page is
+    /// wanted.
+    pub(crate) fn take(
+        memory: &impl Memory,
+        globals: u64,
+        plan: &Plan,
+        all: bool,
+    ) -> Result<Self, ReadError> {
+        let ranges = plan.ranges(all);
         let pointers = Range {
             at: globals,
             len: EG_BYTES,

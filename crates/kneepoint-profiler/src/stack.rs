@@ -19,9 +19,9 @@ const GENERATOR_BYTES: u64 = 512;
 /// Frames off the known pages that are searched for one by one, in one sample.
 const LIVE_READS: usize = 256;
 /// Times a sample is taken again because it needs parts that were not copied.
-const LEARNED: usize = 6;
+const LEARNED: usize = 7;
 /// Of these, how often before the outer frames alone will do.
-const PATIENCE: usize = 3;
+const PATIENCE: usize = 4;
 
 /// A frame of a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,7 +110,10 @@ struct Frame {
     this: u64,
     this_type: u32,
     prev: u64,
+    /// Both copies agree on its function and its caller.
     stable: bool,
+    /// Both copies agree on where in its function it is.
+    still: bool,
 }
 
 fn frame(source: &mut impl Source, at: u64) -> Result<Frame, Broken> {
@@ -130,6 +133,7 @@ fn frame(source: &mut impl Source, at: u64) -> Result<Frame, Broken> {
         this: value(EX_THIS),
         this_type: half(second, EX_THIS_TYPE).unwrap_or(0),
         prev: value(EX_PREV),
+        still: same(EX_OPLINE),
         stable: same(EX_FUNC) && same(EX_PREV) && (value(EX_FUNC) != 0 || same(EX_THIS)),
     })
 }
@@ -148,6 +152,10 @@ fn walk(start: u64, abi: &PhpAbi, source: &mut impl Source) -> Result<Walked, Br
         }
         let frame = frame(source, at)?;
         if frame.link.func != 0 {
+            if !links.is_empty() && !frame.still {
+                // It went on meanwhile: what it calls now is not what it called.
+                stable = links.len();
+            }
             links.push(frame.link);
         } else if stands_for_generator(&frame) {
             let same = delegates(frame.this, abi, source, &mut links, &mut touched)?;
@@ -326,7 +334,7 @@ impl Reader {
         }
         let mut verdict = Broken::Unknown;
         for round in 0..LEARNED {
-            let snapshot = Snapshot::take(memory, self.pointers, &self.plan)?;
+            let snapshot = Snapshot::take(memory, self.pointers, &self.plan, round > 0)?;
             if snapshot.pointers.iter().any(|stack| stack.current == 0) {
                 return Ok(Reading::NoCode);
             }
@@ -338,6 +346,10 @@ impl Reader {
                     return Ok(Reading::Stack { links, salvaged });
                 }
                 Verdict::Outer(links) => return Ok(Reading::Outer(links)),
+                // What it needed before may do.
+                Verdict::Failed(Broken::Unknown) if round == 0 => {
+                    self.plan.follow(&snapshot.pointers[2]);
+                }
                 Verdict::Failed(Broken::Unknown) => self.learn(memory, &snapshot)?,
                 Verdict::Failed(broken) => {
                     self.plan.follow(&snapshot.pointers[2]);

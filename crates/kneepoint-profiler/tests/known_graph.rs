@@ -75,29 +75,47 @@ impl Graph {
         graph
     }
 
-    /// Why a stack is no path of the graph that begins at its root.
+    /// Why a stack is no path of the graph that begins at its root, whatever its lines.
     fn wrong(&self, stack: &[Frame]) -> Option<String> {
         let first = stack.first().map(name);
         if first.as_deref() != Some("main index.php") {
             return Some(format!("begins with {first:?}"));
         }
-        for pair in stack.windows(2) {
+        stack.windows(2).find_map(|pair| {
             let (caller, callee) = (name(&pair[0]), name(&pair[1]));
-            let allowed = match place(&pair[0]) {
-                Some(here) if self.owners.get(&here) != Some(&caller) => {
-                    return Some(format!("{caller} is said to be at {here:?}"));
-                }
-                Some(here) => self.calls.get(&here),
-                None => self.internal.get(&caller),
+            let lines = self
+                .calls
+                .iter()
+                .filter(|(line, _)| self.owners.get(line) == Some(&caller));
+            let mut callees = lines
+                .map(|(_, callees)| callees)
+                .chain(self.internal.get(&caller));
+            let allowed = callees.any(|callees| callees.contains(&callee));
+            (!allowed).then(|| format!("{caller} calls {callee}"))
+        })
+    }
+
+    /// Why the lines of a stack cannot be: a caller is where it calls the next, the last within its function.
+    fn wrong_line(&self, stack: &[Frame]) -> Option<String> {
+        for (index, frame) in stack.iter().enumerate() {
+            let Some(here) = place(frame) else {
+                continue;
             };
-            if !allowed.is_some_and(|allowed| allowed.contains(&callee)) {
-                return Some(format!("{caller} at {:?} calls {callee}", place(&pair[0])));
+            if self.owners.get(&here) != Some(&name(frame)) {
+                return Some(format!("{} is said to be at {here:?}", name(frame)));
+            }
+            let Some(callee) = stack.get(index + 1).map(name) else {
+                continue;
+            };
+            if !self
+                .calls
+                .get(&here)
+                .is_some_and(|callees| callees.contains(&callee))
+            {
+                return Some(format!("{} at {here:?} calls {callee}", name(frame)));
             }
         }
-        let last = stack.last()?;
-        let here = place(last)?;
-        let owner = self.owners.get(&here);
-        (owner != Some(&name(last))).then(|| format!("{} is said to be at {here:?}", name(last)))
+        None
     }
 }
 
@@ -129,6 +147,7 @@ struct Tally {
     idle: u64,
     engine: u64,
     wrong: Vec<String>,
+    wrong_lines: Vec<String>,
     untagged: u64,
     deepest: usize,
     seen: BTreeSet<String>,
@@ -160,6 +179,9 @@ impl Tally {
         self.seen.extend(sample.stack.iter().map(name));
         if let Some(why) = graph.wrong(&sample.stack) {
             self.wrong.push(format!("{:?}: {why}", sample.outcome));
+        } else if let Some(why) = graph.wrong_line(&sample.stack) {
+            self.wrong_lines
+                .push(format!("{:?}: {why}", sample.outcome));
         }
     }
 
@@ -203,18 +225,26 @@ fn sample(pid: u32, rate_hz: u32, samples: u64) -> (Attached, Tally) {
 fn judge(attached: &Attached, mode: &str, rate_hz: u32, tally: &Tally) {
     let busy = tally.busy();
     eprintln!(
-        "| {} | {mode} | {rate_hz} | {busy} | {} | {} | {} | {} | {} | {} | {:.0} |",
+        "| {} | {mode} | {rate_hz} | {busy} | {} | {} | {} | {} | {} | {} | {} | {:.0} |",
         attached.version,
         tally.ok,
         tally.salvaged,
         tally.error(),
         tally.wrong.len(),
+        tally.wrong_lines.len(),
         tally.engine,
         tally.deepest,
         tally.cost_s / (busy + tally.idle) as f64 * 1e6,
     );
     for wrong in tally.wrong.iter().take(20) {
         eprintln!("  wrong: {wrong}");
+    }
+    let mut lines: BTreeMap<&str, u64> = BTreeMap::new();
+    for wrong in &tally.wrong_lines {
+        *lines.entry(wrong).or_default() += 1;
+    }
+    for (wrong, count) in lines {
+        eprintln!("  wrong line: {count} times {wrong}");
     }
     for (why, count) in &tally.errors {
         eprintln!("  error: {count} times {why}");

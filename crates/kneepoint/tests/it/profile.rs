@@ -46,16 +46,18 @@ fn the_workers_of_a_master_are_profiled_under_load() {
     let graph = servers.directory.path().join("flame.svg");
     let scope = servers.directory.path().join("profile.json");
     let load = load(&servers, "8s");
-    let files = [
+    let [svg, json] = [&graph, &scope].map(|path| path.display().to_string());
+    let arguments: [&str; 8] = [
+        "-z",
+        "2s",
+        "--rate",
+        "499",
         "--svg",
-        &graph.display().to_string(),
+        &svg,
         "--speedscope",
-        &scope.display().to_string(),
+        &json,
     ];
-    let table = profile(
-        servers.fpm(),
-        &[&["-z", "2s", "--rate", "499"], &files[..]].concat(),
-    );
+    let table = profile(servers.fpm(), &arguments);
     let said = text(&table.stdout);
     assert!(table.status.success(), "{said}{}", text(&table.stderr));
     for words in [

@@ -105,13 +105,17 @@ fn bar(args: &ProfileArgs, duration: Duration) -> ProgressBar {
     bar
 }
 
+/// Writes a profile down for another tool.
+type Format = fn(&Profile) -> Result<String>;
+
 fn write(args: &ProfileArgs, profile: &Profile) -> Result<()> {
     let mut written: Vec<&PathBuf> = Vec::new();
     let mut stdout_taken = args.folded;
-    for (path, text) in [
-        (&args.svg, formats::svg as fn(&Profile) -> Result<String>),
+    let formats: [(&Option<PathBuf>, Format); 2] = [
+        (&args.svg, formats::svg),
         (&args.speedscope, formats::speedscope),
-    ] {
+    ];
+    for (path, text) in formats {
         let Some(path) = path else {
             continue;
         };
