@@ -47,7 +47,10 @@ where
         recorder.trial(&step.purpose, label, point);
     }
     let slope = search.estimate().slope;
-    let result = search.result(label);
+    let mut result = search.result(label);
+    if let Some(noise) = &mut result.noise {
+        noise.reference_ms = bench.canary_ms();
+    }
     if !only_looks || result.rate_hz.estimate <= 0.0 {
         for warning in &result.warnings {
             recorder.warn(warning.clone());

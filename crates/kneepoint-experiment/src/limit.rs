@@ -449,6 +449,8 @@ impl LimitSearch {
             step_sd: fitted.step_sd,
             autocorrelation: fitted.autocorrelation,
             too_noisy: self.out_of_time && width > TOO_WIDE,
+            // For whoever owns the canary to say.
+            reference_ms: None,
         }
     }
 
