@@ -52,12 +52,12 @@ impl Default for Soak {
 }
 
 impl Soak {
-    /// An interval of R* with what the confirming stretches say: one that had to be repeated lower widens it downwards;
-    /// where the fit was contradicted, the limit lies between the rate that held and the last that did not, and no
-    /// higher than the first.
+    /// An interval of R* with what the confirming stretches say: where the fit was contradicted, the limit lies between
+    /// the rate that held and the last that did not, and no higher than the first. One that had to be repeated lower by
+    /// chance says nothing that the fit did not: to widen the interval for it made it cover too often
+    /// (`cargo xtask method`).
     pub(super) fn lowered(&self, fitted: Interval) -> Interval {
         let mut rate_hz = fitted;
-        rate_hz.low *= self.below;
         // What is known to hold; where nothing is, it is at least one step further down.
         let holds_hz = if self.held {
             self.rate_hz
