@@ -55,11 +55,6 @@ where
         for warning in &result.warnings {
             recorder.warn(warning.clone());
         }
-        if result.noise.is_some_and(|noise| noise.too_noisy) {
-            recorder.warn(format!(
-                "R* of {label} is not known well: the machine is too noisy to say more in this time"
-            ));
-        }
     }
     let rate = result.rate_hz;
     recorder.result(format!(

@@ -82,7 +82,7 @@ impl LimitOptions {
             step_min: Duration::from_secs(4),
             step_max: Duration::from_secs(if tight { 6 } else { 8 }),
             soak: load_time.mul_f64(0.25).max(Duration::from_secs(5)),
-            more_soaks: 1,
+            more_soaks: 2,
             ..Self::thorough(workers)
         }
     }
@@ -309,8 +309,13 @@ impl LimitSearch {
         self.out_of_time = self.spent >= self.options.load_time;
         if (enough && narrow && steady) || self.out_of_time {
             if !narrow {
+                let why = if width > TOO_WIDE {
+                    ": the machine is too noisy to say more in this time"
+                } else {
+                    ""
+                };
                 self.warnings.push(format!(
-                    "the load time ran out with the interval still at +-{}",
+                    "the load time ran out with the interval still at +-{}{why}",
                     format_share(width)
                 ));
             }

@@ -136,6 +136,29 @@ fn a_limit_that_does_not_hold_for_long_is_lowered_below_the_rate_that_failed() {
     );
 }
 
+/// One step down from a load that drowned would drown as well.
+#[test]
+fn a_soak_that_failed_badly_is_repeated_at_a_much_lower_rate() {
+    let lowered = |late_share: f64| {
+        let mut rates = Vec::new();
+        let options = LimitOptions::within(Duration::from_secs(60), 32);
+        search_with(&mut stack(Noise::none(), 6), options, |step, point| {
+            if step.purpose == "limit: soak" {
+                point.good = point.arrivals;
+                if rates.is_empty() {
+                    point.good -= (point.arrivals as f64 * late_share) as u64;
+                }
+                rates.push(point.offered_hz);
+            }
+        });
+        assert_eq!(rates.len(), 2);
+        rates[1] / rates[0]
+    };
+    let (little, badly) = (lowered(0.3), lowered(0.95));
+    assert!(badly < little && badly < 0.92, "{badly} {little}");
+    assert!(badly > 0.7, "{badly}");
+}
+
 /// A soak that comes out a little over the goal is what single stretches do: R* stays, and is confirmed lower.
 #[test]
 fn a_soak_that_fails_by_chance_is_repeated_lower() {
