@@ -14,6 +14,7 @@ mod measured;
 mod memory;
 mod method;
 mod program;
+mod real;
 mod site;
 mod tidy;
 
@@ -28,6 +29,7 @@ cargo xtask COMMAND
   faults      run the fault bench on a real stack; faults --help says more
   memory      measure the load engine's memory: 10 000 connections, and half an hour; memory --help says more
   method      try limits and comparisons on simulated stacks; method --help says more
+  real        try limits, comparisons, plans and tuning on real stacks; real --help says more
   tidy        check the structure: edges between crates, doors to the world, sizes, lists, format
   help        this text
 ";
@@ -48,6 +50,7 @@ fn run() -> Result<ExitCode> {
         "faults" => faults::run(args),
         "memory" => memory::run(args),
         "method" => method::run(args),
+        "real" => real::run(args),
         "tidy" => match args.next() {
             None => tidy::run(workspace()).context("tidy cannot check the workspace"),
             Some(surplus) => bail!("tidy takes no argument, found `{}`", surplus.display()),

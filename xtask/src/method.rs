@@ -11,7 +11,7 @@ use crate::flags;
 use anyhow::bail;
 use kneepoint_experiment::simulated::{App, Noise, SimulatedStack, Truth, truth};
 use std::ffi::OsString;
-use std::io::Write as _;
+use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -95,9 +95,27 @@ impl Options {
 }
 
 /// A requirement, and whether it was met.
-struct Verdict {
-    what: String,
-    met: bool,
+pub(crate) struct Verdict {
+    pub(crate) what: String,
+    pub(crate) met: bool,
+}
+
+impl Verdict {
+    /// A line for each. The exit code is 1 when one is not met.
+    ///
+    /// # Errors
+    /// Standard output is gone.
+    pub(crate) fn print(verdicts: &[Self], out: &mut impl Write) -> anyhow::Result<ExitCode> {
+        for verdict in verdicts {
+            let word = if verdict.met { "PASS" } else { "FAIL" };
+            writeln!(out, "{word}  {}", verdict.what)?;
+        }
+        Ok(if verdicts.iter().all(|verdict| verdict.met) {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        })
+    }
 }
 
 /// A level of noise: its name, and what makes it.
@@ -128,15 +146,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<Ex
     if options.ab {
         verdicts.extend(comparisons::run(&options, &mut out)?);
     }
-    for verdict in &verdicts {
-        let word = if verdict.met { "PASS" } else { "FAIL" };
-        writeln!(out, "{word}  {}", verdict.what)?;
-    }
-    Ok(if verdicts.iter().all(|verdict| verdict.met) {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Verdict::print(&verdicts, &mut out)
 }
 
 /// What is true of an application at reference speed: the machine's stalls, without its drift.

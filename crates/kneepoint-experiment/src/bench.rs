@@ -99,6 +99,11 @@ pub trait Bench {
         None
     }
 
+    /// CPU time in ms of the canary's piece of work at the reference speed; `None` where there is none.
+    fn canary_ms(&self) -> Option<f64> {
+        None
+    }
+
     /// Measures a step with a canary reading before and after it.
     ///
     /// # Errors

@@ -1,17 +1,17 @@
 //! Gathers the evidence at low load, at the limit and beyond it, lets the rules judge, and confirms what they
 //! suspect by an intervention.
 
-use crate::ab::{AbMove, AbOptions, AbTest, Measure, Side, Verdict};
+use crate::ab::Verdict;
 use crate::bench::{Bench, Step};
+use crate::compare::{Ground, compare_for, describe_settings};
 use crate::error::ExperimentError;
 use crate::limit::{LimitMove, LimitOptions, LimitSearch};
 use crate::recorder::Recorder;
 use crate::testbed::Testbed;
 use kneepoint_diagnosis::{Evidence, Phase, PhaseKind};
 use kneepoint_model::run::{LimitResult, Observation};
-use kneepoint_model::statistics::sequential::MIN_PAIRS;
 use kneepoint_model::units::{format_rate, format_share};
-use kneepoint_model::{Confidence, Effect, Finding, Scenario, Setting};
+use kneepoint_model::{Confidence, Finding, Scenario, Setting};
 use kneepoint_telemetry::Recording;
 use std::time::Duration;
 
@@ -47,15 +47,13 @@ where
         recorder.trial(&step.purpose, label, point);
     }
     let slope = search.estimate().slope;
-    let result = search.result(label);
+    let mut result = search.result(label);
+    if let Some(noise) = &mut result.noise {
+        noise.reference_ms = bench.canary_ms();
+    }
     if !only_looks || result.rate_hz.estimate <= 0.0 {
         for warning in &result.warnings {
             recorder.warn(warning.clone());
-        }
-        if result.noise.is_some_and(|noise| noise.too_noisy) {
-            recorder.warn(format!(
-                "R* of {label} is not known well: the machine is too noisy to say more in this time"
-            ));
         }
     }
     let rate = result.rate_hz;
@@ -265,257 +263,6 @@ fn report_findings(recorder: &mut Recorder<'_>, findings: &[Finding]) {
             finding.confidence.name()
         ));
     }
-}
-
-/// How two arms are compared.
-#[derive(Debug, Clone)]
-pub struct Comparison<'a> {
-    /// The arm without the change.
-    pub without: &'a str,
-    /// The arm with the change.
-    pub with: &'a str,
-    /// The change in words.
-    pub change: String,
-    /// The change as settings.
-    pub settings: Vec<Setting>,
-    /// Most pairs.
-    pub max_pairs: usize,
-    /// Pairs before which it does not stop.
-    pub min_pairs: usize,
-    /// Length of a step.
-    pub step: Duration,
-    /// What is measured.
-    pub measure: Measure,
-    /// Seed.
-    pub seed: u64,
-}
-
-/// Steps that a pair takes the time of: two, and what comes between them.
-const STEPS_PER_PAIR: u32 = 3;
-
-/// Runs one A/B to its verdict, or for as long as its pairs should take, and writes every step down.
-///
-/// # Errors
-/// An arm is gone, the load cannot be driven, or somebody asked to stop.
-pub fn compare<B: Bench>(
-    bench: &mut B,
-    recorder: &mut Recorder<'_>,
-    comparison: &Comparison<'_>,
-) -> Result<(Verdict, Effect), ExperimentError>
-where
-    ExperimentError: From<B::Error>,
-{
-    let mut test = AbTest::new(AbOptions {
-        measure: comparison.measure,
-        max_pairs: comparison.max_pairs,
-        min_pairs: comparison.min_pairs,
-        step: comparison.step,
-        rope: 0.02,
-        seed: comparison.seed,
-    });
-    // The evidence may be looked at any time, so it may end early too: an arm that hardly comes to rest between steps
-    // would otherwise take minutes for what it does not show.
-    let patience = comparison.step * STEPS_PER_PAIR * comparison.max_pairs as u32;
-    let enough = comparison.min_pairs.max(MIN_PAIRS);
-    let began = recorder.elapsed();
-    while let AbMove::Measure(side, step) = test.next_move() {
-        recorder.check_stop()?;
-        if test.pairs() >= enough && recorder.elapsed().saturating_sub(began) > patience {
-            break;
-        }
-        recorder.progress(
-            &format!("{}: {}", comparison.change, step.purpose),
-            test.progress(),
-            None,
-        );
-        let arm = if side == Side::A {
-            comparison.without
-        } else {
-            comparison.with
-        };
-        let (point, canary) = bench.measure_with_canary(arm, &step)?;
-        say_when_invalid(recorder, &point);
-        test.record(side, &point, canary);
-        recorder.trial(
-            &step.purpose,
-            &format!(
-                "{}: {}",
-                comparison.change,
-                if side == Side::A { "without" } else { "with" }
-            ),
-            point,
-        );
-    }
-    let effect = test.effect(&comparison.change, &comparison.settings);
-    if effect.void_pairs > 0 && (effect.pairs as usize) < MIN_PAIRS {
-        recorder.warn(format!(
-            "{}: {} pairs were void, since the machine's speed shifted in them, the CPU was taken away or the \
-             generator was not sound; there is no verdict",
-            effect.change, effect.void_pairs
-        ));
-    }
-    recorder.result(format!("{}: {}", effect.change, describe_effect(&effect)));
-    Ok((test.verdict(), effect))
-}
-
-/// Compares an arm with itself, to learn how much pairs scatter on this machine and whether the comparison can be
-/// trusted at all (method.md, `ab_test`: A/A once per run).
-///
-/// # Errors
-/// As [`compare`]. An A/A that finds a difference is an error too: no A/B of this run would mean anything.
-pub fn compare_with_itself<B: Bench>(
-    bench: &mut B,
-    recorder: &mut Recorder<'_>,
-    arm: &str,
-    measure: Measure,
-    (pairs, step): (usize, Duration),
-) -> Result<Effect, ExperimentError>
-where
-    ExperimentError: From<B::Error>,
-{
-    let comparison = Comparison {
-        without: arm,
-        with: arm,
-        change: "A/A: the configuration against itself".to_owned(),
-        settings: Vec::new(),
-        max_pairs: pairs,
-        min_pairs: pairs,
-        step,
-        measure,
-        seed: 11,
-    };
-    let (verdict, effect) = compare(bench, recorder, &comparison)?;
-    if matches!(verdict, Verdict::Better | Verdict::Worse) {
-        return Err(ExperimentError::Unfit(format!(
-            "a configuration compared with itself came out {} ({}): something on this machine favours one of two \
-             steps, so no comparison means anything; find what else runs here, and try again",
-            verdict.name(),
-            describe_effect(&effect)
-        )));
-    }
-    recorder.result(format!(
-        "pairs of equal steps scatter so that {pairs} of them show an effect of {} or more",
-        format_share(effect.smallest_visible)
-    ));
-    Ok(effect)
-}
-
-/// Time left below which a second kind of comparison is not begun: what was found so far must still be proved.
-const SECOND_LOOK: Duration = Duration::from_secs(200);
-
-/// What an A/B starts from.
-#[derive(Debug, Clone, Copy)]
-pub struct Ground {
-    /// R* of the arm without the change, per second.
-    pub limit_hz: f64,
-    /// Slope of the limit fit.
-    pub slope: f64,
-    /// How far R* follows the machine's speed.
-    pub speed_exponent: f64,
-    /// Most pairs of each kind.
-    pub max_pairs: usize,
-    /// Length of a step.
-    pub step: Duration,
-}
-
-/// Arrivals of a step from which on the share that violates the SLO is told: a twentieth of them is one.
-const FEWEST_ARRIVALS: f64 = 20.0;
-
-/// Compares by the quantity that the finding's signal speaks of, and by the other one when that shows nothing.
-///
-/// # Errors
-/// As [`compare`].
-pub fn compare_for(
-    testbed: &mut Testbed,
-    recorder: &mut Recorder<'_>,
-    (without, with): (&str, &str),
-    finding: &Finding,
-    settings: &[Setting],
-    ground: Ground,
-) -> Result<(Verdict, Effect), ExperimentError> {
-    let saturation = testbed.saturation_of(without, with)?;
-    let at_rate = Measure::AtRate {
-        rate_hz: ground.limit_hz,
-        slope: ground.slope,
-        speed_exponent: ground.speed_exponent,
-    };
-    let queue_speaks = kneepoint_diagnosis::RULES
-        .iter()
-        .find(|rule| rule.code == finding.code)
-        .is_some_and(|rule| rule.signal == kneepoint_diagnosis::Signal::Saturation);
-    // Capacity speaks for itself at saturation. What queues or grows shows in an open loop first.
-    // Of a few arrivals a step, the share that is late says nothing.
-    let enough = ground.limit_hz * ground.step.as_secs_f64() >= FEWEST_ARRIVALS;
-    let order = if queue_speaks && enough {
-        vec![at_rate, saturation]
-    } else {
-        vec![saturation]
-    };
-    let mut outcomes = Vec::new();
-    for (nth, measure) in order.into_iter().enumerate() {
-        if nth > 0 && recorder.left() < SECOND_LOOK {
-            break;
-        }
-        let comparison = Comparison {
-            without,
-            with,
-            change: describe_settings(settings),
-            settings: settings.to_vec(),
-            max_pairs: ground.max_pairs,
-            min_pairs: MIN_PAIRS,
-            step: ground.step,
-            measure,
-            seed: 31 + nth as u64,
-        };
-        outcomes.push(compare(testbed, recorder, &comparison)?);
-        if matches!(outcomes[nth].0, Verdict::Better | Verdict::Worse) {
-            break;
-        }
-    }
-    // A verdict, or else the comparison that would have seen the smallest effect.
-    let telling = |(verdict, effect): &(Verdict, Effect)| {
-        if matches!(verdict, Verdict::Better | Verdict::Worse) {
-            -1.0
-        } else {
-            effect.smallest_visible
-        }
-    };
-    outcomes
-        .into_iter()
-        .min_by(|a, b| telling(a).total_cmp(&telling(b)))
-        .ok_or_else(|| ExperimentError::Unfit("no comparison was made".to_owned()))
-}
-
-/// An effect in words: what was compared, by how much, how sure.
-#[must_use]
-pub fn describe_effect(effect: &Effect) -> String {
-    if (effect.pairs as usize) < MIN_PAIRS {
-        return format!(
-            "{}: no verdict from {} pairs",
-            effect.quantity, effect.pairs
-        );
-    }
-    let ratio = effect.ratio;
-    let unseen = if effect.verdict == Verdict::Inconclusive.name() {
-        let least = format_share(effect.smallest_visible);
-        format!(", smallest effect it could have seen {least}")
-    } else {
-        String::new()
-    };
-    format!(
-        "{} {:.2}x (95 %: {:.2} to {:.2}), {} in {} pairs{unseen}",
-        effect.quantity, ratio.estimate, ratio.low, ratio.high, effect.verdict, effect.pairs
-    )
-}
-
-/// `opcache.enable = 1, ...` without the layer where it is said once.
-#[must_use]
-pub fn describe_settings(settings: &[Setting]) -> String {
-    settings
-        .iter()
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join(", ")
 }
 
 /// The findings worth an intervention: those with settings that can be changed, of at least this confidence.

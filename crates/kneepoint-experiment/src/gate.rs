@@ -19,7 +19,7 @@ use crate::testbed::Testbed;
 use kneepoint_model::gate::{Claim, Doubt, judge, loss, other_conditions};
 use kneepoint_model::run::LimitResult;
 use kneepoint_model::units::format_share;
-use kneepoint_model::{GateResult, GateVerdict, Run, Scenario};
+use kneepoint_model::{GateResult, GateVerdict, Interval, Run, Scenario};
 use std::time::Duration;
 
 /// The arm with the present application: its R* is what later runs are compared with.
@@ -178,7 +178,8 @@ fn limit_claim(
     (now_run, now): (&Run, &LimitResult),
     max_loss: f64,
 ) -> Option<Claim> {
-    let lost = loss(&before.rate_hz, &now.rate_hz)?;
+    let (before_hz, now_hz) = at_one_speed(before, now).unwrap_or((before.rate_hz, now.rate_hz));
+    let lost = loss(&before_hz, &now_hz)?;
     Some(Claim {
         quantity: "R*".to_owned(),
         before_hz: Some(before.rate_hz),
@@ -191,6 +192,16 @@ fn limit_claim(
             basis(now_run, now)
         ),
     })
+}
+
+/// Both as they are at the speed that the machine had when the first of them was measured; `None` where one of them does
+/// not know its own.
+fn at_one_speed(before: &LimitResult, now: &LimitResult) -> Option<(Interval, Interval)> {
+    let canary_ms = before.noise?.reference_ms?;
+    Some((
+        before.at_canary_ms(canary_ms)?,
+        now.at_canary_ms(canary_ms)?,
+    ))
 }
 
 /// `12 steps in 58 s of load, within 3.4 %`.

@@ -9,6 +9,7 @@
 pub mod ab;
 pub mod bench;
 pub mod canary;
+pub mod compare;
 pub mod diagnose;
 pub mod error;
 pub mod gate;

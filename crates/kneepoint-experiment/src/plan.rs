@@ -1,14 +1,14 @@
 //! Capacity: from what requests take at low load to R* and response times at rates that were never driven
 //! (`plan_capacity` of method.md).
 //!
-//! Nothing above about half of R* is driven. [`twin`] is the queueing model, [`fit`] makes it of what was measured;
+//! Nothing above about half of R* is driven, unless [`verify`] is asked for. [`low_load`] drives it, [`twin`] is the queueing model, [`fit`] makes it of what was measured;
 //! the highest rate is kept aside first, and the model that was made without it must hit it.
 
 mod fit;
+mod low_load;
 mod twin;
+mod verify;
 
-use crate::bench::Step;
-use crate::diagnose::say_when_invalid;
 use crate::error::ExperimentError;
 use crate::random::Random;
 use crate::recorder::Recorder;
@@ -16,25 +16,13 @@ use crate::testbed::Testbed;
 use fit::{Fitted, Ground, Seen, drawn_anew, fit};
 use kneepoint_model::capacity::{CapacityPlan, CapacityPoint, HoldOut, Need, Population};
 use kneepoint_model::units::{format_ms, format_rate, format_share};
-use kneepoint_model::{Interval, LatencyHistogram, Layer, LoadPoint, Slo, metric};
-use kneepoint_telemetry::Recording;
+use kneepoint_model::{Interval, LatencyHistogram, Layer, Slo};
+use low_load::{look, measure};
 use std::time::Duration;
 
 /// Shares of the rate that a first, rough model says is R*, at which is measured (method.md: .2, .35, .5 of what
 /// saturates, which is somewhat more).
 const SHARES: [f64; 3] = [0.2, 0.35, 0.5];
-/// Steps at each, in turns, so that a machine that drifts does so at all of them.
-const ROUNDS: usize = 4;
-/// Rate of the first look, per second.
-const FIRST_HZ: f64 = 2.0;
-/// Length of a look.
-const LOOK: Duration = Duration::from_secs(3);
-/// Share of cores or workers in use from which on a look says enough.
-const LOOKED: f64 = 0.12;
-/// Most that the rate grows between two looks.
-const STRIDE: f64 = 6.0;
-/// Looks at most.
-const LOOKS: u32 = 7;
 /// Requests of a twin's run.
 const REQUESTS: u64 = 12_000;
 /// Twins of steps drawn anew, for the intervals.
@@ -59,7 +47,18 @@ pub enum Asked {
     Users(Population),
 }
 
-/// Measures an arm at low load, and predicts what it bears.
+/// How a plan is made.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PlanOptions {
+    /// What is asked besides R*.
+    pub asked: Asked,
+    /// Length of a step at low load.
+    pub step: Duration,
+    /// Time under load to find out how far off the prediction is; `None` where nobody wants to know.
+    pub verify: Option<Duration>,
+}
+
+/// Measures an arm at low load, and predicts what it bears. Where that is wanted, drives it up to its limit then.
 ///
 /// # Errors
 /// The arm is gone, the load cannot be driven, CPU time cannot be read here, or somebody asked to stop.
@@ -67,16 +66,16 @@ pub fn plan(
     testbed: &mut Testbed,
     recorder: &mut Recorder<'_>,
     arm: &str,
-    asked: Asked,
-    step: Duration,
+    options: PlanOptions,
 ) -> Result<CapacityPlan, ExperimentError> {
     let ground = ground(testbed, arm)?;
     recorder.stage("Look: how much of the machine a request takes");
     let rough_hz = look(testbed, recorder, arm, ground)?;
     recorder.stage("Measure at low load, about half of R* at most");
-    let (seen, worker_memory_bytes) = measure(testbed, recorder, arm, rough_hz, step)?;
+    let (seen, worker_memory_bytes) = measure(testbed, recorder, arm, rough_hz, options.step)?;
     recorder.stage("Predict");
-    let mut plan = predict(&seen, ground, testbed.slo(), asked)?;
+    let model = Model::of(&seen, ground, testbed.slo())?;
+    let mut plan = predict(&model, &seen, ground, options.asked);
     plan.demand.worker_memory_bytes = worker_memory_bytes;
     if let (Some(need), Some(bytes)) = (&mut plan.need, worker_memory_bytes) {
         need.memory_bytes = Some(bytes * f64::from(need.workers));
@@ -98,6 +97,12 @@ pub fn plan(
         format_rate(plan.limit_hz.high)
     ));
     recorder.capacity(plan.clone());
+    if let Some(time) = options.verify {
+        let predicted_hz = plan.limit_hz.estimate;
+        let verified = verify::verify(testbed, recorder, arm, &model, predicted_hz, time)?;
+        plan.verified = Some(verified);
+        recorder.capacity(plan.clone());
+    }
     Ok(plan)
 }
 
@@ -114,159 +119,62 @@ fn ground(testbed: &Testbed, arm: &str) -> Result<Ground, ExperimentError> {
     })
 }
 
-/// Raises the rate until cores or workers are in use well enough to say roughly what R* will be.
-fn look(
-    testbed: &mut Testbed,
-    recorder: &mut Recorder<'_>,
-    arm: &str,
-    ground: Ground,
-) -> Result<f64, ExperimentError> {
-    let mut rate_hz = FIRST_HZ;
-    let mut seen: Vec<Seen> = Vec::new();
-    for nth in 0..LOOKS {
-        let mut step = Step::at_rate("plan: look", rate_hz, LOOK, 5 + u64::from(nth));
-        step.may_abort = false;
-        let (load, recording) = observe(testbed, recorder, arm, &step)?;
-        seen.push(seen_in(0, &load, &recording)?);
-        let busiest = seen.last().map_or(0.0, |last| in_use(last, ground));
-        if busiest >= LOOKED {
-            break;
+/// A twin of the stack, and those that other draws of the same steps make, for the intervals.
+struct Model {
+    whole: Fitted,
+    others: Vec<Fitted>,
+    slo: Slo,
+}
+
+impl Model {
+    fn of(seen: &[Seen], ground: Ground, slo: &Slo) -> Result<Self, ExperimentError> {
+        if seen.iter().all(|step| step.level == 0) {
+            return Err(ExperimentError::Unfit(
+                "too few of the steps were sound to plan from; try again on a quieter machine"
+                    .into(),
+            ));
         }
-        rate_hz *= (1.5 * LOOKED / busiest.max(1e-3)).clamp(1.5, STRIDE);
+        let mut random = Random::new(23, 0);
+        Ok(Self {
+            whole: fit(seen, ground, slo),
+            others: (0..BOOTSTRAPS)
+                .map(|_| fit(&drawn_anew(seen, &mut random), ground, slo))
+                .collect(),
+            slo: slo.clone(),
+        })
     }
-    // Steps of the looks are of different rates: the line through them says what the machine does without any.
-    let fitted = fit(&seen[seen.len().saturating_sub(3)..], ground, testbed.slo());
-    let (saturation_hz, _) = fitted.twin.saturation();
-    if !saturation_hz.is_finite() || saturation_hz <= 0.0 {
-        return Err(ExperimentError::Unfit(
-            "no request was answered at low load, so there is nothing to plan from; see what `kneepoint load` says of the \
-             application"
-                .into(),
-        ));
+
+    /// A quantity of the twin, with the 95 % range of what it is in the others.
+    fn over(&self, of: impl Fn(&Fitted, u64) -> f64) -> Interval {
+        let values = (1..)
+            .zip(&self.others)
+            .map(|(seed, fitted)| of(fitted, seed));
+        around(of(&self.whole, 1), values.collect())
     }
-    // Where the SLO does not hold even nearly alone, what saturates is all that there is to go by.
-    let limit_hz = fitted.twin.limit_hz(testbed.slo(), REQUESTS, 1);
-    Ok(if limit_hz > 0.05 * saturation_hz {
-        limit_hz
-    } else {
-        saturation_hz
-    })
-}
 
-/// Share of the cores or of the workers in use, whichever is more.
-fn in_use(seen: &Seen, ground: Ground) -> f64 {
-    let held_s = seen.response.mean_ms().unwrap_or(0.0) / 1e3;
-    let workers = seen.rate_hz * held_s / f64::from(ground.workers.max(1));
-    (seen.busy_cores / ground.cores).max(workers)
-}
-
-fn observe(
-    testbed: &mut Testbed,
-    recorder: &mut Recorder<'_>,
-    arm: &str,
-    step: &Step,
-) -> Result<(LoadPoint, Recording), ExperimentError> {
-    recorder.check_stop()?;
-    let (load, recording) = testbed.observe(arm, step, true)?;
-    recorder.result(format!("{}: {}", step.purpose, load.describe()));
-    say_when_invalid(recorder, &load);
-    recorder.trial(&step.purpose, arm, load.clone());
-    Ok((load, recording))
-}
-
-fn seen_in(level: usize, load: &LoadPoint, recording: &Recording) -> Result<Seen, ExperimentError> {
-    let series = &recording.series;
-    let busy_cores = series.rate(Layer::Generator, metric::MACHINE_BUSY_S);
-    let busy_cores = busy_cores.ok_or_else(|| {
-        ExperimentError::Unfit("the machine's CPU time cannot be read from /proc/stat".into())
-    })?;
-    let tiers = Layer::TIERS.into_iter();
-    Ok(Seen {
-        level,
-        rate_hz: load.throughput_hz(),
-        response: load.response.clone(),
-        busy_cores,
-        stolen_cores: series
-            .rate(Layer::Generator, metric::MACHINE_STEAL_S)
-            .unwrap_or(0.0),
-        tiers: tiers
-            .filter_map(|layer| Some((layer, series.rate(layer, metric::CPU_S)?)))
-            .collect(),
-    })
-}
-
-/// Steps at each of the shares, and the largest memory of a worker in them.
-fn measure(
-    testbed: &mut Testbed,
-    recorder: &mut Recorder<'_>,
-    arm: &str,
-    rough_hz: f64,
-    length: Duration,
-) -> Result<(Vec<Seen>, Option<f64>), ExperimentError> {
-    let mut seen = Vec::new();
-    let mut memory_bytes: Option<f64> = None;
-    for round in 0..ROUNDS {
-        for level in 0..SHARES.len() {
-            // Each rate comes first once: a machine that is slow after a pause is so at all of them.
-            let level = (level + round) % SHARES.len();
-            let done = (round * SHARES.len() + level) as f64 / (ROUNDS * SHARES.len()) as f64;
-            recorder.progress("plan: low load", done, None);
-            let rate_hz = SHARES[level] * rough_hz;
-            let seed = 300 + (round * SHARES.len() + level) as u64;
-            let mut step = Step::at_rate("plan: low load", rate_hz, length, seed);
-            step.may_abort = false;
-            let (load, recording) = observe(testbed, recorder, arm, &step)?;
-            let worker = recording.series.max(Layer::Php, metric::PSS_WORKER_BYTES);
-            memory_bytes = memory_bytes.into_iter().chain(worker).reduce(f64::max);
-            if load.validity.is_valid() {
-                seen.push(seen_in(level, &load, &recording)?);
-            }
-        }
+    fn limit_hz(&self) -> Interval {
+        self.over(|fitted, seed| fitted.twin.limit_hz(&self.slo, REQUESTS, seed))
     }
-    Ok((seen, memory_bytes))
+
+    /// The SLO's quantile of the response time in ms at a rate.
+    fn p95_ms(&self, rate_hz: f64) -> Interval {
+        self.over(|fitted, seed| {
+            let responses = fitted.twin.run(rate_hz, REQUESTS, seed);
+            responses.quantile_s(self.slo.quantile) * 1e3
+        })
+    }
 }
 
 /// The prediction, from steps at each level.
-fn predict(
-    seen: &[Seen],
-    ground: Ground,
-    slo: &Slo,
-    asked: Asked,
-) -> Result<CapacityPlan, ExperimentError> {
+fn predict(model: &Model, seen: &[Seen], ground: Ground, asked: Asked) -> CapacityPlan {
+    let (whole, slo) = (&model.whole, &model.slo);
     let top = seen.iter().map(|step| step.level).max().unwrap_or(0);
-    if top == 0 {
-        return Err(ExperimentError::Unfit(
-            "too few of the steps were sound to plan from; try again on a quieter machine".into(),
-        ));
-    }
-    let whole = fit(seen, ground, slo);
-    let mut random = Random::new(23, 0);
-    let others: Vec<Fitted> = (0..BOOTSTRAPS)
-        .map(|_| fit(&drawn_anew(seen, &mut random), ground, slo))
-        .collect();
-    let over = |estimate: f64, of: &dyn Fn(&Fitted, u64) -> f64| {
-        let values = (1..).zip(&others).map(|(seed, fitted)| of(fitted, seed));
-        around(estimate, values.collect())
-    };
-    let limit_of = |fitted: &Fitted, seed| fitted.twin.limit_hz(slo, REQUESTS, seed);
-    let limit_hz = over(limit_of(&whole, 1), &limit_of);
-    let p95_at = |rate_hz: f64| {
-        let of = |fitted: &Fitted, seed| {
-            fitted
-                .twin
-                .run(rate_hz, REQUESTS, seed)
-                .quantile_s(slo.quantile)
-                * 1e3
-        };
-        over(of(&whole, 1), &of)
-    };
+    let limit_hz = model.limit_hz();
     let (saturation_hz, by_cores) = whole.twin.saturation();
     let hold_out = hold_out(seen, top, ground, slo);
     let mut demand = whole.demand.clone();
-    demand.cpu_ms = over(demand.cpu_ms.estimate, &|fitted, _| {
-        fitted.whole.cpu_s * 1e3
-    });
-    let points = points(seen, &p95_at, slo);
+    demand.cpu_ms = model.over(|fitted, _| fitted.whole.cpu_s * 1e3);
+    let points = points(seen, model);
     let measured_up_to = points
         .iter()
         .map(|point| point.offered_hz / limit_hz.estimate)
@@ -275,7 +183,7 @@ fn predict(
         points,
         curve: CURVE
             .map(|share| share * limit_hz.estimate)
-            .map(|rate_hz| (rate_hz, p95_at(rate_hz)))
+            .map(|rate_hz| (rate_hz, model.p95_ms(rate_hz)))
             .to_vec(),
         demand,
         workers: ground.workers,
@@ -286,6 +194,7 @@ fn predict(
         limit_hz,
         hold_out,
         need: None,
+        verified: None,
         doubts: doubts(hold_out),
     };
     if limit_hz.estimate < plan.points.first().map_or(0.0, |point| point.offered_hz) {
@@ -295,8 +204,8 @@ fn predict(
             slo.describe()
         ));
     }
-    plan.need = need(&plan, &whole, slo, asked, &p95_at);
-    Ok(plan)
+    plan.need = need(&plan, model, asked);
+    plan
 }
 
 /// An estimate with the 95 % range of what other draws say.
@@ -313,7 +222,7 @@ fn around(estimate: f64, mut values: Vec<f64>) -> Interval {
     }
 }
 
-fn points(seen: &[Seen], p95_at: &dyn Fn(f64) -> Interval, slo: &Slo) -> Vec<CapacityPoint> {
+fn points(seen: &[Seen], model: &Model) -> Vec<CapacityPoint> {
     let levels = 0..SHARES.len();
     levels
         .filter_map(|level| {
@@ -325,8 +234,8 @@ fn points(seen: &[Seen], p95_at: &dyn Fn(f64) -> Interval, slo: &Slo) -> Vec<Cap
             (!steps.is_empty()).then(|| CapacityPoint {
                 offered_hz,
                 arrivals: response.count(),
-                p95_ms: response.quantile_ms(slo.quantile),
-                predicted_p95_ms: Some(p95_at(offered_hz)),
+                p95_ms: response.quantile_ms(model.slo.quantile),
+                predicted_p95_ms: Some(model.p95_ms(offered_hz)),
                 busy_cores: mean(|step| step.busy_cores),
                 stolen_cores: mean(|step| step.stolen_cores),
             })
@@ -378,19 +287,14 @@ fn doubts(hold_out: Option<HoldOut>) -> Vec<String> {
 }
 
 /// Hosts for what was asked, each such as the one that was measured.
-fn need(
-    plan: &CapacityPlan,
-    whole: &Fitted,
-    slo: &Slo,
-    asked: Asked,
-    p95_at: &dyn Fn(f64) -> Interval,
-) -> Option<Need> {
+fn need(plan: &CapacityPlan, model: &Model, asked: Asked) -> Option<Need> {
+    let whole = &model.whole;
     let per_host_hz = HEADROOM * plan.limit_hz.low;
     let (rate_hz, population) = match asked {
         Asked::Limit => return None,
         Asked::Rate(rate_hz) => (rate_hz, None),
         Asked::Users(population) => (
-            settled_rate(&population, whole, per_host_hz, slo),
+            settled_rate(&population, whole, per_host_hz, &model.slo),
             Some(population),
         ),
     };
@@ -403,7 +307,7 @@ fn need(
         per_host_hz,
         hosts: hosts as u32,
         hosts_with_spare: hosts as u32 + 1,
-        p95_ms: Some(p95_at(rate_hz / (hosts + 1.0))),
+        p95_ms: Some(model.p95_ms(rate_hz / (hosts + 1.0))),
         busy_cores: whole.whole.idle + whole.whole.cpu_s * each_hz,
         workers: (SPARE_WORKERS * each_hz * held_s).ceil() as u32,
         memory_bytes: None,

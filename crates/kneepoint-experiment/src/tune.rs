@@ -4,10 +4,11 @@
 //! beside the others is taken back; base against best after a fresh start.
 
 use crate::ab::{Measure, Verdict};
-use crate::diagnose::{
+use crate::compare::{
     Comparison, Ground, compare, compare_for, compare_with_itself, describe_effect,
-    describe_settings, diagnose, find_limit, speed_exponent, worth_trying,
+    describe_settings,
 };
+use crate::diagnose::{diagnose, find_limit, worth_trying};
 use crate::error::ExperimentError;
 use crate::limit::LimitOptions;
 use crate::recorder::Recorder;
@@ -284,13 +285,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             ));
             return Ok((false, 1.0));
         }
-        let ground = Ground {
-            limit_hz: current.limit.rate_hz.estimate,
-            slope: current.slope,
-            speed_exponent: speed_exponent(&current.limit),
-            max_pairs: self.pairs(),
-            step: Duration::from_secs(2),
-        };
+        let ground = Ground::of(&current.limit, current.slope, self.pairs());
         let (verdict, effect) = compare_for(
             self.testbed,
             self.recorder,

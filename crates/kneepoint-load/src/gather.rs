@@ -17,9 +17,9 @@ use rustix::net::{RecvFlags, recv};
 /// Arrivals within this span of one another leave together: as exact as generators that count in milliseconds, and
 /// at 5 000/s a fifth of the wake-ups (load-engine.md, section 4: yandex.tank cuts starts down to whole milliseconds).
 const SPAN_NS: u64 = 1_000_000;
-/// How long the first of them waits for the others: the rest is as much before its time as is left of the span. Half
-/// of the send lag that is aimed at (load-engine.md, section 3: p99 below 200 us), which leaves as much for waking up.
-pub(crate) const WAIT_NS: u64 = 100_000;
+/// How long the first of them waits for the others: the rest is as much before its time as is left of the span. A tenth
+/// of the send lag that is aimed at (load-engine.md, section 3: p99 below 200 us), since waking up needs most of it.
+pub(crate) const WAIT_NS: u64 = 20_000;
 /// Responses wait for the next arrival if it is this near. What a server sends meanwhile fits into the receive buffer.
 const NEAR_NS: u64 = 2_000_000;
 

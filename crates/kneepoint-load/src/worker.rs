@@ -41,6 +41,8 @@ pub(crate) struct Worker<'p> {
     /// Whether one who thinks keeps the connection: a browser does, what is behind a web server does not.
     keeps_own: bool,
     pub(crate) gather: Gather,
+    /// Whether requests are due at some time, and not whenever a response has come.
+    has_due_times: bool,
     /// Woken first for each response, a plain closed loop would take the server off the CPU in the middle of its batch:
     /// four times the context switches, and half again the CPU time a request.
     alertness: Alertness,
@@ -82,6 +84,7 @@ impl<'p> Worker<'p> {
             pool: Pool::new(connections.max(workers)),
             keeps_own: !matches!(plan.target, Target::FastCgi { .. }),
             gather: Gather::new(plan, prepared),
+            has_due_times: starts::has_due_times(plan),
             alertness: Alertness::new(starts::has_due_times(plan)),
             buffer: vec![0; READ_BYTES],
             tls: prepared.secure.as_ref().map(ThreadTls::new),
@@ -111,8 +114,11 @@ impl<'p> Worker<'p> {
             self.wait(&mut events, wake)?;
             for event in events.drain(..) {
                 self.on_event(event.data.u64(), event.flags);
-                // A batch of events takes longer than an arrival may be late.
-                self.start_due();
+                // A batch of events takes longer than an arrival may be late. Where nothing is due, requests leave
+                // together once all responses are read: a server is woken once for them, and not for each.
+                if self.has_due_times {
+                    self.start_due();
+                }
             }
         }
     }

@@ -48,6 +48,36 @@ pub struct HoldOut {
     pub hit: bool,
 }
 
+/// What was predicted, and what was measured when it was driven after all.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Verified {
+    /// Predicted R* per second.
+    pub predicted_limit_hz: f64,
+    /// Measured R* per second, with its 95 % interval.
+    pub limit_hz: Interval,
+    /// Four fifths of it, per second.
+    pub offered_hz: f64,
+    /// Measured p95 in ms there; `None` without responses.
+    pub measured_p95_ms: Option<f64>,
+    /// Predicted p95 in ms at the same rate.
+    pub predicted_p95_ms: Interval,
+}
+
+impl Verified {
+    /// How far the predicted R* is from the measured one, as a signed share of it: above zero promised too much.
+    #[must_use]
+    pub fn limit_off(&self) -> f64 {
+        self.predicted_limit_hz / self.limit_hz.estimate - 1.0
+    }
+
+    /// The same of the p95; `None` where none was measured.
+    #[must_use]
+    pub fn p95_off(&self) -> Option<f64> {
+        let measured_ms = self.measured_p95_ms?;
+        Some(self.predicted_p95_ms.estimate / measured_ms - 1.0)
+    }
+}
+
 /// Who will use the site.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Population {
@@ -118,6 +148,9 @@ pub struct CapacityPlan {
     pub hold_out: Option<HoldOut>,
     /// What the asked-for rate or users need.
     pub need: Option<Need>,
+    /// How far off it was, where that was wanted.
+    #[serde(default)]
+    pub verified: Option<Verified>,
     /// Reasons to doubt it, a sentence each.
     pub doubts: Vec<String>,
 }
@@ -125,6 +158,27 @@ pub struct CapacityPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_promised_too_much_is_above_zero() {
+        let verified = Verified {
+            predicted_limit_hz: 110.0,
+            limit_hz: Interval {
+                low: 95.0,
+                estimate: 100.0,
+                high: 105.0,
+            },
+            offered_hz: 80.0,
+            measured_p95_ms: Some(50.0),
+            predicted_p95_ms: Interval {
+                low: 35.0,
+                estimate: 40.0,
+                high: 45.0,
+            },
+        };
+        assert!((verified.limit_off() - 0.1).abs() < 1e-9);
+        assert!((verified.p95_off().expect("measured") + 0.2).abs() < 1e-9);
+    }
 
     #[test]
     fn users_make_a_rate_by_their_pauses_and_the_response_time() {

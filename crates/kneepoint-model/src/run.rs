@@ -2,6 +2,7 @@
 
 mod basis;
 mod family;
+mod speed;
 
 pub use basis::LimitBasis;
 
@@ -72,13 +73,14 @@ pub struct JournalEntry {
 }
 
 /// R* with everything it depends on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct LimitResult {
     /// Which configuration: `base`, `best`.
     pub arm: String,
     /// R* per second with its 95 % interval, at the machine's mean speed while it was measured.
     pub rate_hz: Interval,
-    /// R* at the machine's reference speed, for comparisons between runs; `None` where the speed was not measured.
+    /// R* at the speed the machine had when the run began; `None` where the speed was not measured. To compare with
+    /// another run, see [`Self::at_canary_ms`].
     #[serde(default)]
     pub reference_hz: Option<Interval>,
     /// R90: the rate at which nine of ten steps met the goal, at reference speed; `None` without steps.
@@ -133,6 +135,10 @@ pub struct LimitNoise {
     pub autocorrelation: f64,
     /// True when the time ran out and the interval is too wide to say much.
     pub too_noisy: bool,
+    /// CPU time in ms that the canary's fixed piece of work takes at the run's reference speed; `None` where it was not
+    /// measured or not written down.
+    #[serde(default)]
+    pub reference_ms: Option<f64>,
 }
 
 /// Where a request's time goes at one offered rate.

@@ -1,7 +1,7 @@
 //! What `plan` predicts, in words.
 
 use crate::words;
-use kneepoint_model::capacity::{CapacityPlan, CapacityPoint, HoldOut, Need, Population};
+use kneepoint_model::capacity::{CapacityPlan, CapacityPoint, HoldOut, Need, Population, Verified};
 use kneepoint_model::{Interval, units};
 
 /// The prediction in one sentence or two, what was asked for first.
@@ -74,8 +74,35 @@ pub(crate) fn facts(plan: &CapacityPlan) -> Vec<(&'static str, String)> {
         ),
     ];
     facts.extend(plan.hold_out.map(|kept| ("Test", test(&kept))));
+    facts.extend(plan.verified.map(|verified| ("Verified", off(&verified))));
     facts.extend(plan.need.map(|need| ("Each host", each_host(&need))));
     facts
+}
+
+/// How far off the prediction was.
+fn off(verified: &Verified) -> String {
+    let limit = format!(
+        "R* measured {}, {} predicted: {}",
+        words::rate_interval(&verified.limit_hz),
+        words::rate(verified.predicted_limit_hz),
+        too(verified.limit_off())
+    );
+    let Some(p95_off) = verified.p95_off() else {
+        return limit;
+    };
+    format!(
+        "{limit}; p95 at {} measured {}, {} predicted: {}",
+        words::rate(verified.offered_hz),
+        words::ms(verified.measured_p95_ms),
+        interval_ms(&verified.predicted_p95_ms),
+        too(p95_off)
+    )
+}
+
+/// `6.2 % too high`.
+fn too(off: f64) -> String {
+    let way = if off < 0.0 { "low" } else { "high" };
+    format!("{} too {way}", words::share(off.abs()))
 }
 
 fn test(kept: &HoldOut) -> String {
@@ -205,8 +232,29 @@ mod tests {
                 workers: 3,
                 memory_bytes: Some(6e7),
             }),
+            verified: Some(Verified {
+                predicted_limit_hz: 98.0,
+                limit_hz: interval(94.0, 100.0, 106.0),
+                offered_hz: 80.0,
+                measured_p95_ms: Some(40.0),
+                predicted_p95_ms: interval(42.0, 44.0, 46.0),
+            }),
             doubts: Vec::new(),
         }
+    }
+
+    #[test]
+    fn how_far_off_it_was_is_said_with_its_direction() {
+        let facts = facts(&planned());
+        let (_, text) = facts
+            .iter()
+            .find(|(label, _)| *label == "Verified")
+            .expect("it was verified");
+        assert_eq!(
+            plain(text),
+            "R* measured 100/s (94.0 to 106), 98.0/s predicted: 2.0 % too low; p95 at 80.0/s measured 40.0 ms, 44.0 ms \
+             (42.0 ms to 46.0 ms) predicted: 10 % too high"
+        );
     }
 
     #[test]

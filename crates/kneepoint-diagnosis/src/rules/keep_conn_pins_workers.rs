@@ -47,14 +47,21 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         return None;
     }
     let kept = kept_connections(evidence)?;
-    let phase = evidence.stressed()?;
+    // Overload keeps the connections that there are busy, so that none is idle: who has none starves all the same, which
+    // shows below the limit.
+    let starved = [
+        PhaseKind::Over,
+        PhaseKind::Knee,
+        PhaseKind::Repeat,
+        PhaseKind::Low,
+    ]
+    .into_iter()
+    .filter_map(|kind| evidence.phase(kind))
+    .find(|phase| starves(evidence, phase, kept));
+    let starving = starved.is_some();
+    let phase = starved.or_else(|| evidence.stressed())?;
     let pool = PoolState::read(evidence, phase)?;
     let pinned = pool.pinned / pool.max.max(1.0);
-    let idle_cpu = evidence
-        .cpu_use(phase)
-        .is_none_or(|cpu| cpu.share < CPU_HEADROOM);
-    let starving =
-        pool.exhausted() && idle_cpu && (pinned >= PINNED || unseen(phase) && kept >= pool.max);
     if !starving && kept < RISK * pool.max {
         return None;
     }
@@ -79,6 +86,17 @@ fn check(evidence: &Evidence) -> Option<Finding> {
             .build(),
         )
         .done()
+}
+
+/// Whether requests wait for workers that have nothing to do.
+fn starves(evidence: &Evidence, phase: &Phase, kept: f64) -> bool {
+    let idle_cpu = evidence
+        .cpu_use(phase)
+        .is_none_or(|cpu| cpu.share < CPU_HEADROOM);
+    PoolState::read(evidence, phase).is_some_and(|pool| {
+        let pinned = pool.pinned / pool.max.max(1.0);
+        pool.exhausted() && idle_cpu && (pinned >= PINNED || unseen(phase) && kept >= pool.max)
+    })
 }
 
 /// Whether nobody counted pinned workers.
@@ -125,6 +143,29 @@ mod tests {
               saw nginx keeps up to 60 idle connections, and there are 8 workers
               saw 8.0 of at most 8 workers busy, 120.0 requests queue before them, at 240/s offered for 10 s
               saw 5.0 workers held by an idle connection, at 240/s offered for 10 s
+              set web.fastcgi_keep_conn = off
+              set web.upstream.keepalive = 0
+        "#]],
+        );
+    }
+
+    #[test]
+    fn fires_when_they_starve_it_below_the_limit_only() {
+        let case = keeping("30")
+            .machine_at(PhaseKind::Knee, 0.3)
+            .gauge(PhaseKind::Knee, Layer::Php, metric::WORKERS_BUSY, "", 8.0)
+            .gauge(PhaseKind::Knee, Layer::Php, metric::QUEUE, "", 6.0)
+            .gauge(PhaseKind::Knee, Layer::Php, metric::WORKERS_PINNED, "", 5.0)
+            .running(PhaseKind::Knee, 3.0);
+        check(
+            case,
+            expect![[r#"
+            named: FPM-10
+            suspected php (62 %): kept-alive FastCGI connections hold PHP workers that have nothing to do
+              saw web.fastcgi_keep_conn = on
+              saw nginx keeps up to 60 idle connections, and there are 8 workers
+              saw 8.0 of at most 8 workers busy, 6.0 requests queue before them, at 190/s offered for 10 s
+              saw 5.0 workers held by an idle connection, at 190/s offered for 10 s
               set web.fastcgi_keep_conn = off
               set web.upstream.keepalive = 0
         "#]],

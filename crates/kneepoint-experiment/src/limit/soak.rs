@@ -8,6 +8,8 @@ use std::time::Duration;
 
 /// Factor by which the rate is lowered when a soak contradicts the fit (method.md: "if it fails, lower and widen").
 const LOWERING: f64 = 0.93;
+/// The most that a soak which failed badly lowers it.
+const LOWERING_MOST: f64 = 0.75;
 /// The same when it failed as single stretches do by chance at this rate.
 const STEP_DOWN: f64 = 0.97;
 /// Standard deviations of single steps, and of the machine's speed, up to which the fit allows for a soak that failed:
@@ -52,12 +54,12 @@ impl Default for Soak {
 }
 
 impl Soak {
-    /// An interval of R* with what the confirming stretches say: one that had to be repeated lower widens it downwards;
-    /// where the fit was contradicted, the limit lies between the rate that held and the last that did not, and no
-    /// higher than the first.
+    /// An interval of R* with what the confirming stretches say: where the fit was contradicted, the limit lies between
+    /// the rate that held and the last that did not, and no higher than the first. One that had to be repeated lower by
+    /// chance says nothing that the fit did not: to widen the interval for it made it cover too often
+    /// (`cargo xtask method`).
     pub(super) fn lowered(&self, fitted: Interval) -> Interval {
         let mut rate_hz = fitted;
-        rate_hz.low *= self.below;
         // What is known to hold; where nothing is, it is at least one step further down.
         let holds_hz = if self.held {
             self.rate_hz
@@ -169,7 +171,19 @@ impl LimitSearch {
             return ("the SLO did not hold", self.confirmable_hz());
         }
         self.soak.contradicted_hz.push(rate_hz);
-        ("the SLO did not hold", rate_hz * LOWERING)
+        ("the SLO did not hold", rate_hz * self.lowering(point))
+    }
+
+    /// By what factor a rate that failed is lowered: the worse it failed, the further above the limit it was, by the
+    /// slope of the fit. One step down from a stretch that drowned would drown as well.
+    fn lowering(&self, point: &LoadPoint) -> f64 {
+        let beyond = self.excess(point) / self.estimate().slope;
+        (-beyond).exp().clamp(LOWERING_MOST, LOWERING)
+    }
+
+    /// How far a soak's violating share lies above the goal's, as a difference of logits.
+    fn excess(&self, point: &LoadPoint) -> f64 {
+        logit(point.violating_share().clamp(1e-6, 1.0 - 1e-6)) - logit(self.slo.violating_share())
     }
 
     /// Whether the fit expects single stretches at the soak's rate to come out as bad as it did, at times.
@@ -182,8 +196,7 @@ impl LimitSearch {
         }
         let fitted = self.estimate();
         let above = (self.soak.rate_hz / fitted.at_speed(speed)).ln();
-        let seen =
-            (logit(point.violating_share().clamp(1e-6, 1.0 - 1e-6)) - logit(share)) / fitted.slope;
+        let seen = self.excess(point) / fitted.slope;
         seen <= above + CHANCE * fitted.step_sd.hypot(self.sd_by_speed())
     }
 }

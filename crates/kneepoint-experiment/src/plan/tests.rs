@@ -1,6 +1,15 @@
 use super::*;
-use crate::bench::Bench as _;
+use crate::bench::{Bench as _, Step};
 use crate::simulated::{App, Noise, SimulatedStack, truth};
+
+fn predicted(
+    seen: &[Seen],
+    ground: Ground,
+    slo: &Slo,
+    asked: Asked,
+) -> Result<CapacityPlan, ExperimentError> {
+    Model::of(seen, ground, slo).map(|model| predict(&model, seen, ground, asked))
+}
 
 /// What the low load of a simulated stack shows, with the CPU that its requests took.
 fn seen_of(app: &App, limit_hz: f64, seconds: u64) -> (Vec<Seen>, Ground, Slo) {
@@ -49,7 +58,7 @@ fn seen_of(app: &App, limit_hz: f64, seconds: u64) -> (Vec<Seen>, Ground, Slo) {
 fn check(app: &App, bound_by: &str) {
     let known = truth(app, &SimulatedStack::usual_slo(), Noise::none(), 150, 1);
     let (seen, ground, slo) = seen_of(app, known.limit_hz, 20);
-    let plan = predict(&seen, ground, &slo, Asked::Limit).expect("a prediction");
+    let plan = predicted(&seen, ground, &slo, Asked::Limit).expect("a prediction");
     let error = plan.limit_hz.estimate / known.limit_hz - 1.0;
     assert!(error.abs() < 0.05, "{error}: {plan:?}");
     assert_eq!(plan.bound_by, bound_by);
@@ -91,7 +100,7 @@ fn what_workers_bear_is_predicted_from_half_of_it() {
 fn hosts_are_counted_for_users_and_for_a_rate() {
     let (seen, ground, slo) = seen_of(&App::default(), 290.0, 10);
     let need = |asked| {
-        let plan = predict(&seen, ground, &slo, asked).expect("a prediction");
+        let plan = predicted(&seen, ground, &slo, asked).expect("a prediction");
         (plan.need.expect("something was asked"), plan.limit_hz)
     };
     let (of_rate, limit) = need(Asked::Rate(1000.0));
@@ -123,7 +132,7 @@ fn a_model_that_does_not_fit_is_said_not_to() {
         }
         step.response = slower;
     }
-    let plan = predict(&seen, ground, &slo, Asked::Limit).expect("a prediction");
+    let plan = predicted(&seen, ground, &slo, Asked::Limit).expect("a prediction");
     assert!(plan.hold_out.is_some_and(|kept| !kept.hit));
     assert!(plan.doubts[0].contains("kept aside"), "{:?}", plan.doubts);
 }
@@ -132,6 +141,6 @@ fn a_model_that_does_not_fit_is_said_not_to() {
 fn one_rate_is_too_little() {
     let (seen, ground, slo) = seen_of(&App::default(), 290.0, 10);
     let one: Vec<Seen> = seen.into_iter().filter(|step| step.level == 0).collect();
-    let error = predict(&one, ground, &slo, Asked::Limit).expect_err("too little");
+    let error = predicted(&one, ground, &slo, Asked::Limit).expect_err("too little");
     assert!(error.to_string().contains("too few"), "{error}");
 }

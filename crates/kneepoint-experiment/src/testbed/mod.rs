@@ -310,6 +310,10 @@ impl Bench for Testbed {
         canary::cpu_ms().map(|ms| *self.canary_ms.get_or_insert(ms) / ms)
     }
 
+    fn canary_ms(&self) -> Option<f64> {
+        self.canary_ms
+    }
+
     /// The canary runs while the stack is at rest: before the step it waits for the pool as the step would, and after
     /// it as the next one will.
     fn measure_with_canary(

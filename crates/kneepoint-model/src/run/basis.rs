@@ -80,21 +80,8 @@ mod tests {
                 estimate: 100.0,
                 high: 105.0,
             },
-            reference_hz: None,
-            r90_hz: None,
-            noise: None,
-            speeds: Vec::new(),
-            load_s: 0.0,
-            bound_by: "p95".into(),
-            saturation_hz: 110.0,
             steps: steps.iter().map(|rate| (*rate, 0.05, 500)).collect(),
-            soak_error_share: 0.0,
-            soak_p95_ms: None,
-            soak_hz: 0.0,
-            soak_failed: 0,
-            soak_arrivals: 0,
-            soak_held: true,
-            warnings: Vec::new(),
+            ..LimitResult::default()
         }
     }
 

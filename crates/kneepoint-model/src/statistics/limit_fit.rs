@@ -3,7 +3,8 @@
 //! Model (method.md, "find_limit"): on a link scale (logit or probit) the violating share of a step at rate r
 //! is t4-distributed around `link(p) + b (ln r - beta ln s - ln R*)` with variance tau^2 + v: s the machine's
 //! speed during the step, v the step's own sampling variance. The posterior is taken on a grid. Two links are
-//! fitted because one alone is overconfident (PLRsearch): half their disagreement widens the interval.
+//! fitted because one alone is overconfident (PLRsearch): half their disagreement widens the interval, as an error of its
+//! own that has nothing to do with chance.
 //!
 //! beta says how far R* follows the machine's speed. Half of the prior's weight is on "not at all", so the speed is
 //! used only where the residuals shrink by it.
@@ -177,8 +178,8 @@ pub fn fit(steps: &[FitStep], prior: Prior) -> Fit {
     let rho = resemblance(&data, prior, &logit);
     let inflated = inflation(rho.min(MOST_RESEMBLANCE));
     let effective = (steps.len() as f64 / inflated).max(3.0);
-    let half = 1.96 * sd * inflated.sqrt() * (1.0 + 1.5 / effective)
-        + (logit.ln_rate - probit.ln_rate).abs() / 2.0;
+    let by_chance = 1.96 * sd * inflated.sqrt() * (1.0 + 1.5 / effective);
+    let half = by_chance.hypot((logit.ln_rate - probit.ln_rate) / 2.0);
     let beta = f64::midpoint(logit.beta, probit.beta);
     let speeds: Vec<f64> = data.iter().map(|seen| seen.speed).collect();
     let mean_speed = speeds.iter().sum::<f64>() / (speeds.len() as f64).max(1.0);

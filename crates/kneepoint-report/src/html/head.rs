@@ -51,11 +51,17 @@ fn headline(run: &Run, summary: &Summary) -> String {
         )
     };
     match (summary.outcome, summary.base_hz, summary.best_hz) {
-        (Outcome::Improved, _, Some(best)) => format!(
-            "{subject} now sustains {}, {} times as many as before",
-            sustains(best.estimate),
-            words::ratio(summary.gain.map_or(f64::NAN, |gain| gain.estimate)),
-        ),
+        (Outcome::Improved, _, Some(best)) => {
+            let times = words::ratio(summary.gain.map_or(f64::NAN, |gain| gain.estimate));
+            let rate = sustains(best.estimate);
+            if run.limit("best").is_some_and(refuted) {
+                format!(
+                    "{subject} may now sustain {rate}, {times} times as many as before, but not for long"
+                )
+            } else {
+                format!("{subject} now sustains {rate}, {times} times as many as before")
+            }
+        }
         (Outcome::Unchanged, _, Some(best)) => {
             format!(
                 "{subject} sustains {}; no change moved that measurably",
@@ -88,6 +94,11 @@ fn headline(run: &Run, summary: &Summary) -> String {
     }
 }
 
+/// Whether the stretch of load that was to confirm a limit did not.
+fn refuted(limit: &LimitResult) -> bool {
+    limit.soak_arrivals > 0 && !limit.soak_held
+}
+
 fn limits(run: &Run) -> Markup {
     let measured: Vec<&LimitResult> = ["base", "best"]
         .iter()
@@ -97,11 +108,16 @@ fn limits(run: &Run) -> Markup {
         return html! {};
     }
     let axis = Axis::from_zero(measured.iter().map(|limit| limit.rate_hz.high));
+    let each = if measured.iter().any(|limit| refuted(limit)) {
+        "A longer stretch of load just below it was to confirm it."
+    } else {
+        "A longer stretch of load just below it confirms it."
+    };
     html! {
         table class="limits" {
             caption {
                 "R* is the highest rate of arrivals at which the SLO holds; dot and bar are the estimate and its \
-                 95 % interval. Each was confirmed by a stretch of load just below it."
+                 95 % interval. " (each)
             }
             thead { tr {
                 th scope="col" { span class="hidden" { "configuration" } }
@@ -125,7 +141,7 @@ fn limit_row(run: &Run, axis: &Axis, limit: &LimitResult) -> Markup {
             td class="bar" { (spread::row(axis, 28.0, Some(0.0), &words::rate_interval(&limit.rate_hz), &mark)) }
             td {
                 @if limit.soak_arrivals == 0 { "not confirmed" } @else {
-                    @if !limit.soak_held { "not confirmed: " }
+                    @if refuted(limit) { "not confirmed: " }
                     (words::count(limit.soak_failed)) " of " (words::count(limit.soak_arrivals)) " failed"
                     br;
                     small { "p95 " (words::ms(limit.soak_p95_ms)) " at " (words::rate(limit.soak_hz))

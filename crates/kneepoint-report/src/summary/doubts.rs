@@ -86,14 +86,6 @@ pub(super) fn doubts(run: &Run) -> Vec<String> {
         .capacity
         .iter()
         .flat_map(|plan| plan.doubts.iter().map(|text| words::sentence(text) + "."));
-    let made = run.comparisons().len();
-    let weak = run.weak_claims().into_iter().map(move |effect| {
-        format!(
-            "{}: {} by itself, but of {made} comparisons one may look so by chance, and this one is not strong enough to \
-             be told from that (Holm).",
-            effect.change, effect.verdict
-        )
-    });
     let compared = run.gate.iter().flat_map(|gate| {
         let sentences = gate.obstacles.iter().chain(&gate.notes);
         sentences.map(|text| words::sentence(text) + ".")
@@ -105,7 +97,7 @@ pub(super) fn doubts(run: &Run) -> Vec<String> {
         .chain(ceiling(run))
         .chain(compared)
         .chain(planned)
-        .chain(weak)
+        .chain(weak(run))
         .chain(said)
     {
         let doubt = plain(&doubt);
@@ -115,6 +107,20 @@ pub(super) fn doubts(run: &Run) -> Vec<String> {
         }
     }
     all
+}
+
+/// Verdicts that stand by themselves and not among all that were made.
+fn weak(run: &Run) -> Option<String> {
+    let weak = run.weak_claims();
+    let changes: Vec<_> = weak.iter().map(|effect| effect.change.as_str()).collect();
+    let made = run.comparisons().len();
+    (!changes.is_empty()).then(|| {
+        format!(
+            "Of {made} comparisons one may look better or worse by chance. Too weak to be told from that, though clear by \
+             themselves (Holm): {}.",
+            changes.join("; ")
+        )
+    })
 }
 
 fn invalid(run: &Run) -> Option<String> {

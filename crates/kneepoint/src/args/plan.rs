@@ -12,6 +12,8 @@ Examples:
     kneepoint plan kneepoint.toml
   10 000 users online, 30 s on a page, three requests a page, twice that in the busiest minutes:
     kneepoint plan --users 10000 --think 30s --requests-per-page 3 --peak 2
+  can the prediction be believed? Drive it up to its limit for once, and see how far off it was:
+    kneepoint plan --verify kneepoint.toml
   we run five machines at 400 requests per second: how many do we need?
     kneepoint plan --rate 400/s
 
@@ -41,4 +43,7 @@ pub struct PlanArgs {
     /// A rate instead of users, such as 400/s
     #[arg(long, value_name = "RATE", conflicts_with = "users", help_heading = WHO)]
     pub rate: Option<String>,
+    /// Then drive the stack up to its limit, and tell how far off the prediction was; takes as long again
+    #[arg(long)]
+    pub verify: bool,
 }

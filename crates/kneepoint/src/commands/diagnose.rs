@@ -3,7 +3,8 @@
 use crate::args::DiagnoseArgs;
 use crate::session;
 use anyhow::Result;
-use kneepoint_experiment::diagnose::{Ground, confirm, diagnose, find_limit, speed_exponent};
+use kneepoint_experiment::compare::Ground;
+use kneepoint_experiment::diagnose::{confirm, diagnose, find_limit};
 use kneepoint_experiment::limit::LimitOptions;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -29,13 +30,7 @@ pub(super) fn run(args: &DiagnoseArgs) -> Result<ExitCode> {
             }
             recorder.stage("Diagnose: which layer and which cause bind");
             let (evidence, mut findings) = diagnose(testbed, recorder, "base", "base", &limit)?;
-            let ground = Ground {
-                limit_hz: limit.rate_hz.estimate,
-                slope,
-                speed_exponent: speed_exponent(&limit),
-                max_pairs: 10,
-                step: Duration::from_secs(2),
-            };
+            let ground = Ground::of(&limit, slope, 10);
             confirm(
                 testbed,
                 recorder,

@@ -4,7 +4,7 @@ use crate::args::PlanArgs;
 use crate::rate::parse_rate;
 use crate::session;
 use anyhow::{Context as _, Result, bail};
-use kneepoint_experiment::plan::{Asked, plan};
+use kneepoint_experiment::plan::{Asked, PlanOptions, plan};
 use kneepoint_model::capacity::Population;
 use kneepoint_model::units;
 use std::process::ExitCode;
@@ -27,9 +27,13 @@ pub(super) fn run(args: &PlanArgs) -> Result<ExitCode> {
     } else {
         LOAD_TIME
     };
-    let step = time
-        .mul_f64((1.0 - BESIDE) / STEPS)
-        .clamp(*STEP.start(), *STEP.end());
+    let options = PlanOptions {
+        asked,
+        step: time
+            .mul_f64((1.0 - BESIDE) / STEPS)
+            .clamp(*STEP.start(), *STEP.end()),
+        verify: args.verify.then_some(time),
+    };
     session::run(
         "plan",
         &scenario,
@@ -37,7 +41,7 @@ pub(super) fn run(args: &PlanArgs) -> Result<ExitCode> {
         &args.run.output,
         |testbed, recorder| {
             session::stand_up(testbed, recorder, &scenario)?;
-            plan(testbed, recorder, "base", asked, step).map(drop)
+            plan(testbed, recorder, "base", options).map(drop)
         },
     )
 }

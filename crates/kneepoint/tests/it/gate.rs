@@ -89,13 +89,13 @@ fn against_a_stored_run_a_slower_application_fails_and_the_same_does_not() {
     let directory = tempfile::tempdir().expect("temp dir");
     let runs = directory.path().join("runs");
     let main = site(directory.path(), "main", 20);
-    let slower = site(directory.path(), "slower", 50);
-    let output = limit(&main, &runs, "20s", &[]);
+    let slower = site(directory.path(), "slower", 80);
+    let output = limit(&main, &runs, "40s", &[]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let baseline = run_of(&output)["id"].as_str().expect("an id").to_owned();
     let against = ["--ci", "--baseline", &baseline, "--max-loss", "20%"];
 
-    let output = limit(&slower, &runs, "20s", &against);
+    let output = limit(&slower, &runs, "40s", &against);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     assert_eq!(run_of(&output)["gate"]["claims"][0]["quantity"], "R*");
 

@@ -1,0 +1,137 @@
+//! What is driven before a prediction: a look at what a request takes, then steps at low load.
+
+use super::fit::{Ground, Seen, fit};
+use super::{REQUESTS, SHARES};
+use crate::bench::Step;
+use crate::diagnose::say_when_invalid;
+use crate::error::ExperimentError;
+use crate::recorder::Recorder;
+use crate::testbed::Testbed;
+use kneepoint_model::{Layer, LoadPoint, metric};
+use kneepoint_telemetry::Recording;
+use std::time::Duration;
+
+/// Steps at each rate, in turns, so that a machine that drifts does so at all of them.
+const ROUNDS: usize = 4;
+/// Rate of the first look, per second.
+const FIRST_HZ: f64 = 2.0;
+/// Length of a look.
+const LOOK: Duration = Duration::from_secs(3);
+/// Share of cores or workers in use from which on a look says enough.
+const LOOKED: f64 = 0.12;
+/// Most that the rate grows between two looks.
+const STRIDE: f64 = 6.0;
+/// Looks at most.
+const LOOKS: u32 = 7;
+
+/// Raises the rate until cores or workers are in use well enough to say roughly what R* will be.
+pub(super) fn look(
+    testbed: &mut Testbed,
+    recorder: &mut Recorder<'_>,
+    arm: &str,
+    ground: Ground,
+) -> Result<f64, ExperimentError> {
+    let mut rate_hz = FIRST_HZ;
+    let mut seen: Vec<Seen> = Vec::new();
+    for nth in 0..LOOKS {
+        let mut step = Step::at_rate("plan: look", rate_hz, LOOK, 5 + u64::from(nth));
+        step.may_abort = false;
+        let (load, recording) = observe(testbed, recorder, arm, &step)?;
+        seen.push(seen_in(0, &load, &recording)?);
+        let busiest = seen.last().map_or(0.0, |last| in_use(last, ground));
+        if busiest >= LOOKED {
+            break;
+        }
+        rate_hz *= (1.5 * LOOKED / busiest.max(1e-3)).clamp(1.5, STRIDE);
+    }
+    // Steps of the looks are of different rates: the line through them says what the machine does without any.
+    let fitted = fit(&seen[seen.len().saturating_sub(3)..], ground, testbed.slo());
+    let (saturation_hz, _) = fitted.twin.saturation();
+    if !saturation_hz.is_finite() || saturation_hz <= 0.0 {
+        return Err(ExperimentError::Unfit(
+            "no request was answered at low load, so there is nothing to plan from; see what `kneepoint load` says of the \
+             application"
+                .into(),
+        ));
+    }
+    // Where the SLO does not hold even nearly alone, what saturates is all that there is to go by.
+    let limit_hz = fitted.twin.limit_hz(testbed.slo(), REQUESTS, 1);
+    Ok(if limit_hz > 0.05 * saturation_hz {
+        limit_hz
+    } else {
+        saturation_hz
+    })
+}
+
+/// Share of the cores or of the workers in use, whichever is more.
+fn in_use(seen: &Seen, ground: Ground) -> f64 {
+    let held_s = seen.response.mean_ms().unwrap_or(0.0) / 1e3;
+    let workers = seen.rate_hz * held_s / f64::from(ground.workers.max(1));
+    (seen.busy_cores / ground.cores).max(workers)
+}
+
+fn observe(
+    testbed: &mut Testbed,
+    recorder: &mut Recorder<'_>,
+    arm: &str,
+    step: &Step,
+) -> Result<(LoadPoint, Recording), ExperimentError> {
+    recorder.check_stop()?;
+    let (load, recording) = testbed.observe(arm, step, true)?;
+    recorder.result(format!("{}: {}", step.purpose, load.describe()));
+    say_when_invalid(recorder, &load);
+    recorder.trial(&step.purpose, arm, load.clone());
+    Ok((load, recording))
+}
+
+fn seen_in(level: usize, load: &LoadPoint, recording: &Recording) -> Result<Seen, ExperimentError> {
+    let series = &recording.series;
+    let busy_cores = series.rate(Layer::Generator, metric::MACHINE_BUSY_S);
+    let busy_cores = busy_cores.ok_or_else(|| {
+        ExperimentError::Unfit("the machine's CPU time cannot be read from /proc/stat".into())
+    })?;
+    let tiers = Layer::TIERS.into_iter();
+    Ok(Seen {
+        level,
+        rate_hz: load.throughput_hz(),
+        response: load.response.clone(),
+        busy_cores,
+        stolen_cores: series
+            .rate(Layer::Generator, metric::MACHINE_STEAL_S)
+            .unwrap_or(0.0),
+        tiers: tiers
+            .filter_map(|layer| Some((layer, series.rate(layer, metric::CPU_S)?)))
+            .collect(),
+    })
+}
+
+/// Steps at each of the shares, and the largest memory of a worker in them.
+pub(super) fn measure(
+    testbed: &mut Testbed,
+    recorder: &mut Recorder<'_>,
+    arm: &str,
+    rough_hz: f64,
+    length: Duration,
+) -> Result<(Vec<Seen>, Option<f64>), ExperimentError> {
+    let mut seen = Vec::new();
+    let mut memory_bytes: Option<f64> = None;
+    for round in 0..ROUNDS {
+        for level in 0..SHARES.len() {
+            // Each rate comes first once: a machine that is slow after a pause is so at all of them.
+            let level = (level + round) % SHARES.len();
+            let done = (round * SHARES.len() + level) as f64 / (ROUNDS * SHARES.len()) as f64;
+            recorder.progress("plan: low load", done, None);
+            let rate_hz = SHARES[level] * rough_hz;
+            let seed = 300 + (round * SHARES.len() + level) as u64;
+            let mut step = Step::at_rate("plan: low load", rate_hz, length, seed);
+            step.may_abort = false;
+            let (load, recording) = observe(testbed, recorder, arm, &step)?;
+            let worker = recording.series.max(Layer::Php, metric::PSS_WORKER_BYTES);
+            memory_bytes = memory_bytes.into_iter().chain(worker).reduce(f64::max);
+            if load.validity.is_valid() {
+                seen.push(seen_in(level, &load, &recording)?);
+            }
+        }
+    }
+    Ok((seen, memory_bytes))
+}

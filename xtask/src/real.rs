@@ -1,0 +1,227 @@
+//! Whether the statistics hold on a real stack: limits that agree, comparisons of a stack with itself, plans that are
+//! put to the test, and tuning beside an exhaustive grid.
+//!
+//! Everything here runs the built program as anybody would and reads its record of a run. `benches/README.md` says what
+//! each part is for and how long it takes.
+
+mod disturbed;
+mod grid;
+mod limits;
+mod plans;
+mod selves;
+
+use crate::method::Verdict;
+use crate::{flags, measured, program};
+use anyhow::{Context as _, bail, ensure};
+use kneepoint_model::Run;
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+const USAGE: &str = "\
+cargo xtask real [--only limits|disturbed|selves|plans|grid]... [--runs N] [--budget TIME] [--binary PATH]
+
+  --only WHICH   this part only; may be repeated (default: all, three hours)
+                   limits  the same stack searched again and again: do the intervals agree?
+                   disturbed  something else takes the CPU in the middle of a search: is it noticed, and R* still right?
+                   selves  the stack compared with itself: does it ever win or lose?
+                   plans   predicted from half of R*, then driven up to it: how far off?
+                   grid    tune beside every combination of three settings
+  --runs N       runs of each (default: 5 limits, 3 disturbed, 20 selves, 3 plans of each application)
+  --budget TIME  load time of each run (default: 3m of a limit, 50s of a self, 2m of a plan, 150s of a grid's point)
+  --binary PATH  the program to test (default: built with cargo build --release -p kneepoint)";
+
+/// The parts.
+const PARTS: [&str; 5] = ["limits", "disturbed", "selves", "plans", "grid"];
+/// What a run may take beyond its load: starting, warming, resets, waiting for rest.
+const BESIDE: f64 = 4.0;
+/// The same where there is hardly any load.
+const LEAST_PATIENCE: Duration = Duration::from_secs(240);
+
+/// What was asked for on the command line.
+#[derive(Debug, Default, PartialEq)]
+struct Options {
+    only: Vec<String>,
+    runs: Option<usize>,
+    budget: Option<Duration>,
+    binary: Option<PathBuf>,
+    help: bool,
+}
+
+impl Options {
+    fn read(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<Self> {
+        let mut options = Self::default();
+        options.help = flags::each("real", USAGE, args, |name, value| {
+            let text = value.to_string_lossy().into_owned();
+            match name {
+                "--only" => {
+                    ensure!(
+                        PARTS.contains(&text.as_str()),
+                        "`--only {text}`: write {}",
+                        PARTS.join(", ")
+                    );
+                    options.only.push(text);
+                }
+                "--runs" => match text.parse() {
+                    Ok(runs) if runs > 0 => options.runs = Some(runs),
+                    _ => bail!("`--runs {text}`: write a whole number above 0"),
+                },
+                "--budget" => {
+                    let time = kneepoint_model::units::parse_duration(&text);
+                    options.budget = Some(time.with_context(|| format!("--budget {text}"))?);
+                }
+                _ => options.binary = Some(value.into()),
+            }
+            Ok(())
+        })?;
+        Ok(options)
+    }
+
+    fn wants(&self, part: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| only == part)
+    }
+}
+
+/// Runs the program and reads what it recorded.
+struct Bench {
+    binary: PathBuf,
+    repository: PathBuf,
+    runs: Option<usize>,
+    budget: Option<Duration>,
+    interrupted: Arc<AtomicBool>,
+}
+
+impl Bench {
+    /// The load time of a run, unless another was asked for.
+    fn budget(&self, usual: Duration) -> Duration {
+        self.budget.unwrap_or(usual)
+    }
+
+    /// A scenario of this repository, such as `laravel/kneepoint.toml`.
+    fn scenario(&self, name: &str) -> PathBuf {
+        self.repository.join("apps").join(name)
+    }
+
+    /// One run of the program: `command` and its scenario, within a load time, with more arguments.
+    ///
+    /// # Errors
+    /// It does not end, or leaves no record; its exit code is not looked at, since a verdict has one, too.
+    fn run(
+        &self,
+        command: &str,
+        scenario: &Path,
+        budget: Duration,
+        more: &[&str],
+    ) -> anyhow::Result<Run> {
+        self.run_beside(command, scenario, budget, more, &mut |_| {})
+    }
+
+    /// The same. `look` is called about ten times a second with the time since the start.
+    fn run_beside(
+        &self,
+        command: &str,
+        scenario: &Path,
+        budget: Duration,
+        more: &[&str],
+        look: &mut dyn FnMut(Duration),
+    ) -> anyhow::Result<Run> {
+        let directory = tempfile::tempdir()?;
+        let patience = budget.mul_f64(BESIDE).max(LEAST_PATIENCE);
+        let done = measured::run(
+            Command::new(&self.binary)
+                .arg(command)
+                .arg(scenario)
+                .args(["--no-report", "--json", "-", "--budget"])
+                .arg(format!("{}s", budget.as_secs()))
+                .arg("--runs")
+                .arg(directory.path())
+                .args(more),
+            patience,
+            &self.interrupted,
+            &mut |_, elapsed| look(elapsed),
+        )?;
+        read(&done.stdout).with_context(|| {
+            format!(
+                "`kneepoint {command} {}` left no record: {}",
+                scenario.display(),
+                done.stderr.trim()
+            )
+        })
+    }
+}
+
+fn read(stdout: &str) -> anyhow::Result<Run> {
+    let mut document: serde_json::Value = serde_json::from_str(stdout)?;
+    Ok(serde_json::from_value(document["run"].take())?)
+}
+
+/// Runs the parts with the arguments that follow `real`. The exit code is 1 when a requirement is not met.
+///
+/// # Errors
+/// The arguments cannot be read, the program cannot be built, or a run left no record.
+pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<ExitCode> {
+    let options = Options::read(args)?;
+    let mut out = std::io::stdout();
+    if options.help {
+        writeln!(out, "{USAGE}")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let bench = Bench {
+        binary: program::find(options.binary.as_deref())?,
+        repository: crate::workspace().to_owned(),
+        runs: options.runs,
+        budget: options.budget,
+        interrupted: flags::raised_by_signals()?,
+    };
+    let mut verdicts: Vec<Verdict> = Vec::new();
+    if options.wants("limits") {
+        verdicts.push(limits::run(&bench, &mut out)?);
+    }
+    if options.wants("disturbed") {
+        verdicts.extend(disturbed::run(&bench, &mut out)?);
+    }
+    if options.wants("selves") {
+        verdicts.push(selves::run(&bench, &mut out)?);
+    }
+    if options.wants("plans") {
+        verdicts.extend(plans::run(&bench, &mut out)?);
+    }
+    if options.wants("grid") {
+        verdicts.extend(grid::run(&bench, &mut out)?);
+    }
+    Verdict::print(&verdicts, &mut out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(args: &[&str]) -> anyhow::Result<Options> {
+        Options::read(args.iter().map(|arg| OsString::from(*arg)))
+    }
+
+    #[test]
+    fn the_command_line_is_read() {
+        let options = read(&["--only", "plans", "--runs", "2", "--budget", "90s"]).expect("valid");
+        assert!(options.wants("plans") && !options.wants("limits"));
+        assert_eq!(options.budget, Some(Duration::from_secs(90)));
+        assert!(read(&[]).expect("valid").wants("grid"));
+        assert!(read(&["--only", "nothing"]).is_err());
+        assert!(read(&["--runs", "0"]).is_err());
+    }
+
+    #[test]
+    fn a_record_is_read_from_what_the_program_prints() {
+        let run = Run {
+            command: "limit".into(),
+            ..Run::default()
+        };
+        let printed = serde_json::json!({ "run": run }).to_string();
+        assert_eq!(super::read(&printed).expect("a record").command, "limit");
+        assert!(super::read("").is_err());
+    }
+}

@@ -1,0 +1,128 @@
+//! Something else takes the CPU in the middle of a search.
+
+use super::Bench;
+use super::limits::{FIXED_POOL, interval};
+use crate::method::Verdict;
+use anyhow::Context as _;
+use kneepoint_model::{Interval, Run};
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// Pairs of searches, one left alone and one disturbed, when nobody says how many.
+const RUNS: usize = 3;
+/// Load time of each search.
+const BUDGET: Duration = Duration::from_secs(180);
+/// When the disturbance begins, from the start of the program.
+const FROM: Duration = Duration::from_secs(60);
+/// How long it lasts.
+const LASTS: Duration = Duration::from_secs(30);
+/// Threads for each core that do nothing but count.
+const PER_CORE: usize = 2;
+
+/// Threads that take the CPU until they are dropped.
+struct Hogs {
+    enough: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Hogs {
+    fn start() -> Self {
+        let enough = Arc::new(AtomicBool::new(false));
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let threads = (0..PER_CORE * cores)
+            .map(|_| {
+                let enough = Arc::clone(&enough);
+                thread::spawn(move || {
+                    while !enough.load(Ordering::Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                })
+            })
+            .collect();
+        Self { enough, threads }
+    }
+}
+
+impl Drop for Hogs {
+    fn drop(&mut self) {
+        self.enough.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            // It only counts: there is nothing in it that panics.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Searches in turns, alone and disturbed. What R* is, those say that were left alone.
+pub(super) fn run(bench: &Bench, out: &mut impl Write) -> anyhow::Result<Vec<Verdict>> {
+    let runs = bench.runs.unwrap_or(RUNS);
+    writeln!(
+        out,
+        "laravel, a fixed pool of 10: {runs} searches left alone, {runs} disturbed for {} s",
+        LASTS.as_secs()
+    )?;
+    let mut alone_hz = Vec::new();
+    let mut disturbed = Vec::new();
+    for nth in 1..=runs {
+        let (rate_hz, void) = search(bench, false)?;
+        writeln!(
+            out,
+            "{nth:>4}  alone      R* {}; {void} steps void",
+            interval(&rate_hz)
+        )?;
+        alone_hz.push(rate_hz.estimate);
+        let (rate_hz, void) = search(bench, true)?;
+        writeln!(
+            out,
+            "{nth:>4}  disturbed  R* {}; {void} steps void",
+            interval(&rate_hz)
+        )?;
+        disturbed.push((rate_hz, void));
+    }
+    let known_hz = alone_hz.iter().sum::<f64>() / alone_hz.len() as f64;
+    let noticed = disturbed.iter().filter(|(_, void)| *void > 0).count();
+    let cover = disturbed
+        .iter()
+        .filter(|(rate_hz, _)| rate_hz.contains(known_hz))
+        .count();
+    Ok(vec![
+        Verdict {
+            what: format!("{noticed} of {runs} disturbed searches void steps"),
+            met: noticed == runs,
+        },
+        Verdict {
+            what: format!("{cover} of their {runs} intervals cover {known_hz:.1}/s"),
+            met: cover == runs,
+        },
+    ])
+}
+
+/// R* of one search, and how many of its steps do not count.
+fn search(bench: &Bench, disturb: bool) -> anyhow::Result<(Interval, usize)> {
+    let scenario = bench.scenario("laravel/kneepoint.toml");
+    let mut hogs = None;
+    let run = bench.run_beside(
+        "limit",
+        &scenario,
+        bench.budget(BUDGET),
+        &FIXED_POOL,
+        &mut |elapsed| {
+            let now = disturb && elapsed >= FROM && elapsed < FROM + LASTS;
+            if now && hogs.is_none() {
+                hogs = Some(Hogs::start());
+            } else if !now {
+                hogs = None;
+            }
+        },
+    )?;
+    let limit = run.limit("base").context("a limit without R*")?;
+    Ok((limit.rate_hz, void_steps(&run)))
+}
+
+fn void_steps(run: &Run) -> usize {
+    let void = |trial: &&kneepoint_model::run::Trial| !trial.load.validity.is_valid();
+    run.trials.iter().filter(void).count()
+}
