@@ -159,8 +159,9 @@ impl Model {
     /// The SLO's quantile of the response time in ms at a rate.
     fn p95_ms(&self, rate_hz: f64) -> Interval {
         self.over(|fitted, seed| {
-            let responses = fitted.twin.run(rate_hz, REQUESTS, seed);
-            responses.quantile_s(self.slo.quantile) * 1e3
+            fitted
+                .twin
+                .quantile_ms(rate_hz, REQUESTS, self.slo.quantile, seed)
         })
     }
 }
@@ -257,10 +258,7 @@ fn hold_out(seen: &[Seen], top: usize, ground: Ground, slo: &Slo) -> Option<Hold
     let offered_hz = steps.iter().map(|step| step.rate_hz).sum::<f64>() / steps.len() as f64;
     let measured_p95_ms = together(&steps).quantile_ms(slo.quantile)?;
     let twin = fit(&kept, ground, slo).twin;
-    let predicted_p95_ms = twin
-        .run(offered_hz, 4 * REQUESTS, 1)
-        .quantile_s(slo.quantile)
-        * 1e3;
+    let predicted_p95_ms = twin.quantile_ms(offered_hz, 4 * REQUESTS, slo.quantile, 1);
     Some(HoldOut {
         offered_hz,
         measured_p95_ms,

@@ -144,3 +144,18 @@ fn one_rate_is_too_little() {
     let error = predicted(&one, ground, &slo, Asked::Limit).expect_err("too little");
     assert!(error.to_string().contains("too few"), "{error}");
 }
+
+/// JSON has no infinity: a plan with one could not be read again.
+#[test]
+fn a_response_that_never_comes_takes_the_timeout() {
+    let (seen, ground, slo) = seen_of(&App::default(), 290.0, 10);
+    let model = Model::of(&seen, ground, &slo).expect("a model");
+    let drowned = model.p95_ms(3000.0);
+    let timeout_ms = slo.timeout.as_secs_f64() * 1e3;
+    assert!(
+        [drowned.low, drowned.estimate, drowned.high]
+            .iter()
+            .all(|ms| (ms - timeout_ms).abs() < 1e-6),
+        "{drowned:?}"
+    );
+}

@@ -101,6 +101,13 @@ impl Twin {
         Responses(took_s)
     }
 
+    /// A quantile of the response time in ms at a rate; the timeout where more failed, since whoever asked has waited
+    /// that long. It is always a number: what is infinite cannot be written down.
+    pub(super) fn quantile_ms(&self, rate_hz: f64, requests: u64, quantile: f64, seed: u64) -> f64 {
+        let responses = self.run(rate_hz, requests, seed);
+        responses.quantile_s(quantile).min(self.timeout_s) * 1e3
+    }
+
     fn note(&self, id: u64, at_s: f64, began_s: &[f64], took_s: &mut [f64]) {
         let time_s = at_s - began_s[id as usize];
         if time_s <= self.timeout_s {
