@@ -208,6 +208,11 @@ impl StackPointers {
         }
     }
 
+    /// Whether the innermost frame lies where the page is free.
+    pub(crate) fn current_is_free(&self) -> bool {
+        (self.page..self.end).contains(&self.current) && self.current >= self.top
+    }
+
     /// The first field that cannot be what it should be, with what it holds and what was expected.
     fn oddity(&self) -> Option<(&'static str, u64, &'static str)> {
         let aligned = |address: u64| address.is_multiple_of(8);

@@ -98,6 +98,9 @@ pub(crate) fn name(
         if index + 1 == links.len() && function.kind == INTERNAL && text.name.is_none() {
             return Ok(Err("a fiber is between two runs"));
         }
+        if text.name.is_none() && !entered_as_it_is(function, caller()) {
+            return Ok(Err("code was freed"));
+        }
         // Without a name it is the bottom of a fiber.
         if let Some(function) = label(function, text, caller) {
             frames.push(Frame {
@@ -170,6 +173,14 @@ fn caller(gathered: &Gathered, part: usize, outwards: usize) -> Option<&'static 
         16 => "require_once",
         _ => return None,
     })
+}
+
+/// Whether code without a name is what its caller entered: the code of a text by `eval`, that of a file otherwise.
+fn entered_as_it_is(function: &Function, how: Option<&str>) -> bool {
+    match how {
+        Some(how) => (how == "eval") == (function.kind == EVAL),
+        None => true,
+    }
 }
 
 /// What a frame is called; nothing when it is the engine's own and has no name.

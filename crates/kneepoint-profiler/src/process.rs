@@ -134,6 +134,17 @@ fn libraries<'a, 'b>(mapped: &'a [Mapping<'b>]) -> impl Iterator<Item = &'a Mapp
     })
 }
 
+/// Whether a process is gone, or waits only for its parent to take notice.
+pub(crate) fn ended(pid: u32) -> bool {
+    match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+        // proc_pid_stat(5): the state follows the name, which may hold any character, in parentheses.
+        Ok(stat) => stat
+            .rsplit_once(") ")
+            .is_some_and(|(_, rest)| rest.starts_with(['Z', 'X'])),
+        Err(_) => true,
+    }
+}
+
 /// The children of a process that its first thread forked, and that run the same program.
 pub(crate) fn workers(pid: u32) -> Result<Vec<u32>, Error> {
     let path = format!("/proc/{pid}/task/{pid}/children");

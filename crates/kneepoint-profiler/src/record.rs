@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Time between two looks for workers that came.
-const LOOK: Duration = Duration::from_millis(500);
+const LOOK: Duration = Duration::from_millis(250);
 /// Longest sleep: `stop` is looked at in between.
 const NAP: Duration = Duration::from_millis(100);
 
@@ -42,7 +42,7 @@ pub struct Progress {
 pub type WaitsFor<'w> = dyn FnMut(u32) -> Option<String> + 'w;
 
 /// Samples until the time is over, `stop` is raised, or there is nothing left to sample. `progress` is called about
-/// twice a second. A stack of a worker that was blocked in one call while it was read ends in a
+/// four times a second. A stack of a worker that was blocked in one call while it was read ends in a
 /// frame with what `waits_for` says of it, in brackets.
 ///
 /// # Errors
@@ -112,7 +112,9 @@ struct Recorder {
     /// Whether the process that was named is a master that lives: more workers may come.
     master: bool,
     attached: BTreeSet<u32>,
-    /// Workers that could not be attached: they are not tried again.
+    /// Workers that could not be attached once.
+    doubted: BTreeSet<u32>,
+    /// Workers that could not be attached twice: they are not tried again.
     refused: BTreeSet<u32>,
     profile: Profile,
 }
@@ -126,6 +128,7 @@ impl Recorder {
             sampler,
             master: false,
             attached: BTreeSet::new(),
+            doubted: BTreeSet::new(),
             refused: BTreeSet::new(),
             profile: Profile::new(
                 match named.sapi.as_str() {
@@ -165,8 +168,9 @@ impl Recorder {
                 Ok(())
             }
             Err(error) => {
-                if !matches!(error, Error::Gone { .. }) {
-                    self.refused.insert(pid);
+                // One that begins or ends looks like many things: it counts when it still does at the next look.
+                let gone = matches!(error, Error::Gone { .. });
+                if !gone && !self.doubted.insert(pid) && self.refused.insert(pid) {
                     self.profile.notes.push(error.to_string());
                 }
                 Err(error)

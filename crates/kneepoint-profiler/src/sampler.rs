@@ -6,13 +6,20 @@ use crate::identify::{Php, identify};
 use crate::labels;
 use crate::memory::{Memory, ProcessMemory, ReadError};
 pub use crate::process::State;
-use crate::process::{Finder, Watch};
+use crate::process::{Finder, Watch, ended};
 use crate::request::{self, Busy};
 use crate::stack::{Link, Reader, Reading};
 use std::collections::HashMap;
+use std::thread;
+use std::time::Duration;
 
 /// Attempts to read one stack.
-const ATTEMPTS: usize = 4;
+const ATTEMPTS: usize = 8;
+/// Attempts that follow one another at once.
+const AT_ONCE: usize = 3;
+/// Time before each of the others. Whoever samples may have taken the CPU from the worker in the middle of what does
+/// not fit together: it must get it back to go on.
+const PAUSE: Duration = Duration::from_micros(100);
 
 /// A frame of a PHP stack.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -96,6 +103,14 @@ impl Sampler {
     /// # Errors
     /// The process is gone, may not be read, is no PHP, or one whose layout is not known or does not fit.
     pub fn attach(&mut self, pid: u32) -> Result<Attached, Error> {
+        // A process that ends takes its files and its memory with it first, which looks like much else.
+        self.look_into(pid).map_err(|error| match ended(pid) {
+            true => Error::Gone { pid },
+            false => error,
+        })
+    }
+
+    fn look_into(&mut self, pid: u32) -> Result<Attached, Error> {
         let watch = Watch::of(pid);
         let symbols = self.finder.find(pid)?;
         let memory = ProcessMemory::of(pid).ok_or(Error::Gone { pid })?;
@@ -226,7 +241,10 @@ impl<M: Memory> Worker<M> {
     fn stack(&mut self) -> Result<(Outcome, Vec<Frame>), ReadError> {
         let mut outer: Option<Vec<Link>> = None;
         let mut wrong = "the stack changed all the time";
-        for _ in 0..ATTEMPTS {
+        for attempt in 0..ATTEMPTS {
+            if attempt >= AT_ONCE {
+                thread::sleep(PAUSE);
+            }
             match self.reader.read(&self.memory)? {
                 Reading::NoCode => return Ok((Outcome::Ok, Vec::new())),
                 Reading::Stack { links, salvaged } => match self.name(&links)? {

@@ -102,6 +102,8 @@ struct Walked {
     stable: usize,
     /// Where it was looked at, besides the header of its page.
     touched: Vec<u64>,
+    /// Inner frames were left out: generators were between two states.
+    cut: bool,
 }
 
 /// The words of a frame.
@@ -144,6 +146,7 @@ fn walk(start: u64, abi: &PhpAbi, source: &mut impl Source) -> Result<Walked, Br
     let mut links: Vec<Link> = Vec::new();
     let mut touched = Vec::new();
     let mut stable = 0;
+    let mut cut = false;
     let mut at = start;
     while at != 0 {
         touched.push(at);
@@ -158,9 +161,15 @@ fn walk(start: u64, abi: &PhpAbi, source: &mut impl Source) -> Result<Walked, Br
             }
             links.push(frame.link);
         } else if stands_for_generator(&frame) {
-            let same = delegates(frame.this, abi, source, &mut links, &mut touched)?;
-            if !same {
-                stable = links.len();
+            match delegates(frame.this, abi, source, &mut links, &mut touched) {
+                Ok(true) => {}
+                Ok(false) => stable = links.len(),
+                Err(Broken::Unknown) => return Err(Broken::Unknown),
+                // Whoever asked the generators is known all the same.
+                Err(Broken::Torn(_)) => {
+                    links.clear();
+                    (stable, cut) = (0, true);
+                }
             }
         }
         if !frame.stable {
@@ -176,6 +185,7 @@ fn walk(start: u64, abi: &PhpAbi, source: &mut impl Source) -> Result<Walked, Br
             links,
             stable,
             touched,
+            cut,
         }),
         _ => Err(Broken::Torn("the chain does not end at its root")),
     }
@@ -247,63 +257,82 @@ fn highest(links: &[Link], page: &Page) -> Option<u64> {
 
 /// What the chains of a snapshot come to.
 enum Verdict {
-    Taken { walked: Walked, salvaged: bool },
+    Taken {
+        links: Vec<Link>,
+        /// Where it was looked at, besides the header of its page.
+        touched: Vec<u64>,
+        salvaged: bool,
+    },
     Outer(Vec<Link>),
     Failed(Broken),
 }
 
-/// Takes the first chain that can be trusted, beginning with what was current first.
-///
-/// Frames above the lowest top that was seen may be left over from calls that have ended, so of a page only chains
-/// that reach no higher count.
+/// Takes what the chains from all that were current have in common: a frame that was left between two of these
+/// moments may have been overwritten before it was copied, and what it leads to then may be left over from other
+/// calls. What they share was live all the time.
 fn judge(snapshot: &Snapshot, abi: &PhpAbi, pages: &[Page], patient: bool) -> Verdict {
-    let mut starts = snapshot.pointers.map(|stack| stack.current).to_vec();
-    starts.dedup();
-    let moved = starts.len() > 1;
-    let walked: Vec<_> = starts
-        .iter()
-        .map(|start| walk(*start, abi, &mut &*snapshot))
-        .collect();
-    let unknown = walked.iter().any(|one| matches!(one, Err(Broken::Unknown)));
-    if unknown && patient {
-        return Verdict::Failed(Broken::Unknown);
-    }
-    let floor = |page: &Page| {
-        let tops = starts
-            .iter()
-            .zip(&walked)
-            .filter_map(|(start, walked)| match walked {
-                Ok(walked) => highest(&walked.links, page),
-                Err(_) => page.holds(*start).then_some(*start),
-            });
-        tops.min()
-    };
-    let floors: Vec<_> = pages.iter().map(floor).collect();
-    let trusted = |links: &[Link]| {
-        let mut tops = pages.iter().zip(&floors);
-        tops.all(|(page, floor)| highest(links, page).is_none_or(|top| Some(top) == *floor))
-    };
-    let mut outer = None;
+    let mut walked = Vec::with_capacity(snapshot.pointers.len());
     let mut broken = Broken::Torn("the stack moved on");
-    for one in walked {
-        match one {
-            Ok(walked) if trusted(&walked.links) => {
-                if walked.stable == 0 {
-                    return Verdict::Taken {
-                        walked,
-                        salvaged: moved,
-                    };
-                }
-                let links = walked.links.get(walked.stable..).unwrap_or_default();
-                if !links.is_empty() && outer.is_none() {
-                    outer = Some(links.to_vec());
-                }
+    let mut lost = Vec::new();
+    let mut starts = snapshot.pointers.to_vec();
+    starts.dedup_by_key(|stack| stack.current);
+    let moved = starts.len() > 1;
+    // A frame that was left stays current for a moment after its place was given back.
+    starts.retain(|stack| !stack.current_is_free());
+    for start in starts.iter().map(|stack| &stack.current) {
+        match walk(*start, abi, &mut &*snapshot) {
+            Ok(one) => walked.push(one),
+            Err(Broken::Unknown) if patient => return Verdict::Failed(Broken::Unknown),
+            Err(error) => {
+                broken = error;
+                lost.push(*start);
             }
-            Ok(_) => {}
-            Err(error) => broken = error,
         }
     }
-    outer.map_or(Verdict::Failed(broken), Verdict::Outer)
+    let Some(shortest) = walked.iter().min_by_key(|one| one.links.len()) else {
+        return Verdict::Failed(broken);
+    };
+    let shared = walked
+        .iter()
+        .map(|one| shared(&one.links, &shortest.links))
+        .min()
+        .unwrap_or(0);
+    let stable = walked
+        .iter()
+        .map(|one| one.links.len() - one.stable)
+        .min()
+        .unwrap_or(0);
+    let links = &shortest.links[shortest.links.len() - shared..];
+    // Where a chain could not be followed, what lies above its start may have been left at that moment.
+    let reaches_no_higher = |start: &u64| {
+        let page = pages.iter().find(|page| page.holds(*start));
+        page.and_then(|page| highest(links, page))
+            .is_none_or(|top| top <= *start)
+    };
+    if links.is_empty() || !lost.iter().all(reaches_no_higher) {
+        return Verdict::Failed(broken);
+    }
+    if stable >= shared && !walked.iter().any(|one| one.cut) {
+        return Verdict::Taken {
+            links: links.to_vec(),
+            touched: walked.into_iter().flat_map(|one| one.touched).collect(),
+            salvaged: moved,
+        };
+    }
+    let outer = &links[shared - shared.min(stable)..];
+    if outer.is_empty() {
+        Verdict::Failed(broken)
+    } else {
+        Verdict::Outer(outer.to_vec())
+    }
+}
+
+/// How many of the outer frames of two chains are the same, at the same places.
+fn shared(one: &[Link], other: &[Link]) -> usize {
+    let pairs = one.iter().rev().zip(other.iter().rev());
+    pairs
+        .take_while(|(one, other)| one.at == other.at && one.func == other.func)
+        .count()
 }
 
 /// Reads stacks of one worker, and remembers where its frames were.
@@ -339,10 +368,13 @@ impl Reader {
                 return Ok(Reading::NoCode);
             }
             match judge(&snapshot, self.abi, self.plan.pages(), round < PATIENCE) {
-                Verdict::Taken { walked, salvaged } => {
+                Verdict::Taken {
+                    links,
+                    touched,
+                    salvaged,
+                } => {
                     self.plan.follow(&snapshot.pointers[2]);
-                    walked.touched.iter().for_each(|at| self.plan.needed(*at));
-                    let links = walked.links;
+                    touched.iter().for_each(|at| self.plan.needed(*at));
                     return Ok(Reading::Stack { links, salvaged });
                 }
                 Verdict::Outer(links) => return Ok(Reading::Outer(links)),
@@ -474,6 +506,31 @@ mod tests {
     }
 
     #[test]
+    fn generators_between_two_states_are_left_out() {
+        let places = ABI().generator.expect("known");
+        let mut stack = Stack::new(ABI());
+        stack.call(0x10);
+        let asked = stack.allocate(264);
+        let runs = stack.frame_at(0x30);
+        // Its tree says that another generator runs than the one that does.
+        let other = stack.frame_at(0x40);
+        stack.put(asked + places.execute_data as u64, other);
+        let stands_for = asked + 184;
+        stack.put(stands_for + EX_THIS as u64, asked);
+        stack.put(stands_for + EX_THIS_TYPE as u64, 0x0308);
+        stack.put(stands_for + EX_PREV as u64, stack.innermost());
+        stack.put(runs + EX_PREV as u64, stands_for);
+        stack.current(runs);
+        let Reading::Outer(links) = read(&stack.memory()) else {
+            panic!("the generators are not known");
+        };
+        assert_eq!(
+            links.iter().map(|link| link.func).collect::<Vec<_>>(),
+            [0x10]
+        );
+    }
+
+    #[test]
     fn a_recursion_over_several_pages_is_read_whole() {
         let mut stack = Stack::new(ABI());
         for page in 0..5 {
@@ -488,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_above_the_lowest_top_do_not_count() {
+    fn only_what_all_chains_share_counts() {
         let mut stack = Stack::new(ABI());
         let outer = stack.call(0x10);
         let inner = stack.call(0x20);

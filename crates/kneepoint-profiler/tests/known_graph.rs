@@ -260,7 +260,8 @@ fn judge(attached: &Attached, mode: &str, rate_hz: u32, tally: &Tally) {
         tally.error()
     );
     assert!(
-        tally.untagged * 1000 <= busy,
+        // Between the stack and the tag a request may end.
+        tally.untagged * 200 <= busy,
         "{} samples without their request",
         tally.untagged
     );
@@ -414,7 +415,7 @@ fn workers_of_a_master_that_come_and_go_are_no_errors() {
         profile.workers
     );
     assert!(
-        counts.ok > 500 && counts.error * 1000 <= counts.busy(),
+        counts.ok > 100 && counts.error * 1000 <= counts.busy().max(1000),
         "{counts:?} {:?}",
         profile.errors
     );
