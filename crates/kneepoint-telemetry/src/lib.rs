@@ -38,3 +38,4 @@ pub use log_lines::classify;
 pub use recorder::Recording;
 pub use source::Source;
 pub use sources::SOURCES;
+pub use waiting_on::Waits;

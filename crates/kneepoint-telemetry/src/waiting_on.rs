@@ -218,6 +218,34 @@ impl Peers {
     }
 }
 
+/// Names what processes of one network namespace wait for, in the words of `workers.waiting`, with the addresses of
+/// their peers: for a stack whose tiers are not known.
+#[derive(Debug)]
+pub struct Waits(Peers);
+
+impl Waits {
+    /// For processes in the network namespace of this one.
+    #[must_use]
+    pub fn beside(pid: u32) -> Self {
+        Self(Peers {
+            peers: Vec::new(),
+            listen: Vec::new(),
+            netns: Some(format!("/proc/{pid}/ns/net").into()),
+            diag: None,
+            remembered: HashMap::new(),
+            syscalls: Kept::new("syscall"),
+        })
+    }
+
+    /// What a process waits for now; `None` when it runs or is gone.
+    pub fn look(&mut self, pid: u32) -> Option<String> {
+        match self.0.look(pid) {
+            Doing::Waiting(label) => Some(label),
+            Doing::Running | Doing::Gone => None,
+        }
+    }
+}
+
 fn unknown(verb: Verb) -> String {
     match verb {
         Verb::Recv => "recv unknown".to_owned(),
@@ -337,9 +365,11 @@ mod tests {
             std::thread::sleep(std::time::Duration::from_millis(10));
             peers.look(child.id()) == Doing::Waiting("sleep".into())
         });
+        let named = Waits::beside(child.id()).look(child.id());
         child.kill().expect("our own child");
         child.wait().expect("our own child");
         assert!(asleep);
+        assert_eq!(named.as_deref(), Some("sleep"));
         assert_eq!(peers.look(child.id()), Doing::Gone);
     }
 }

@@ -3,6 +3,7 @@
 mod limit;
 mod load;
 mod plan;
+mod profile;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 pub use limit::{GateArgs, Inconclusive, LimitArgs};
 pub use load::{Interarrival, LoadArgs};
 pub use plan::PlanArgs;
+pub use profile::ProfileArgs;
 
 /// Finds how much load a PHP stack can take, what breaks first, fixes it and proves the gain.
 #[derive(Debug, Parser)]
@@ -40,6 +42,9 @@ pub enum Command {
     Plan(PlanArgs),
     /// Limit, diagnose, fix, prove, report: the whole job
     Tune(RunArgs),
+    /// Sample the PHP stacks of running workers from outside, without stopping them
+    #[command(after_help = profile::AFTER_HELP)]
+    Profile(ProfileArgs),
     /// Render a stored run again
     Report(ReportArgs),
     /// List stored runs

@@ -34,6 +34,10 @@ const EXTENSIONS: &[Extension] = &[
         dir: "crates/kneepoint-model/src/import/syntaxes/",
         list: "SYNTAXES",
     },
+    Extension {
+        dir: "crates/kneepoint-profiler/src/abi/",
+        list: "PHP_ABIS",
+    },
 ];
 
 /// Whether a file is an extension, or part of one.
@@ -183,6 +187,7 @@ mod tests {
             expect![[r#"
             crates/kneepoint-diagnosis/src/rules/session_lock:0: lists: `session_lock` is not in RULES: nobody would ever run it
             crates/kneepoint-model/src/import/syntaxes/:0: lists: no extension is here; when SYNTAXES has moved, say so in xtask/src/tidy/lists.rs
+            crates/kneepoint-profiler/src/abi/:0: lists: no extension is here; when PHP_ABIS has moved, say so in xtask/src/tidy/lists.rs
             crates/kneepoint-report/src/formats/:0: lists: nothing declares the list FORMATS
             crates/kneepoint-stack/src/servers/redis:0: lists: `redis` is not in SERVERS: nobody would ever run it
             crates/kneepoint-telemetry/src/sources/:0: lists: no extension is here; when SOURCES has moved, say so in xtask/src/tidy/lists.rs

@@ -7,6 +7,7 @@ mod lab;
 mod limit;
 mod load;
 mod plan;
+mod profile;
 mod report;
 mod rules;
 mod runs;
@@ -29,6 +30,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Diagnose(args) => diagnose::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Tune(args) => tune::run(&args),
+        Command::Profile(args) => profile::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Runs(args) => runs::run(&args),
         Command::Rules(args) => rules::run(&args),

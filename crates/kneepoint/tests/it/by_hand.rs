@@ -98,6 +98,11 @@ impl ByHand {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
+    /// The master of PHP-FPM.
+    pub(crate) fn fpm(&self) -> u32 {
+        self.children[0].id()
+    }
+
     pub(crate) fn socket(&self) -> std::path::PathBuf {
         self.directory.path().join("php.sock")
     }

@@ -13,5 +13,6 @@ mod interrupted;
 mod load;
 mod nothing_left;
 mod plan;
+mod profile;
 mod scenario;
 mod support;

@@ -1,0 +1,348 @@
+//! Which PHP a process runs, and whether its memory looks as that one lays it out.
+
+use crate::abi::{PHP_ABIS, PhpAbi, constant};
+use crate::elf::{Symbol, Symbols};
+use crate::error::Error;
+use crate::memory::{Memory, ReadError, half, word};
+
+/// A PHP whose layout is known and was found in place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Php {
+    /// `8.2.35`.
+    pub(crate) version: String,
+    pub(crate) abi: &'static PhpAbi,
+    /// Name of its server interface: `fpm-fcgi`. Empty when it is not told.
+    pub(crate) sapi: String,
+    pub(crate) executor_globals: Symbol,
+    pub(crate) sapi_globals: Symbol,
+}
+
+/// Modules that are looked through for the one that is always there.
+const MODULES: u32 = 1024;
+/// Longest name of a module, a version or an interface that is read, in bytes.
+const NAME: usize = 64;
+/// Times the globals are read before they are called wrong: a running worker changes them.
+const LOOKS: usize = 20;
+
+/// Identifies the PHP whose globals are at these places.
+pub(crate) fn identify(pid: u32, memory: &impl Memory, symbols: &Symbols) -> Result<Php, Error> {
+    let module = module(pid, memory, symbols.module_registry.at)?;
+    let Module {
+        version,
+        zend_api,
+        debug,
+        zts,
+    } = module;
+    if zts {
+        return Err(Error::ThreadSafe { pid });
+    }
+    let Some(abi) = PhpAbi::of(zend_api) else {
+        let known: Vec<&str> = PHP_ABIS.iter().map(|abi| abi.minor).collect();
+        let known = known.join(", ");
+        return Err(Error::UnknownPhp {
+            pid,
+            version,
+            zend_api,
+            known,
+        });
+    };
+    if debug {
+        return Err(Error::DebugBuild { pid, version });
+    }
+    let wrong = |field, found: String, expected| Error::Layout {
+        pid,
+        version: version.clone(),
+        field,
+        found,
+        expected,
+    };
+    let minor = version
+        .strip_prefix(abi.minor)
+        .map(|rest| rest.starts_with('.'));
+    if minor != Some(true) {
+        let found = format!("{zend_api}, of PHP {}", abi.minor);
+        return Err(wrong(
+            "zend_module_entry.zend_api",
+            found,
+            "that of the version",
+        ));
+    }
+    let last = abi.current_execute_data + 8;
+    if symbols.executor_globals.size < last {
+        let found = format!("{} bytes long", symbols.executor_globals.size);
+        return Err(wrong(
+            "executor_globals",
+            found,
+            "as long as the fields that are read need",
+        ));
+    }
+    check_stack(pid, memory, symbols.executor_globals.at, abi, &wrong)?;
+    Ok(Php {
+        sapi: symbols
+            .sapi_module
+            .and_then(|at| sapi(memory, at.at))
+            .unwrap_or_default(),
+        executor_globals: symbols.executor_globals,
+        sapi_globals: symbols.sapi_globals,
+        version,
+        abi,
+    })
+}
+
+/// What every module says of the PHP it was built for (Zend/zend_modules.h).
+struct Module {
+    version: String,
+    zend_api: u32,
+    debug: bool,
+    zts: bool,
+}
+
+/// The module `standard`, which no PHP is without.
+fn module(pid: u32, memory: &impl Memory, registry: u64) -> Result<Module, Error> {
+    let refused = |error| match error {
+        ReadError::Gone => Error::Gone { pid },
+        ReadError::Denied => Error::denied(pid),
+        ReadError::Unmapped => Error::Layout {
+            pid,
+            version: "7.4 to 8.5".to_owned(),
+            field: "module_registry",
+            found: "unreadable".to_owned(),
+            expected: "a table with the module `standard`",
+        },
+    };
+    let table = memory.bytes(registry, 32).map_err(refused)?;
+    let used = half(&table, 24).unwrap_or(0).min(MODULES);
+    let buckets = word(&table, 16).unwrap_or(0);
+    for index in 0..u64::from(used) {
+        let Ok(entry) = memory.word(buckets.wrapping_add(index * 32)) else {
+            continue;
+        };
+        if let Some(module) = standard(memory, entry) {
+            return Ok(module);
+        }
+    }
+    Err(refused(ReadError::Unmapped))
+}
+
+fn standard(memory: &impl Memory, entry: u64) -> Option<Module> {
+    let bytes = memory.bytes(entry, 96).ok()?;
+    let name = text(memory, word(&bytes, 32)?)?;
+    (name == "standard").then_some(())?;
+    Some(Module {
+        version: text(memory, word(&bytes, 88)?)?,
+        zend_api: half(&bytes, 4)?,
+        debug: *bytes.get(8)? != 0,
+        zts: *bytes.get(9)? != 0,
+    })
+}
+
+/// The name of the server interface, which `sapi_module` begins with (main/SAPI.h).
+fn sapi(memory: &impl Memory, at: u64) -> Option<String> {
+    text(memory, memory.word(at).ok()?)
+}
+
+/// A short text that ends in a zero byte.
+fn text(memory: &impl Memory, at: u64) -> Option<String> {
+    let mut text = Vec::new();
+    // By pieces: it may stand at the very end of a mapping.
+    while text.len() < NAME {
+        let piece = memory.bytes(at.wrapping_add(text.len() as u64), 8).ok()?;
+        let end = piece.iter().position(|byte| *byte == 0);
+        text.extend(&piece[..end.unwrap_or(8)]);
+        if end.is_some() {
+            break;
+        }
+    }
+    let text = String::from_utf8(text).ok()?;
+    (!text.is_empty() && text.chars().all(|c| c.is_ascii_graphic() || c == ' ')).then_some(text)
+}
+
+/// The pointers into the stack are in order: bottom, top, end; and the current frame is aligned.
+fn check_stack(
+    pid: u32,
+    memory: &impl Memory,
+    globals: u64,
+    abi: &PhpAbi,
+    wrong: &impl Fn(&'static str, String, &'static str) -> Error,
+) -> Result<(), Error> {
+    let mut last = None;
+    for _ in 0..LOOKS {
+        let stack = memory.bytes(globals + abi.vm_stack_top, constant::EG_BYTES);
+        let stack = match stack {
+            Ok(stack) => StackPointers::parse(&stack),
+            Err(ReadError::Gone) => return Err(Error::Gone { pid }),
+            Err(ReadError::Denied) => return Err(Error::denied(pid)),
+            Err(ReadError::Unmapped) => StackPointers::parse(&[]),
+        };
+        match stack.oddity() {
+            None => return Ok(()),
+            oddity => last = oddity,
+        }
+    }
+    last.map_or(Ok(()), |(field, found, expected)| {
+        Err(wrong(field, format!("{found:#x}"), expected))
+    })
+}
+
+/// The fields of `executor_globals` that a stack is read by (Zend/zend_globals.h).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct StackPointers {
+    /// First byte that is free on the page.
+    pub(crate) top: u64,
+    /// First byte behind the page.
+    pub(crate) end: u64,
+    /// The page.
+    pub(crate) page: u64,
+    /// The innermost frame; 0 when no PHP code runs.
+    pub(crate) current: u64,
+}
+
+impl StackPointers {
+    pub(crate) fn parse(bytes: &[u8]) -> Self {
+        let at = |offset| word(bytes, offset).unwrap_or(0);
+        Self {
+            top: at(0),
+            end: at(8),
+            page: at(16),
+            current: at(32),
+        }
+    }
+
+    /// Whether the innermost frame lies where the page is free.
+    pub(crate) fn current_is_free(&self) -> bool {
+        (self.page..self.end).contains(&self.current) && self.current >= self.top
+    }
+
+    /// The first field that cannot be what it should be, with what it holds and what was expected.
+    fn oddity(&self) -> Option<(&'static str, u64, &'static str)> {
+        let aligned = |address: u64| address.is_multiple_of(8);
+        // Before the first request there is no stack.
+        if *self == Self::default() {
+            return None;
+        }
+        if self.page == 0 || !aligned(self.page) {
+            return Some((
+                "executor_globals.vm_stack",
+                self.page,
+                "the address of a page",
+            ));
+        }
+        if self.top < self.page || !aligned(self.top) {
+            let expected = "an address on the page of vm_stack";
+            return Some(("executor_globals.vm_stack_top", self.top, expected));
+        }
+        if self.end < self.top || !aligned(self.end) {
+            let expected = "an address at or behind vm_stack_top";
+            return Some(("executor_globals.vm_stack_end", self.end, expected));
+        }
+        let current = (
+            "executor_globals.current_execute_data",
+            self.current,
+            "the address of a frame",
+        );
+        (!aligned(self.current)).then_some(current)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Fake, Words};
+    use proptest::prelude::*;
+
+    const REGISTRY: u64 = 0x2000;
+    const BUCKETS: u64 = 0x3000;
+    const ENTRY: u64 = 0x4000;
+    const GLOBALS: u64 = 0x5000;
+
+    /// The memory of a PHP that is idle, and where its globals are.
+    fn php() -> (Words, Symbols) {
+        let mut words = Words::default();
+        words.put(REGISTRY + 16, BUCKETS);
+        words.put(REGISTRY + 24, 2);
+        // The first bucket is empty.
+        words.put(BUCKETS + 32, ENTRY);
+        words.put(ENTRY, 20_220_829 << 32);
+        words.put(ENTRY + 8, 0);
+        words.put(ENTRY + 32, 0x6000);
+        words.put(ENTRY + 88, 0x6100);
+        words.text(0x6000, "standard");
+        words.text(0x6100, "8.2.35");
+        let at = |at, size| Symbol { at, size };
+        let symbols = Symbols::at_zero(at(GLOBALS, 1800), at(0x7000, 552), at(REGISTRY, 56));
+        (words, symbols)
+    }
+
+    #[track_caller]
+    fn check(change: impl Fn(&mut Words, &mut Symbols), expected: &str) {
+        let (mut words, mut symbols) = php();
+        change(&mut words, &mut symbols);
+        let told = match identify(7, &words.memory(), &symbols) {
+            Ok(php) => format!("PHP {}", php.version),
+            Err(error) => error.to_string(),
+        };
+        assert!(told.contains(expected), "expected `{expected}` in: {told}");
+    }
+
+    #[test]
+    fn a_php_that_fits_is_known_by_its_version() {
+        check(|_, _| {}, "PHP 8.2.35");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_by_name() {
+        check(
+            |words, _| words.put(ENTRY, 20_200_101 << 32),
+            "zend_api 20200101",
+        );
+        check(
+            |words, _| words.put(ENTRY, 20_210_902 << 32),
+            "zend_module_entry.zend_api",
+        );
+        check(|words, _| words.put(ENTRY + 8, 1), "debug build");
+        check(|words, _| words.put(ENTRY + 8, 1 << 8), "thread-safe");
+        check(|words, _| words.put(BUCKETS + 32, 0), "module_registry");
+        check(
+            |_, symbols| symbols.executor_globals.size = 490,
+            "executor_globals is 490 bytes long",
+        );
+        let stack = |words: &mut Words, fields: [u64; 4]| {
+            for (offset, field) in [456, 464, 472, 488].into_iter().zip(fields) {
+                words.put(GLOBALS + offset, field);
+            }
+        };
+        check(
+            |words, _| stack(words, [0x8100, 0x9000, 0x8000, 0x8020]),
+            "PHP 8.2.35",
+        );
+        check(
+            |words, _| stack(words, [0x8100, 0x9000, 0, 0]),
+            "executor_globals.vm_stack is 0x0",
+        );
+        check(
+            |words, _| stack(words, [0x7100, 0x9000, 0x8000, 0]),
+            "vm_stack_top is 0x7100",
+        );
+        check(
+            |words, _| stack(words, [0x8100, 0x8000, 0x8000, 0]),
+            "vm_stack_end is 0x8000",
+        );
+        check(
+            |words, _| stack(words, [0x8100, 0x9000, 0x8000, 0x8021]),
+            "current_execute_data is 0x8021",
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_memory_panics(words in proptest::collection::vec(prop_oneof![
+            (0_u64..256).prop_map(|n| n * 8), any::<u64>(), Just(u64::from_ne_bytes(*b"standard")),
+        ], 256)) {
+            let memory = Fake::flat(&words);
+            let at = |at| Symbol { at, size: 4096 };
+            let mut symbols = Symbols::at_zero(at(8), at(16), at(24));
+            symbols.sapi_module = Some(at(32));
+            let _ = identify(7, &memory, &symbols);
+        }
+    }
+}

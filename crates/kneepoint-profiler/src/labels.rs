@@ -1,0 +1,459 @@
+//! Names, files and lines of the frames of a stack.
+//!
+//! They are read after the frames, in three calls at most, and nothing is remembered between samples: without OPcache
+//! the functions of one request are gone at its end, and those of the next lie where they lay. What was overwritten
+//! since shows itself: a caller's opcode must lie within its function, and a name must be a string.
+
+use crate::abi::PhpAbi;
+use crate::abi::constant::{
+    CLASS_NAME, FUNCTION_BYTES, FUNCTION_NAME, FUNCTION_SCOPE, OP_BYTES, OP_CODE, OP_EXTENDED,
+    OP_LINE,
+};
+use crate::elf::Symbol;
+use crate::memory::{Gathered, Memory, Range, ReadError, half, word};
+use crate::sampler::Frame;
+use crate::stack::Link;
+use std::collections::HashMap;
+
+/// Type of a function that is part of the engine (Zend/zend_compile.h: ZEND_INTERNAL_FUNCTION). Code of `eval` has
+/// type 4, that of files 2.
+const INTERNAL: u8 = 1;
+const USER: u8 = 2;
+const EVAL: u8 = 4;
+/// Opcode of include, require and eval (Zend/zend_vm_opcodes.h: ZEND_INCLUDE_OR_EVAL).
+const INCLUDE_OR_EVAL: u8 = 73;
+/// Type of a string (Zend/zend_types.h: IS_STRING), in the low bits of its header.
+const IS_STRING: u32 = 6;
+/// Header of a `zend_string` before its text: reference count, type, hash, length.
+const STRING_HEADER: usize = 24;
+/// What is read of a string at first, header included; the rest of a longer one costs another call.
+const NAME_BYTES: usize = 96;
+const PATH_BYTES: usize = 224;
+/// Longest string that is believed, in bytes.
+const LONGEST: u64 = 16 << 10;
+
+/// What is known of one function.
+#[derive(Debug, Default)]
+struct Function {
+    kind: u8,
+    name: u64,
+    scope: u64,
+    file: u64,
+    opcodes: u64,
+    last: u64,
+    line_start: u32,
+}
+
+/// Names the frames of a stack. `links` begin with the innermost, the result with the outermost.
+///
+/// # Errors
+/// The inner result says which part did not make sense: the stack changed since its frames were read.
+pub(crate) fn name(
+    memory: &impl Memory,
+    abi: &PhpAbi,
+    globals: Symbol,
+    links: &[Link],
+) -> Result<Result<Vec<Frame>, &'static str>, ReadError> {
+    let mut functions = Vec::new();
+    let mut index_of = HashMap::new();
+    for link in links {
+        index_of.entry(link.func).or_insert_with(|| {
+            functions.push(link.func);
+            functions.len() - 1
+        });
+    }
+    let code = functions.iter().map(|at| Range {
+        at: *at,
+        len: FUNCTION_BYTES,
+    });
+    let lines = links.iter().map(|link| Range {
+        at: link.opline,
+        len: OP_BYTES,
+    });
+    let gathered = memory.gather(&code.chain(lines).collect::<Vec<_>>())?;
+    let parsed: Option<Vec<Function>> = (0..functions.len())
+        .map(|at| parse(abi, gathered.part(at)))
+        .collect();
+    let Some(parsed) = parsed else {
+        return Ok(Err("a function is none"));
+    };
+    let Some(texts) = Texts::read(memory, &parsed)? else {
+        return Ok(Err("a name is no string"));
+    };
+    let mut frames = Vec::with_capacity(links.len());
+    for (index, link) in links.iter().enumerate() {
+        let at = index_of.get(&link.func).copied().unwrap_or_default();
+        let (function, text) = (&parsed[at], &texts.0[at]);
+        let opline = gathered.part(functions.len() + index);
+        let Some(line) = line(function, link, opline, globals, index == 0) else {
+            return Ok(Err("an opcode is not in its function"));
+        };
+        let caller = || {
+            caller(
+                &gathered,
+                functions.len() + index + 1,
+                links.len() - index - 1,
+            )
+        };
+        if index + 1 == links.len() && function.kind == INTERNAL && text.name.is_none() {
+            return Ok(Err("a fiber is between two runs"));
+        }
+        if text.name.is_none() && !entered_as_it_is(function, caller()) {
+            return Ok(Err("code was freed"));
+        }
+        // Without a name it is the bottom of a fiber.
+        if let Some(function) = label(function, text, caller) {
+            frames.push(Frame {
+                function,
+                file: text.file.clone(),
+                line,
+            });
+        }
+    }
+    frames.reverse();
+    Ok(Ok(frames))
+}
+
+fn parse(abi: &PhpAbi, bytes: &[u8]) -> Option<Function> {
+    let mut function = Function {
+        kind: *bytes.first()?,
+        name: word(bytes, FUNCTION_NAME)?,
+        scope: word(bytes, FUNCTION_SCOPE)?,
+        ..Function::default()
+    };
+    match function.kind {
+        INTERNAL => {}
+        USER | EVAL => {
+            function.file = word(bytes, abi.filename)?;
+            function.opcodes = word(bytes, abi.opcodes)?;
+            function.last = half(bytes, abi.last)?.into();
+            function.line_start = half(bytes, abi.line_start)?;
+        }
+        _ => return None,
+    }
+    Some(function)
+}
+
+/// The line a frame is at; the outer option is empty when its opcode cannot belong to it.
+///
+/// The innermost frame has its opcode in a register, and in memory the last one it had reason to save; before the
+/// first, what the frame before it left there. Then the function's own line is the nearest that is known.
+fn line(
+    function: &Function,
+    link: &Link,
+    opline: &[u8],
+    globals: Symbol,
+    innermost: bool,
+) -> Option<Option<u32>> {
+    if function.kind == INTERNAL {
+        return Some(None);
+    }
+    let offset = link.opline.wrapping_sub(function.opcodes);
+    let within =
+        offset.is_multiple_of(OP_BYTES as u64) && offset / (OP_BYTES as u64) < function.last;
+    if within {
+        return Some(Some(half(opline, OP_LINE)?));
+    }
+    // An exception is on its way: its opcodes are the engine's (EG(exception_op)).
+    let engine = link.opline.wrapping_sub(globals.at) < globals.size;
+    (innermost || engine).then_some(Some(function.line_start))
+}
+
+/// How the next frame outwards entered a file or a text: `include`, `eval` and so on.
+fn caller(gathered: &Gathered, part: usize, outwards: usize) -> Option<&'static str> {
+    (outwards > 0).then_some(())?;
+    let opline = gathered.part(part);
+    (*opline.get(OP_CODE)? == INCLUDE_OR_EVAL).then_some(())?;
+    // Zend/zend_compile.h: ZEND_EVAL and those behind it.
+    Some(match half(opline, OP_EXTENDED)? {
+        1 => "eval",
+        2 => "include",
+        4 => "include_once",
+        8 => "require",
+        16 => "require_once",
+        _ => return None,
+    })
+}
+
+/// Whether code without a name is what its caller entered: the code of a text by `eval`, that of a file otherwise.
+fn entered_as_it_is(function: &Function, how: Option<&str>) -> bool {
+    match how {
+        Some(how) => (how == "eval") == (function.kind == EVAL),
+        None => true,
+    }
+}
+
+/// What a frame is called; nothing when it is the engine's own and has no name.
+fn label(
+    function: &Function,
+    text: &Text,
+    caller: impl Fn() -> Option<&'static str>,
+) -> Option<String> {
+    match (&text.name, &text.class) {
+        (Some(name), Some(class)) => Some(format!("{class}::{name}")),
+        (Some(name), None) => Some(name.clone()),
+        (None, _) if function.kind == INTERNAL => None,
+        (None, _) => {
+            let file = text.file.as_deref().unwrap_or("?");
+            let how = caller().unwrap_or(if function.kind == EVAL {
+                "eval"
+            } else {
+                "main"
+            });
+            Some(format!("{how} {file}"))
+        }
+    }
+}
+
+/// The strings of a function.
+#[derive(Debug, Default)]
+struct Text {
+    name: Option<String>,
+    class: Option<String>,
+    file: Option<String>,
+}
+
+struct Texts(Vec<Text>);
+
+impl Texts {
+    /// Reads the strings of functions; `None` when one of them is no string.
+    fn read(memory: &impl Memory, functions: &[Function]) -> Result<Option<Self>, ReadError> {
+        let ranges = functions.iter().flat_map(|function| {
+            [
+                range(function.name, 0, NAME_BYTES),
+                range(function.file, 0, PATH_BYTES),
+                range(function.scope, CLASS_NAME, 8),
+            ]
+        });
+        let gathered = memory.gather(&ranges.collect::<Vec<_>>())?;
+        let class_name = |index: usize| word(gathered.part(3 * index + 2), 0).unwrap_or(0);
+        let classes: Vec<Range> = (0..functions.len())
+            .map(|index| range(class_name(index), 0, NAME_BYTES))
+            .collect();
+        let any_class = functions.iter().any(|function| function.scope != 0);
+        let named = if any_class {
+            memory.gather(&classes)?
+        } else {
+            memory.gather(&[])?
+        };
+        let mut texts = Vec::with_capacity(functions.len());
+        for (index, function) in functions.iter().enumerate() {
+            let mut text = Text::default();
+            let wanted = [
+                (&mut text.name, function.name, gathered.part(3 * index)),
+                (&mut text.file, function.file, gathered.part(3 * index + 1)),
+                (&mut text.class, class_name(index), named.part(index)),
+            ];
+            for (slot, at, bytes) in wanted {
+                if at == 0 {
+                    continue;
+                }
+                match string(memory, at, bytes)? {
+                    Some(found) => *slot = Some(found),
+                    None => return Ok(None),
+                }
+            }
+            if (function.kind != INTERNAL && text.file.is_none())
+                || (function.scope != 0 && text.class.is_none())
+            {
+                return Ok(None);
+            }
+            texts.push(text);
+        }
+        Ok(Some(Self(texts)))
+    }
+}
+
+/// A range, or nothing of it when there is no pointer to it.
+fn range(pointer: u64, offset: u64, len: usize) -> Range {
+    Range {
+        at: pointer.wrapping_add(offset),
+        len: if pointer == 0 { 0 } else { len },
+    }
+}
+
+/// The text of a `zend_string`, whose first bytes were read already.
+pub(crate) fn string(
+    memory: &impl Memory,
+    at: u64,
+    bytes: &[u8],
+) -> Result<Option<String>, ReadError> {
+    let header = |bytes: &[u8]| Some((half(bytes, 4)? & 0xf, word(bytes, 16)?));
+    let own;
+    let mut bytes = bytes;
+    if bytes.len() < STRING_HEADER {
+        // It stands at the end of a mapping.
+        own = match memory.bytes(at, STRING_HEADER) {
+            Ok(own) => own,
+            Err(ReadError::Unmapped) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        bytes = &own;
+    }
+    let Some((IS_STRING, length @ ..=LONGEST)) = header(bytes) else {
+        return Ok(None);
+    };
+    let length = usize::try_from(length).unwrap_or(usize::MAX);
+    if let Some(text) = bytes
+        .get(STRING_HEADER..)
+        .and_then(|text| text.get(..length))
+    {
+        return Ok(Some(readable(text)));
+    }
+    match memory.bytes(at.wrapping_add(STRING_HEADER as u64), length) {
+        Ok(text) => Ok(Some(readable(&text))),
+        Err(ReadError::Unmapped) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The part of a name that people know: that of an anonymous class goes on, behind a zero byte, with its place.
+fn readable(text: &[u8]) -> String {
+    let end = text
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(text.len());
+    String::from_utf8_lossy(&text[..end]).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Fake, Words};
+    use proptest::prelude::*;
+
+    const GLOBALS: Symbol = Symbol {
+        at: 0x100,
+        size: 64,
+    };
+    const MAIN: u64 = 0x1000;
+    const METHOD: u64 = 0x2000;
+    const INTERNAL_FUNCTION: u64 = 0x3000;
+    const INCLUDED: u64 = 0x4000;
+
+    fn abi() -> &'static PhpAbi {
+        PhpAbi::of(20_220_829).expect("PHP 8.2")
+    }
+
+    /// A function with two opcodes, on lines 11 and 12, the second of which includes a file.
+    fn function(words: &mut Words, at: u64, kind: u8) {
+        words.put(at, kind.into());
+        words.put(at + abi().filename as u64, at + 0x200);
+        words.put(at + abi().opcodes as u64, at + 0x400);
+        words.put(at + abi().last as u64, 2);
+        words.put(at + abi().line_start as u64, 10);
+        words.string(at + 0x200, "/srv/a.php");
+        words.put(at + 0x400 + 24, 11);
+        words.put(at + 0x420 + 16, 16 << 32);
+        words.put(at + 0x420 + 24, u64::from(INCLUDE_OR_EVAL) << 32 | 12);
+    }
+
+    fn php() -> Words {
+        let mut words = Words::default();
+        for (at, kind) in [(MAIN, USER), (METHOD, USER), (INCLUDED, USER)] {
+            function(&mut words, at, kind);
+        }
+        words.put(INTERNAL_FUNCTION, INTERNAL.into());
+        for (at, name) in [(METHOD, "handle"), (INTERNAL_FUNCTION, "usleep")] {
+            words.put(at + 8, at + 0x300);
+            words.string(at + 0x300, name);
+        }
+        words.put(METHOD + 16, 0x5000);
+        words.put(0x5000 + CLASS_NAME, 0x5100);
+        words.string(0x5100, "App\\Kernel@anonymous\0/srv/a.php:3");
+        words
+    }
+
+    fn link(func: u64, opline: u64) -> Link {
+        Link {
+            at: 0x9000,
+            func,
+            opline,
+        }
+    }
+
+    /// Innermost first: usleep, called by a method, called by a file that the main file requires.
+    fn links() -> [Link; 4] {
+        [
+            link(INTERNAL_FUNCTION, 0),
+            link(METHOD, METHOD + 0x400),
+            link(INCLUDED, INCLUDED + 0x420),
+            link(MAIN, MAIN + 0x420),
+        ]
+    }
+
+    fn named(words: &Words, links: &[Link]) -> Result<Vec<Frame>, &'static str> {
+        name(&words.memory(), abi(), GLOBALS, links).expect("it can be read")
+    }
+
+    #[test]
+    fn frames_have_names_files_and_lines() {
+        let frames = named(&php(), &links()).expect("frames");
+        let told: Vec<_> = frames
+            .iter()
+            .map(|frame| (frame.function.as_str(), frame.file.as_deref(), frame.line))
+            .collect();
+        let file = Some("/srv/a.php");
+        let expected = [
+            ("main /srv/a.php", file, Some(12)),
+            ("require_once /srv/a.php", file, Some(12)),
+            ("App\\Kernel@anonymous::handle", file, Some(11)),
+            ("usleep", None, None),
+        ];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn the_innermost_frame_may_not_have_said_where_it_is() {
+        let mut links = links();
+        links[1].opline = 0x77;
+        assert_eq!(
+            named(&php(), &links),
+            Err("an opcode is not in its function")
+        );
+        let frames = named(&php(), &links[1..]).expect("frames");
+        assert_eq!(frames[2].line, Some(10), "its first line");
+        links[1].opline = GLOBALS.at + 32;
+        let frames = named(&php(), &links).expect("an exception is on its way");
+        assert_eq!(frames[2].line, Some(10));
+    }
+
+    #[test]
+    fn what_was_overwritten_is_no_name() {
+        let mut words = php();
+        words.put(METHOD + 0x300, 7 << 32);
+        assert_eq!(named(&words, &links()), Err("a name is no string"));
+        let mut words = php();
+        words.put(MAIN, 99);
+        assert_eq!(named(&words, &links()), Err("a function is none"));
+    }
+
+    #[test]
+    fn long_strings_are_read_to_their_end() {
+        let mut words = php();
+        let path = format!("/srv/{}.php", "x".repeat(700));
+        words.string(MAIN + 0x600, &path);
+        words.put(MAIN + abi().filename as u64, MAIN + 0x600);
+        let frames = named(&words, &links()).expect("frames");
+        assert_eq!(frames[0].file.as_deref(), Some(path.as_str()));
+    }
+
+    proptest! {
+        #[test]
+        fn no_memory_panics(
+            words in proptest::collection::vec(prop_oneof![
+                (0_u64..256).prop_map(|n| n * 8), any::<u64>(), 0_u64..8, Just(6 << 32),
+            ], 256),
+            links in proptest::collection::vec((0_u64..2048, 0_u64..2048), 0..20),
+            list in 0_u64..2048,
+        ) {
+            let memory = Fake::flat(&words);
+            let links: Vec<Link> = links.into_iter().map(|(func, opline)| link(func, opline)).collect();
+            for abi in crate::PHP_ABIS {
+                let _ = name(&memory, abi, GLOBALS, &links);
+            }
+            let _ = crate::request::request(&memory, list);
+            let _ = crate::request::busy(&memory, list);
+        }
+    }
+}

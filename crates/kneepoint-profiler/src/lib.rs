@@ -1,0 +1,43 @@
+//! Reads the PHP stacks of running workers from outside: no extension, no restart, no stop.
+//!
+//! This crate alone knows how PHP lays out its memory, and it alone reads the memory of another process to tell
+//! what it executes. What leaves it are stacks of functions, files and lines, each with how it was obtained, and
+//! the request it belongs to.
+//!
+//! It must never stop, trace, signal or write to a process, decide what a profile means, write a file, or print.
+//! What it cannot read for certain it does not guess: an unknown PHP, a field that looks wrong or a chain that does
+//! not end at its root is refused or counted, by name.
+//!
+//! # How a stack is read
+//!
+//! A worker runs on while it is read, so the parts of a stack that are copied one after the other need not belong
+//! together. One `process_vm_readv` therefore copies PHP's executor globals, the page its frames lie on, the
+//! globals, the same page, and the globals once more. A frame counts only when both copies agree on its function
+//! and its caller, and a chain only when it ends at the first frame of its page. When the innermost frame changed
+//! meanwhile, the stack of the outermost of the frames seen is taken (*salvaged*): throwing the sample away would
+//! make code that calls a lot look cheap. See [`Outcome`].
+//!
+//! A new PHP minor is one file in `src/abi/` and one line in [`PHP_ABIS`].
+
+mod abi;
+mod elf;
+mod error;
+mod identify;
+mod labels;
+mod memory;
+mod process;
+mod profile;
+mod record;
+mod request;
+mod sampler;
+mod snapshot;
+mod stack;
+#[cfg(test)]
+mod testing;
+
+pub use abi::{GeneratorAbi, PHP_ABIS, PhpAbi};
+pub use error::Error;
+pub use memory::ProcessMemory;
+pub use profile::{Cost, Counts, Profile};
+pub use record::{Options, Progress, WaitsFor, record};
+pub use sampler::{Attached, Frame, Outcome, Request, Sample, Sampler, State};

@@ -1,0 +1,288 @@
+//! What `/proc` tells of a process: its program, where that is mapped, its children, and whether it runs.
+
+use crate::elf::{self, Found, Symbols};
+use crate::error::Error;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// Largest program or library that is looked into, in bytes. A PHP with all its extensions built in has some 50 MB.
+const PROGRAM_BYTES: u64 = 512 << 20;
+
+/// Finds the globals of PHP in processes. Programs are read once, however many processes run them.
+#[derive(Debug, Default)]
+pub(crate) struct Finder {
+    /// By device and inode.
+    known: Vec<((u64, u64), Found)>,
+}
+
+impl Finder {
+    /// Where the globals of PHP are in a process.
+    pub(crate) fn find(&mut self, pid: u32) -> Result<Symbols, Error> {
+        let link = format!("/proc/{pid}/exe");
+        let program = std::fs::read_link(&link).map_err(|why| said(pid, &link, &why))?;
+        let maps = format!("/proc/{pid}/maps");
+        let maps = std::fs::read(&maps).map_err(|why| said(pid, &maps, &why))?;
+        let mapped = parse_maps(&maps);
+        let candidates = std::iter::once((program.as_os_str().as_bytes(), PathBuf::from(link)))
+            .chain(libraries(&mapped).map(|one| (one.path, readable(pid, one))));
+        let mut thread_safe = false;
+        for (path, readable) in candidates {
+            let base = mapped
+                .iter()
+                .find(|one| one.path == path && one.offset == 0);
+            match (self.look(pid, &readable)?, base) {
+                (Found::Php(symbols), Some(base)) => return Ok(symbols.mapped_at(base.start)),
+                (Found::ThreadSafe, _) => thread_safe = true,
+                _ => {}
+            }
+        }
+        if thread_safe {
+            return Err(Error::ThreadSafe { pid });
+        }
+        Err(Error::NotPhp {
+            pid,
+            program: program.display().to_string(),
+        })
+    }
+
+    fn look(&mut self, pid: u32, path: &Path) -> Result<Found, Error> {
+        let failed = |why: io::Error| said(pid, &path.display().to_string(), &why);
+        let file = File::open(path).map_err(failed)?;
+        let metadata = file.metadata().map_err(failed)?;
+        let key = (metadata.dev(), metadata.ino());
+        if let Some((_, found)) = self.known.iter().find(|(known, _)| *known == key) {
+            return Ok(*found);
+        }
+        let mut bytes = Vec::new();
+        file.take(PROGRAM_BYTES)
+            .read_to_end(&mut bytes)
+            .map_err(failed)?;
+        let found = elf::look(&bytes);
+        self.known.push((key, found));
+        Ok(found)
+    }
+}
+
+fn said(pid: u32, path: &str, why: &io::Error) -> Error {
+    match why.kind() {
+        io::ErrorKind::PermissionDenied => Error::denied(pid),
+        _ if !Path::new(&format!("/proc/{pid}")).exists() => Error::Gone { pid },
+        _ => Error::Program {
+            pid,
+            path: path.to_owned(),
+            why: why.to_string(),
+        },
+    }
+}
+
+/// Where the file of a mapping can be read: as the process sees it, in its container, or as the kernel keeps it.
+fn readable(pid: u32, mapping: &Mapping<'_>) -> PathBuf {
+    let mut within = format!("/proc/{pid}/root").into_bytes();
+    within.extend(mapping.path);
+    let within = PathBuf::from(OsStr::from_bytes(&within));
+    if within.exists() {
+        return within;
+    }
+    PathBuf::from(format!("/proc/{pid}/map_files")).join(OsStr::from_bytes(mapping.range))
+}
+
+/// A line of `/proc/PID/maps` (proc(5)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Mapping<'a> {
+    /// Its addresses, as they are written.
+    range: &'a [u8],
+    start: u64,
+    offset: u64,
+    path: &'a [u8],
+}
+
+fn parse_maps(bytes: &[u8]) -> Vec<Mapping<'_>> {
+    bytes
+        .split(|byte| *byte == b'\n')
+        .filter_map(parse_mapping)
+        .collect()
+}
+
+fn parse_mapping(line: &[u8]) -> Option<Mapping<'_>> {
+    let hex = |bytes: &[u8]| u64::from_str_radix(std::str::from_utf8(bytes).ok()?, 16).ok();
+    let mut words = line.splitn(6, |byte| *byte == b' ');
+    let range = words.next()?;
+    let start = hex(range.split(|byte| *byte == b'-').next()?)?;
+    let offset = hex(words.nth(1)?)?;
+    Some(Mapping {
+        range,
+        start,
+        offset,
+        path: words.nth(2)?.trim_ascii_start(),
+    })
+}
+
+/// Other files that may hold PHP: mod_php, embedded PHP, and a PHP that was started through the dynamic loader.
+fn libraries<'a, 'b>(mapped: &'a [Mapping<'b>]) -> impl Iterator<Item = &'a Mapping<'b>> {
+    mapped.iter().filter(|one| {
+        let name = one
+            .path
+            .rsplit(|byte| *byte == b'/')
+            .next()
+            .unwrap_or_default();
+        let names = [&b"libphp"[..], b"mod_php", b"php"];
+        one.offset == 0 && names.iter().any(|prefix| name.starts_with(prefix))
+    })
+}
+
+/// Whether a process is gone, or waits only for its parent to take notice.
+pub(crate) fn ended(pid: u32) -> bool {
+    match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+        // proc_pid_stat(5): the state follows the name, which may hold any character, in parentheses.
+        Ok(stat) => stat
+            .rsplit_once(") ")
+            .is_some_and(|(_, rest)| rest.starts_with(['Z', 'X'])),
+        Err(_) => true,
+    }
+}
+
+/// The children of a process that its first thread forked, and that run the same program.
+pub(crate) fn workers(pid: u32) -> Result<Vec<u32>, Error> {
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    let text = std::fs::read_to_string(&path).map_err(|why| said(pid, &path, &why))?;
+    let program = |pid: u32| {
+        let metadata = std::fs::metadata(format!("/proc/{pid}/exe")).ok()?;
+        Some((metadata.dev(), metadata.ino()))
+    };
+    let own = program(pid);
+    let children = text
+        .split_ascii_whitespace()
+        .filter_map(|word| word.parse().ok());
+    Ok(children.filter(|child| program(*child) == own).collect())
+}
+
+/// What a process was doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// On a CPU, or ready to run.
+    Running,
+    /// Asleep in a system call with this number.
+    Blocked(i64),
+    /// It could not be told.
+    Unknown,
+}
+
+impl State {
+    /// Whether it waits for a connection: a worker without a request.
+    pub(crate) fn accepts(self) -> bool {
+        matches!(self, Self::Blocked(libc::SYS_accept | libc::SYS_accept4))
+    }
+}
+
+/// Tells what one process is doing, from `/proc/PID/syscall`. The file is kept open: reading costs a microsecond,
+/// opening five. A kept file never shows another process that got the same number.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    file: Option<File>,
+    pid: u32,
+}
+
+impl Watch {
+    pub(crate) fn of(pid: u32) -> Self {
+        Self {
+            file: File::open(format!("/proc/{pid}/syscall")).ok(),
+            pid,
+        }
+    }
+
+    /// What it does now; `None` when it is gone.
+    pub(crate) fn look(&self) -> Option<State> {
+        let Some(file) = &self.file else {
+            let alive = Path::new(&format!("/proc/{}", self.pid)).exists();
+            return alive.then_some(State::Unknown);
+        };
+        let mut buffer = [0; 256];
+        match file.read_at(&mut buffer, 0) {
+            Ok(0) => None,
+            Ok(length) => Some(parse_state(&buffer[..length])),
+            Err(why) if why.raw_os_error() == Some(libc::ESRCH) => None,
+            Err(_) => Some(State::Unknown),
+        }
+    }
+}
+
+fn parse_state(bytes: &[u8]) -> State {
+    let word = bytes
+        .split(u8::is_ascii_whitespace)
+        .next()
+        .unwrap_or_default();
+    match std::str::from_utf8(word) {
+        Ok("running") => State::Running,
+        Ok(number) => number
+            .parse()
+            .map_or(State::Unknown, |number: i64| match number {
+                // Asleep outside of a call: a page fault.
+                ..0 => State::Running,
+                _ => State::Blocked(number),
+            }),
+        Err(_) => State::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MAPS: &[u8] =
+        b"55d000000000-55d000100000 r--p 00000000 fe:01 1234   /usr/sbin/php-fpm8.2\n\
+        55d000100000-55d000400000 r-xp 00100000 fe:01 1234   /usr/sbin/php-fpm8.2\n\
+        7f0000000000-7f0000100000 r--p 00000000 fe:01 99     /opt/my libs/libphp8.2.so (deleted)\n\
+        7f0000200000-7f0000300000 rw-p 00000000 00:00 0 \n";
+
+    #[test]
+    fn mappings_are_read_with_blanks_in_their_path() {
+        let mapped = parse_maps(MAPS);
+        assert_eq!(mapped.len(), 4);
+        assert_eq!(mapped[1].offset, 0x10_0000);
+        assert_eq!(mapped[0].start, 0x55d0_0000_0000);
+        assert_eq!(mapped[3].path, b"");
+        let libraries: Vec<_> = libraries(&mapped).map(|one| one.path).collect();
+        assert_eq!(
+            libraries,
+            [
+                &b"/usr/sbin/php-fpm8.2"[..],
+                b"/opt/my libs/libphp8.2.so (deleted)"
+            ]
+        );
+    }
+
+    #[test]
+    fn states_are_told_from_the_first_word() {
+        assert_eq!(parse_state(b"running\n"), State::Running);
+        assert_eq!(parse_state(b"-1 0x7ffc 0x7f\n"), State::Running);
+        let accept = format!("{} 0x0 0x7ffd\n", libc::SYS_accept);
+        assert!(parse_state(accept.as_bytes()).accepts());
+        assert_eq!(parse_state(b"\xff"), State::Unknown);
+        assert_eq!(Watch::of(u32::MAX).look(), None);
+    }
+
+    #[test]
+    fn a_process_that_is_no_php_is_refused_by_name() {
+        let own = std::process::id();
+        let error = Finder::default().find(own).expect_err("no PHP");
+        assert!(
+            matches!(error, Error::NotPhp { pid, .. } if pid == own),
+            "{error}"
+        );
+        let error = Finder::default().find(u32::MAX).expect_err("no process");
+        assert!(matches!(error, Error::Gone { .. }), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            parse_maps(&bytes);
+            parse_state(&bytes);
+        }
+    }
+}

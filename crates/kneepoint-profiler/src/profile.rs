@@ -1,0 +1,327 @@
+//! What the samples of a while come to.
+
+use crate::sampler::{Frame, Outcome, Sample};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// The frame of a worker that has a request and runs no PHP code: it compiles the first file, or begins or ends the
+/// request.
+const ENGINE: &str = "(engine)";
+
+/// How many samples went how. A profile is to be believed as far as these say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// The stack is the one the worker had.
+    pub ok: u64,
+    /// The stack changed while it was read; its outer part counts.
+    pub salvaged: u64,
+    /// No stack could be read.
+    pub error: u64,
+    /// The worker had no request.
+    pub idle: u64,
+}
+
+impl Counts {
+    /// Samples of workers that had a request.
+    #[must_use]
+    pub fn busy(&self) -> u64 {
+        self.ok + self.salvaged + self.error
+    }
+}
+
+/// What one function cost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cost {
+    /// The function, as in [`Frame`].
+    pub function: String,
+    /// Its file.
+    pub file: Option<String>,
+    /// The line of it that was seen most often.
+    pub line: Option<u32>,
+    /// Samples in which it was innermost.
+    pub own: u64,
+    /// Samples in which it was on the stack, once each however often it is.
+    pub total: u64,
+}
+
+/// Stacks with how often each was seen.
+#[derive(Debug, Clone, Default)]
+pub struct Profile {
+    /// PHP and its server interface: `PHP 8.2.35 (fpm-fcgi)`.
+    pub php: String,
+    /// Processes that were sampled, those that ended meanwhile included.
+    pub workers: usize,
+    /// Samples a second of each worker, as asked for.
+    pub rate_hz: u32,
+    /// How long it took, in seconds.
+    pub elapsed_s: f64,
+    /// CPU time the sampling itself took, in seconds.
+    pub cost_s: f64,
+    /// Moments at which nothing was sampled because the one before took too long.
+    pub missed: u64,
+    /// How the samples went.
+    pub counts: Counts,
+    /// Why samples failed, with how often.
+    pub errors: BTreeMap<&'static str, u64>,
+    /// What should be known besides.
+    pub notes: Vec<String>,
+    frames: Vec<Frame>,
+    known: HashMap<Frame, usize>,
+    stacks: HashMap<Vec<usize>, u64>,
+    requests: HashMap<String, u64>,
+}
+
+impl Profile {
+    /// Without samples, of this PHP at this rate.
+    #[must_use]
+    pub fn new(php: String, rate_hz: u32) -> Self {
+        Self {
+            php,
+            rate_hz,
+            ..Self::default()
+        }
+    }
+
+    /// Counts a sample. With `by_request`, stacks begin with the method and path of their request.
+    pub fn add(&mut self, sample: &Sample, by_request: bool) {
+        let count = match sample.outcome {
+            Outcome::Ok => &mut self.counts.ok,
+            Outcome::Salvaged => &mut self.counts.salvaged,
+            Outcome::Error(why) => {
+                *self.errors.entry(why).or_default() += 1;
+                &mut self.counts.error
+            }
+            Outcome::Idle => &mut self.counts.idle,
+            Outcome::Gone => return,
+        };
+        *count += 1;
+        if !matches!(sample.outcome, Outcome::Ok | Outcome::Salvaged) {
+            return;
+        }
+        let request = sample.request.path.as_ref().map(|path| {
+            let method = sample.request.method.as_deref().unwrap_or("?");
+            format!("{method} {path}")
+        });
+        let mut stack = Vec::with_capacity(sample.stack.len() + 1);
+        if let Some(request) = request.clone().filter(|_| by_request) {
+            stack.push(self.frame(&Frame {
+                function: request,
+                file: None,
+                line: None,
+            }));
+        }
+        stack.extend(
+            sample
+                .stack
+                .iter()
+                .map(|frame| self.frame(frame))
+                .collect::<Vec<_>>(),
+        );
+        if sample.stack.is_empty() {
+            stack.push(self.frame(&Frame {
+                function: ENGINE.to_owned(),
+                file: None,
+                line: None,
+            }));
+        }
+        *self.stacks.entry(stack).or_default() += 1;
+        if let Some(request) = request {
+            *self.requests.entry(request).or_default() += 1;
+        }
+    }
+
+    fn frame(&mut self, frame: &Frame) -> usize {
+        if let Some(index) = self.known.get(frame) {
+            return *index;
+        }
+        let index = self.frames.len();
+        self.frames.push(frame.clone());
+        self.known.insert(frame.clone(), index);
+        index
+    }
+
+    /// Every frame that was seen; [`Profile::stacks`] refers to them by their place.
+    #[must_use]
+    pub fn frames(&self) -> &[Frame] {
+        &self.frames
+    }
+
+    /// The stacks, outermost frame first, with how often each was seen. In the order of their frames, so that the
+    /// same samples give the same file.
+    #[must_use]
+    pub fn stacks(&self) -> Vec<(&[usize], u64)> {
+        let mut stacks: Vec<_> = self
+            .stacks
+            .iter()
+            .map(|(stack, count)| (stack.as_slice(), *count))
+            .collect();
+        stacks.sort_by_cached_key(|(stack, _)| {
+            let frames = stack.iter().filter_map(|at| self.frames.get(*at));
+            frames.cloned().collect::<Vec<_>>()
+        });
+        stacks
+    }
+
+    /// Requests by method and path with the samples that were taken of them, most first.
+    #[must_use]
+    pub fn requests(&self) -> Vec<(&str, u64)> {
+        let mut requests: Vec<_> = self
+            .requests
+            .iter()
+            .map(|(name, count)| (name.as_str(), *count))
+            .collect();
+        requests.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+        requests
+    }
+
+    /// What each function cost, those that were innermost most often first.
+    #[must_use]
+    pub fn costs(&self) -> Vec<Cost> {
+        /// Samples in the function itself, samples under it, and those of each line.
+        type Counted = (u64, u64, HashMap<u32, u64>);
+        let mut costs: HashMap<(&str, Option<&str>), Counted> = HashMap::new();
+        for (stack, count) in &self.stacks {
+            let mut met = HashSet::new();
+            for (depth, frame) in stack
+                .iter()
+                .rev()
+                .filter_map(|at| self.frames.get(*at))
+                .enumerate()
+            {
+                let key = (frame.function.as_str(), frame.file.as_deref());
+                let cost = costs.entry(key).or_default();
+                if depth == 0 {
+                    cost.0 += count;
+                }
+                if met.insert(key) {
+                    cost.1 += count;
+                    if let Some(line) = frame.line {
+                        *cost.2.entry(line).or_default() += count;
+                    }
+                }
+            }
+        }
+        let mut costs: Vec<Cost> = costs
+            .into_iter()
+            .map(|((function, file), (own, total, lines))| Cost {
+                function: function.to_owned(),
+                file: file.map(str::to_owned),
+                line: lines
+                    .into_iter()
+                    .max_by_key(|(line, count)| (*count, u32::MAX - line))
+                    .map(|(line, _)| line),
+                own,
+                total,
+            })
+            .collect();
+        costs.sort_by(|a, b| {
+            (b.own, b.total)
+                .cmp(&(a.own, a.total))
+                .then_with(|| a.function.cmp(&b.function))
+        });
+        costs
+    }
+
+    /// The stacks as flame graph tools read them: `outer;inner COUNT`, a line each, without lines of code.
+    #[must_use]
+    pub fn folded(&self) -> Vec<String> {
+        let mut folded: BTreeMap<String, u64> = BTreeMap::new();
+        for (stack, count) in &self.stacks {
+            let names = stack.iter().filter_map(|at| self.frames.get(*at));
+            // The format has no way to write these two.
+            let names = names.map(|frame| frame.function.replace(';', ":").replace('\n', " "));
+            *folded
+                .entry(names.collect::<Vec<_>>().join(";"))
+                .or_default() += count;
+        }
+        folded
+            .into_iter()
+            .map(|(stack, count)| format!("{stack} {count}"))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sampler::{Request, State};
+
+    fn sample(outcome: Outcome, stack: &[(&str, u32)]) -> Sample {
+        Sample {
+            outcome,
+            stack: stack
+                .iter()
+                .map(|(function, line)| Frame {
+                    function: (*function).to_owned(),
+                    file: Some("a.php".to_owned()),
+                    line: Some(*line),
+                })
+                .collect(),
+            request: Request {
+                method: Some("GET".to_owned()),
+                path: Some("/orders".to_owned()),
+                id: None,
+            },
+            state: (State::Running, State::Running),
+        }
+    }
+
+    fn profile(by_request: bool) -> Profile {
+        let mut profile = Profile::default();
+        let recursion = [("main a.php", 9), ("f", 2), ("f", 2), ("g;", 5)];
+        profile.add(&sample(Outcome::Ok, &recursion), by_request);
+        profile.add(&sample(Outcome::Salvaged, &recursion[..3]), by_request);
+        profile.add(
+            &sample(Outcome::Ok, &[("main a.php", 9), ("f", 3)]),
+            by_request,
+        );
+        profile.add(&sample(Outcome::Ok, &[]), by_request);
+        profile.add(&sample(Outcome::Error("torn"), &[]), by_request);
+        profile.add(&sample(Outcome::Idle, &[]), by_request);
+        profile.add(&sample(Outcome::Gone, &[]), by_request);
+        profile
+    }
+
+    #[test]
+    fn samples_are_counted_by_how_they_went() {
+        let profile = profile(false);
+        let expected = Counts {
+            ok: 3,
+            salvaged: 1,
+            error: 1,
+            idle: 1,
+        };
+        assert_eq!(profile.counts, expected);
+        assert_eq!(profile.counts.busy(), 5);
+        assert_eq!(profile.errors.get("torn"), Some(&1));
+        assert_eq!(profile.requests(), [("GET /orders", 4)]);
+    }
+
+    #[test]
+    fn a_function_counts_once_a_stack_however_deep_it_recurses() {
+        let costs = profile(false).costs();
+        let f = costs.iter().find(|cost| cost.function == "f").expect("f");
+        assert_eq!((f.own, f.total, f.line), (2, 3, Some(2)));
+        let main = costs
+            .iter()
+            .find(|cost| cost.function == "main a.php")
+            .expect("main");
+        assert_eq!((main.own, main.total), (0, 3));
+        assert_eq!(costs[0].function, "f");
+    }
+
+    #[test]
+    fn folded_stacks_have_their_request_when_it_is_wanted() {
+        let plain = [
+            "(engine) 1",
+            "main a.php;f 1",
+            "main a.php;f;f 1",
+            "main a.php;f;f;g: 1",
+        ];
+        assert_eq!(profile(false).folded(), plain);
+        let tagged: Vec<String> = plain
+            .iter()
+            .map(|line| format!("GET /orders;{line}"))
+            .collect();
+        assert_eq!(profile(true).folded(), tagged);
+    }
+}

@@ -1,0 +1,221 @@
+//! Samples a worker, or all workers of a master, for a while.
+
+use crate::error::Error;
+use crate::process::workers;
+use crate::profile::{Counts, Profile};
+use crate::sampler::{Frame, Outcome, Sampler};
+use rustix::time::{ClockId, clock_gettime};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Time between two looks for workers that came.
+const LOOK: Duration = Duration::from_millis(250);
+/// Longest sleep: `stop` is looked at in between.
+const NAP: Duration = Duration::from_millis(100);
+
+/// What to sample.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// A worker, or a master: then all its workers.
+    pub pid: u32,
+    /// Samples a second of each worker; at least 1.
+    pub rate_hz: u32,
+    /// For how long.
+    pub duration: Duration,
+    /// Whether stacks begin with their request.
+    pub by_request: bool,
+}
+
+/// How far it is.
+#[derive(Debug, Clone, Copy)]
+pub struct Progress {
+    /// Time since the first sample.
+    pub elapsed: Duration,
+    /// How the samples went so far.
+    pub counts: Counts,
+}
+
+/// Tells what a blocked worker waits for, in a few words (`recv 10.0.0.7:6379`). This crate knows system calls by
+/// their number only.
+pub type WaitsFor<'w> = dyn FnMut(u32) -> Option<String> + 'w;
+
+/// Samples until the time is over, `stop` is raised, or there is nothing left to sample. `progress` is called about
+/// four times a second. A stack of a worker that was blocked in one call while it was read ends in a
+/// frame with what `waits_for` says of it, in brackets.
+///
+/// # Errors
+/// As [`Sampler::attach`], for the process that was named; a master none of whose workers can be attached gives the
+/// error of the first of them.
+pub fn record(
+    options: &Options,
+    waits_for: &mut WaitsFor<'_>,
+    progress: &dyn Fn(&Progress),
+    stop: &AtomicBool,
+) -> Result<Profile, Error> {
+    let mut recorder = Recorder::start(options)?;
+    let began = Instant::now();
+    let cpu_before = cpu_s();
+    let period = Duration::from_secs(1) / options.rate_hz.max(1);
+    let mut due = began;
+    let mut looked = began;
+    while !stop.load(Ordering::Relaxed) && began.elapsed() < options.duration {
+        if looked.elapsed() >= LOOK {
+            looked = Instant::now();
+            recorder.look_for_workers();
+            let elapsed = began.elapsed();
+            let counts = recorder.profile.counts;
+            progress(&Progress { elapsed, counts });
+        }
+        if recorder.attached.is_empty() && !recorder.master {
+            recorder
+                .profile
+                .notes
+                .push(format!("process {} has ended", options.pid));
+            break;
+        }
+        recorder.sample_all(waits_for);
+        due += period;
+        let late = due.elapsed().as_nanos() / period.as_nanos();
+        let late = u32::try_from(late).unwrap_or(u32::MAX);
+        recorder.profile.missed += u64::from(late);
+        due += period * late;
+        nap_until(due, stop);
+    }
+    let mut profile = recorder.profile;
+    profile.elapsed_s = began.elapsed().as_secs_f64();
+    profile.cost_s = cpu_s() - cpu_before;
+    Ok(profile)
+}
+
+fn nap_until(due: Instant, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        let left = due.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        thread::sleep(left.min(NAP));
+    }
+}
+
+/// CPU time of this thread, in seconds.
+fn cpu_s() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// The workers that are sampled, and what came of it.
+struct Recorder {
+    options: Options,
+    sampler: Sampler,
+    /// Whether the process that was named is a master that lives: more workers may come.
+    master: bool,
+    attached: BTreeSet<u32>,
+    /// Workers that could not be attached once.
+    doubted: BTreeSet<u32>,
+    /// Workers that could not be attached twice: they are not tried again.
+    refused: BTreeSet<u32>,
+    profile: Profile,
+}
+
+impl Recorder {
+    fn start(options: &Options) -> Result<Self, Error> {
+        let mut sampler = Sampler::new();
+        let named = sampler.attach(options.pid)?;
+        let mut recorder = Self {
+            options: *options,
+            sampler,
+            master: false,
+            attached: BTreeSet::new(),
+            doubted: BTreeSet::new(),
+            refused: BTreeSet::new(),
+            profile: Profile::new(
+                match named.sapi.as_str() {
+                    "" => format!("PHP {}", named.version),
+                    sapi => format!("PHP {} ({sapi})", named.version),
+                },
+                options.rate_hz,
+            ),
+        };
+        let children = workers(options.pid)?;
+        recorder.master = !children.is_empty();
+        if !recorder.master {
+            recorder.attached.insert(options.pid);
+            recorder.profile.workers = 1;
+            return Ok(recorder);
+        }
+        recorder.sampler.detach(options.pid);
+        let mut refusal = None;
+        for pid in children {
+            if let Err(error) = recorder.attach(pid) {
+                refusal.get_or_insert(error);
+            }
+        }
+        match refusal {
+            Some(error) if recorder.attached.is_empty() && !matches!(error, Error::Gone { .. }) => {
+                Err(error)
+            }
+            _ => Ok(recorder),
+        }
+    }
+
+    fn attach(&mut self, pid: u32) -> Result<(), Error> {
+        match self.sampler.attach(pid) {
+            Ok(_) => {
+                self.attached.insert(pid);
+                self.profile.workers += 1;
+                Ok(())
+            }
+            Err(error) => {
+                // One that begins or ends looks like many things: it counts when it still does at the next look.
+                let gone = matches!(error, Error::Gone { .. });
+                if !gone && !self.doubted.insert(pid) && self.refused.insert(pid) {
+                    self.profile.notes.push(error.to_string());
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn look_for_workers(&mut self) {
+        let Ok(children) = workers(self.options.pid) else {
+            self.master = false;
+            return;
+        };
+        if !self.master && !children.is_empty() {
+            // It is a master whose workers come with the requests.
+            self.master = true;
+            self.attached.clear();
+            self.sampler.detach(self.options.pid);
+        }
+        for pid in children {
+            if !self.attached.contains(&pid) && !self.refused.contains(&pid) {
+                // Why not is in the notes.
+                let _ = self.attach(pid);
+            }
+        }
+    }
+
+    fn sample_all(&mut self, waits_for: &mut WaitsFor<'_>) {
+        let mut gone = Vec::new();
+        for pid in &self.attached {
+            let mut sample = self.sampler.sample(*pid);
+            if let Some(wait) = sample.blocked().then(|| waits_for(*pid)).flatten() {
+                sample.stack.push(Frame {
+                    function: format!("[{wait}]"),
+                    file: None,
+                    line: None,
+                });
+            }
+            if sample.outcome == Outcome::Gone {
+                gone.push(*pid);
+            }
+            self.profile.add(&sample, self.options.by_request);
+        }
+        for pid in gone {
+            self.attached.remove(&pid);
+            self.sampler.detach(pid);
+        }
+    }
+}

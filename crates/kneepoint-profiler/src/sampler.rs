@@ -1,0 +1,271 @@
+//! One sample of one worker: what it does, on which stack, for which request.
+
+use crate::elf::Symbols;
+use crate::error::Error;
+use crate::identify::{Php, identify};
+use crate::labels;
+use crate::memory::{Memory, ProcessMemory, ReadError};
+pub use crate::process::State;
+use crate::process::{Finder, Watch, ended};
+use crate::request::{self, Busy};
+use crate::stack::{Link, Reader, Reading};
+use std::collections::HashMap;
+use std::thread;
+use std::time::Duration;
+
+/// Attempts to read one stack.
+const ATTEMPTS: usize = 8;
+/// Attempts that follow one another at once.
+const AT_ONCE: usize = 3;
+/// Time before each of the others. Whoever samples may have taken the CPU from the worker in the middle of what does
+/// not fit together: it must get it back to go on.
+const PAUSE: Duration = Duration::from_micros(100);
+
+/// A frame of a PHP stack.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Frame {
+    /// `App\Kernel::handle`, `array_map`, `{closure}`; for the code of a file how it was entered and its path:
+    /// `main /srv/index.php`, `require_once /srv/boot.php`, `eval /srv/a.php(3) : eval()'d code`.
+    pub function: String,
+    /// The file of the function, as the worker sees it; nothing for functions of PHP itself.
+    pub file: Option<String>,
+    /// The line being executed: exact where the frame has called another, near it in the innermost frame, whose
+    /// place PHP keeps in a register.
+    pub line: Option<u32>,
+}
+
+/// The request a worker is at, from what the web server told PHP-FPM.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Request {
+    /// `REQUEST_METHOD`.
+    pub method: Option<String>,
+    /// The path of `REQUEST_URI`, or `SCRIPT_NAME` where it is not sent. Without the query, which may hold secrets.
+    pub path: Option<String>,
+    /// `HTTP_X_REQUEST_ID`.
+    pub id: Option<String>,
+}
+
+/// How a sample went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The stack is the one the worker had.
+    Ok,
+    /// The stack changed while it was read: it is the outer part that did not.
+    Salvaged,
+    /// No stack could be read that makes sense; what was wrong with the last attempt.
+    Error(&'static str),
+    /// The worker has no request.
+    Idle,
+    /// The worker has ended.
+    Gone,
+}
+
+/// What one look at a worker gave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sample {
+    /// How it went.
+    pub outcome: Outcome,
+    /// The stack, outermost frame first. Empty when there is none, or the engine itself was at work (compiling the
+    /// first file, beginning or ending a request).
+    pub stack: Vec<Frame>,
+    /// The request it was at, where that is known.
+    pub request: Request,
+    /// What it was doing, before and after the stack was read. Blocked in the same call both times, the stack is
+    /// exact.
+    pub state: (State, State),
+}
+
+/// What was found in a worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attached {
+    /// Version of PHP: `8.2.35`.
+    pub version: String,
+    /// Name of its server interface: `fpm-fcgi`, `cli`; empty when it is not told.
+    pub sapi: String,
+}
+
+/// Samples workers. It reads their memory and `/proc`, and never stops them.
+#[derive(Debug, Default)]
+pub struct Sampler {
+    finder: Finder,
+    workers: HashMap<u32, Worker<ProcessMemory>>,
+}
+
+impl Sampler {
+    /// Without workers yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Finds PHP in a process and checks that its memory looks as its version lays it out.
+    ///
+    /// # Errors
+    /// The process is gone, may not be read, is no PHP, or one whose layout is not known or does not fit.
+    pub fn attach(&mut self, pid: u32) -> Result<Attached, Error> {
+        // A process that ends takes its files and its memory with it first, which looks like much else.
+        self.look_into(pid).map_err(|error| match ended(pid) {
+            true => Error::Gone { pid },
+            false => error,
+        })
+    }
+
+    fn look_into(&mut self, pid: u32) -> Result<Attached, Error> {
+        let watch = Watch::of(pid);
+        let symbols = self.finder.find(pid)?;
+        let memory = ProcessMemory::of(pid).ok_or(Error::Gone { pid })?;
+        let worker = Worker::new(pid, memory, watch, &symbols)?;
+        let attached = Attached {
+            version: worker.php.version.clone(),
+            sapi: worker.php.sapi.clone(),
+        };
+        self.workers.insert(pid, worker);
+        Ok(attached)
+    }
+
+    /// Forgets a worker.
+    pub fn detach(&mut self, pid: u32) {
+        self.workers.remove(&pid);
+    }
+
+    /// Looks at a worker. One that was not attached is gone.
+    pub fn sample(&mut self, pid: u32) -> Sample {
+        match self.workers.get_mut(&pid) {
+            Some(worker) => worker.sample(),
+            None => Sample::without_stack(Outcome::Gone, State::Unknown),
+        }
+    }
+}
+
+impl Sample {
+    /// Whether it has a stack during which the worker was blocked in one system call.
+    #[must_use]
+    pub fn blocked(&self) -> bool {
+        !self.stack.is_empty()
+            && matches!(self.state, (State::Blocked(before), State::Blocked(after)) if before == after)
+    }
+
+    fn without_stack(outcome: Outcome, state: State) -> Self {
+        Self {
+            outcome,
+            stack: Vec::new(),
+            request: Request::default(),
+            state: (state, state),
+        }
+    }
+}
+
+/// A worker, and what is remembered of it.
+#[derive(Debug)]
+struct Worker<M> {
+    memory: M,
+    watch: Watch,
+    php: Php,
+    reader: Reader,
+}
+
+impl<M: Memory> Worker<M> {
+    fn new(pid: u32, memory: M, watch: Watch, symbols: &Symbols) -> Result<Self, Error> {
+        let php = identify(pid, &memory, symbols)?;
+        let reader = Reader::new(php.executor_globals.at, php.abi);
+        Ok(Self {
+            memory,
+            watch,
+            php,
+            reader,
+        })
+    }
+
+    fn sample(&mut self) -> Sample {
+        let Some(before) = self.watch.look() else {
+            return Sample::without_stack(Outcome::Gone, State::Unknown);
+        };
+        if before.accepts() {
+            return Sample::without_stack(Outcome::Idle, before);
+        }
+        let (outcome, stack, request) = match self.look(before) {
+            Ok(looked) => looked,
+            Err(ReadError::Gone) => (Outcome::Gone, Vec::new(), Request::default()),
+            Err(ReadError::Denied) => (
+                Outcome::Error("its memory may not be read"),
+                Vec::new(),
+                Request::default(),
+            ),
+            Err(ReadError::Unmapped) => (
+                Outcome::Error("nothing is where its globals were"),
+                Vec::new(),
+                Request::default(),
+            ),
+        };
+        let after = self.watch.look();
+        Sample {
+            // A worker that ends takes its memory with it first.
+            outcome: match (outcome, after) {
+                (Outcome::Error(_), None) => Outcome::Gone,
+                _ => outcome,
+            },
+            stack,
+            request,
+            state: (before, after.unwrap_or(State::Unknown)),
+        }
+    }
+
+    fn look(&mut self, state: State) -> Result<(Outcome, Vec<Frame>, Request), ReadError> {
+        let (outcome, stack) = self.stack()?;
+        let busy = match self.php.sapi.as_str() {
+            "fpm-fcgi" => request::busy(&self.memory, self.php.sapi_globals.at)?,
+            _ => Busy::Unknown,
+        };
+        let request = match busy {
+            Busy::With(list) => request::request(&self.memory, list)?,
+            Busy::Idle | Busy::Unknown => Request::default(),
+        };
+        let no_code = stack.is_empty() && matches!(outcome, Outcome::Ok);
+        let idle = match busy {
+            Busy::Idle => true,
+            Busy::With(_) => false,
+            Busy::Unknown => state != State::Running,
+        };
+        Ok((
+            if no_code && idle {
+                Outcome::Idle
+            } else {
+                outcome
+            },
+            stack,
+            request,
+        ))
+    }
+
+    /// The stack, outermost frame first; empty when no PHP code runs.
+    fn stack(&mut self) -> Result<(Outcome, Vec<Frame>), ReadError> {
+        let mut outer: Option<Vec<Link>> = None;
+        let mut wrong = "the stack changed all the time";
+        for attempt in 0..ATTEMPTS {
+            if attempt >= AT_ONCE {
+                thread::sleep(PAUSE);
+            }
+            match self.reader.read(&self.memory)? {
+                Reading::NoCode => return Ok((Outcome::Ok, Vec::new())),
+                Reading::Stack { links, salvaged } => match self.name(&links)? {
+                    Ok(stack) if salvaged => return Ok((Outcome::Salvaged, stack)),
+                    Ok(stack) => return Ok((Outcome::Ok, stack)),
+                    Err(why) => wrong = why,
+                },
+                Reading::Outer(links) => outer = Some(links),
+                Reading::Failed(why) => wrong = why,
+            }
+        }
+        if let Some(links) = outer {
+            match self.name(&links)? {
+                Ok(stack) => return Ok((Outcome::Salvaged, stack)),
+                Err(why) => wrong = why,
+            }
+        }
+        Ok((Outcome::Error(wrong), Vec::new()))
+    }
+
+    fn name(&self, links: &[Link]) -> Result<Result<Vec<Frame>, &'static str>, ReadError> {
+        labels::name(&self.memory, self.php.abi, self.php.executor_globals, links)
+    }
+}

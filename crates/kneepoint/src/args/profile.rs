@@ -1,0 +1,58 @@
+//! Arguments of `kneepoint profile`.
+
+use clap::Args as ClapArgs;
+use std::path::PathBuf;
+
+/// What stands below the help.
+pub(super) const AFTER_HELP: &str = "\
+Examples:
+  where all workers of a PHP-FPM spend the next 10 seconds:
+    kneepoint profile --pid \"$(cat /run/php/php-fpm.pid)\"
+  a flame graph, and the same for https://www.speedscope.app:
+    kneepoint profile --pid 4711 --svg flame.svg --speedscope profile.json
+  stacks and counts for any other tool, each below its request:
+    kneepoint profile --pid 4711 --folded --by-request > stacks.txt
+
+A sample is wall time: a function that waits is seen as often as one that computes, and what it waits for stands below
+it in brackets: [recv 10.0.0.7:6379]. Samples that changed while they were read (salvaged) and those that failed are
+always told.
+
+It needs root, or CAP_SYS_PTRACE. PHP 7.4 to 8.5 without threads.
+
+Exit codes:
+  0    a profile was taken
+  1    no worker had a request meanwhile: there is nothing to show
+  2    an error: a process that is no PHP, or may not be read
+  130  ended by Ctrl-C; what was sampled until then is printed all the same";
+
+/// Arguments of `profile`.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct ProfileArgs {
+    /// A worker, or the master of PHP-FPM: then all its workers
+    #[arg(long, value_name = "PID")]
+    pub pid: u32,
+    /// How long
+    #[arg(long, short = 'z', value_name = "TIME", default_value = "10s")]
+    pub duration: String,
+    /// Samples a second of each worker
+    #[arg(long, value_name = "HZ", default_value_t = 99, value_parser = clap::value_parser!(u32).range(1..=2000))]
+    pub rate: u32,
+    /// Begin each stack with the method and path of its request
+    #[arg(long)]
+    pub by_request: bool,
+    /// Functions in the table
+    #[arg(long, value_name = "N", default_value_t = 25)]
+    pub top: usize,
+    /// Print stacks and counts instead of the table, as flame graph tools read them
+    #[arg(long)]
+    pub folded: bool,
+    /// Write a flame graph to this file (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Write a profile for speedscope to this file (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    pub speedscope: Option<PathBuf>,
+    /// Show no progress
+    #[arg(long)]
+    pub quiet: bool,
+}
