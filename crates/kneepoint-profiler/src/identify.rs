@@ -208,9 +208,9 @@ impl StackPointers {
         }
     }
 
-    /// Whether the innermost frame lies where the page is free.
-    pub(crate) fn current_is_free(&self) -> bool {
-        (self.page..self.end).contains(&self.current) && self.current >= self.top
+    /// Whether what lies at an address lies where the page is free.
+    pub(crate) fn is_free(&self, at: u64) -> bool {
+        (self.page..self.end).contains(&at) && at >= self.top
     }
 
     /// The first field that cannot be what it should be, with what it holds and what was expected.

@@ -21,6 +21,10 @@ const AT_ONCE: usize = 3;
 /// not fit together: it must get it back to go on.
 const PAUSE: Duration = Duration::from_micros(100);
 
+/// Inner frames that are left out at most where they have no name: a worker that lost the CPU while it began or ended
+/// a call stays like that for long.
+const NAMELESS: usize = 3;
+
 /// A frame of a PHP stack.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Frame {
@@ -240,6 +244,7 @@ impl<M: Memory> Worker<M> {
     /// The stack, outermost frame first; empty when no PHP code runs.
     fn stack(&mut self) -> Result<(Outcome, Vec<Frame>), ReadError> {
         let mut outer: Option<Vec<Link>> = None;
+        let mut nameless: Option<Vec<Link>> = None;
         let mut wrong = "the stack changed all the time";
         for attempt in 0..ATTEMPTS {
             if attempt >= AT_ONCE {
@@ -250,7 +255,10 @@ impl<M: Memory> Worker<M> {
                 Reading::Stack { links, salvaged } => match self.name(&links)? {
                     Ok(stack) if salvaged => return Ok((Outcome::Salvaged, stack)),
                     Ok(stack) => return Ok((Outcome::Ok, stack)),
-                    Err(why) => wrong = why,
+                    Err(why) => {
+                        wrong = why;
+                        nameless = Some(links);
+                    }
                 },
                 Reading::Outer(links) => outer = Some(links),
                 Reading::Failed(why) => wrong = why,
@@ -260,6 +268,15 @@ impl<M: Memory> Worker<M> {
             match self.name(&links)? {
                 Ok(stack) => return Ok((Outcome::Salvaged, stack)),
                 Err(why) => wrong = why,
+            }
+        }
+        for inner in 1..=NAMELESS {
+            let links = nameless.as_deref().and_then(|links| links.get(inner..));
+            let Some(links) = links.filter(|links| !links.is_empty()) else {
+                break;
+            };
+            if let Ok(stack) = self.name(links)? {
+                return Ok((Outcome::Salvaged, stack));
             }
         }
         Ok((Outcome::Error(wrong), Vec::new()))

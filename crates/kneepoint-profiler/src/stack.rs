@@ -109,6 +109,18 @@ struct Walked {
     cut: bool,
 }
 
+impl Walked {
+    /// Without the frames whose place was given back: one that was left stays current for a moment.
+    fn without_free(mut self, stack: &StackPointers) -> Self {
+        let free = self.links.iter().take_while(|link| stack.is_free(link.at));
+        let free = free.count();
+        self.links.drain(..free);
+        self.stable = self.stable.saturating_sub(free);
+        self.cut |= free > 0;
+        self
+    }
+}
+
 /// The words of a frame.
 struct Frame {
     link: Link,
@@ -280,11 +292,10 @@ fn judge(snapshot: &Snapshot, abi: &PhpAbi, pages: &[Page], patient: bool) -> Ve
     let mut starts = snapshot.pointers.to_vec();
     starts.dedup_by_key(|stack| stack.current);
     let moved = starts.len() > 1;
-    // A frame that was left stays current for a moment after its place was given back.
-    starts.retain(|stack| !stack.current_is_free());
-    for start in starts.iter().map(|stack| &stack.current) {
+    for stack in &starts {
+        let start = &stack.current;
         match walk(*start, abi, &mut &*snapshot) {
-            Ok(one) => walked.push(one),
+            Ok(one) => walked.push(one.without_free(stack)),
             Err(Broken::Unknown) if patient => return Verdict::Failed(Broken::Unknown),
             Err(error) => {
                 broken = error;
