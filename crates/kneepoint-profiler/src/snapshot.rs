@@ -11,7 +11,7 @@ const PAGE_BYTES: u64 = 1 << 20;
 /// Most pages that are copied: a recursion of 8 MiB.
 const PAGES: usize = 32;
 /// Most frames off these pages that are copied.
-const PARTS: usize = 256;
+const PARTS: usize = 128;
 /// Largest page that is believed, in bytes.
 pub(crate) const LARGEST_PAGE: u64 = 64 << 20;
 /// A page of memory, as the kernel looks it up, in bytes.
@@ -19,6 +19,9 @@ const MEMORY_PAGE: u64 = 4096;
 /// Samples after which what no stack has needed is copied no more. The longer a copy takes, the more often a stack
 /// moves meanwhile.
 const FORGOTTEN: u32 = 8;
+/// The same of frames off these pages: a generator that is asked for moments only is gone before its place is learnt,
+/// and found when its place is known from the last time.
+const PARTS_FORGOTTEN: u32 = 256;
 /// What is copied of a page for that long, in bytes; of one that no stack has needed since the last sample, no more.
 const SMALL: u64 = 16 << 10;
 
@@ -69,7 +72,8 @@ impl Plan {
         self.pages.retain(|page| {
             now.wrapping_sub(page.needed) < 2 || (fresh(page.needed) && small(page))
         });
-        self.parts.retain(|(_, needed)| fresh(*needed));
+        self.parts
+            .retain(|(_, needed)| now.wrapping_sub(*needed) < PARTS_FORGOTTEN);
     }
 
     /// Copies the current page up to its top.
@@ -115,9 +119,16 @@ impl Plan {
             known.1 = now;
         } else {
             if self.parts.len() >= PARTS {
-                self.parts.remove(0);
+                self.forget_oldest();
             }
             self.parts.push((range, now));
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        let age = |(_, (_, needed)): &(usize, &(Range, u32))| self.now.wrapping_sub(*needed);
+        if let Some((oldest, _)) = self.parts.iter().enumerate().max_by_key(age) {
+            self.parts.swap_remove(oldest);
         }
     }
 
