@@ -171,7 +171,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<Ex
         site: site::Site::start(&site::Plan {
             workers: options.workers.unwrap_or(cores),
             connections: 1024,
-            php: true,
+            php_workers: 4,
         })?,
         scratch: tempfile::Builder::new()
             .prefix("kneepoint-bench-")

@@ -13,6 +13,7 @@ mod flags;
 mod measured;
 mod memory;
 mod method;
+mod profile_cost;
 mod program;
 mod real;
 mod site;
@@ -29,6 +30,8 @@ cargo xtask COMMAND
   faults      run the fault bench on a real stack; faults --help says more
   memory      measure the load engine's memory: 10 000 connections, and half an hour; memory --help says more
   method      try limits and comparisons on simulated stacks; method --help says more
+  profile-cost
+              what profiling costs busy workers, and itself; profile-cost --help says more
   real        try limits, comparisons, plans and tuning on real stacks; real --help says more
   tidy        check the structure: edges between crates, doors to the world, sizes, lists, format
   help        this text
@@ -50,6 +53,7 @@ fn run() -> Result<ExitCode> {
         "faults" => faults::run(args),
         "memory" => memory::run(args),
         "method" => method::run(args),
+        "profile-cost" => profile_cost::run(args),
         "real" => real::run(args),
         "tidy" => match args.next() {
             None => tidy::run(workspace()).context("tidy cannot check the workspace"),

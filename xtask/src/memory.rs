@@ -115,7 +115,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<Ex
         site: site::Site::start(&site::Plan {
             workers: 2,
             connections: options.connections,
-            php: false,
+            php_workers: 0,
         })?,
         stop,
     };

@@ -24,9 +24,25 @@ const GRACE: Duration = Duration::from_secs(5);
 const PAGE_LINE: &str = "<p>A page that nginx serves from a file.</p>\n";
 const PAGE_LINES: usize = 13;
 const HELLO: &str = "<?php echo 'hello';\n";
+/// Some milliseconds of calls: functions, methods, closures, a recursion, and functions of PHP itself.
+const BUSY: &str = r#"<?php
+class Order {
+    private $lines = [];
+    public function add($price) { $this->lines[] = $this->round($price); return $this; }
+    private function round($price) { return floor($price * 100 + 0.5) / 100; }
+    public function total() { return array_sum(array_map(fn ($line) => $line * 1.2, $this->lines)); }
+}
+function fib($n) { return $n < 2 ? $n : fib($n - 1) + fib($n - 2); }
+function orders($n) {
+    for ($i = 0, $sum = 0; $i < $n; $i++) {
+        $sum += (new Order)->add($i * 0.37)->add($i * 1.73)->total();
+    }
+    return $sum;
+}
+echo 'busy ', fib(17), ' ', round(orders(800)), ' ', strlen(md5(str_repeat('x', 2000)));
+"#;
 /// Where Debian keeps servers, which a user's PATH may lack.
 const SERVER_DIRS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
-const FPM_CHILDREN: usize = 4;
 
 /// What the site must bear.
 pub(crate) struct Plan {
@@ -34,8 +50,8 @@ pub(crate) struct Plan {
     pub(crate) workers: usize,
     /// Connections that may be open at once.
     pub(crate) connections: usize,
-    /// Whether there is PHP.
-    pub(crate) php: bool,
+    /// Workers of PHP-FPM; without any there is no PHP.
+    pub(crate) php_workers: usize,
 }
 
 /// The running site.
@@ -43,7 +59,7 @@ pub(crate) struct Site {
     address: SocketAddr,
     nonce: String,
     // Ended before the directory goes.
-    _servers: Vec<Server>,
+    servers: Vec<Server>,
     _dir: TempDir,
 }
 
@@ -63,25 +79,33 @@ impl Site {
         fs::create_dir(&public)?;
         fs::write(public.join("index.html"), PAGE_LINE.repeat(PAGE_LINES))?;
         fs::write(public.join("hello.php"), HELLO)?;
+        fs::write(public.join("busy.php"), BUSY)?;
         fs::write(public.join("nonce"), &nonce)?;
+        let php = plan.php_workers > 0;
         let mut servers = Vec::new();
-        if plan.php {
-            servers.push(start_fpm(root)?);
+        if php {
+            servers.push(start_fpm(root, plan.php_workers)?);
         }
         servers.push(start_nginx(root, address, plan)?);
         let mut site = Self {
             address,
             nonce,
-            _servers: servers,
+            servers,
             _dir: dir,
         };
-        site.await_answer(plan.php)?;
+        site.await_answer(php)?;
         Ok(site)
     }
 
     /// The URL of a path.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
+    }
+
+    /// The process id of the master of PHP-FPM; `None` without PHP.
+    pub(crate) fn fpm(&self) -> Option<Pid> {
+        let fpm = self.servers.iter().find(|server| server.name == "fpm")?;
+        Some(Pid::from_child(&fpm.child))
     }
 
     /// Makes sure that the port still is this site's, and nobody else's.
@@ -107,13 +131,13 @@ impl Site {
             if ready {
                 return self.verify();
             }
-            for server in &mut self._servers {
+            for server in &mut self.servers {
                 server.still_runs()?;
             }
             ensure!(
                 began.elapsed() < PATIENCE,
                 "{page} does not answer: {}",
-                self._servers.iter().map(Server::words).collect::<String>()
+                self.servers.iter().map(Server::words).collect::<String>()
             );
             thread::sleep(Duration::from_millis(20));
         }
@@ -227,7 +251,7 @@ fn start_nginx(root: &Path, address: SocketAddr, plan: &Plan) -> anyhow::Result<
     )
 }
 
-fn start_fpm(root: &Path) -> anyhow::Result<Server> {
+fn start_fpm(root: &Path, workers: usize) -> anyhow::Result<Server> {
     let program = find("php-fpm").context("PHP-FPM is not installed; run scripts/install-deps")?;
     let dir = root.display();
     let user = if rustix::process::geteuid().is_root() {
@@ -238,7 +262,7 @@ fn start_fpm(root: &Path) -> anyhow::Result<Server> {
     let config = format!(
         "[global]\nerror_log = {dir}/fpm.log\ndaemonize = no\n\
          [www]\n{user}listen = {dir}/fpm.sock\nlisten.backlog = 1024\npm = static\n\
-         pm.max_children = {FPM_CHILDREN}\n"
+         pm.max_children = {workers}\n"
     );
     let file = root.join("fpm.conf");
     fs::write(&file, config)?;
@@ -323,7 +347,7 @@ mod tests {
         let plan = Plan {
             workers: 1,
             connections: 16,
-            php: true,
+            php_workers: 2,
         };
         let mut site = Site::start(&plan).expect("nginx and PHP-FPM");
         let answer = |path| get(site.address, path).expect("answers");

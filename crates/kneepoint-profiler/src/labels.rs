@@ -1,8 +1,10 @@
 //! Names, files and lines of the frames of a stack.
 //!
-//! They are read after the frames, in three calls at most, and nothing is remembered between samples: without OPcache
-//! the functions of one request are gone at its end, and those of the next lie where they lay. What was overwritten
+//! They are read after the frames, in three calls at most. Without OPcache the functions of one request are gone at its
+//! end, and those of the next lie where they lay: only what never goes is remembered ([`Known`]). What was overwritten
 //! since shows itself: a caller's opcode must lie within its function, and a name must be a string.
+
+mod known;
 
 use crate::abi::PhpAbi;
 use crate::abi::constant::{
@@ -10,10 +12,12 @@ use crate::abi::constant::{
     OP_LINE,
 };
 use crate::elf::Symbol;
-use crate::memory::{Gathered, Memory, Range, ReadError, half, word};
+use crate::memory::{Memory, Range, ReadError, half, word};
 use crate::sampler::Frame;
 use crate::stack::Link;
-use std::collections::HashMap;
+pub(crate) use known::Known;
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 
 /// Type of a function that is part of the engine (Zend/zend_compile.h: ZEND_INTERNAL_FUNCTION). Code of `eval` has
 /// type 4, that of files 2.
@@ -24,6 +28,10 @@ const EVAL: u8 = 4;
 const INCLUDE_OR_EVAL: u8 = 73;
 /// Type of a string (Zend/zend_types.h: IS_STRING), in the low bits of its header.
 const IS_STRING: u32 = 6;
+/// Opcodes that call nothing: a frame that was met as a caller at one of them was another's a moment before
+/// (Zend/zend_vm_opcodes.h: ZEND_RECV, ZEND_CATCH). To receive an argument may convert it, which rarely calls code of
+/// the application; such a stack is read again, and comes out without its innermost frames.
+const CALLS_NOTHING: [u8; 2] = [63, 107];
 /// Header of a `zend_string` before its text: reference count, type, hash, length.
 const STRING_HEADER: usize = 24;
 /// What is read of a string at first, header included; the rest of a longer one costs another call.
@@ -32,8 +40,15 @@ const PATH_BYTES: usize = 224;
 /// Longest string that is believed, in bytes.
 const LONGEST: u64 = 16 << 10;
 
+/// What a string is marked with that stays until its process ends, or OPcache is reset (Zend/zend_types.h:
+/// IS_STR_PERMANENT).
+const PERMANENT: u32 = 1 << 8;
+
+/// An opcode, as it lies in memory.
+type Opcode = [u8; OP_BYTES];
+
 /// What is known of one function.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct Function {
     kind: u8,
     name: u64,
@@ -53,56 +68,35 @@ pub(crate) fn name(
     abi: &PhpAbi,
     globals: Symbol,
     links: &[Link],
+    known: &mut Known,
 ) -> Result<Result<Vec<Frame>, &'static str>, ReadError> {
-    let mut functions = Vec::new();
-    let mut index_of = HashMap::new();
-    for link in links {
-        index_of.entry(link.func).or_insert_with(|| {
-            functions.push(link.func);
-            functions.len() - 1
-        });
-    }
-    let code = functions.iter().map(|at| Range {
-        at: *at,
-        len: FUNCTION_BYTES,
-    });
-    let lines = links.iter().map(|link| Range {
-        at: link.opline,
-        len: OP_BYTES,
-    });
-    let gathered = memory.gather(&code.chain(lines).collect::<Vec<_>>())?;
-    let parsed: Option<Vec<Function>> = (0..functions.len())
-        .map(|at| parse(abi, gathered.part(at)))
-        .collect();
-    let Some(parsed) = parsed else {
-        return Ok(Err("a function is none"));
-    };
-    let Some(texts) = Texts::read(memory, &parsed)? else {
-        return Ok(Err("a name is no string"));
+    known.begin();
+    let read = match code(memory, abi, links, known)? {
+        Ok(read) => read,
+        Err(why) => return Ok(Err(why)),
     };
     let mut frames = Vec::with_capacity(links.len());
     for (index, link) in links.iter().enumerate() {
-        let at = index_of.get(&link.func).copied().unwrap_or_default();
-        let (function, text) = (&parsed[at], &texts.0[at]);
-        let opline = gathered.part(functions.len() + index);
-        let Some(line) = line(function, link, opline, globals, index == 0) else {
+        let Some((function, text)) = read.functions.get(&link.func) else {
+            return Ok(Err("a function is none"));
+        };
+        let opcode = read.opcodes.get(&link.opline);
+        let Some(line) = line(function, link, opcode, globals, index == 0) else {
             return Ok(Err("an opcode is not in its function"));
         };
-        let caller = || {
-            caller(
-                &gathered,
-                functions.len() + index + 1,
-                links.len() - index - 1,
-            )
-        };
-        if index + 1 == links.len() && function.kind == INTERNAL && text.name.is_none() {
+        if index > 0 && opcode.is_some_and(|opcode| CALLS_NOTHING.contains(&opcode[OP_CODE])) {
+            return Ok(Err("a caller calls nothing"));
+        }
+        let outwards = links.get(index + 1);
+        let how = outwards.and_then(|link| caller(read.opcodes.get(&link.opline)?));
+        if outwards.is_none() && function.kind == INTERNAL && text.name.is_none() {
             return Ok(Err("a fiber is between two runs"));
         }
-        if text.name.is_none() && !entered_as_it_is(function, caller()) {
+        if text.name.is_none() && !entered_as_it_is(function, how) {
             return Ok(Err("code was freed"));
         }
         // Without a name it is the bottom of a fiber.
-        if let Some(function) = label(function, text, caller) {
+        if let Some(function) = label(function, text, how) {
             frames.push(Frame {
                 function,
                 file: text.file.clone(),
@@ -112,6 +106,71 @@ pub(crate) fn name(
     }
     frames.reverse();
     Ok(Ok(frames))
+}
+
+/// The functions of a stack with their texts, and its opcodes, by their addresses.
+struct Code {
+    functions: HashMap<u64, (Function, Rc<Text>)>,
+    opcodes: HashMap<u64, Opcode>,
+}
+
+fn code(
+    memory: &impl Memory,
+    abi: &PhpAbi,
+    links: &[Link],
+    known: &mut Known,
+) -> Result<Result<Code, &'static str>, ReadError> {
+    let mut opcodes = HashMap::new();
+    let mut functions = BTreeMap::new();
+    // Places of opcodes that are not remembered, each once.
+    let mut wanted = BTreeMap::new();
+    for link in links {
+        functions.insert(link.func, ());
+        match known.opcode(link.func, link.opline) {
+            Some(opcode) => opcodes.insert(link.opline, opcode),
+            None => wanted.insert(link.opline, ()).map(|()| [0; OP_BYTES]),
+        };
+    }
+    let ranges = functions.keys().map(|at| (*at, FUNCTION_BYTES));
+    let ranges = ranges.chain(wanted.keys().map(|at| (*at, OP_BYTES)));
+    let ranges: Vec<Range> = ranges.map(|(at, len)| Range { at, len }).collect();
+    let gathered = memory.gather(&ranges)?;
+    let mut read = HashMap::new();
+    let mut unknown = Vec::new();
+    for (index, at) in functions.keys().enumerate() {
+        let Some(function) = parse(abi, gathered.part(index)) else {
+            return Ok(Err("a function is none"));
+        };
+        match known.text(*at, &function) {
+            Ok(Some(text)) => drop(read.insert(*at, (function, text))),
+            Ok(None) => unknown.push((*at, function)),
+            Err(changed) => return Ok(Err(changed)),
+        }
+    }
+    let Some(texts) = texts(memory, &unknown)? else {
+        return Ok(Err("a name is no string"));
+    };
+    for (index, at) in wanted.keys().enumerate() {
+        if let Ok(opcode) = Opcode::try_from(gathered.part(functions.len() + index)) {
+            opcodes.insert(*at, opcode);
+        }
+    }
+    for ((at, function), (text, permanent)) in unknown.into_iter().zip(texts) {
+        let text = Rc::new(text);
+        if permanent {
+            known.remember(at, &function, &text);
+        }
+        read.insert(at, (function, text));
+    }
+    for link in links.iter().skip(1) {
+        if let Some(opcode) = opcodes.get(&link.opline) {
+            known.remember_opcode(link.func, link.opline, opcode);
+        }
+    }
+    Ok(Ok(Code {
+        functions: read,
+        opcodes,
+    }))
 }
 
 fn parse(abi: &PhpAbi, bytes: &[u8]) -> Option<Function> {
@@ -141,7 +200,7 @@ fn parse(abi: &PhpAbi, bytes: &[u8]) -> Option<Function> {
 fn line(
     function: &Function,
     link: &Link,
-    opline: &[u8],
+    opcode: Option<&Opcode>,
     globals: Symbol,
     innermost: bool,
 ) -> Option<Option<u32>> {
@@ -152,20 +211,18 @@ fn line(
     let within =
         offset.is_multiple_of(OP_BYTES as u64) && offset / (OP_BYTES as u64) < function.last;
     if within {
-        return Some(Some(half(opline, OP_LINE)?));
+        return Some(Some(half(opcode?, OP_LINE)?));
     }
     // An exception is on its way: its opcodes are the engine's (EG(exception_op)).
     let engine = link.opline.wrapping_sub(globals.at) < globals.size;
     (innermost || engine).then_some(Some(function.line_start))
 }
 
-/// How the next frame outwards entered a file or a text: `include`, `eval` and so on.
-fn caller(gathered: &Gathered, part: usize, outwards: usize) -> Option<&'static str> {
-    (outwards > 0).then_some(())?;
-    let opline = gathered.part(part);
-    (*opline.get(OP_CODE)? == INCLUDE_OR_EVAL).then_some(())?;
+/// How a caller entered a file or a text, by its opcode: `include`, `eval` and so on.
+fn caller(opcode: &Opcode) -> Option<&'static str> {
+    (opcode[OP_CODE] == INCLUDE_OR_EVAL).then_some(())?;
     // Zend/zend_compile.h: ZEND_EVAL and those behind it.
-    Some(match half(opline, OP_EXTENDED)? {
+    Some(match half(opcode, OP_EXTENDED)? {
         1 => "eval",
         2 => "include",
         4 => "include_once",
@@ -184,18 +241,14 @@ fn entered_as_it_is(function: &Function, how: Option<&str>) -> bool {
 }
 
 /// What a frame is called; nothing when it is the engine's own and has no name.
-fn label(
-    function: &Function,
-    text: &Text,
-    caller: impl Fn() -> Option<&'static str>,
-) -> Option<String> {
+fn label(function: &Function, text: &Text, how: Option<&str>) -> Option<String> {
     match (&text.name, &text.class) {
         (Some(name), Some(class)) => Some(format!("{class}::{name}")),
         (Some(name), None) => Some(name.clone()),
         (None, _) if function.kind == INTERNAL => None,
         (None, _) => {
             let file = text.file.as_deref().unwrap_or("?");
-            let how = caller().unwrap_or(if function.kind == EVAL {
+            let how = how.unwrap_or(if function.kind == EVAL {
                 "eval"
             } else {
                 "main"
@@ -213,55 +266,52 @@ struct Text {
     file: Option<String>,
 }
 
-struct Texts(Vec<Text>);
-
-impl Texts {
-    /// Reads the strings of functions; `None` when one of them is no string.
-    fn read(memory: &impl Memory, functions: &[Function]) -> Result<Option<Self>, ReadError> {
-        let ranges = functions.iter().flat_map(|function| {
-            [
-                range(function.name, 0, NAME_BYTES),
-                range(function.file, 0, PATH_BYTES),
-                range(function.scope, CLASS_NAME, 8),
-            ]
-        });
-        let gathered = memory.gather(&ranges.collect::<Vec<_>>())?;
-        let class_name = |index: usize| word(gathered.part(3 * index + 2), 0).unwrap_or(0);
-        let classes: Vec<Range> = (0..functions.len())
-            .map(|index| range(class_name(index), 0, NAME_BYTES))
-            .collect();
-        let any_class = functions.iter().any(|function| function.scope != 0);
-        let named = if any_class {
-            memory.gather(&classes)?
-        } else {
-            memory.gather(&[])?
-        };
-        let mut texts = Vec::with_capacity(functions.len());
-        for (index, function) in functions.iter().enumerate() {
-            let mut text = Text::default();
-            let wanted = [
-                (&mut text.name, function.name, gathered.part(3 * index)),
-                (&mut text.file, function.file, gathered.part(3 * index + 1)),
-                (&mut text.class, class_name(index), named.part(index)),
-            ];
-            for (slot, at, bytes) in wanted {
-                if at == 0 {
-                    continue;
-                }
-                match string(memory, at, bytes)? {
-                    Some(found) => *slot = Some(found),
-                    None => return Ok(None),
-                }
+/// Reads the strings of functions, and tells of which all are permanent; `None` when one of them is no string.
+fn texts(
+    memory: &impl Memory,
+    functions: &[(u64, Function)],
+) -> Result<Option<Vec<(Text, bool)>>, ReadError> {
+    let ranges = functions.iter().flat_map(|(_, function)| {
+        [
+            range(function.name, 0, NAME_BYTES),
+            range(function.file, 0, PATH_BYTES),
+            range(function.scope, CLASS_NAME, 8),
+        ]
+    });
+    let gathered = memory.gather(&ranges.collect::<Vec<_>>())?;
+    let class_name = |index: usize| word(gathered.part(3 * index + 2), 0).unwrap_or(0);
+    let classes: Vec<Range> = (0..functions.len())
+        .map(|index| range(class_name(index), 0, NAME_BYTES))
+        .collect();
+    let any_class = functions.iter().any(|(_, function)| function.scope != 0);
+    let named = memory.gather(if any_class { &classes } else { &[] })?;
+    let mut texts = Vec::with_capacity(functions.len());
+    for (index, (_, function)) in functions.iter().enumerate() {
+        let mut text = Text::default();
+        let mut permanent = true;
+        let wanted = [
+            (&mut text.name, function.name, gathered.part(3 * index)),
+            (&mut text.file, function.file, gathered.part(3 * index + 1)),
+            (&mut text.class, class_name(index), named.part(index)),
+        ];
+        for (slot, at, bytes) in wanted {
+            if at == 0 {
+                continue;
             }
-            if (function.kind != INTERNAL && text.file.is_none())
-                || (function.scope != 0 && text.class.is_none())
-            {
-                return Ok(None);
+            permanent &= half(bytes, 4).is_some_and(|marks| marks & PERMANENT != 0);
+            match string(memory, at, bytes)? {
+                Some(found) => *slot = Some(found),
+                None => return Ok(None),
             }
-            texts.push(text);
         }
-        Ok(Some(Self(texts)))
+        if (function.kind != INTERNAL && text.file.is_none())
+            || (function.scope != 0 && text.class.is_none())
+        {
+            return Ok(None);
+        }
+        texts.push((text, permanent));
     }
+    Ok(Some(texts))
 }
 
 /// A range, or nothing of it when there is no pointer to it.
@@ -383,7 +433,14 @@ mod tests {
     }
 
     fn named(words: &Words, links: &[Link]) -> Result<Vec<Frame>, &'static str> {
-        name(&words.memory(), abi(), GLOBALS, links).expect("it can be read")
+        name(
+            &words.memory(),
+            abi(),
+            GLOBALS,
+            links,
+            &mut Known::default(),
+        )
+        .expect("it can be read")
     }
 
     #[test]
@@ -419,6 +476,17 @@ mod tests {
     }
 
     #[test]
+    fn a_caller_is_where_something_can_be_called() {
+        let mut words = php();
+        words.put(METHOD + 0x400 + 24, u64::from(CALLS_NOTHING[0]) << 32 | 11);
+        assert_eq!(named(&words, &links()), Err("a caller calls nothing"));
+        assert!(
+            named(&words, &links()[1..]).is_ok(),
+            "it may just have begun"
+        );
+    }
+
+    #[test]
     fn what_was_overwritten_is_no_name() {
         let mut words = php();
         words.put(METHOD + 0x300, 7 << 32);
@@ -426,6 +494,65 @@ mod tests {
         let mut words = php();
         words.put(MAIN, 99);
         assert_eq!(named(&words, &links()), Err("a function is none"));
+    }
+
+    /// What OPcache keeps is read once; what it does not, each time.
+    #[test]
+    fn only_what_is_permanent_is_remembered() {
+        let again = |marks: u64| {
+            let mut words = php();
+            for at in [
+                MAIN + 0x200,
+                METHOD + 0x200,
+                INCLUDED + 0x200,
+                METHOD + 0x300,
+                0x5100,
+            ] {
+                words.put(at, (6 | marks) << 32);
+            }
+            let mut known = Known::default();
+            let mut named = |words: &Words| {
+                let frames = name(&words.memory(), abi(), GLOBALS, &links(), &mut known);
+                frames.expect("it can be read").expect("frames")[2]
+                    .function
+                    .clone()
+            };
+            let before = named(&words);
+            words.string(METHOD + 0x300, "other");
+            (before, named(&words))
+        };
+        let method = |name: &str| format!("App\\Kernel@anonymous::{name}");
+        assert_eq!(again(0), (method("handle"), method("other")));
+        let permanent = PERMANENT.into();
+        assert_eq!(again(permanent), (method("handle"), method("handle")));
+    }
+
+    /// A function that is another one now is no longer what it was, permanent or not.
+    #[test]
+    fn a_function_that_changed_is_read_again() {
+        let mut words = php();
+        for at in [
+            MAIN + 0x200,
+            METHOD + 0x200,
+            INCLUDED + 0x200,
+            METHOD + 0x300,
+            0x5100,
+        ] {
+            words.put(at, u64::from(6 | PERMANENT) << 32);
+        }
+        let mut known = Known::default();
+        let mut named = |words: &Words| {
+            name(&words.memory(), abi(), GLOBALS, &links(), &mut known).expect("it can be read")
+        };
+        named(&words).expect("frames");
+        words.put(METHOD + 8, METHOD + 0x380);
+        words.string(METHOD + 0x380, "other");
+        assert!(
+            named(&words).is_err(),
+            "what was remembered of it is in doubt"
+        );
+        let frames = named(&words).expect("frames");
+        assert_eq!(frames[2].function, "App\\Kernel@anonymous::other");
     }
 
     #[test]
@@ -450,7 +577,7 @@ mod tests {
             let memory = Fake::flat(&words);
             let links: Vec<Link> = links.into_iter().map(|(func, opline)| link(func, opline)).collect();
             for abi in crate::PHP_ABIS {
-                let _ = name(&memory, abi, GLOBALS, &links);
+                let _ = name(&memory, abi, GLOBALS, &links, &mut Known::default());
             }
             let _ = crate::request::request(&memory, list);
             let _ = crate::request::busy(&memory, list);

@@ -3,7 +3,7 @@
 use crate::elf::Symbols;
 use crate::error::Error;
 use crate::identify::{Php, identify};
-use crate::labels;
+use crate::labels::{self, Known};
 use crate::memory::{Memory, ProcessMemory, ReadError};
 pub use crate::process::State;
 use crate::process::{Finder, Watch, ended};
@@ -166,6 +166,7 @@ struct Worker<M> {
     watch: Watch,
     php: Php,
     reader: Reader,
+    known: Known,
 }
 
 impl<M: Memory> Worker<M> {
@@ -177,6 +178,7 @@ impl<M: Memory> Worker<M> {
             watch,
             php,
             reader,
+            known: Known::default(),
         })
     }
 
@@ -282,7 +284,8 @@ impl<M: Memory> Worker<M> {
         Ok((Outcome::Error(wrong), Vec::new()))
     }
 
-    fn name(&self, links: &[Link]) -> Result<Result<Vec<Frame>, &'static str>, ReadError> {
-        labels::name(&self.memory, self.php.abi, self.php.executor_globals, links)
+    fn name(&mut self, links: &[Link]) -> Result<Result<Vec<Frame>, &'static str>, ReadError> {
+        let (abi, globals) = (self.php.abi, self.php.executor_globals);
+        labels::name(&self.memory, abi, globals, links, &mut self.known)
     }
 }

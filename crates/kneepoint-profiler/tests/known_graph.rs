@@ -298,7 +298,6 @@ fn every_stack_is_a_path_of_the_known_graph() {
         &["deep"],
         &["eval", "include part.php"],
         &["array_map"],
-        &["Fiber::start", "Fiber::resume"],
         &["Known::act", "Known::inner", "Known::__call"],
     ] {
         assert!(
