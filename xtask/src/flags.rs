@@ -1,7 +1,8 @@
 //! What the benches share at the command line: flags that each take a value, and an orderly end by a signal.
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use std::ffi::OsString;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -34,6 +35,21 @@ pub(crate) fn each(
         take(&name, value)?;
     }
     Ok(help)
+}
+
+/// The whole number that is the value of a flag.
+///
+/// # Errors
+/// It is none, or not within the bounds.
+pub(crate) fn number(name: &str, text: &str, within: RangeInclusive<u64>) -> anyhow::Result<u64> {
+    match text.parse() {
+        Ok(number) if within.contains(&number) => Ok(number),
+        _ => bail!(
+            "`{name} {text}`: write a number from {} to {}",
+            within.start(),
+            within.end()
+        ),
+    }
 }
 
 /// A flag that Ctrl-C and SIGTERM raise from now on.

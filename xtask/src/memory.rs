@@ -77,10 +77,7 @@ impl Options {
         let mut options = Self::default();
         options.help = flags::each("memory", USAGE, args, |name, value| {
             let text = value.to_string_lossy().into_owned();
-            let number = |most: u64| match text.parse() {
-                Ok(number) if (1..=most).contains(&number) => Ok(number),
-                _ => bail!("`{name} {text}`: write a number from 1 to {most}"),
-            };
+            let number = |most| flags::number(name, &text, 1..=most);
             match (name, text.as_str()) {
                 ("--only", "held") => options.long = false,
                 ("--only", "long") => options.held = false,
@@ -276,11 +273,7 @@ struct Requests {
 
 impl Requests {
     fn read(stdout: &str) -> anyhow::Result<Self> {
-        let all: Value = serde_json::from_str(stdout).context("the answer is not JSON")?;
-        let point = all
-            .pointer("/0/result")
-            .context("the answer has no result")?;
-        let point: kneepoint_model::LoadPoint = serde_json::from_value(point.clone())?;
+        let point = program::load_point(stdout)?;
         Ok(Self {
             arrivals: point.arrivals,
             failed: point.outcomes.failed(),

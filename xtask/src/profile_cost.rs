@@ -5,10 +5,9 @@
 
 use crate::{flags, measured, program, site};
 use anyhow::{Context as _, bail, ensure};
+use kneepoint_model::Interval;
 use kneepoint_model::statistics::sequential::{MIN_PAIRS, confidence_sequence, mean_and_sd};
-use kneepoint_model::{Interval, LoadPoint};
 use rustix::process::Pid;
-use serde_json::Value;
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -56,10 +55,7 @@ impl Options {
         };
         options.help = flags::each("profile-cost", USAGE, args, |name, value| {
             let text = value.to_string_lossy().into_owned();
-            let number = |least: u64, most: u64| match text.parse() {
-                Ok(number) if (least..=most).contains(&number) => Ok(number),
-                _ => bail!("`{name} {text}`: write a number from {least} to {most}"),
-            };
+            let number = |least, most| flags::number(name, &text, least..=most);
             match name {
                 "--pairs" => options.pairs = number(MIN_PAIRS as u64, 1000)? as usize,
                 "--seconds" => options.seconds = number(1, 600)?,
@@ -207,16 +203,14 @@ impl Bench<'_> {
             .arg("--duration")
             .arg(format!("{}s", self.options.seconds));
         let done = self.program(&mut command)?;
-        let mut all: Value = serde_json::from_str(&done.stdout)?;
-        let point = all.pointer_mut("/0/result").map(Value::take);
-        let point: LoadPoint = serde_json::from_value(point.context("a load without a result")?)?;
+        let outcomes = program::load_point(&done.stdout)?.outcomes;
         ensure!(
-            point.outcomes.failed() == 0 && point.outcomes.total() > 0,
+            outcomes.failed() == 0 && outcomes.total() > 0,
             "{} of {} requests failed",
-            point.outcomes.failed(),
-            point.outcomes.total()
+            outcomes.failed(),
+            outcomes.total()
         );
-        Ok(point.outcomes.total())
+        Ok(outcomes.total())
     }
 
     fn profile(&self, fpm: Pid) -> anyhow::Result<measured::Measured> {

@@ -1,6 +1,8 @@
 //! The program under test: the one that was named, or one that is built for the occasion.
 
 use anyhow::{Context as _, ensure};
+use kneepoint_model::LoadPoint;
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -20,6 +22,19 @@ pub(crate) fn find(binary: Option<&Path>) -> anyhow::Result<PathBuf> {
         binary.display()
     );
     Ok(binary)
+}
+
+/// What `kneepoint load --json` says of its only target.
+///
+/// # Errors
+/// It is not what the program prints.
+pub(crate) fn load_point(stdout: &str) -> anyhow::Result<LoadPoint> {
+    let mut all: Value = serde_json::from_str(stdout).context("the answer is not JSON")?;
+    let point = all
+        .pointer_mut("/0/result")
+        .map(Value::take)
+        .context("the answer has no result")?;
+    serde_json::from_value(point).context("the result is no load point")
 }
 
 fn build(repository: &Path) -> anyhow::Result<PathBuf> {

@@ -40,6 +40,11 @@ pub(crate) struct PoolState {
 }
 
 impl PoolState {
+    /// Share of the workers there can be that an idle connection holds.
+    pub(crate) fn pinned_share(&self) -> f64 {
+        self.pinned / self.max.max(1.0)
+    }
+
     /// Reads it; `None` when the chain has no pool or its workers were not counted.
     ///
     /// Busy workers are counted twice, once a second by the runtime itself and twenty times a second by their wait

@@ -176,13 +176,10 @@ impl Ground {
     pub fn of(limit: &LimitResult, slope: f64, max_pairs: usize) -> Self {
         let known = limit.rate_hz;
         let failing_hz = limit
-            .steps
-            .iter()
-            .filter(|(_, violating, _)| FAILING.contains(violating))
-            .map(|(rate_hz, _, _)| *rate_hz)
+            .rates_violating(FAILING)
             .filter(|rate_hz| *rate_hz > known.estimate)
             .min_by(f64::total_cmp);
-        let vague = known.high - known.low > 2.0 * VAGUE * known.estimate;
+        let vague = known.relative_half_width() > VAGUE;
         Self {
             rate_hz: failing_hz.filter(|_| vague).unwrap_or(known.estimate),
             slope,

@@ -230,10 +230,7 @@ fn surely_over(limit: &LimitResult) -> f64 {
         .map(|(rate_hz, _, _)| *rate_hz)
         .fold(limit.saturation_hz, f64::max);
     let failed_hz = limit
-        .steps
-        .iter()
-        .filter(|(_, violating, _)| *violating >= PLAINLY)
-        .map(|(rate_hz, _, _)| *rate_hz)
+        .rates_violating(PLAINLY..)
         .min_by(f64::total_cmp)
         .unwrap_or(0.0);
     let saturating_hz = match limit.bound_by.as_str() {

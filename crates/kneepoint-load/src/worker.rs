@@ -71,6 +71,7 @@ impl<'p> Worker<'p> {
             Mode::Closed(closed) => share(closed.workers as usize, thread, plan.threads),
         };
         let connections = share(plan.max_connections, thread, plan.threads);
+        let has_due_times = starts::has_due_times(plan);
         Ok(Self {
             prepared,
             traffic: Traffic::new(plan, prepared, shared, clock, thread),
@@ -84,8 +85,8 @@ impl<'p> Worker<'p> {
             pool: Pool::new(connections.max(workers)),
             keeps_own: !matches!(plan.target, Target::FastCgi { .. }),
             gather: Gather::new(plan, prepared),
-            has_due_times: starts::has_due_times(plan),
-            alertness: Alertness::new(starts::has_due_times(plan)),
+            has_due_times,
+            alertness: Alertness::new(has_due_times),
             buffer: vec![0; READ_BYTES],
             tls: prepared.secure.as_ref().map(ThreadTls::new),
         })

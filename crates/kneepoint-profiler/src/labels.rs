@@ -16,7 +16,7 @@ use crate::memory::{Memory, Range, ReadError, half, word};
 use crate::sampler::Frame;
 use crate::stack::Link;
 pub(crate) use known::Known;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
 /// Type of a function that is part of the engine (Zend/zend_compile.h: ZEND_INTERNAL_FUNCTION). Code of `eval` has
@@ -121,23 +121,24 @@ fn code(
     known: &mut Known,
 ) -> Result<Result<Code, &'static str>, ReadError> {
     let mut opcodes = HashMap::new();
-    let mut functions = BTreeMap::new();
+    let mut functions = BTreeSet::new();
     // Places of opcodes that are not remembered, each once.
-    let mut wanted = BTreeMap::new();
+    let mut wanted = BTreeSet::new();
     for link in links {
-        functions.insert(link.func, ());
-        match known.opcode(link.func, link.opline) {
-            Some(opcode) => opcodes.insert(link.opline, opcode),
-            None => wanted.insert(link.opline, ()).map(|()| [0; OP_BYTES]),
-        };
+        functions.insert(link.func);
+        if let Some(opcode) = known.opcode(link.func, link.opline) {
+            opcodes.insert(link.opline, opcode);
+        } else {
+            wanted.insert(link.opline);
+        }
     }
-    let ranges = functions.keys().map(|at| (*at, FUNCTION_BYTES));
-    let ranges = ranges.chain(wanted.keys().map(|at| (*at, OP_BYTES)));
+    let ranges = functions.iter().map(|at| (*at, FUNCTION_BYTES));
+    let ranges = ranges.chain(wanted.iter().map(|at| (*at, OP_BYTES)));
     let ranges: Vec<Range> = ranges.map(|(at, len)| Range { at, len }).collect();
     let gathered = memory.gather(&ranges)?;
     let mut read = HashMap::new();
     let mut unknown = Vec::new();
-    for (index, at) in functions.keys().enumerate() {
+    for (index, at) in functions.iter().enumerate() {
         let Some(function) = parse(abi, gathered.part(index)) else {
             return Ok(Err("a function is none"));
         };
@@ -150,7 +151,7 @@ fn code(
     let Some(texts) = texts(memory, &unknown)? else {
         return Ok(Err("a name is no string"));
     };
-    for (index, at) in wanted.keys().enumerate() {
+    for (index, at) in wanted.iter().enumerate() {
         if let Ok(opcode) = Opcode::try_from(gathered.part(functions.len() + index)) {
             opcodes.insert(*at, opcode);
         }
@@ -414,6 +415,16 @@ mod tests {
         words
     }
 
+    /// The same with these marks on all its strings.
+    fn php_with_strings(marks: u32) -> Words {
+        let mut words = php();
+        let files = [MAIN, METHOD, INCLUDED].map(|at| at + 0x200);
+        for at in files.into_iter().chain([METHOD + 0x300, 0x5100]) {
+            words.put(at, u64::from(IS_STRING | marks) << 32);
+        }
+        words
+    }
+
     fn link(func: u64, opline: u64) -> Link {
         Link {
             at: 0x9000,
@@ -499,17 +510,8 @@ mod tests {
     /// What OPcache keeps is read once; what it does not, each time.
     #[test]
     fn only_what_is_permanent_is_remembered() {
-        let again = |marks: u64| {
-            let mut words = php();
-            for at in [
-                MAIN + 0x200,
-                METHOD + 0x200,
-                INCLUDED + 0x200,
-                METHOD + 0x300,
-                0x5100,
-            ] {
-                words.put(at, (6 | marks) << 32);
-            }
+        let again = |marks| {
+            let mut words = php_with_strings(marks);
             let mut known = Known::default();
             let mut named = |words: &Words| {
                 let frames = name(&words.memory(), abi(), GLOBALS, &links(), &mut known);
@@ -523,23 +525,13 @@ mod tests {
         };
         let method = |name: &str| format!("App\\Kernel@anonymous::{name}");
         assert_eq!(again(0), (method("handle"), method("other")));
-        let permanent = PERMANENT.into();
-        assert_eq!(again(permanent), (method("handle"), method("handle")));
+        assert_eq!(again(PERMANENT), (method("handle"), method("handle")));
     }
 
     /// A function that is another one now is no longer what it was, permanent or not.
     #[test]
     fn a_function_that_changed_is_read_again() {
-        let mut words = php();
-        for at in [
-            MAIN + 0x200,
-            METHOD + 0x200,
-            INCLUDED + 0x200,
-            METHOD + 0x300,
-            0x5100,
-        ] {
-            words.put(at, u64::from(6 | PERMANENT) << 32);
-        }
+        let mut words = php_with_strings(PERMANENT);
         let mut known = Known::default();
         let mut named = |words: &Words| {
             name(&words.memory(), abi(), GLOBALS, &links(), &mut known).expect("it can be read")

@@ -5,13 +5,15 @@ use crate::process::workers;
 use crate::profile::{Counts, Profile};
 use crate::sampler::{Frame, Outcome, Sampler};
 use rustix::time::{ClockId, clock_gettime};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Time between two looks for workers that came.
 const LOOK: Duration = Duration::from_millis(250);
+/// Looks at which a worker may fail to be attached before it is refused.
+const TRIES: u32 = 2;
 /// Longest sleep: `stop` is looked at in between.
 const NAP: Duration = Duration::from_millis(100);
 
@@ -112,10 +114,8 @@ struct Recorder {
     /// Whether the process that was named is a master that lives: more workers may come.
     master: bool,
     attached: BTreeSet<u32>,
-    /// Workers that could not be attached once.
-    doubted: BTreeSet<u32>,
-    /// Workers that could not be attached twice: they are not tried again.
-    refused: BTreeSet<u32>,
+    /// How often workers could not be attached: from [`TRIES`] on they are not tried again.
+    refusals: BTreeMap<u32, u32>,
     profile: Profile,
 }
 
@@ -128,8 +128,7 @@ impl Recorder {
             sampler,
             master: false,
             attached: BTreeSet::new(),
-            doubted: BTreeSet::new(),
-            refused: BTreeSet::new(),
+            refusals: BTreeMap::new(),
             profile: Profile::new(
                 match named.sapi.as_str() {
                     "" => format!("PHP {}", named.version),
@@ -169,9 +168,12 @@ impl Recorder {
             }
             Err(error) => {
                 // One that begins or ends looks like many things: it counts when it still does at the next look.
-                let gone = matches!(error, Error::Gone { .. });
-                if !gone && !self.doubted.insert(pid) && self.refused.insert(pid) {
-                    self.profile.notes.push(error.to_string());
+                if !matches!(error, Error::Gone { .. }) {
+                    let refusals = self.refusals.entry(pid).or_default();
+                    *refusals += 1;
+                    if *refusals == TRIES {
+                        self.profile.notes.push(error.to_string());
+                    }
                 }
                 Err(error)
             }
@@ -190,7 +192,8 @@ impl Recorder {
             self.sampler.detach(self.options.pid);
         }
         for pid in children {
-            if !self.attached.contains(&pid) && !self.refused.contains(&pid) {
+            let refusals = self.refusals.get(&pid).copied().unwrap_or(0);
+            if !self.attached.contains(&pid) && refusals < TRIES {
                 // Why not is in the notes.
                 let _ = self.attach(pid);
             }

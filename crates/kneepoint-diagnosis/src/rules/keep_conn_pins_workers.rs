@@ -61,7 +61,6 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     let starving = starved.is_some();
     let phase = starved.or_else(|| evidence.stressed())?;
     let pool = PoolState::read(evidence, phase)?;
-    let pinned = pool.pinned / pool.max.max(1.0);
     if !starving && kept < RISK * pool.max {
         return None;
     }
@@ -74,7 +73,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         .measured(pool.describe(), phase)
         .measured(format!("{:.1} workers held by an idle connection", pool.pinned), phase)
         .suspected_if(starving)
-        .weight(if starving { pinned.max(RISK) } else { 0.0 })
+        .weight(if starving { pool.pinned_share().max(RISK) } else { 0.0 })
         .refuted_by("as many workers active and as long a queue with fastcgi_keep_conn off")
         .remedy(
             Advice::new(
@@ -94,8 +93,8 @@ fn starves(evidence: &Evidence, phase: &Phase, kept: f64) -> bool {
         .cpu_use(phase)
         .is_none_or(|cpu| cpu.share < CPU_HEADROOM);
     PoolState::read(evidence, phase).is_some_and(|pool| {
-        let pinned = pool.pinned / pool.max.max(1.0);
-        pool.exhausted() && idle_cpu && (pinned >= PINNED || unseen(phase) && kept >= pool.max)
+        let pinned = pool.pinned_share() >= PINNED;
+        pool.exhausted() && idle_cpu && (pinned || unseen(phase) && kept >= pool.max)
     })
 }
 

@@ -1,6 +1,7 @@
 //! What an R* rests on: how many steps, over how long, how disturbed.
 
 use super::{LimitResult, Run, Trial};
+use std::ops::RangeBounds;
 
 /// The load behind one R*.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -13,6 +14,16 @@ pub struct LimitBasis {
     pub half_width: f64,
     /// Largest share of the machine's time that others took during a step; `None` where it was not measured.
     pub steal_share: Option<f64>,
+}
+
+impl LimitResult {
+    /// The rates per second of the steps whose violating share lies within a range, in their order.
+    pub fn rates_violating(&self, shares: impl RangeBounds<f64>) -> impl Iterator<Item = f64> {
+        self.steps
+            .iter()
+            .filter(move |(_, violating, _)| shares.contains(violating))
+            .map(|(rate_hz, _, _)| *rate_hz)
+    }
 }
 
 impl Run {

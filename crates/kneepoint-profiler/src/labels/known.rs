@@ -5,8 +5,8 @@ use super::{Function, Opcode, Text};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Samples after which everything is read anew: OPcache may have been reset.
-const SAMPLES: u32 = 1000;
+/// Stacks after which everything is read anew: OPcache may have been reset.
+const STACKS: u32 = 1000;
 /// Most functions that are remembered.
 const FUNCTIONS: usize = 20_000;
 /// Most opcodes of one function that are remembered.
@@ -23,15 +23,15 @@ struct Remembered {
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     functions: HashMap<u64, Remembered>,
-    samples: u32,
+    stacks: u32,
 }
 
 impl Known {
-    /// Begins another sample.
+    /// Begins another stack.
     pub(super) fn begin(&mut self) {
-        self.samples += 1;
-        if self.samples > SAMPLES || self.functions.len() > FUNCTIONS {
-            self.samples = 0;
+        self.stacks += 1;
+        if self.stacks > STACKS || self.functions.len() > FUNCTIONS {
+            self.stacks = 0;
             self.functions.clear();
         }
     }

@@ -1,9 +1,7 @@
 //! The program under test: its own histograms, from the intended start.
 
 use super::{Answer, Drive, Job, OURS, Tool};
-use anyhow::Context as _;
-use kneepoint_model::LoadPoint;
-use serde_json::Value;
+use crate::program;
 use std::process::Command;
 
 pub(super) const TOOL: Tool = Tool {
@@ -32,12 +30,7 @@ fn command(job: &Job<'_>) -> anyhow::Result<Command> {
 }
 
 fn read(job: &Job<'_>, stdout: &str) -> anyhow::Result<Answer> {
-    let mut all: Value = serde_json::from_str(stdout).context("the answer is not JSON")?;
-    let point = all
-        .pointer_mut("/0/result")
-        .map(Value::take)
-        .context("the answer has no result")?;
-    let point: LoadPoint = serde_json::from_value(point).context("the result is no load point")?;
+    let point = program::load_point(stdout)?;
     let open = matches!(job.case.drive, Drive::Open { .. });
     Ok(Answer {
         requests: point.outcomes.total(),
@@ -56,7 +49,7 @@ mod tests {
     use super::super::super::cases::CASES;
     use super::super::tests::{answer, arguments};
     use super::*;
-    use kneepoint_model::{Health, Outcome, OutcomeCounts};
+    use kneepoint_model::{Health, LoadPoint, Outcome, OutcomeCounts};
     use serde_json::json;
     use std::path::Path;
 
