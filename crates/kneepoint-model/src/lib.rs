@@ -11,9 +11,11 @@ pub mod body;
 pub mod capacity;
 pub mod expectation;
 pub mod finding;
+pub mod folding;
 pub mod gate;
 pub mod histogram;
 pub mod import;
+pub mod inside;
 pub mod load;
 pub mod log;
 pub mod metric;
@@ -40,6 +42,9 @@ pub use finding::{Confidence, Effect, Evidenced, Finding, Remedy};
 pub use gate::{GateResult, GateVerdict};
 pub use histogram::LatencyHistogram;
 pub use import::{Imported, Profile};
+pub use inside::{
+    CallKind, CallSum, CallTrace, MetStack, Place, StackProfile, TracedCall, TracedRoute, own_place,
+};
 pub use load::{Health, LoadPoint, Outcome, OutcomeCounts, Second, SessionCounts, Validity};
 pub use log::{LogEvent, LogKind};
 pub use metric::{Kind, Metric, Series, SeriesSet};

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -107,9 +108,37 @@ impl fmt::Display for ServerKind {
 #[serde(rename_all = "lowercase")]
 pub enum Address {
     /// A TCP address, within the network namespace of the tier's host.
-    Tcp(std::net::SocketAddr),
+    Tcp(SocketAddr),
     /// A Unix stream socket.
     Unix(PathBuf),
+}
+
+impl Address {
+    /// Of a `struct sockaddr` as Linux has it (socket.h, in.h, un.h): IPv4, IPv6 or the path of a Unix socket; nothing
+    /// of another family, or of a socket without a name.
+    #[must_use]
+    pub fn of_sockaddr(bytes: &[u8]) -> Option<Self> {
+        const AF_UNIX: u16 = 1;
+        const AF_INET: u16 = 2;
+        const AF_INET6: u16 = 10;
+        let port = || Some(u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?));
+        match u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?) {
+            AF_INET => {
+                let ip = Ipv4Addr::from(<[u8; 4]>::try_from(bytes.get(4..8)?).ok()?);
+                Some(Self::Tcp(SocketAddr::new(ip.into(), port()?)))
+            }
+            AF_INET6 => {
+                let ip = Ipv6Addr::from(<[u8; 16]>::try_from(bytes.get(8..24)?).ok()?);
+                Some(Self::Tcp(SocketAddr::new(ip.to_canonical(), port()?)))
+            }
+            AF_UNIX => {
+                let path = bytes[2..].split(|b| *b == 0).next()?;
+                let path = String::from_utf8_lossy(path);
+                (!path.is_empty()).then(|| Self::Unix(path.into_owned().into()))
+            }
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for Address {
@@ -426,5 +455,25 @@ mod tests {
             "unix:/run/x.sock"
         );
         assert!("localhost".parse::<Address>().is_err());
+    }
+
+    #[test]
+    fn addresses_are_read_as_the_kernel_writes_them() {
+        let inet = [2, 0, 0x18, 0xeb, 10, 0, 0, 7];
+        let mut inet6 = [0; 28];
+        inet6[..4].copy_from_slice(&[10, 0, 0x18, 0xeb]);
+        inet6[23] = 1;
+        for (bytes, expected) in [
+            (&inet[..], Some("10.0.0.7:6379")),
+            (&inet6, Some("[::1]:6379")),
+            (b"\x01\0/run/x.sock\0rest", Some("unix:/run/x.sock")),
+            (b"\x01\0\0", None),
+            (b"\x10\0\0\0", None),
+            (&inet[..6], None),
+            (&inet[..1], None),
+        ] {
+            let shown = Address::of_sockaddr(bytes).map(|address| address.to_string());
+            assert_eq!(shown.as_deref(), expected, "{bytes:?}");
+        }
     }
 }

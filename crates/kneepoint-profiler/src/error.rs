@@ -36,6 +36,25 @@ pub enum Error {
         /// The process.
         pid: u32,
     },
+    /// It is no PHP-FPM, whose requests alone are told apart call by call.
+    #[error(
+        "process {pid} is no PHP-FPM but `{sapi}`: where one request ends and the next begins is known of FPM only. A \
+         profile without --calls works"
+    )]
+    NotFpm {
+        /// The process.
+        pid: u32,
+        /// Name of its server interface.
+        sapi: String,
+    },
+    /// It cannot be traced.
+    #[error("process {pid} cannot be traced: {why}")]
+    Untraceable {
+        /// The process.
+        pid: u32,
+        /// Why not, with what to do.
+        why: String,
+    },
     /// It is a debug build, whose structures are larger.
     #[error(
         "process {pid} runs a debug build of PHP {version}, which lays out its memory in another way: use a release build"

@@ -13,8 +13,8 @@ use crate::abi::constant::{
 };
 use crate::elf::Symbol;
 use crate::memory::{Memory, Range, ReadError, half, word};
-use crate::sampler::Frame;
 use crate::stack::Link;
+use kneepoint_model::Place;
 pub(crate) use known::Known;
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
@@ -69,7 +69,7 @@ pub(crate) fn name(
     globals: Symbol,
     links: &[Link],
     known: &mut Known,
-) -> Result<Result<Vec<Frame>, &'static str>, ReadError> {
+) -> Result<Result<Vec<Place>, &'static str>, ReadError> {
     known.begin();
     let read = match code(memory, abi, links, known)? {
         Ok(read) => read,
@@ -97,7 +97,7 @@ pub(crate) fn name(
         }
         // Without a name it is the bottom of a fiber.
         if let Some(function) = label(function, text, how) {
-            frames.push(Frame {
+            frames.push(Place {
                 function,
                 file: text.file.clone(),
                 line,
@@ -443,7 +443,7 @@ mod tests {
         ]
     }
 
-    fn named(words: &Words, links: &[Link]) -> Result<Vec<Frame>, &'static str> {
+    fn named(words: &Words, links: &[Link]) -> Result<Vec<Place>, &'static str> {
         name(
             &words.memory(),
             abi(),

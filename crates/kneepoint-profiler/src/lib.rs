@@ -1,10 +1,13 @@
-//! Reads the PHP stacks of running workers from outside: no extension, no restart, no stop.
+//! Looks into running PHP workers from outside: no extension, no restart.
 //!
 //! This crate alone knows how PHP lays out its memory, and it alone reads the memory of another process to tell
 //! what it executes. What leaves it are stacks of functions, files and lines, each with how it was obtained, and
 //! the request it belongs to.
 //!
-//! It must never stop, trace, signal or write to a process, decide what a profile means, write a file, or print.
+//! The timing pass ([`record`]) never stops a process. The evidence pass ([`trace`]) does, at each system call: what it
+//! counts is exact, and never timed.
+//!
+//! It must never signal or write to a process, decide what a profile means, write a file, or print.
 //! What it cannot read for certain it does not guess: an unknown PHP, a field that looks wrong or a chain that does
 //! not end at its root is refused or counted, by name.
 //!
@@ -34,10 +37,12 @@ mod snapshot;
 mod stack;
 #[cfg(test)]
 mod testing;
+mod trace;
 
 pub use abi::{GeneratorAbi, PHP_ABIS, PhpAbi};
 pub use error::Error;
 pub use memory::ProcessMemory;
 pub use profile::{Cost, Counts, Profile};
 pub use record::{Options, Progress, WaitsFor, record};
-pub use sampler::{Attached, Frame, Outcome, Request, Sample, Sampler, State};
+pub use sampler::{Attached, Outcome, Request, Sample, Sampler, State};
+pub use trace::{TraceOptions, trace};

@@ -1,6 +1,7 @@
 //! What the samples of a while come to.
 
-use crate::sampler::{Frame, Outcome, Sample};
+use crate::sampler::{Outcome, Sample};
+use kneepoint_model::Place;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The frame of a worker that has a request and runs no PHP code: it compiles the first file, or begins or ends the
@@ -31,7 +32,7 @@ impl Counts {
 /// What one function cost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cost {
-    /// The function, as in [`Frame`].
+    /// The function, as in [`Place`].
     pub function: String,
     /// Its file.
     pub file: Option<String>,
@@ -64,8 +65,8 @@ pub struct Profile {
     pub errors: BTreeMap<&'static str, u64>,
     /// What should be known besides.
     pub notes: Vec<String>,
-    frames: Vec<Frame>,
-    known: HashMap<Frame, usize>,
+    frames: Vec<Place>,
+    known: HashMap<Place, usize>,
     stacks: HashMap<Vec<usize>, u64>,
     requests: HashMap<String, u64>,
 }
@@ -103,7 +104,7 @@ impl Profile {
         });
         let mut stack = Vec::with_capacity(sample.stack.len() + 1);
         if let Some(request) = request.clone().filter(|_| by_request) {
-            stack.push(self.frame(&Frame {
+            stack.push(self.frame(&Place {
                 function: request,
                 file: None,
                 line: None,
@@ -117,7 +118,7 @@ impl Profile {
                 .collect::<Vec<_>>(),
         );
         if sample.stack.is_empty() {
-            stack.push(self.frame(&Frame {
+            stack.push(self.frame(&Place {
                 function: ENGINE.to_owned(),
                 file: None,
                 line: None,
@@ -129,7 +130,7 @@ impl Profile {
         }
     }
 
-    fn frame(&mut self, frame: &Frame) -> usize {
+    fn frame(&mut self, frame: &Place) -> usize {
         if let Some(index) = self.known.get(frame) {
             return *index;
         }
@@ -141,7 +142,7 @@ impl Profile {
 
     /// Every frame that was seen; [`Profile::stacks`] refers to them by their place.
     #[must_use]
-    pub fn frames(&self) -> &[Frame] {
+    pub fn frames(&self) -> &[Place] {
         &self.frames
     }
 
@@ -250,7 +251,7 @@ mod tests {
             outcome,
             stack: stack
                 .iter()
-                .map(|(function, line)| Frame {
+                .map(|(function, line)| Place {
                     function: (*function).to_owned(),
                     file: Some("a.php".to_owned()),
                     line: Some(*line),

@@ -3,7 +3,8 @@
 use crate::error::Error;
 use crate::process::workers;
 use crate::profile::{Counts, Profile};
-use crate::sampler::{Frame, Outcome, Sampler};
+use crate::sampler::{Outcome, Sampler};
+use kneepoint_model::Place;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -205,7 +206,7 @@ impl Recorder {
         for pid in &self.attached {
             let mut sample = self.sampler.sample(*pid);
             if let Some(wait) = sample.blocked().then(|| waits_for(*pid)).flatten() {
-                sample.stack.push(Frame {
+                sample.stack.push(Place {
                     function: format!("[{wait}]"),
                     file: None,
                     line: None,

@@ -74,6 +74,13 @@ pub(crate) fn busy(memory: &impl Memory, sapi_globals: u64) -> Result<Busy, Read
     Ok(word(gathered.part(1), 0).map_or(Busy::Unknown, Busy::With))
 }
 
+/// The descriptor of the connection a worker's request came by.
+pub(crate) fn connection(memory: &impl Memory, sapi_globals: u64) -> Option<i32> {
+    let context = memory.word(sapi_globals).ok()?;
+    let fd = memory.bytes(context.wrapping_add(FD as u64), 4).ok()?;
+    half(&fd, 0).map(u32::cast_signed)
+}
+
 /// The request behind a list of parameters. What cannot be read is left out.
 pub(crate) fn request(memory: &impl Memory, list: u64) -> Result<Request, ReadError> {
     let buckets = buckets(memory, list)?;
@@ -204,7 +211,10 @@ mod tests {
     fn asked(parameters: &[(&str, &str)]) -> Request {
         let memory = worker(parameters).memory();
         match busy(&memory, 0x10) {
-            Ok(Busy::With(list)) => request(&memory, list).expect("it can be read"),
+            Ok(Busy::With(list)) => {
+                assert_eq!(connection(&memory, 0x10), Some(4));
+                request(&memory, list).expect("it can be read")
+            }
             other => panic!("{other:?}"),
         }
     }

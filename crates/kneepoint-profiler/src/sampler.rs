@@ -9,6 +9,7 @@ pub use crate::process::State;
 use crate::process::{Finder, Watch, ended};
 use crate::request::{self, Busy};
 use crate::stack::{Link, Reader, Reading};
+use kneepoint_model::Place;
 use std::collections::HashMap;
 use std::thread;
 use std::time::Duration;
@@ -24,19 +25,6 @@ const PAUSE: Duration = Duration::from_micros(100);
 /// Inner frames that are left out at most where they have no name: a worker that lost the CPU while it began or ended
 /// a call stays like that for long.
 const NAMELESS: usize = 3;
-
-/// A frame of a PHP stack.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Frame {
-    /// `App\Kernel::handle`, `array_map`, `{closure}`; for the code of a file how it was entered and its path:
-    /// `main /srv/index.php`, `require_once /srv/boot.php`, `eval /srv/a.php(3) : eval()'d code`.
-    pub function: String,
-    /// The file of the function, as the worker sees it; nothing for functions of PHP itself.
-    pub file: Option<String>,
-    /// The line being executed: exact where the frame has called another, near it in the innermost frame, whose
-    /// place PHP keeps in a register.
-    pub line: Option<u32>,
-}
 
 /// The request a worker is at, from what the web server told PHP-FPM.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -71,7 +59,7 @@ pub struct Sample {
     pub outcome: Outcome,
     /// The stack, outermost frame first. Empty when there is none, or the engine itself was at work (compiling the
     /// first file, beginning or ending a request).
-    pub stack: Vec<Frame>,
+    pub stack: Vec<Place>,
     /// The request it was at, where that is known.
     pub request: Request,
     /// What it was doing, before and after the stack was read. Blocked in the same call both times, the stack is
@@ -130,6 +118,32 @@ impl Sampler {
     /// Forgets a worker.
     pub fn detach(&mut self, pid: u32) {
         self.workers.remove(&pid);
+    }
+
+    /// Whether a worker waits for a connection: it has no request.
+    pub(crate) fn accepts(&self, pid: u32) -> bool {
+        let worker = self.workers.get(&pid);
+        let state = worker.and_then(|worker| worker.watch.look());
+        state.is_some_and(State::accepts)
+    }
+
+    /// The stack of a worker that stands still, outermost place first; empty where no PHP code runs, or none can be
+    /// read.
+    pub(crate) fn still(&mut self, pid: u32) -> Vec<Place> {
+        let worker = self.workers.get_mut(&pid);
+        let stack = worker.and_then(|worker| worker.stack().ok());
+        stack.map(|(_, stack)| stack).unwrap_or_default()
+    }
+
+    /// The request a worker of PHP-FPM is at, and the descriptor it came by.
+    pub(crate) fn request(&self, pid: u32) -> Option<(i32, Request)> {
+        let worker = self.workers.get(&pid)?;
+        let globals = worker.php.sapi_globals.at;
+        let Ok(Busy::With(list)) = request::busy(&worker.memory, globals) else {
+            return None;
+        };
+        let fd = request::connection(&worker.memory, globals)?;
+        Some((fd, request::request(&worker.memory, list).ok()?))
     }
 
     /// Looks at a worker. One that was not attached is gone.
@@ -216,7 +230,7 @@ impl<M: Memory> Worker<M> {
         }
     }
 
-    fn look(&mut self, state: State) -> Result<(Outcome, Vec<Frame>, Request), ReadError> {
+    fn look(&mut self, state: State) -> Result<(Outcome, Vec<Place>, Request), ReadError> {
         let (outcome, stack) = self.stack()?;
         let busy = match self.php.sapi.as_str() {
             "fpm-fcgi" => request::busy(&self.memory, self.php.sapi_globals.at)?,
@@ -244,7 +258,7 @@ impl<M: Memory> Worker<M> {
     }
 
     /// The stack, outermost frame first; empty when no PHP code runs.
-    fn stack(&mut self) -> Result<(Outcome, Vec<Frame>), ReadError> {
+    fn stack(&mut self) -> Result<(Outcome, Vec<Place>), ReadError> {
         let mut outer: Option<Vec<Link>> = None;
         let mut nameless: Option<Vec<Link>> = None;
         let mut wrong = "the stack changed all the time";
@@ -284,7 +298,7 @@ impl<M: Memory> Worker<M> {
         Ok((Outcome::Error(wrong), Vec::new()))
     }
 
-    fn name(&mut self, links: &[Link]) -> Result<Result<Vec<Frame>, &'static str>, ReadError> {
+    fn name(&mut self, links: &[Link]) -> Result<Result<Vec<Place>, &'static str>, ReadError> {
         let (abi, globals) = (self.php.abi, self.php.executor_globals);
         labels::name(&self.memory, abi, globals, links, &mut self.known)
     }

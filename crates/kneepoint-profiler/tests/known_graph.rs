@@ -7,7 +7,8 @@
 
 mod rig;
 
-use kneepoint_profiler::{Attached, Error, Frame, Options, Outcome, Sample, Sampler, record};
+use kneepoint_model::Place;
+use kneepoint_profiler::{Attached, Error, Options, Outcome, Sample, Sampler, record};
 use rig::Rig;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -76,7 +77,7 @@ impl Graph {
     }
 
     /// Why a stack is no path of the graph that begins at its root, whatever its lines.
-    fn wrong(&self, stack: &[Frame]) -> Option<String> {
+    fn wrong(&self, stack: &[Place]) -> Option<String> {
         let first = stack.first().map(name);
         if first.as_deref() != Some("main index.php") {
             return Some(format!("begins with {first:?}"));
@@ -96,7 +97,7 @@ impl Graph {
     }
 
     /// Why the lines of a stack cannot be: a caller is where it calls the next, the last within its function.
-    fn wrong_line(&self, stack: &[Frame]) -> Option<String> {
+    fn wrong_line(&self, stack: &[Place]) -> Option<String> {
         for (index, frame) in stack.iter().enumerate() {
             let Some(here) = place(frame) else {
                 continue;
@@ -120,7 +121,7 @@ impl Graph {
 }
 
 /// A function as the marks name it, whatever directory and version.
-fn name(frame: &Frame) -> String {
+fn name(frame: &Place) -> String {
     let function = frame.function.as_str();
     if function.contains("{closure") {
         return "{closure}".to_owned();
@@ -133,7 +134,7 @@ fn name(frame: &Frame) -> String {
 }
 
 /// File and line, when the marks know the file.
-fn place(frame: &Frame) -> Option<(String, u32)> {
+fn place(frame: &Place) -> Option<(String, u32)> {
     let file = frame.file.as_deref()?.rsplit('/').next()?;
     (!file.contains("eval()'d code")).then_some(())?;
     Some((file.to_owned(), frame.line?))

@@ -1,11 +1,6 @@
 //! What a process is doing, from `/proc/PID/syscall`: running, or asleep in which call and on what.
 //! Pure functions of bytes; `waiting_on` turns descriptors into peers.
 
-use kneepoint_model::Address;
-use std::ffi::OsStr;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::unix::ffi::OsStrExt;
-
 /// What `/proc/PID/syscall` says (proc(5)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Syscall {
@@ -148,27 +143,6 @@ pub(crate) fn parse_fd_set(bytes: &[u8]) -> Option<i32> {
     i32::try_from(at * 8 + bytes[at].trailing_zeros() as usize).ok()
 }
 
-/// A `struct sockaddr` of IPv4, IPv6 or a Unix path.
-pub(crate) fn parse_sockaddr(bytes: &[u8]) -> Option<Address> {
-    let family = u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?);
-    let port = || Some(u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?));
-    match i32::from(family) {
-        libc::AF_INET => {
-            let ip = Ipv4Addr::from(<[u8; 4]>::try_from(bytes.get(4..8)?).ok()?);
-            Some(Address::Tcp(SocketAddr::new(ip.into(), port()?)))
-        }
-        libc::AF_INET6 => {
-            let ip = Ipv6Addr::from(<[u8; 16]>::try_from(bytes.get(8..24)?).ok()?);
-            Some(Address::Tcp(SocketAddr::new(ip.to_canonical(), port()?)))
-        }
-        libc::AF_UNIX => {
-            let path = bytes[2..].split(|b| *b == 0).next()?;
-            (!path.is_empty()).then(|| Address::Unix(OsStr::from_bytes(path).into()))
-        }
-        _ => None,
-    }
-}
-
 /// The meaning of a wait channel, for when the call cannot be read; `None` when it is none of the known ones.
 pub(crate) fn wait_channel(name: &str) -> Option<&'static str> {
     const KNOWN: &[(&str, &str)] = &[
@@ -245,12 +219,6 @@ mod tests {
         let polled: Vec<_> = parse_pollfds(&poll).collect();
         assert_eq!(polled, [(Verb::Recv, 4), (Verb::Send, 5)]);
         assert_eq!(parse_fd_set(&[0, 0b1000]), Some(11));
-        let inet = [2, 0, 0x18, 0xeb, 10, 0, 0, 7];
-        assert_eq!(parse_sockaddr(&inet), "10.0.0.7:6379".parse().ok());
-        assert_eq!(
-            parse_sockaddr(b"\x01\0/run/x.sock\0rest"),
-            "/run/x.sock".parse().ok()
-        );
     }
 
     proptest! {
@@ -262,7 +230,6 @@ mod tests {
                 }
                 parse_pollfds(bytes).for_each(drop);
                 parse_fd_set(bytes);
-                parse_sockaddr(bytes);
             }
         }
     }

@@ -7,8 +7,7 @@
 use crate::proc::Kept;
 use crate::sock_diag::{SYN_SENT, SockDiag};
 use crate::wait::{
-    Syscall, Verb, Wait, parse_fd_set, parse_pollfds, parse_sockaddr, parse_syscall, wait_channel,
-    wait_of,
+    Syscall, Verb, Wait, parse_fd_set, parse_pollfds, parse_syscall, wait_channel, wait_of,
 };
 use kneepoint_model::{Address, Layer, RunningTier};
 use rustix::net::{SocketAddrAny, SocketAddrUnix, getpeername, getsockname};
@@ -102,7 +101,7 @@ impl Peers {
             Wait::On(verb, fd) => self.on(pid, verb, fd).unwrap_or_else(|| unknown(verb)),
             Wait::Connect(fd, address, length) => {
                 let peer =
-                    memory(pid, address, length.min(128)).and_then(|bytes| parse_sockaddr(&bytes));
+                    memory(pid, address, length.min(128)).and_then(|bytes| Address::of_sockaddr(&bytes));
                 match peer {
                     Some(peer) => format!("connect {}", self.name(&peer)),
                     None => self

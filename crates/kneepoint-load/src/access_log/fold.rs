@@ -4,6 +4,7 @@
 //! the data show that a position takes many (see [`super::routes`]); what was found to be such a position is
 //! remembered here.
 
+use kneepoint_model::folding::fold_word;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
@@ -133,77 +134,6 @@ pub(super) fn asset_extension(path: &str) -> Option<&'static str> {
     assets
         .find(|known| known.eq_ignore_ascii_case(extension))
         .copied()
-}
-
-/// Writes the folded form of a word that looks like an identifier; `false`, and nothing, when it does not.
-fn fold_word(word: &str, out: &mut String) -> bool {
-    if let Some(folded) = whole(word) {
-        out.push_str(folded);
-        return true;
-    }
-    if !word.bytes().any(|b| b.is_ascii_digit()) {
-        return false;
-    }
-    // `123.html`: the extension tells more than the number.
-    if let Some((stem, extension)) = word.rsplit_once('.')
-        && (1..=5).contains(&extension.len())
-        && extension.bytes().all(|b| b.is_ascii_alphabetic())
-        && let Some(folded) = whole(stem)
-    {
-        let _ = write!(out, "{folded}.{extension}");
-        return true;
-    }
-    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-    // `123-a-title`.
-    if let Some((number, _)) = word.split_once('-')
-        && digits(number)
-    {
-        out.push_str("{n}-{slug}");
-        return true;
-    }
-    // `post-123`.
-    if let Some(at) = word.rfind(['-', '_'])
-        && digits(&word[at + 1..])
-        && word[..at].bytes().all(|b| b.is_ascii_alphabetic())
-    {
-        let _ = write!(out, "{}{{n}}", &word[..=at]);
-        return true;
-    }
-    false
-}
-
-/// What a word as a whole is.
-fn whole(word: &str) -> Option<&'static str> {
-    let bytes = word.as_bytes();
-    if bytes.is_empty() {
-        return None;
-    }
-    let count = |wanted: fn(&u8) -> bool| bytes.iter().filter(|b| wanted(b)).count();
-    let digits = count(u8::is_ascii_digit);
-    if digits == bytes.len() {
-        return Some("{n}");
-    }
-    let hex = count(u8::is_ascii_hexdigit);
-    let dashes = [8, 13, 18, 23];
-    if bytes.len() == 36 && hex == 32 && dashes.iter().all(|at| bytes[*at] == b'-') {
-        return Some("{uuid}");
-    }
-    if hex == bytes.len() && bytes.len() >= 8 && digits > 0 {
-        return Some("{hex}");
-    }
-    if word.contains('@') && word.contains('.') {
-        return Some("{email}");
-    }
-    // Random text of at least 96 bits, in Base64 or Base62: letters of both cases and digits, no words.
-    let plain = count(|b| b.is_ascii_alphanumeric() || *b == b'-' || *b == b'_' || *b == b'=');
-    let a_word = |part: &str| part.len() > 3 && part.bytes().all(|b| b.is_ascii_alphabetic());
-    let token = plain == bytes.len()
-        && !word.split(['-', '_']).any(a_word)
-        && bytes.len() >= 16
-        && digits >= 2
-        && count(u8::is_ascii_uppercase) >= 2
-        && (count(u8::is_ascii_lowercase) >= 2 || bytes.len() >= 24);
-    token.then_some("{token}")
 }
 
 #[cfg(test)]

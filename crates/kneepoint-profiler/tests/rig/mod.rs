@@ -24,6 +24,8 @@ pub(crate) struct Rig {
     dir: tempfile::TempDir,
     /// The same as the server sees it.
     within: PathBuf,
+    /// The script that is asked for.
+    script: &'static str,
     master: Child,
 }
 
@@ -108,6 +110,7 @@ impl Rig {
         let rig = Self {
             dir,
             within,
+            script: "index.php",
             master,
         };
         let end = Instant::now() + Duration::from_secs(20);
@@ -117,6 +120,14 @@ impl Rig {
             thread::sleep(Duration::from_millis(20));
         }
         Some(rig)
+    }
+
+    /// From now on this script is asked for.
+    #[allow(dead_code, reason = "only one of the two tests of this rig has a script of its own")]
+    pub(crate) fn serving(mut self, name: &'static str, text: &str) -> Self {
+        fs::write(self.dir.path().join(name), text).expect("our own directory");
+        self.script = name;
+        self
     }
 
     pub(crate) fn master(&self) -> u32 {
@@ -138,21 +149,22 @@ impl Rig {
 
     /// One request; gives what was answered.
     pub(crate) fn get(&self, query: &str) -> String {
-        get(&self.socket(), &self.within, query, "req-0").expect("FPM answers")
+        get(&self.socket(), &self.within.join(self.script), query, "req-0").expect("FPM answers")
     }
 
     /// Clients that ask one request after the other until they are dropped.
     pub(crate) fn load(&self, clients: usize, query: &'static str) -> Load {
         let stop = Arc::new(AtomicBool::new(false));
         let clients = (0..clients).map(|client| {
-            let (stop, socket, within) = (Arc::clone(&stop), self.socket(), self.within.clone());
+            let (stop, socket) = (Arc::clone(&stop), self.socket());
+            let script = self.within.join(self.script);
             thread::spawn(move || {
                 for request in 0.. {
                     if stop.load(Ordering::Relaxed) {
                         break;
                     }
                     // A worker that was killed answers nobody.
-                    let _ = get(&socket, &within, query, &format!("req-{client}-{request}"));
+                    let _ = get(&socket, &script, query, &format!("req-{client}-{request}"));
                 }
             })
         });
@@ -196,8 +208,8 @@ fn record(kind: u8, content: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn get(socket: &Path, within: &Path, query: &str, id: &str) -> std::io::Result<String> {
-    let script = within.join("index.php").display().to_string();
+fn get(socket: &Path, script: &Path, query: &str, id: &str) -> std::io::Result<String> {
+    let script = script.display().to_string();
     let uri = format!("/known/route?{query}");
     let parameters = [
         ("SCRIPT_FILENAME", script.as_str()),

@@ -2,7 +2,8 @@
 
 use anyhow::{Result, bail};
 use inferno::flamegraph;
-use kneepoint_profiler::{Frame, Profile};
+use kneepoint_model::Place;
+use kneepoint_profiler::Profile;
 use serde_json::{Value, json};
 
 /// A flame graph.
@@ -47,7 +48,7 @@ pub(super) fn speedscope(profile: &Profile) -> Result<String> {
     Ok(serde_json::to_string(&document)?)
 }
 
-fn described(frame: &Frame) -> Value {
+fn described(frame: &Place) -> Value {
     let mut described = json!({ "name": frame.function });
     if let Some(file) = &frame.file {
         described["file"] = json!(file);
@@ -66,7 +67,7 @@ mod tests {
     fn profile() -> Profile {
         let mut profile = Profile::new("PHP 8.2.35".to_owned(), 100);
         for name in ["a<b>", "a<b>", "c"] {
-            let frame = |function: &str| Frame {
+            let frame = |function: &str| Place {
                 function: function.to_owned(),
                 file: None,
                 line: None,

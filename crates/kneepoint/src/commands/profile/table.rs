@@ -146,19 +146,20 @@ fn shortened(name: &str) -> String {
 mod tests {
     use super::*;
     use expect_test::expect;
-    use kneepoint_profiler::{Frame, Outcome, Request, Sample, State};
+    use kneepoint_model::Place;
+    use kneepoint_profiler::{Outcome, Request, Sample, State};
 
     fn profile() -> Profile {
         let mut profile = Profile::new("PHP 8.2.35 (fpm-fcgi)".to_owned(), 99);
         profile.workers = 2;
         profile.elapsed_s = 10.0;
         profile.cost_s = 0.08;
-        let frame = |function: &str, line: Option<u32>| Frame {
+        let frame = |function: &str, line: Option<u32>| Place {
             function: function.to_owned(),
             file: line.map(|_| "/srv/app/Kernel.php".to_owned()),
             line,
         };
-        let mut sample = |outcome, stack: Vec<Frame>, path: &str| {
+        let mut sample = |outcome, stack: Vec<Place>, path: &str| {
             let request = Request {
                 method: Some("GET".to_owned()),
                 path: Some(path.to_owned()),

@@ -1,0 +1,410 @@
+//! What was seen from within the workers: the calls they make for each request, and the PHP stacks they were met on.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A place in PHP code.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub struct Place {
+    /// `App\Kernel::handle`, `array_map`, or what entered the code of a file: `require_once /srv/boot.php`.
+    pub function: String,
+    /// The file of the function; nothing for functions of PHP itself.
+    pub file: Option<String>,
+    /// The line being executed.
+    pub line: Option<u32>,
+}
+
+impl Place {
+    /// `/srv/app/Kernel.php:41`; the function where there is no file.
+    #[must_use]
+    pub fn at(&self) -> String {
+        match (&self.file, self.line) {
+            (Some(file), Some(line)) => format!("{file}:{line}"),
+            (Some(file), None) => file.clone(),
+            (None, _) => self.function.clone(),
+        }
+    }
+
+    /// Whether it is in the application's own code: in a file, and none that Composer or a package of the system
+    /// installed.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        const FOREIGN: [&str; 3] = ["/vendor/", "/usr/share/php/", "/usr/share/pear/"];
+        self.file
+            .as_ref()
+            .is_some_and(|file| !FOREIGN.iter().any(|part| file.contains(part)))
+    }
+}
+
+impl fmt::Display for Place {
+    /// `App\Kernel::handle at /srv/app/Kernel.php:41`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.file {
+            // The code of a file is called by it.
+            Some(file) if self.function.ends_with(file.as_str()) => f.write_str(&self.at()),
+            Some(_) => write!(f, "{} at {}", self.function, self.at()),
+            None => f.write_str(&self.function),
+        }
+    }
+}
+
+/// The innermost place of the application's own code on a stack that begins with the outermost.
+#[must_use]
+pub fn own_place(stack: &[Place]) -> Option<&Place> {
+    stack.iter().rev().find(|place| place.is_own())
+}
+
+/// What a traced call does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CallKind {
+    /// A file or directory is opened.
+    Open,
+    /// A path is looked up without being opened: stat, access, readlink.
+    Look,
+    /// A connection is made.
+    Connect,
+    /// A query is sent to a database.
+    Query,
+    /// A command is sent to Redis.
+    Command,
+    /// A request is sent over HTTP, or a TLS connection is begun.
+    Http,
+    /// Something else is sent over a connection.
+    Send,
+    /// A lock on a file is asked for.
+    Lock,
+    /// The worker sleeps.
+    Sleep,
+}
+
+impl CallKind {
+    /// What one of them is called in a table.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Look => "look up",
+            Self::Connect => "connect",
+            Self::Query => "query",
+            Self::Command => "command",
+            Self::Http => "HTTP",
+            Self::Send => "send",
+            Self::Lock => "lock",
+            Self::Sleep => "sleep",
+        }
+    }
+}
+
+/// Calls of one kind about one thing from one place, counted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TracedCall {
+    /// The request: method and path with identifiers folded (`GET /orders/{n}`).
+    pub route: String,
+    /// What the call does.
+    pub kind: CallKind,
+    /// What it is about: a path, a query without its values, the name of a command, `GET http://api.example.org/rates`.
+    pub what: String,
+    /// The other end of the connection: a layer of the stack or an address; empty where there is none.
+    pub peer: String,
+    /// The function of PHP itself that made it (`curl_exec`); empty where none was called, as for `require`.
+    pub through: String,
+    /// The innermost place in PHP code; nothing where none ran: the engine opened the script itself.
+    pub place: Option<Place>,
+    /// The innermost place in the application's own code; the same as `place` when it is that.
+    pub own: Option<Place>,
+    /// How often, in all traced requests of the route.
+    pub count: u64,
+    /// How many of them failed: no such file, refused.
+    pub failed: u64,
+    /// How often in that one of the requests which had most of them.
+    pub most: u64,
+}
+
+impl TracedCall {
+    /// The place to name to a person: in the application's own code if there is one.
+    #[must_use]
+    pub fn named_place(&self) -> Option<&Place> {
+        self.own.as_ref().or(self.place.as_ref())
+    }
+}
+
+/// Traced requests of one route.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TracedRoute {
+    /// Method and folded path.
+    pub route: String,
+    /// How many were traced from their beginning to their end.
+    pub requests: u64,
+}
+
+/// What workers do for each request, counted call by call at low load while they were traced. Exact as counts; it says
+/// nothing of time, which tracing stretches.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct CallTrace {
+    /// Which configuration: `base`, the name of a variant; empty outside a run.
+    #[serde(default)]
+    pub arm: String,
+    /// PHP and its server interface: `PHP 8.2.35 (fpm-fcgi)`.
+    pub php: String,
+    /// The routes, most requests first.
+    pub routes: Vec<TracedRoute>,
+    /// The calls, most first.
+    pub calls: Vec<TracedCall>,
+    /// What should be known besides.
+    pub notes: Vec<String>,
+}
+
+/// Calls about one thing, over all routes and places.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallSum<'a> {
+    /// What they are about.
+    pub what: &'a str,
+    /// How often a request, on average.
+    pub per_request: f64,
+    /// How many of them failed a request, on average.
+    pub failed_per_request: f64,
+    /// The call with the place that made most of them.
+    pub most_from: &'a TracedCall,
+}
+
+impl CallTrace {
+    /// Requests that were traced.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.routes.iter().map(|route| route.requests).sum()
+    }
+
+    /// Requests of one route that were traced.
+    #[must_use]
+    pub fn requests_of(&self, route: &str) -> u64 {
+        let of = self.routes.iter().filter(|known| known.route == route);
+        of.map(|known| known.requests).sum()
+    }
+
+    /// Calls of one kind.
+    pub fn of(&self, kind: CallKind) -> impl Iterator<Item = &TracedCall> {
+        self.calls.iter().filter(move |call| call.kind == kind)
+    }
+
+    /// Calls of one kind that succeeded and that failed, per request; nothing without requests.
+    #[must_use]
+    pub fn per_request(&self, kind: CallKind) -> Option<(f64, f64)> {
+        let requests = self.requests();
+        let (count, failed) = self.of(kind).fold((0, 0), |(count, failed), call| {
+            (count + call.count, failed + call.failed)
+        });
+        let each = |calls: u64| calls as f64 / requests as f64;
+        (requests > 0).then(|| (each(count - failed), each(failed)))
+    }
+
+    /// Calls of one kind summed by what they are about, most first.
+    #[must_use]
+    pub fn sums(&self, kind: CallKind) -> Vec<CallSum<'_>> {
+        let requests = self.requests().max(1) as f64;
+        let mut sums: BTreeMap<&str, (u64, u64, &TracedCall)> = BTreeMap::new();
+        for call in self.of(kind) {
+            let sum = sums.entry(&call.what).or_insert((0, 0, call));
+            sum.0 += call.count;
+            sum.1 += call.failed;
+            if call.count > sum.2.count {
+                sum.2 = call;
+            }
+        }
+        let mut sums: Vec<CallSum<'_>> = sums
+            .into_iter()
+            .map(|(what, (count, failed, most_from))| CallSum {
+                what,
+                per_request: count as f64 / requests,
+                failed_per_request: failed as f64 / requests,
+                most_from,
+            })
+            .collect();
+        sums.sort_by(|a, b| b.per_request.total_cmp(&a.per_request));
+        sums
+    }
+}
+
+/// Stacks that workers were met on under load. Wall time: a worker that waits is met as often as one that computes.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct StackProfile {
+    /// The phase of the diagnosis: `over`.
+    pub phase: String,
+    /// Which configuration.
+    pub arm: String,
+    /// PHP and its server interface.
+    pub php: String,
+    /// Samples a second of each worker.
+    pub rate_hz: u32,
+    /// Samples whose stack is the one the worker had.
+    pub ok: u64,
+    /// Samples whose stack changed while it was read; the outer part counts.
+    pub salvaged: u64,
+    /// Samples without a stack.
+    pub error: u64,
+    /// Samples of workers without a request.
+    pub idle: u64,
+    /// Every place that was seen; a wait stands in brackets, below the function that waits: `[recv db]`.
+    pub places: Vec<Place>,
+    /// The stacks, with how often each was met.
+    pub stacks: Vec<MetStack>,
+    /// What should be known besides.
+    pub notes: Vec<String>,
+}
+
+/// A stack and how often it was met.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct MetStack {
+    /// Method and folded path of the request; empty where it is not known.
+    pub route: String,
+    /// Positions in [`StackProfile::places`], outermost first.
+    pub places: Vec<u32>,
+    /// How often.
+    pub count: u64,
+}
+
+impl StackProfile {
+    /// Samples with a stack.
+    #[must_use]
+    pub fn samples(&self) -> u64 {
+        self.stacks.iter().map(|stack| stack.count).sum()
+    }
+
+    /// The places of a stack, outermost first.
+    pub fn places_of<'a>(&'a self, stack: &'a MetStack) -> impl DoubleEndedIterator<Item = &'a Place> {
+        let index = |at: &u32| usize::try_from(*at).ok();
+        stack
+            .places
+            .iter()
+            .filter_map(move |at| self.places.get(index(at)?))
+    }
+
+    /// What a stack waits for, when it ends in a wait: `recv db`.
+    #[must_use]
+    pub fn wait_of<'a>(&'a self, stack: &'a MetStack) -> Option<&'a str> {
+        let innermost = self.places_of(stack).next_back()?;
+        innermost.function.strip_prefix('[')?.strip_suffix(']')
+    }
+
+    /// The stacks as flame graph tools read them: `request;outer;inner COUNT`.
+    #[must_use]
+    pub fn folded(&self) -> Vec<String> {
+        let mut folded: BTreeMap<String, u64> = BTreeMap::new();
+        for stack in &self.stacks {
+            let places = self.places_of(stack).map(|place| place.function.as_str());
+            let route = Some(stack.route.as_str()).filter(|route| !route.is_empty());
+            // The format has no way to write these two.
+            let names = route.into_iter().chain(places);
+            let names: Vec<_> = names
+                .map(|name| name.replace(';', ":").replace('\n', " "))
+                .collect();
+            *folded.entry(names.join(";")).or_default() += stack.count;
+        }
+        folded
+            .into_iter()
+            .map(|(stack, count)| format!("{stack} {count}"))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(function: &str, file: Option<&str>) -> Place {
+        Place {
+            function: function.to_owned(),
+            file: file.map(str::to_owned),
+            line: file.map(|_| 7),
+        }
+    }
+
+    #[test]
+    fn the_own_place_is_the_innermost_that_nobody_installed() {
+        let stack = [
+            place("main /srv/index.php", Some("/srv/index.php")),
+            place("App\\Orders::list", Some("/srv/app/Orders.php")),
+            place("PDO::run", Some("/srv/vendor/pdo/pdo.php")),
+            place("PDOStatement::execute", None),
+        ];
+        let own = own_place(&stack).expect("one");
+        assert_eq!(own.to_string(), "App\\Orders::list at /srv/app/Orders.php:7");
+        assert_eq!(stack[0].to_string(), "/srv/index.php:7");
+        assert_eq!(stack[3].to_string(), "PDOStatement::execute");
+        assert_eq!(own_place(&stack[2..]), None);
+    }
+
+    fn call(route: &str, what: &str, count: u64, failed: u64) -> TracedCall {
+        TracedCall {
+            route: route.to_owned(),
+            kind: CallKind::Open,
+            what: what.to_owned(),
+            peer: String::new(),
+            through: String::new(),
+            place: None,
+            own: None,
+            count,
+            failed,
+            most: count,
+        }
+    }
+
+    #[test]
+    fn calls_are_summed_by_what_they_are_about() {
+        let trace = CallTrace {
+            routes: vec![
+                TracedRoute {
+                    route: "GET /".to_owned(),
+                    requests: 3,
+                },
+                TracedRoute {
+                    route: "GET /a".to_owned(),
+                    requests: 1,
+                },
+            ],
+            calls: vec![
+                call("GET /", "a.php", 6, 0),
+                call("GET /a", "a.php", 2, 0),
+                call("GET /", "b.php", 3, 3),
+            ],
+            ..CallTrace::default()
+        };
+        assert_eq!(trace.requests(), 4);
+        assert_eq!(trace.requests_of("GET /"), 3);
+        assert_eq!(trace.per_request(CallKind::Open), Some((2.0, 0.75)));
+        assert_eq!(trace.per_request(CallKind::Look), Some((0.0, 0.0)));
+        assert_eq!(CallTrace::default().per_request(CallKind::Open), None);
+        let sums = trace.sums(CallKind::Open);
+        let shown: Vec<_> = sums
+            .iter()
+            .map(|sum| (sum.what, sum.per_request, sum.failed_per_request))
+            .collect();
+        assert_eq!(shown, [("a.php", 2.0, 0.0), ("b.php", 0.75, 0.75)]);
+        assert_eq!(sums[0].most_from.route, "GET /");
+    }
+
+    #[test]
+    fn stacks_fold_below_their_request() {
+        let profile = StackProfile {
+            places: vec![place("main a;b", None), place("[recv db]", None)],
+            stacks: vec![
+                MetStack {
+                    route: "GET /".to_owned(),
+                    places: vec![0, 1],
+                    count: 2,
+                },
+                MetStack {
+                    route: String::new(),
+                    places: vec![0, 9],
+                    count: 1,
+                },
+            ],
+            ..StackProfile::default()
+        };
+        assert_eq!(profile.samples(), 3);
+        assert_eq!(profile.folded(), ["GET /;main a:b;[recv db] 2", "main a:b 1"]);
+        assert_eq!(profile.wait_of(&profile.stacks[0]), Some("recv db"));
+        assert_eq!(profile.wait_of(&profile.stacks[1]), None);
+    }
+}
