@@ -1,26 +1,30 @@
 //! What it costs to be profiled: CPU per request of busy PHP workers with `kneepoint profile` and without, in pairs,
 //! and the CPU that `kneepoint profile` takes itself.
 //!
+//! One load and one profiler run all the time. The profiler is stopped (SIGSTOP) and let go on every second, so that the
+//! two steps of a pair find the same machine.
+//!
 //! The test is that of the A/B of `kneepoint tune` (`kneepoint_model::statistics::sequential`).
 
 use crate::{flags, measured, program, site};
 use anyhow::{Context as _, bail, ensure};
 use kneepoint_model::Interval;
 use kneepoint_model::statistics::sequential::{MIN_PAIRS, confidence_sequence, mean_and_sd};
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
-use std::sync::atomic::AtomicBool;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const USAGE: &str = "\
-cargo xtask profile-cost [--pairs N] [--seconds S] [--workers N] [--rate HZ] [--binary PATH]
+cargo xtask profile-cost [--pairs N] [--step-ms MS] [--workers N] [--rate HZ] [--binary PATH]
 
-  --pairs N      pairs of a step with the profiler and one without (default: 40)
-  --seconds S    length of a step (default: 4)
+  --pairs N      pairs of a step with the profiler and one without (default: 300)
+  --step-ms MS   length of a step in ms (default: 1000)
   --workers N    PHP workers, each of them busy (default: 16)
   --rate HZ      samples a second of each worker (default: 99)
   --binary PATH  the program to test (default: built with cargo build --release -p kneepoint)";
@@ -29,14 +33,18 @@ cargo xtask profile-cost [--pairs N] [--seconds S] [--workers N] [--rate HZ] [--
 const LARGEST_CHANGE: f64 = 0.01;
 /// Most of one core that the profiler may take.
 const LARGEST_SHARE: f64 = 0.15;
-/// What a program may take beyond the length of a step.
+/// What the load and the profiler may run beyond twice the length of all steps.
 const EXTRA_TIME: Duration = Duration::from_secs(60);
+/// Time before the first step: until every worker is busy and known to the profiler.
+const WARM_UP: Duration = Duration::from_secs(3);
+/// Time from stopping the profiler, or letting it go on, to the step.
+const SETTLE: Duration = Duration::from_millis(30);
 
 /// What was asked for on the command line.
 #[derive(Debug, PartialEq)]
 struct Options {
     pairs: usize,
-    seconds: u64,
+    step_ms: u64,
     workers: usize,
     rate_hz: u64,
     binary: Option<PathBuf>,
@@ -46,8 +54,8 @@ struct Options {
 impl Options {
     fn read(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<Self> {
         let mut options = Self {
-            pairs: 40,
-            seconds: 4,
+            pairs: 300,
+            step_ms: 1000,
             workers: 16,
             rate_hz: 99,
             binary: None,
@@ -57,8 +65,8 @@ impl Options {
             let text = value.to_string_lossy().into_owned();
             let number = |least, most| flags::number(name, &text, least..=most);
             match name {
-                "--pairs" => options.pairs = number(MIN_PAIRS as u64, 1000)? as usize,
-                "--seconds" => options.seconds = number(1, 600)?,
+                "--pairs" => options.pairs = number(MIN_PAIRS as u64, 10_000)? as usize,
+                "--step-ms" => options.step_ms = number(100, 60_000)?,
                 "--workers" => options.workers = number(1, 256)? as usize,
                 "--rate" => options.rate_hz = number(1, 2000)?,
                 _ => options.binary = Some(value.into()),
@@ -90,28 +98,9 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<Ex
         })?,
         options,
         stop: &stop,
+        over: AtomicBool::new(false),
     };
-    let mut changes = Vec::new();
-    let mut shares = Vec::new();
-    for nth in 0..bench.options.pairs {
-        // Whichever comes second finds a warmer machine: they take turns.
-        let order = [nth % 2 == 0, nth % 2 != 0];
-        let mut cost_us = [0.0; 2];
-        for profiled in order {
-            let step = bench.step(profiled)?;
-            cost_us[usize::from(profiled)] = step.cost_us;
-            shares.extend(step.profiler_share);
-        }
-        changes.push((cost_us[1] / cost_us[0]).ln());
-        writeln!(
-            out,
-            "{:>4}  {:.0} us of CPU a request without, {:.0} with; the profiler takes {:.1} % of a core",
-            nth + 1,
-            cost_us[0],
-            cost_us[1],
-            100.0 * shares.last().copied().unwrap_or(f64::NAN),
-        )?;
-    }
+    let (changes, shares) = bench.measure(&mut out)?;
     let change = confidence_sequence(&changes).context("there are too few pairs")?;
     let share = mean_and_sd(&shares).0;
     let (text, holds) = judge(&bench.options, change, share);
@@ -136,12 +125,12 @@ fn judge(options: &Options, change: Interval, share: f64) -> (String, bool) {
     };
     let cheap = share <= LARGEST_SHARE;
     let text = format!(
-        "{} workers at {} Hz, {} pairs of {} s\n  {verdict}: CPU per request changes by {:+.2} % (95 %: {:+.2} to \
+        "{} workers at {} Hz, {} pairs of {} ms\n  {verdict}: CPU per request changes by {:+.2} % (95 %: {:+.2} to \
          {:+.2}), 1 % allowed\n  {}: the profiler takes {:.1} % of one core, {:.0} % allowed",
         options.workers,
         options.rate_hz,
         options.pairs,
-        options.seconds,
+        options.step_ms,
         percent(change.estimate),
         percent(change.low),
         percent(change.high),
@@ -156,8 +145,16 @@ fn judge(options: &Options, change: Interval, share: f64) -> (String, bool) {
 struct Step {
     /// CPU of the workers per request, in microseconds.
     cost_us: f64,
-    /// CPU of the profiler as a share of one core, where there was one.
-    profiler_share: Option<f64>,
+    /// CPU of the profiler as a share of one core.
+    profiler_share: f64,
+}
+
+/// Counts at one moment.
+struct Reading {
+    at: Instant,
+    requests: u64,
+    workers_cpu: Duration,
+    profiler_cpu: Duration,
 }
 
 struct Bench<'s> {
@@ -165,100 +162,176 @@ struct Bench<'s> {
     site: site::Site,
     options: Options,
     stop: &'s AtomicBool,
+    /// Raised when everything is measured: what still runs is ended.
+    over: AtomicBool,
 }
 
 impl Bench<'_> {
-    fn step(&self, profiled: bool) -> anyhow::Result<Step> {
+    /// Takes the pairs while one load and one profiler run: the profiler is stopped and let go on in between.
+    fn measure(&self, out: &mut impl Write) -> anyhow::Result<(Vec<f64>, Vec<f64>)> {
         self.site.verify()?;
         let fpm = self.site.fpm().context("the site has no PHP-FPM")?;
-        let before = workers_cpu_s(fpm)?;
-        let (load, profile) = thread::scope(|scope| {
-            let profile = profiled.then(|| scope.spawn(|| self.profile(fpm)));
-            let load = self.load();
-            let profile = profile.map(|profile| {
-                let ended = profile.join();
-                ended.unwrap_or_else(|_| bail!("the profiler's thread panicked"))
-            });
-            (load, profile)
-        });
-        let cpu_s = workers_cpu_s(fpm)? - before;
-        let answered = load?;
-        let share = profile.transpose()?.map(|profile| {
-            profile.cpu.as_secs_f64() / Duration::from_secs(self.options.seconds).as_secs_f64()
-        });
-        Ok(Step {
-            cost_us: 1e6 * cpu_s / answered as f64,
-            profiler_share: share,
+        let profiler = OnceLock::new();
+        thread::scope(|scope| {
+            let load = scope.spawn(|| self.program(&mut self.load(), &OnceLock::new()));
+            let profile = scope.spawn(|| self.program(&mut self.profile(fpm), &profiler));
+            let runs = || !load.is_finished() && !profile.is_finished();
+            let pairs = self.pairs(fpm, &profiler, &runs, out);
+            if let Some(profiler) = profiler.get() {
+                // One that stands still cannot end.
+                let _ = kill_process(*profiler, Signal::CONT);
+            }
+            let programs = [load, profile].map(|program| (program.is_finished(), program));
+            self.over.store(true, Ordering::Relaxed);
+            for (early, program) in programs {
+                let ended = program.join();
+                let ended = ended.unwrap_or_else(|_| bail!("a thread of this program panicked"));
+                if early && pairs.is_err() {
+                    // Why it failed tells more than that it did.
+                    ended?;
+                }
+            }
+            pairs
         })
     }
 
-    /// Keeps every worker busy, and tells how many requests were answered.
-    fn load(&self) -> anyhow::Result<u64> {
+    fn pairs(
+        &self,
+        fpm: Pid,
+        profiler: &OnceLock<Pid>,
+        runs: &dyn Fn() -> bool,
+        out: &mut impl Write,
+    ) -> anyhow::Result<(Vec<f64>, Vec<f64>)> {
+        thread::sleep(WARM_UP);
+        let profiler = *profiler.get().context("the profiler has not come up")?;
+        let (mut changes, mut shares) = (Vec::new(), Vec::new());
+        for nth in 0..self.options.pairs {
+            // Whichever comes second finds a warmer machine: they take turns.
+            let order = [nth % 2 == 0, nth % 2 != 0];
+            let mut cost_us = [0.0; 2];
+            for profiled in order {
+                ensure!(!self.stop.load(Ordering::Relaxed), "interrupted");
+                let step = self.step(fpm, profiler, profiled)?;
+                ensure!(runs(), "the load or the profiler has ended too early");
+                cost_us[usize::from(profiled)] = step.cost_us;
+                if profiled {
+                    shares.push(step.profiler_share);
+                }
+            }
+            changes.push((cost_us[1] / cost_us[0]).ln());
+            writeln!(
+                out,
+                "{:>4}  {:.0} us of CPU a request without, {:.0} with; the profiler takes {:.1} % of a core",
+                nth + 1,
+                cost_us[0],
+                cost_us[1],
+                100.0 * shares.last().copied().unwrap_or(f64::NAN),
+            )?;
+        }
+        Ok((changes, shares))
+    }
+
+    fn step(&self, fpm: Pid, profiler: Pid, profiled: bool) -> anyhow::Result<Step> {
+        let signal = if profiled { Signal::CONT } else { Signal::STOP };
+        kill_process(profiler, signal).context("the profiler is gone")?;
+        thread::sleep(SETTLE);
+        let before = self.read(fpm, profiler)?;
+        thread::sleep(Duration::from_millis(self.options.step_ms));
+        let after = self.read(fpm, profiler)?;
+        let requests = after.requests - before.requests;
+        ensure!(requests > 0, "no request was answered in a step");
+        let spent = |of: fn(&Reading) -> Duration| (of(&after) - of(&before)).as_secs_f64();
+        Ok(Step {
+            cost_us: 1e6 * spent(|reading| reading.workers_cpu) / requests as f64,
+            profiler_share: spent(|reading| reading.profiler_cpu)
+                / (after.at - before.at).as_secs_f64(),
+        })
+    }
+
+    fn read(&self, fpm: Pid, profiler: Pid) -> anyhow::Result<Reading> {
+        let workers = children(fpm)?;
+        let cpu = workers.iter().map(|worker| cpu(&worker.to_string()));
+        Ok(Reading {
+            at: Instant::now(),
+            requests: self.site.requests()?,
+            workers_cpu: cpu.sum::<anyhow::Result<Duration>>()?,
+            profiler_cpu: cpu_of_threads(profiler)?,
+        })
+    }
+
+    /// Time that the load and the profiler run: longer than all steps.
+    fn length(&self) -> String {
+        let step = SETTLE + Duration::from_millis(self.options.step_ms);
+        let all = step * 2 * u32::try_from(self.options.pairs).unwrap_or(u32::MAX);
+        format!("{}s", (all * 2 + EXTRA_TIME).as_secs())
+    }
+
+    /// Keeps every worker busy.
+    fn load(&self) -> Command {
         let mut command = Command::new(&self.program);
         command
             .arg("load")
             .arg(self.site.url("/busy.php"))
             .args(["-t", "1", "--timeout", "20s", "--json", "-c"])
             .arg(self.options.workers.to_string())
-            .arg("--duration")
-            .arg(format!("{}s", self.options.seconds));
-        let done = self.program(&mut command)?;
-        let outcomes = program::load_point(&done.stdout)?.outcomes;
-        ensure!(
-            outcomes.failed() == 0 && outcomes.total() > 0,
-            "{} of {} requests failed",
-            outcomes.failed(),
-            outcomes.total()
-        );
-        Ok(outcomes.total())
+            .args(["--duration", &self.length()]);
+        command
     }
 
-    fn profile(&self, fpm: Pid) -> anyhow::Result<measured::Measured> {
+    fn profile(&self, fpm: Pid) -> Command {
         let mut command = Command::new(&self.program);
         command
             .args(["profile", "--quiet", "--folded", "--pid"])
             .arg(fpm.as_raw_nonzero().to_string())
             .arg("--rate")
             .arg(self.options.rate_hz.to_string())
-            .arg("--duration")
-            .arg(format!("{}s", self.options.seconds));
-        self.program(&mut command)
+            .args(["--duration", &self.length()]);
+        command
     }
 
-    fn program(&self, command: &mut Command) -> anyhow::Result<measured::Measured> {
-        let patience = Duration::from_secs(self.options.seconds) + EXTRA_TIME;
-        let done = measured::run(command, patience, self.stop, &mut |_, _| {})?;
-        ensure!(
-            done.status.success(),
+    /// Runs a program until everything is measured, and tells its process id as soon as there is one.
+    fn program(&self, command: &mut Command, known: &OnceLock<Pid>) -> anyhow::Result<()> {
+        let mut look = |pid, _| _ = known.set(pid);
+        let done = measured::run(command, Duration::MAX, &self.over, &mut look)?;
+        bail!(
             "the program ended with {}: {}",
             done.status,
             done.stderr.trim()
-        );
-        Ok(done)
+        )
     }
 }
 
-/// CPU time of the children of a master so far, in seconds.
-fn workers_cpu_s(master: Pid) -> anyhow::Result<f64> {
+/// The children of a master.
+fn children(master: Pid) -> anyhow::Result<Vec<u32>> {
     let master = master.as_raw_nonzero();
     let path = format!("/proc/{master}/task/{master}/children");
     let children = std::fs::read_to_string(&path).context(path)?;
-    let ticks = children.split_ascii_whitespace().map(|pid| {
-        let path = Path::new("/proc").join(pid).join("stat");
-        let stat = std::fs::read_to_string(&path)?;
-        ticks_of(&stat).with_context(|| format!("{} has no CPU times", path.display()))
-    });
-    let ticks = ticks.sum::<anyhow::Result<u64>>()?;
-    Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+    let children = children.split_ascii_whitespace().map(str::parse);
+    Ok(children.collect::<Result<_, _>>()?)
 }
 
-/// User and system time of a process in clock ticks (proc_pid_stat(5): fields 14 and 15).
-fn ticks_of(stat: &str) -> Option<u64> {
-    let (_, behind_name) = stat.rsplit_once(") ")?;
-    let mut fields = behind_name.split(' ').skip(11);
-    let user: u64 = fields.next()?.parse().ok()?;
-    let system: u64 = fields.next()?.parse().ok()?;
-    Some(user + system)
+/// CPU time so far of a task, `PID` or `PID/task/TID`, to the nanosecond: `/proc/PID/stat` has clock ticks only.
+fn cpu(task: &str) -> anyhow::Result<Duration> {
+    let path = format!("/proc/{task}/schedstat");
+    let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
+    cpu_in(&text).with_context(|| format!("{path} has no CPU time"))
+}
+
+/// The first word of schedstat (Documentation/scheduler/sched-stats.rst): nanoseconds on a CPU.
+fn cpu_in(schedstat: &str) -> Option<Duration> {
+    let nanos = schedstat.split(' ').next()?.parse().ok()?;
+    Some(Duration::from_nanos(nanos))
+}
+
+fn cpu_of_threads(process: Pid) -> anyhow::Result<Duration> {
+    let process = process.as_raw_nonzero();
+    let threads = std::fs::read_dir(format!("/proc/{process}/task"))
+        .context("the profiler is gone")?
+        .map(|thread| {
+            let thread = thread?.file_name();
+            cpu(&format!("{process}/task/{}", thread.to_string_lossy()))
+        });
+    threads.sum()
 }
 
 #[cfg(test)]
@@ -266,10 +339,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cpu_times_are_read_behind_a_name_with_blanks() {
-        let stat = "71 (php-fpm: pool w) S 70 71 71 0 -1 64 20 0 0 0 523 41 0 0 20 0 1 0 99";
-        assert_eq!(ticks_of(stat), Some(564));
-        assert_eq!(ticks_of("71 (x"), None);
+    fn cpu_times_are_read_to_the_nanosecond() {
+        let told = cpu_in("1234567890 55 7\n");
+        assert_eq!(told, Some(Duration::from_nanos(1_234_567_890)));
+        assert_eq!(cpu_in(""), None);
     }
 
     #[test]

@@ -123,6 +123,20 @@ impl Site {
         Ok(())
     }
 
+    /// How many requests nginx was sent so far.
+    ///
+    /// # Errors
+    /// It does not answer, or not as ngx_http_stub_status_module does.
+    pub(crate) fn requests(&self) -> anyhow::Result<u64> {
+        let (_, body) = get(self.address, "/status").context("nginx tells no status")?;
+        // Its third line: connections accepted, connections handled, requests.
+        let counts = body.lines().nth(2);
+        let requests = counts.and_then(|counts| counts.split_ascii_whitespace().nth(2));
+        requests
+            .and_then(|requests| requests.parse().ok())
+            .with_context(|| format!("nginx tells no count of requests: {body}"))
+    }
+
     fn await_answer(&mut self, php: bool) -> anyhow::Result<()> {
         let began = Instant::now();
         loop {
@@ -224,7 +238,8 @@ fn start_nginx(root: &Path, address: SocketAddr, plan: &Plan) -> anyhow::Result<
     let listen = if workers > 1 { " reuseport" } else { "" };
     writeln!(
         config,
-        " server {{\n listen {address} backlog=65535{listen};\n root {dir}/public;\n location ~ \\.php$ {{"
+        " server {{\n listen {address} backlog=65535{listen};\n root {dir}/public;\n location = /status {{ stub_status; }}\n \
+         location ~ \\.php$ {{"
     )?;
     for (name, value) in [
         ("SCRIPT_FILENAME", "$document_root$fastcgi_script_name"),

@@ -4,8 +4,8 @@ use kneepoint_model::metric;
 use kneepoint_model::run::Machine;
 use kneepoint_model::units::format_rate;
 use kneepoint_model::{
-    Interval, Layer, LoadPoint, LogEvent, LogKind, Metric, Series, SeriesSet, SettingKey, Slo,
-    Stack,
+    CallTrace, Interval, Layer, LoadPoint, LogEvent, LogKind, Metric, Series, SeriesSet,
+    SettingKey, Slo, Stack, StackProfile,
 };
 
 /// Everything the rules may look at.
@@ -25,6 +25,10 @@ pub struct Evidence {
     pub keep: Vec<SettingKey>,
     /// Memory all tiers together may use, in bytes; `None` is what the machine has.
     pub memory_budget_bytes: Option<u64>,
+    /// What requests do, call by call; `None` where nobody looked.
+    pub calls: Option<CallTrace>,
+    /// The PHP stacks that workers were met on; `None` where nobody looked.
+    pub stacks: Option<StackProfile>,
 }
 
 /// A stretch of load with what telemetry and the logs said meanwhile.
@@ -51,6 +55,19 @@ pub enum PhaseKind {
     Over,
     /// The plateau of [`PhaseKind::Knee`] once more, to see drift (catalogue GEN-05).
     Repeat,
+}
+
+impl PhaseKind {
+    /// The name in records.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Knee => "knee",
+            Self::Over => "over",
+            Self::Repeat => "repeat",
+        }
+    }
 }
 
 /// FPM counts connections, not requests: with kept connections its count is far below the requests. Mixes with

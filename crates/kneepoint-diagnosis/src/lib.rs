@@ -13,6 +13,7 @@ mod backlog;
 mod evidence;
 mod explain;
 mod guard;
+mod inside;
 mod pool;
 mod ports;
 mod rule;

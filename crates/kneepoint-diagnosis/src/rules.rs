@@ -9,7 +9,7 @@ pub(crate) mod prelude {
     pub(crate) use crate::evidence::{Evidence, Phase, PhaseKind};
     pub(crate) use crate::rule::{AppliesTo, Rule, RuleDoc, Signal, Stage};
     pub(crate) use kneepoint_model::units::{format_ms, format_rate, format_share};
-    pub(crate) use kneepoint_model::{Finding, Layer, LogKind, Outcome, metric};
+    pub(crate) use kneepoint_model::{CallKind, Finding, Layer, LogKind, Outcome, metric};
     #[cfg(test)]
     pub(crate) use {
         crate::test_support::{Case, check as verify, stays_silent},
@@ -46,6 +46,7 @@ catalogue! {
     // 4: what workers wait for
     keep_conn_pins_workers,
     session_lock,
+    redis_session_lock,
     blocked_on_unknown_peer,
     blocked_downstream,
     redis_connect_per_request,
@@ -60,6 +61,8 @@ catalogue! {
     opcache_keys_full,
     opcache_interned_full,
     opcache_validates_timestamps,
+    repeated_query,
+    hot_function,
     // 6: the number of workers
     spawn_lag,
     too_many_children,

@@ -6,8 +6,9 @@ use kneepoint_model::metric::*;
 use kneepoint_model::run::Machine;
 use kneepoint_model::units::format_share;
 use kneepoint_model::{
-    Address, Apply, Confidence, Finding, Kind, Layer, LoadPoint, LogEvent, LogKind, Metric,
-    Outcome, Series, ServerKind, SettingKey, Slo, Stack, Tier, Tunable, ValueKind, WorkerPool,
+    Address, Apply, CallKind, CallTrace, Confidence, Finding, Kind, Layer, LoadPoint, LogEvent,
+    LogKind, MetStack, Metric, Outcome, Place, Series, ServerKind, SettingKey, Slo, Stack, Tier,
+    TracedCall, TracedRoute, Tunable, ValueKind, WorkerPool,
 };
 
 const WINDOW_S: u32 = 10;
@@ -35,6 +36,40 @@ pub(crate) fn check(rule: &Rule, case: Case, expected: Expect) {
         None => text.push_str("silent\n"),
     }
     expected.assert_eq(&text);
+}
+
+/// A place in PHP code.
+pub(crate) fn place(function: &str, file: &str, line: u32) -> Place {
+    Place {
+        function: function.to_owned(),
+        file: Some(file.to_owned()),
+        line: Some(line),
+    }
+}
+
+/// A stack that was met so often.
+pub(crate) fn met(route: &str, places: &[u32], count: u64) -> MetStack {
+    MetStack {
+        route: route.to_owned(),
+        places: places.to_vec(),
+        count,
+    }
+}
+
+/// A call that each request of a route makes so often.
+pub(crate) fn traced(route: &str, kind: CallKind, what: &str, at: Place, each: u64) -> TracedCall {
+    TracedCall {
+        route: route.to_owned(),
+        kind,
+        what: what.to_owned(),
+        peer: String::new(),
+        through: String::new(),
+        own: Some(at.clone()),
+        place: Some(at),
+        count: each,
+        failed: 0,
+        most: each,
+    }
 }
 
 /// The rule has nothing to say, and the whole diagnosis nothing but that the CPU is used up.
@@ -224,6 +259,21 @@ impl Case {
 
     pub(crate) fn load(self, kind: PhaseKind, alter: impl FnOnce(&mut LoadPoint)) -> Self {
         self.with(|evidence| alter(&mut phase_mut(evidence, kind).load))
+    }
+
+    /// So many requests of a route traced, each of which made these calls.
+    pub(crate) fn traced(self, route: &str, requests: u64, mut calls: Vec<TracedCall>) -> Self {
+        calls.iter_mut().for_each(|call| call.count *= requests);
+        self.with(|evidence| {
+            evidence.calls = Some(CallTrace {
+                routes: vec![TracedRoute {
+                    route: route.to_owned(),
+                    requests,
+                }],
+                calls,
+                ..CallTrace::default()
+            });
+        })
     }
 
     /// The knee driven once more.

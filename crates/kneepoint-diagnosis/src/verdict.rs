@@ -47,6 +47,12 @@ impl Verdict {
         self
     }
 
+    /// What was seen from within the workers, when somebody looked.
+    pub(crate) fn inside(mut self, seen: Vec<Evidenced>) -> Self {
+        self.0.seen.extend(seen);
+        self
+    }
+
     /// Log lines, when there were any.
     pub(crate) fn logged(self, lines: Option<Logged>) -> Self {
         match lines {

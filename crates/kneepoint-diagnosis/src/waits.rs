@@ -86,6 +86,17 @@ impl<'a> Blocked<'a> {
         self.low_ms.is_some_and(|low| self.ms >= CONGESTED * low)
     }
 
+    /// Whether a wait, as a label, is one of these.
+    pub(crate) fn is_it(&self, label: &str) -> bool {
+        self.waits.iter().any(|wait| wait.label() == label)
+    }
+
+    /// Whether this is the peer they wait for; a wait without a peer is for any.
+    pub(crate) fn has_peer(&self, peer: &str) -> bool {
+        let mut waits = self.waits.iter();
+        waits.any(|wait| wait.peer.is_empty() || wait.peer == peer)
+    }
+
     /// `6.8 of 8 workers wait: recv db`.
     pub(crate) fn describe(&self) -> String {
         let labels: Vec<String> = self.waits.iter().map(Wait::label).collect();

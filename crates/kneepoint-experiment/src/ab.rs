@@ -53,6 +53,9 @@ pub struct AbOptions {
     /// Pairs before which it does not stop, at least [`MIN_PAIRS`]. An A/A that is to say how much pairs scatter takes
     /// all it may.
     pub min_pairs: usize,
+    /// The e-value that ends the test: 20 decides it, and as many times that as there are comparisons beside it make it
+    /// hold among them (Holm). No more than [`MORE_PAIRS`] are spent on that once it is decided.
+    pub enough: f64,
     /// Length of one step.
     pub step: Duration,
     /// Ratio within which two arms count as equivalent, 0.02.
@@ -124,6 +127,8 @@ pub struct AbTest {
     pending: (Option<Half>, Option<Half>),
     /// ln(capacity B / capacity A) of each pair.
     differences: Vec<f64>,
+    /// Pairs after which it was decided first.
+    decided: Option<usize>,
     voided: usize,
     /// Steps taken on A alone to find a rate that tells.
     calibrations: u32,
@@ -160,6 +165,8 @@ const SPEED_SHIFT: f64 = 0.1;
 const STEAL_SHIFT: f64 = 0.05;
 /// How far the rate follows the machine's speed at most, as a ratio.
 const FARTHEST_SPEED: f64 = 1.25;
+/// Pairs spent on making a decision hold among others, once it is made.
+pub const MORE_PAIRS: usize = 3;
 /// Autocorrelation of the pairs beyond which neighbours are merged (method.md section 2).
 const RESEMBLANCE: f64 = 0.15;
 
@@ -172,6 +179,7 @@ impl AbTest {
             options,
             pending: (None, None),
             differences: Vec::new(),
+            decided: None,
             voided: 0,
             calibrations: 0,
             borne_hz: None,
@@ -304,6 +312,9 @@ impl AbTest {
         } else if let (Some(a), Some(b)) = self.pending {
             self.differences.push(b.value - a.value);
             self.pending = (None, None);
+            if self.verdict() != Verdict::Inconclusive {
+                self.decided.get_or_insert(self.differences.len());
+            }
         }
         if let (None, None) = self.pending {
             self.speed_now = canary.after;
@@ -348,7 +359,18 @@ impl AbTest {
         if pairs >= self.options.max_pairs || self.voided > self.most_void() {
             return true;
         }
-        pairs >= self.options.min_pairs.max(MIN_PAIRS) && self.verdict() != Verdict::Inconclusive
+        if pairs < self.options.min_pairs.max(MIN_PAIRS) {
+            return false;
+        }
+        let surely = || {
+            let spent = self.decided.is_some_and(|at| pairs >= at + MORE_PAIRS);
+            spent || e_value(&self.judged()) >= self.options.enough
+        };
+        match self.verdict() {
+            Verdict::Inconclusive => false,
+            Verdict::Equivalent => true,
+            Verdict::Better | Verdict::Worse => surely(),
+        }
     }
 
     /// The verdict so far.

@@ -8,7 +8,7 @@ use crate::error::ExperimentError;
 use crate::recorder::Recorder;
 use crate::testbed::Testbed;
 use kneepoint_model::run::LimitResult;
-use kneepoint_model::statistics::sequential::MIN_PAIRS;
+use kneepoint_model::statistics::sequential::{ENOUGH, MIN_PAIRS};
 use kneepoint_model::units::format_share;
 use kneepoint_model::{Effect, Finding, Setting};
 use std::time::Duration;
@@ -36,6 +36,8 @@ pub struct Comparison<'a> {
     pub seed: u64,
 }
 
+/// The e-value that holds among six comparisons, as many as a run usually makes.
+pub const AMONG_OTHERS: f64 = 6.0 * ENOUGH;
 /// Steps that a pair takes the time of: two, and what comes between them.
 const STEPS_PER_PAIR: u32 = 3;
 
@@ -55,6 +57,7 @@ where
         measure: comparison.measure,
         max_pairs: comparison.max_pairs,
         min_pairs: comparison.min_pairs,
+        enough: AMONG_OTHERS,
         step: comparison.step,
         rope: 0.02,
         seed: comparison.seed,

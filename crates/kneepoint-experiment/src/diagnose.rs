@@ -5,13 +5,14 @@ use crate::ab::Verdict;
 use crate::bench::{Bench, Step};
 use crate::compare::{Ground, compare_for, describe_settings};
 use crate::error::ExperimentError;
+use crate::inside::{Fpm, Looked};
 use crate::limit::{LimitMove, LimitOptions, LimitSearch};
 use crate::recorder::Recorder;
 use crate::testbed::Testbed;
 use kneepoint_diagnosis::{Evidence, Phase, PhaseKind};
 use kneepoint_model::run::{LimitResult, Observation};
 use kneepoint_model::units::{format_rate, format_share};
-use kneepoint_model::{Confidence, Finding, Scenario, Setting};
+use kneepoint_model::{Confidence, Finding, LoadPoint, Scenario, Setting, Stack};
 use kneepoint_telemetry::Recording;
 use std::time::Duration;
 
@@ -110,7 +111,7 @@ fn at_reference(result: &LimitResult) -> String {
 }
 
 /// Says why a step does not count. The report sums such steps up from their own verdicts.
-pub(crate) fn say_when_invalid(recorder: &mut Recorder<'_>, point: &kneepoint_model::LoadPoint) {
+pub(crate) fn say_when_invalid(recorder: &mut Recorder<'_>, point: &LoadPoint) {
     if let kneepoint_model::Validity::Invalid { because } = &point.validity {
         recorder.result(format!("that step does not count: {}", because.join("; ")));
     }
@@ -119,12 +120,12 @@ pub(crate) fn say_when_invalid(recorder: &mut Recorder<'_>, point: &kneepoint_mo
 /// The overload of the evidence, relative to R*.
 const OVER: f64 = 1.3;
 
-/// A phase of the evidence: its name, its rate relative to R*, its length.
-const PHASES: [(PhaseKind, &str, f64, Duration); 4] = [
-    (PhaseKind::Low, "low", 0.3, Duration::from_secs(5)),
-    (PhaseKind::Knee, "knee", 0.95, Duration::from_secs(8)),
-    (PhaseKind::Repeat, "repeat", 0.95, Duration::from_secs(5)),
-    (PhaseKind::Over, "over", OVER, Duration::from_secs(6)),
+/// A phase of the evidence: its rate relative to R*, its length.
+const PHASES: [(PhaseKind, f64, Duration); 4] = [
+    (PhaseKind::Low, 0.3, Duration::from_secs(5)),
+    (PhaseKind::Knee, 0.95, Duration::from_secs(8)),
+    (PhaseKind::Repeat, 0.95, Duration::from_secs(5)),
+    (PhaseKind::Over, OVER, Duration::from_secs(6)),
 ];
 
 /// Drives the phases at an arm and lets the rules judge. The findings are written down as they are:
@@ -139,20 +140,23 @@ pub fn diagnose(
     label: &str,
     limit: &LimitResult,
 ) -> Result<(Evidence, Vec<Finding>), ExperimentError> {
-    let mut phases = Vec::new();
     let stack = testbed.stack(arm)?.clone();
-    for (nth, (kind, name, share, length)) in PHASES.into_iter().enumerate() {
+    let fpm = Fpm::of(testbed, arm)?;
+    let mut phases = Vec::new();
+    let mut stacks = None;
+    for (nth, (kind, share, length)) in PHASES.into_iter().enumerate() {
         recorder.check_stop()?;
         let mut rate = (limit.rate_hz.estimate * share).max(1.0);
         if kind == PhaseKind::Over {
             rate = rate.max(surely_over(limit));
         }
+        let name = kind.name();
         recorder.progress(
             &format!(
                 "{label}: watching every layer at {name} load ({})",
                 format_rate(rate)
             ),
-            nth as f64 / 4.0,
+            nth as f64 / 5.0,
             None,
         );
         let mut step = Step::at_rate(&format!("diagnose: {name}"), rate, length, 77 + nth as u64);
@@ -160,27 +164,40 @@ pub fn diagnose(
         step.skip = Duration::ZERO;
         step.rested = kind != PhaseKind::Repeat;
         step.may_abort = false;
-        let (load, recording) = observe(testbed, recorder, arm, &step, kind)?;
-        let trial = recorder.trial(&step.purpose, label, load.clone());
-        for note in &recording.notes {
-            recorder.warn(format!("telemetry: {note}"));
-        }
-        let phase = Phase {
-            kind,
-            load,
-            series: recording.series,
-            log: recording.log,
+        let observed = match fpm.as_ref().filter(|_| kind == PhaseKind::Over) {
+            // All workers are at work there.
+            Some(fpm) => {
+                let drive = || observe(testbed, recorder, arm, &step, kind);
+                let (observed, looked) = fpm.sampled(name, label, drive);
+                stacks = said(recorder, "PHP stacks were not sampled", looked);
+                observed?
+            }
+            None => observe(testbed, recorder, arm, &step, kind)?,
         };
-        let waterfall = kneepoint_diagnosis::waterfall(&phase, &stack);
-        recorder.observation(Observation {
-            phase: name.to_owned(),
-            arm: label.to_owned(),
-            trial,
-            series: phase.series.clone(),
-            waterfall: Some(waterfall),
-        });
-        phases.push(phase);
+        phases.push(write_down(
+            recorder,
+            &stack,
+            label,
+            (kind, &step.purpose),
+            observed,
+        ));
     }
+    let calls = match fpm {
+        Some(fpm) => {
+            recorder.progress(
+                &format!("{label}: tracing what each request does"),
+                0.8,
+                None,
+            );
+            let looked = fpm.traced(testbed, arm, label)?;
+            said(recorder, "requests were not traced", looked)
+        }
+        None => None,
+    };
+    stacks
+        .iter()
+        .for_each(|stacks| recorder.stacks(stacks.clone()));
+    calls.iter().for_each(|calls| recorder.calls(calls.clone()));
     let evidence = Evidence {
         stack,
         slo: testbed.slo().clone(),
@@ -189,11 +206,49 @@ pub fn diagnose(
         limit_hz: Some(limit.rate_hz),
         keep: testbed.scenario().budget.keep.clone(),
         memory_budget_bytes: testbed.scenario().budget.memory_bytes,
+        calls,
+        stacks,
     };
     let findings = kneepoint_diagnosis::diagnose(&evidence);
     report_findings(recorder, &findings);
     recorder.findings(&findings);
     Ok((evidence, findings))
+}
+
+/// What a pass came to; why it could not be made goes into the journal.
+fn said<T>(recorder: &mut Recorder<'_>, not_made: &str, looked: Looked<T>) -> Option<T> {
+    looked
+        .map_err(|why| recorder.result(format!("{not_made}: {why}")))
+        .ok()
+}
+
+/// Writes a phase down: its step, and what telemetry saw.
+fn write_down(
+    recorder: &mut Recorder<'_>,
+    stack: &Stack,
+    label: &str,
+    (kind, purpose): (PhaseKind, &str),
+    (load, recording): (LoadPoint, Recording),
+) -> Phase {
+    let trial = recorder.trial(purpose, label, load.clone());
+    for note in &recording.notes {
+        recorder.warn(format!("telemetry: {note}"));
+    }
+    let phase = Phase {
+        kind,
+        load,
+        series: recording.series,
+        log: recording.log,
+    };
+    let waterfall = kneepoint_diagnosis::waterfall(&phase, stack);
+    recorder.observation(Observation {
+        phase: kind.name().to_owned(),
+        arm: label.to_owned(),
+        trial,
+        series: phase.series.clone(),
+        waterfall: Some(waterfall),
+    });
+    phase
 }
 
 /// Drives one phase and watches it; once more when the generator was not sound, since evidence that came late says
@@ -204,7 +259,7 @@ fn observe(
     arm: &str,
     step: &Step,
     kind: PhaseKind,
-) -> Result<(kneepoint_model::LoadPoint, Recording), ExperimentError> {
+) -> Result<(LoadPoint, Recording), ExperimentError> {
     let settled = kind != PhaseKind::Repeat;
     let first = testbed.observe(arm, step, settled)?;
     say_when_invalid(recorder, &first.0);

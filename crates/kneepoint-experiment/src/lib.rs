@@ -13,6 +13,7 @@ pub mod compare;
 pub mod diagnose;
 pub mod error;
 pub mod gate;
+pub mod inside;
 pub mod limit;
 pub mod plan;
 mod random;

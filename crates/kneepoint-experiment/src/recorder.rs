@@ -6,7 +6,10 @@ use kneepoint_model::run::{
     Decision, EntryKind, FileDiff, JournalEntry, LimitResult, Machine, Observation, RUN_VERSION,
     Trial,
 };
-use kneepoint_model::{CapacityPlan, Effect, Finding, GateResult, LoadPoint, Run, Scenario, Stack};
+use kneepoint_model::{
+    CallTrace, CapacityPlan, Effect, Finding, GateResult, LoadPoint, Run, Scenario, Stack,
+    StackProfile,
+};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -256,6 +259,18 @@ impl<'a> Recorder<'a> {
     pub fn observation(&mut self, observation: Observation) {
         self.append(&Record::Observation(Box::new(observation.clone())));
         self.run.observations.push(observation);
+    }
+
+    /// Records what requests do, call by call.
+    pub fn calls(&mut self, calls: CallTrace) {
+        self.append(&Record::Calls(Box::new(calls.clone())));
+        self.run.calls.push(calls);
+    }
+
+    /// Records the PHP stacks that workers were met on.
+    pub fn stacks(&mut self, stacks: StackProfile) {
+        self.append(&Record::Stacks(Box::new(stacks.clone())));
+        self.run.stacks.push(stacks);
     }
 
     /// Adds findings, or raises what is known about those there are.

@@ -6,7 +6,9 @@ use crate::error::ExperimentError;
 use kneepoint_model::run::{
     Decision, FileDiff, JournalEntry, LimitResult, Machine, Observation, RUN_VERSION, Trial,
 };
-use kneepoint_model::{CapacityPlan, Effect, Finding, GateResult, Run, Stack};
+use kneepoint_model::{
+    CallTrace, CapacityPlan, Effect, Finding, GateResult, Run, Stack, StackProfile,
+};
 use rusqlite::{Connection, OpenFlags};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -34,6 +36,10 @@ pub enum Record {
     Limit(LimitResult),
     /// A phase of a diagnosis.
     Observation(Box<Observation>),
+    /// What requests do, call by call.
+    Calls(Box<CallTrace>),
+    /// The PHP stacks that workers were met on.
+    Stacks(Box<StackProfile>),
     /// All findings so far.
     Findings(Vec<Finding>),
     /// All decisions so far.
@@ -62,6 +68,8 @@ impl Record {
             Self::Trial(trial) => run.trials.push(*trial),
             Self::Limit(limit) => run.limits.push(limit),
             Self::Observation(observation) => run.observations.push(*observation),
+            Self::Calls(calls) => run.calls.push(*calls),
+            Self::Stacks(stacks) => run.stacks.push(*stacks),
             Self::Findings(findings) => run.findings = findings,
             Self::Decisions(decisions) => run.decisions = decisions,
             Self::Proof(effect) => run.proof = Some(effect),

@@ -38,9 +38,9 @@ const LEAVE_ONE_OUT: Duration = Duration::from_secs(60);
 /// Most pairs for that (method.md, `tune`: 16).
 const LEAVE_ONE_OUT_PAIRS: usize = 16;
 /// What the diagnosis of the best takes.
-const LAST_LOOK: Duration = Duration::from_secs(40);
+const LAST_LOOK: Duration = Duration::from_secs(50);
 /// What another limit, diagnosis and A/B take at least: with less, a round is not begun.
-const ROUND: Duration = Duration::from_secs(110);
+const ROUND: Duration = Duration::from_secs(120);
 
 /// Where tuning stands: the configuration kept so far and what is known of it.
 struct Current {

@@ -27,13 +27,25 @@ impl Place {
     }
 
     /// Whether it is in the application's own code: in a file, and none that Composer or a package of the system
-    /// installed.
+    /// installed, nor WordPress itself.
     #[must_use]
     pub fn is_own(&self) -> bool {
-        const FOREIGN: [&str; 3] = ["/vendor/", "/usr/share/php/", "/usr/share/pear/"];
+        const FOREIGN: [&str; 5] = [
+            "vendor/",
+            "usr/share/php/",
+            "usr/share/pear/",
+            "wp-includes/",
+            "wp-admin/",
+        ];
+        let within = |file: &str, part: &str| {
+            file.starts_with(part)
+                || file
+                    .match_indices(part)
+                    .any(|(at, _)| file[..at].ends_with('/'))
+        };
         self.file
             .as_ref()
-            .is_some_and(|file| !FOREIGN.iter().any(|part| file.contains(part)))
+            .is_some_and(|file| !FOREIGN.iter().any(|part| within(file, part)))
     }
 }
 
@@ -272,7 +284,10 @@ impl StackProfile {
     }
 
     /// The places of a stack, outermost first.
-    pub fn places_of<'a>(&'a self, stack: &'a MetStack) -> impl DoubleEndedIterator<Item = &'a Place> {
+    pub fn places_of<'a>(
+        &'a self,
+        stack: &'a MetStack,
+    ) -> impl DoubleEndedIterator<Item = &'a Place> {
         let index = |at: &u32| usize::try_from(*at).ok();
         stack
             .places
@@ -329,10 +344,30 @@ mod tests {
             place("PDOStatement::execute", None),
         ];
         let own = own_place(&stack).expect("one");
-        assert_eq!(own.to_string(), "App\\Orders::list at /srv/app/Orders.php:7");
+        assert_eq!(
+            own.to_string(),
+            "App\\Orders::list at /srv/app/Orders.php:7"
+        );
         assert_eq!(stack[0].to_string(), "/srv/index.php:7");
         assert_eq!(stack[3].to_string(), "PDOStatement::execute");
         assert_eq!(own_place(&stack[2..]), None);
+    }
+
+    #[test]
+    fn what_others_wrote_is_known_by_its_directory() {
+        for (file, own) in [
+            ("/srv/app/Orders.php", true),
+            ("app/Orders.php", true),
+            ("/srv/my-vendor/a.php", true),
+            ("wp-content/plugins/shop/cart.php", true),
+            ("/srv/vendor/laravel/a.php", false),
+            ("vendor/laravel/a.php", false),
+            ("/usr/share/php/Illuminate/a.php", false),
+            ("wp-includes/class-wpdb.php", false),
+        ] {
+            assert_eq!(place("f", Some(file)).is_own(), own, "{file}");
+        }
+        assert!(!place("curl_exec", None).is_own());
     }
 
     fn call(route: &str, what: &str, count: u64, failed: u64) -> TracedCall {
@@ -403,7 +438,10 @@ mod tests {
             ..StackProfile::default()
         };
         assert_eq!(profile.samples(), 3);
-        assert_eq!(profile.folded(), ["GET /;main a:b;[recv db] 2", "main a:b 1"]);
+        assert_eq!(
+            profile.folded(),
+            ["GET /;main a:b;[recv db] 2", "main a:b 1"]
+        );
         assert_eq!(profile.wait_of(&profile.stacks[0]), Some("recv db"));
         assert_eq!(profile.wait_of(&profile.stacks[1]), None);
     }

@@ -7,8 +7,8 @@ mod speed;
 pub use basis::LimitBasis;
 
 use crate::{
-    CapacityPlan, Effect, Finding, GateResult, Interval, Layer, LoadPoint, Scenario, SeriesSet,
-    Setting, Stack,
+    CallTrace, CapacityPlan, Effect, Finding, GateResult, Interval, Layer, LoadPoint, Scenario,
+    SeriesSet, Setting, Stack, StackProfile,
 };
 use serde::{Deserialize, Serialize};
 
@@ -241,6 +241,12 @@ pub struct Run {
     pub limits: Vec<LimitResult>,
     /// Telemetry of the diagnoses.
     pub observations: Vec<Observation>,
+    /// What requests do, call by call, in the order it was traced.
+    #[serde(default)]
+    pub calls: Vec<CallTrace>,
+    /// The PHP stacks that workers were met on, in the order they were sampled.
+    #[serde(default)]
+    pub stacks: Vec<StackProfile>,
     /// Findings in the order they were made; the first of a diagnosis is what binds.
     pub findings: Vec<Finding>,
     /// Changes decided on.

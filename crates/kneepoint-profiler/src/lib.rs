@@ -42,6 +42,7 @@ mod trace;
 pub use abi::{GeneratorAbi, PHP_ABIS, PhpAbi};
 pub use error::Error;
 pub use memory::ProcessMemory;
+pub use process::Pools;
 pub use profile::{Cost, Counts, Profile};
 pub use record::{Options, Progress, WaitsFor, record};
 pub use sampler::{Attached, Outcome, Request, Sample, Sampler, State};

@@ -145,8 +145,8 @@ pub(crate) fn ended(pid: u32) -> bool {
     }
 }
 
-/// The children of a process that its first thread forked, and that run the same program.
-pub(crate) fn workers(pid: u32) -> Result<Vec<u32>, Error> {
+/// The children of a process that its first thread forked, that run the same program, and that are of these pools.
+pub(crate) fn workers(pid: u32, pools: &Pools) -> Result<Vec<u32>, Error> {
     let path = format!("/proc/{pid}/task/{pid}/children");
     let text = std::fs::read_to_string(&path).map_err(|why| said(pid, &path, &why))?;
     let program = |pid: u32| {
@@ -157,7 +157,41 @@ pub(crate) fn workers(pid: u32) -> Result<Vec<u32>, Error> {
     let children = text
         .split_ascii_whitespace()
         .filter_map(|word| word.parse().ok());
-    Ok(children.filter(|child| program(*child) == own).collect())
+    Ok(children
+        .filter(|child| program(*child) == own && pools.hold(*child))
+        .collect())
+}
+
+/// Which workers of a master of PHP-FPM are meant, by their pools.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Pools {
+    /// All of them.
+    #[default]
+    All,
+    /// Those of this pool.
+    Only(String),
+    /// All but those of pools whose names end so.
+    Except(&'static [&'static str]),
+}
+
+impl Pools {
+    /// Whether a worker is meant, by its title (`php-fpm: pool www`). One that was just forked still has its master's,
+    /// and is of no pool yet.
+    fn hold(&self, pid: u32) -> bool {
+        if *self == Self::All {
+            return true;
+        }
+        let title = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let title = title.split(|byte| *byte == 0).next().unwrap_or_default();
+        let pool = title
+            .strip_prefix(b"php-fpm: pool ")
+            .map(<[u8]>::trim_ascii_end);
+        pool.is_some_and(|pool| match self {
+            Self::All => true,
+            Self::Only(name) => pool == name.as_bytes(),
+            Self::Except(ends) => !ends.iter().any(|end| pool.ends_with(end.as_bytes())),
+        })
+    }
 }
 
 /// What a process was doing.

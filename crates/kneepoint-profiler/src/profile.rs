@@ -1,7 +1,7 @@
 //! What the samples of a while come to.
 
 use crate::sampler::{Outcome, Sample};
-use kneepoint_model::Place;
+use kneepoint_model::{MetStack, Place, StackProfile};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The frame of a worker that has a request and runs no PHP code: it compiles the first file, or begins or ends the
@@ -69,6 +69,8 @@ pub struct Profile {
     known: HashMap<Place, usize>,
     stacks: HashMap<Vec<usize>, u64>,
     requests: HashMap<String, u64>,
+    /// The frames that stand for a request, with which stacks begin.
+    routes: HashSet<usize>,
 }
 
 impl Profile {
@@ -82,7 +84,7 @@ impl Profile {
         }
     }
 
-    /// Counts a sample. With `by_request`, stacks begin with the method and path of their request.
+    /// Counts a sample. With `by_request`, stacks begin with the route of their request.
     pub fn add(&mut self, sample: &Sample, by_request: bool) {
         let count = match sample.outcome {
             Outcome::Ok => &mut self.counts.ok,
@@ -98,17 +100,15 @@ impl Profile {
         if !matches!(sample.outcome, Outcome::Ok | Outcome::Salvaged) {
             return;
         }
-        let request = sample.request.path.as_ref().map(|path| {
-            let method = sample.request.method.as_deref().unwrap_or("?");
-            format!("{method} {path}")
-        });
+        let request = sample.request.path.as_ref().map(|_| sample.request.route());
         let mut stack = Vec::with_capacity(sample.stack.len() + 1);
         if let Some(request) = request.clone().filter(|_| by_request) {
-            stack.push(self.frame(&Place {
+            let route = self.frame(&Place {
                 function: request,
-                file: None,
-                line: None,
-            }));
+                ..Place::default()
+            });
+            self.routes.insert(route);
+            stack.push(route);
         }
         stack.extend(
             sample
@@ -138,6 +138,44 @@ impl Profile {
         self.frames.push(frame.clone());
         self.known.insert(frame.clone(), index);
         index
+    }
+
+    /// What was met, for a run's record. `phase` is the phase of the diagnosis, `arm` the configuration.
+    #[must_use]
+    pub fn into_record(self, phase: &str, arm: &str) -> StackProfile {
+        let mut stacks: Vec<MetStack> = self
+            .stacks()
+            .into_iter()
+            .map(|(stack, count)| {
+                let (route, stack) = match stack.split_first() {
+                    Some((first, rest)) if self.routes.contains(first) => (Some(*first), rest),
+                    _ => (None, stack),
+                };
+                let route = route.and_then(|at| self.frames.get(at));
+                MetStack {
+                    route: route.map_or_else(String::new, |place| place.function.clone()),
+                    places: stack
+                        .iter()
+                        .filter_map(|at| u32::try_from(*at).ok())
+                        .collect(),
+                    count,
+                }
+            })
+            .collect();
+        stacks.sort_by_key(|stack| std::cmp::Reverse(stack.count));
+        StackProfile {
+            phase: phase.to_owned(),
+            arm: arm.to_owned(),
+            php: self.php,
+            rate_hz: self.rate_hz,
+            ok: self.counts.ok,
+            salvaged: self.counts.salvaged,
+            error: self.counts.error,
+            idle: self.counts.idle,
+            places: self.frames,
+            stacks,
+            notes: self.notes,
+        }
     }
 
     /// Every frame that was seen; [`Profile::stacks`] refers to them by their place.
@@ -308,6 +346,25 @@ mod tests {
             .expect("main");
         assert_eq!((main.own, main.total), (0, 3));
         assert_eq!(costs[0].function, "f");
+    }
+
+    #[test]
+    fn a_record_tells_routes_from_functions() {
+        let record = profile(true).into_record("over", "base");
+        assert_eq!(record.samples(), 4);
+        assert!(
+            record
+                .stacks
+                .iter()
+                .all(|stack| stack.route == "GET /orders")
+        );
+        assert_eq!(record.folded(), profile(true).folded());
+        let record = profile(false).into_record("over", "base");
+        assert!(record.stacks.iter().all(|stack| stack.route.is_empty()));
+        assert_eq!(
+            (record.ok, record.salvaged, record.error, record.idle),
+            (3, 1, 1, 1)
+        );
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Samples a worker, or all workers of a master, for a while.
 
 use crate::error::Error;
-use crate::process::workers;
-use crate::profile::{Counts, Profile};
+use crate::process::{Pools, workers};
+use crate::profile::Profile;
 use crate::sampler::{Outcome, Sampler};
 use kneepoint_model::Place;
 use rustix::time::{ClockId, clock_gettime};
@@ -19,10 +19,12 @@ const TRIES: u32 = 2;
 const NAP: Duration = Duration::from_millis(100);
 
 /// What to sample.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Options {
     /// A worker, or a master: then all its workers.
     pub pid: u32,
+    /// Of a master of PHP-FPM, the workers of these pools only.
+    pub pools: Pools,
     /// Samples a second of each worker; at least 1.
     pub rate_hz: u32,
     /// For how long.
@@ -33,11 +35,11 @@ pub struct Options {
 
 /// How far it is.
 #[derive(Debug, Clone, Copy)]
-pub struct Progress {
+pub struct Progress<'p> {
     /// Time since the first sample.
     pub elapsed: Duration,
-    /// How the samples went so far.
-    pub counts: Counts,
+    /// What was sampled so far.
+    pub profile: &'p Profile,
 }
 
 /// Tells what a blocked worker waits for, in a few words (`recv 10.0.0.7:6379`). This crate knows system calls by
@@ -54,7 +56,7 @@ pub type WaitsFor<'w> = dyn FnMut(u32) -> Option<String> + 'w;
 pub fn record(
     options: &Options,
     waits_for: &mut WaitsFor<'_>,
-    progress: &dyn Fn(&Progress),
+    progress: &dyn Fn(&Progress<'_>),
     stop: &AtomicBool,
 ) -> Result<Profile, Error> {
     let mut recorder = Recorder::start(options)?;
@@ -68,8 +70,8 @@ pub fn record(
             looked = Instant::now();
             recorder.look_for_workers();
             let elapsed = began.elapsed();
-            let counts = recorder.profile.counts;
-            progress(&Progress { elapsed, counts });
+            let profile = &recorder.profile;
+            progress(&Progress { elapsed, profile });
         }
         if recorder.attached.is_empty() && !recorder.master {
             recorder
@@ -125,7 +127,7 @@ impl Recorder {
         let mut sampler = Sampler::new();
         let named = sampler.attach(options.pid)?;
         let mut recorder = Self {
-            options: *options,
+            options: options.clone(),
             sampler,
             master: false,
             attached: BTreeSet::new(),
@@ -138,8 +140,9 @@ impl Recorder {
                 options.rate_hz,
             ),
         };
-        let children = workers(options.pid)?;
-        recorder.master = !children.is_empty();
+        let children = workers(options.pid, &options.pools)?;
+        // Workers of a pool come with its requests.
+        recorder.master = !children.is_empty() || options.pools != Pools::All;
         if !recorder.master {
             recorder.attached.insert(options.pid);
             recorder.profile.workers = 1;
@@ -182,7 +185,7 @@ impl Recorder {
     }
 
     fn look_for_workers(&mut self) {
-        let Ok(children) = workers(self.options.pid) else {
+        let Ok(children) = workers(self.options.pid, &self.options.pools) else {
             self.master = false;
             return;
         };

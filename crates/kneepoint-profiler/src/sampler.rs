@@ -10,6 +10,7 @@ use crate::process::{Finder, Watch, ended};
 use crate::request::{self, Busy};
 use crate::stack::{Link, Reader, Reading};
 use kneepoint_model::Place;
+use kneepoint_model::folding::fold_path;
 use std::collections::HashMap;
 use std::thread;
 use std::time::Duration;
@@ -35,6 +36,16 @@ pub struct Request {
     pub path: Option<String>,
     /// `HTTP_X_REQUEST_ID`.
     pub id: Option<String>,
+}
+
+impl Request {
+    /// Method and path, with identifiers folded: `GET /orders/{n}`.
+    #[must_use]
+    pub fn route(&self) -> String {
+        let method = self.method.as_deref().unwrap_or("?");
+        let path = self.path.as_deref().unwrap_or("?");
+        format!("{method} {}", fold_path(path))
+    }
 }
 
 /// How a sample went.

@@ -11,10 +11,9 @@ mod wire;
 
 use crate::error::Error;
 use crate::memory::{Memory, ProcessMemory, ReadError};
-use crate::process::workers;
+use crate::process::{Pools, workers};
 use crate::sampler::Sampler;
 use calls::Call;
-use kneepoint_model::folding::fold_path;
 use kneepoint_model::{Address, CallKind, CallTrace};
 use ptrace::{Event, NO_SIGNAL, Syscall};
 use rustix::net::{SocketAddrAny, SocketAddrUnix, getpeername};
@@ -40,10 +39,12 @@ const LET_GO: Duration = Duration::from_secs(2);
 const PREPARED_BEFORE: &str = "(a statement prepared before the trace)";
 
 /// What to trace.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct TraceOptions {
     /// A worker of PHP-FPM, or its master: then all its workers.
     pub pid: u32,
+    /// Of a master, the workers of these pools only.
+    pub pools: Pools,
     /// After how many whole requests to end.
     pub requests: u64,
     /// After which time to end, however many there were.
@@ -111,7 +112,7 @@ impl Tracer {
             return Err(Error::NotFpm { pid, sapi });
         }
         let mut tracer = Self {
-            options: *options,
+            options: options.clone(),
             php: format!("PHP {} ({})", named.version, named.sapi),
             sampler,
             master: false,
@@ -120,8 +121,9 @@ impl Tracer {
             tally: Tally::default(),
             notes: Vec::new(),
         };
-        let children = workers(pid)?;
-        tracer.master = !children.is_empty();
+        let children = workers(pid, &options.pools)?;
+        // Workers of a pool come with its requests.
+        tracer.master = !children.is_empty() || options.pools != Pools::All;
         if !tracer.master {
             tracer.seize(pid)?;
             return Ok(tracer);
@@ -160,7 +162,7 @@ impl Tracer {
     }
 
     fn look_for_workers(&mut self) {
-        let Ok(children) = workers(self.options.pid) else {
+        let Ok(children) = workers(self.options.pid, &self.options.pools) else {
             self.master = false;
             return;
         };
@@ -328,7 +330,7 @@ impl Tracer {
         {
             tracee.ended = Some(fd);
             if let Some(doing) = &mut tracee.doing {
-                doing.route.get_or_insert_with(|| route(&request));
+                doing.route.get_or_insert_with(|| request.route());
             }
         }
         true
@@ -422,17 +424,13 @@ impl Tracer {
             return;
         };
         if doing.route.is_none() {
-            doing.route = self.sampler.request(pid).map(|(_, request)| route(&request));
+            doing.route = self
+                .sampler
+                .request(pid)
+                .map(|(_, request)| request.route());
         }
         doing.add(act, failed);
     }
-}
-
-/// Method and path of a request, with its identifiers folded.
-fn route(request: &crate::Request) -> String {
-    let method = request.method.as_deref().unwrap_or("?");
-    let path = request.path.as_deref().unwrap_or("?");
-    format!("{method} {}", fold_path(path))
 }
 
 /// Waits for the next event: not at all at first.
@@ -486,7 +484,10 @@ fn peer(pid: u32, fd: i32) -> Option<Address> {
 
 fn address(any: SocketAddrAny) -> Option<Address> {
     if let Ok(tcp) = SocketAddr::try_from(any.clone()) {
-        return Some(Address::Tcp(SocketAddr::new(tcp.ip().to_canonical(), tcp.port())));
+        return Some(Address::Tcp(SocketAddr::new(
+            tcp.ip().to_canonical(),
+            tcp.port(),
+        )));
     }
     let unix = SocketAddrUnix::try_from(any).ok()?;
     let path = unix.path_bytes()?;

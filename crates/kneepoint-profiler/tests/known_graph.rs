@@ -8,7 +8,7 @@
 mod rig;
 
 use kneepoint_model::Place;
-use kneepoint_profiler::{Attached, Error, Options, Outcome, Sample, Sampler, record};
+use kneepoint_profiler::{Attached, Error, Options, Outcome, Pools, Sample, Sampler, record};
 use rig::Rig;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -401,6 +401,7 @@ fn workers_of_a_master_that_come_and_go_are_no_errors() {
     let _load = rig.load(3, "do=everything");
     let options = Options {
         pid: rig.master(),
+        pools: Pools::All,
         rate_hz: 499,
         duration: Duration::from_secs(6),
         by_request: true,

@@ -1,4 +1,5 @@
-//! The report page. One file, no script, no network: style and pictures are inside.
+//! The report page. One file, no network: style and pictures are inside. Where there is a flame graph, so is the one
+//! script of the page, which zooms it and searches it; the page lets no other run.
 //!
 //! Pictures are SVG whose x coordinates are percentages, so that they follow the width of the page while
 //! their text keeps its size, on a phone as on paper.
@@ -12,8 +13,10 @@ mod diff;
 mod distribution;
 mod effect;
 mod findings;
+mod flame;
 mod gate;
 mod head;
+mod inside;
 mod journal;
 mod load;
 mod plot;
@@ -23,15 +26,18 @@ mod waterfall;
 
 use crate::summarise;
 use crate::waterfall::Pair;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use kneepoint_model::Run;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use sha2::{Digest as _, Sha256};
 
 pub(crate) use load::load_page;
 
 const STYLE: &str = include_str!("html/style.css");
 
-/// The whole page.
-pub(crate) fn page(run: &Run) -> String {
+/// The whole page. Flame graphs are told from those of `against`, where it has some.
+pub(crate) fn page(run: &Run, against: Option<&Run>) -> String {
     let summary = summarise(run);
     let sections: Vec<Section> = [
         gate::section(run),
@@ -40,6 +46,7 @@ pub(crate) fn page(run: &Run) -> String {
         stack::section(run),
         curves::section(run),
         findings::section(run),
+        inside::section(run, against),
         changes::section(run),
         diff::section(run),
         journal::section(run),
@@ -61,6 +68,7 @@ pub(crate) fn page(run: &Run) -> String {
         header: head::header(run, &summary),
         sections: &sections,
         footer: &footer,
+        script: inside::has_graph(run).then_some(flame::SCRIPT),
     })
 }
 
@@ -71,6 +79,18 @@ struct Document<'a> {
     header: Markup,
     sections: &'a [Section],
     footer: &'a str,
+    /// The one script that may run; none in most pages.
+    script: Option<&'a str>,
+}
+
+/// What the page may load and run (CSP level 2): nothing but its own style, and this script, known by its hash.
+fn policy(script: Option<&str>) -> String {
+    let mut policy = "default-src 'none'; style-src 'unsafe-inline'".to_owned();
+    if let Some(script) = script {
+        let hash = BASE64_STANDARD.encode(Sha256::digest(script));
+        policy.push_str(&format!("; script-src 'sha256-{hash}'"));
+    }
+    policy
 }
 
 /// A page that loads nothing: style and pictures are inside.
@@ -83,7 +103,7 @@ fn document(it: &Document<'_>) -> String {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 meta name="generator" content={ "kneepoint " (it.tool_version) };
-                meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
+                meta http-equiv="Content-Security-Policy" content=(policy(it.script));
                 title { (it.title) }
                 style { (PreEscaped(STYLE)) }
             }
@@ -98,6 +118,7 @@ fn document(it: &Document<'_>) -> String {
                     @for section in it.sections { (section.markup()) }
                     footer { p { (it.footer) } }
                 }
+                @if let Some(script) = it.script { script { (PreEscaped(script)) } }
             }
         }
     };

@@ -13,6 +13,7 @@ mod capacity;
 mod formats;
 mod gate;
 mod html;
+mod inside;
 mod load;
 mod markdown;
 mod redact;
@@ -25,6 +26,7 @@ mod words;
 use kneepoint_model::Run;
 
 pub use formats::FORMATS;
+pub use inside::calls_text;
 pub use load::{LoadFormat, LoadHop, LoadRun, render_load};
 pub use redact::{HIDDEN, is_secret_name, redact, redact_text};
 pub use summary::{Confirmation, Outcome, Summary, summarise};
@@ -47,6 +49,8 @@ pub struct Options {
     /// Where results lie, as (what, path): `("report", "runs/a/report.html")`. Named at the end of the
     /// terminal summary and of the Markdown.
     pub files: Vec<(String, String)>,
+    /// Another run, whose flame graph this one's is to be told from.
+    pub against: Option<Box<Run>>,
 }
 
 /// A way to write a run down.
@@ -74,5 +78,10 @@ impl Format {
 /// empty one, renders with what there is and says what is missing.
 #[must_use]
 pub fn render(run: &Run, format: &Format, options: &Options) -> String {
-    (format.render)(&redact(run), options)
+    let against = options.against.as_ref();
+    let options = Options {
+        against: against.map(|run| Box::new(redact(run))),
+        ..options.clone()
+    };
+    (format.render)(&redact(run), &options)
 }

@@ -100,8 +100,8 @@ impl Peers {
             Wait::Named(name) => name.to_owned(),
             Wait::On(verb, fd) => self.on(pid, verb, fd).unwrap_or_else(|| unknown(verb)),
             Wait::Connect(fd, address, length) => {
-                let peer =
-                    memory(pid, address, length.min(128)).and_then(|bytes| Address::of_sockaddr(&bytes));
+                let peer = memory(pid, address, length.min(128))
+                    .and_then(|bytes| Address::of_sockaddr(&bytes));
                 match peer {
                     Some(peer) => format!("connect {}", self.name(&peer)),
                     None => self
@@ -217,13 +217,12 @@ impl Peers {
     }
 }
 
-/// Names what processes of one network namespace wait for, in the words of `workers.waiting`, with the addresses of
-/// their peers: for a stack whose tiers are not known.
+/// Names what processes wait for, in the words of `workers.waiting`.
 #[derive(Debug)]
 pub struct Waits(Peers);
 
 impl Waits {
-    /// For processes in the network namespace of this one.
+    /// For processes in the network namespace of this one, whose peers are named by their addresses.
     #[must_use]
     pub fn beside(pid: u32) -> Self {
         Self(Peers {
@@ -234,6 +233,18 @@ impl Waits {
             remembered: HashMap::new(),
             syscalls: Kept::new("syscall"),
         })
+    }
+
+    /// For the workers of a tier whose peers are known: they are named by their layer.
+    #[must_use]
+    pub fn of(tier: &RunningTier) -> Self {
+        Self(Peers::of(tier))
+    }
+
+    /// What a peer is called: its layer where that is known, or its address.
+    #[must_use]
+    pub fn name(&self, peer: &Address) -> String {
+        self.0.name(peer)
     }
 
     /// What a process waits for now; `None` when it runs or is gone.

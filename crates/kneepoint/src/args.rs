@@ -163,6 +163,9 @@ pub struct ReportArgs {
     /// Write to this file instead of standard output
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Tell flame graphs from those of another run (html): its file, or the beginning of its id
+    #[arg(long, value_name = "RUN")]
+    pub against: Option<String>,
     /// Directory of run files
     #[arg(long, value_name = "DIR", default_value = "kneepoint-runs")]
     pub runs: PathBuf,

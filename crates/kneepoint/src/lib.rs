@@ -9,6 +9,7 @@ pub mod config;
 pub mod init;
 pub mod progress;
 mod rate;
+mod screen;
 pub mod session;
 pub mod stored;
 mod table;

@@ -262,6 +262,7 @@ fn write_results(
             &Options {
                 styles: styles(),
                 files,
+                against: None,
             },
         )?)?;
     }

@@ -4,6 +4,7 @@
 use super::{LEVELS, Options, TRUTH_WINDOWS, Verdict, known, limits, parallel};
 use kneepoint_experiment::ab::{self, AbMove, AbOptions, AbTest, Measure, Side};
 use kneepoint_experiment::bench::Bench as _;
+use kneepoint_experiment::compare::AMONG_OTHERS;
 use kneepoint_experiment::diagnose::speed_exponent;
 use kneepoint_experiment::simulated::{App, Noise, SimulatedStack, Truth};
 use kneepoint_model::statistics::sequential::MIN_PAIRS;
@@ -69,6 +70,7 @@ fn compare(ground: Ground, seed: u64) -> Outcome {
         measure,
         max_pairs: MOST_PAIRS,
         min_pairs: MIN_PAIRS,
+        enough: AMONG_OTHERS,
         step: STEP,
         rope: 0.02,
         seed,

@@ -2,6 +2,7 @@
 
 use crate::rules::prelude::*;
 use crate::waits::Blocked;
+use kneepoint_model::TracedCall;
 
 /// Time waiting over time on the CPU from which on the dependency is slow in itself \[prop\].
 const SLOW: f64 = 10.0;
@@ -80,7 +81,12 @@ fn check(evidence: &Evidence) -> Option<Finding> {
             low,
         );
     }
+    let met = evidence.met_waiting(|wait| blocked.is_it(wait));
+    let asks = |call: &TracedCall| met.iter().any(|met| call.named_place() == Some(met.place));
     verdict
+        .inside(evidence.seen_waiting(|wait| blocked.is_it(wait)))
+        .inside(evidence.seen_calls(CallKind::Query, asks))
+        .inside(evidence.seen_calls(CallKind::Command, asks))
         .suspected_if(blocked.congested() || slow)
         .weight(1.0 - blocked.cpu.share)
         .refuted_by("goodput that rises with twice the workers")
@@ -100,6 +106,8 @@ fn check(evidence: &Evidence) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_support::{met, place, traced};
+    use kneepoint_model::{Place, StackProfile};
 
     fn check(case: Case, expected: expect_test::Expect) {
         verify(&RULE, case, expected);
@@ -128,6 +136,48 @@ mod tests {
               do: Look for what makes db slow (locks, missing indexes, slow commands), and set timeouts. More workers help only when its answers do not get slower with them.
         "#]],
         );
+    }
+
+    #[test]
+    fn names_the_line_that_waits_and_what_it_asks() {
+        let at = || place("App\\Orders::list", "app/Orders.php", 23);
+        let mut query = traced(
+            "GET /orders",
+            CallKind::Query,
+            "select * from orders",
+            at(),
+            1,
+        );
+        "db".clone_into(&mut query.peer);
+        let other = place("App\\Home::index", "app/Home.php", 9);
+        let elsewhere = traced("GET /", CallKind::Query, "select ?", other, 1);
+        let stacks = StackProfile {
+            phase: "over".to_owned(),
+            rate_hz: 50,
+            places: vec![
+                at(),
+                Place {
+                    function: "[recv db]".to_owned(),
+                    ..Place::default()
+                },
+            ],
+            stacks: vec![met("GET /orders", &[0, 1], 900), met("GET /", &[0], 100)],
+            ..StackProfile::default()
+        };
+        let case = waiting_for_db(7.2)
+            .traced("GET /orders", 10, vec![query, elsewhere])
+            .with(|evidence| evidence.stacks = Some(stacks));
+        check(case, expect![[r#"
+            named: FPM-04
+            suspected db (70 %): workers wait for db while the CPU is idle
+              saw 7.2 of 8.0 busy workers wait: recv db, at 240/s offered for 10 s
+              saw 120 ms waiting in each request, 6.67 ms of CPU, at 240/s offered for 10 s
+              saw 30 % of the machine's 2 cores used, at 240/s offered for 10 s
+              saw 2.10 ms waiting in each request, at 60.0/s offered for 10 s
+              saw waiting there: GET /orders, App\Orders::list at app/Orders.php:23, 100 % of 900 stacks, sampled 50 times a second, at 240/s offered for 10 s
+              saw select * from orders, once in each GET /orders, in App\Orders::list at app/Orders.php:23, in 10 requests that were traced, one after the other
+              do: Look for what makes db slow (locks, missing indexes, slow commands), and set timeouts. More workers help only when its answers do not get slower with them.
+        "#]]);
     }
 
     /// As long a wait at low load as above the limit.

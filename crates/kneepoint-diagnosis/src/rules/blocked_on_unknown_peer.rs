@@ -12,7 +12,7 @@ pub(crate) static RULE: Rule = Rule {
     signal: Signal::Saturation,
     applies_to: AppliesTo::Any,
     requires: &[metric::WORKERS_WAITING, metric::MACHINE_BUSY_S],
-    yields_to: &["FPM-10", "SES-01"],
+    yields_to: &["FPM-10", "SES-01", "SES-02"],
     title: "workers wait for something outside the stack",
     doc: RuleDoc {
         what_it_is: "A page that calls another service over HTTP, sends mail, resolves a name or sleeps keeps its \
@@ -42,6 +42,8 @@ fn check(evidence: &Evidence) -> Option<Finding> {
             format!("{} of {} used", format_share(blocked.cpu.share), blocked.cpu.of),
             blocked.phase,
         )
+        .inside(evidence.seen_waiting(|wait| blocked.is_it(wait)))
+        .inside(evidence.seen_calls(CallKind::Http, |call| blocked.has_peer(&call.peer)))
         .suspected_if(blocked.congested() || blocked.has_ample_pool(evidence))
         .weight(1.0 - blocked.cpu.share)
         .refuted_by("the same limit with a stub that answers at once")
@@ -59,6 +61,8 @@ fn check(evidence: &Evidence) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_support::{met, place, traced};
+    use kneepoint_model::{Place, StackProfile};
 
     fn check(case: Case, expected: expect_test::Expect) {
         verify(&RULE, case, expected);
@@ -81,6 +85,51 @@ mod tests {
               do: Give the call a short timeout, cache its answer, or move it to a queue. More workers only help while the other side keeps up.
         "#]],
         );
+    }
+
+    #[test]
+    fn names_route_line_and_host() {
+        let at = || place("App\\Rates::show", "app/Rates.php", 31);
+        let mut call = traced(
+            "GET /rates",
+            CallKind::Http,
+            "GET http://api.example.org/rates",
+            at(),
+            1,
+        );
+        "203.0.113.9:443".clone_into(&mut call.peer);
+        "curl_exec".clone_into(&mut call.through);
+        let mut other = call.clone();
+        "db".clone_into(&mut other.peer);
+        let stacks = StackProfile {
+            phase: "over".to_owned(),
+            rate_hz: 50,
+            places: vec![
+                at(),
+                Place {
+                    function: "[poll 203.0.113.9:443]".to_owned(),
+                    ..Place::default()
+                },
+            ],
+            stacks: vec![met("GET /rates", &[0, 1], 900), met("GET /", &[0], 100)],
+            ..StackProfile::default()
+        };
+        let case = Case::healthy()
+            .machine_at(PhaseKind::Over, 0.2)
+            .running(PhaseKind::Over, 0.8)
+            .waiting(PhaseKind::Over, "poll 203.0.113.9:443", 6.8)
+            .traced("GET /rates", 10, vec![call, other])
+            .with(|evidence| evidence.stacks = Some(stacks));
+        check(case, expect![[r#"
+            named: APP-05
+            suspected app (80 %): workers wait for something outside the stack
+              saw 6.8 of 8.0 busy workers wait: poll 203.0.113.9:443, at 240/s offered for 10 s
+              saw 33.2 ms of it in each request, at 240/s offered for 10 s
+              saw 20 % of the machine's 2 cores used, at 240/s offered for 10 s
+              saw waiting there: GET /rates, App\Rates::show at app/Rates.php:31, 100 % of 900 stacks, sampled 50 times a second, at 240/s offered for 10 s
+              saw GET http://api.example.org/rates through curl_exec, once in each GET /rates, in App\Rates::show at app/Rates.php:31, in 10 requests that were traced, one after the other
+              do: Give the call a short timeout, cache its answer, or move it to a queue. More workers only help while the other side keeps up.
+        "#]]);
     }
 
     #[test]

@@ -74,6 +74,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         );
     }
     verdict
+        .inside(evidence.seen_computing())
         .gain("about in proportion to the cores added, or to the CPU saved in each request")
         .refuted_by("a limit that does not follow when the stack is given one core more or less")
         .remedy(

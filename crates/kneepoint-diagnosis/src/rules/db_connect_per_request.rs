@@ -73,6 +73,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     let text = "Keep connections to the database between requests (PDO::ATTR_PERSISTENT), or put PgBouncer in front. \
                 The database must accept one connection for each PHP worker.";
     verdict
+        .inside(evidence.seen_calls(CallKind::Connect, |call| call.peer == Layer::Db.name()))
         .weight(cost)
         .refuted_by("as many sessions opened with persistent connections on")
         .remedy({

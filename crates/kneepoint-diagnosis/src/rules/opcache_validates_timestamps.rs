@@ -68,6 +68,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
             .weight(cost);
     }
     verdict
+        .inside(evidence.seen_files(CallKind::Look))
         .suspected_if(cost.is_some_and(|cost| cost >= COSTLY))
         .refuted_by("the same CPU per request without the checks")
         .remedy(

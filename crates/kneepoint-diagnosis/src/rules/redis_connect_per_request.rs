@@ -82,6 +82,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         );
     }
     verdict
+        .inside(evidence.seen_calls(CallKind::Connect, |call| call.peer == Layer::Cache.name()))
         .weight(cost)
         .refuted_by("as many connections accepted with persistent connections on")
         .remedy(

@@ -61,6 +61,8 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     RULE.finds(Layer::App, RULE.title)
         .measured(format!("{locked:.1} of {:.1} busy workers wait for a lock", pool.busy), phase)
         .measured(pool.describe(), phase)
+        .inside(evidence.seen_waiting(|wait| wait == "flock" || wait == "fcntl"))
+        .inside(evidence.seen_calls(CallKind::Lock, |_| true))
         .weight(share)
         .refuted_by("as many waits for locks when every visitor has a session of their own")
         .remedy(

@@ -14,6 +14,7 @@ fn options(measure: Measure, seed: u64) -> AbOptions {
         measure,
         max_pairs: 24,
         min_pairs: MIN_PAIRS,
+        enough: ENOUGH,
         step: Duration::from_secs(3),
         rope: 0.02,
         seed,
@@ -42,6 +43,39 @@ fn at(rate_hz: f64) -> Measure {
         slope: 25.0,
         speed_exponent: 1.0,
     }
+}
+
+/// Records pairs in which the arm with the change serves so many times as much.
+fn pairs_of(test: &mut AbTest, ratios: impl IntoIterator<Item = f64>) {
+    for ratio in ratios {
+        for _ in 0..2 {
+            let AbMove::Measure(side, _) = test.next_move() else {
+                return;
+            };
+            let ok = if side == Side::A {
+                1000.0
+            } else {
+                1000.0 * ratio
+            };
+            test.record(side, &throughput(ok as u64), Canary::default());
+        }
+    }
+}
+
+#[test]
+fn a_decided_test_goes_on_for_a_few_pairs_to_hold_among_others() {
+    let scattered = || [1.1, 1.3].into_iter().cycle();
+    let mut alone = AbTest::new(options(SATURATED, 1));
+    pairs_of(&mut alone, scattered());
+    let among = AbOptions {
+        enough: 1e6 * ENOUGH,
+        ..options(SATURATED, 1)
+    };
+    let mut among = AbTest::new(among);
+    pairs_of(&mut among, scattered());
+    assert_eq!(alone.verdict(), Verdict::Better);
+    assert_eq!(among.verdict(), Verdict::Better);
+    assert_eq!(among.pairs(), alone.pairs() + MORE_PAIRS);
 }
 
 const SATURATED: Measure = Measure::Saturation { workers: 32 };

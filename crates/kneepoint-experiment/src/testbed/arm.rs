@@ -40,6 +40,8 @@ pub(super) struct Arm {
     nonce: String,
     workload: Workload,
     php_logs: Vec<PathBuf>,
+    /// Where its application lies.
+    pub(super) app_root: PathBuf,
 }
 
 /// The lab's name for a tier's host.
@@ -105,6 +107,10 @@ pub(super) fn stand_up(
         nonce,
         workload: scenario.workload.clone(),
         php_logs: Vec::new(),
+        app_root: standing
+            .root
+            .clone()
+            .unwrap_or_else(|| scenario.root.clone()),
     };
     for (rendered, running) in standing.rendered {
         let layer = running.layer;

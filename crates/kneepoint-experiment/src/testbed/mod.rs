@@ -16,7 +16,8 @@ use kneepoint_load::{AbortRule, Engine, LoadPlan, Mode};
 use kneepoint_model::run::{FileDiff, Machine};
 use kneepoint_model::units::format_share;
 use kneepoint_model::{
-    Arrivals, ClosedLoop, Health, Layer, LoadPoint, Scenario, Schedule, Slo, Stack, Validity,
+    Arrivals, ClosedLoop, Health, Layer, LoadPoint, RunningTier, Scenario, Schedule, Slo, Stack,
+    Validity,
 };
 use kneepoint_stack::Program;
 use kneepoint_telemetry::{Collector, CpuAccount, Options, Recording};
@@ -221,6 +222,17 @@ impl Testbed {
             .map_err(|error| ExperimentError::Unfit(error.to_string()))?;
         let load = self.drive(name, step)?;
         Ok((load, collector.finish()))
+    }
+
+    /// The PHP-FPM of an arm and where its application lies; `None` when another runtime serves it.
+    ///
+    /// # Errors
+    /// There is no such arm.
+    pub fn fpm(&self, name: &str) -> Result<Option<(RunningTier, PathBuf)>, ExperimentError> {
+        let arm = self.arm(name)?;
+        let mut tiers = arm.running.iter();
+        let fpm = tiers.find(|tier| tier.layer == Layer::Php && tier.server.as_str() == "fpm");
+        Ok(fpm.map(|tier| (tier.clone(), arm.app_root.clone())))
     }
 
     fn drive(&self, name: &str, step: &Step) -> Result<LoadPoint, ExperimentError> {

@@ -185,8 +185,12 @@ mod tests {
         words.put(0x5008, 500_000_000);
         let memory = words.memory();
         assert_eq!(path(&memory, 0x1000).as_deref(), Ok("/srv/app/a.php"));
-        let both = |call| sent(&memory, call).map(|sent| String::from_utf8(sent).unwrap_or_default());
-        assert_eq!(both(Call::Send(3, 0x2000, 14)).as_deref(), Ok("GET / HTTP/1.1"));
+        let both =
+            |call| sent(&memory, call).map(|sent| String::from_utf8(sent).unwrap_or_default());
+        assert_eq!(
+            both(Call::Send(3, 0x2000, 14)).as_deref(),
+            Ok("GET / HTTP/1.1")
+        );
         assert_eq!(both(Call::SendParts(3, 0x3000, 2)).as_deref(), Ok("GET / "));
         assert_eq!(both(Call::SendMessage(3, 0x4000)).as_deref(), Ok("GET / "));
         assert_eq!(sleep(&memory, 0x5000).as_deref(), Ok("1500 ms"));

@@ -51,7 +51,11 @@ pub(super) fn interrupt(pid: u32) -> io::Result<()> {
 
 /// Lets a stopped process go on to its next system call, with a signal.
 pub(super) fn go_on(pid: u32, signal: i32) -> io::Result<()> {
-    request(libc::PTRACE_SYSCALL, pid, usize::try_from(signal).unwrap_or_default())
+    request(
+        libc::PTRACE_SYSCALL,
+        pid,
+        usize::try_from(signal).unwrap_or_default(),
+    )
 }
 
 /// Lets a process that a signal has stopped stay so until another lets it go on.
@@ -61,7 +65,11 @@ pub(super) fn stay(pid: u32) -> io::Result<()> {
 
 /// Ends the tracing of a stopped process, with a signal.
 pub(super) fn detach(pid: u32, signal: i32) -> io::Result<()> {
-    request(libc::PTRACE_DETACH, pid, usize::try_from(signal).unwrap_or_default())
+    request(
+        libc::PTRACE_DETACH,
+        pid,
+        usize::try_from(signal).unwrap_or_default(),
+    )
 }
 
 /// The call a process is stopped at; nothing when it is a call of a 32-bit program.

@@ -26,7 +26,11 @@ impl Act {
             what,
             peer,
             through: through.map_or_else(String::new, |place| place.function.clone()),
-            place: stack.iter().rev().find(|place| place.file.is_some()).cloned(),
+            place: stack
+                .iter()
+                .rev()
+                .find(|place| place.file.is_some())
+                .cloned(),
             own: own_place(stack).cloned(),
         }
     }
@@ -174,7 +178,11 @@ mod tests {
         tally.add(nothing);
         assert_eq!(tally.requests(), 3);
         let trace = tally.finish("PHP".to_owned(), Vec::new());
-        let routes: Vec<_> = trace.routes.iter().map(|r| (r.route.as_str(), r.requests)).collect();
+        let routes: Vec<_> = trace
+            .routes
+            .iter()
+            .map(|r| (r.route.as_str(), r.requests))
+            .collect();
         assert_eq!(routes, [("GET /", 2), ("GET /b", 1)]);
         let first = &trace.calls[0];
         assert_eq!((first.count, first.failed, first.most), (4, 1, 3));
@@ -195,6 +203,10 @@ mod tests {
         tally.add(doing);
         let trace = tally.finish("PHP".to_owned(), Vec::new());
         assert_eq!(trace.calls.len(), DIFFERENT);
-        assert!(trace.notes[0].starts_with("5 calls were left out"), "{:?}", trace.notes);
+        assert!(
+            trace.notes[0].starts_with("5 calls were left out"),
+            "{:?}",
+            trace.notes
+        );
     }
 }

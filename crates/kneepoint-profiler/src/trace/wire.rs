@@ -69,7 +69,8 @@ fn http(bytes: &[u8]) -> Option<String> {
     let line_end = head.iter().position(|byte| *byte == b'\r')?;
     let mut words = text(&head[..line_end])?.split(' ');
     let method = words.next()?;
-    let known = (1..=METHOD).contains(&method.len()) && method.bytes().all(|b| b.is_ascii_uppercase());
+    let known =
+        (1..=METHOD).contains(&method.len()) && method.bytes().all(|b| b.is_ascii_uppercase());
     let target = words.next()?;
     if !known || !words.next()?.starts_with("HTTP/1.") {
         return None;
@@ -97,7 +98,11 @@ fn tls(bytes: &[u8]) -> Option<Option<String>> {
 }
 
 fn server_name(bytes: &[u8]) -> Option<String> {
-    let short = |at: usize| Some(usize::from(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?)));
+    let short = |at: usize| {
+        Some(usize::from(u16::from_be_bytes(
+            bytes.get(at..at + 2)?.try_into().ok()?,
+        )))
+    };
     // The headers of record and message, version, random.
     let mut at = 5 + 4 + 2 + 32;
     at += 1 + usize::from(*bytes.get(at)?);
@@ -108,7 +113,9 @@ fn server_name(bytes: &[u8]) -> Option<String> {
         if kind == 0 {
             // A list of names, the first of which is a host: its kind and its length.
             let name = bytes.get(at + 9..at + 9 + short(at + 7)?)?;
-            return text(name).filter(|name| name.len() <= HOST).map(str::to_owned);
+            return text(name)
+                .filter(|name| name.len() <= HOST)
+                .map(str::to_owned);
         }
         at += 4 + length;
     }
@@ -216,7 +223,11 @@ mod tests {
         let prepare = [message(b'P', "s1\0select $1\0\0\0"), message(b'S', "")].concat();
         let prepared = Said::Prepared("s1".to_owned(), "select ?".to_owned());
         check(&prepare, &[prepared]);
-        let execute = [message(b'B', "\0s1\0\0\0"), message(b'E', "\0\0\0\0\0"), message(b'S', "")];
+        let execute = [
+            message(b'B', "\0s1\0\0\0"),
+            message(b'E', "\0\0\0\0\0"),
+            message(b'S', ""),
+        ];
         check(&execute.concat(), &[Said::Execute("s1".to_owned())]);
         check(&message(b'X', ""), &[]);
     }
@@ -258,7 +269,10 @@ mod tests {
             &other,
             &extension,
         ];
-        check(&hello.concat(), &[Said::Tls(Some("api.example.org".to_owned()))]);
+        check(
+            &hello.concat(),
+            &[Said::Tls(Some("api.example.org".to_owned()))],
+        );
         check(&hello.concat()[..60], &[Said::Tls(None)]);
     }
 

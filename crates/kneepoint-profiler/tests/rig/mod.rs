@@ -123,7 +123,10 @@ impl Rig {
     }
 
     /// From now on this script is asked for.
-    #[allow(dead_code, reason = "only one of the two tests of this rig has a script of its own")]
+    #[allow(
+        dead_code,
+        reason = "only one of the two tests of this rig has a script of its own"
+    )]
     pub(crate) fn serving(mut self, name: &'static str, text: &str) -> Self {
         fs::write(self.dir.path().join(name), text).expect("our own directory");
         self.script = name;
@@ -149,7 +152,13 @@ impl Rig {
 
     /// One request; gives what was answered.
     pub(crate) fn get(&self, query: &str) -> String {
-        get(&self.socket(), &self.within.join(self.script), query, "req-0").expect("FPM answers")
+        get(
+            &self.socket(),
+            &self.within.join(self.script),
+            query,
+            "req-0",
+        )
+        .expect("FPM answers")
     }
 
     /// Clients that ask one request after the other until they are dropped.

@@ -7,5 +7,5 @@ pub(super) static FORMAT: Format = Format {
     name: "html",
     extension: "html",
     about: "one self-contained page to read and to send on",
-    render: |run, _: &Options| html::page(run),
+    render: |run, options: &Options| html::page(run, options.against.as_deref()),
 };

@@ -29,6 +29,7 @@ pub(crate) fn load_page(run: &LoadRun) -> String {
         header: header(run),
         sections: &sections,
         footer: &format!("Kneepoint {}", run.tool_version),
+        script: None,
     })
 }
 

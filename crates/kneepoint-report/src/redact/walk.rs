@@ -6,9 +6,9 @@ use super::scan::Grammar;
 use kneepoint_model::run::{LimitResult, Observation};
 use kneepoint_model::scenario::FilePatch;
 use kneepoint_model::{
-    AppSetting, Body, CapacityPlan, CaptureFrom, Effect, Expect, Finding, GateResult,
+    AppSetting, Body, CallTrace, CapacityPlan, CaptureFrom, Effect, Expect, Finding, GateResult,
     HeaderExpectation, JournalEntry, LoadPoint, PartContent, Request, Run, Scenario, Setting,
-    Stack, Tunable, Validity, ValueKind,
+    Stack, StackProfile, Tunable, Validity, ValueKind,
 };
 use std::collections::BTreeMap;
 
@@ -29,6 +29,8 @@ pub(super) fn run(run: &mut Run, secrets: &Secrets) {
         trials,
         limits,
         observations,
+        calls,
+        stacks,
         findings,
         decisions,
         proof,
@@ -54,6 +56,21 @@ pub(super) fn run(run: &mut Run, secrets: &Secrets) {
     observations
         .iter_mut()
         .for_each(|it| observation(it, secrets));
+    for CallTrace { calls, notes, .. } in calls {
+        notes.iter_mut().for_each(|text| secrets.prose(text));
+        for call in calls {
+            // Values are not in the record, but a path may hold one that is known.
+            secrets.prose(&mut call.what);
+            secrets.prose(&mut call.route);
+            secrets.prose(&mut call.peer);
+        }
+    }
+    for StackProfile { stacks, notes, .. } in stacks {
+        notes.iter_mut().for_each(|text| secrets.prose(text));
+        stacks
+            .iter_mut()
+            .for_each(|met| secrets.prose(&mut met.route));
+    }
     findings.iter_mut().for_each(|it| finding(it, secrets));
     for decision in decisions {
         settings(&mut decision.settings, secrets);

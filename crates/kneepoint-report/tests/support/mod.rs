@@ -1,5 +1,6 @@
 //! Sample runs as the experiments would record them: realistic shapes, no measurement.
 
+mod inside;
 mod load;
 pub(crate) mod loads;
 mod stack;
@@ -259,6 +260,11 @@ pub(crate) fn tuned() -> Run {
         ],
         trials,
         observations: observations(),
+        calls: vec![inside::calls("base", 412), inside::calls("best", 3)],
+        stacks: vec![
+            inside::stacks("base", 900, 150),
+            inside::stacks("best", 20, 640),
+        ],
         findings: findings(),
         decisions: decisions(),
         proof: Some(Effect {
@@ -441,6 +447,9 @@ pub(crate) fn hostile() -> Run {
     run.diff[0].file = INJECTION.into();
     run.diff[0].diff = format!("+{INJECTION}\n```\n");
     run.journal[0].text = INJECTION.into();
+    run.stacks[0].places[0].function = INJECTION.into();
+    run.stacks[1].stacks[0].route = format!("GET /{INJECTION}");
+    run.calls[0].calls[0].what = format!("\u{1b}[2J{INJECTION}");
     run.trials[7].load.validity = Validity::Invalid {
         because: vec![INJECTION.into()],
     };

@@ -17,7 +17,19 @@ pub(super) fn run(args: &ReportArgs) -> Result<ExitCode> {
         Styles::Plain
     };
     let files = vec![("run file".to_owned(), path.display().to_string())];
-    let text = session::rendered(&run, &args.format, &Options { styles, files })?;
+    let against = match &args.against {
+        Some(name) => Some(Box::new(RunStore::read(&stored::find(
+            &args.runs,
+            Some(name),
+        )?)?)),
+        None => None,
+    };
+    let options = Options {
+        styles,
+        files,
+        against,
+    };
+    let text = session::rendered(&run, &args.format, &options)?;
     session::write_text(args.output.as_deref().unwrap_or(Path::new("-")), &text)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -9,6 +9,7 @@ mod bad_input;
 mod by_hand;
 mod forms;
 mod gate;
+mod inside;
 mod interrupted;
 mod load;
 mod nothing_left;

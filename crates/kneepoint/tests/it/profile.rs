@@ -100,6 +100,50 @@ fn the_workers_of_a_master_are_profiled_under_load() {
 }
 
 #[test]
+fn what_requests_do_is_told_call_by_call() {
+    if !needs_root("a trace") {
+        return;
+    }
+    let _alone = alone();
+    let servers = ByHand::start();
+    let load = load(&servers, "8s");
+    let mut command = kneepoint();
+    command.args([
+        "profile",
+        "--pool",
+        "by-hand",
+        "--calls",
+        "--requests",
+        "12",
+    ]);
+    let traced = wait(start(&mut command), LIMIT);
+    let said = text(&traced.stdout);
+    assert!(traced.status.success(), "{said}{}", text(&traced.stderr));
+    for words in [
+        "(fpm-fcgi), 12 requests traced from beginning to end: 12 GET /",
+        "files opened",
+        "Files opened",
+        "plain/public/index.php",
+    ] {
+        assert!(said.contains(words), "expected `{words}` in:\n{said}");
+    }
+    wait(load, LIMIT);
+    let idle = profile(servers.fpm(), &["--calls", "-z", "1s"]);
+    assert_eq!(idle.status.code(), Some(1), "{}", text(&idle.stderr));
+    let mut other = kneepoint();
+    let other = wait(
+        start(other.args(["profile", "--pool", "no-such-pool"])),
+        LIMIT,
+    );
+    assert_eq!(other.status.code(), Some(2));
+    let why = text(&other.stderr);
+    assert!(
+        why.contains("no worker of a pool `no-such-pool`") && why.contains("by-hand"),
+        "{why}"
+    );
+}
+
+#[test]
 fn what_cannot_be_profiled_is_said() {
     if !needs_root("a profile") {
         return;
@@ -132,21 +176,32 @@ fn a_killed_profiler_leaves_the_workers_running_and_untraced() {
     }
     let _alone = alone();
     let servers = ByHand::start();
-    let load = load(&servers, "6s");
-    let mut command = kneepoint();
-    command.args([
-        "profile",
-        "-z",
-        "30s",
-        "--rate",
-        "997",
-        "--pid",
-        &servers.fpm().to_string(),
-    ]);
-    let mut profiler = start(&mut command);
-    std::thread::sleep(Duration::from_secs(2));
-    profiler.kill().expect("our own child");
-    profiler.wait().expect("our own child");
+    let load = load(&servers, "8s");
+    let pid = servers.fpm().to_string();
+    let passes: [&[&str]; 2] = [&["--rate", "997"], &["--calls", "--requests", "10000"]];
+    for pass in passes {
+        let mut command = kneepoint();
+        command
+            .args(["profile", "-z", "30s", "--pid", &pid])
+            .args(pass);
+        let mut profiler = start(&mut command);
+        std::thread::sleep(Duration::from_secs(2));
+        profiler.kill().expect("our own child");
+        profiler.wait().expect("our own child");
+        check_untraced(&servers);
+    }
+    let output = wait(load, LIMIT);
+    assert!(
+        output.status.success(),
+        "{}{}",
+        text(&output.stdout),
+        text(&output.stderr)
+    );
+}
+
+/// Both workers live, and nobody traces them.
+#[track_caller]
+fn check_untraced(servers: &ByHand) {
     let children = format!("/proc/{0}/task/{0}/children", servers.fpm());
     let children = fs::read_to_string(children).expect("the master lives");
     let workers: Vec<&str> = children.split_ascii_whitespace().collect();
@@ -156,11 +211,4 @@ fn a_killed_profiler_leaves_the_workers_running_and_untraced() {
             fs::read_to_string(format!("/proc/{worker}/status")).expect("the worker lives");
         assert!(status.contains("TracerPid:\t0\n"), "{status}");
     }
-    let output = wait(load, LIMIT);
-    assert!(
-        output.status.success(),
-        "{}{}",
-        text(&output.stdout),
-        text(&output.stderr)
-    );
 }

@@ -1,11 +1,9 @@
-//! The live view: a few lines at the end of the terminal that are written anew five times a second.
-//!
-//! It changes no mode of the terminal (no alternate screen, no raw input, no hidden cursor), so nothing needs to be
-//! put back, whatever ends the program; where the program ends by itself the lines are removed.
+//! The live view of a load, written anew five times a second.
 
 use super::moment::Moment;
 use crate::progress::minutes;
-use console::{Style, Term, measure_text_width, truncate_str};
+use crate::screen::Screen;
+use console::{Style, truncate_str};
 use kneepoint_model::units::{format_ms, format_rate};
 use std::collections::VecDeque;
 
@@ -29,19 +27,15 @@ impl Live {
         Self {
             name: name.to_owned(),
             history: History::default(),
-            screen: Screen {
-                term: Term::stderr(),
-                drawn: Vec::new(),
-            },
+            screen: Screen::new(),
         }
     }
 
     /// Shows a moment.
     pub(super) fn tell(&mut self, moment: &Moment) {
         self.history.add(moment);
-        let (rows, columns) = self.screen.term.size();
-        let lines = lines(&self.name, moment, &self.history, columns.into());
-        self.screen.draw(&lines, rows.into(), columns.into());
+        let lines = lines(&self.name, moment, &self.history, self.screen.columns());
+        self.screen.draw(&lines);
     }
 }
 
@@ -180,65 +174,11 @@ fn sparkline(
     )
 }
 
-/// The lines that stand at the end of the terminal. They are removed with it, also when something panics.
-struct Screen {
-    term: Term,
-    /// Widths of the lines that are there.
-    drawn: Vec<usize>,
-}
-
-impl Screen {
-    fn draw(&mut self, lines: &[String], rows: usize, columns: usize) {
-        // What scrolled out of the terminal could not be written over.
-        let shown = &lines[..lines.len().min(rows.saturating_sub(1))];
-        let mut text = back(&self.drawn, columns);
-        for line in shown {
-            text.push_str("\u{1b}[2K");
-            text.push_str(line);
-            text.push('\n');
-        }
-        text.push_str("\u{1b}[J");
-        // A terminal that is gone shows nothing; the load goes on and its result is written.
-        let _ = self.term.write_str(&text);
-        self.drawn = shown.iter().map(|line| measure_text_width(line)).collect();
-    }
-}
-
-impl Drop for Screen {
-    fn drop(&mut self) {
-        if !self.drawn.is_empty() {
-            let (_, columns) = self.term.size();
-            let _ = self.term.write_str(&erased(&self.drawn, columns.into()));
-        }
-    }
-}
-
-/// The rows that lines take. Where the terminal became narrower, they have wrapped meanwhile.
-fn rows(drawn: &[usize], columns: usize) -> usize {
-    let rows = |width: &usize| width.div_ceil(columns.max(1)).max(1);
-    drawn.iter().map(rows).sum()
-}
-
-/// The way back to the first line.
-fn back(drawn: &[usize], columns: usize) -> String {
-    match rows(drawn, columns) {
-        0 => "\r".to_owned(),
-        rows => format!("\r\u{1b}[{rows}A"),
-    }
-}
-
-/// Removes the lines and the one the cursor is on, where the terminal may have echoed `^C`. Line by line: tmux keeps
-/// what is cleared as a whole screen in its history.
-fn erased(drawn: &[usize], columns: usize) -> String {
-    let back = back(drawn, columns);
-    let blank = "\u{1b}[2K\n".repeat(rows(drawn, columns));
-    format!("{back}{blank}\u{1b}[2K{back}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::moment::tests::moment;
     use super::*;
+    use console::measure_text_width;
     use expect_test::{Expect, expect};
 
     fn check(columns: usize, expected: Expect) {
@@ -294,17 +234,6 @@ mod tests {
             errors           timeo…
             requests         2600 …
             connections      7 ope…"#]],
-        );
-    }
-
-    #[test]
-    fn the_way_back_counts_lines_that_wrapped_when_the_terminal_shrank() {
-        assert_eq!(back(&[], 80), "\r");
-        assert_eq!(back(&[79, 0, 40], 80), "\r\u{1b}[3A");
-        assert_eq!(back(&[79, 0, 40], 40), "\r\u{1b}[4A");
-        assert_eq!(
-            erased(&[79], 40),
-            "\r\u{1b}[2A\u{1b}[2K\n\u{1b}[2K\n\u{1b}[2K\r\u{1b}[2A"
         );
     }
 }

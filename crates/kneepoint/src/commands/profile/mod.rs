@@ -1,15 +1,17 @@
 //! `kneepoint profile`: where the workers of a running PHP spend their time.
 
+mod calls;
 mod formats;
+mod live;
 mod table;
+mod target;
 
 use crate::args::ProfileArgs;
 use crate::session::{print, stop_flag, write_text};
 use crate::{FOUND, INTERRUPTED};
 use anyhow::{Context as _, Result, bail};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use kneepoint_model::units;
-use kneepoint_profiler::{Options, Profile, record};
+use kneepoint_profiler::{Options, Pools, Profile, record};
 use kneepoint_telemetry::Waits;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -21,18 +23,21 @@ const LONGEST_S: u64 = 86_400;
 
 pub(super) fn run(args: &ProfileArgs) -> Result<ExitCode> {
     let options = options(args)?;
+    if args.calls {
+        return calls::run(args, &options);
+    }
     check_outputs(args)?;
     let stop = stop_flag()?;
-    let bar = bar(args, options.duration);
-    let tell = |progress: &kneepoint_profiler::Progress| {
-        bar.set_position(u64::try_from(progress.elapsed.as_millis()).unwrap_or(u64::MAX));
-        let counts = progress.counts;
-        bar.set_message(format!("{} samples with a request", counts.busy()));
-    };
-    let mut waits = Waits::beside(args.pid);
+    let live = live::Live::new(options.duration, args.quiet);
+    let mut waits = Waits::beside(options.pid);
     let mut waits_for = |pid| waits.look(pid);
-    let profile = record(&options, &mut waits_for, &tell, &stop);
-    bar.finish_and_clear();
+    let profile = record(
+        &options,
+        &mut waits_for,
+        &|progress| live.tell(progress),
+        &stop,
+    );
+    drop(live);
     let profile = profile?;
     write(args, &profile)?;
     Ok(if stop.load(Ordering::Relaxed) {
@@ -53,7 +58,8 @@ fn options(args: &ProfileArgs) -> Result<Options> {
         );
     }
     Ok(Options {
-        pid: args.pid,
+        pid: target::find(args)?,
+        pools: args.pool.clone().map_or(Pools::All, Pools::Only),
         rate_hz: args.rate,
         duration,
         by_request: args.by_request,
@@ -90,19 +96,6 @@ fn check_outputs(args: &ProfileArgs) -> Result<()> {
 
 fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
-}
-
-fn bar(args: &ProfileArgs, duration: Duration) -> ProgressBar {
-    let target = if args.quiet || !console::user_attended_stderr() {
-        ProgressDrawTarget::hidden()
-    } else {
-        ProgressDrawTarget::stderr()
-    };
-    let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    let bar = ProgressBar::with_draw_target(Some(millis), target);
-    let style = ProgressStyle::with_template("{bar:24} {eta} left, {wide_msg}");
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar
 }
 
 /// Writes a profile down for another tool.

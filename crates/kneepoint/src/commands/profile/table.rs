@@ -143,13 +143,14 @@ fn shortened(name: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use expect_test::expect;
     use kneepoint_model::Place;
     use kneepoint_profiler::{Outcome, Request, Sample, State};
 
-    fn profile() -> Profile {
+    /// Three samples of one request, one of another, and one that failed.
+    pub(in crate::commands::profile) fn profile() -> Profile {
         let mut profile = Profile::new("PHP 8.2.35 (fpm-fcgi)".to_owned(), 99);
         profile.workers = 2;
         profile.elapsed_s = 10.0;

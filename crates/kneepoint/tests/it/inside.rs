@@ -1,0 +1,222 @@
+//! Looking into the workers of a real Laravel application: what its requests do, and which of its lines makes it slow.
+
+use crate::by_hand::ByHand;
+use crate::support::{
+    alone, apps, assert_nothing_left, kneepoint, needs_root, start, text, traces, wait,
+};
+use kneepoint_experiment::Testbed;
+use kneepoint_experiment::inside::Fpm;
+use kneepoint_model::{CallKind, CallTrace, Layer, Setting};
+use kneepoint_report::{Styles, calls_text};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Field report S3 saw 880 files opened a request without OPcache and 70 with it.
+#[test]
+fn without_opcache_every_request_opens_the_whole_framework() {
+    if !needs_root("a trace") {
+        return;
+    }
+    let _alone = alone();
+    let before = traces();
+    let path = apps().join("laravel/kneepoint.toml");
+    let scenario = kneepoint::config::load(&path).expect("the scenario");
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut testbed = Testbed::open(&scenario, true, stop, Arc::new(())).expect("a testbed");
+    let mut opened = |arm: &str, value: &str| {
+        let setting = Setting::new(Layer::Php, "opcache.enable", value);
+        let scenario = scenario.with(&[setting]).expect("a scenario");
+        testbed.stand_up(arm, &scenario).expect("an arm");
+        let fpm = Fpm::of(&testbed, arm).expect("an arm").expect("FPM");
+        let trace: CallTrace = fpm
+            .traced(&mut testbed, arm, arm)
+            .expect("load")
+            .expect("a trace");
+        testbed.tear_down(arm);
+        println!("OPcache {arm}: {}", calls_text(&trace, Styles::Plain));
+        assert!(trace.requests() >= 5, "{:?}", trace.routes);
+        let first = trace
+            .sums(CallKind::Open)
+            .first()
+            .map(|sum| sum.per_request);
+        assert!(
+            first.is_some_and(|each| each >= 1.0),
+            "something is opened by each"
+        );
+        let to = |kind, peer: &str| trace.of(kind).any(|call| call.peer == peer);
+        assert!(
+            to(CallKind::Command, "cache") && to(CallKind::Query, "db"),
+            "sessions and visits"
+        );
+        let in_php = trace
+            .of(CallKind::Open)
+            .filter(|call| call.place.is_some())
+            .count();
+        assert!(
+            in_php * 2 >= trace.of(CallKind::Open).count(),
+            "most are opened by a line of PHP"
+        );
+        trace
+            .per_request(CallKind::Open)
+            .map_or(0.0, |(done, failed)| done + failed)
+    };
+    let (off, on) = (opened("off", "0"), opened("on", "1"));
+    testbed.close();
+    assert!(off >= 100.0, "{off} files without OPcache");
+    assert!(on <= off / 5.0, "{on} with OPcache, {off} without");
+    assert_nothing_left(&before, "the traces");
+}
+
+/// A page that asks another service, which takes its time, and one that asks the database for every row.
+const CONTROLLER: &str = r#"<?php
+
+namespace App\Http\Controllers;
+
+use App\Models\Visit;
+use Illuminate\Routing\Controller;
+
+class ApiController extends Controller
+{
+    public function json(): array
+    {
+        return ['type' => 'laravel', 'rate' => strlen($this->rates())];
+    }
+
+    private function rates(): string
+    {
+        return file_get_contents(getenv('RATES_URL') . '?key=secret'); //: slow
+    }
+
+    public function visits(): array
+    {
+        $days = [];
+        foreach (Visit::query()->orderBy('id')->limit(60)->get() as $visit) {
+            $days[] = Visit::query()->whereDate('created_at', $visit->created_at)->count(); //: again
+        }
+
+        return ['visits' => array_sum($days)];
+    }
+}
+"#;
+
+fn line(mark: &str) -> usize {
+    let marked = |line: &str| line.ends_with(&format!("//: {mark}"));
+    1 + CONTROLLER.lines().position(marked).expect("a mark")
+}
+
+fn planted(directory: &Path, rates: &str) -> PathBuf {
+    let root = apps().join("laravel").canonicalize().expect("apps/laravel");
+    let seed = root.join("seed.sql");
+    let path = directory.join("kneepoint.toml");
+    let scenario = format!(
+        r#"
+[app]
+root = {root:?}
+front = "public/index.php"
+kind = "laravel"
+
+[app.env]
+APP_ENV = "production"
+APP_KEY = "base64:a25lZXBvaW50LWZpeHR1cmUtbm90LWEtc2VjcmV0ISE="
+DB_PERSISTENT = "true"
+REDIS_PERSISTENT = "true"
+RATES_URL = {rates:?}
+
+[[app.file]]
+path = "app/Http/Controllers/ApiController.php"
+content = '''
+{CONTROLLER}'''
+
+[stack]
+web = {{ server = "nginx" }}
+php = {{ runtime = "fpm" }}
+cache = {{ server = "redis" }}
+db = {{ server = "postgresql", seed = {seed:?} }}
+
+[stack.php.settings]
+"pm" = "static"
+"pm.max_children" = "8"
+
+[[request]]
+path = "/json"
+expect = {{ status = 200, body_contains = "rate" }}
+
+[[request]]
+path = "/visits"
+expect = {{ status = 200, body_contains = "visits" }}
+
+[slo]
+timeout = "3s"
+response_time = {{ p95 = "700ms" }}
+"#
+    );
+    fs::write(&path, scenario).expect("scenario written");
+    path
+}
+
+/// What a finding of a run says, all of it.
+fn said(run: &Value, code: &str) -> String {
+    let findings = run["run"]["findings"].as_array().expect("findings");
+    let found = findings.iter().find(|finding| finding["code"] == code);
+    let found = found.unwrap_or_else(|| panic!("{code} is not among {findings:#?}"));
+    serde_json::to_string_pretty(found).expect("JSON")
+}
+
+#[test]
+fn a_slow_service_and_a_query_for_every_row_are_named_with_route_and_line() {
+    if !needs_root("looking into workers") {
+        return;
+    }
+    let _alone = alone();
+    let servers = ByHand::start();
+    let before = traces();
+    let directory = tempfile::tempdir().expect("temp dir");
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(directory.path(), open).expect("opened");
+    let rates = servers.url("/slow");
+    let scenario = planted(directory.path(), &rates);
+    let output = wait(
+        start(
+            kneepoint()
+                .arg("diagnose")
+                .arg(&scenario)
+                .args(["--loopback", "--confirm", "0", "--json", "-", "--runs"])
+                .arg(directory.path()),
+        ),
+        Duration::from_secs(300),
+    );
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let run: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let controller = "app/Http/Controllers/ApiController.php";
+    let host = rates
+        .trim_start_matches("http://")
+        .trim_end_matches("/slow");
+    let slow = said(&run, "APP-05");
+    for part in [
+        "GET /json",
+        "ApiController::rates",
+        &format!("{controller}:{}", line("slow")),
+        &format!("GET http://{host}/slow"),
+        &format!("recv {host}"),
+        "file_get_contents",
+    ] {
+        assert!(slow.contains(part), "expected `{part}` in {slow}");
+    }
+    let again = said(&run, "MYS-04");
+    for part in [
+        "GET /visits",
+        "ApiController::visits",
+        &format!("{controller}:{}", line("again")),
+        "select count(*) as aggregate from \\\"visits\\\" where \\\"created_at\\\"::date = ?",
+        "60 times in each GET /visits",
+    ] {
+        assert!(again.contains(part), "expected `{part}` in {again}");
+    }
+    let all = text(&output.stdout);
+    assert!(!all.contains("key=secret"), "a query is in the record");
+    assert_nothing_left(&before, "diagnose");
+}
