@@ -146,24 +146,17 @@ pub fn diagnose(
     let mut stacks = None;
     for (nth, (kind, share, length)) in PHASES.into_iter().enumerate() {
         recorder.check_stop()?;
-        let mut rate = (limit.rate_hz.estimate * share).max(1.0);
+        let mut rate_hz = (limit.rate_hz.estimate * share).max(1.0);
         if kind == PhaseKind::Over {
-            rate = rate.max(surely_over(limit));
+            rate_hz = rate_hz.max(surely_over(limit));
         }
         let name = kind.name();
-        recorder.progress(
-            &format!(
-                "{label}: watching every layer at {name} load ({})",
-                format_rate(rate)
-            ),
-            nth as f64 / 5.0,
-            None,
+        let what = format!(
+            "{label}: watching every layer at {name} load ({})",
+            format_rate(rate_hz)
         );
-        let mut step = Step::at_rate(&format!("diagnose: {name}"), rate, length, 77 + nth as u64);
-        // The start is where pools that must grow and queues that must fill show: it belongs to the evidence.
-        step.skip = Duration::ZERO;
-        step.rested = kind != PhaseKind::Repeat;
-        step.may_abort = false;
+        recorder.progress(&what, nth as f64 / 5.0, None);
+        let step = phase_step(kind, rate_hz, length, 77 + nth as u64);
         let observed = match fpm.as_ref().filter(|_| kind == PhaseKind::Over) {
             // All workers are at work there.
             Some(fpm) => {
@@ -182,22 +175,14 @@ pub fn diagnose(
             observed,
         ));
     }
-    let calls = match fpm {
-        Some(fpm) => {
-            recorder.progress(
-                &format!("{label}: tracing what each request does"),
-                0.8,
-                None,
-            );
-            let looked = fpm.traced(testbed, arm, label)?;
-            said(recorder, "requests were not traced", looked)
-        }
-        None => None,
-    };
-    stacks
-        .iter()
-        .for_each(|stacks| recorder.stacks(stacks.clone()));
-    calls.iter().for_each(|calls| recorder.calls(calls.clone()));
+    let mut calls = None;
+    if let Some(fpm) = fpm {
+        let what = format!("{label}: tracing what each request does");
+        recorder.progress(&what, 0.8, None);
+        let looked = fpm.traced(testbed, arm, label)?;
+        calls = said(recorder, "requests were not traced", looked);
+    }
+    recorder.inside(stacks.as_ref(), calls.as_ref());
     let evidence = Evidence {
         stack,
         slo: testbed.slo().clone(),
@@ -213,6 +198,17 @@ pub fn diagnose(
     report_findings(recorder, &findings);
     recorder.findings(&findings);
     Ok((evidence, findings))
+}
+
+/// The step that drives a phase.
+fn phase_step(kind: PhaseKind, rate_hz: f64, length: Duration, seed: u64) -> Step {
+    Step {
+        // The start is where pools that must grow and queues that must fill show: it belongs to the evidence.
+        skip: Duration::ZERO,
+        rested: kind != PhaseKind::Repeat,
+        may_abort: false,
+        ..Step::at_rate(&format!("diagnose: {}", kind.name()), rate_hz, length, seed)
+    }
 }
 
 /// What a pass came to; why it could not be made goes into the journal.

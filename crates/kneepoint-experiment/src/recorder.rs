@@ -261,16 +261,16 @@ impl<'a> Recorder<'a> {
         self.run.observations.push(observation);
     }
 
-    /// Records what requests do, call by call.
-    pub fn calls(&mut self, calls: CallTrace) {
-        self.append(&Record::Calls(Box::new(calls.clone())));
-        self.run.calls.push(calls);
-    }
-
-    /// Records the PHP stacks that workers were met on.
-    pub fn stacks(&mut self, stacks: StackProfile) {
-        self.append(&Record::Stacks(Box::new(stacks.clone())));
-        self.run.stacks.push(stacks);
+    /// Records what was seen from within the workers: the PHP stacks they were met on, and what requests do.
+    pub fn inside(&mut self, stacks: Option<&StackProfile>, calls: Option<&CallTrace>) {
+        if let Some(stacks) = stacks {
+            self.append(&Record::Stacks(Box::new(stacks.clone())));
+            self.run.stacks.push(stacks.clone());
+        }
+        if let Some(calls) = calls {
+            self.append(&Record::Calls(Box::new(calls.clone())));
+            self.run.calls.push(calls.clone());
+        }
     }
 
     /// Adds findings, or raises what is known about those there are.

@@ -1,11 +1,6 @@
 //! The evidence pass on real workers: what a known script does is counted exactly, with its lines, and the workers go
 //! on as if nothing had been.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this crate knows no lab: its tests start and end the server themselves"
-)]
-
 mod rig;
 
 use kneepoint_model::{CallKind, CallTrace};

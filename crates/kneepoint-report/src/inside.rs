@@ -305,6 +305,7 @@ mod tests {
             PHP 8.2.35 (fpm-fcgi), 0 requests traced from beginning to end
             note: process 7 has ended
             no request was seen whole: is there load?
-        "#]].assert_eq(&calls_text(&trace, Styles::Plain));
+        "#]]
+        .assert_eq(&calls_text(&trace, Styles::Plain));
     }
 }

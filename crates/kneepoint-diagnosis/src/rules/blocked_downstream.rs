@@ -167,7 +167,9 @@ mod tests {
         let case = waiting_for_db(7.2)
             .traced("GET /orders", 10, vec![query, elsewhere])
             .with(|evidence| evidence.stacks = Some(stacks));
-        check(case, expect![[r#"
+        check(
+            case,
+            expect![[r#"
             named: FPM-04
             suspected db (70 %): workers wait for db while the CPU is idle
               saw 7.2 of 8.0 busy workers wait: recv db, at 240/s offered for 10 s
@@ -177,7 +179,8 @@ mod tests {
               saw waiting there: GET /orders, App\Orders::list at app/Orders.php:23, 100 % of 900 stacks, sampled 50 times a second, at 240/s offered for 10 s
               saw select * from orders, once in each GET /orders, in App\Orders::list at app/Orders.php:23, in 10 requests that were traced, one after the other
               do: Look for what makes db slow (locks, missing indexes, slow commands), and set timeouts. More workers help only when its answers do not get slower with them.
-        "#]]);
+        "#]],
+        );
     }
 
     /// As long a wait at low load as above the limit.

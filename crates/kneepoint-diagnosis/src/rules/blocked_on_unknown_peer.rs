@@ -120,7 +120,9 @@ mod tests {
             .waiting(PhaseKind::Over, "poll 203.0.113.9:443", 6.8)
             .traced("GET /rates", 10, vec![call, other])
             .with(|evidence| evidence.stacks = Some(stacks));
-        check(case, expect![[r#"
+        check(
+            case,
+            expect![[r#"
             named: APP-05
             suspected app (80 %): workers wait for something outside the stack
               saw 6.8 of 8.0 busy workers wait: poll 203.0.113.9:443, at 240/s offered for 10 s
@@ -129,7 +131,8 @@ mod tests {
               saw waiting there: GET /rates, App\Rates::show at app/Rates.php:31, 100 % of 900 stacks, sampled 50 times a second, at 240/s offered for 10 s
               saw GET http://api.example.org/rates through curl_exec, once in each GET /rates, in App\Rates::show at app/Rates.php:31, in 10 requests that were traced, one after the other
               do: Give the call a short timeout, cache its answer, or move it to a queue. More workers only help while the other side keeps up.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

@@ -133,7 +133,9 @@ mod tests {
 
     #[test]
     fn fires_when_workers_sleep_while_they_open_a_session() {
-        check(asleep_in("session_start"), expect![[r#"
+        check(
+            asleep_in("session_start"),
+            expect![[r#"
             named: SES-02
             suspected app (81 %): requests of one session wait for each other's lock in Redis
               saw 6.5 of 8.0 busy workers sleep, at 240/s offered for 10 s
@@ -141,15 +143,19 @@ mod tests {
               saw 100 % of those that sleep are in session_start(), sampled 50 times a second, at 240/s offered for 10 s
               saw waiting there: GET /cart, App\Kernel::handle at app/Kernel.php:31, 100 % of 700 stacks, sampled 50 times a second, at 240/s offered for 10 s
               set php.redis.session.lock_wait_time = 2000
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn leaves_other_sleep_to_others() {
-        check(asleep_in("usleep"), expect![[r#"
+        check(
+            asleep_in("usleep"),
+            expect![[r#"
             named: APP-05
             silent
-        "#]]);
+        "#]],
+        );
         stays_silent(&RULE, Case::healthy());
     }
 }

@@ -132,7 +132,13 @@ fn postgresql(bytes: &[u8]) -> Option<Vec<Said>> {
         let body = rest.get(5..1 + length).filter(|_| length >= 4)?;
         let mut texts = body.split(|byte| *byte == 0).map(text);
         match kind {
-            b'Q' => said.push(Said::Query(shortened(texts.next()??))),
+            b'Q' => {
+                let query = texts.next()??;
+                // PDO gives up what it prepared: that asks for nothing.
+                if !query.starts_with("DEALLOCATE ") {
+                    said.push(Said::Query(shortened(query)));
+                }
+            }
             b'P' => {
                 let name = texts.next()??.to_owned();
                 said.push(Said::Prepared(name, shortened(texts.next()??)));
@@ -230,6 +236,7 @@ mod tests {
         ];
         check(&execute.concat(), &[Said::Execute("s1".to_owned())]);
         check(&message(b'X', ""), &[]);
+        check(&message(b'Q', "DEALLOCATE pdo_stmt_00000001\0"), &[]);
     }
 
     #[test]

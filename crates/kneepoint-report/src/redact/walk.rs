@@ -56,21 +56,8 @@ pub(super) fn run(run: &mut Run, secrets: &Secrets) {
     observations
         .iter_mut()
         .for_each(|it| observation(it, secrets));
-    for CallTrace { calls, notes, .. } in calls {
-        notes.iter_mut().for_each(|text| secrets.prose(text));
-        for call in calls {
-            // Values are not in the record, but a path may hold one that is known.
-            secrets.prose(&mut call.what);
-            secrets.prose(&mut call.route);
-            secrets.prose(&mut call.peer);
-        }
-    }
-    for StackProfile { stacks, notes, .. } in stacks {
-        notes.iter_mut().for_each(|text| secrets.prose(text));
-        stacks
-            .iter_mut()
-            .for_each(|met| secrets.prose(&mut met.route));
-    }
+    calls.iter_mut().for_each(|it| trace(it, secrets));
+    stacks.iter_mut().for_each(|it| profile(it, secrets));
     findings.iter_mut().for_each(|it| finding(it, secrets));
     for decision in decisions {
         settings(&mut decision.settings, secrets);
@@ -89,6 +76,22 @@ pub(super) fn run(run: &mut Run, secrets: &Secrets) {
     if let Some(CapacityPlan { doubts, .. }) = capacity {
         doubts.iter_mut().for_each(|text| secrets.prose(text));
     }
+}
+
+/// Values are not in the record, but a path may hold one that is known.
+fn trace(CallTrace { calls, notes, .. }: &mut CallTrace, secrets: &Secrets) {
+    notes.iter_mut().for_each(|text| secrets.prose(text));
+    for call in calls {
+        for text in [&mut call.what, &mut call.route, &mut call.peer] {
+            secrets.prose(text);
+        }
+    }
+}
+
+fn profile(StackProfile { stacks, notes, .. }: &mut StackProfile, secrets: &Secrets) {
+    notes.iter_mut().for_each(|text| secrets.prose(text));
+    let routes = stacks.iter_mut().map(|met| &mut met.route);
+    routes.for_each(|route| secrets.prose(route));
 }
 
 fn gate(gate: &mut GateResult, secrets: &Secrets) {

@@ -126,16 +126,14 @@ fn write_configuration(directory: &Path, port: u16, tls_port: u16) {
     fs::write(
         directory.join("fpm.conf"),
         format!(
-            "[global]\nerror_log={at}/fpm.log\n[by-hand]\nlisten={at}/php.sock\nlisten.mode=0666\npm=static\npm.max_children=2\nuser=www-data\ngroup=www-data\n"
+            "[global]\nerror_log={at}/fpm.log\n[by-hand]\nlisten={at}/php.sock\nlisten.mode=0666\npm=static\npm.max_children=2\nuser=www-data\ngroup=www-data\n[slow]\nlisten={at}/slow.sock\nlisten.mode=0666\npm=ondemand\npm.max_children=24\nuser=www-data\ngroup=www-data\n"
         ),
     )
     .expect("fpm.conf");
-    // A second's worth of bytes goes at once, so that the rest takes a fifth of one.
-    fs::write(directory.join("slow.txt"), vec![b'.'; 120 << 10]).expect("slow.txt");
     fs::write(
         directory.join("nginx.conf"),
         format!(
-            "daemon off; pid {at}/nginx.pid; error_log {at}/error.log; events {{}}\nhttp {{ access_log {at}/access.log; client_body_temp_path {at}/b; proxy_temp_path {at}/p; fastcgi_temp_path {at}/f; uwsgi_temp_path {at}/u; scgi_temp_path {at}/s;\nserver {{ listen 127.0.0.1:{port}; listen unix:{at}/web.sock; listen 127.0.0.1:{tls_port} ssl http2; ssl_certificate {at}/cert.pem; ssl_certificate_key {at}/key.pem; location /echo {{ default_type text/plain; return 200 \"$request_method $content_type $http_x_a $server_protocol\"; }} location /slow {{ default_type text/plain; limit_rate 100k; alias {at}/slow.txt; }} location / {{ fastcgi_pass unix:{at}/php.sock; fastcgi_param SCRIPT_FILENAME {public}/index.php; fastcgi_param REQUEST_METHOD $request_method; fastcgi_param REQUEST_URI $request_uri; fastcgi_param QUERY_STRING $query_string; fastcgi_param SERVER_PROTOCOL $server_protocol; }} }} }}\n"
+            "daemon off; pid {at}/nginx.pid; error_log {at}/error.log; events {{}}\nhttp {{ access_log {at}/access.log; client_body_temp_path {at}/b; proxy_temp_path {at}/p; fastcgi_temp_path {at}/f; uwsgi_temp_path {at}/u; scgi_temp_path {at}/s;\nserver {{ listen 127.0.0.1:{port}; listen unix:{at}/web.sock; listen 127.0.0.1:{tls_port} ssl http2; ssl_certificate {at}/cert.pem; ssl_certificate_key {at}/key.pem; location /echo {{ default_type text/plain; return 200 \"$request_method $content_type $http_x_a $server_protocol\"; }} location /slow {{ fastcgi_pass unix:{at}/slow.sock; fastcgi_param SCRIPT_FILENAME {public}/index.php; fastcgi_param REQUEST_METHOD GET; fastcgi_param REQUEST_URI /sleep?ms=400; fastcgi_param QUERY_STRING ms=400; }} location / {{ fastcgi_pass unix:{at}/php.sock; fastcgi_param SCRIPT_FILENAME {public}/index.php; fastcgi_param REQUEST_METHOD $request_method; fastcgi_param REQUEST_URI $request_uri; fastcgi_param QUERY_STRING $query_string; fastcgi_param SERVER_PROTOCOL $server_protocol; }} }} }}\n"
         ),
     )
     .expect("nginx.conf");

@@ -89,6 +89,12 @@ mod tests {
             "{told:?}"
         );
         let plain = console::strip_ansi_codes(&told.join("\n")).into_owned();
-        expect![[""]].assert_eq(&plain);
+        expect![[r#"
+            PHP 8.2.35 (fpm-fcgi)  3 s of 10 s, 5 samples with a request, 0 without
+               self   total  function                 where
+               75 %    75 %  usleep
+               25 %   100 %  main /srv/app/index.php  /srv/app/Kernel.php:3
+                0 %    75 %  App\Kernel::handle       /srv/app/Kernel.php:41"#]]
+        .assert_eq(&plain);
     }
 }
