@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 /// Places that a finding lists at most.
 const LISTED: usize = 3;
+/// How often a request opens one file from which on it is worth a word.
+const REPEATED: f64 = 1.5;
 /// Share of the stacks in question from which on a place is listed.
 const WORTH_LISTING: f64 = 0.1;
 
@@ -194,6 +196,7 @@ impl Evidence {
             .sums(kind)
             .into_iter()
             .next()
+            .filter(|most| most.per_request >= REPEATED)
             .map_or_else(String::new, |most| {
                 let at = most
                     .most_from

@@ -9,13 +9,16 @@ for (const flame of document.querySelectorAll(".flame")) {
   }));
   const [search, out, told] = ["input", "button", "output"].map((name) => flame.querySelector(name));
 
+  // What rounding may add to a share of what is zoomed to.
+  const SLACK = 1e-5;
+
   const zoom = (to) => {
     for (const { node, x, w, y } of frames) {
       const start = (x - to.x) / to.w;
       const end = (x + w - to.x) / to.w;
       // What called it fills the width.
-      const above = y < to.y && start <= 1e-6 && end >= 1 - 1e-6;
-      const within = start > -1e-6 && end < 1 + 1e-6 && y >= to.y;
+      const above = y < to.y && start <= SLACK && end >= 1 - SLACK;
+      const within = start > -SLACK && end < 1 + SLACK && y >= to.y;
       node.style.display = above || within ? "" : "none";
       node.setAttribute("x", `${100 * Math.max(0, start)}%`);
       node.setAttribute("width", `${100 * (above ? 1 : w / to.w)}%`);

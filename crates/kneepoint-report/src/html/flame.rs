@@ -108,7 +108,7 @@ impl Drawing<'_> {
         let class = match name {
             name if name.starts_with('[') => "wait",
             _ if depth <= 1 => "route",
-            _ => "code",
+            _ => "function",
         };
         let title = match self.whose {
             Some(whose) => format!(
@@ -132,7 +132,7 @@ impl Drawing<'_> {
         });
         let markup = html! {
             svg class=(class) x={ (percent_of(start)) } y=(depth * ROW) width={ (percent_of(share)) } height=(ROW - 1)
-                data-x=(format!("{start:.6}")) data-w=(format!("{share:.6}")) aria-hidden="true" {
+                data-x=(format!("{start:.9}")) data-w=(format!("{share:.9}")) aria-hidden="true" {
                 title { (title) }
                 rect width="100%" height="100%" {}
                 @if let Some((class, style)) = &colour { rect class=(class) width="100%" height="100%" style=(style) {} }
@@ -205,7 +205,7 @@ mod tests {
         let graph = graph(&profile([10, 30, 60]), None).into_string();
         for part in [
             "GET /&lt;b&gt;\n100 % of the time",
-            "class=\"code\" x=\"0.0000%\" y=\"54\" width=\"90.0000%\"",
+            "class=\"function\" x=\"0.0000%\" y=\"54\" width=\"90.0000%\"",
             "class=\"wait\" x=\"0.0000%\" y=\"72\" width=\"60.0000%\"",
             ">Kernel::handle</text>",
             ">index.php</text>",

@@ -66,7 +66,7 @@ fn profile_figure(
                 " times a second for each worker at load beyond the limit (" (words::count(profile.salvaged))
                 " salvaged, " (words::count(profile.error)) " failed). Width is wall time, of which "
                 (words::share(waiting as f64 / samples.max(1) as f64))
-                " is waiting: hatched, with what for in brackets. Click to zoom."
+                " is waiting: grey, with what for in brackets. Click to zoom."
                 @if let Some((_, whose)) = &other { " Orange is a larger share of the time than " (whose) ", blue a smaller one." }
             }
             @if samples > 0 { (flame::graph(profile, other.as_ref().map(|(other, whose)| (*other, whose.as_str())))) }
