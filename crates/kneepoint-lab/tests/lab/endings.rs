@@ -50,7 +50,10 @@ pub(crate) fn victim(how: &str) -> ExitCode {
 }
 
 fn start_victim(how: &str, base: &Path) -> Child {
-    Command::new(std::env::current_exe().expect("this program"))
+    // A shell without job control has what it starts in the background ignore SIGINT, and so would the victim.
+    Command::new("/usr/bin/env")
+        .arg("--default-signal=INT")
+        .arg(std::env::current_exe().expect("this program"))
         .args(["__victim", how])
         .env("TMPDIR", base)
         .stdout(Stdio::piped())
