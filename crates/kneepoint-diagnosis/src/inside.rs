@@ -2,7 +2,7 @@
 
 use crate::Evidence;
 use kneepoint_model::units::format_share;
-use kneepoint_model::{CallKind, Evidenced, MetStack, Place, StackProfile, TracedCall, own_place};
+use kneepoint_model::{CallKind, Evidenced, MetStack, Place, StackProfile, TracedCall};
 use std::collections::BTreeMap;
 
 /// Places that a finding lists at most.
@@ -38,8 +38,10 @@ impl Met<'_> {
 }
 
 /// The place of a stack to name to a person.
-fn named(stack: &[Place]) -> Option<&Place> {
-    own_place(stack).or_else(|| stack.iter().rev().find(|place| place.file.is_some()))
+fn named<'a>(profile: &'a StackProfile, stack: &'a MetStack) -> Option<&'a Place> {
+    let innermost =
+        |wanted: fn(&Place) -> bool| profile.places_of(stack).rev().find(|one| wanted(one));
+    innermost(Place::is_own).or_else(|| innermost(|one| one.file.is_some()))
 }
 
 /// A function of PHP code and the share of the stacks in which it was at work itself.
@@ -62,21 +64,19 @@ impl Evidence {
         let waits = |stack: &&MetStack| profile.wait_of(stack).is_some_and(&of_kind);
         let stacks = profile.stacks.iter().filter(waits);
         let of: u64 = stacks.clone().map(|stack| stack.count).sum();
-        let mut met: BTreeMap<(&str, u32), u64> = BTreeMap::new();
+        let mut met: BTreeMap<(&str, &Place), u64> = BTreeMap::new();
         for stack in stacks {
-            if let Some(at) = named_index(profile, stack) {
-                *met.entry((stack.route.as_str(), at)).or_default() += stack.count;
+            if let Some(place) = named(profile, stack) {
+                *met.entry((stack.route.as_str(), place)).or_default() += stack.count;
             }
         }
         let mut met: Vec<Met<'_>> = met
             .into_iter()
-            .filter_map(|((route, at), count)| {
-                Some(Met {
-                    route,
-                    place: profile.places.get(usize::try_from(at).ok()?)?,
-                    share: count as f64 / of as f64,
-                    of,
-                })
+            .map(|((route, place), count)| Met {
+                route,
+                place,
+                share: count as f64 / of as f64,
+                of,
             })
             .filter(|met| met.share >= WORTH_LISTING)
             .collect();
@@ -289,15 +289,6 @@ pub(crate) fn times(count: f64) -> String {
         count if count < 9.5 => format!("{count:.1} times"),
         count => format!("{count:.0} times"),
     }
-}
-
-fn named_index(profile: &StackProfile, stack: &MetStack) -> Option<u32> {
-    let places: Vec<Place> = profile.places_of(stack).cloned().collect();
-    let place = named(&places)?;
-    stack.places.iter().rev().copied().find(|at| {
-        let at = usize::try_from(*at).ok();
-        at.and_then(|at| profile.places.get(at)) == Some(place)
-    })
 }
 
 #[cfg(test)]

@@ -109,6 +109,30 @@ impl<'a> Blocked<'a> {
     }
 }
 
+/// The first phase in which at least this share of the busy workers, and one of them, sit in waits of a kind while the
+/// CPU is idle; with the pool and how many they are.
+pub(crate) fn stuck(
+    evidence: &Evidence,
+    share: f64,
+    of_kind: impl Fn(&Wait) -> bool,
+) -> Option<(&Phase, PoolState, f64)> {
+    [PhaseKind::Knee, PhaseKind::Over]
+        .into_iter()
+        .filter_map(|kind| evidence.phase(kind))
+        .filter_map(|phase| Some((phase, PoolState::read(evidence, phase)?)))
+        .map(|(phase, pool)| {
+            let waits = phase.waits().into_iter().filter(&of_kind);
+            let workers = waits.map(|wait| wait.workers).sum();
+            (phase, pool, workers)
+        })
+        .find(|(phase, pool, workers): &(_, _, f64)| {
+            let idle_cpu = evidence
+                .cpu_use(phase)
+                .is_none_or(|cpu| cpu.share < CPU_HEADROOM);
+            *workers >= share * pool.busy && *workers >= 1.0 && idle_cpu
+        })
+}
+
 /// What makes waits one thing: the peer, or the call where there is none.
 fn group(wait: &Wait) -> String {
     if wait.peer.is_empty() {

@@ -5,9 +5,9 @@
 use crate::bench::{Bench, Step};
 use crate::error::ExperimentError;
 use crate::testbed::Testbed;
-use kneepoint_model::{Address, CallTrace, Layer, RunningTier, StackProfile};
+use kneepoint_model::{Address, CallTrace, Layer, Place, RunningTier, StackProfile};
 use kneepoint_profiler::{Options, Pools, TraceOptions, record, trace};
-use kneepoint_telemetry::Waits;
+use kneepoint_telemetry::{NOT_THE_APPLICATION, Waits};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -17,8 +17,8 @@ use std::time::Duration;
 const SAMPLES_HZ: u64 = 400;
 /// Samples a second of one worker, at least and at most.
 const RATE_HZ: (u64, u64) = (10, 99);
-/// Not the workers of telemetry's probe, nor those FPM adds for `pm.status_listen`.
-const APPLICATION: Pools = Pools::Except(&["kneepoint-probe", "_status"]);
+/// The pools of FPM that serve the application.
+const APPLICATION: Pools = Pools::Except(&NOT_THE_APPLICATION);
 /// Longest time of one profile, should nobody end it.
 const LONGEST: Duration = Duration::from_secs(120);
 /// Requests of a trace, and how long they are asked for one after the other.
@@ -121,11 +121,7 @@ impl Fpm {
     /// Paths within the application from its directory on: an arm has a directory of its own.
     fn shorten_places(&self, mut profile: StackProfile) -> StackProfile {
         for place in &mut profile.places {
-            shorten(&self.root, &mut place.function);
-            place
-                .file
-                .iter_mut()
-                .for_each(|file| shorten(&self.root, file));
+            shorten_place(&self.root, place);
         }
         profile
     }
@@ -137,11 +133,7 @@ impl Fpm {
         for call in &mut trace.calls {
             shorten(&self.root, &mut call.what);
             for place in call.place.iter_mut().chain(&mut call.own) {
-                shorten(&self.root, &mut place.function);
-                place
-                    .file
-                    .iter_mut()
-                    .for_each(|file| shorten(&self.root, file));
+                shorten_place(&self.root, place);
             }
             if let Ok(address) = call.peer.parse::<Address>() {
                 call.peer = waits.name(&address);
@@ -149,6 +141,11 @@ impl Fpm {
         }
         trace
     }
+}
+
+fn shorten_place(root: &Path, place: &mut Place) {
+    shorten(root, &mut place.function);
+    place.file.iter_mut().for_each(|file| shorten(root, file));
 }
 
 fn shorten(root: &Path, text: &mut String) {

@@ -37,5 +37,5 @@ pub use foreign::CpuAccount;
 pub use log_lines::classify;
 pub use recorder::Recording;
 pub use source::Source;
-pub use sources::SOURCES;
+pub use sources::{NOT_THE_APPLICATION, SOURCES};
 pub use waiting_on::Waits;

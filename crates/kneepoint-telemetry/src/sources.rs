@@ -28,6 +28,8 @@ sources! {
     logs,
 }
 
+pub use workers::NOT_THE_APPLICATION;
+
 #[cfg(test)]
 mod tests {
     use super::SOURCES;

@@ -1,8 +1,7 @@
 //! SES-02: requests of one session wait for each other's lock in Redis, by sleeping and asking again.
 
-use crate::pool::PoolState;
 use crate::rules::prelude::*;
-use crate::waits::CPU_HEADROOM;
+use crate::waits::stuck;
 
 /// Share of busy workers that sleep for the lock from which on it costs \[prop\].
 const LOCKED: f64 = 0.2;
@@ -47,22 +46,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     if !opening.map_or(locking, |share| share >= OPENING) {
         return None;
     }
-    let (phase, pool, asleep) = [PhaseKind::Knee, PhaseKind::Over]
-        .into_iter()
-        .filter_map(|kind| evidence.phase(kind))
-        .filter_map(|phase| Some((phase, PoolState::read(evidence, phase)?)))
-        .map(|(phase, pool)| {
-            let waits = phase.waits();
-            let asleep = waits.iter().filter(|wait| wait.call == "sleep");
-            let asleep: f64 = asleep.map(|wait| wait.workers).sum();
-            (phase, pool, asleep)
-        })
-        .find(|(phase, pool, asleep)| {
-            let idle_cpu = evidence
-                .cpu_use(phase)
-                .is_none_or(|cpu| cpu.share < CPU_HEADROOM);
-            *asleep >= LOCKED * pool.busy && *asleep >= 1.0 && idle_cpu
-        })?;
+    let (phase, pool, asleep) = stuck(evidence, LOCKED, |wait| wait.call == "sleep")?;
     let mut verdict = RULE
         .finds(Layer::App, RULE.title)
         .measured(

@@ -1,8 +1,8 @@
 //! SES-01: requests of one session wait for each other.
 
-use crate::pool::PoolState;
+use crate::evidence::Wait;
 use crate::rules::prelude::*;
-use crate::waits::CPU_HEADROOM;
+use crate::waits::stuck;
 
 /// Share of busy workers asleep in a file lock from which on it costs \[prop\].
 const LOCKED: f64 = 0.2;
@@ -38,25 +38,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(evidence: &Evidence) -> Option<Finding> {
-    let (phase, pool, locked) = [PhaseKind::Knee, PhaseKind::Over]
-        .into_iter()
-        .filter_map(|kind| evidence.phase(kind))
-        .filter_map(|phase| Some((phase, PoolState::read(evidence, phase)?)))
-        .map(|(phase, pool)| {
-            let locked: f64 = phase
-                .waits()
-                .iter()
-                .filter(|wait| wait.is_lock())
-                .map(|wait| wait.workers)
-                .sum();
-            (phase, pool, locked)
-        })
-        .find(|(phase, pool, locked)| {
-            let idle_cpu = evidence
-                .cpu_use(phase)
-                .is_none_or(|cpu| cpu.share < CPU_HEADROOM);
-            *locked >= LOCKED * pool.busy && *locked >= 1.0 && idle_cpu
-        })?;
+    let (phase, pool, locked) = stuck(evidence, LOCKED, Wait::is_lock)?;
     let share = locked / pool.busy.max(1.0);
     RULE.finds(Layer::App, RULE.title)
         .measured(format!("{locked:.1} of {:.1} busy workers wait for a lock", pool.busy), phase)

@@ -34,7 +34,7 @@ const AT_ONCE: usize = 10;
 const REFRESH: u32 = 4;
 /// Pools of FPM that serve no requests of the application: our own probe's, and the one FPM adds for
 /// `pm.status_listen`.
-const NOT_THE_APPLICATION: [&str; 2] = ["kneepoint-probe", "_status"];
+pub const NOT_THE_APPLICATION: [&str; 2] = ["kneepoint-probe", "_status"];
 
 struct Workers {
     master: u32,
