@@ -27,6 +27,8 @@ pub struct Step {
     pub rested: bool,
     /// Whether a hopeless step may be ended early.
     pub may_abort: bool,
+    /// How many of the slowest requests are named: then each carries a name, in `X-Request-Id`.
+    pub slowest: usize,
     /// Seed of the arrivals and of the mix: equal seeds drive equal requests.
     pub seed: u64,
 }
@@ -42,6 +44,7 @@ impl Step {
             skip: Duration::from_secs(1).min(duration / 5),
             rested: false,
             may_abort: true,
+            slowest: 0,
             seed,
         }
     }
@@ -56,6 +59,7 @@ impl Step {
             skip: Duration::from_secs(1).min(duration / 4),
             rested: false,
             may_abort: false,
+            slowest: 0,
             seed,
         }
     }

@@ -12,7 +12,7 @@ use crate::testbed::Testbed;
 use kneepoint_diagnosis::{Evidence, Phase, PhaseKind};
 use kneepoint_model::run::{LimitResult, Observation};
 use kneepoint_model::units::{format_rate, format_share};
-use kneepoint_model::{Confidence, Finding, LoadPoint, Scenario, Setting, Stack};
+use kneepoint_model::{Confidence, Finding, LoadPoint, Scenario, Setting, Stack, StackProfile};
 use kneepoint_telemetry::Recording;
 use std::time::Duration;
 
@@ -143,7 +143,7 @@ pub fn diagnose(
     let stack = testbed.stack(arm)?.clone();
     let fpm = Fpm::of(testbed, arm)?;
     let mut phases = Vec::new();
-    let mut stacks = None;
+    let mut sampled = Vec::new();
     for (nth, (kind, share, length)) in PHASES.into_iter().enumerate() {
         recorder.check_stop()?;
         let mut rate_hz = (limit.rate_hz.estimate * share).max(1.0);
@@ -157,13 +157,15 @@ pub fn diagnose(
         );
         recorder.progress(&what, nth as f64 / 5.0, None);
         let step = phase_step(kind, rate_hz, length, 77 + nth as u64);
-        let observed = match fpm.as_ref().filter(|_| kind == PhaseKind::Over) {
-            // All workers are at work there.
+        let observed = match fpm.as_ref().filter(|_| is_sampled(kind)) {
             Some(fpm) => {
                 let drive = || observe(testbed, recorder, arm, &step, kind);
-                let (observed, looked) = fpm.sampled(name, label, drive);
-                stacks = said(recorder, "PHP stacks were not sampled", looked);
-                observed?
+                let (observed, looked) = fpm.sampled(drive);
+                let observed = observed?;
+                let profile = said(recorder, "PHP stacks were not sampled", looked);
+                let record = profile.map(|profile| fpm.record(profile, (name, label), &observed.0));
+                sampled.extend(record);
+                observed
             }
             None => observe(testbed, recorder, arm, &step, kind)?,
         };
@@ -182,6 +184,7 @@ pub fn diagnose(
         let looked = fpm.traced(testbed, arm, label)?;
         calls = said(recorder, "requests were not traced", looked);
     }
+    let stacks = with_slowest(sampled);
     recorder.inside(stacks.as_ref(), calls.as_ref());
     let evidence = Evidence {
         stack,
@@ -200,6 +203,25 @@ pub fn diagnose(
     Ok((evidence, findings))
 }
 
+/// Whether stacks are sampled in a phase: beyond the limit all workers are at work, and just below it those requests are
+/// slow that are so by themselves.
+fn is_sampled(kind: PhaseKind) -> bool {
+    matches!(kind, PhaseKind::Knee | PhaseKind::Over)
+}
+
+/// The stacks beyond the limit, with where the slowest requests of the knee were.
+fn with_slowest(sampled: Vec<StackProfile>) -> Option<StackProfile> {
+    let slow = sampled.iter().find_map(|profile| profile.slow.clone());
+    let over = |profile: &StackProfile| profile.phase == PhaseKind::Over.name();
+    let stacks = sampled.into_iter().find(over)?;
+    Some(StackProfile { slow, ..stacks })
+}
+
+/// Share of the requests of the knee that are its slowest.
+const SLOWEST: f64 = 0.05;
+/// How many they are at least and at most.
+const SLOWEST_REQUESTS: (f64, f64) = (5.0, 500.0);
+
 /// The step that drives a phase.
 fn phase_step(kind: PhaseKind, rate_hz: f64, length: Duration, seed: u64) -> Step {
     Step {
@@ -207,6 +229,13 @@ fn phase_step(kind: PhaseKind, rate_hz: f64, length: Duration, seed: u64) -> Ste
         skip: Duration::ZERO,
         rested: kind != PhaseKind::Repeat,
         may_abort: false,
+        slowest: match kind {
+            PhaseKind::Knee => {
+                let share = SLOWEST * rate_hz * length.as_secs_f64();
+                share.clamp(SLOWEST_REQUESTS.0, SLOWEST_REQUESTS.1) as usize
+            }
+            _ => 0,
+        },
         ..Step::at_rate(&format!("diagnose: {}", kind.name()), rate_hz, length, seed)
     }
 }

@@ -5,8 +5,10 @@
 use crate::bench::{Bench, Step};
 use crate::error::ExperimentError;
 use crate::testbed::Testbed;
-use kneepoint_model::{Address, CallTrace, Layer, Place, RunningTier, StackProfile};
-use kneepoint_profiler::{Options, Pools, TraceOptions, record, trace};
+use kneepoint_model::{
+    Address, CallTrace, Layer, LoadPoint, Place, RunningTier, SlowRequests, StackProfile,
+};
+use kneepoint_profiler::{Options, Pools, Profile, TraceOptions, record, trace};
 use kneepoint_telemetry::{NOT_THE_APPLICATION, Waits};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -53,12 +55,7 @@ impl Fpm {
     }
 
     /// Does something while the stacks of all workers are sampled.
-    pub fn sampled<T>(
-        &self,
-        phase: &str,
-        label: &str,
-        drive: impl FnOnce() -> T,
-    ) -> (T, Looked<StackProfile>) {
+    pub fn sampled<T>(&self, drive: impl FnOnce() -> T) -> (T, Looked<Profile>) {
         let rate = (SAMPLES_HZ / self.workers.max(1)).clamp(RATE_HZ.0, RATE_HZ.1);
         let options = Options {
             pid: self.tier.pid,
@@ -66,6 +63,7 @@ impl Fpm {
             rate_hz: u32::try_from(rate).unwrap_or(1),
             duration: LONGEST,
             by_request: true,
+            by_id: true,
         };
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -79,9 +77,30 @@ impl Fpm {
                 Ok(profile) => profile.map_err(|error| error.to_string()),
                 Err(_) => Err("the sampler failed".to_owned()),
             };
-            let profile = profile.map(|profile| profile.into_record(phase, label));
-            (driven, profile.map(|profile| self.shorten_places(profile)))
+            (driven, profile)
         })
+    }
+
+    /// What was sampled, for the record of a run. With names of slow requests, also where those were met.
+    pub fn record(
+        &self,
+        profile: Profile,
+        (phase, label): (&str, &str),
+        load: &LoadPoint,
+    ) -> StackProfile {
+        let slowest = &load.slowest;
+        let of_slowest = profile.stacks_of(slowest.iter().map(|request| request.id.as_str()));
+        let mut record = self.shorten_places(profile.into_record(phase, label));
+        if let Some(fastest) = slowest.last() {
+            let requests = (slowest.len() as u64, load.arrivals);
+            record.slow = Some(SlowRequests::of(
+                &record,
+                &of_slowest,
+                requests,
+                fastest.response_ms,
+            ));
+        }
+        record
     }
 
     /// Drives requests one after the other and traces them.

@@ -9,6 +9,7 @@ use crate::text::{Source, Values};
 use crate::watch::Missed;
 use kneepoint_model::Workload;
 use std::collections::VecDeque;
+use std::io::Write as _;
 
 /// A browser's limits (RFC 6265, section 6.1).
 const MOST_COOKIES: usize = 50;
@@ -114,6 +115,7 @@ impl User {
 pub(crate) struct Told<'u> {
     user: &'u User,
     rows: &'u Rows,
+    id: &'u [u8],
 }
 
 impl<'u> Told<'u> {
@@ -134,8 +136,15 @@ impl Values for Told<'_> {
                 let row = *self.user.rows.get(feeder)?;
                 self.rows.value(feeder, row, column)
             }
+            Source::RequestId => Some(self.id),
         }
     }
+}
+
+/// Appends the name of a request, by its number.
+pub(crate) fn push_request_id(number: u64, out: &mut Vec<u8>) {
+    // Writing to memory does not fail.
+    let _ = write!(out, "kneepoint-{number}");
 }
 
 /// The users of one thread. A user who is free serves next, in turn; when all are busy, the turn goes on among
@@ -154,6 +163,8 @@ pub(crate) struct Users {
     /// Whoever sends a request that belongs to no user: he takes rows for it alone.
     nobody: User,
     scratch: Vec<u8>,
+    /// The name of the request that was told last.
+    id: Vec<u8>,
 }
 
 impl Users {
@@ -168,6 +179,7 @@ impl Users {
             rows: Rows::new(&[], 0, 0, 1),
             nobody: User::default(),
             scratch: Vec::new(),
+            id: Vec::new(),
         }
     }
 
@@ -231,8 +243,10 @@ impl Users {
         reply.cookies.iter().for_each(|cookie| jar.store(cookie));
     }
 
-    /// What the next request of a user, or of nobody, is made of; and a buffer for whoever writes it.
-    pub(crate) fn tell(&mut self, user: u32) -> (Told<'_>, &mut Vec<u8>) {
+    /// What the next request of a user, or of nobody, is made of, by its number; and a buffer for whoever writes it.
+    pub(crate) fn tell(&mut self, user: u32, number: u64) -> (Told<'_>, &mut Vec<u8>) {
+        self.id.clear();
+        push_request_id(number, &mut self.id);
         let user = if user == NONE {
             self.rows.take(&mut self.nobody.rows);
             &self.nobody
@@ -243,8 +257,8 @@ impl Users {
             }
             user
         };
-        let rows = &self.rows;
-        (Told { user, rows }, &mut self.scratch)
+        let (rows, id) = (&self.rows, self.id.as_slice());
+        (Told { user, rows, id }, &mut self.scratch)
     }
 
     /// Takes over what a response of the user gives: its cookies and its values. Tells which value was not there; it
@@ -339,7 +353,11 @@ mod tests {
 
     /// The captured value, the row and the cookies of a user's next request.
     fn told(users: &mut Users, user: u32) -> String {
-        let (told, _) = users.tell(user);
+        let (told, _) = users.tell(user, 7);
+        assert_eq!(
+            told.value(Source::RequestId),
+            Some(b"kneepoint-7".as_slice())
+        );
         let cookies = told.cookies();
         let show = |source| {
             let value = told.value(source).unwrap_or(b"-");

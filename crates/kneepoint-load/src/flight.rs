@@ -13,6 +13,8 @@ pub(crate) struct Flight {
     pub(crate) sent: u64,
     /// When the first byte of its response came; 0 before.
     pub(crate) first_byte: u64,
+    /// No other flight of the load has it.
+    pub(crate) number: u64,
     /// Index of its request.
     pub(crate) request: u32,
     /// Whose cookies it carries, or [`NONE`]. All flights of a visit have the same.
@@ -46,6 +48,8 @@ pub(crate) struct Flights {
     free: Vec<u32>,
     deadlines: VecDeque<FlightRef>,
     timeout: u64,
+    next_number: u64,
+    numbers_apart: u64,
 }
 
 impl Flights {
@@ -55,6 +59,17 @@ impl Flights {
             free: Vec::new(),
             deadlines: VecDeque::new(),
             timeout: timeout_ns,
+            next_number: 0,
+            numbers_apart: 1,
+        }
+    }
+
+    /// The same with numbers that no other of these threads gives.
+    pub(crate) fn of_thread(self, thread: usize, threads: usize) -> Self {
+        Self {
+            next_number: thread as u64,
+            numbers_apart: threads.max(1) as u64,
+            ..self
         }
     }
 
@@ -70,7 +85,10 @@ impl Flights {
             Some(before) => before.generation.wrapping_add(1),
             None => 0,
         };
+        let number = self.next_number;
+        self.next_number += self.numbers_apart;
         let flight = Flight {
+            number,
             intended,
             sent: 0,
             first_byte: 0,
@@ -154,6 +172,16 @@ impl Flights {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_two_flights_of_a_load_have_one_number() {
+        let numbers = |thread| {
+            let mut flights = Flights::new(100).of_thread(thread, 2);
+            let started = [(), ()].map(|()| flights.start(0, 0, NONE, NONE));
+            started.map(|flight| flights.get(flight.id).number)
+        };
+        assert_eq!([numbers(0), numbers(1)], [[0, 2], [1, 3]]);
+    }
 
     #[test]
     fn flights_expire_in_order_and_ended_ones_never() {

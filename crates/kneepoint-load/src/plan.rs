@@ -88,6 +88,9 @@ pub struct LoadPlan {
     /// Addresses of this host that new connections come from, in turn: each has its own local ports. None leaves the
     /// choice to the system. TCP only, and of the target's family.
     pub source_addresses: Vec<IpAddr>,
+    /// How many of the slowest requests are named, by their [`REQUEST_ID`](crate::REQUEST_ID): a request that is to be
+    /// known by it elsewhere must carry it.
+    pub slowest: usize,
     /// Seed of the mixture. (The seed of Poisson arrivals is theirs.)
     pub seed: u64,
     /// What this generator reached against a null server, per second (see [`crate::ceiling`]).
@@ -95,7 +98,7 @@ pub struct LoadPlan {
 }
 
 impl LoadPlan {
-    /// A plan with one thread, 256 connections, nothing skipped and no abort.
+    /// A plan with one thread, 256 connections, nothing skipped or named, and no abort.
     #[must_use]
     pub fn new(target: Target, workload: Workload, mode: Mode) -> Self {
         Self {
@@ -112,6 +115,7 @@ impl LoadPlan {
             abort: None,
             stop_when: None,
             source_addresses: Vec::new(),
+            slowest: 0,
             seed: 1,
             ceiling_hz: None,
         }

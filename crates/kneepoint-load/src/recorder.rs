@@ -1,6 +1,7 @@
 //! What one thread writes down: the window, a record per second, and a running account for those who watch.
 
 use crate::flight::Flight;
+use crate::slowest::Slowest;
 use kneepoint_model::{LatencyHistogram, Outcome, OutcomeCounts};
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -107,6 +108,7 @@ pub(crate) struct Window {
     pub(crate) late: u64,
     pub(crate) connections_opened: u64,
     pub(crate) bytes_received: u64,
+    pub(crate) slowest: Slowest,
 }
 
 impl Window {
@@ -121,6 +123,7 @@ impl Window {
         self.late += other.late;
         self.connections_opened += other.connections_opened;
         self.bytes_received += other.bytes_received;
+        self.slowest.merge(&other.slowest);
     }
 }
 
@@ -191,6 +194,8 @@ pub(crate) struct Limits {
     pub(crate) good: u64,
     /// The timeout.
     pub(crate) timeout: u64,
+    /// How many of the slowest requests are named.
+    pub(crate) slowest: usize,
 }
 
 /// The account of one thread.
@@ -209,7 +214,10 @@ impl Recorder {
     pub(crate) fn new(limits: Limits) -> Self {
         Self {
             limits,
-            window: Window::default(),
+            window: Window {
+                slowest: Slowest::of(limits.slowest),
+                ..Window::default()
+            },
             seconds: VecDeque::new(),
             first_second: 0,
             live: Live::default(),
@@ -270,6 +278,7 @@ impl Recorder {
         self.live.window_good += u64::from(good);
         self.window.counts.add(outcome, status);
         self.window.good += u64::from(good);
+        self.window.slowest.note(response_us, flight.number);
         if ok {
             self.window.response.record_us(response_us);
             self.window.service.record_us(service_us);

@@ -73,7 +73,7 @@ impl Rehearsal {
     fn send(&mut self, index: usize) -> Result<Rehearsed, LoadError> {
         let template = &self.templates[index];
         let mut request = Vec::new();
-        let (told, scratch) = self.users.tell(self.user);
+        let (told, scratch) = self.users.tell(self.user, index as u64);
         let cookies = match self.visits || template.session {
             true => told.cookies(),
             false => "",

@@ -324,6 +324,7 @@ mod tests {
                 Source::Captured(0) => Some(b"t k+&"),
                 Source::Captured(_) => None,
                 Source::Column { .. } => Some("\u{fc}/\"".as_bytes()),
+                Source::RequestId => Some(b"kneepoint-7"),
             }
         }
     }

@@ -10,7 +10,12 @@ pub(crate) enum Source {
     Captured(usize),
     /// A column of the row that the visitor has of a feeder.
     Column { feeder: usize, column: usize },
+    /// What no other request of the load has.
+    RequestId,
 }
+
+/// The variable that is another for each request of a load, unless a feeder is called `request`.
+pub const REQUEST_ID: &str = "request.id";
 
 /// What the names of variables mean in a workload.
 #[derive(Debug, Default)]
@@ -46,7 +51,9 @@ impl Names {
         let Some((feeder, column)) = name.split_once('.') else {
             return self.captured(name).map(Source::Captured);
         };
-        let feeder = self.feeders.iter().position(|(known, _)| known == feeder)?;
+        let Some(feeder) = self.feeders.iter().position(|(known, _)| known == feeder) else {
+            return (name == REQUEST_ID).then_some(Source::RequestId);
+        };
         let columns = &self.feeders[feeder].1;
         let column = columns.iter().position(|known| known == column)?;
         Some(Source::Column { feeder, column })
@@ -302,6 +309,7 @@ mod tests {
             column: 1,
         };
         assert_eq!(names.source("users.name"), Some(column));
+        assert_eq!(names.source(REQUEST_ID), Some(Source::RequestId));
         for unknown in ["users", "users.age", "crsf", "other.id"] {
             assert_eq!(names.source(unknown), None, "{unknown}");
         }

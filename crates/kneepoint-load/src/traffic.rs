@@ -125,6 +125,7 @@ impl<'p> Traffic<'p> {
             skip: nanos(plan.skip),
             good: nanos(plan.slo.response_time),
             timeout: nanos(plan.slo.timeout),
+            slowest: plan.slowest,
         };
         Self {
             prepared,
@@ -132,7 +133,7 @@ impl<'p> Traffic<'p> {
             starts: Starts::new(plan, shared, thread, workers as u32),
             mix: Mix::new(&plan.workload, plan.seed, thread),
             users: Users::new(users as u32).provided(plan, thread),
-            flights: Flights::new(limits.timeout),
+            flights: Flights::new(limits.timeout).of_thread(thread, plan.threads),
             queue: VecDeque::new(),
             waiting: 0,
             backlog_max: 0,

@@ -106,13 +106,13 @@ impl<'p> Worker<'p> {
     pub(crate) fn send(&mut self, slot: u32, id: u32, now: u64) {
         let prepared = self.prepared;
         let flight = self.traffic.flights.get(id);
-        let (request, user) = (flight.request, flight.user);
+        let (request, user, number) = (flight.request, flight.user, flight.number);
         let template = &prepared.templates[request as usize];
         let connection = self.pool.get(slot);
         connection.own_request.clear();
         if !template.is_fixed() {
             let out = &mut connection.own_request;
-            let (told, scratch) = self.traffic.users.tell(user);
+            let (told, scratch) = self.traffic.users.tell(user, number);
             let written = template.write_with_values(&told, told.cookies(), scratch, out);
             if let Err(problem) = written {
                 return self.keep_back(slot, id, problem, now);

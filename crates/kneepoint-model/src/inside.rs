@@ -239,7 +239,7 @@ impl CallTrace {
 }
 
 /// Stacks that workers were met on under load. Wall time: a worker that waits is met as often as one that computes.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StackProfile {
     /// The phase of the diagnosis: `over`.
     pub phase: String,
@@ -263,6 +263,91 @@ pub struct StackProfile {
     pub stacks: Vec<MetStack>,
     /// What should be known besides.
     pub notes: Vec<String>,
+    /// Where the slowest requests were met at the knee, where that was asked for.
+    #[serde(default)]
+    pub slow: Option<SlowRequests>,
+}
+
+/// Where the slowest requests of a load were met, beside all requests of it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct SlowRequests {
+    /// The phase of the diagnosis: `knee`.
+    pub phase: String,
+    /// How many they are, of how many.
+    pub requests: (u64, u64),
+    /// The response time of the fastest of them, in ms.
+    pub above_ms: f64,
+    /// Samples with a stack: of them, and of all requests.
+    pub samples: (u64, u64),
+    /// The places they were met at, most of them first.
+    pub met: Vec<SlowPlace>,
+}
+
+/// Where some of the slowest requests were met.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub struct SlowPlace {
+    /// Method and folded path of the requests.
+    pub route: String,
+    /// The innermost place of the application's own code, or of any.
+    pub place: Place,
+    /// What the workers waited for: `recv db`; nothing where they did not.
+    pub wait: Option<String>,
+    /// Samples of the slowest requests.
+    pub slow: u64,
+    /// Samples of all requests, the slowest included.
+    pub all: u64,
+}
+
+impl SlowRequests {
+    /// Most places that are kept.
+    const PLACES: usize = 20;
+
+    /// Sums stacks up by route, place and wait. `slow` are those of the slowest requests, whose places are those of
+    /// `all`.
+    #[must_use]
+    pub fn of(all: &StackProfile, slow: &[MetStack], requests: (u64, u64), above_ms: f64) -> Self {
+        let mut places: BTreeMap<(String, Place, Option<String>), (u64, u64)> = BTreeMap::new();
+        let key = |stack: &MetStack| {
+            let wait = all.wait_of(stack).map(str::to_owned);
+            let stack_places: Vec<Place> = all.places_of(stack).cloned().collect();
+            let code = match wait {
+                Some(_) => stack_places.split_last().map_or(&[][..], |(_, code)| code),
+                None => &stack_places[..],
+            };
+            let place = own_place(code).or(code.last());
+            (
+                stack.route.clone(),
+                place.cloned().unwrap_or_default(),
+                wait,
+            )
+        };
+        for stack in &all.stacks {
+            places.entry(key(stack)).or_default().1 += stack.count;
+        }
+        for stack in slow {
+            places.entry(key(stack)).or_default().0 += stack.count;
+        }
+        let mut met: Vec<SlowPlace> = places
+            .into_iter()
+            .filter(|(_, (slow, _))| *slow > 0)
+            .map(|((route, place, wait), (slow, all))| SlowPlace {
+                route,
+                place,
+                wait,
+                slow,
+                all,
+            })
+            .collect();
+        met.sort_by_key(|place| std::cmp::Reverse(place.slow));
+        met.truncate(Self::PLACES);
+        Self {
+            phase: all.phase.clone(),
+            requests,
+            above_ms,
+            samples: (slow.iter().map(|stack| stack.count).sum(), all.samples()),
+            met,
+        }
+    }
 }
 
 /// A stack and how often it was met.
@@ -417,6 +502,42 @@ mod tests {
             .collect();
         assert_eq!(shown, [("a.php", 2.0, 0.0), ("b.php", 0.75, 0.75)]);
         assert_eq!(sums[0].most_from.route, "GET /");
+    }
+
+    #[test]
+    fn the_slowest_requests_are_summed_by_own_place_and_wait() {
+        let all = StackProfile {
+            phase: "knee".to_owned(),
+            places: vec![
+                place("App\\Orders::list", Some("app/Orders.php")),
+                place("PDO::query", None),
+                place("[recv db]", None),
+            ],
+            stacks: [(&[0, 1, 2][..], 30), (&[0, 1], 10), (&[1], 60)]
+                .map(|(places, count)| MetStack {
+                    route: "GET /".to_owned(),
+                    places: places.to_vec(),
+                    count,
+                })
+                .into(),
+            ..StackProfile::default()
+        };
+        let slow = [&all.stacks[0], &all.stacks[0], &all.stacks[1]].map(|stack| MetStack {
+            count: 1,
+            ..stack.clone()
+        });
+        let slow = SlowRequests::of(&all, &slow, (5, 100), 812.0);
+        assert_eq!((slow.samples, slow.phase.as_str()), ((3, 100), "knee"));
+        let met: Vec<_> = slow
+            .met
+            .iter()
+            .map(|met| (met.place.at(), met.wait.as_deref(), met.slow, met.all))
+            .collect();
+        let at = "app/Orders.php:7".to_owned();
+        assert_eq!(
+            met,
+            [(at.clone(), Some("recv db"), 2, 30), (at, None, 1, 10)]
+        );
     }
 
     #[test]

@@ -43,9 +43,12 @@ pub use gate::{GateResult, GateVerdict};
 pub use histogram::LatencyHistogram;
 pub use import::{Imported, Profile};
 pub use inside::{
-    CallKind, CallSum, CallTrace, MetStack, Place, StackProfile, TracedCall, TracedRoute, own_place,
+    CallKind, CallSum, CallTrace, MetStack, Place, SlowPlace, SlowRequests, StackProfile,
+    TracedCall, TracedRoute, own_place,
 };
-pub use load::{Health, LoadPoint, Outcome, OutcomeCounts, Second, SessionCounts, Validity};
+pub use load::{
+    Health, LoadPoint, Outcome, OutcomeCounts, Second, SessionCounts, SlowRequest, Validity,
+};
 pub use log::{LogEvent, LogKind};
 pub use metric::{Kind, Metric, Series, SeriesSet};
 pub use process::{CommandOutput, CommandSpec, Commands, ProcessSpec, Ready, Signal};

@@ -220,6 +220,15 @@ impl SessionCounts {
     }
 }
 
+/// A request by its name, as it was sent in `X-Request-Id`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct SlowRequest {
+    /// The name, unique within the load.
+    pub id: String,
+    /// Its response time in ms; of one that timed out, at least the timeout.
+    pub response_ms: f64,
+}
+
 /// A stretch of load at one offered rate with everything needed to judge it. Times are response times from
 /// the intended start unless they say service.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -249,6 +258,9 @@ pub struct LoadPoint {
     pub bytes_received: u64,
     /// Per second of intended start.
     pub seconds: Vec<Second>,
+    /// The slowest requests of the window that were named, slowest first; empty where none was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slowest: Vec<SlowRequest>,
     /// What the generator says of itself.
     pub health: Health,
     /// Whether the step counts.

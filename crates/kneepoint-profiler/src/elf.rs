@@ -9,10 +9,30 @@ use object::{Object, ObjectSymbol};
 pub(crate) struct Symbols {
     /// Address of the byte that stands first in the file: addresses are relative to it.
     first: u64,
-    pub(crate) executor_globals: Symbol,
-    pub(crate) sapi_globals: Symbol,
+    pub(crate) globals: Globals<Symbol>,
     pub(crate) module_registry: Symbol,
     pub(crate) sapi_module: Option<Symbol>,
+}
+
+/// How a program comes to PHP's globals. Where they are is a [`Symbol`], or where that is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Globals<T> {
+    /// They are variables (NTS).
+    Variables {
+        /// `executor_globals`.
+        executor: T,
+        /// `sapi_globals`.
+        sapi: T,
+    },
+    /// Each thread has its own, one behind the other (ZTS).
+    OfThreads {
+        /// `executor_globals_offset`: how far into them those of the executor are.
+        executor: T,
+        /// `sapi_globals_offset`.
+        sapi: T,
+        /// `tsrm_get_ls_cache_tcb_offset`, a function: where in a thread's storage the pointer to them is.
+        pointer: T,
+    },
 }
 
 /// A variable.
@@ -27,9 +47,9 @@ pub(crate) struct Symbol {
 /// What a file turned out to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// PHP without threads.
+    /// PHP.
     Php(Symbols),
-    /// PHP with threads.
+    /// PHP whose threads do not tell where their globals are.
     ThreadSafe,
     /// Something else.
     Other,
@@ -45,26 +65,39 @@ impl Symbols {
         };
         Self {
             first: base,
-            executor_globals: moved(self.executor_globals),
-            sapi_globals: moved(self.sapi_globals),
+            globals: match self.globals {
+                Globals::Variables { executor, sapi } => Globals::Variables {
+                    executor: moved(executor),
+                    sapi: moved(sapi),
+                },
+                Globals::OfThreads {
+                    executor,
+                    sapi,
+                    pointer,
+                } => Globals::OfThreads {
+                    executor: moved(executor),
+                    sapi: moved(sapi),
+                    pointer: moved(pointer),
+                },
+            },
             module_registry: moved(self.module_registry),
             sapi_module: self.sapi_module.map(moved),
         }
+    }
+
+    /// Whether each thread has globals of its own.
+    pub(crate) fn of_threads(&self) -> bool {
+        matches!(self.globals, Globals::OfThreads { .. })
     }
 }
 
 #[cfg(test)]
 impl Symbols {
     /// Of a file that is mapped at address 0.
-    pub(crate) fn at_zero(
-        executor_globals: Symbol,
-        sapi_globals: Symbol,
-        module_registry: Symbol,
-    ) -> Self {
+    pub(crate) fn at_zero(globals: Globals<Symbol>, module_registry: Symbol) -> Self {
         Self {
             first: 0,
-            executor_globals,
-            sapi_globals,
+            globals,
             module_registry,
             sapi_module: None,
         }
@@ -85,9 +118,6 @@ pub(crate) fn look(file: &[u8]) -> Found {
             size: found.size(),
         })
     };
-    if symbol("executor_globals_offset").is_some() {
-        return Found::ThreadSafe;
-    }
     let endian = elf.endian();
     let segments = elf.elf_program_headers();
     let first = segments
@@ -98,16 +128,28 @@ pub(crate) fn look(file: &[u8]) -> Found {
                 .p_vaddr(endian)
                 .wrapping_sub(segment.p_offset(endian))
         });
-    let symbols = || {
+    let symbols = |globals| {
         Some(Symbols {
             first: first?,
-            executor_globals: symbol("executor_globals")?,
-            sapi_globals: symbol("sapi_globals")?,
+            globals,
             module_registry: symbol("module_registry")?,
             sapi_module: symbol("sapi_module"),
         })
     };
-    symbols().map_or(Found::Other, Found::Php)
+    if let (Some(executor), Some(sapi)) = (symbol("executor_globals"), symbol("sapi_globals")) {
+        return symbols(Globals::Variables { executor, sapi }).map_or(Found::Other, Found::Php);
+    }
+    let Some(executor) = symbol("executor_globals_offset") else {
+        return Found::Other;
+    };
+    let of_threads = || {
+        symbols(Globals::OfThreads {
+            executor,
+            sapi: symbol("sapi_globals_offset")?,
+            pointer: symbol("tsrm_get_ls_cache_tcb_offset")?,
+        })
+    };
+    of_threads().map_or(Found::ThreadSafe, Found::Php)
 }
 
 #[cfg(test)]
@@ -130,15 +172,29 @@ mod tests {
         };
         let symbols = Symbols {
             first: 0x1000,
-            executor_globals: symbol,
-            sapi_globals: symbol,
+            globals: Globals::OfThreads {
+                executor: symbol,
+                sapi: symbol,
+                pointer: symbol,
+            },
             module_registry: symbol,
-            sapi_module: None,
+            sapi_module: Some(symbol),
         };
-        assert_eq!(
-            symbols.mapped_at(0x7000_0000).executor_globals.at,
-            0x7000_0500
-        );
+        let moved = Symbol {
+            at: 0x7000_0500,
+            size: 8,
+        };
+        let expected = Symbols {
+            first: 0x7000_0000,
+            globals: Globals::OfThreads {
+                executor: moved,
+                sapi: moved,
+                pointer: moved,
+            },
+            module_registry: moved,
+            sapi_module: Some(moved),
+        };
+        assert_eq!(symbols.mapped_at(0x7000_0000), expected);
     }
 
     proptest! {

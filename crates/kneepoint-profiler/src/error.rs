@@ -28,12 +28,20 @@ pub enum Error {
         /// Its program.
         program: String,
     },
-    /// It is a thread-safe PHP.
+    /// It is a thread-safe PHP whose threads do not tell where their globals are.
     #[error(
-        "process {pid} runs a thread-safe PHP (ZTS): only PHP without threads (NTS), as PHP-FPM has it, can be profiled"
+        "process {pid} runs a thread-safe PHP (ZTS) that does not tell where its threads keep their globals: that is known \
+         of PHP 8.0 and later on x86-64 with glibc (a static or Alpine build has musl). PHP without threads (NTS), as \
+         PHP-FPM has it, can be profiled"
     )]
     ThreadSafe {
         /// The process.
+        pid: u32,
+    },
+    /// It is a thread of a thread-safe PHP that executes no PHP.
+    #[error("none of the threads of process {pid} runs PHP; wait until it serves requests")]
+    OtherThread {
+        /// The thread, or its process.
         pid: u32,
     },
     /// It is no PHP-FPM, whose requests alone are told apart call by call.

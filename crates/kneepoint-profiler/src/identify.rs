@@ -4,6 +4,8 @@ use crate::abi::{PHP_ABIS, PhpAbi, constant};
 use crate::elf::{Symbol, Symbols};
 use crate::error::Error;
 use crate::memory::{Memory, ReadError, half, word};
+use crate::sampler::Attached;
+use crate::storage::Places;
 
 /// A PHP whose layout is known and was found in place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,18 +26,46 @@ const NAME: usize = 64;
 /// Times the globals are read before they are called wrong: a running worker changes them.
 const LOOKS: usize = 20;
 
-/// Identifies the PHP whose globals are at these places.
-pub(crate) fn identify(pid: u32, memory: &impl Memory, symbols: &Symbols) -> Result<Php, Error> {
+/// Which PHP a process runs, by what all its threads share.
+pub(crate) fn named(pid: u32, memory: &impl Memory, symbols: &Symbols) -> Result<Named, Error> {
     let module = module(pid, memory, symbols.module_registry.at)?;
+    let sapi = symbols.sapi_module.and_then(|at| sapi(memory, at.at));
+    Ok(Named {
+        module,
+        sapi: sapi.unwrap_or_default(),
+    })
+}
+
+/// A PHP by what it says of itself.
+pub(crate) struct Named {
+    module: Module,
+    sapi: String,
+}
+
+impl Named {
+    /// In the words of the crate's face.
+    pub(crate) fn into_attached(self) -> Attached {
+        Attached {
+            version: self.module.version,
+            sapi: self.sapi,
+        }
+    }
+}
+
+/// Identifies the PHP whose globals are at these places.
+pub(crate) fn identify(
+    pid: u32,
+    memory: &impl Memory,
+    symbols: &Symbols,
+    globals: Places,
+) -> Result<Php, Error> {
+    let Named { module, sapi } = named(pid, memory, symbols)?;
     let Module {
         version,
         zend_api,
         debug,
         zts,
     } = module;
-    if zts {
-        return Err(Error::ThreadSafe { pid });
-    }
     let Some(abi) = PhpAbi::of(zend_api) else {
         let known: Vec<&str> = PHP_ABIS.iter().map(|abi| abi.minor).collect();
         let known = known.join(", ");
@@ -48,6 +78,9 @@ pub(crate) fn identify(pid: u32, memory: &impl Memory, symbols: &Symbols) -> Res
     };
     if debug {
         return Err(Error::DebugBuild { pid, version });
+    }
+    if zts != symbols.of_threads() {
+        return Err(Error::ThreadSafe { pid });
     }
     let wrong = |field, found: String, expected| Error::Layout {
         pid,
@@ -68,22 +101,19 @@ pub(crate) fn identify(pid: u32, memory: &impl Memory, symbols: &Symbols) -> Res
         ));
     }
     let last = abi.current_execute_data + 8;
-    if symbols.executor_globals.size < last {
-        let found = format!("{} bytes long", symbols.executor_globals.size);
+    if globals.executor.size < last {
+        let found = format!("{} bytes long", globals.executor.size);
         return Err(wrong(
             "executor_globals",
             found,
             "as long as the fields that are read need",
         ));
     }
-    check_stack(pid, memory, symbols.executor_globals.at, abi, &wrong)?;
+    check_stack(pid, memory, globals.executor.at, abi, &wrong)?;
     Ok(Php {
-        sapi: symbols
-            .sapi_module
-            .and_then(|at| sapi(memory, at.at))
-            .unwrap_or_default(),
-        executor_globals: symbols.executor_globals,
-        sapi_globals: symbols.sapi_globals,
+        sapi,
+        executor_globals: globals.executor,
+        sapi_globals: globals.sapi,
         version,
         abi,
     })
@@ -141,19 +171,9 @@ fn sapi(memory: &impl Memory, at: u64) -> Option<String> {
     text(memory, memory.word(at).ok()?)
 }
 
-/// A short text that ends in a zero byte.
+/// A short text that can be read.
 fn text(memory: &impl Memory, at: u64) -> Option<String> {
-    let mut text = Vec::new();
-    // By pieces: it may stand at the very end of a mapping.
-    while text.len() < NAME {
-        let piece = memory.bytes(at.wrapping_add(text.len() as u64), 8).ok()?;
-        let end = piece.iter().position(|byte| *byte == 0);
-        text.extend(&piece[..end.unwrap_or(8)]);
-        if end.is_some() {
-            break;
-        }
-    }
-    let text = String::from_utf8(text).ok()?;
+    let text = String::from_utf8(memory.text(at, NAME).ok()?).ok()?;
     (!text.is_empty() && text.chars().all(|c| c.is_ascii_graphic() || c == ' ')).then_some(text)
 }
 
@@ -247,6 +267,7 @@ impl StackPointers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::elf::Globals;
     use crate::testing::{Fake, Words};
     use proptest::prelude::*;
 
@@ -255,8 +276,14 @@ mod tests {
     const ENTRY: u64 = 0x4000;
     const GLOBALS: u64 = 0x5000;
 
+    /// A PHP without threads.
+    fn symbols(places: Places, registry: Symbol) -> Symbols {
+        let Places { executor, sapi } = places;
+        Symbols::at_zero(Globals::Variables { executor, sapi }, registry)
+    }
+
     /// The memory of a PHP that is idle, and where its globals are.
-    fn php() -> (Words, Symbols) {
+    fn php() -> (Words, Places) {
         let mut words = Words::default();
         words.put(REGISTRY + 16, BUCKETS);
         words.put(REGISTRY + 24, 2);
@@ -269,15 +296,20 @@ mod tests {
         words.text(0x6000, "standard");
         words.text(0x6100, "8.2.35");
         let at = |at, size| Symbol { at, size };
-        let symbols = Symbols::at_zero(at(GLOBALS, 1800), at(0x7000, 552), at(REGISTRY, 56));
-        (words, symbols)
+        let places = Places {
+            executor: at(GLOBALS, 1800),
+            sapi: at(0x7000, 552),
+        };
+        (words, places)
     }
 
     #[track_caller]
-    fn check(change: impl Fn(&mut Words, &mut Symbols), expected: &str) {
-        let (mut words, mut symbols) = php();
-        change(&mut words, &mut symbols);
-        let told = match identify(7, &words.memory(), &symbols) {
+    fn check(change: impl Fn(&mut Words, &mut Places), expected: &str) {
+        let (mut words, mut places) = php();
+        change(&mut words, &mut places);
+        let at = REGISTRY;
+        let symbols = symbols(places, Symbol { at, size: 56 });
+        let told = match identify(7, &words.memory(), &symbols, places) {
             Ok(php) => format!("PHP {}", php.version),
             Err(error) => error.to_string(),
         };
@@ -303,7 +335,7 @@ mod tests {
         check(|words, _| words.put(ENTRY + 8, 1 << 8), "thread-safe");
         check(|words, _| words.put(BUCKETS + 32, 0), "module_registry");
         check(
-            |_, symbols| symbols.executor_globals.size = 490,
+            |_, places| places.executor.size = 490,
             "executor_globals is 490 bytes long",
         );
         let stack = |words: &mut Words, fields: [u64; 4]| {
@@ -340,9 +372,10 @@ mod tests {
         ], 256)) {
             let memory = Fake::flat(&words);
             let at = |at| Symbol { at, size: 4096 };
-            let mut symbols = Symbols::at_zero(at(8), at(16), at(24));
+            let places = Places { executor: at(8), sapi: at(16) };
+            let mut symbols = symbols(places, at(24));
             symbols.sapi_module = Some(at(32));
-            let _ = identify(7, &memory, &symbols);
+            let _ = identify(7, &memory, &symbols, places);
         }
     }
 }

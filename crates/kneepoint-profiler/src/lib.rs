@@ -4,7 +4,8 @@
 //! what it executes. What leaves it are stacks of functions, files and lines, each with how it was obtained, and
 //! the request it belongs to.
 //!
-//! The timing pass ([`record`]) never stops a process. The evidence pass ([`trace`]) does, at each system call: what it
+//! The timing pass ([`record`]) never stops a process, except a thread of a PHP that was built for threads, once, when
+//! it is found: only its registers tell where its globals are. The evidence pass ([`trace`]) does, at each system call: what it
 //! counts is exact, and never timed.
 //!
 //! It must never signal or write to a process, decide what a profile means, write a file, or print.
@@ -30,11 +31,13 @@ mod labels;
 mod memory;
 mod process;
 mod profile;
+mod ptrace;
 mod record;
 mod request;
 mod sampler;
 mod snapshot;
 mod stack;
+mod storage;
 #[cfg(test)]
 mod testing;
 mod trace;

@@ -68,6 +68,21 @@ pub(crate) trait Memory {
         }
     }
 
+    /// A text that ends in a zero byte, or its first bytes.
+    fn text(&self, at: u64, longest: usize) -> Result<Vec<u8>, ReadError> {
+        let mut text = Vec::new();
+        // By pieces: it may stand at the very end of a mapping.
+        while text.len() < longest {
+            let piece = self.bytes(at.wrapping_add(text.len() as u64), 8)?;
+            let end = piece.iter().position(|byte| *byte == 0);
+            text.extend(&piece[..end.unwrap_or(8)]);
+            if end.is_some() {
+                break;
+            }
+        }
+        Ok(text)
+    }
+
     /// A pointer or 64-bit number.
     fn word(&self, at: u64) -> Result<u64, ReadError> {
         Ok(word(&self.bytes(at, 8)?, 0).unwrap_or(0))

@@ -145,6 +145,15 @@ pub(crate) fn ended(pid: u32) -> bool {
     }
 }
 
+/// The threads of a process.
+pub(crate) fn threads(pid: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
+    let names = tasks.into_iter().flatten().flatten();
+    names
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
 /// The children of a process that its first thread forked, that run the same program, and that are of these pools.
 pub(crate) fn workers(pid: u32, pools: &Pools) -> Result<Vec<u32>, Error> {
     let path = format!("/proc/{pid}/task/{pid}/children");

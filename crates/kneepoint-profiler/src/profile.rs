@@ -65,12 +65,16 @@ pub struct Profile {
     pub errors: BTreeMap<&'static str, u64>,
     /// What should be known besides.
     pub notes: Vec<String>,
+    /// Whether the stacks of each request that has a name (`X-Request-Id`) are kept.
+    by_id: bool,
     frames: Vec<Place>,
     known: HashMap<Place, usize>,
     stacks: HashMap<Vec<usize>, u64>,
     requests: HashMap<String, u64>,
     /// The frames that stand for a request, with which stacks begin.
     routes: HashSet<usize>,
+    /// The stacks of requests by their names.
+    of_ids: HashMap<String, Vec<Vec<usize>>>,
 }
 
 impl Profile {
@@ -81,6 +85,15 @@ impl Profile {
             php,
             rate_hz,
             ..Self::default()
+        }
+    }
+
+    /// The same, which keeps the stacks of requests that have a name by it, if that is wanted.
+    #[must_use]
+    pub fn by_id(self, wanted: bool) -> Self {
+        Self {
+            by_id: wanted,
+            ..self
         }
     }
 
@@ -124,6 +137,10 @@ impl Profile {
                 line: None,
             }));
         }
+        if let Some(id) = sample.request.id.as_ref().filter(|_| self.by_id) {
+            let stacks = self.of_ids.entry(id.clone()).or_default();
+            stacks.push(stack.clone());
+        }
         *self.stacks.entry(stack).or_default() += 1;
         if let Some(request) = request {
             *self.requests.entry(request).or_default() += 1;
@@ -146,21 +163,7 @@ impl Profile {
         let mut stacks: Vec<MetStack> = self
             .stacks()
             .into_iter()
-            .map(|(stack, count)| {
-                let (route, stack) = match stack.split_first() {
-                    Some((first, rest)) if self.routes.contains(first) => (Some(*first), rest),
-                    _ => (None, stack),
-                };
-                let route = route.and_then(|at| self.frames.get(at));
-                MetStack {
-                    route: route.map_or_else(String::new, |place| place.function.clone()),
-                    places: stack
-                        .iter()
-                        .filter_map(|at| u32::try_from(*at).ok())
-                        .collect(),
-                    count,
-                }
-            })
+            .map(|(stack, count)| self.met(stack, count))
             .collect();
         stacks.sort_by_key(|stack| std::cmp::Reverse(stack.count));
         StackProfile {
@@ -175,7 +178,29 @@ impl Profile {
             places: self.frames,
             stacks,
             notes: self.notes,
+            slow: None,
         }
+    }
+
+    fn met(&self, stack: &[usize], count: u64) -> MetStack {
+        let (route, stack) = match stack.split_first() {
+            Some((first, rest)) if self.routes.contains(first) => (Some(*first), rest),
+            _ => (None, stack),
+        };
+        let route = route.and_then(|at| self.frames.get(at));
+        let places = stack.iter().filter_map(|at| u32::try_from(*at).ok());
+        MetStack {
+            route: route.map_or_else(String::new, |place| place.function.clone()),
+            places: places.collect(),
+            count,
+        }
+    }
+
+    /// The stacks of requests with these names, one by one: their places are those of [`Profile::into_record`]. Empty
+    /// unless names were kept.
+    pub fn stacks_of<'i>(&self, ids: impl IntoIterator<Item = &'i str>) -> Vec<MetStack> {
+        let stacks = ids.into_iter().filter_map(|id| self.of_ids.get(id));
+        stacks.flatten().map(|stack| self.met(stack, 1)).collect()
     }
 
     /// Every frame that was seen; [`Profile::stacks`] refers to them by their place.
@@ -365,6 +390,26 @@ mod tests {
             (record.ok, record.salvaged, record.error, record.idle),
             (3, 1, 1, 1)
         );
+    }
+
+    #[test]
+    fn the_stacks_of_a_request_are_found_by_its_name() {
+        let mut profile = Profile::default().by_id(true);
+        for (id, line) in [("a", 1), ("b", 2), ("a", 3)] {
+            let mut sample = sample(Outcome::Ok, &[("main a.php", line)]);
+            sample.request.id = Some(id.to_owned());
+            profile.add(&sample, true);
+        }
+        let lines = |ids: &[&str]| -> Vec<Option<u32>> {
+            let stacks = profile.stacks_of(ids.iter().copied());
+            let record = profile.clone().into_record("knee", "base");
+            let places = stacks
+                .iter()
+                .flat_map(|stack| record.places_of(stack).cloned().collect::<Vec<_>>());
+            places.map(|place| place.line).collect()
+        };
+        assert_eq!(lines(&["a"]), [Some(1), Some(3)]);
+        assert_eq!(lines(&["b", "c"]), [Some(2)]);
     }
 
     #[test]

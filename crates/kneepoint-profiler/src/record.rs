@@ -31,6 +31,8 @@ pub struct Options {
     pub duration: Duration,
     /// Whether stacks begin with their request.
     pub by_request: bool,
+    /// Whether the stacks of requests with a name are kept by it (see [`Profile::stacks_of`]).
+    pub by_id: bool,
 }
 
 /// How far it is.
@@ -125,7 +127,7 @@ struct Recorder {
 impl Recorder {
     fn start(options: &Options) -> Result<Self, Error> {
         let mut sampler = Sampler::new();
-        let named = sampler.attach(options.pid)?;
+        let named = sampler.identify(options.pid)?;
         let mut recorder = Self {
             options: options.clone(),
             sampler,
@@ -138,29 +140,53 @@ impl Recorder {
                     sapi => format!("PHP {} ({sapi})", named.version),
                 },
                 options.rate_hz,
-            ),
+            )
+            .by_id(options.by_id),
         };
-        let children = workers(options.pid, &options.pools)?;
-        // Workers of a pool come with its requests.
-        recorder.master = !children.is_empty() || options.pools != Pools::All;
-        if !recorder.master {
-            recorder.attached.insert(options.pid);
-            recorder.profile.workers = 1;
-            return Ok(recorder);
-        }
-        recorder.sampler.detach(options.pid);
         let mut refusal = None;
-        for pid in children {
+        for pid in recorder.present()? {
             if let Err(error) = recorder.attach(pid) {
-                refusal.get_or_insert(error);
+                // That one of several threads runs no PHP tells less than anything else.
+                match refusal {
+                    None | Some(Error::OtherThread { .. }) => refusal = Some(error),
+                    Some(_) => {}
+                }
             }
         }
         match refusal {
-            Some(error) if recorder.attached.is_empty() && !matches!(error, Error::Gone { .. }) => {
+            Some(Error::OtherThread { .. }) if recorder.attached.is_empty() => {
+                Err(Error::OtherThread { pid: options.pid })
+            }
+            Some(error)
+                if recorder.attached.is_empty()
+                    && !(recorder.master && matches!(error, Error::Gone { .. })) =>
+            {
                 Err(error)
             }
             _ => Ok(recorder),
         }
+    }
+
+    /// What may be attached now: the workers of a master, or the process that was named; or their threads.
+    fn present(&mut self) -> Result<Vec<u32>, Error> {
+        let children = workers(self.options.pid, &self.options.pools)?;
+        // Workers of a pool come with its requests.
+        let master = !children.is_empty() || self.options.pools != Pools::All;
+        if master && !self.master {
+            // It was taken for a worker: those of a master may come with the requests.
+            self.attached.clear();
+            self.sampler.detach(self.options.pid);
+        }
+        self.master |= master;
+        let processes = if self.master {
+            children
+        } else {
+            vec![self.options.pid]
+        };
+        let parts = processes
+            .into_iter()
+            .flat_map(|pid| self.sampler.parts(pid));
+        Ok(parts.collect())
     }
 
     fn attach(&mut self, pid: u32) -> Result<(), Error> {
@@ -175,7 +201,7 @@ impl Recorder {
                 if !matches!(error, Error::Gone { .. }) {
                     let refusals = self.refusals.entry(pid).or_default();
                     *refusals += 1;
-                    if *refusals == TRIES {
+                    if *refusals == TRIES && !matches!(error, Error::OtherThread { .. }) {
                         self.profile.notes.push(error.to_string());
                     }
                 }
@@ -185,17 +211,11 @@ impl Recorder {
     }
 
     fn look_for_workers(&mut self) {
-        let Ok(children) = workers(self.options.pid, &self.options.pools) else {
+        let Ok(present) = self.present() else {
             self.master = false;
             return;
         };
-        if !self.master && !children.is_empty() {
-            // It is a master whose workers come with the requests.
-            self.master = true;
-            self.attached.clear();
-            self.sampler.detach(self.options.pid);
-        }
-        for pid in children {
+        for pid in present {
             let refusals = self.refusals.get(&pid).copied().unwrap_or(0);
             if !self.attached.contains(&pid) && refusals < TRIES {
                 // Why not is in the notes.

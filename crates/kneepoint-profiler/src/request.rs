@@ -19,12 +19,18 @@ const VALUE_LEN: usize = 16;
 const VALUE: usize = 24;
 const NEXT: usize = 40;
 const BUCKET_BYTES: usize = 48;
+/// `request_info.request_method` of `sapi_globals` (main/SAPI.h), for other interfaces than FPM's.
+const PLAIN_METHOD: u64 = 8;
+/// `request_info.request_uri`: there it is what the client asked for.
+const PLAIN_URI: u64 = 48;
 /// Buckets lie one behind the other, the newest last; so many are read at a time.
 const TOGETHER: usize = 64;
 /// Most parameters of a request that are looked at.
 const PARAMETERS: usize = 512;
 /// Longest value that is read, in bytes.
 const LONGEST: usize = 4096;
+/// Longest method, where it is told as a text of its own.
+const LONGEST_METHOD: usize = 32;
 
 /// The parameters that are looked for.
 const WANTED: [&str; 4] = [
@@ -98,6 +104,20 @@ pub(crate) fn request(memory: &impl Memory, list: u64) -> Result<Request, ReadEr
         path: uri.or(script).map(|uri| path_of(&uri)),
         id,
     })
+}
+
+/// The request of a worker that is no FPM's. What cannot be read is left out.
+pub(crate) fn plain(memory: &impl Memory, sapi_globals: u64) -> Request {
+    let text = |offset, longest| {
+        let at = memory.word(sapi_globals.wrapping_add(offset)).ok()?;
+        let text = memory.text(at, longest).ok()?;
+        (!text.is_empty()).then(|| String::from_utf8_lossy(&text).into_owned())
+    };
+    Request {
+        method: text(PLAIN_METHOD, LONGEST_METHOD),
+        path: text(PLAIN_URI, LONGEST).map(|uri| path_of(&uri)),
+        id: None,
+    }
 }
 
 /// A URI without its query, which may hold secrets.
@@ -242,6 +262,19 @@ mod tests {
         let request = asked(&[("SCRIPT_NAME", "/index.php")]);
         assert_eq!(request.path.as_deref(), Some("/index.php"));
         assert_eq!(asked(&[]), Request::default());
+    }
+
+    #[test]
+    fn another_interface_tells_its_request_in_two_texts() {
+        let mut words = Words::default();
+        words.put(0x108, 0x2000);
+        words.put(0x130, 0x2100);
+        words.text(0x2000, "POST");
+        words.text(0x2100, "/orders/7?token=secret");
+        let request = plain(&words.memory(), 0x100);
+        assert_eq!(request.method.as_deref(), Some("POST"));
+        assert_eq!(request.path.as_deref(), Some("/orders/7"));
+        assert_eq!(plain(&Words::default().memory(), 0x100), Request::default());
     }
 
     #[test]

@@ -2,13 +2,14 @@
 
 use crate::elf::Symbols;
 use crate::error::Error;
-use crate::identify::{Php, identify};
+use crate::identify::{Php, identify, named};
 use crate::labels::{self, Known};
 use crate::memory::{Memory, ProcessMemory, ReadError};
 pub use crate::process::State;
-use crate::process::{Finder, Watch, ended};
+use crate::process::{Finder, Watch, ended, threads};
 use crate::request::{self, Busy};
 use crate::stack::{Link, Reader, Reading};
+use crate::storage;
 use kneepoint_model::Place;
 use kneepoint_model::folding::fold_path;
 use std::collections::HashMap;
@@ -22,6 +23,9 @@ const AT_ONCE: usize = 3;
 /// Time before each of the others. Whoever samples may have taken the CPU from the worker in the middle of what does
 /// not fit together: it must get it back to go on.
 const PAUSE: Duration = Duration::from_micros(100);
+
+/// Functions in which a worker that serves one request after the other waits for the next: it has none meanwhile.
+const WAITS_FOR_REQUEST: [&str; 1] = ["frankenphp_handle_request"];
 
 /// Inner frames that are left out at most where they have no name: a worker that lost the CPU while it began or ended
 /// a call stays like that for long.
@@ -87,7 +91,8 @@ pub struct Attached {
     pub sapi: String,
 }
 
-/// Samples workers. It reads their memory and `/proc`, and never stops them.
+/// Samples workers: processes, or threads of a PHP built for them. It reads their memory and `/proc`, and never stops
+/// one, except such a thread, once, when it is attached.
 #[derive(Debug, Default)]
 pub struct Sampler {
     finder: Finder,
@@ -101,10 +106,26 @@ impl Sampler {
         Self::default()
     }
 
-    /// Finds PHP in a process and checks that its memory looks as its version lays it out.
+    /// Which PHP a process runs, whichever of its threads does.
+    pub(crate) fn identify(&mut self, pid: u32) -> Result<Attached, Error> {
+        let symbols = self.finder.find(pid)?;
+        let memory = ProcessMemory::of(pid).ok_or(Error::Gone { pid })?;
+        named(pid, &memory, &symbols).map(|named| named.into_attached())
+    }
+
+    /// What may be attached of a process: itself, or the threads of a PHP that was built for them.
+    pub(crate) fn parts(&mut self, pid: u32) -> Vec<u32> {
+        match self.finder.find(pid) {
+            Ok(symbols) if symbols.of_threads() => threads(pid),
+            _ => vec![pid],
+        }
+    }
+
+    /// Finds PHP in a process, or in one of its threads, and checks that its memory looks as its version lays it out.
     ///
     /// # Errors
-    /// The process is gone, may not be read, is no PHP, or one whose layout is not known or does not fit.
+    /// The process is gone, may not be read, is no PHP, or one whose layout is not known or does not fit; or the thread
+    /// executes no PHP.
     pub fn attach(&mut self, pid: u32) -> Result<Attached, Error> {
         // A process that ends takes its files and its memory with it first, which looks like much else.
         self.look_into(pid).map_err(|error| match ended(pid) {
@@ -196,7 +217,8 @@ struct Worker<M> {
 
 impl<M: Memory> Worker<M> {
     fn new(pid: u32, memory: M, watch: Watch, symbols: &Symbols) -> Result<Self, Error> {
-        let php = identify(pid, &memory, symbols)?;
+        let places = storage::places(pid, &memory, symbols)?;
+        let php = identify(pid, &memory, symbols, places)?;
         let reader = Reader::new(php.executor_globals.at, php.abi);
         Ok(Self {
             memory,
@@ -243,14 +265,22 @@ impl<M: Memory> Worker<M> {
 
     fn look(&mut self, state: State) -> Result<(Outcome, Vec<Place>, Request), ReadError> {
         let (outcome, stack) = self.stack()?;
+        let globals = self.php.sapi_globals.at;
         let busy = match self.php.sapi.as_str() {
-            "fpm-fcgi" => request::busy(&self.memory, self.php.sapi_globals.at)?,
+            "fpm-fcgi" => request::busy(&self.memory, globals)?,
             _ => Busy::Unknown,
         };
         let request = match busy {
             Busy::With(list) => request::request(&self.memory, list)?,
+            Busy::Unknown if !stack.is_empty() => request::plain(&self.memory, globals),
             Busy::Idle | Busy::Unknown => Request::default(),
         };
+        let waits = stack.last().is_some_and(|innermost| {
+            state != State::Running && WAITS_FOR_REQUEST.contains(&innermost.function.as_str())
+        });
+        if waits {
+            return Ok((Outcome::Idle, Vec::new(), Request::default()));
+        }
         let no_code = stack.is_empty() && matches!(outcome, Outcome::Ok);
         let idle = match busy {
             Busy::Idle => true,

@@ -5,17 +5,16 @@
 //! load, and says nothing of time. When the tracer ends, however it does, the kernel lets the workers go on.
 
 mod calls;
-mod ptrace;
 mod tally;
 mod wire;
 
 use crate::error::Error;
 use crate::memory::{Memory, ProcessMemory, ReadError};
 use crate::process::{Pools, workers};
+use crate::ptrace::{self, Event, NO_SIGNAL, Syscall};
 use crate::sampler::Sampler;
 use calls::Call;
 use kneepoint_model::{Address, CallKind, CallTrace};
-use ptrace::{Event, NO_SIGNAL, Syscall};
 use rustix::net::{SocketAddrAny, SocketAddrUnix, getpeername};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use std::collections::{BTreeMap, BTreeSet, HashMap};

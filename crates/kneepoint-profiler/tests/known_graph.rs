@@ -405,6 +405,7 @@ fn workers_of_a_master_that_come_and_go_are_no_errors() {
         rate_hz: 499,
         duration: Duration::from_secs(6),
         by_request: true,
+        by_id: false,
     };
     let profile =
         record(&options, &mut |_| None, &|_| {}, &AtomicBool::new(false)).expect("a profile");

@@ -104,6 +104,23 @@ fn flame_graphs_are_told_from_those_of_another_run() {
 }
 
 #[test]
+fn the_slowest_requests_are_shown_where_they_were_met() {
+    let options = Options::default();
+    let page = Format::named("html").expect("listed");
+    let page = render(&support::tuned(), page, &options);
+    let from = page.find("The slowest requests").expect("its heading");
+    let text = &page[from..];
+    for part in [
+        "12 slowest of 240",
+        "or more. Where their workers were met",
+        "(42 and 300 stacks)",
+        "waiting: recv db",
+    ] {
+        assert!(text.contains(part), "{part}: {}", &text[..1500]);
+    }
+}
+
+#[test]
 fn the_page_is_well_formed() {
     let void = ["!DOCTYPE", "meta", "br", "input"];
     for (name, page) in pages() {

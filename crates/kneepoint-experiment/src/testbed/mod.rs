@@ -12,12 +12,12 @@ use crate::error::ExperimentError;
 use crate::recorder::{Event, Observer};
 use arm::Arm;
 use kneepoint_lab::{HostPlan, Lab, LabPlan};
-use kneepoint_load::{AbortRule, Engine, LoadPlan, Mode};
+use kneepoint_load::{AbortRule, Engine, LoadPlan, Mode, REQUEST_ID};
 use kneepoint_model::run::{FileDiff, Machine};
 use kneepoint_model::units::format_share;
 use kneepoint_model::{
     Arrivals, ClosedLoop, Health, Layer, LoadPoint, RunningTier, Scenario, Schedule, Slo, Stack,
-    Validity,
+    Validity, Workload,
 };
 use kneepoint_stack::Program;
 use kneepoint_telemetry::{Collector, CpuAccount, Options, Recording};
@@ -245,7 +245,12 @@ impl Testbed {
             },
             Offer::Workers(workers) => Mode::Closed(ClosedLoop::new(workers, step.duration)),
         };
-        let mut plan = LoadPlan::new(arm.target.clone(), self.scenario.workload.clone(), mode);
+        let mut workload = self.scenario.workload.clone();
+        if step.slowest > 0 {
+            name_requests(&mut workload);
+        }
+        let mut plan = LoadPlan::new(arm.target.clone(), workload, mode);
+        plan.slowest = step.slowest;
         plan.slo = self.scenario.slo.clone();
         plan.max_connections = MOST_CONNECTIONS;
         plan.skip = step.skip;
@@ -281,6 +286,18 @@ impl Testbed {
             p95_ms: progress.p95_ms,
             failed: progress.recent.failed(),
         });
+    }
+}
+
+/// Lets each request carry a name of its own, unless the scenario gives it one.
+fn name_requests(workload: &mut Workload) {
+    const HEADER: &str = "X-Request-Id";
+    for request in &mut workload.requests {
+        let mut headers = request.headers.iter();
+        if !headers.any(|(name, _)| name.eq_ignore_ascii_case(HEADER)) {
+            let value = format!("{{{{{REQUEST_ID}}}}}");
+            request.headers.push((HEADER.to_owned(), value));
+        }
     }
 }
 

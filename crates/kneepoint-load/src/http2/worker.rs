@@ -2,7 +2,7 @@
 
 use crate::engine::Prepared;
 use crate::examples::printable;
-use crate::flight::{FlightRef, NONE};
+use crate::flight::{Flight, FlightRef, NONE};
 use crate::http2::ask::{Ask, scheme};
 use crate::http2::exchange::{Exchange, exchange};
 use crate::http2::links::{LinkRef, Links, Place};
@@ -236,9 +236,10 @@ impl<'p> Worker<'p> {
     fn send(&mut self, link: LinkRef, reference: FlightRef, now: u64) {
         let flight = self.traffic.flights.get_mut(reference.id);
         flight.sent = now;
-        let (request, user) = (flight.request, flight.user);
+        let flight = *flight;
+        let Flight { request, user, .. } = flight;
         let template = &self.prepared.templates[request as usize];
-        let (ask, body) = match self.ask(request, user) {
+        let (ask, body) = match self.ask(&flight) {
             Ok(made) => made,
             Err(why) => return self.keep_back(reference, request, &why, now),
         };
@@ -257,11 +258,13 @@ impl<'p> Worker<'p> {
     }
 
     /// The request of a user, or of nobody.
-    fn ask(
-        &mut self,
-        request: u32,
-        user: u32,
-    ) -> Result<(http::Request<()>, Option<Bytes>), String> {
+    fn ask(&mut self, flight: &Flight) -> Result<(http::Request<()>, Option<Bytes>), String> {
+        let Flight {
+            request,
+            user,
+            number,
+            ..
+        } = *flight;
         let template = &self.prepared.templates[request as usize];
         if let Some(ask) = &self.asks[request as usize] {
             let cookies = match user {
@@ -270,7 +273,7 @@ impl<'p> Worker<'p> {
             };
             return Ok((ask.with_cookies(cookies), ask.body.clone()));
         }
-        let (told, scratch) = self.traffic.users.tell(user);
+        let (told, scratch) = self.traffic.users.tell(user, number);
         template
             .write_with_values(&told, "", scratch, &mut self.wire)
             .map_err(|problem| problem.describe())?;

@@ -3,7 +3,7 @@
 use super::{Section, arm_name, flame, tone};
 use crate::inside::{self, List, Total};
 use crate::words;
-use kneepoint_model::{CallTrace, Run, StackProfile};
+use kneepoint_model::{CallTrace, Run, SlowRequests, StackProfile};
 use maud::{Markup, html};
 
 /// Flame graphs and calls; `None` when nobody looked. With another run, its latest graph is what each is told from;
@@ -71,6 +71,47 @@ fn profile_figure(
             }
             @if samples > 0 { (flame::graph(profile, other.as_ref().map(|(other, whose)| (*other, whose.as_str())))) }
             @for note in &profile.notes { p class="caption" { (note) } }
+            @if let Some(slow) = &profile.slow { (slow_requests(slow)) }
+        }
+    }
+}
+
+/// Most places of the slowest requests that are shown.
+const SLOW_PLACES: usize = 8;
+
+fn slow_requests(slow: &SlowRequests) -> Markup {
+    let (of_slow, of_all) = slow.samples;
+    let (requests, all) = slow.requests;
+    let share = |count: u64, of: u64| words::share(count as f64 / of.max(1) as f64);
+    html! {
+        h4 { "The slowest requests, just below the limit" }
+        p class="caption" {
+            "The " (words::count(requests)) " slowest of " (words::count(all)) " requests took "
+            (words::ms(Some(slow.above_ms))) " or more. Where their workers were met meanwhile, beside those of all \
+            requests (" (words::count(of_slow)) " and " (words::count(of_all)) " stacks)."
+            @if of_slow == 0 { " None was met in a worker: they were slow before one took them, or too short to be met." }
+        }
+        @if of_slow > 0 {
+            div class="scroll" { table {
+                thead { tr {
+                    th scope="col" class="num" { "slowest" }
+                    th scope="col" class="num" { "all" }
+                    th scope="col" { "where" }
+                } }
+                tbody {
+                    @for met in slow.met.iter().take(SLOW_PLACES) {
+                        tr {
+                            td class="num" { (share(met.slow, of_slow)) }
+                            td class="num" { (share(met.all, of_all)) }
+                            td {
+                                code { (met.place) }
+                                @if let Some(wait) = &met.wait { " waiting: " (wait) }
+                                br; small { (met.route) }
+                            }
+                        }
+                    }
+                }
+            } }
         }
     }
 }

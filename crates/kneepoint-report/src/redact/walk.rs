@@ -88,10 +88,19 @@ fn trace(CallTrace { calls, notes, .. }: &mut CallTrace, secrets: &Secrets) {
     }
 }
 
-fn profile(StackProfile { stacks, notes, .. }: &mut StackProfile, secrets: &Secrets) {
+fn profile(profile: &mut StackProfile, secrets: &Secrets) {
+    let StackProfile {
+        stacks,
+        notes,
+        slow,
+        ..
+    } = profile;
     notes.iter_mut().for_each(|text| secrets.prose(text));
+    let slow = slow.iter_mut().flat_map(|slow| &mut slow.met);
     let routes = stacks.iter_mut().map(|met| &mut met.route);
-    routes.for_each(|route| secrets.prose(route));
+    routes
+        .chain(slow.map(|met| &mut met.route))
+        .for_each(|route| secrets.prose(route));
 }
 
 fn gate(gate: &mut GateResult, secrets: &Secrets) {

@@ -1,7 +1,7 @@
 //! What a diagnosis saw from within the workers.
 
 use kneepoint_model::{
-    CallKind, CallTrace, MetStack, Place, StackProfile, TracedCall, TracedRoute,
+    CallKind, CallTrace, MetStack, Place, SlowRequests, StackProfile, TracedCall, TracedRoute,
 };
 
 fn place(function: &str, file: Option<&str>, line: u32) -> Place {
@@ -56,7 +56,28 @@ pub(crate) fn stacks(arm: &str, compiling: u64, waiting: u64) -> StackProfile {
             met("GET /session", &[0, 1, 6], 41),
         ],
         notes: Vec::new(),
+        slow: Some(slow()),
     }
+}
+
+/// The slowest requests, which wait for the database more than others.
+fn slow() -> SlowRequests {
+    let all = StackProfile {
+        phase: "knee".to_owned(),
+        places: places(),
+        stacks: [(&[0, 1, 3, 4, 5][..], 60), (&[0, 2], 240)]
+            .map(|(places, count)| MetStack {
+                route: "GET /visits".to_owned(),
+                places: places.to_vec(),
+                count,
+            })
+            .into(),
+        ..StackProfile::default()
+    };
+    let mut of_slow = all.stacks.clone();
+    of_slow[0].count = 33;
+    of_slow[1].count = 9;
+    SlowRequests::of(&all, &of_slow, (12, 240), 812.4)
 }
 
 /// Calls of requests, with so many files opened in each.

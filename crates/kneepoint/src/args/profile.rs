@@ -23,7 +23,8 @@ always told.
 --calls counts every system call of whole requests, exactly, and says nothing of time: the workers stand still at each
 and become several times slower meanwhile. Use it at low load. Values in queries and paths are left out.
 
-It needs root, or CAP_SYS_PTRACE. PHP 7.4 to 8.5 without threads.
+It needs root, or CAP_SYS_PTRACE. PHP 7.4 to 8.5; with threads (ZTS: FrankenPHP, mod_php), 8.0 and later on x86-64 with
+glibc, whose threads are stopped once, for 0.1 ms, when they are found.
 
 Exit codes:
   0    a profile was taken, or requests were traced
@@ -34,7 +35,7 @@ Exit codes:
 /// Arguments of `profile`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct ProfileArgs {
-    /// A worker, or the master of PHP-FPM: then all its workers
+    /// A worker, the master of PHP-FPM (then all its workers), or a server that runs PHP in its threads
     #[arg(long, value_name = "PID", required_unless_present_any = ["pool", "container"])]
     pub pid: Option<u32>,
     /// The workers of this pool of PHP-FPM

@@ -326,7 +326,7 @@ const KEYS: &[Key] = &[
         "headers",
         "`{ Accept = \"text/html\" }`",
         "none",
-        "Extra headers. Accept-Encoding is not sent where the body is searched: a compressed one could not be.",
+        "Extra headers. Accept-Encoding is not sent where the body is searched: a compressed one could not be. `{{request.id}}` is another text for each request, here and wherever variables may stand.",
     ),
     key(
         REQUEST,

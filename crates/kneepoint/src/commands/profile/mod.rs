@@ -63,6 +63,7 @@ fn options(args: &ProfileArgs) -> Result<Options> {
         rate_hz: args.rate,
         duration,
         by_request: args.by_request,
+        by_id: false,
     })
 }
 

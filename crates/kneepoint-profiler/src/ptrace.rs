@@ -4,7 +4,7 @@ use std::io;
 
 /// What a traced process did that it was stopped for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Event {
+pub(crate) enum Event {
     /// It has ended.
     Ended,
     /// It is about to make a system call, or has made one.
@@ -19,7 +19,7 @@ pub(super) enum Event {
 
 /// A system call of a traced process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Syscall {
+pub(crate) enum Syscall {
     /// It is about to be made: number and arguments.
     Entry(i64, [u64; 6]),
     /// It has returned this; below 0, it failed with that error.
@@ -27,7 +27,7 @@ pub(super) enum Syscall {
 }
 
 /// What [`detach`] and [`go_on`] give a process: no signal.
-pub(super) const NO_SIGNAL: i32 = 0;
+pub(crate) const NO_SIGNAL: i32 = 0;
 
 /// The architecture of 64-bit calls (linux/audit.h). Those of 32-bit programs have other numbers.
 #[cfg(target_arch = "x86_64")]
@@ -39,18 +39,18 @@ const NATIVE: u32 = 0xc000_00b7;
 const INFO_BYTES: usize = 88;
 
 /// Begins to trace a process, without stopping it. It goes on by itself when this thread ends, however it does.
-pub(super) fn seize(pid: u32) -> io::Result<()> {
+pub(crate) fn seize(pid: u32) -> io::Result<()> {
     let options = usize::try_from(libc::PTRACE_O_TRACESYSGOOD).unwrap_or_default();
     request(libc::PTRACE_SEIZE, pid, options)
 }
 
 /// Asks a process to stop; it tells by [`Event::Interrupted`], unless it stops for another reason before.
-pub(super) fn interrupt(pid: u32) -> io::Result<()> {
+pub(crate) fn interrupt(pid: u32) -> io::Result<()> {
     request(libc::PTRACE_INTERRUPT, pid, 0)
 }
 
 /// Lets a stopped process go on to its next system call, with a signal.
-pub(super) fn go_on(pid: u32, signal: i32) -> io::Result<()> {
+pub(crate) fn go_on(pid: u32, signal: i32) -> io::Result<()> {
     request(
         libc::PTRACE_SYSCALL,
         pid,
@@ -58,13 +58,36 @@ pub(super) fn go_on(pid: u32, signal: i32) -> io::Result<()> {
     )
 }
 
+/// Lets a stopped process go on, whatever calls it makes, with a signal.
+pub(crate) fn run(pid: u32, signal: i32) -> io::Result<()> {
+    request(
+        libc::PTRACE_CONT,
+        pid,
+        usize::try_from(signal).unwrap_or_default(),
+    )
+}
+
+/// Where the thread-local storage of a stopped thread begins.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn thread_pointer(pid: u32) -> io::Result<u64> {
+    // What can be peeked at is `struct user` (sys/user.h), which begins with the registers.
+    let register = std::mem::offset_of!(libc::user_regs_struct, fs_base);
+    trace(libc::PTRACE_PEEKUSER, pid, register, 0).map(i64::cast_unsigned)
+}
+
+/// The register is read in another way elsewhere, and how PHP tells what lies behind it is not known there.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn thread_pointer(_pid: u32) -> io::Result<u64> {
+    Err(io::Error::from(io::ErrorKind::Unsupported))
+}
+
 /// Lets a process that a signal has stopped stay so until another lets it go on.
-pub(super) fn stay(pid: u32) -> io::Result<()> {
+pub(crate) fn stay(pid: u32) -> io::Result<()> {
     request(libc::PTRACE_LISTEN, pid, 0)
 }
 
 /// Ends the tracing of a stopped process, with a signal.
-pub(super) fn detach(pid: u32, signal: i32) -> io::Result<()> {
+pub(crate) fn detach(pid: u32, signal: i32) -> io::Result<()> {
     request(
         libc::PTRACE_DETACH,
         pid,
@@ -73,7 +96,7 @@ pub(super) fn detach(pid: u32, signal: i32) -> io::Result<()> {
 }
 
 /// The call a process is stopped at; nothing when it is a call of a 32-bit program.
-pub(super) fn syscall(pid: u32) -> io::Result<Option<Syscall>> {
+pub(crate) fn syscall(pid: u32) -> io::Result<Option<Syscall>> {
     let mut info = [0; INFO_BYTES];
     let at = info.as_mut_ptr().expose_provenance();
     trace(libc::PTRACE_GET_SYSCALL_INFO, pid, INFO_BYTES, at)?;
@@ -98,13 +121,14 @@ fn parse(info: &[u8; INFO_BYTES]) -> Option<Syscall> {
 }
 
 /// The next event of a process that this thread traces; nothing when there is none yet.
-pub(super) fn next() -> io::Result<Option<(u32, Event)>> {
-    // Processes of other threads of this program are not ours to wait for.
-    let flags = libc::WNOHANG | libc::__WALL | libc::__WNOTHREAD;
-    let Some((pid, status)) = wait(flags)? else {
-        return Ok(None);
-    };
-    Ok(Some((pid, event(status))))
+pub(crate) fn next() -> io::Result<Option<(u32, Event)>> {
+    Ok(wait(-1)?.map(|(pid, status)| (pid, event(status))))
+}
+
+/// The next event of this one.
+pub(crate) fn next_of(pid: u32) -> io::Result<Option<Event>> {
+    let pid = libc::pid_t::try_from(pid).map_err(|_| io::Error::from_raw_os_error(libc::ESRCH))?;
+    Ok(wait(pid)?.map(|(_, status)| event(status)))
 }
 
 fn event(status: i32) -> Event {
@@ -146,10 +170,12 @@ fn trace(request: libc::c_uint, pid: u32, address: usize, data: usize) -> io::Re
 }
 
 #[expect(unsafe_code, reason = "rustix has no __WNOTHREAD")]
-fn wait(flags: i32) -> io::Result<Option<(u32, i32)>> {
+fn wait(pid: libc::pid_t) -> io::Result<Option<(u32, i32)>> {
+    // Processes of other threads of this program are not ours to wait for.
+    let flags = libc::WNOHANG | libc::__WALL | libc::__WNOTHREAD;
     let mut status = 0;
     // SAFETY: the kernel writes an int to `status`.
-    let pid = unsafe { libc::waitpid(-1, &raw mut status, flags) };
+    let pid = unsafe { libc::waitpid(pid, &raw mut status, flags) };
     match u32::try_from(pid) {
         Ok(0) => Ok(None),
         Ok(pid) => Ok(Some((pid, status))),
