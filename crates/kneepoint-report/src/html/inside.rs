@@ -71,20 +71,20 @@ fn profile_figure(
             }
             @if samples > 0 { (flame::graph(profile, other.as_ref().map(|(other, whose)| (*other, whose.as_str())))) }
             @for note in &profile.notes { p class="caption" { (note) } }
-            @if let Some(slow) = &profile.slow { (slow_requests(slow)) }
         }
+        @if let Some(slow) = &profile.slow { (slow_requests(slow, arm_name(run, &profile.arm))) }
     }
 }
 
 /// Most places of the slowest requests that are shown.
 const SLOW_PLACES: usize = 8;
 
-fn slow_requests(slow: &SlowRequests) -> Markup {
+fn slow_requests(slow: &SlowRequests, arm: &str) -> Markup {
     let (of_slow, of_all) = slow.samples;
     let (requests, all) = slow.requests;
     let share = |count: u64, of: u64| words::share(count as f64 / of.max(1) as f64);
     html! {
-        h4 { "The slowest requests, just below the limit" }
+        h3 { "The slowest requests just below the limit, " (arm) }
         p class="caption" {
             "The " (words::count(requests)) " slowest of " (words::count(all)) " requests took "
             (words::ms(Some(slow.above_ms))) " or more. Where their workers were met meanwhile, beside those of all \
