@@ -4,11 +4,28 @@ use object::elf::PT_LOAD;
 use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{Object, ObjectSymbol};
 
-/// Where PHP's globals are, as addresses of the file.
+/// What is looked for. The first is in every PHP.
+const NAMES: [&str; 7] = [
+    "module_registry",
+    "sapi_module",
+    "executor_globals",
+    "sapi_globals",
+    "executor_globals_offset",
+    "sapi_globals_offset",
+    "tsrm_get_ls_cache_tcb_offset",
+];
+
+/// Those of PHP's symbols that a file defines, in the order of [`NAMES`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Symbols {
+pub(crate) struct Exports {
     /// Address of the byte that stands first in the file: addresses are relative to it.
     first: u64,
+    symbols: [Option<Symbol>; NAMES.len()],
+}
+
+/// Where PHP's globals are in a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Symbols {
     pub(crate) globals: Globals<Symbol>,
     pub(crate) module_registry: Symbol,
     pub(crate) sapi_module: Option<Symbol>,
@@ -44,7 +61,7 @@ pub(crate) struct Symbol {
     pub(crate) size: u64,
 }
 
-/// What a file turned out to be.
+/// What a process turned out to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
     /// PHP.
@@ -55,7 +72,7 @@ pub(crate) enum Found {
     Other,
 }
 
-impl Symbols {
+impl Exports {
     /// The same where the file is mapped from `base` on.
     pub(crate) fn mapped_at(self, base: u64) -> Self {
         let move_by = base.wrapping_sub(self.first);
@@ -65,51 +82,68 @@ impl Symbols {
         };
         Self {
             first: base,
-            globals: match self.globals {
-                Globals::Variables { executor, sapi } => Globals::Variables {
-                    executor: moved(executor),
-                    sapi: moved(sapi),
-                },
-                Globals::OfThreads {
-                    executor,
-                    sapi,
-                    pointer,
-                } => Globals::OfThreads {
-                    executor: moved(executor),
-                    sapi: moved(sapi),
-                    pointer: moved(pointer),
-                },
-            },
-            module_registry: moved(self.module_registry),
-            sapi_module: self.sapi_module.map(moved),
+            symbols: self.symbols.map(|symbol| symbol.map(moved)),
         }
     }
 
+    /// Whether PHP itself is in the file. A program that only uses its library may have some of its variables, too.
+    pub(crate) fn has_php(&self) -> bool {
+        self.symbols[0].is_some()
+    }
+
+    /// The symbols as a program sees them that has loaded a library: its own come first. So the dynamic linker does it,
+    /// which moves variables of the library that the program refers to into the program (`R_X86_64_COPY`).
+    pub(crate) fn with_library(self, library: Self) -> Self {
+        let mut symbols = self.symbols;
+        for (own, other) in symbols.iter_mut().zip(library.symbols) {
+            *own = own.or(other);
+        }
+        Self { symbols, ..self }
+    }
+
+    /// What it comes to.
+    pub(crate) fn found(&self) -> Found {
+        let [
+            Some(module_registry),
+            sapi_module,
+            executor,
+            sapi,
+            executor_offset,
+            sapi_offset,
+            pointer,
+        ] = self.symbols
+        else {
+            return Found::Other;
+        };
+        let globals = match (executor, sapi, executor_offset, sapi_offset, pointer) {
+            (Some(executor), Some(sapi), ..) => Globals::Variables { executor, sapi },
+            (_, _, Some(executor), Some(sapi), Some(pointer)) => Globals::OfThreads {
+                executor,
+                sapi,
+                pointer,
+            },
+            (_, _, Some(_), ..) => return Found::ThreadSafe,
+            _ => return Found::Other,
+        };
+        Found::Php(Symbols {
+            globals,
+            module_registry,
+            sapi_module,
+        })
+    }
+}
+
+impl Symbols {
     /// Whether each thread has globals of its own.
     pub(crate) fn of_threads(&self) -> bool {
         matches!(self.globals, Globals::OfThreads { .. })
     }
 }
 
-#[cfg(test)]
-impl Symbols {
-    /// Of a file that is mapped at address 0.
-    pub(crate) fn at_zero(globals: Globals<Symbol>, module_registry: Symbol) -> Self {
-        Self {
-            first: 0,
-            globals,
-            module_registry,
-            sapi_module: None,
-        }
-    }
-}
-
-/// Looks for PHP in an ELF file.
-pub(crate) fn look(file: &[u8]) -> Found {
-    let Ok(elf) = ElfFile64::<object::Endianness>::parse(file) else {
-        return Found::Other;
-    };
-    let symbol = |name: &str| {
+/// Looks for PHP in an ELF file; nothing when it is none.
+pub(crate) fn look(file: &[u8]) -> Option<Exports> {
+    let elf = ElfFile64::<object::Endianness>::parse(file).ok()?;
+    let symbols = NAMES.map(|name| {
         let found = elf
             .dynamic_symbols()
             .find(|symbol| symbol.is_definition() && symbol.name() == Ok(name))?;
@@ -117,39 +151,12 @@ pub(crate) fn look(file: &[u8]) -> Found {
             at: found.address(),
             size: found.size(),
         })
-    };
+    });
     let endian = elf.endian();
-    let segments = elf.elf_program_headers();
-    let first = segments
-        .iter()
-        .find(|segment| segment.p_type(endian) == PT_LOAD)
-        .map(|segment| {
-            segment
-                .p_vaddr(endian)
-                .wrapping_sub(segment.p_offset(endian))
-        });
-    let symbols = |globals| {
-        Some(Symbols {
-            first: first?,
-            globals,
-            module_registry: symbol("module_registry")?,
-            sapi_module: symbol("sapi_module"),
-        })
-    };
-    if let (Some(executor), Some(sapi)) = (symbol("executor_globals"), symbol("sapi_globals")) {
-        return symbols(Globals::Variables { executor, sapi }).map_or(Found::Other, Found::Php);
-    }
-    let Some(executor) = symbol("executor_globals_offset") else {
-        return Found::Other;
-    };
-    let of_threads = || {
-        symbols(Globals::OfThreads {
-            executor,
-            sapi: symbol("sapi_globals_offset")?,
-            pointer: symbol("tsrm_get_ls_cache_tcb_offset")?,
-        })
-    };
-    of_threads().map_or(Found::ThreadSafe, Found::Php)
+    let mut segments = elf.elf_program_headers().iter();
+    let first = segments.find(|segment| segment.p_type(endian) == PT_LOAD)?;
+    let first = first.p_vaddr(endian).wrapping_sub(first.p_offset(endian));
+    Some(Exports { first, symbols })
 }
 
 #[cfg(test)]
@@ -160,41 +167,53 @@ mod tests {
     #[test]
     fn this_program_is_no_php() {
         let own = std::fs::read("/proc/self/exe").expect("our own program");
-        assert_eq!(look(&own), Found::Other);
-        assert_eq!(look(b""), Found::Other);
+        assert_eq!(look(&own).expect("a program").found(), Found::Other);
+        assert_eq!(look(b""), None);
+    }
+
+    fn at(at: u64) -> Symbol {
+        Symbol { at, size: 8 }
+    }
+
+    /// A library of PHP with threads, at 0x1000 of its file.
+    fn library() -> Exports {
+        let symbols = [0x1100, 0x1200, 0, 0, 0x1300, 0x1400, 0x1500];
+        Exports {
+            first: 0x1000,
+            symbols: symbols.map(|address| (address > 0).then(|| at(address))),
+        }
     }
 
     #[test]
-    fn addresses_move_with_the_base() {
-        let symbol = Symbol {
-            at: 0x1500,
-            size: 8,
+    fn what_a_program_took_from_its_library_is_in_the_program() {
+        let mut program = Exports {
+            first: 0,
+            symbols: [None; NAMES.len()],
         };
-        let symbols = Symbols {
-            first: 0x1000,
-            globals: Globals::OfThreads {
-                executor: symbol,
-                sapi: symbol,
-                pointer: symbol,
-            },
-            module_registry: symbol,
-            sapi_module: Some(symbol),
-        };
-        let moved = Symbol {
-            at: 0x7000_0500,
-            size: 8,
-        };
+        program.symbols[5] = Some(at(0x20));
+        assert_eq!((program.has_php(), program.found()), (false, Found::Other));
+        let loaded = library().mapped_at(0x7000_0000);
+        let both = program.mapped_at(0x5000_0000).with_library(loaded);
         let expected = Symbols {
-            first: 0x7000_0000,
             globals: Globals::OfThreads {
-                executor: moved,
-                sapi: moved,
-                pointer: moved,
+                executor: at(0x7000_0300),
+                sapi: at(0x5000_0020),
+                pointer: at(0x7000_0500),
             },
-            module_registry: moved,
-            sapi_module: Some(moved),
+            module_registry: at(0x7000_0100),
+            sapi_module: Some(at(0x7000_0200)),
         };
-        assert_eq!(symbols.mapped_at(0x7000_0000), expected);
+        assert_eq!(both.found(), Found::Php(expected));
+    }
+
+    #[test]
+    fn php_is_told_by_how_it_keeps_its_globals() {
+        let mut php = library();
+        php.symbols[6] = None;
+        assert_eq!(php.found(), Found::ThreadSafe);
+        php.symbols[2] = Some(at(1));
+        php.symbols[3] = Some(at(2));
+        assert!(matches!(php.found(), Found::Php(symbols) if !symbols.of_threads()));
     }
 
     proptest! {

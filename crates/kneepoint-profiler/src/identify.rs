@@ -279,7 +279,11 @@ mod tests {
     /// A PHP without threads.
     fn symbols(places: Places, registry: Symbol) -> Symbols {
         let Places { executor, sapi } = places;
-        Symbols::at_zero(Globals::Variables { executor, sapi }, registry)
+        Symbols {
+            globals: Globals::Variables { executor, sapi },
+            module_registry: registry,
+            sapi_module: None,
+        }
     }
 
     /// The memory of a PHP that is idle, and where its globals are.

@@ -1,6 +1,6 @@
 //! What `/proc` tells of a process: its program, where that is mapped, its children, and whether it runs.
 
-use crate::elf::{self, Found, Symbols};
+use crate::elf::{self, Exports, Found, Symbols};
 use crate::error::Error;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -16,7 +16,7 @@ const PROGRAM_BYTES: u64 = 512 << 20;
 #[derive(Debug, Default)]
 pub(crate) struct Finder {
     /// By device and inode.
-    known: Vec<((u64, u64), Found)>,
+    known: Vec<((u64, u64), Option<Exports>)>,
 }
 
 impl Finder {
@@ -29,19 +29,26 @@ impl Finder {
         let mapped = parse_maps(&maps);
         let candidates = std::iter::once((program.as_os_str().as_bytes(), PathBuf::from(link)))
             .chain(libraries(&mapped).map(|one| (one.path, readable(pid, one))));
-        let mut thread_safe = false;
+        let mut seen: Option<Exports> = None;
         for (path, readable) in candidates {
             let base = mapped
                 .iter()
                 .find(|one| one.path == path && one.offset == 0);
-            match (self.look(pid, &readable)?, base) {
-                (Found::Php(symbols), Some(base)) => return Ok(symbols.mapped_at(base.start)),
-                (Found::ThreadSafe, _) => thread_safe = true,
-                _ => {}
+            let (Some(exports), Some(base)) = (self.look(pid, &readable)?, base) else {
+                continue;
+            };
+            let exports = exports.mapped_at(base.start);
+            // The program is the first of them; of several libraries, the one with PHP counts.
+            let exports = match seen {
+                Some(program) if exports.has_php() => program.with_library(exports),
+                Some(_) => continue,
+                None => exports,
+            };
+            match exports.found() {
+                Found::Php(symbols) => return Ok(symbols),
+                Found::ThreadSafe => return Err(Error::ThreadSafe { pid }),
+                Found::Other => seen = Some(exports),
             }
-        }
-        if thread_safe {
-            return Err(Error::ThreadSafe { pid });
         }
         Err(Error::NotPhp {
             pid,
@@ -49,7 +56,7 @@ impl Finder {
         })
     }
 
-    fn look(&mut self, pid: u32, path: &Path) -> Result<Found, Error> {
+    fn look(&mut self, pid: u32, path: &Path) -> Result<Option<Exports>, Error> {
         let failed = |why: io::Error| said(pid, &path.display().to_string(), &why);
         let file = File::open(path).map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
