@@ -5,7 +5,7 @@ mod common;
 use common::{Peer, Server, even, http, run, shown};
 use expect_test::{Expect, expect};
 use kneepoint_load::{LoadPlan, Mode, Target};
-use kneepoint_model::{Address, ClosedLoop, LoadPoint, Outcome, Workload};
+use kneepoint_model::{Address, ClosedLoop, LoadPoint, Outcome, Validity, Workload};
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
@@ -212,11 +212,11 @@ fn nobody_listening_is_refused() {
         .expect("loopback");
     let point = run(&even(http(gone), TEN));
     assert_eq!(shown(&point), "refused 10 | ");
-    assert!(
-        point.validity.is_valid(),
-        "the server's failure: {:?}",
-        point.validity
-    );
+    // A machine that is busy may make the generator late. The refusals themselves are the server's failure.
+    if let Validity::Invalid { because } = &point.validity {
+        let late = |why: &String| why.starts_with("the generator was late");
+        assert!(because.iter().all(late), "{because:?}");
+    }
 
     let nowhere = Target::http(Address::Unix("/nonexistent/x.sock".into()), "test");
     assert_eq!(shown(&run(&even(nowhere, TEN))), "refused 10 | ");
