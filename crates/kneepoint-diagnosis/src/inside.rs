@@ -39,9 +39,10 @@ impl Met<'_> {
 
 /// The place of a stack to name to a person.
 fn named<'a>(profile: &'a StackProfile, stack: &'a MetStack) -> Option<&'a Place> {
-    let innermost =
-        |wanted: fn(&Place) -> bool| profile.places_of(stack).rev().find(|one| wanted(one));
-    innermost(Place::is_own).or_else(|| innermost(|one| one.file.is_some()))
+    let mut outwards = profile.places_of(stack).rev();
+    profile
+        .own_place_of(stack)
+        .or_else(|| outwards.find(|place| place.file.is_some()))
 }
 
 /// A function of PHP code and the share of the stacks in which it was at work itself.

@@ -5,11 +5,11 @@ use crate::feeder::Rows;
 use crate::flight::NONE;
 use crate::plan::LoadPlan;
 use crate::reply::Reply;
-use crate::text::{Source, Values};
+use crate::text::{RequestId, Source, Values};
 use crate::watch::Missed;
 use kneepoint_model::Workload;
+use std::cell::OnceCell;
 use std::collections::VecDeque;
-use std::io::Write as _;
 
 /// A browser's limits (RFC 6265, section 6.1).
 const MOST_COOKIES: usize = 50;
@@ -115,7 +115,9 @@ impl User {
 pub(crate) struct Told<'u> {
     user: &'u User,
     rows: &'u Rows,
-    id: &'u [u8],
+    number: u64,
+    /// Made where it is asked for: most requests carry none.
+    id: OnceCell<RequestId>,
 }
 
 impl<'u> Told<'u> {
@@ -136,15 +138,12 @@ impl Values for Told<'_> {
                 let row = *self.user.rows.get(feeder)?;
                 self.rows.value(feeder, row, column)
             }
-            Source::RequestId => Some(self.id),
+            Source::RequestId => {
+                let id = self.id.get_or_init(|| RequestId::of(self.number));
+                Some(id.as_bytes())
+            }
         }
     }
-}
-
-/// Appends the name of a request, by its number.
-pub(crate) fn push_request_id(number: u64, out: &mut Vec<u8>) {
-    // Writing to memory does not fail.
-    let _ = write!(out, "kneepoint-{number}");
 }
 
 /// The users of one thread. A user who is free serves next, in turn; when all are busy, the turn goes on among
@@ -163,8 +162,6 @@ pub(crate) struct Users {
     /// Whoever sends a request that belongs to no user: he takes rows for it alone.
     nobody: User,
     scratch: Vec<u8>,
-    /// The name of the request that was told last.
-    id: Vec<u8>,
 }
 
 impl Users {
@@ -179,7 +176,6 @@ impl Users {
             rows: Rows::new(&[], 0, 0, 1),
             nobody: User::default(),
             scratch: Vec::new(),
-            id: Vec::new(),
         }
     }
 
@@ -245,8 +241,6 @@ impl Users {
 
     /// What the next request of a user, or of nobody, is made of, by its number; and a buffer for whoever writes it.
     pub(crate) fn tell(&mut self, user: u32, number: u64) -> (Told<'_>, &mut Vec<u8>) {
-        self.id.clear();
-        push_request_id(number, &mut self.id);
         let user = if user == NONE {
             self.rows.take(&mut self.nobody.rows);
             &self.nobody
@@ -257,8 +251,13 @@ impl Users {
             }
             user
         };
-        let (rows, id) = (&self.rows, self.id.as_slice());
-        (Told { user, rows, id }, &mut self.scratch)
+        let told = Told {
+            user,
+            rows: &self.rows,
+            number,
+            id: OnceCell::new(),
+        };
+        (told, &mut self.scratch)
     }
 
     /// Takes over what a response of the user gives: its cookies and its values. Tells which value was not there; it

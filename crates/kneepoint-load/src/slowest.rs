@@ -1,6 +1,6 @@
 //! Which requests of a load took longest, by the names they were sent with.
 
-use crate::cookies::push_request_id;
+use crate::text::RequestId;
 use kneepoint_model::SlowRequest;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -55,13 +55,9 @@ impl Slowest {
         let mut kept: Vec<(u64, u64)> = self.kept.iter().map(|Reverse(one)| *one).collect();
         kept.sort_unstable_by(|a, b| b.cmp(a));
         kept.into_iter()
-            .map(|(response_us, number)| {
-                let mut id = Vec::new();
-                push_request_id(number, &mut id);
-                SlowRequest {
-                    id: String::from_utf8_lossy(&id).into_owned(),
-                    response_ms: response_us as f64 / 1000.0,
-                }
+            .map(|(response_us, number)| SlowRequest {
+                id: String::from_utf8_lossy(RequestId::of(number).as_bytes()).into_owned(),
+                response_ms: response_us as f64 / 1000.0,
             })
             .collect()
     }

@@ -2,6 +2,7 @@
 
 use kneepoint_model::Workload;
 use kneepoint_model::variables::{Piece, pieces};
+use std::io::Write as _;
 
 /// Where a variable's value comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +17,32 @@ pub(crate) enum Source {
 
 /// The variable that is another for each request of a load, unless a feeder is called `request`.
 pub const REQUEST_ID: &str = "request.id";
+
+/// The value of that variable.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RequestId {
+    bytes: [u8; Self::LONGEST],
+    length: usize,
+}
+
+impl RequestId {
+    /// `kneepoint-` and the digits of the largest number.
+    const LONGEST: usize = 10 + 20;
+
+    /// Of the request with this number.
+    pub(crate) fn of(number: u64) -> Self {
+        let mut bytes = [0; Self::LONGEST];
+        let mut rest = &mut bytes[..];
+        // There is room for every number.
+        let _ = write!(rest, "kneepoint-{number}");
+        let length = Self::LONGEST - rest.len();
+        Self { bytes, length }
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
 
 /// What the names of variables mean in a workload.
 #[derive(Debug, Default)]
@@ -298,6 +325,12 @@ mod tests {
             rows: [vec!["1".into(), "ann".into()]].into(),
         }];
         Names::new(&workload)
+    }
+
+    #[test]
+    fn the_largest_number_has_room_in_a_request_id() {
+        let id = RequestId::of(u64::MAX);
+        assert_eq!(id.as_bytes(), b"kneepoint-18446744073709551615");
     }
 
     #[test]

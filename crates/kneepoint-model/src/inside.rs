@@ -306,34 +306,20 @@ impl SlowRequests {
     /// `all`.
     #[must_use]
     pub fn of(all: &StackProfile, slow: &[MetStack], requests: (u64, u64), above_ms: f64) -> Self {
-        let mut places: BTreeMap<(String, Place, Option<String>), (u64, u64)> = BTreeMap::new();
-        let key = |stack: &MetStack| {
-            let wait = all.wait_of(stack).map(str::to_owned);
-            let stack_places: Vec<Place> = all.places_of(stack).cloned().collect();
-            let code = match wait {
-                Some(_) => stack_places.split_last().map_or(&[][..], |(_, code)| code),
-                None => &stack_places[..],
-            };
-            let place = own_place(code).or(code.last());
-            (
-                stack.route.clone(),
-                place.cloned().unwrap_or_default(),
-                wait,
-            )
-        };
+        let mut places: BTreeMap<_, (u64, u64)> = BTreeMap::new();
         for stack in &all.stacks {
-            places.entry(key(stack)).or_default().1 += stack.count;
+            places.entry(Self::key(all, stack)).or_default().1 += stack.count;
         }
         for stack in slow {
-            places.entry(key(stack)).or_default().0 += stack.count;
+            places.entry(Self::key(all, stack)).or_default().0 += stack.count;
         }
         let mut met: Vec<SlowPlace> = places
             .into_iter()
             .filter(|(_, (slow, _))| *slow > 0)
             .map(|((route, place, wait), (slow, all))| SlowPlace {
-                route,
-                place,
-                wait,
+                route: route.to_owned(),
+                place: place.cloned().unwrap_or_default(),
+                wait: wait.map(str::to_owned),
                 slow,
                 all,
             })
@@ -347,6 +333,18 @@ impl SlowRequests {
             samples: (slow.iter().map(|stack| stack.count).sum(), all.samples()),
             met,
         }
+    }
+
+    /// What stacks are summed up by: route, place and wait.
+    fn key<'a>(
+        all: &'a StackProfile,
+        stack: &'a MetStack,
+    ) -> (&'a str, Option<&'a Place>, Option<&'a str>) {
+        let wait = all.wait_of(stack);
+        // The wait stands below the function that waits.
+        let innermost = || all.places_of(stack).rev().nth(usize::from(wait.is_some()));
+        let place = all.own_place_of(stack).or_else(innermost);
+        (&stack.route, place, wait)
     }
 }
 
@@ -378,6 +376,12 @@ impl StackProfile {
             .places
             .iter()
             .filter_map(move |at| self.places.get(index(at)?))
+    }
+
+    /// The innermost place of the application's own code on a stack.
+    #[must_use]
+    pub fn own_place_of<'a>(&'a self, stack: &'a MetStack) -> Option<&'a Place> {
+        self.places_of(stack).rev().find(|place| place.is_own())
     }
 
     /// What a stack waits for, when it ends in a wait: `recv db`.

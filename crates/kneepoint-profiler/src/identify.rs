@@ -48,6 +48,7 @@ impl Named {
         Attached {
             version: self.module.version,
             sapi: self.sapi,
+            threads: self.module.zts,
         }
     }
 }

@@ -58,15 +58,6 @@ pub(crate) fn go_on(pid: u32, signal: i32) -> io::Result<()> {
     )
 }
 
-/// Lets a stopped process go on, whatever calls it makes, with a signal.
-pub(crate) fn run(pid: u32, signal: i32) -> io::Result<()> {
-    request(
-        libc::PTRACE_CONT,
-        pid,
-        usize::try_from(signal).unwrap_or_default(),
-    )
-}
-
 /// Where the thread-local storage of a stopped thread begins.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn thread_pointer(pid: u32) -> io::Result<u64> {

@@ -1,7 +1,7 @@
 //! Samples a worker, or all workers of a master, for a while.
 
 use crate::error::Error;
-use crate::process::{Pools, workers};
+use crate::process::{Pools, threads, workers};
 use crate::profile::Profile;
 use crate::sampler::{Outcome, Sampler};
 use kneepoint_model::Place;
@@ -118,6 +118,8 @@ struct Recorder {
     sampler: Sampler,
     /// Whether the process that was named is a master that lives: more workers may come.
     master: bool,
+    /// Whether its PHP was built for threads. Workers run the program of their master.
+    threads: bool,
     attached: BTreeSet<u32>,
     /// How often workers could not be attached: from [`TRIES`] on they are not tried again.
     refusals: BTreeMap<u32, u32>,
@@ -132,6 +134,7 @@ impl Recorder {
             options: options.clone(),
             sampler,
             master: false,
+            threads: named.threads,
             attached: BTreeSet::new(),
             refusals: BTreeMap::new(),
             profile: Profile::new(
@@ -183,10 +186,10 @@ impl Recorder {
         } else {
             vec![self.options.pid]
         };
-        let parts = processes
-            .into_iter()
-            .flat_map(|pid| self.sampler.parts(pid));
-        Ok(parts.collect())
+        Ok(match self.threads {
+            true => processes.into_iter().flat_map(threads).collect(),
+            false => processes,
+        })
     }
 
     fn attach(&mut self, pid: u32) -> Result<(), Error> {

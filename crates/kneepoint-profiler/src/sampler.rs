@@ -6,7 +6,7 @@ use crate::identify::{Php, identify, named};
 use crate::labels::{self, Known};
 use crate::memory::{Memory, ProcessMemory, ReadError};
 pub use crate::process::State;
-use crate::process::{Finder, Watch, ended, threads};
+use crate::process::{Finder, Watch, ended};
 use crate::request::{self, Busy};
 use crate::stack::{Link, Reader, Reading};
 use crate::storage;
@@ -89,6 +89,8 @@ pub struct Attached {
     pub version: String,
     /// Name of its server interface: `fpm-fcgi`, `cli`; empty when it is not told.
     pub sapi: String,
+    /// Whether it was built for threads, so that each of its threads may be a worker.
+    pub threads: bool,
 }
 
 /// Samples workers: processes, or threads of a PHP built for them. It reads their memory and `/proc`, and never stops
@@ -113,14 +115,6 @@ impl Sampler {
         named(pid, &memory, &symbols).map(|named| named.into_attached())
     }
 
-    /// What may be attached of a process: itself, or the threads of a PHP that was built for them.
-    pub(crate) fn parts(&mut self, pid: u32) -> Vec<u32> {
-        match self.finder.find(pid) {
-            Ok(symbols) if symbols.of_threads() => threads(pid),
-            _ => vec![pid],
-        }
-    }
-
     /// Finds PHP in a process, or in one of its threads, and checks that its memory looks as its version lays it out.
     ///
     /// # Errors
@@ -142,6 +136,7 @@ impl Sampler {
         let attached = Attached {
             version: worker.php.version.clone(),
             sapi: worker.php.sapi.clone(),
+            threads: symbols.of_threads(),
         };
         self.workers.insert(pid, worker);
         Ok(attached)

@@ -104,17 +104,11 @@ fn pointer_offset(memory: &impl Memory, at: u64) -> Result<Option<u64>, ReadErro
 /// The base of a thread's storage, from its registers.
 fn storage(thread: u32) -> io::Result<u64> {
     ptrace::seize(thread)?;
-    let base = ptrace::interrupt(thread)
-        .and_then(|()| wait_until_stopped(thread))
-        .and_then(|signal| {
-            let base = ptrace::thread_pointer(thread);
-            ptrace::detach(thread, signal)?;
-            base
-        });
-    base.inspect_err(|_| {
-        // It may be gone; if it is not, it goes on with the end of this thread at the latest.
-        let _ = ptrace::detach(thread, NO_SIGNAL);
-    })
+    let stopped = ptrace::interrupt(thread).and_then(|()| wait_until_stopped(thread));
+    let base = ptrace::thread_pointer(thread);
+    // It may be gone; if it is not, it goes on with the end of this thread at the latest.
+    let _ = ptrace::detach(thread, *stopped.as_ref().unwrap_or(&NO_SIGNAL));
+    stopped.and(base)
 }
 
 /// Waits until a thread stands still; the signal it must be given when it goes on.
@@ -122,10 +116,9 @@ fn wait_until_stopped(thread: u32) -> io::Result<i32> {
     let began = Instant::now();
     while began.elapsed() < PATIENCE {
         match ptrace::next_of(thread)? {
-            Some(Event::Interrupted | Event::Stopped) => return Ok(NO_SIGNAL),
+            Some(Event::Interrupted | Event::Stopped | Event::Syscall) => return Ok(NO_SIGNAL),
             Some(Event::Signal(signal)) => return Ok(signal),
             Some(Event::Ended) => return Err(io::Error::from_raw_os_error(libc::ESRCH)),
-            Some(Event::Syscall) => ptrace::run(thread, NO_SIGNAL)?,
             None => std::thread::yield_now(),
         }
     }
