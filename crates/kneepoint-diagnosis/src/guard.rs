@@ -133,30 +133,32 @@ impl After<'_> {
     }
 
     fn slots(&self) -> Vec<String> {
-        let keeps_connections = self
-            .settings
-            .iter()
-            .any(|setting| setting.key.name.ends_with("persistent"));
-        if !keeps_connections && !self.changes(Layer::Php, &size_key(self.evidence).name) {
-            return Vec::new();
-        }
+        let resizes = self.changes(Layer::Php, &size_key(self.evidence).name);
+        let keeps = |suffix: &str| {
+            let mut settings = self.settings.iter();
+            settings.any(|setting| setting.key.name.ends_with(suffix))
+        };
         let Some(workers) = self.workers() else {
             return Vec::new();
         };
-        [(Layer::Db, "max_connections"), (Layer::Cache, "maxclients")]
-            .into_iter()
-            .filter_map(|(layer, name)| {
-                let slots = self.number(layer, name)?;
-                let free = slots - SPARE_CONNECTIONS;
-                (workers > free).then(|| {
-                    format!(
-                        "{workers:.0} workers can each hold a connection, and of {layer}.{name} = {slots:.0} \
-                         at most {:.0} are theirs",
-                        free.max(0.0)
-                    )
-                })
+        [
+            (Layer::Db, "max_connections", "db.persistent"),
+            (Layer::Cache, "maxclients", "redis.persistent"),
+        ]
+        .into_iter()
+        .filter(|(_, _, persistent)| resizes || keeps(persistent))
+        .filter_map(|(layer, name, _)| {
+            let slots = self.number(layer, name)?;
+            let free = slots - SPARE_CONNECTIONS;
+            (workers > free).then(|| {
+                format!(
+                    "{workers:.0} workers can each hold a connection, and of {layer}.{name} = {slots:.0} at most \
+                     {:.0} are theirs",
+                    free.max(0.0)
+                )
             })
-            .collect()
+        })
+        .collect()
     }
 
     fn spares(&self) -> Option<String> {
@@ -244,6 +246,21 @@ mod tests {
             &[(Layer::Web, "net.ipv4.ip_local_port_range", "80 90 100")],
             &["not a range"],
         );
+    }
+
+    #[test]
+    fn kept_connections_need_slots_where_they_lead() {
+        let crowd = || {
+            Case::healthy()
+                .pool_of(150)
+                .set(Layer::Db, "max_connections", "151")
+        };
+        check(
+            crowd(),
+            &[(Layer::App, "db.persistent", "true")],
+            &["of db.max_connections = 151"],
+        );
+        check(crowd(), &[(Layer::App, "redis.persistent", "true")], &[]);
     }
 
     #[test]

@@ -10,6 +10,7 @@
 
 mod advice;
 mod backlog;
+mod database;
 mod evidence;
 mod explain;
 mod guard;
@@ -29,6 +30,7 @@ mod waterfall;
 pub use evidence::{Evidence, Phase, PhaseKind};
 pub use explain::explain;
 pub use guard::remedy_guard;
+pub use pool::{PoolNeed, pool_need};
 pub use rule::{AppliesTo, Rule, RuleDoc, Signal, Stage};
 pub use rules::RULES;
 pub use waterfall::waterfall;

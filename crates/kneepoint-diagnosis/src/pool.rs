@@ -2,7 +2,7 @@
 
 use crate::Evidence;
 use crate::advice::Advice;
-use crate::evidence::Phase;
+use crate::evidence::{Phase, PhaseKind};
 use kneepoint_model::{Layer, Setting, SettingKey, metric};
 
 /// Share of the memory left after OPcache that workers may take (method.md section 3).
@@ -145,6 +145,40 @@ pub(crate) fn sufficient_size(evidence: &Evidence, pool: &PoolState, cpu_share: 
     memory_cap(evidence).map_or(wanted, |cap| wanted.min(cap))
 }
 
+/// How many workers a pool has and how many it needs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PoolNeed {
+    /// The setting that sizes it.
+    pub key: SettingKey,
+    /// Most workers there can be.
+    pub workers: u64,
+    /// Workers that R* needs at least, by Little's law with a quarter of head room (method.md section 3): R* times the
+    /// time a worker holds a request when it is nearly alone. Near the limit workers wait for one another's CPU, and
+    /// as many of them do as there are. One for each core at least.
+    pub needed: u64,
+    /// Workers that are likely to do: a few for each core.
+    pub likely: u64,
+    /// Proportional set size (PSS) of the largest worker in bytes; `None` where it was not measured.
+    pub worker_bytes: Option<u64>,
+}
+
+/// What the pool needs, by what was seen at low load; `None` without a pool, or where it was not seen.
+#[must_use]
+pub fn pool_need(evidence: &Evidence) -> Option<PoolNeed> {
+    let pool = PoolState::read(evidence, evidence.phase(PhaseKind::Low)?)?;
+    let cpus = evidence.cpus(Layer::Php);
+    let held = evidence.limit_hz?.estimate * pool.hold_s()?;
+    let needed = (LITTLE_HEADROOM * held).max(cpus);
+    let worker_bytes = evidence.largest(Layer::Php, metric::PSS_WORKER_BYTES);
+    Some(PoolNeed {
+        key: size_key(evidence),
+        workers: pool.max as u64,
+        needed: needed.ceil() as u64,
+        likely: (WORKERS_PER_CORE * cpus).max(needed).ceil() as u64,
+        worker_bytes: worker_bytes.map(|bytes| bytes as u64),
+    })
+}
+
 /// Advises a pool of this size, with what the tiers behind must accept then.
 pub(crate) fn resize<'a>(evidence: &'a Evidence, size: f64, text: String) -> Advice<'a> {
     let key = size_key(evidence);
@@ -178,4 +212,29 @@ pub(crate) fn size_key(evidence: &Evidence) -> SettingKey {
             || SettingKey::new(Layer::Php, "pm.max_children"),
             |pool| pool.size_key.clone(),
         )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_support::Case;
+
+    #[test]
+    fn a_pool_needs_what_r_star_holds_of_it_at_low_load() {
+        let case = Case::healthy()
+            .pool_of(60)
+            .with(|evidence| {
+                evidence.limit_hz = Some(kneepoint_model::Interval {
+                    low: 190.0,
+                    estimate: 200.0,
+                    high: 210.0,
+                })
+            })
+            .gauge(PhaseKind::Low, Layer::Php, metric::WORKERS_BUSY, "", 1.2)
+            .gauge(PhaseKind::Low, Layer::Php, metric::WORKERS_RUNNING, "", 1.0)
+            .counter(PhaseKind::Low, Layer::Php, metric::WORKER_REQUESTS, 60.0);
+        let need = pool_need(&case.evidence()).expect("a pool was seen");
+        // 1.2 workers at 60/s hold a request for 20 ms each: four at 200/s, and a quarter more.
+        assert_eq!((need.workers, need.needed, need.likely), (60, 5, 8));
+    }
 }

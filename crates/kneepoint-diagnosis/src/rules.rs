@@ -36,6 +36,7 @@ catalogue! {
     too_few_worker_connections,
     too_few_descriptors,
     too_many_db_clients,
+    too_many_mysql_clients,
     too_many_cache_clients,
     unix_backlog_full,
     // 3: the kernel
@@ -51,6 +52,7 @@ catalogue! {
     blocked_downstream,
     redis_connect_per_request,
     db_connect_per_request,
+    mysql_connect_per_request,
     upstream_keepalive_missing,
     upstream_keepalive_too_small,
     single_nginx_worker,

@@ -180,6 +180,14 @@ impl Case {
             .gauge(PhaseKind::Over, Layer::Php, WORKERS_IDLE, "", 0.0)
     }
 
+    /// With MariaDB for a database.
+    pub(crate) fn on_mariadb(self) -> Self {
+        self.with(|evidence| {
+            let db = tier_mut(&mut evidence.stack, Layer::Db);
+            db.server = ServerKind::new("mariadb");
+        })
+    }
+
     /// A gauge that stays at one value during one phase.
     pub(crate) fn gauge(
         self,

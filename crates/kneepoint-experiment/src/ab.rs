@@ -56,6 +56,9 @@ pub struct AbOptions {
     /// The e-value that ends the test: 20 decides it, and as many times that as there are comparisons beside it make it
     /// hold among them (Holm). No more than [`MORE_PAIRS`] are spent on that once it is decided.
     pub enough: f64,
+    /// Ends the test as soon as B is shown to lose less than this share: for a change that is worth having even if
+    /// it gains nothing.
+    pub not_worse: Option<f64>,
     /// Length of one step.
     pub step: Duration,
     /// Ratio within which two arms count as equivalent, 0.02.
@@ -367,10 +370,19 @@ impl AbTest {
             spent || e_value(&self.judged()) >= self.options.enough
         };
         match self.verdict() {
+            _ if self.is_not_worse() => true,
             Verdict::Inconclusive => false,
             Verdict::Equivalent => true,
             Verdict::Better | Verdict::Worse => surely(),
         }
+    }
+
+    /// Whether B is shown to lose less than the share that was asked for.
+    fn is_not_worse(&self) -> bool {
+        let Some(share) = self.options.not_worse.filter(|_| self.tells) else {
+            return false;
+        };
+        confidence_sequence(&self.judged()).is_some_and(|ln| ln.low > (1.0 - share).ln())
     }
 
     /// The verdict so far.

@@ -28,6 +28,8 @@ pub struct Comparison<'a> {
     pub max_pairs: usize,
     /// Pairs before which it does not stop.
     pub min_pairs: usize,
+    /// Ends as soon as the change is shown to lose less than this share, where that is all that is asked.
+    pub not_worse: Option<f64>,
     /// Length of a step.
     pub step: Duration,
     /// What is measured.
@@ -58,6 +60,7 @@ where
         max_pairs: comparison.max_pairs,
         min_pairs: comparison.min_pairs,
         enough: AMONG_OTHERS,
+        not_worse: comparison.not_worse,
         step: comparison.step,
         rope: 0.02,
         seed: comparison.seed,
@@ -129,6 +132,7 @@ where
         settings: Vec::new(),
         max_pairs: pairs,
         min_pairs: pairs,
+        not_worse: None,
         step,
         measure,
         seed: 11,
@@ -238,6 +242,7 @@ pub fn compare_for(
             settings: settings.to_vec(),
             max_pairs: ground.max_pairs,
             min_pairs: MIN_PAIRS,
+            not_worse: None,
             step: ground.step,
             measure,
             seed: 31 + nth as u64,

@@ -13,6 +13,7 @@ use kneepoint_diagnosis::{Evidence, Phase, PhaseKind};
 use kneepoint_model::run::{LimitResult, Observation};
 use kneepoint_model::units::{format_rate, format_share};
 use kneepoint_model::{Confidence, Finding, LoadPoint, Scenario, Setting, Stack, StackProfile};
+use kneepoint_profiler::Profile;
 use kneepoint_telemetry::Recording;
 use std::time::Duration;
 
@@ -157,24 +158,19 @@ pub fn diagnose(
         );
         recorder.progress(&what, nth as f64 / 5.0, None);
         let step = phase_step(kind, rate_hz, length, 77 + nth as u64);
-        let observed = match fpm.as_ref().filter(|_| is_sampled(kind)) {
-            Some(fpm) => {
-                let drive = || observe(testbed, recorder, arm, &step, kind);
-                let (observed, looked) = fpm.sampled(drive);
-                let observed = observed?;
-                let profile = said(recorder, "PHP stacks were not sampled", looked);
-                let record = profile.map(|profile| fpm.record(profile, (name, label), &observed.0));
-                sampled.extend(record);
-                observed
-            }
-            None => observe(testbed, recorder, arm, &step, kind)?,
-        };
+        let driven = observe(testbed, recorder, (arm, fpm.as_ref()), &step, kind)?;
+        if let Some((fpm, looked)) = fpm.as_ref().zip(driven.stacks) {
+            let profile = said(recorder, "PHP stacks were not sampled", looked);
+            let record =
+                profile.map(|profile| fpm.record(profile, (name, label), &driven.observed.0));
+            sampled.extend(record);
+        }
         phases.push(write_down(
             recorder,
             &stack,
             label,
             (kind, &step.purpose),
-            observed,
+            driven.observed,
         ));
     }
     let mut calls = None;
@@ -276,24 +272,48 @@ fn write_down(
     phase
 }
 
-/// Drives one phase and watches it; once more when the generator was not sound, since evidence that came late says
-/// nothing of the stack. An overload is taken as it is: it leaves the generator of a shared machine little.
+/// A phase that was driven: what it came to, and the stacks that were sampled meanwhile, where they were.
+struct Driven {
+    observed: (LoadPoint, Recording),
+    stacks: Option<Looked<Profile>>,
+}
+
+/// Drives one phase and watches it.
 fn observe(
     testbed: &mut Testbed,
     recorder: &mut Recorder<'_>,
-    arm: &str,
+    (arm, fpm): (&str, Option<&Fpm>),
     step: &Step,
     kind: PhaseKind,
-) -> Result<(LoadPoint, Recording), ExperimentError> {
-    let settled = kind != PhaseKind::Repeat;
-    let first = testbed.observe(arm, step, settled)?;
-    say_when_invalid(recorder, &first.0);
-    if first.0.validity.is_valid() || kind == PhaseKind::Over {
+) -> Result<Driven, ExperimentError> {
+    let is_settled = kind != PhaseKind::Repeat;
+    // Stacks belong to the attempt that counts: another one's requests have the same names.
+    until_sound(kind, |_| {
+        let (observed, stacks) = match fpm.filter(|_| is_sampled(kind)) {
+            Some(fpm) => {
+                let (observed, looked) = fpm.sampled(|| testbed.observe(arm, step, is_settled));
+                (observed?, Some(looked))
+            }
+            None => (testbed.observe(arm, step, is_settled)?, None),
+        };
+        say_when_invalid(recorder, &observed.0);
+        let is_sound = observed.0.validity.is_valid();
+        Ok((Driven { observed, stacks }, is_sound))
+    })
+}
+
+/// Makes an attempt, and another one when the generator was not sound, since evidence that came late says nothing of
+/// the stack: the last is what counts, alone. An overload is taken as it is: it leaves the generator of a shared machine
+/// little.
+fn until_sound<T>(
+    kind: PhaseKind,
+    mut attempt: impl FnMut(u32) -> Result<(T, bool), ExperimentError>,
+) -> Result<T, ExperimentError> {
+    let (first, is_sound) = attempt(1)?;
+    if is_sound || kind == PhaseKind::Over {
         return Ok(first);
     }
-    let second = testbed.observe(arm, step, settled)?;
-    say_when_invalid(recorder, &second.0);
-    Ok(second)
+    attempt(2).map(|(second, _)| second)
 }
 
 /// Share of requests that violate the SLO from which on a load is plainly too much, whichever goal binds.
@@ -414,4 +434,27 @@ pub fn confirm(
         recorder.findings(findings);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What an attempt saw that counts, where attempts are sound or not.
+    fn check(kind: PhaseKind, sound: [bool; 2], expected: &[u32]) {
+        let seen = until_sound(kind, |nth| Ok((vec![nth], sound[nth as usize - 1])));
+        assert_eq!(seen.expect("attempts"), expected, "{kind:?} {sound:?}");
+    }
+
+    #[test]
+    fn what_an_unsound_attempt_saw_is_not_mixed_with_the_next() {
+        check(PhaseKind::Knee, [true, true], &[1]);
+        check(PhaseKind::Knee, [false, true], &[2]);
+        check(PhaseKind::Knee, [false, false], &[2]);
+    }
+
+    #[test]
+    fn an_overload_is_taken_as_it_is() {
+        check(PhaseKind::Over, [false, true], &[1]);
+    }
 }

@@ -23,6 +23,9 @@ pub enum ExperimentError {
     /// The stack does not answer as the scenario says.
     #[error("{0}")]
     Unfit(String),
+    /// A server of the stack died of the load.
+    #[error("{0}")]
+    Died(String),
     /// Somebody asked to stop.
     #[error("interrupted")]
     Interrupted,

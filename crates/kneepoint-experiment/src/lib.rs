@@ -10,6 +10,7 @@ pub mod ab;
 pub mod bench;
 pub mod canary;
 pub mod compare;
+pub mod contest;
 pub mod diagnose;
 pub mod error;
 pub mod gate;

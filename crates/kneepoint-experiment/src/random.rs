@@ -15,6 +15,11 @@ impl Random {
         Self(random)
     }
 
+    /// The source, for a library that draws by itself.
+    pub(crate) fn source(&mut self) -> &mut Xoshiro256PlusPlus {
+        &mut self.0
+    }
+
     /// A uniform number in [0, 1).
     pub(crate) fn uniform(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64

@@ -7,7 +7,7 @@ use kneepoint_model::run::{
     Trial,
 };
 use kneepoint_model::{
-    CallTrace, CapacityPlan, Effect, Finding, GateResult, LoadPoint, Run, Scenario, Stack,
+    CallTrace, CapacityPlan, Contest, Effect, Finding, GateResult, LoadPoint, Run, Scenario, Stack,
     StackProfile,
 };
 use std::path::Path;
@@ -334,6 +334,12 @@ impl<'a> Recorder<'a> {
     pub fn gate(&mut self, gate: GateResult) {
         self.append(&Record::Gate(Box::new(gate.clone())));
         self.run.gate = Some(gate);
+    }
+
+    /// Records a comparison of several configurations, as far as it is.
+    pub fn contest(&mut self, contest: Contest) {
+        self.append(&Record::Contest(Box::new(contest.clone())));
+        self.run.contest = Some(contest);
     }
 
     /// Records what was predicted.

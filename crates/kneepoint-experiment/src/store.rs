@@ -7,7 +7,7 @@ use kneepoint_model::run::{
     Decision, FileDiff, JournalEntry, LimitResult, Machine, Observation, RUN_VERSION, Trial,
 };
 use kneepoint_model::{
-    CallTrace, CapacityPlan, Effect, Finding, GateResult, Run, Stack, StackProfile,
+    CallTrace, CapacityPlan, Contest, Effect, Finding, GateResult, Run, Stack, StackProfile,
 };
 use rusqlite::{Connection, OpenFlags};
 use serde::{Deserialize, Serialize};
@@ -50,6 +50,8 @@ pub enum Record {
     Gate(Box<GateResult>),
     /// What was predicted.
     Capacity(Box<CapacityPlan>),
+    /// Configurations compared, as far as they are.
+    Contest(Box<Contest>),
     /// How it ended.
     End(String),
 }
@@ -75,6 +77,7 @@ impl Record {
             Self::Proof(effect) => run.proof = Some(effect),
             Self::Gate(gate) => run.gate = Some(*gate),
             Self::Capacity(plan) => run.capacity = Some(*plan),
+            Self::Contest(contest) => run.contest = Some(*contest),
             Self::End(how) => run.ended = how,
         }
     }

@@ -1,7 +1,14 @@
 //! The main job: limit, diagnose, change one thing, prove it, repeat; then prove the whole.
 //!
 //! `tune` of method.md: diagnosis-guided single changes, each decided by an A/B on warm arms; what no longer helps
-//! beside the others is taken back; base against best after a fresh start.
+//! beside the others is taken back; where it was asked for, what is left is tried in combinations; the smallest pool
+//! that serves as much; base against best after a fresh start.
+
+mod deep;
+mod levers;
+mod pool;
+mod sizes;
+mod together;
 
 use crate::ab::{Measure, Verdict};
 use crate::compare::{
@@ -24,6 +31,8 @@ use std::time::Duration;
 const IDLE_ROUNDS: u32 = 2;
 /// Share of the budget that the searching may use; the rest is for the proof.
 const SEARCH_SHARE: f64 = 0.7;
+/// The same where combinations are to be searched, too.
+const SEARCH_SHARE_DEEP: f64 = 0.45;
 /// Gain of R* from which the limit is measured anew before the next change is judged; below it, the gain says well
 /// enough where R* is now.
 const LARGE_GAIN: f64 = 2.0;
@@ -39,6 +48,8 @@ const LEAVE_ONE_OUT: Duration = Duration::from_secs(60);
 const LEAVE_ONE_OUT_PAIRS: usize = 16;
 /// What the diagnosis of the best takes.
 const LAST_LOOK: Duration = Duration::from_secs(50);
+/// Time beside the proof for which it is worth to look once more at what the last changes left.
+const WORTH_SEEING: Duration = Duration::from_secs(420);
 /// What another limit, diagnosis and A/B take at least: with less, a round is not begun.
 const ROUND: Duration = Duration::from_secs(120);
 
@@ -50,6 +61,8 @@ struct Current {
     slope: f64,
     /// Whether the limit was measured of this configuration, and not of one before the last change.
     is_measured: bool,
+    /// What the last diagnosis saw, as long as the configuration is the one it saw.
+    seen: Option<Evidence>,
 }
 
 impl Current {
@@ -60,6 +73,7 @@ impl Current {
         rate_hz.estimate *= gain;
         rate_hz.high *= gain;
         self.is_measured = false;
+        self.seen = None;
     }
 }
 
@@ -71,6 +85,7 @@ pub struct Tuner<'t, 'r, 'o> {
     base: Scenario,
     tried: BTreeSet<Vec<Setting>>,
     arms: u32,
+    is_deep: bool,
 }
 
 impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
@@ -87,7 +102,14 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             base,
             tried: BTreeSet::new(),
             arms: 0,
+            is_deep: false,
         }
+    }
+
+    /// Whether the settings that survive are tried in combinations, too.
+    #[must_use]
+    pub fn deep(self, is_deep: bool) -> Self {
+        Self { is_deep, ..self }
     }
 
     /// Runs the whole job. Whatever was measured is in the recorder, also after an error.
@@ -112,6 +134,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             limit,
             slope,
             is_measured: true,
+            seen: None,
         };
         if current.limit.rate_hz.estimate <= 0.0 {
             return Ok(());
@@ -119,6 +142,10 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         self.compare_with_itself(&current)?;
         self.search(&mut current)?;
         self.leave_one_out(&mut current)?;
+        self.see(&mut current)?;
+        self.search_together(&mut current)?;
+        self.see(&mut current)?;
+        self.size_pool(&mut current)?;
         self.prove(&current)
     }
 
@@ -171,8 +198,37 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         Ok(())
     }
 
+    /// Diagnoses the configuration kept so far, unless that was done, where there is time for more than the proof.
+    fn see(&mut self, current: &mut Current) -> Result<(), ExperimentError> {
+        if current.seen.is_some() || self.recorder.left() < self.for_the_proof() + WORTH_SEEING {
+            return Ok(());
+        }
+        self.look_again(current, "Limit after the changes so far")?;
+        self.recorder
+            .stage("Diagnose: what the configuration kept so far needs");
+        let arm = current.arm.clone();
+        let (evidence, _) = diagnose(self.testbed, self.recorder, &arm, &arm, &current.limit)?;
+        current.seen = Some(evidence);
+        Ok(())
+    }
+
+    /// Time that the searching leaves to what comes after it.
+    fn after_the_search(&self) -> Duration {
+        let share = if self.is_deep {
+            SEARCH_SHARE_DEEP
+        } else {
+            SEARCH_SHARE
+        };
+        self.budget.mul_f64(1.0 - share)
+    }
+
+    /// Time that is kept for the proof.
+    fn for_the_proof(&self) -> Duration {
+        self.budget.mul_f64(1.0 - SEARCH_SHARE)
+    }
+
     fn search_is_over(&self) -> bool {
-        self.recorder.left() < self.budget.mul_f64(1.0 - SEARCH_SHARE)
+        self.recorder.left() < self.after_the_search()
     }
 
     fn search(&mut self, current: &mut Current) -> Result<(), ExperimentError> {
@@ -196,17 +252,19 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             let won = self.round(current, &evidence, &findings)?;
             if won {
                 idle = 0;
-                if self.recorder.left() < self.budget.mul_f64(1.0 - SEARCH_SHARE) + ROUND {
+                if self.recorder.left() < self.after_the_search() + ROUND {
                     return Ok(());
                 }
                 self.look_again(current, "Limit after the changes so far")?;
-            } else if !worth_trying(&findings, Confidence::Noted)
+                continue;
+            }
+            current.seen = Some(evidence);
+            if !worth_trying(&findings, Confidence::Noted)
                 .any(|(_, settings)| !self.tried.contains(settings))
             {
                 return Ok(());
-            } else {
-                idle += 1;
             }
+            idle += 1;
         }
         Ok(())
     }
@@ -365,6 +423,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             settings: Vec::new(),
             max_pairs: 8,
             min_pairs: MIN_PAIRS,
+            not_worse: None,
             step: Duration::from_secs(2),
             measure,
             seed: 91,
@@ -388,7 +447,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         }
         for index in kept {
             let decision = self.recorder.run().decisions[index].clone();
-            if self.recorder.left() < self.budget.mul_f64(1.0 - SEARCH_SHARE) + LEAVE_ONE_OUT {
+            if self.recorder.left() < self.for_the_proof() + LEAVE_ONE_OUT {
                 self.recorder.warn(format!(
                     "no time left to leave {} out: its gain rests on its own A/B",
                     decision.code
@@ -412,6 +471,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
                 self.testbed.tear_down(&current.arm);
                 (current.arm, current.scenario) = (arm, scenario);
                 current.is_measured = false;
+                current.seen = None;
             } else {
                 self.testbed.tear_down(&arm);
             }
@@ -436,6 +496,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             settings: decision.settings.clone(),
             max_pairs: self.pairs().min(LEAVE_ONE_OUT_PAIRS),
             min_pairs: MIN_PAIRS,
+            not_worse: None,
             step: Duration::from_secs(2),
             measure,
             seed: 51,

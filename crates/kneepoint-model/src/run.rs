@@ -7,8 +7,8 @@ mod speed;
 pub use basis::LimitBasis;
 
 use crate::{
-    CallTrace, CapacityPlan, Effect, Finding, GateResult, Interval, Layer, LoadPoint, Scenario,
-    SeriesSet, Setting, Stack, StackProfile,
+    CallTrace, CapacityPlan, Contest, Effect, Finding, GateResult, Interval, Layer, LoadPoint,
+    Scenario, SeriesSet, Setting, Stack, StackProfile,
 };
 use serde::{Deserialize, Serialize};
 
@@ -185,7 +185,8 @@ pub struct Observation {
 /// A change that was decided on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
-    /// The finding it answers: its code.
+    /// The finding it answers: its code. `pool-size` where tuning itself looked for a smaller pool, `deep` where it
+    /// tried settings together.
     pub code: String,
     /// The settings.
     pub settings: Vec<Setting>,
@@ -261,6 +262,9 @@ pub struct Run {
     /// What was predicted; `None` where nobody asked.
     #[serde(default)]
     pub capacity: Option<CapacityPlan>,
+    /// Several configurations compared; `None` where nobody asked.
+    #[serde(default)]
+    pub contest: Option<Contest>,
 }
 
 impl Run {

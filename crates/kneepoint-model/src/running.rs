@@ -40,6 +40,13 @@ pub enum Endpoint {
         /// Absolute path of the script.
         script: PathBuf,
     },
+    /// The same script as a page that the runtime itself serves by HTTP.
+    PhpPage {
+        /// Listener to connect to.
+        address: Address,
+        /// Its path.
+        path: String,
+    },
     /// Redis protocol.
     Redis {
         /// Listener to connect to.
@@ -55,6 +62,13 @@ pub enum Endpoint {
         user: String,
         /// Database to log in to.
         database: String,
+    },
+    /// Protocol of MariaDB and MySQL.
+    Mysql {
+        /// Listener to connect to.
+        address: Address,
+        /// User to log in as, without a password.
+        user: String,
     },
 }
 
@@ -72,6 +86,20 @@ pub enum LogFormat {
     Postgresql,
     /// Redis' log.
     Redis,
+    /// The error log of MariaDB.
+    Mariadb,
+    /// Apache's error log.
+    Apache,
+}
+
+/// Which processes of a runtime serve requests, one at a time each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Workers {
+    /// Children of the first process whose title names the application's pool of PHP-FPM.
+    FpmPool,
+    /// All children of the first process.
+    Children,
 }
 
 /// A log file of a running tier.
@@ -104,4 +132,6 @@ pub struct RunningTier {
     pub endpoints: Vec<Endpoint>,
     /// What it writes.
     pub logs: Vec<LogSource>,
+    /// Its workers; `None` when it is no PHP runtime.
+    pub workers: Option<Workers>,
 }

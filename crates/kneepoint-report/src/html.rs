@@ -8,6 +8,7 @@ mod axis;
 mod capacity;
 mod changes;
 mod conditions;
+mod contest;
 mod curves;
 mod diff;
 mod distribution;
@@ -42,6 +43,7 @@ pub(crate) fn page(run: &Run, against: Option<&Run>) -> String {
     let sections: Vec<Section> = [
         gate::section(run),
         capacity::section(run),
+        contest::section(run),
         waterfall::section(run),
         stack::section(run),
         curves::section(run),

@@ -10,6 +10,7 @@
 //! To add a format: one file in `src/formats/` with a `FORMAT`, and one line in [`FORMATS`].
 
 mod capacity;
+mod contest;
 mod formats;
 mod gate;
 mod html;

@@ -10,7 +10,7 @@ pub(crate) use findings::{Told, told};
 use crate::tiers;
 use crate::waterfall::{self, Pair};
 use crate::words::{self, plain};
-use crate::{capacity, gate};
+use crate::{capacity, contest, gate};
 use kneepoint_model::run::LimitResult;
 use kneepoint_model::{GateVerdict, Interval, Run};
 use serde::Serialize;
@@ -96,7 +96,7 @@ pub struct Summary {
 /// Derives the summary of a run.
 #[must_use]
 pub fn summarise(run: &Run) -> Summary {
-    let base = run.limit("base").or_else(|| run.limits.first());
+    let base = run.limit("base").or_else(|| first_limit(run));
     let best = run.limit("best");
     let outcome = outcome(run);
     let kept = run
@@ -135,6 +135,11 @@ pub fn summarise(run: &Run) -> Summary {
         missing: missing::missing(run),
         doubts: doubts::doubts(run),
     }
+}
+
+/// The first limit of a run of one stack; where several were compared, none is the run's.
+fn first_limit(run: &Run) -> Option<&LimitResult> {
+    run.limits.first().filter(|_| run.contest.is_none())
 }
 
 fn subject(run: &Run) -> String {
@@ -191,6 +196,9 @@ fn verdict(
             words::ratio_interval(&gain),
         );
     }
+    if let Some(contest) = &run.contest {
+        return contest::sentence(contest);
+    }
     match (base, tiers::first_binding(run)) {
         (Some(limit), Some(finding)) => format!(
             "R* is {}; what binds it: {} ({}).",
@@ -226,7 +234,7 @@ fn verdict(
 
 /// The limits of the first and of the last configuration, each with whose it is where there are both: `before: `.
 pub(crate) fn limits(run: &Run) -> Vec<(&'static str, &LimitResult)> {
-    let before = run.limit("base").or_else(|| run.limits.first());
+    let before = run.limit("base").or_else(|| first_limit(run));
     match (before, run.limit("best")) {
         (Some(before), Some(after)) => vec![("before: ", before), ("after: ", after)],
         (one, other) => one.or(other).map(|limit| ("", limit)).into_iter().collect(),

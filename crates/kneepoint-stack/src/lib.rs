@@ -12,6 +12,7 @@
 pub mod detect;
 mod error;
 mod knob;
+mod php;
 mod server;
 mod servers;
 pub mod text;

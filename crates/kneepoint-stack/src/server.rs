@@ -13,6 +13,11 @@ pub trait Server: Sync {
     /// The tiers it can serve.
     fn layers(&self) -> &'static [Layer];
 
+    /// Whether it answers HTTP: a PHP runtime that does is a web server, too, and its chain has none before it.
+    fn speaks_http(&self) -> bool {
+        false
+    }
+
     /// Finds the program on this machine.
     ///
     /// # Errors
@@ -57,8 +62,10 @@ macro_rules! catalogue {
 catalogue! {
     nginx::Nginx,
     fpm::Fpm,
+    apache::Apache,
     redis::Redis,
     postgresql::Postgresql,
+    mariadb::Mariadb,
 }
 
 /// The server of a kind.

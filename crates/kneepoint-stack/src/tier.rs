@@ -3,7 +3,7 @@
 use crate::StackError;
 use crate::knob::Knob;
 use kneepoint_model::{
-    Address, CommandSpec, Endpoint, Layer, LogSource, ProcessSpec, ServerKind, Tier,
+    Address, CommandSpec, Endpoint, Layer, LogSource, ProcessSpec, ServerKind, Tier, Workers,
 };
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -260,6 +260,8 @@ pub struct RenderedTier {
     pub endpoints: Vec<Endpoint>,
     /// What it writes.
     pub logs: Vec<LogSource>,
+    /// Its workers; `None` when it is no PHP runtime.
+    pub workers: Option<Workers>,
     /// The tier as the model knows it, with effective settings.
     pub tier: Tier,
     /// Environment variables that tell the application where this tier is.

@@ -4,7 +4,7 @@ mod support;
 
 use expect_test::expect_file;
 use kneepoint_stack::TierContext;
-use support::rendering::{cache, change, db, php, proxy, render, text, web};
+use support::rendering::{apache, cache, change, db, mariadb, php, proxy, render, text, web};
 
 fn check(kind: &str, context: &TierContext, files: &[&str]) {
     let tier = render(kind, context);
@@ -28,8 +28,10 @@ fn every_tier_renders_as_it_did() {
         "conf.d/10-opcache.ini",
     ];
     check("fpm", &php(), &fpm);
+    check("apache", &apache(), &["apache2.conf"]);
     check("redis", &cache(), &["redis.conf"]);
     check("postgresql", &db(), &["postgresql.conf", "pg_hba.conf"]);
+    check("mariadb", &mariadb(), &["my.cnf"]);
 }
 
 #[test]
@@ -71,7 +73,19 @@ fn a_setting_changes_its_directive_and_no_other() {
     add("fpm", php(), &[("opcache.validate_timestamps", "0")]);
     add("fpm", php(), &[("opcache.jit", "tracing")]);
     add("fpm", php(), &[("extension.opcache", "off")]);
+    add(
+        "apache",
+        apache(),
+        &[("MaxRequestWorkers", "8"), ("KeepAlive", "Off")],
+    );
+    add("apache", apache(), &[("opcache.enable", "0")]);
     add("redis", cache(), &[("save", "900 1"), ("maxclients", "50")]);
     add("postgresql", db(), &[("max_connections", "20")]);
+    add("mariadb", mariadb(), &[("max_connections", "20")]);
+    add(
+        "mariadb",
+        mariadb(),
+        &[("innodb_buffer_pool_size", "1G"), ("slow_query_log", "ON")],
+    );
     expect_file!["golden/changes.diff"].assert_eq(&diffs);
 }

@@ -356,6 +356,67 @@ fn postgresql_words_are_quoted_when_it_refuses() {
     assert!(error.to_string().contains("max_connections"), "{error}");
 }
 
+#[test]
+fn mariadb_is_seeded_again_and_again_and_copied() {
+    let dir = temp_dir();
+    let (server, mut context) = real("mariadb", Layer::Db, dir.path(), dir.path());
+    context.seed =
+        Some("CREATE TABLE visits (id int);\nINSERT INTO visits VALUES (1), (2);\n".into());
+    context.settings = settings(&[
+        ("max_connections", "23"),
+        ("innodb_buffer_pool_size", "16MiB"),
+    ]);
+    let ask = |running: &Running, sql: &str| {
+        let env = &running.tier.env_for_app;
+        let output = std::process::Command::new("mariadb")
+            .arg("--no-defaults")
+            .arg(format!("--host={}", env["DB_HOST"]))
+            .arg(format!("--port={}", env["DB_PORT"]))
+            .arg(format!("--user={}", env["DB_USERNAME"]))
+            .arg(format!("--password={}", env["DB_PASSWORD"]))
+            .args(["--skip-column-names", "-e", sql, &env["DB_DATABASE"]])
+            .output()
+            .expect("the client runs");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout)
+            .expect("text")
+            .trim()
+            .to_owned()
+    };
+    let running = Running::start(server, &context);
+    assert_eq!(ask(&running, "SELECT @@max_connections"), "23");
+    assert_eq!(
+        ask(&running, "SELECT @@innodb_buffer_pool_size"),
+        (16 << 20).to_string()
+    );
+    ask(
+        &running,
+        "INSERT INTO visits VALUES (3); CREATE VIEW some AS SELECT * FROM visits",
+    );
+    support::running::run_all(&running.tier.seed);
+    assert_eq!(ask(&running, "SELECT count(*) FROM visits"), "2");
+    assert_eq!(ask(&running, "SHOW TABLES"), "visits");
+    drop(running);
+
+    let mut copy = context.clone();
+    copy.template = Some(context.dir.join("data"));
+    copy.dir = dir.path().join("second");
+    let second = Running::start(server, &copy);
+    assert_eq!(ask(&second, "SELECT count(*) FROM visits"), "2");
+}
+
+#[test]
+fn mariadb_words_are_quoted_when_it_refuses() {
+    let dir = temp_dir();
+    let (server, mut context) = real("mariadb", Layer::Db, dir.path(), dir.path());
+    context.config = config("my.cnf", "[mysqld]\nno_such_setting = 1\n");
+    let tier = server.render(&context).expect("renders");
+    install(&tier).expect("installs");
+    support::running::run_all(&tier.prepare);
+    let error = server.check(&tier, &Local).expect_err("MariaDB refuses it");
+    assert!(error.to_string().contains("no_such_setting"), "{error}");
+}
+
 /// An application of the repository, on a chain of its own.
 fn repository_app(name: &str, front: &str) -> kneepoint_stack::AppContext {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -408,6 +469,78 @@ fn the_applications_run_on_the_whole_chain() {
                 "{name}{path}: {answer}"
             );
         }
+    }
+}
+
+#[test]
+fn apache_serves_answers_and_says_what_it_runs() {
+    let dir = temp_dir();
+    let app = app(dir.path());
+    let (server, mut context) = real("apache", Layer::Php, dir.path(), &app);
+    context.app.env = settings(&[("DB_HOST", "a \"b\" $c \\d")]);
+    context.settings = settings(&[
+        ("MaxRequestWorkers", "4"),
+        ("opcache.memory_consumption", "32"),
+        ("memory_limit", "64M"),
+    ]);
+    let running = Running::start(server, &context);
+    for (path, expected) in [
+        ("/", "hello /index.php  a \"b\" $c \\d"),
+        ("/pages/1", "hello /index.php"),
+        ("/static.html", "a static page"),
+        ("/.well-known/kneepoint", "0123abcd"),
+    ] {
+        let answer = http(&running.tier.listen, path);
+        assert!(
+            answer.starts_with("HTTP/1.1 200") && answer.contains(expected),
+            "{path}: {answer}"
+        );
+    }
+    let Endpoint::PhpPage { address, path } = &running.tier.endpoints[0] else {
+        panic!("Apache has a page that answers for PHP");
+    };
+    let answer = http(address, path);
+    let body = answer.split_once("\r\n\r\n").expect("headers and body").1;
+    let seen: serde_json::Value =
+        serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer}"));
+    assert_eq!(seen["sapi"], "apache2handler");
+    assert_eq!(seen["ini"]["memory_limit"], "64M");
+    assert_eq!(seen["ini"]["opcache.memory_consumption"], "32");
+    let workers = running.tier.tier.pool.as_ref().map(|pool| pool.max_workers);
+    assert_eq!(workers, Some(4));
+}
+
+#[test]
+fn laravel_runs_on_apache_and_mariadb() {
+    let dir = temp_dir();
+    let mut app = repository_app("laravel", "public/index.php");
+    let (mariadb, mut db) = real("mariadb", Layer::Db, dir.path(), &app.root);
+    let seed = app.root.join("seed-mysql.sql");
+    db.seed = Some(std::fs::read_to_string(seed).expect("the application has a seed"));
+    let db = Running::start(mariadb, &db);
+    let (redis, cache) = real("redis", Layer::Cache, dir.path(), &app.root);
+    let cache = Running::start(redis, &cache);
+    app.env = settings(&[
+        ("APP_ENV", "production"),
+        (
+            "APP_KEY",
+            "base64:a25lZXBvaW50LWZpeHR1cmUtbm90LWEtc2VjcmV0ISE=",
+        ),
+    ]);
+    app.env.extend(db.tier.env_for_app.clone());
+    app.env.extend(cache.tier.env_for_app.clone());
+    let (apache, mut php) = real("apache", Layer::Php, dir.path(), &app.root);
+    php.app = app.clone();
+    let php = Running::start(apache, &php);
+    let (nginx, mut proxy) = real("nginx", Layer::Proxy, dir.path(), &app.root);
+    (proxy.app, proxy.upstream) = (app, Some(php.tier.listen.clone()));
+    let proxy = Running::start(nginx, &proxy);
+    for (path, expected) in [("/visits", "{\"visits\":"), ("/session", "visits")] {
+        let answer = http(&proxy.tier.listen, path);
+        assert!(
+            answer.starts_with("HTTP/1.1 200") && answer.contains(expected),
+            "{path}: {answer}"
+        );
     }
 }
 

@@ -6,7 +6,9 @@ use expect_test::expect_file;
 use kneepoint_model::{Address, Layer};
 use kneepoint_stack::{SERVERS, TierContext, server};
 use std::collections::BTreeMap;
-use support::rendering::{cache, change, db, php, proxy, refused, render, text, web};
+use support::rendering::{
+    apache, cache, change, db, mariadb, php, proxy, refused, render, text, web,
+};
 use support::{config, settings};
 
 #[test]
@@ -162,11 +164,11 @@ fn a_configuration_that_cannot_be_used_is_said_with_what_to_do() {
         &elsewhere,
         "nginx cannot serve the db tier; it serves proxy and web",
     );
-    let unknown = server("apache").err().map(|error| error.to_string());
+    let unknown = server("iis").err().map(|error| error.to_string());
     assert_eq!(
         unknown.as_deref(),
         Some(
-            "`apache` is not a server Kneepoint can run; use one of nginx, fpm, redis, postgresql"
+            "`iis` is not a server Kneepoint can run; use one of nginx, fpm, apache, redis, postgresql, mariadb"
         )
     );
 }
@@ -185,8 +187,10 @@ fn unprivileged_tiers_name_no_users() {
         ("nginx", web()),
         ("nginx", proxy()),
         ("fpm", php()),
+        ("apache", apache()),
         ("redis", cache()),
         ("postgresql", db()),
+        ("mariadb", mariadb()),
     ] {
         let tier = render(
             kind,
@@ -238,8 +242,10 @@ fn every_tunable_can_be_set_and_is_read_back() {
         ("nginx", web()),
         ("nginx", proxy()),
         ("fpm", php()),
+        ("apache", apache()),
         ("redis", cache()),
         ("postgresql", db()),
+        ("mariadb", mariadb()),
     ] {
         let server = server(kind).expect("a known server");
         for tunable in server.tunables(context.layer, &context.program.version) {
@@ -279,7 +285,10 @@ fn seconds(text: Option<&str>) -> Option<u64> {
 #[test]
 fn every_server_is_in_the_list_once() {
     let kinds: Vec<&str> = SERVERS.iter().map(|server| server.kind()).collect();
-    assert_eq!(kinds, ["nginx", "fpm", "redis", "postgresql"]);
+    assert_eq!(
+        kinds,
+        ["nginx", "fpm", "apache", "redis", "postgresql", "mariadb"]
+    );
     for server in SERVERS {
         for layer in server.layers() {
             let mut names: Vec<String> = server

@@ -5,7 +5,7 @@ mod support;
 use expect_test::expect_file;
 use kneepoint_model::Layer;
 use kneepoint_stack::{StackError, server};
-use support::rendering::{change, php, proxy, refused, render, text, web};
+use support::rendering::{change, mariadb, php, proxy, refused, render, text, web};
 use support::{config, settings};
 
 const USERS_NGINX: &str = r#"# the shop, as deployed
@@ -177,4 +177,32 @@ fn an_existing_configuration_is_read_by_tunable_name() {
         matches!(broken, StackError::Syntax { line: 1, .. }),
         "{broken}"
     );
+}
+
+const USERS_MARIADB: &str = "\
+# the shop's database
+[client]
+port = 3306
+[mysqld]
+user = mysql
+datadir = /var/lib/mysql
+bind-address = 0.0.0.0
+max-connections = 300 # one for each worker
+innodb_buffer_pool_size = 2G
+log_bin = /var/log/mysql/bin.log
+slow_query_log
+[mariadb-10.11]
+!includedir /etc/mysql/mariadb.conf.d/
+";
+
+#[test]
+fn a_users_mariadb_keeps_all_but_what_ties_it_to_its_machine() {
+    let mut context = mariadb();
+    context.config = config("my.cnf", USERS_MARIADB);
+    let tier = render("mariadb", &context);
+    expect_file!["golden/users/my.cnf"].assert_eq(text(&tier, "my.cnf"));
+    let read = |name: &str| tier.tier.settings[name].clone();
+    assert_eq!(read("max_connections"), "300");
+    assert_eq!(read("slow_query_log"), "ON");
+    assert_eq!(read("innodb_buffer_pool_size"), "2G");
 }

@@ -23,6 +23,8 @@ pub fn classify(format: LogFormat, line: &str) -> Option<LogKind> {
         LogFormat::PhpError => &[PHP],
         LogFormat::Postgresql => &[POSTGRESQL, SYSTEM],
         LogFormat::Redis => &[REDIS, SYSTEM],
+        LogFormat::Mariadb => &[MARIADB, SYSTEM],
+        LogFormat::Apache => &[APACHE, SYSTEM],
     };
     lists
         .iter()
@@ -197,6 +199,24 @@ const REDIS: &[Wording] = &[
         LogKind::TooManyCacheClients,
     ),
     (&["crashed by signal"], LogKind::WorkerCrashed),
+];
+
+const MARIADB: &[Wording] = &[
+    (&["Too many connections"], LogKind::TooManyDbClients),
+    (&["mysqld got signal "], LogKind::WorkerCrashed),
+    (&["mariadbd got signal "], LogKind::WorkerCrashed),
+];
+
+const APACHE: &[Wording] = &[
+    (
+        &["server reached MaxRequestWorkers setting"],
+        LogKind::PoolExhausted,
+    ),
+    (
+        &["server seems busy", "spawning"],
+        LogKind::PoolBusySpawning,
+    ),
+    (&["child pid ", " exit signal "], LogKind::WorkerCrashed),
 ];
 
 #[cfg(test)]
@@ -485,10 +505,62 @@ mod tests {
         );
     }
 
+    #[test]
+    fn mariadb() {
+        use LogKind::*;
+        check(
+            LogFormat::Mariadb,
+            &[
+                (
+                    "2026-11-20 22:00:00 12 [Warning] Too many connections",
+                    Some(TooManyDbClients),
+                ),
+                (
+                    "261120 22:00:00 [ERROR] mysqld got signal 11 ;",
+                    Some(WorkerCrashed),
+                ),
+                (
+                    "2026-11-20 22:00:00 0 [ERROR] Error in accept: Too many open files",
+                    Some(NoFileDescriptors),
+                ),
+                (
+                    "2026-11-20 22:00:00 0 [Note] /usr/sbin/mariadbd: ready for connections.",
+                    None,
+                ),
+            ],
+        );
+    }
+
+    #[test]
+    fn apache() {
+        use LogKind::*;
+        check(
+            LogFormat::Apache,
+            &[
+                (
+                    "[Fri Nov 20 22:00:00.000000 2026] [mpm_prefork:error] [pid 7] AH00161: server reached MaxRequestWorkers setting, consider raising the MaxRequestWorkers setting",
+                    Some(PoolExhausted),
+                ),
+                (
+                    "[Fri Nov 20 22:00:00.000000 2026] [mpm_prefork:info] [pid 7] AH00162: server seems busy, (you may need to increase StartServers, or Min/MaxSpareServers), spawning 8 children, there are 0 idle, and 9 total children",
+                    Some(PoolBusySpawning),
+                ),
+                (
+                    "[Fri Nov 20 22:00:00.000000 2026] [core:notice] [pid 7] AH00052: child pid 9 exit signal Segmentation fault (11)",
+                    Some(WorkerCrashed),
+                ),
+                (
+                    "[Fri Nov 20 22:00:00.000000 2026] [mpm_prefork:notice] [pid 7] AH00163: Apache/2.4.62 (Debian) configured -- resuming normal operations",
+                    None,
+                ),
+            ],
+        );
+    }
+
     proptest! {
         #[test]
         fn no_line_panics(line in any::<String>()) {
-            for format in [LogFormat::NginxError, LogFormat::FpmError, LogFormat::PhpError, LogFormat::Postgresql, LogFormat::Redis] {
+            for format in [LogFormat::NginxError, LogFormat::FpmError, LogFormat::PhpError, LogFormat::Postgresql, LogFormat::Redis, LogFormat::Mariadb, LogFormat::Apache] {
                 let _ = classify(format, &line);
             }
         }

@@ -25,6 +25,7 @@ sources! {
     opcache,
     redis_info,
     postgresql,
+    mysql,
     logs,
 }
 

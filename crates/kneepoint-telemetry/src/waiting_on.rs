@@ -36,9 +36,12 @@ pub(crate) enum Doing {
     Gone,
 }
 
+/// What a worker waits for whose client keeps its connection and asks for nothing.
+pub(crate) const KEPT: &str = "recv web";
+
 /// Whether a label says that the worker has no request: it waits for a connection, or for a request on one.
 pub(crate) fn is_idle(label: &str) -> bool {
-    matches!(label, "accept" | "recv web")
+    matches!(label, "accept" | KEPT)
 }
 
 /// The other end of a descriptor.
@@ -369,6 +372,7 @@ mod tests {
             peers: Vec::new(),
             endpoints: Vec::new(),
             logs: Vec::new(),
+            workers: None,
         };
         let mut peers = Peers::of(&tier);
         let asleep = (0..200).any(|_| {

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod compare;
 mod limit;
 mod load;
 mod plan;
@@ -8,6 +9,7 @@ mod profile;
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use std::path::PathBuf;
 
+pub use compare::CompareArgs;
 pub use limit::{GateArgs, Inconclusive, LimitArgs};
 pub use load::{Interarrival, LoadArgs};
 pub use plan::PlanArgs;
@@ -40,8 +42,11 @@ pub enum Command {
     /// Predict R* from low load, and how many hosts a rate or a number of users needs
     #[command(after_help = plan::AFTER_HELP)]
     Plan(PlanArgs),
+    /// Compare PHP runtimes, scenarios or settings on one bench, in turns
+    #[command(after_help = compare::AFTER_HELP)]
+    Compare(CompareArgs),
     /// Limit, diagnose, fix, prove, report: the whole job
-    Tune(RunArgs),
+    Tune(TuneArgs),
     /// Sample the PHP stacks of running workers from outside, without stopping them
     #[command(after_help = profile::AFTER_HELP)]
     Profile(ProfileArgs),
@@ -93,6 +98,20 @@ pub struct OutputArgs {
     pub no_report: bool,
 }
 
+impl OutputArgs {
+    /// For what writes no results of its own.
+    #[must_use]
+    pub fn nowhere() -> Self {
+        Self {
+            runs: PathBuf::from("kneepoint-runs"),
+            json: None,
+            markdown: None,
+            junit: None,
+            no_report: false,
+        }
+    }
+}
+
 /// Arguments of every command that runs a scenario.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct RunArgs {
@@ -114,6 +133,17 @@ pub struct RunArgs {
     /// Where results go.
     #[command(flatten)]
     pub output: OutputArgs,
+}
+
+/// Arguments of `tune`.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct TuneArgs {
+    /// What to run.
+    #[command(flatten)]
+    pub run: RunArgs,
+    /// Search the settings that did something in combinations, too; give it a budget of half an hour or more
+    #[arg(long)]
+    pub deep: bool,
 }
 
 /// Arguments of `diagnose`.

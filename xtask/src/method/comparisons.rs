@@ -71,6 +71,7 @@ fn compare(ground: Ground, seed: u64) -> Outcome {
         max_pairs: MOST_PAIRS,
         min_pairs: MIN_PAIRS,
         enough: AMONG_OTHERS,
+        not_worse: None,
         step: STEP,
         rope: 0.02,
         seed,

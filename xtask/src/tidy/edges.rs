@@ -57,6 +57,7 @@ const TERMINAL: &[&str] = &[
 /// Crates that touch the world: the model and the judges may have them in tests only.
 const WORLDLY: &[&str] = &[
     "libc",
+    "mysql",
     "postgres",
     "procfs",
     "rand",

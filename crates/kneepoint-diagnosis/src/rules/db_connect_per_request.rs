@@ -1,13 +1,8 @@
 //! PG-02: every request opens a session at the database.
 
-use crate::advice::app_switch;
+use crate::database::connects_each_time;
 use crate::rules::prelude::*;
 
-/// Sessions per request PHP served from which on connecting is the habit; pages that use no database lower it
-/// \[prop\]. Kept connections give about 1 per max_requests.
-const PER_REQUEST: f64 = 0.2;
-/// Fewer sessions than this are too few to judge \[prop\].
-const FEWEST: f64 = 20.0;
 /// CPU of a new PostgreSQL session in seconds: fork, authentication, catalogue caches \[prop\].
 const SESSION_COST_S: f64 = 0.003;
 
@@ -41,59 +36,11 @@ pub(crate) static RULE: Rule = Rule {
     check,
 };
 
-fn check(evidence: &Evidence) -> Option<Finding> {
-    let phase = evidence.knee()?;
-    let opened = phase.series.delta(Layer::Db, metric::DB_SESSIONS)?;
-    let hz = phase.series.rate(Layer::Db, metric::DB_SESSIONS)?;
-    let share = hz / phase.pool_hz().max(f64::MIN_POSITIVE);
-    let starts = phase.series.rate(Layer::Php, metric::WORKER_STARTS);
-    let recycling = starts.is_some_and(|starts| starts >= hz / 4.0);
-    if share < PER_REQUEST || opened < FEWEST || recycling {
-        return None;
-    }
-    let cost = hz * SESSION_COST_S / evidence.cores();
-    let mut verdict = RULE
-        .finds(Layer::Db, RULE.title)
-        .measured(
-            format!(
-                "{} sessions opened, {share:.2} for each request PHP served",
-                format_rate(hz)
-            ),
-            phase,
-        )
-        .gain(format!(
-            "about {} of the limit, from an estimated {:.0} ms of CPU for each session",
-            format_share(cost),
-            SESSION_COST_S * 1e3
-        ));
-    if let Some(used) = phase.cores_used(Layer::Db) {
-        verdict = verdict.measured(format!("the database uses {used:.2} cores"), phase);
-    }
-    let slots = evidence.stack.number(Layer::Db, "max_connections");
-    let text = "Keep connections to the database between requests (PDO::ATTR_PERSISTENT), or put PgBouncer in front. \
-                The database must accept one connection for each PHP worker.";
-    verdict
-        .inside(evidence.seen_calls(CallKind::Connect, |call| call.peer == Layer::Db.name()))
-        .weight(cost)
-        .refuted_by("as many sessions opened with persistent connections on")
-        .remedy({
-            let advice = Advice::new(evidence, text).set_all(app_switch(evidence, "db.persistent"));
-            match (slots, needed_slots(evidence)) {
-                (Some(slots), Some(needed)) if needed > slots => {
-                    advice.also(Layer::Db, "max_connections", needed)
-                }
-                _ => advice,
-            }
-            .build()
-        })
-        .done()
-}
+const TEXT: &str = "Keep connections to the database between requests (PDO::ATTR_PERSISTENT), or put PgBouncer in \
+    front. The database must accept one connection for each PHP worker.";
 
-/// Connections the database must accept when every worker keeps one, with some to spare.
-fn needed_slots(evidence: &Evidence) -> Option<f64> {
-    let pool = evidence.stack.tier(Layer::Php)?.pool.as_ref()?;
-    let needed = pool.max_workers as f64 + crate::pool::SPARE_CONNECTIONS;
-    Some((needed / 10.0).ceil() * 10.0)
+fn check(evidence: &Evidence) -> Option<Finding> {
+    connects_each_time(&RULE, evidence, SESSION_COST_S, TEXT)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ pub(crate) static RULE: Rule = Rule {
     signal: Signal::Error,
     applies_to: AppliesTo::Any,
     requires: &[],
-    yields_to: &["PG-01", "RDS-02"],
+    yields_to: &["PG-01", "MYS-01", "RDS-02"],
     title: "responses with status 200 carry a PHP error instead of the page",
     doc: RuleDoc {
         what_it_is: "With display_errors on, a PHP script that dies of a fatal error prints the message into the page \

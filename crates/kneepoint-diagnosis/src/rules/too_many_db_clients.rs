@@ -1,10 +1,8 @@
 //! PG-01: the database has no connection slot left.
 
-use crate::pool::SPARE_CONNECTIONS;
+use crate::database::no_slot_left;
 use crate::rules::prelude::*;
 
-/// Share of the slots from which on they count as used up: a few are reserved for the superuser (catalogue PG-01).
-const USED_UP: f64 = 0.97;
 /// Memory a PostgreSQL connection may cost; beyond this many a pooler is the better answer \[prop\].
 const REASONABLE: f64 = 500.0;
 
@@ -15,7 +13,7 @@ pub(crate) static RULE: Rule = Rule {
     layers: &[Layer::Db],
     stage: Stage::Errors,
     signal: Signal::Error,
-    applies_to: AppliesTo::Any,
+    applies_to: AppliesTo::Server("postgresql"),
     requires: &[],
     yields_to: &[],
     title: "the database has no connection slot left",
@@ -38,55 +36,11 @@ pub(crate) static RULE: Rule = Rule {
     check,
 };
 
+const TEXT: &str = "Let the database accept more connections than all PHP workers hold together; with many hosts put a \
+    pooler such as PgBouncer in front instead.";
+
 fn check(evidence: &Evidence) -> Option<Finding> {
-    let refused = evidence.logged(&[Layer::Db, Layer::Php], LogKind::TooManyDbClients);
-    let slots = evidence
-        .stack
-        .number(Layer::Db, "max_connections")
-        .or(evidence.latest(Layer::Db, metric::DB_MAX_CONNECTIONS))?;
-    let held = evidence
-        .largest(Layer::Db, metric::DB_CONNECTIONS)
-        .unwrap_or(0.0);
-    if refused.is_none() && held < USED_UP * slots {
-        return None;
-    }
-    let workers = evidence
-        .stack
-        .tier(Layer::Php)
-        .and_then(|tier| tier.pool.as_ref())
-        .map_or(slots, |pool| pool.max_workers as f64);
-    let wanted = ((workers.max(2.0 * slots) + SPARE_CONNECTIONS) / 10.0).ceil() * 10.0;
-    let mut verdict = RULE
-        .finds(Layer::Db, RULE.title)
-        .configured(evidence.quote(Layer::Db, "max_connections"))
-        .configured(format!(
-            "{workers:.0} PHP workers, each of which can hold a connection"
-        ))
-        .under(
-            format!("at most {held:.0} of {slots:.0} connections held"),
-            String::new(),
-        )
-        .suspected_if(refused.is_some());
-    if let Some(refused) = refused {
-        verdict = verdict.under(
-            format!("{} connections refused: {}", refused.count, refused.example),
-            refused.conditions,
-        );
-    }
-    let text = "Let the database accept more connections than all PHP workers hold together; with many hosts put a \
-                pooler such as PgBouncer in front instead.";
-    verdict
-        .refuted_by("as many refusals with slots for every worker")
-        .remedy(
-            Advice::new(evidence, text)
-                .set(
-                    Layer::Db,
-                    "max_connections",
-                    wanted.min(REASONABLE.max(slots)),
-                )
-                .build(),
-        )
-        .done()
+    no_slot_left(&RULE, evidence, REASONABLE, TEXT)
 }
 
 #[cfg(test)]

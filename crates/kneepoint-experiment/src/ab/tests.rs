@@ -15,6 +15,7 @@ fn options(measure: Measure, seed: u64) -> AbOptions {
         max_pairs: 24,
         min_pairs: MIN_PAIRS,
         enough: ENOUGH,
+        not_worse: None,
         step: Duration::from_secs(3),
         rope: 0.02,
         seed,
@@ -260,4 +261,22 @@ fn an_a_a_takes_all_the_pairs_it_was_given() {
         test.record(side, &throughput(ok), Canary::default());
     }
     assert_eq!(test.effect("A/A", &[]).pairs, 12);
+}
+
+#[test]
+fn a_change_that_must_only_not_lose_ends_when_that_is_shown() {
+    let not_worse = AbOptions {
+        not_worse: Some(0.02),
+        ..options(SATURATED, 1)
+    };
+    // By 1 % to 5 % better: not equivalent, and not shown to be better either.
+    let ratios = || [1.01, 1.05].into_iter().cycle();
+    let mut asked = AbTest::new(not_worse.clone());
+    pairs_of(&mut asked, ratios().take(40));
+    assert!(asked.pairs() < 12, "{} pairs", asked.pairs());
+    assert!(asked.effect("", &[]).ratio.low > 0.98);
+
+    let mut loses = AbTest::new(not_worse);
+    pairs_of(&mut loses, [0.96, 0.98].into_iter().cycle().take(40));
+    assert!(loses.effect("", &[]).ratio.low < 0.98);
 }

@@ -1,6 +1,6 @@
 //! One configuration of the whole stack, standing.
 
-use super::{CLIENT, Testbed, app};
+use super::{CLIENT, Testbed, app, chain};
 use crate::error::ExperimentError;
 use kneepoint_lab::{HostInfo, HostPlan, Lab, Process};
 use kneepoint_load::{Rehearsal, Rehearsed, Target, identify};
@@ -14,7 +14,7 @@ use kneepoint_stack::{
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Where a target answers with the run's nonce (DESIGN section 16).
 const IDENTITY: &str = "/.well-known/kneepoint";
@@ -42,6 +42,17 @@ pub(super) struct Arm {
     php_logs: Vec<PathBuf>,
     /// Where its application lies.
     pub(super) app_root: PathBuf,
+    /// How it came to life.
+    pub(super) cold_start: ColdStart,
+}
+
+/// How long a stack takes from nothing to its first answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ColdStart {
+    /// From the start of the PHP runtime until it takes connections; `None` without PHP.
+    pub start: Option<Duration>,
+    /// The first request of all.
+    pub first_response: Option<Duration>,
 }
 
 /// The lab's name for a tier's host.
@@ -58,6 +69,8 @@ struct Standing {
     root: Option<PathBuf>,
     rendered: Vec<(RenderedTier, RunningTier)>,
     processes: Vec<Process>,
+    /// How long the PHP runtime took to start.
+    start: Option<Duration>,
 }
 
 /// Stands all tiers up, the last of the chain first.
@@ -80,16 +93,7 @@ pub(super) fn stand_up(
         }
     }
     standing.rendered.reverse();
-    let entry = [Layer::Proxy, Layer::Web]
-        .into_iter()
-        .find_map(|layer| standing.addresses.iter().find(|(at, _)| *at == layer))
-        .map(|(_, address)| address.clone())
-        .ok_or_else(|| {
-            ExperimentError::Unfit(
-                "the stack has neither a proxy nor a web tier: there is nothing that speaks HTTP"
-                    .into(),
-            )
-        })?;
+    let entry = chain::entry(scenario, &standing.addresses)?;
     let host_header = match &entry {
         Address::Tcp(tcp) => tcp.ip().to_string(),
         Address::Unix(_) => "localhost".to_owned(),
@@ -111,6 +115,10 @@ pub(super) fn stand_up(
             .root
             .clone()
             .unwrap_or_else(|| scenario.root.clone()),
+        cold_start: ColdStart {
+            start: standing.start,
+            first_response: None,
+        },
     };
     for (rendered, running) in standing.rendered {
         let layer = running.layer;
@@ -216,8 +224,12 @@ fn stand_up_tier(
         must_succeed(&testbed.lab, &name, command)?;
     }
     server.check(&rendered, &commands)?;
-    keep_template(testbed, spec.layer, &host)?;
+    keep_template(testbed, spec, &host)?;
+    let began = Instant::now();
     let process = testbed.lab.spawn(&name, &rendered.process)?;
+    if spec.layer == Layer::Php {
+        standing.start = Some(began.elapsed());
+    }
     let running = running_tier(&rendered, &host, process.pid, &context.peers, spec);
     standing
         .addresses
@@ -239,10 +251,11 @@ fn context(
     standing: &Standing,
 ) -> Result<TierContext, ExperimentError> {
     let own_network = host.netns.is_some();
+    let has_web = scenario.tiers.iter().any(|tier| tier.layer == Layer::Web);
     let reachable = standing
         .addresses
         .iter()
-        .filter(|(layer, _)| connects_to(spec.layer, *layer));
+        .filter(|(layer, _)| chain::connects_to(spec.layer, *layer, has_web));
     Ok(TierContext {
         layer: spec.layer,
         program,
@@ -252,7 +265,7 @@ fn context(
             Some(testbed.lab.free_port(&host.name)?)
         },
         address: host.address,
-        upstream: upstream(spec.layer, standing),
+        upstream: chain::upstream(spec.layer, &standing.addresses),
         peers: reachable.cloned().collect(),
         app: app_context(
             spec.layer,
@@ -265,7 +278,7 @@ fn context(
         ini: read(spec.ini.as_deref())?,
         seed: read(spec.seed.as_deref())?.map(|seed| seed.text),
         template: if spec.layer == Layer::Db {
-            testbed.db_template.clone()
+            testbed.db_templates.get(spec.server.as_str()).cloned()
         } else {
             None
         },
@@ -283,21 +296,22 @@ fn context(
 /// Keeps a copy of the first database's fresh, stopped data directory, so that further arms need no initialisation.
 fn keep_template(
     testbed: &mut Testbed,
-    layer: Layer,
+    spec: &TierSpec,
     host: &HostInfo,
 ) -> Result<(), ExperimentError> {
     let data = host.dir.join("data");
-    if layer != Layer::Db || testbed.db_template.is_some() || !data.is_dir() {
+    let kind = spec.server.as_str();
+    if spec.layer != Layer::Db || testbed.db_templates.contains_key(kind) || !data.is_dir() {
         return Ok(());
     }
-    let template = testbed.lab.dir().join("db-template");
+    let template = testbed.lab.dir().join(format!("db-template-{kind}"));
     let command = CommandSpec::new("/bin/cp").args([
         "-a".to_owned(),
         data.display().to_string(),
         template.display().to_string(),
     ]);
     must_succeed(&testbed.lab, CLIENT, &command)?;
-    testbed.db_template = Some(template);
+    testbed.db_templates.insert(kind.to_owned(), template);
     Ok(())
 }
 
@@ -323,29 +337,6 @@ fn app_context(
     Ok(context)
 }
 
-/// The next tier of the HTTP chain.
-fn upstream(layer: Layer, standing: &Standing) -> Option<Address> {
-    let next = match layer {
-        Layer::Proxy => Layer::Web,
-        Layer::Web => Layer::Php,
-        _ => return None,
-    };
-    standing
-        .addresses
-        .iter()
-        .find(|(at, _)| *at == next)
-        .map(|(_, address)| address.clone())
-}
-
-fn connects_to(from: Layer, to: Layer) -> bool {
-    matches!(
-        (from, to),
-        (Layer::Proxy, Layer::Web)
-            | (Layer::Web, Layer::Php)
-            | (Layer::Php, Layer::Cache | Layer::Db)
-    )
-}
-
 fn running_tier(
     rendered: &RenderedTier,
     host: &HostInfo,
@@ -363,6 +354,7 @@ fn running_tier(
         peers: peers.to_vec(),
         endpoints: rendered.endpoints.clone(),
         logs: rendered.logs.clone(),
+        workers: rendered.workers,
     }
 }
 
@@ -408,7 +400,7 @@ impl Arm {
     pub(super) fn check_alive(&self, lab: &Lab) -> Result<(), ExperimentError> {
         for process in &self.processes {
             if let Some(how) = lab.ended(process)? {
-                return Err(ExperimentError::Unfit(format!(
+                return Err(ExperimentError::Died(format!(
                     "{} on host {} died during the run: it {how}. What was measured before is kept{}",
                     process.name,
                     process.host,
@@ -424,7 +416,7 @@ impl Arm {
         &self,
         client: &HostInfo,
         stop: &AtomicBool,
-    ) -> Result<(), ExperimentError> {
+    ) -> Result<Option<Duration>, ExperimentError> {
         let netns = client.netns.clone();
         let answer = identify(
             &self.target,
@@ -438,10 +430,13 @@ impl Arm {
                 self.target.address()
             )));
         }
+        let mut first_response = None;
         for round in 0..WARM_ROUNDS {
             let rehearsal =
                 Rehearsal::new(&self.target, &self.workload, netns.clone(), FIRST_RESPONSE)?;
+            let began = Instant::now();
             for rehearsed in rehearsal {
+                first_response.get_or_insert_with(|| began.elapsed());
                 if stop.load(Ordering::Relaxed) {
                     return Err(ExperimentError::Interrupted);
                 }
@@ -451,7 +446,7 @@ impl Arm {
                 }
             }
         }
-        Ok(())
+        Ok(first_response)
     }
 
     fn check_reply(&self, rehearsed: &Rehearsed) -> Result<(), ExperimentError> {

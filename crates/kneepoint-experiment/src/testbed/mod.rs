@@ -2,6 +2,7 @@
 
 mod app;
 mod arm;
+mod chain;
 mod drain;
 pub(crate) mod machine;
 
@@ -11,6 +12,7 @@ use crate::canary;
 use crate::error::ExperimentError;
 use crate::recorder::{Event, Observer};
 use arm::Arm;
+pub use arm::ColdStart;
 use kneepoint_lab::{HostPlan, Lab, LabPlan};
 use kneepoint_load::{AbortRule, Engine, LoadPlan, Mode, REQUEST_ID};
 use kneepoint_model::run::{FileDiff, Machine};
@@ -38,8 +40,8 @@ pub struct Testbed {
     scenario: Scenario,
     client: kneepoint_lab::HostInfo,
     programs: BTreeMap<String, Program>,
-    /// A freshly initialised database cluster that further arms copy.
-    db_template: Option<PathBuf>,
+    /// Freshly initialised data directories that further arms copy, by the kind of database.
+    db_templates: BTreeMap<String, PathBuf>,
     arms: BTreeMap<String, Arm>,
     machine: Machine,
     ceiling_hz: Option<f64>,
@@ -76,7 +78,7 @@ impl Testbed {
             scenario: scenario.clone(),
             client,
             programs: BTreeMap::new(),
-            db_template: None,
+            db_templates: BTreeMap::new(),
             arms: BTreeMap::new(),
             machine: machine::machine(),
             ceiling_hz: None,
@@ -147,11 +149,26 @@ impl Testbed {
         self.tear_down(name);
         let arm = arm::stand_up(self, name, scenario).inspect_err(|_| self.remove_hosts(name))?;
         self.arms.insert(name.to_owned(), arm);
-        let fit = self.arms[name].check_and_warm(&self.client, &self.stop);
-        if fit.is_err() {
-            self.tear_down(name);
+        match self.arms[name].check_and_warm(&self.client, &self.stop) {
+            Ok(first_response) => {
+                if let Some(arm) = self.arms.get_mut(name) {
+                    arm.cold_start.first_response = first_response;
+                }
+                Ok(())
+            }
+            Err(error) => {
+                self.tear_down(name);
+                Err(error)
+            }
         }
-        fit
+    }
+
+    /// How long an arm took from nothing to its first answer.
+    ///
+    /// # Errors
+    /// There is no such arm.
+    pub fn cold_start(&self, name: &str) -> Result<ColdStart, ExperimentError> {
+        Ok(self.arm(name)?.cold_start)
     }
 
     /// Removes an arm with its hosts. Unknown names are no error.

@@ -1,5 +1,6 @@
 //! Markdown for a pull request: the verdict, the changes, the findings and the diff.
 
+mod contest;
 mod gate;
 mod plan;
 
@@ -23,6 +24,7 @@ fn render(run: &Run, options: &Options) -> String {
     head(&mut out, run, &summary);
     gate::gate(&mut out, run);
     plan::plan(&mut out, run);
+    contest::contest(&mut out, run);
     limits(&mut out, run);
     decisions(&mut out, run);
     findings(&mut out, run);

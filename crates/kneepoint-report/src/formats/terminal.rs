@@ -1,6 +1,7 @@
 //! The terminal summary: plain text of at most 100 columns, the verdict first.
 
 mod changes;
+mod contest;
 
 use crate::summary::{self, Told};
 use crate::text::{Page, Style};
@@ -26,6 +27,7 @@ fn render(run: &Run, options: &Options) -> String {
     head(&mut page, run, &summary);
     gate(&mut page, run);
     plan(&mut page, run);
+    contest::contest(&mut page, run);
     findings(&mut page, run);
     changes::decisions(&mut page, run);
     sentences(&mut page, "Not in this run", &summary.missing, Style::Alert);

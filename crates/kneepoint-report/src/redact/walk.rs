@@ -6,9 +6,9 @@ use super::scan::Grammar;
 use kneepoint_model::run::{LimitResult, Observation};
 use kneepoint_model::scenario::FilePatch;
 use kneepoint_model::{
-    AppSetting, Body, CallTrace, CapacityPlan, CaptureFrom, Effect, Expect, Finding, GateResult,
-    HeaderExpectation, JournalEntry, LoadPoint, PartContent, Request, Run, Scenario, Setting,
-    Stack, StackProfile, Tunable, Validity, ValueKind,
+    AppSetting, Body, CallTrace, CapacityPlan, CaptureFrom, Contest, Effect, Expect, Finding,
+    GateResult, HeaderExpectation, JournalEntry, LoadPoint, PartContent, Request, Run, Scenario,
+    Setting, Stack, StackProfile, Tunable, Validity, ValueKind,
 };
 use std::collections::BTreeMap;
 
@@ -37,6 +37,7 @@ pub(super) fn run(run: &mut Run, secrets: &Secrets) {
         diff,
         gate: asked_gate,
         capacity,
+        contest: compared,
     } = run;
     secrets.prose(ended);
     asked.iter_mut().for_each(|asked| scenario(asked, secrets));
@@ -75,6 +76,18 @@ pub(super) fn run(run: &mut Run, secrets: &Secrets) {
     asked_gate.iter_mut().for_each(|it| gate(it, secrets));
     if let Some(CapacityPlan { doubts, .. }) = capacity {
         doubts.iter_mut().for_each(|text| secrets.prose(text));
+    }
+    compared.iter_mut().for_each(|it| contest(it, secrets));
+}
+
+/// What was changed, and what a server said when it died.
+fn contest(Contest { contestants, .. }: &mut Contest, secrets: &Secrets) {
+    for it in contestants {
+        settings(&mut it.tuned, secrets);
+        it.against_first
+            .iter_mut()
+            .for_each(|it| effect(it, secrets));
+        it.last_words.iter_mut().for_each(|it| secrets.prose(it));
     }
 }
 

@@ -41,7 +41,7 @@ fn limits(run: &Run) -> Option<String> {
 }
 
 fn diagnosis(run: &Run) -> Option<String> {
-    if !run.observations.is_empty() || run.command == "plan" {
+    if !run.observations.is_empty() || run.command == "plan" || run.contest.is_some() {
         return None;
     }
     Some(if run.command == "limit" {

@@ -7,12 +7,13 @@ mod knobs;
 mod pool;
 
 use crate::knob::{self, Knob};
+use crate::php;
 use crate::server::{self, Server};
 use crate::{Program, RenderedTier, StackError, TierContext};
 use documents::Documents;
 use kneepoint_model::{
     Address, CommandSpec, Commands, Endpoint, Layer, LogFormat, LogSource, ProcessSpec, Ready,
-    Signal, Tunable,
+    Signal, Tunable, Workers,
 };
 use knobs::SPELLING;
 use std::collections::BTreeMap;
@@ -24,8 +25,6 @@ pub(crate) struct Fpm;
 
 /// The system user of Debian's packages.
 const USER: &str = "www-data";
-/// Names the front controller to the master, for whoever looks at its environment.
-const FRONT_VARIABLE: &str = "KNEEPOINT_FRONT";
 /// Where the pool answers with its status, on a listener of its own.
 const STATUS_PATH: &str = "/kneepoint/status";
 /// Where the pool answers with the nonce, as the web tier does.
@@ -50,7 +49,7 @@ impl Server for Fpm {
             .filter(|dir| dir.starts_with('/'));
         Ok(Program {
             version: server::word_after(&said, "PHP ").unwrap_or_default(),
-            files: scan_dir.map_or(Ok(Vec::new()), |dir| files::read_scan_dir(Path::new(&dir)))?,
+            files: scan_dir.map_or(Ok(Vec::new()), |dir| php::read_scan_dir(Path::new(&dir)))?,
             path,
             ..Program::default()
         })
@@ -81,7 +80,7 @@ impl Server for Fpm {
             documents.set(name, value)?;
         }
         pool::settle(&mut documents, context)?;
-        documents.keep_private(context);
+        documents.keep_private(context)?;
         let mut tier = context.tier("fpm", &knobs, documents.configured(), &listen);
         tier.pool = Some(pool::workers(&tier.settings));
         Ok(RenderedTier {
@@ -92,6 +91,7 @@ impl Server for Fpm {
             seed: Vec::new(),
             endpoints: endpoints(context),
             logs: logs(context),
+            workers: Some(Workers::FpmPool),
             env_for_app: BTreeMap::new(),
             tier,
             listen,
@@ -119,21 +119,7 @@ impl Server for Fpm {
         if !output.success() || broken.iter().any(|mark| output.stderr.contains(mark)) {
             return Err(refused(server::words(&output)));
         }
-        for path in files::must_read(tier) {
-            let mut command = CommandSpec::new("/usr/bin/test").args(["-r", &path]);
-            command.user = files::worker_user(tier);
-            if !commands
-                .run(&command)
-                .map_err(StackError::Command)?
-                .success()
-            {
-                let user = command.user.unwrap_or_else(|| "the current user".into());
-                return Err(refused(format!(
-                    "`{path}` cannot be read by {user}; let others read it and pass through the directories above (chmod o+rX)"
-                )));
-            }
-        }
-        Ok(())
+        php::check_readable("php-fpm", tier, commands)
     }
 }
 
@@ -170,7 +156,7 @@ fn process(context: &TierContext, listen: &Address) -> ProcessSpec {
         .into(),
         env: vec![
             ("PHP_INI_SCAN_DIR".into(), context.path("conf.d")),
-            (FRONT_VARIABLE.into(), context.path_of_front()),
+            (php::FRONT_VARIABLE.into(), context.path_of_front()),
         ],
         dir: context.dir.clone(),
         user: None,

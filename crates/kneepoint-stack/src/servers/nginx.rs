@@ -121,6 +121,7 @@ impl Server for Nginx {
                 path: context.dir.join("log/error.log"),
                 format: LogFormat::NginxError,
             }],
+            workers: None,
             env_for_app: BTreeMap::new(),
             tier,
             listen,

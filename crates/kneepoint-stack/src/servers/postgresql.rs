@@ -150,6 +150,7 @@ impl Server for Postgresql {
                 path: output,
                 format: LogFormat::Postgresql,
             }],
+            workers: None,
             env_for_app: environment(context, tcp),
             tier: context.tier("postgresql", KNOBS, configured, &listen),
             listen,

@@ -129,6 +129,7 @@ impl Server for Redis {
                 path: output,
                 format: LogFormat::Redis,
             }],
+            workers: None,
             env_for_app: environment(&listen),
             tier: context.tier("redis", KNOBS, configured, &listen),
             listen,

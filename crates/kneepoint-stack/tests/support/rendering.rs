@@ -87,8 +87,23 @@ pub(crate) fn php() -> TierContext {
     context(Layer::Php, program)
 }
 
+pub(crate) fn apache() -> TierContext {
+    let mut program = program("/usr/sbin/apache2", "8.2");
+    program.facts = [(
+        "php_module".to_owned(),
+        "/usr/lib/apache2/modules/libphp8.2.so".to_owned(),
+    )]
+    .into();
+    program.files = php().program.files;
+    context(Layer::Php, program)
+}
+
 pub(crate) fn cache() -> TierContext {
     context(Layer::Cache, program("/usr/bin/redis-server", "7.0.15"))
+}
+
+pub(crate) fn mariadb() -> TierContext {
+    context(Layer::Db, program("/usr/sbin/mariadbd", "10.11.14"))
 }
 
 pub(crate) fn db() -> TierContext {

@@ -137,7 +137,9 @@ impl Running {
             .current_dir(&spec.dir)
             .stdin(Stdio::null())
             .stdout(output.try_clone().expect("a second handle"))
-            .stderr(output);
+            .stderr(output)
+            // As in the lab: Apache ends all of its group when it ends.
+            .process_group(0);
         become_user(&mut command, spec.user.as_deref());
         let child = command.spawn().expect("starts");
         let mut running = Self { tier, child, spec };

@@ -1,7 +1,7 @@
 //! The opcode cache of the runtime that serves, by a script run inside it.
 
 use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
-use crate::transport::fastcgi_get;
+use crate::transport::{fastcgi_get, http_get};
 use kneepoint_model::metric::{
     OPCACHE_ENABLED, OPCACHE_FREE_BYTES, OPCACHE_FULL, OPCACHE_HITS, OPCACHE_INTERNED_FREE_SHARE,
     OPCACHE_KEYS, OPCACHE_MAX_KEYS, OPCACHE_MISSES, OPCACHE_RESTARTS, OPCACHE_SCRIPTS,
@@ -15,9 +15,9 @@ use std::time::Duration;
 /// Metadata.
 pub(super) static SOURCE: Source = Source {
     name: "opcache",
-    about: "state of the opcode cache, from opcache_get_status() inside the FPM master that serves",
-    requirements: "the probe script on a pool of the same master (the command-line PHP has a cache of its own)",
-    overhead: "one short FastCGI request every two seconds; the list of scripts is not asked for",
+    about: "state of the opcode cache, from opcache_get_status() inside the runtime that serves",
+    requirements: "the probe script within the same runtime (the command-line PHP has a cache of its own)",
+    overhead: "one short request every two seconds; the list of scripts is not asked for",
     cadence: Duration::from_secs(2),
     metrics: &[
         OPCACHE_ENABLED,
@@ -39,7 +39,11 @@ pub(super) static SOURCE: Source = Source {
         tier.endpoints.iter().find_map(|endpoint| match endpoint {
             Endpoint::PhpProbe { address, script } => Some(Box::new(Opcache {
                 address: address.clone(),
-                script: script.clone(),
+                door: Door::FastCgi(script.clone()),
+            }) as Box<dyn Probe>),
+            Endpoint::PhpPage { address, path } => Some(Box::new(Opcache {
+                address: address.clone(),
+                door: Door::Http(path.clone()),
             }) as Box<dyn Probe>),
             _ => None,
         })
@@ -48,14 +52,25 @@ pub(super) static SOURCE: Source = Source {
 
 struct Opcache {
     address: Address,
-    script: PathBuf,
+    door: Door,
+}
+
+/// How the script is asked for.
+enum Door {
+    /// By FastCGI: its path on disk.
+    FastCgi(PathBuf),
+    /// By HTTP: the path of its page.
+    Http(String),
 }
 
 impl Probe for Opcache {
     fn sample(&mut self, sink: &mut Sink) -> Result<(), Failure> {
         let failed = |why: &dyn std::fmt::Display| Failure::on("PHP probe at", &self.address, why);
-        let page = fastcgi_get(&self.address, &self.script.to_string_lossy(), "")
-            .map_err(|why| failed(&why))?;
+        let page = match &self.door {
+            Door::FastCgi(script) => fastcgi_get(&self.address, &script.to_string_lossy(), ""),
+            Door::Http(path) => http_get(&self.address, path),
+        };
+        let page = page.map_err(|why| failed(&why))?;
         for (metric, value) in parse(&page).map_err(|why| failed(&why))? {
             sink.push(metric, value);
         }

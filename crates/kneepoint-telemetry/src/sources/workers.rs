@@ -1,18 +1,25 @@
 //! What every PHP worker is doing: on a CPU, or waiting in which call on whom.
 
+mod tally;
+
 use crate::proc::{Kept, children, read_once};
 use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
-use crate::waiting_on::{Doing, Peers, is_idle};
-use kneepoint_model::metric::{WORKER_STARTS, WORKERS_BLOCKED, WORKERS_RUNNING, WORKERS_WAITING};
-use kneepoint_model::{Layer, RunningTier};
+use crate::waiting_on::{Doing, Peers};
+use kneepoint_model::metric::{
+    WORKER_STARTS, WORKERS, WORKERS_BLOCKED, WORKERS_BUSY, WORKERS_IDLE, WORKERS_PINNED,
+    WORKERS_RUNNING, WORKERS_WAITING,
+};
+use kneepoint_model::{Endpoint, RunningTier, Workers as Kind};
 use std::collections::BTreeMap;
 use std::time::Duration;
+use tally::Tally;
 
 /// Metadata.
 pub(super) static SOURCE: Source = Source {
     name: "workers",
-    about: "state of the FPM workers: running, or asleep in which call and on which tier",
-    requirements: "FPM; root (CAP_SYS_PTRACE) to see calls and peers of another user's workers; Linux 5.6",
+    about: "state of the PHP workers: running, or asleep in which call and on which tier; how many are busy where the \
+            runtime does not say so itself",
+    requirements: "a runtime whose workers are processes; root (CAP_SYS_PTRACE) to see calls and peers of another user's workers; Linux 5.6",
     overhead: "about 10 us a worker looked at, 10 workers twenty times a second; nothing runs in the workers",
     cadence: Duration::from_millis(50),
     metrics: &[
@@ -20,16 +27,22 @@ pub(super) static SOURCE: Source = Source {
         WORKERS_WAITING,
         WORKERS_BLOCKED,
         WORKER_STARTS,
+        WORKERS,
+        WORKERS_BUSY,
+        WORKERS_IDLE,
+        WORKERS_PINNED,
     ],
     lane: Lane::Fast,
     open: Open::Tier(|tier| {
-        let fpm = tier.layer == Layer::Php && tier.server.as_str() == "fpm";
-        fpm.then(|| Box::new(Workers::new(tier)) as Box<dyn Probe>)
+        let kind = tier.workers?;
+        Some(Box::new(Workers::new(tier, kind)) as Box<dyn Probe>)
     }),
 };
 
 /// Workers looked at in one tick; in larger pools they take turns and stand for the rest.
 const AT_ONCE: usize = 10;
+/// What is said when the runtime does not run any more.
+const GONE: &str = "the runtime's first process is gone";
 /// Ticks between two looks for new workers.
 const REFRESH: u32 = 4;
 /// Pools of FPM that serve no requests of the application: our own probe's, and the one FPM adds for
@@ -37,6 +50,9 @@ const REFRESH: u32 = 4;
 pub const NOT_THE_APPLICATION: [&str; 2] = ["kneepoint-probe", "_status"];
 
 struct Workers {
+    kind: Kind,
+    /// Whether nobody else says how many are busy.
+    counts: bool,
     master: u32,
     alive: Kept,
     peers: Peers,
@@ -48,8 +64,11 @@ struct Workers {
 }
 
 impl Workers {
-    fn new(tier: &RunningTier) -> Self {
+    fn new(tier: &RunningTier, kind: Kind) -> Self {
+        let has_status = |endpoint: &Endpoint| matches!(endpoint, Endpoint::FpmStatus { .. });
         Self {
+            kind,
+            counts: !tier.endpoints.iter().any(has_status),
             master: tier.pid,
             alive: Kept::new("stat"),
             peers: Peers::of(tier),
@@ -64,7 +83,7 @@ impl Workers {
     fn refresh(&mut self) -> Result<Vec<u32>, Failure> {
         let tick = self.ticks;
         self.ticks = tick.wrapping_add(1);
-        let gone = |why| Failure(format!("the FPM master is gone: {why}"));
+        let gone = |why| Failure(format!("{GONE}: {why}"));
         self.alive.read(self.master, &mut [0; 64]).map_err(gone)?;
         let look = tick.is_multiple_of(REFRESH);
         if look {
@@ -79,12 +98,15 @@ impl Workers {
     }
 
     fn find(&mut self, first: bool) -> Result<(), Failure> {
-        let now = children(self.master)
-            .map_err(|why| Failure(format!("the FPM master is gone: {why}")))?;
+        let now = children(self.master).map_err(|why| Failure(format!("{GONE}: {why}")))?;
         let before = std::mem::take(&mut self.pids);
         for pid in now {
             let known = before.get(&pid).copied();
-            let Some(ours) = known.or_else(|| application_worker(pid)) else {
+            let asked = || match self.kind {
+                Kind::FpmPool => application_worker(pid),
+                Kind::Children => Some(true),
+            };
+            let Some(ours) = known.or_else(asked) else {
                 // A child carries its master's title for a moment after the fork: it is asked again.
                 continue;
             };
@@ -107,14 +129,23 @@ impl Probe for Workers {
             .cycle()
             .skip(start)
             .take(looks)
-            .map(|pid| self.peers.look(*pid));
+            .map(|pid| named(self.kind, self.peers.look(*pid)));
         let tally = Tally::of(seen);
         let each = if tally.seen == 0 {
             0.0
         } else {
             pids.len() as f64 / tally.seen as f64
         };
-        sink.push(WORKERS_RUNNING, tally.running as f64 * each);
+        sink.push(WORKERS_RUNNING, f64::from(tally.running) * each);
+        if self.counts {
+            // As FPM counts: a worker that a kept connection holds is not free.
+            let pinned = f64::from(tally.pinned()) * each;
+            let busy = f64::from(tally.busy()) * each + pinned;
+            sink.push(WORKERS, pids.len() as f64);
+            sink.push(WORKERS_BUSY, busy);
+            sink.push(WORKERS_PINNED, pinned);
+            sink.push(WORKERS_IDLE, pids.len() as f64 - busy);
+        }
         if let Some(share) = tally.blocked_share() {
             sink.push(WORKERS_BLOCKED, share);
         }
@@ -127,38 +158,14 @@ impl Probe for Workers {
     }
 }
 
-/// How many of the workers looked at did what.
-#[derive(Debug, Default, PartialEq)]
-struct Tally {
-    seen: u32,
-    running: u32,
-    waiting: BTreeMap<String, u32>,
-}
-
-impl Tally {
-    fn of(seen: impl Iterator<Item = Doing>) -> Self {
-        let mut tally = Self::default();
-        for doing in seen {
-            match doing {
-                Doing::Running => tally.running += 1,
-                Doing::Waiting(label) => *tally.waiting.entry(label).or_default() += 1,
-                Doing::Gone => continue,
-            }
-            tally.seen += 1;
+/// What a worker does, in the words of all runtimes. The children of Apache's prefork wait for connections by polling
+/// their listeners, and for nothing else that way (prefork.c).
+fn named(kind: Kind, doing: Doing) -> Doing {
+    match (kind, doing) {
+        (Kind::Children, Doing::Waiting(label)) if label == "epoll" => {
+            Doing::Waiting("accept".to_owned())
         }
-        tally
-    }
-
-    /// Asleep in a call as a share of the busy ones; `None` when none is busy.
-    fn blocked_share(&self) -> Option<f64> {
-        let blocked: u32 = self
-            .waiting
-            .iter()
-            .filter(|(label, _)| !is_idle(label))
-            .map(|(_, n)| n)
-            .sum();
-        let busy = blocked + self.running;
-        (busy > 0).then(|| f64::from(blocked) / f64::from(busy))
+        (_, doing) => doing,
     }
 }
 
@@ -188,31 +195,6 @@ fn pool_of(title: &[u8]) -> Option<&str> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    fn waiting(label: &str) -> Doing {
-        Doing::Waiting(label.into())
-    }
-
-    #[test]
-    fn only_workers_with_a_request_can_be_blocked() {
-        let tally = Tally::of(
-            [
-                waiting("accept"),
-                waiting("recv web"),
-                waiting("recv cache"),
-                Doing::Running,
-                Doing::Gone,
-                waiting("sleep"),
-            ]
-            .into_iter(),
-        );
-        assert_eq!((tally.seen, tally.running), (5, 1));
-        assert_eq!(tally.blocked_share(), Some(2.0 / 3.0));
-        assert_eq!(
-            Tally::of([waiting("accept")].into_iter()).blocked_share(),
-            None
-        );
-    }
 
     #[test]
     fn titles_name_the_pool() {

@@ -354,6 +354,7 @@ impl Rig {
             peers: Vec::new(),
             endpoints: Vec::new(),
             logs: Vec::new(),
+            workers: (server == "fpm").then_some(kneepoint_model::Workers::FpmPool),
         }
     }
 

@@ -1,5 +1,6 @@
 //! One file per command.
 
+mod compare;
 mod demo;
 mod diagnose;
 mod init;
@@ -28,6 +29,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Load(args) => load::run(&args),
         Command::Limit(args) => limit::run(&args),
         Command::Diagnose(args) => diagnose::run(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Tune(args) => tune::run(&args),
         Command::Profile(args) => profile::run(&args),

@@ -1,18 +1,18 @@
 //! `kneepoint tune`: the whole job.
 
-use crate::args::RunArgs;
+use crate::args::TuneArgs;
 use crate::session;
 use anyhow::Result;
 use kneepoint_experiment::tune::Tuner;
 use std::process::ExitCode;
 
-pub(super) fn run(args: &RunArgs) -> Result<ExitCode> {
-    let scenario = session::read_scenario(args)?;
+pub(super) fn run(args: &TuneArgs) -> Result<ExitCode> {
+    let scenario = session::read_scenario(&args.run)?;
     session::run(
         "tune",
         &scenario,
-        args.loopback,
-        &args.output,
-        |testbed, recorder| Tuner::new(testbed, recorder).run(),
+        args.run.loopback,
+        &args.run.output,
+        |testbed, recorder| Tuner::new(testbed, recorder).deep(args.deep).run(),
     )
 }

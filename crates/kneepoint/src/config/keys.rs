@@ -203,15 +203,15 @@ const KEYS: &[Key] = &[
         SERVERS,
         "server",
         "`\"nginx\"`",
-        "nginx (proxy, web), redis (cache), postgresql (db)",
+        "nginx (proxy, web), redis (cache), postgresql or mariadb (db)",
         "Program that serves the tier.",
     ),
     key(
         PHP,
         "runtime",
         "`\"fpm\"`",
-        "`fpm`",
-        "Program that executes PHP.",
+        "`fpm`, `apache`",
+        "Program that executes PHP. All but `fpm` answer HTTP themselves and have no web tier.",
     ),
     key(
         TIERS,

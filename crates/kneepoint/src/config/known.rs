@@ -23,4 +23,8 @@ impl Servers for StackServers {
         let server = server.filter(|server| server.layers().contains(&layer));
         server.map_or_else(Vec::new, |server| server.tunables(layer, ""))
     }
+
+    fn speaks_http(&self, runtime: &str) -> bool {
+        kneepoint_stack::server(runtime).is_ok_and(kneepoint_stack::Server::speaks_http)
+    }
 }

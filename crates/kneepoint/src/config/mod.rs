@@ -46,6 +46,9 @@ pub trait Servers {
 
     /// The settings of a program; empty when the program is not known.
     fn tunables(&self, layer: Layer, server: &ServerKind) -> Vec<Tunable>;
+
+    /// Whether a PHP runtime is a web server, too.
+    fn speaks_http(&self, runtime: &str) -> bool;
 }
 
 /// A piece of TOML to lay over a scenario: the fault bench's way of breaking one.

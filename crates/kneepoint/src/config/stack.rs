@@ -73,20 +73,32 @@ fn check_chain(reader: &mut Reader<'_>, stack: &Section<'_>) {
             "php = { runtime = \"fpm\" }, or only a web server (and proxy) that serves files";
         reader.missing(Some(stack.at), "stack.php", wanted);
     }
-    if has(Layer::Proxy) && !has(Layer::Web) && runtime_is_fpm(stack) {
+    let Some(runtime) = runtime(stack) else {
+        return;
+    };
+    let is_http = reader.servers.speaks_http(runtime);
+    if has(Layer::Proxy) && !has(Layer::Web) && !is_http {
         let wanted = "web = { server = \"nginx\" }: a proxy speaks HTTP, PHP-FPM only FastCGI";
         reader.missing(Some(stack.at), "stack.web", wanted);
     }
+    if let Some(web) = stack.get("web").filter(|_| is_http) {
+        reader.wrong(
+            web.at,
+            format!("{runtime} answers HTTP itself, and the web tier speaks FastCGI to PHP"),
+            "no `web`: what stands before such a runtime is `proxy`",
+        );
+    }
 }
 
-fn runtime_is_fpm(stack: &Section<'_>) -> bool {
-    let Some(Value::Table(php)) = stack.get("php").map(|node| &node.value) else {
-        return false;
+/// The runtime that is to be known, as it is written; none without PHP.
+fn runtime<'a>(stack: &'a Section<'_>) -> Option<&'a str> {
+    let Value::Table(php) = &stack.get("php")?.value else {
+        return None;
     };
     match php.get("runtime").map(|node| &node.value) {
-        None => true,
-        Some(Value::Text(runtime)) => runtime == "fpm",
-        Some(_) => false,
+        None => Some("fpm"),
+        Some(Value::Text(runtime)) => Some(runtime),
+        Some(_) => None,
     }
 }
 

@@ -26,6 +26,10 @@ impl Servers for Few {
         names.iter().copied().map(String::from).collect()
     }
 
+    fn speaks_http(&self, runtime: &str) -> bool {
+        runtime == "frankenphp"
+    }
+
     fn tunables(&self, _: Layer, server: &ServerKind) -> Vec<Tunable> {
         let switch = || ValueKind::Switch {
             off: "0".into(),

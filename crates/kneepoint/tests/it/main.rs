@@ -7,6 +7,7 @@
 
 mod bad_input;
 mod by_hand;
+mod compare;
 mod forms;
 mod gate;
 mod inside;

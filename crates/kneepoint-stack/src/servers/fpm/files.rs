@@ -2,29 +2,9 @@
 
 use super::USER;
 use super::documents::Documents;
+use crate::php::{self, PROBE};
 use crate::text::ini::{Ini, Section};
-use crate::{ConfigFile, DirSpec, RenderedTier, StackError, TierContext};
-use kneepoint_model::Endpoint;
-use std::collections::BTreeMap;
-use std::path::Path;
-
-const PROBE: &str = include_str!("probe.php");
-
-/// The small ini files of a scan directory, in the order PHP reads them.
-pub(super) fn read_scan_dir(dir: &Path) -> Result<Vec<(String, String)>, StackError> {
-    let entries = std::fs::read_dir(dir).map_err(|error| StackError::io("read", dir, &error))?;
-    let mut files = Vec::new();
-    for entry in entries.flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if name.ends_with(".ini") {
-            let text = std::fs::read(entry.path())
-                .map_err(|error| StackError::io("read", &entry.path(), &error))?;
-            files.push((name, String::from_utf8_lossy(&text).into_owned()));
-        }
-    }
-    files.sort();
-    Ok(files)
-}
+use crate::{ConfigFile, DirSpec, TierContext};
 
 pub(super) fn dirs(context: &TierContext) -> Vec<DirSpec> {
     let dir = |name: &str, owner| DirSpec::new(context.dir.join(name), owner, 0o755);
@@ -57,11 +37,6 @@ pub(super) fn files(context: &TierContext, documents: &Documents) -> Vec<ConfigF
             name(&context.config, "www.conf"),
             documents.pool.to_string(),
         ),
-        file(
-            "php.ini",
-            name(&context.ini, "php.ini"),
-            documents.ini.to_string(),
-        ),
         file("probe.conf", None, probe_pool(context)),
         file("probe.php", None, PROBE.into()),
     ];
@@ -69,36 +44,20 @@ pub(super) fn files(context: &TierContext, documents: &Documents) -> Vec<ConfigF
     let mut env = file("app-env.conf", None, app_env(context, documents));
     env.mode = 0o600;
     files.push(env);
-    for (name, text) in &documents.scan {
-        let name = format!("conf.d/{name}");
-        files.push(file(&name, Some(name.clone()), text.to_string()));
-    }
+    files.extend(documents.php.files(context));
     files
 }
 
 /// The application's environment as a continuation of its pool.
 fn app_env(context: &TierContext, documents: &Documents) -> String {
-    let storage = context.path("storage");
-    // Names by which Laravel (the second) and its deployments to read-only directories (the first) take a place to
-    // write; nobody wants a measurement to write into the application.
-    let mut env: BTreeMap<&str, &str> = ["APP_STORAGE", "LARAVEL_STORAGE_PATH"]
-        .map(|name| (name, storage.as_str()))
-        .into();
-    env.extend(
-        context
-            .app
-            .env
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_str())),
-    );
     let mut text = Ini::default();
     let section = Section::Named(&documents.pool_name);
-    for (name, value) in env {
+    for (name, value) in php::app_env(context) {
         // FPM refuses an empty value, but takes a variable of its own environment that is not there for one.
         let value = if value.is_empty() {
             "$KNEEPOINT_EMPTY"
         } else {
-            value
+            &value
         };
         text.set_text(section, &format!("env[{name}]"), value);
     }
@@ -128,25 +87,4 @@ fn probe_pool(context: &TierContext) -> String {
     }
     set("php_admin_flag[display_errors]", "off");
     text.to_string()
-}
-
-/// The scripts PHP's children must be able to read.
-pub(super) fn must_read(tier: &RenderedTier) -> Vec<String> {
-    let mut paths: Vec<String> = tier
-        .endpoints
-        .iter()
-        .filter_map(|endpoint| match endpoint {
-            Endpoint::PhpProbe { script, .. } => Some(script.to_string_lossy().into_owned()),
-            _ => None,
-        })
-        .collect();
-    let env = tier.process.env.iter();
-    let front = env.filter(|(name, _)| name == super::FRONT_VARIABLE);
-    paths.extend(front.map(|(_, value)| value.clone()));
-    paths
-}
-
-/// The user PHP's children run as; `None` is the caller's.
-pub(super) fn worker_user(tier: &RenderedTier) -> Option<String> {
-    tier.dirs.iter().find_map(|dir| dir.owner.clone())
 }

@@ -1,9 +1,10 @@
 //! Makes the user's files the lab's: private addresses, users, logs and sockets, and nothing that leads outside.
 
 use super::Documents;
-use crate::TierContext;
+use crate::php::private_values;
 use crate::servers::fpm::{PING_PATH, STATUS_PATH, USER};
 use crate::text::ini::Section;
+use crate::{StackError, TierContext};
 use kneepoint_model::Address;
 
 /// What a pool cannot have in a lab: another root, other clients, other owners.
@@ -108,26 +109,16 @@ impl Documents {
     }
 
     /// Sends what PHP itself writes into the private directory.
-    pub(in crate::servers::fpm) fn keep_private(&mut self, context: &TierContext) {
-        self.set_ini("error_log", &context.path("log/php-error.log"));
-        self.set_ini("sys_temp_dir", &context.path("tmp"));
-        if self
-            .get("upload_tmp_dir")
-            .is_some_and(|dir| !dir.is_empty())
-        {
-            self.set_ini("upload_tmp_dir", &context.path("tmp"));
+    ///
+    /// # Errors
+    /// As [`Documents::set`].
+    pub(in crate::servers::fpm) fn keep_private(
+        &mut self,
+        context: &TierContext,
+    ) -> Result<(), StackError> {
+        for (name, value) in private_values(context, |name| self.get(name)) {
+            self.set_ini(name, &value)?;
         }
-        if self
-            .get("session.save_handler")
-            .is_none_or(|handler| handler == "files")
-        {
-            self.set_ini("session.save_path", &context.path("sessions"));
-        }
-        if self
-            .get("opcache.file_cache")
-            .is_some_and(|dir| !dir.is_empty())
-        {
-            self.set_ini("opcache.file_cache", &context.path("opcache"));
-        }
+        Ok(())
     }
 }

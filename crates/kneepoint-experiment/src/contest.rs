@@ -1,0 +1,295 @@
+//! `compare`: several configurations on one bench, in turns.
+//!
+//! All stand side by side, warm. R* of each is searched first; then rounds follow, in each of which every contestant is
+//! offered the same loads, in random order: one that all of them bear, one at the limit of the best of them, and a
+//! closed loop at saturation. What the machine does, it does to all. Differences are told by the throughput at
+//! saturation of a round, against the first contestant's of the same round, by the test of [`crate::ab`].
+
+mod rounds;
+pub mod variants;
+
+use crate::bench::Step;
+use crate::diagnose::{find_limit, say_when_invalid};
+use crate::error::ExperimentError;
+use crate::limit::LimitOptions;
+use crate::recorder::Recorder;
+use crate::testbed::Testbed;
+use kneepoint_model::contest::{Contest, Contestant, Profile};
+use kneepoint_model::statistics::sequential::MIN_PAIRS;
+use kneepoint_model::units::format_rate;
+use kneepoint_model::{Layer, LoadPoint, Scenario, Setting, metric};
+use rounds::{Turns, differences, shuffled};
+use std::time::Duration;
+
+/// Share of the time that the searches for R* get.
+const LIMITS_SHARE: f64 = 0.45;
+/// Length of a step of a round (method.md section 2: 3 to 5 s), and what it is cut to where time is short.
+const STEP: Duration = Duration::from_secs(3);
+const SHORT_STEP: Duration = Duration::from_secs(1);
+/// What passes beside a step: rest, reset, the first look of telemetry.
+const BESIDE: Duration = Duration::from_millis(700);
+/// Kinds of steps in a round.
+const STEPS_OF_A_ROUND: u32 = 3;
+/// Rounds below which nothing can be told.
+const FEWEST_ROUNDS: u32 = 6;
+/// The standard load, as a share of the smallest R*.
+const STANDARD: f64 = 0.6;
+
+/// Who takes part.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// Its name; no two may have the same.
+    pub name: String,
+    /// Its configuration.
+    pub scenario: Scenario,
+    /// What tuning changed in it before.
+    pub tuned: Vec<Setting>,
+}
+
+/// Compares the entries; the first is what the others are compared with.
+///
+/// # Errors
+/// An entry cannot be stood up, the load cannot be driven, or somebody asked to stop. One that dies under load is a
+/// result and no error.
+pub fn contest(
+    testbed: &mut Testbed,
+    recorder: &mut Recorder<'_>,
+    entries: Vec<Entry>,
+    time: Duration,
+) -> Result<(), ExperimentError> {
+    let mut contest = Contest {
+        contestants: stand_up(testbed, recorder, &entries)?,
+        ..Contest::default()
+    };
+    recorder.contest(contest.clone());
+    let each = time.mul_f64(LIMITS_SHARE / entries.len().max(1) as f64);
+    for contestant in &mut contest.contestants {
+        search(testbed, recorder, contestant, each)?;
+    }
+    recorder.contest(contest.clone());
+    let Some((standard_hz, stress_hz)) = rates(&contest.contestants) else {
+        recorder.warn("R* of no contestant is known, so there is no load to compare them at");
+        return Ok(());
+    };
+    let (rounds, step) = effort(
+        time.mul_f64(1.0 - LIMITS_SHARE),
+        contest.contestants.len() as u32,
+    );
+    contest.profiles = [("standard", standard_hz), ("stress", stress_hz)]
+        .map(|(name, rate_hz)| Profile {
+            name: name.to_owned(),
+            rate_hz,
+            rounds,
+            step_s: step.as_secs_f64(),
+        })
+        .into();
+    take_turns(testbed, recorder, &mut contest, (rounds, step))
+}
+
+/// How many rounds the time is enough for, and how long a step of them is.
+fn effort(time: Duration, contestants: u32) -> (u32, Duration) {
+    let steps = STEPS_OF_A_ROUND * contestants.max(1);
+    let fewest = time / (steps * FEWEST_ROUNDS);
+    let step = fewest.saturating_sub(BESIDE).clamp(SHORT_STEP, STEP);
+    let rounds = time.as_secs_f64() / ((step + BESIDE) * steps).as_secs_f64();
+    ((rounds as u32).max(FEWEST_ROUNDS), step)
+}
+
+fn stand_up(
+    testbed: &mut Testbed,
+    recorder: &mut Recorder<'_>,
+    entries: &[Entry],
+) -> Result<Vec<Contestant>, ExperimentError> {
+    let mut contestants = Vec::new();
+    for entry in entries {
+        recorder.stage(format!("Stand up {}", entry.name));
+        testbed.stand_up(&entry.name, &entry.scenario)?;
+        let stack = testbed.stack(&entry.name)?;
+        let cold = testbed.cold_start(&entry.name)?;
+        let tiers = stack.tiers.iter();
+        let tiers = tiers.map(|tier| format!("{} {} {}", tier.layer, tier.server, tier.version));
+        contestants.push(Contestant {
+            name: entry.name.clone(),
+            tiers: tiers.map(|tier| tier.trim_end().to_owned()).collect(),
+            tuned: entry.tuned.clone(),
+            start_ms: cold.start.map(|time| time.as_secs_f64() * 1e3),
+            first_response_ms: cold.first_response.map(|time| time.as_secs_f64() * 1e3),
+            carried: vec![Default::default(); 2],
+            ..Contestant::default()
+        });
+    }
+    Ok(contestants)
+}
+
+fn search(
+    testbed: &mut Testbed,
+    recorder: &mut Recorder<'_>,
+    contestant: &mut Contestant,
+    time: Duration,
+) -> Result<(), ExperimentError> {
+    let name = contestant.name.clone();
+    recorder.stage(format!("Limit of {name}"));
+    let workers = testbed.saturating_workers(&name)?;
+    let options = LimitOptions::within(time, workers).unconfirmed();
+    let found = find_limit(testbed, recorder, &name, &name, options);
+    let found = survived(recorder, contestant, found)?;
+    contestant.limit = found
+        .map(|(limit, _)| limit.rate_hz)
+        .filter(|rate| rate.estimate > 0.0);
+    Ok(())
+}
+
+/// What was measured; nothing where the stack died of it, which is written down as its last words.
+fn survived<T>(
+    recorder: &mut Recorder<'_>,
+    contestant: &mut Contestant,
+    outcome: Result<T, ExperimentError>,
+) -> Result<Option<T>, ExperimentError> {
+    match outcome {
+        Ok(measured) => Ok(Some(measured)),
+        Err(ExperimentError::Died(words)) => {
+            recorder.result(format!("{} did not survive: {words}", contestant.name));
+            contestant.last_words = Some(words);
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The rate that all bear, and the one that the best of them bears; nothing where no R* is known.
+fn rates(contestants: &[Contestant]) -> Option<(f64, f64)> {
+    let limits = || {
+        let known = contestants.iter().filter_map(|it| it.limit.as_ref());
+        known.map(|limit| limit.estimate)
+    };
+    let least = limits().min_by(f64::total_cmp)?;
+    let most = limits().max_by(f64::total_cmp)?;
+    Some((STANDARD * least, most))
+}
+
+fn take_turns(
+    testbed: &mut Testbed,
+    recorder: &mut Recorder<'_>,
+    contest: &mut Contest,
+    (rounds, length): (u32, Duration),
+) -> Result<(), ExperimentError> {
+    recorder.stage(format!(
+        "Rounds: {} and {} offered to all, and saturation, in turns",
+        format_rate(contest.profiles[0].rate_hz),
+        format_rate(contest.profiles[1].rate_hz)
+    ));
+    let names: Vec<String> = contest
+        .contestants
+        .iter()
+        .map(|it| it.name.clone())
+        .collect();
+    let mut workers = 8;
+    for name in &names {
+        workers = workers.max(testbed.saturating_workers(name)?);
+    }
+    let mut turns = Turns::new(names.len());
+    // Where steps do not count there are more rounds, up to twice as many.
+    let mut round = 0;
+    while round < rounds || (round < 2 * rounds && turns.fewest_pairs() < MIN_PAIRS) {
+        for at in shuffled(names.len(), u64::from(round)) {
+            recorder.check_stop()?;
+            if contest.contestants[at].last_words.is_some() {
+                continue;
+            }
+            let done = f64::from(round) / f64::from(rounds);
+            let what = format!("round {} of {rounds}: {}", round + 1, names[at]);
+            recorder.progress(&what, done.min(1.0), None);
+            let profiles = contest.profiles.clone();
+            let contestant = &mut contest.contestants[at];
+            let seed = 700 + u64::from(round);
+            let driven = offer(testbed, recorder, contestant, &profiles, seed);
+            let driven = driven.and_then(|()| {
+                let step = Step::saturating("compare: saturation", workers, length, seed);
+                drive(testbed, recorder, &names[at], &step)
+            });
+            if let Some(point) = survived(recorder, contestant, driven)? {
+                turns.record(round, at, &point);
+            }
+        }
+        let conditions = format!(
+            "{workers} closed-loop workers, {} s steps, interleaved",
+            length.as_secs_f64()
+        );
+        differences(&mut contest.contestants, &turns, &conditions);
+        recorder.contest(contest.clone());
+        round += 1;
+    }
+    for contestant in &contest.contestants {
+        if let Some(effect) = &contestant.against_first {
+            let words = crate::compare::describe_effect(effect);
+            recorder.result(format!("{}: {words}", effect.change));
+        }
+    }
+    Ok(())
+}
+
+/// One step of each profile, watched.
+fn offer(
+    testbed: &mut Testbed,
+    recorder: &mut Recorder<'_>,
+    contestant: &mut Contestant,
+    profiles: &[Profile],
+    seed: u64,
+) -> Result<(), ExperimentError> {
+    for (profile, carried) in profiles.iter().zip(&mut contestant.carried) {
+        let purpose = format!("compare: {}", profile.name);
+        let step = Step {
+            may_abort: false,
+            ..Step::at_rate(
+                &purpose,
+                profile.rate_hz,
+                Duration::from_secs_f64(profile.step_s),
+                seed,
+            )
+        };
+        let (point, recording) = testbed.observe(&contestant.name, &step, true)?;
+        say_when_invalid(recorder, &point);
+        let series = &recording.series;
+        let cores: Vec<f64> = Layer::TIERS
+            .into_iter()
+            .filter_map(|layer| series.rate(layer, metric::CPU_S))
+            .collect();
+        let cpu_s = (!cores.is_empty()).then(|| cores.iter().sum::<f64>() * point.window_s);
+        let memory_bytes = series.max(Layer::Php, metric::PSS_BYTES);
+        carried.add(&point, cpu_s, memory_bytes);
+        recorder.trial(&purpose, &contestant.name, point);
+    }
+    Ok(())
+}
+
+fn drive(
+    testbed: &mut Testbed,
+    recorder: &mut Recorder<'_>,
+    name: &str,
+    step: &Step,
+) -> Result<LoadPoint, ExperimentError> {
+    use crate::bench::Bench as _;
+    let point = testbed.measure(name, step)?;
+    say_when_invalid(recorder, &point);
+    recorder.trial(&step.purpose, name, point.clone());
+    Ok(point)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::effort;
+    use std::time::Duration;
+
+    fn check(time_s: u64, contestants: u32, rounds: u32, step_ms: u128) {
+        let (found, step) = effort(Duration::from_secs(time_s), contestants);
+        assert_eq!((found, step.as_millis()), (rounds, step_ms), "{time_s} s");
+    }
+
+    #[test]
+    fn more_time_is_more_rounds_and_little_time_shorter_steps() {
+        check(330, 2, 14, 3000);
+        check(330, 5, 6, 2966);
+        check(16, 2, 6, 1000);
+        check(0, 2, 6, 1000);
+    }
+}

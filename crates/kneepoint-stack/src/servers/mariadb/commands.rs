@@ -1,0 +1,106 @@
+//! The commands around a MariaDB server: the data directory, the server itself, the seed.
+
+use super::{APP_ROLE, DATABASE, ROLE, USER};
+use crate::TierContext;
+use kneepoint_model::{CommandSpec, ProcessSpec, Ready, Signal};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A client program: beside the server, or where Debian puts clients.
+fn client(context: &TierContext, name: &str) -> PathBuf {
+    let server = &context.program.path;
+    match server.parent().is_some_and(|dir| dir.ends_with("sbin")) {
+        true => server.with_file_name("../bin").join(name),
+        false => server.with_file_name(name),
+    }
+}
+
+fn command(context: &TierContext, program: PathBuf) -> CommandSpec {
+    let mut command = CommandSpec::new(program);
+    command.user = context.user(USER);
+    command.dir = Some(context.dir.clone());
+    command.timeout = Duration::from_secs(120);
+    command
+}
+
+/// An empty data directory, or the copy of a stopped one (faster: for the second arm of an experiment).
+pub(super) fn prepare(context: &TierContext) -> Vec<CommandSpec> {
+    let data = context.path("data");
+    vec![match &context.template {
+        Some(template) => command(context, "/bin/cp".into()).args([
+            "-a".to_owned(),
+            "--reflink=auto".to_owned(),
+            format!("{}/.", template.display()),
+            data,
+        ]),
+        None => command(context, client(context, "mariadb-install-db")).args([
+            "--no-defaults".to_owned(),
+            format!("--datadir={data}"),
+            "--auth-root-authentication-method=normal".to_owned(),
+            "--skip-test-db".to_owned(),
+            "--skip-name-resolve".to_owned(),
+        ]),
+    }]
+}
+
+pub(super) fn process(context: &TierContext, output: &Path) -> ProcessSpec {
+    let ready = CommandSpec::new(client(context, "mariadb-admin")).args([
+        "--no-defaults".to_owned(),
+        format!("--socket={}", context.path("run/mysqld.sock")),
+        format!("--user={ROLE}"),
+        "ping".to_owned(),
+    ]);
+    ProcessSpec {
+        name: format!("{} mariadb", context.layer),
+        program: context.program.path.clone(),
+        // It must be the first of all arguments.
+        args: vec![format!("--defaults-file={}", context.path("my.cnf"))],
+        env: vec![("LC_ALL".into(), "C".into())],
+        dir: context.dir.clone(),
+        user: context.user(USER),
+        output: output.to_owned(),
+        ready: Ready::Command(ready),
+        ready_timeout: Duration::from_secs(60),
+        reload: None,
+        stop: Signal::Term,
+        stop_timeout: Duration::from_secs(30),
+    }
+}
+
+/// Brings the database to its beginning: made when it is not there, emptied, loaded. Emptying drops the tables and not
+/// the database, so that persistent connections survive.
+pub(super) fn seed(context: &TierContext) -> Vec<CommandSpec> {
+    let client = |arguments: &[&str]| {
+        command(context, client(context, "mariadb"))
+            .args([
+                "--no-defaults".to_owned(),
+                format!("--socket={}", context.path("run/mysqld.sock")),
+                format!("--user={ROLE}"),
+                "--batch".to_owned(),
+            ])
+            .args(arguments.iter().map(|argument| (*argument).to_owned()))
+    };
+    let mut empty = client(&[]);
+    // A transaction somebody left open must end the wait with an error, not make it endless.
+    empty.stdin = Some(format!(
+        "SET SESSION lock_wait_timeout = 10;\n\
+         CREATE DATABASE IF NOT EXISTS {DATABASE};\n\
+         CREATE USER IF NOT EXISTS '{APP_ROLE}'@'%' IDENTIFIED BY '{APP_ROLE}';\n\
+         CREATE USER IF NOT EXISTS '{APP_ROLE}'@'localhost' IDENTIFIED BY '{APP_ROLE}';\n\
+         GRANT ALL ON {DATABASE}.* TO '{APP_ROLE}'@'%';\n\
+         GRANT ALL ON {DATABASE}.* TO '{APP_ROLE}'@'localhost';\n\
+         SET SESSION foreign_key_checks = 0;\n\
+         DELIMITER //\n\
+         BEGIN NOT ATOMIC FOR found IN (SELECT table_name AS name, table_type AS kind FROM information_schema.tables \
+           WHERE table_schema = '{DATABASE}') DO\n\
+           EXECUTE IMMEDIATE CONCAT('DROP ', IF(found.kind = 'VIEW', 'VIEW', 'TABLE'), ' `{DATABASE}`.`', found.name, '`');\n\
+         END FOR; END//\n\
+         DELIMITER ;\n"
+    ));
+    let mut commands = vec![empty];
+    if context.seed.is_some() {
+        let source = format!("source {}", context.path("seed.sql"));
+        commands.push(client(&[DATABASE, "-e", &source]));
+    }
+    commands
+}

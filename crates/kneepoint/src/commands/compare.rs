@@ -1,0 +1,173 @@
+//! `kneepoint compare`: several configurations on one bench.
+
+use crate::args::{CompareArgs, OutputArgs, RunArgs};
+use crate::session;
+use anyhow::{Context as _, Result, bail};
+use kneepoint_experiment::contest::variants::on_runtime;
+use kneepoint_experiment::contest::{Entry, contest};
+use kneepoint_experiment::tune::Tuner;
+use kneepoint_model::{Scenario, units};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+pub(super) fn run(args: &CompareArgs) -> Result<ExitCode> {
+    let budget = units::parse_duration(&args.budget).context("--budget")?;
+    let (mut entries, notes) = entries(args)?;
+    check(&entries)?;
+    if !args.as_is {
+        let each = units::parse_duration(&args.tune_budget).context("--tune-budget")?;
+        for entry in &mut entries {
+            let outcome = tune(args, entry, each)?;
+            if outcome != ExitCode::SUCCESS {
+                return Ok(outcome);
+            }
+        }
+    }
+    let first = entries[0].scenario.clone();
+    session::run(
+        "compare",
+        &first,
+        args.loopback,
+        &args.output,
+        |testbed, recorder| {
+            notes.into_iter().for_each(|note| recorder.warn(note));
+            contest(testbed, recorder, entries, budget)
+        },
+    )
+}
+
+/// Who is compared, as the arguments say: scenarios, then runtimes or settings on the first of them; and what a reader
+/// must know of them.
+fn entries(args: &CompareArgs) -> Result<(Vec<Entry>, Vec<String>)> {
+    let mut entries: Vec<Entry> = Vec::new();
+    for path in &args.scenarios {
+        let scenario = read(path, &[])?;
+        let name = name_for(&scenario, &entries);
+        entries.push(entry(name, scenario));
+    }
+    let base = entries[0].scenario.clone();
+    let mut runtimes = Vec::new();
+    let mut notes = Vec::new();
+    for runtime in &args.runtime {
+        let (scenario, lost) = on_runtime(&base, runtime)?;
+        notes.extend(lost.iter().map(|name| {
+            format!("{runtime} has no setting php.{name}, so it is compared without it")
+        }));
+        runtimes.push(entry(runtime.clone(), scenario));
+    }
+    // The scenario itself is one of its runtimes.
+    if !runtimes.is_empty() {
+        entries.splice(0..1, runtimes);
+    }
+    for text in &args.with {
+        let (name, settings) = text.split_once(':').with_context(|| {
+            format!(
+                "--with {text}: write NAME:LAYER.NAME=VALUE, such as jit:php.opcache.jit=tracing"
+            )
+        })?;
+        let settings: Vec<String> = settings.split(',').map(str::to_owned).collect();
+        let scenario =
+            read(&args.scenarios[0], &settings).with_context(|| format!("--with {text}"))?;
+        entries.push(entry(name.to_owned(), scenario));
+    }
+    Ok((entries, notes))
+}
+
+fn entry(name: String, scenario: Scenario) -> Entry {
+    Entry {
+        name,
+        scenario,
+        tuned: Vec::new(),
+    }
+}
+
+/// A scenario's own name; with a number where another has it already, since one may be compared with itself.
+fn name_for(scenario: &Scenario, others: &[Entry]) -> String {
+    let stem = &scenario.name;
+    let is_free = |name: &String| others.iter().all(|other| other.name != *name);
+    let numbered = (2..).map(|nth| format!("{stem}-{nth}"));
+    let mut names = std::iter::once(stem.clone()).chain(numbered);
+    names.find(is_free).unwrap_or_default()
+}
+
+fn read(path: &Path, set: &[String]) -> Result<Scenario> {
+    session::read_scenario(&RunArgs {
+        scenario: path.to_owned(),
+        overlay: Vec::new(),
+        set: set.to_vec(),
+        budget: None,
+        loopback: false,
+        output: OutputArgs::nowhere(),
+    })
+}
+
+/// What can be compared: at least two, by names of their own, under the same load and judged alike.
+fn check(entries: &[Entry]) -> Result<()> {
+    if entries.len() < 2 {
+        bail!(
+            "there is nothing to compare with: name a second scenario, a --runtime, or settings after --with"
+        );
+    }
+    let first = &entries[0];
+    for (at, entry) in entries.iter().enumerate() {
+        if entries[..at].iter().any(|other| other.name == entry.name) {
+            bail!(
+                "two are called `{}`: give each a name of its own",
+                entry.name
+            );
+        }
+        let named = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if entry.name.is_empty() || !entry.name.chars().all(named) {
+            bail!(
+                "`{}` cannot be a name: use letters, digits, `-`, `_` and `.`",
+                entry.name
+            );
+        }
+        if entry.scenario.workload != first.scenario.workload {
+            bail!(
+                "{} and {} ask for different requests, so nothing about them can be compared: give both the same \
+                 [[request]] tables",
+                first.name,
+                entry.name
+            );
+        }
+        if entry.scenario.slo != first.scenario.slo {
+            bail!(
+                "{} and {} have different SLOs: give both the same [slo]",
+                first.name,
+                entry.name
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Tunes an entry in a run of its own and takes the changes over. Says how the run ended.
+fn tune(args: &CompareArgs, entry: &mut Entry, budget: Duration) -> Result<ExitCode> {
+    let mut scenario = entry.scenario.clone();
+    scenario.budget.time = budget;
+    scenario.name = format!("{}-{}", scenario.name, entry.name);
+    let mut tuned = Vec::new();
+    let outcome = session::run(
+        "tune",
+        &scenario,
+        args.loopback,
+        &OutputArgs {
+            runs: args.output.runs.clone(),
+            ..OutputArgs::nowhere()
+        },
+        |testbed, recorder| {
+            Tuner::new(testbed, recorder).run()?;
+            let decisions = recorder.run().decisions.iter();
+            let kept = decisions.filter(|decision| decision.kept);
+            tuned = kept
+                .flat_map(|decision| decision.settings.clone())
+                .collect();
+            Ok(())
+        },
+    )?;
+    entry.scenario = entry.scenario.with(&tuned).map_err(anyhow::Error::msg)?;
+    entry.tuned = tuned;
+    Ok(outcome)
+}

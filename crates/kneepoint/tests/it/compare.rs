@@ -1,0 +1,84 @@
+//! Several configurations on one bench.
+
+use crate::support::{
+    alone, assert_nothing_left, kneepoint, start, text, traces, wait, waiting_site as site,
+};
+use serde_json::Value;
+use std::time::Duration;
+
+/// Compares with these arguments and returns the exit code, the run, and what was said.
+fn compare(arguments: &[&str], runs: &std::path::Path) -> (Option<i32>, Value, String) {
+    let output = wait(
+        start(
+            kneepoint()
+                .arg("compare")
+                .args(arguments)
+                .args(["--no-report", "--json", "-", "--runs"])
+                .arg(runs),
+        ),
+        Duration::from_secs(240),
+    );
+    let mut document: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    (
+        output.status.code(),
+        document["run"].take(),
+        text(&output.stderr),
+    )
+}
+
+#[test]
+fn a_slower_application_is_told_apart_with_what_it_costs() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().expect("temp dir");
+    let (runs, before) = (directory.path().join("runs"), traces());
+    let slow = site(directory.path(), "slow", 90).join("kneepoint.toml");
+    let fast = site(directory.path(), "fast", 30).join("kneepoint.toml");
+    let [slow, fast] = [&slow, &fast].map(|path| path.to_str().expect("UTF-8"));
+    let (code, run, said) = compare(&[fast, slow, "--as-is", "--budget", "20s"], &runs);
+    assert_eq!(code, Some(0), "{said}");
+    let contestants = run["contest"]["contestants"]
+        .as_array()
+        .expect("two")
+        .clone();
+    assert_eq!(contestants.len(), 2, "{run}");
+    for it in &contestants {
+        let limit = it["limit"]["estimate"].as_f64();
+        assert!(limit.is_some_and(|limit| limit > 0.0), "{it}");
+        let carried = it["carried"].as_array().expect("two profiles");
+        let measured = carried.iter().filter(|carried| {
+            carried["arrivals"].as_u64() > Some(0)
+                && carried["cpu_s"].as_f64() > Some(0.0)
+                && carried["memory_bytes"].as_f64() > Some(1e6)
+        });
+        assert!(measured.count() >= 1, "{it}");
+        assert!(it["start_ms"].as_f64() > Some(0.0), "{it}");
+        assert!(it["first_response_ms"].as_f64() > Some(0.0), "{it}");
+    }
+    let effect = &contestants[1]["against_first"];
+    assert_eq!(effect["verdict"], "worse", "{effect}");
+    assert_nothing_left(&before, "a comparison");
+}
+
+#[test]
+fn what_cannot_be_compared_is_said() {
+    let directory = tempfile::tempdir().expect("temp dir");
+    let runs = directory.path().join("runs");
+    let site = site(directory.path(), "main", 10).join("kneepoint.toml");
+    let site = site.to_str().expect("UTF-8");
+    let check = |arguments: &[&str], words: &str| {
+        let (code, _, said) = compare(arguments, &runs);
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains(words), "expected `{words}` in:\n{said}");
+    };
+    check(&[site, "--as-is"], "there is nothing to compare with");
+    check(&[site, "--runtime", "redis"], "redis is no PHP runtime");
+    check(
+        &[site, "--runtime", "unit"],
+        "`unit` is not a server Kneepoint can run",
+    );
+    check(&[site, "--with", "jit"], "write NAME:LAYER.NAME=VALUE");
+    check(
+        &[site, "--with", "main:php.pm=static"],
+        "two are called `main`",
+    );
+}
