@@ -60,15 +60,14 @@ mod tests {
     fn twice_the_work_takes_about_twice_the_time() {
         let mut table = vec![0; TABLE];
         let mut took = |rounds| {
-            let mut least = f64::INFINITY;
-            for _ in 0..8 {
-                let began = thread_cpu_ms();
-                std::hint::black_box(work(&mut table, 1, rounds));
-                least = least.min(thread_cpu_ms() - began);
-            }
-            least
+            let began = thread_cpu_ms();
+            std::hint::black_box(work(&mut table, 1, rounds));
+            thread_cpu_ms() - began
         };
-        let ratio = took(400_000) / took(200_000);
+        // In turns, so that what the machine does, it does to both; the median, so that a moment does not count.
+        let mut ratios: Vec<f64> = (0..101).map(|_| took(400_000) / took(200_000)).collect();
+        ratios.sort_by(f64::total_cmp);
+        let ratio = ratios[ratios.len() / 2];
         assert!((1.4..2.8).contains(&ratio), "{ratio}");
         assert!(cpu_ms().is_some_and(|ms| ms > 0.0));
     }

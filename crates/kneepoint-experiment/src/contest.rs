@@ -32,6 +32,8 @@ const BESIDE: Duration = Duration::from_millis(700);
 const STEPS_OF_A_ROUND: u32 = 3;
 /// Rounds below which nothing can be told.
 const FEWEST_ROUNDS: u32 = 6;
+/// Where steps do not count there are more rounds: up to so many times as many.
+const MOST_ROUNDS: u32 = 3;
 /// The standard load, as a share of the smallest R*.
 const STANDARD: f64 = 0.6;
 
@@ -188,9 +190,8 @@ fn take_turns(
         workers = workers.max(testbed.saturating_workers(name)?);
     }
     let mut turns = Turns::new(names.len());
-    // Where steps do not count there are more rounds, up to twice as many.
     let mut round = 0;
-    while round < rounds || (round < 2 * rounds && turns.fewest_pairs() < MIN_PAIRS) {
+    while round < rounds || (round < MOST_ROUNDS * rounds && turns.fewest_pairs() < MIN_PAIRS) {
         for at in shuffled(names.len(), u64::from(round)) {
             recorder.check_stop()?;
             if contest.contestants[at].last_words.is_some() {
@@ -219,13 +220,25 @@ fn take_turns(
         recorder.contest(contest.clone());
         round += 1;
     }
-    for contestant in &contest.contestants {
-        if let Some(effect) = &contestant.against_first {
-            let words = crate::compare::describe_effect(effect);
-            recorder.result(format!("{}: {words}", effect.change));
+    say_differences(recorder, &contest.contestants);
+    Ok(())
+}
+
+fn say_differences(recorder: &mut Recorder<'_>, contestants: &[Contestant]) {
+    for contestant in contestants.iter().skip(1) {
+        match &contestant.against_first {
+            Some(effect) => {
+                let words = crate::compare::describe_effect(effect);
+                recorder.result(format!("{}: {words}", effect.change));
+            }
+            None if contestant.last_words.is_some() => {}
+            None => recorder.warn(format!(
+                "too few rounds of {} count to tell its difference: the machine was disturbed. Run it again, or with \
+                 more time",
+                contestant.name
+            )),
         }
     }
-    Ok(())
 }
 
 /// One step of each profile, watched.

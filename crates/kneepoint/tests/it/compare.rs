@@ -16,7 +16,7 @@ fn compare(arguments: &[&str], runs: &std::path::Path) -> (Option<i32>, Value, S
                 .args(["--no-report", "--json", "-", "--runs"])
                 .arg(runs),
         ),
-        Duration::from_secs(240),
+        Duration::from_secs(400),
     );
     let mut document: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
     (
@@ -34,7 +34,14 @@ fn a_slower_application_is_told_apart_with_what_it_costs() {
     let slow = site(directory.path(), "slow", 90).join("kneepoint.toml");
     let fast = site(directory.path(), "fast", 30).join("kneepoint.toml");
     let [slow, fast] = [&slow, &fast].map(|path| path.to_str().expect("UTF-8"));
-    let (code, run, said) = compare(&[fast, slow, "--as-is", "--budget", "20s"], &runs);
+    // On a machine that others disturb all the time it says that it cannot tell, and is asked again.
+    let (mut code, mut run, mut said) = (None, Value::Null, String::new());
+    for _ in 0..3 {
+        (code, run, said) = compare(&[fast, slow, "--as-is", "--budget", "20s"], &runs);
+        if !said.contains("too few rounds of") {
+            break;
+        }
+    }
     assert_eq!(code, Some(0), "{said}");
     let contestants = run["contest"]["contestants"]
         .as_array()
@@ -55,7 +62,7 @@ fn a_slower_application_is_told_apart_with_what_it_costs() {
         assert!(it["first_response_ms"].as_f64() > Some(0.0), "{it}");
     }
     let effect = &contestants[1]["against_first"];
-    assert_eq!(effect["verdict"], "worse", "{effect}");
+    assert_eq!(effect["verdict"], "worse", "{effect}\n{said}");
     assert_nothing_left(&before, "a comparison");
 }
 
