@@ -6,7 +6,7 @@ KNEEPOINT = $(or $(CARGO_TARGET_DIR),target)/release/kneepoint
 FUZZ_SECONDS = 60
 FUZZ_TARGETS =
 
-.PHONY: help demo test build lint faults fuzz bench-load memory clean-lab deps cargo
+.PHONY: help demo test build lint faults replay fuzz bench-load memory clean-lab deps cargo
 
 help:
 	@echo 'make demo       stand up a badly set Laravel stack, find what is wrong, fix it and prove the gain'
@@ -14,6 +14,7 @@ help:
 	@echo 'make build      the program, optimised: $(KNEEPOINT)'
 	@echo 'make lint       format, structure and lints only'
 	@echo 'make faults     the fault bench; ARGS="--only NAME" for one fault'
+	@echo 'make replay     the field reports, an hour; ARGS="S2" for one of them'
 	@echo 'make fuzz       the fuzz targets, a minute each; FUZZ_SECONDS=600 for ten, FUZZ_TARGETS="NAME..." for some'
 	@echo 'make bench-load the load engine beside wrk, oha, k6 and others that are installed; ARGS="--rounds 3"'
 	@echo 'make memory     the memory of the load engine: 10 000 connections, and half an hour; ARGS="--only held"'
@@ -36,6 +37,9 @@ lint: cargo
 
 faults: deps build
 	cargo xtask faults $(ARGS)
+
+replay: deps build
+	$(KNEEPOINT) replay $(or $(ARGS),all)
 
 fuzz: cargo
 	scripts/fuzz $(FUZZ_SECONDS) $(FUZZ_TARGETS)

@@ -15,6 +15,9 @@ return [
     'key' => env('APP_KEY'),
     'cipher' => 'AES-256-CBC',
 
+    // Whether /orders finds a product by its index, or searches for it.
+    'orders_indexed' => (bool) env('ORDERS_INDEXED', true),
+
     // What a new Laravel 8 application lists.
     'providers' => [
         Illuminate\Auth\AuthServiceProvider::class,

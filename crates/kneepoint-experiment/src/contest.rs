@@ -18,7 +18,8 @@ use kneepoint_model::contest::{Contest, Contestant, Profile};
 use kneepoint_model::statistics::sequential::MIN_PAIRS;
 use kneepoint_model::units::format_rate;
 use kneepoint_model::{Layer, LoadPoint, Scenario, Setting, metric};
-use rounds::{Turns, differences, shuffled};
+pub(crate) use rounds::shuffled;
+use rounds::{Turns, differences};
 use std::time::Duration;
 
 /// Share of the time that the searches for R* get.

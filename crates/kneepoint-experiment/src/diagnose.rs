@@ -141,6 +141,24 @@ pub fn diagnose(
     label: &str,
     limit: &LimitResult,
 ) -> Result<(Evidence, Vec<Finding>), ExperimentError> {
+    let evidence = gather(testbed, recorder, arm, label, limit)?;
+    let findings = kneepoint_diagnosis::diagnose(&evidence);
+    report_findings(recorder, &findings);
+    recorder.findings(&findings);
+    Ok((evidence, findings))
+}
+
+/// Drives the phases at an arm: the evidence that rules judge by.
+///
+/// # Errors
+/// As [`diagnose`].
+pub(crate) fn gather(
+    testbed: &mut Testbed,
+    recorder: &mut Recorder<'_>,
+    arm: &str,
+    label: &str,
+    limit: &LimitResult,
+) -> Result<Evidence, ExperimentError> {
     let stack = testbed.stack(arm)?.clone();
     let fpm = Fpm::of(testbed, arm)?;
     let mut phases = Vec::new();
@@ -182,7 +200,7 @@ pub fn diagnose(
     }
     let stacks = with_slowest(sampled);
     recorder.inside(stacks.as_ref(), calls.as_ref());
-    let evidence = Evidence {
+    Ok(Evidence {
         stack,
         slo: testbed.slo().clone(),
         machine: testbed.machine().clone(),
@@ -192,11 +210,7 @@ pub fn diagnose(
         memory_budget_bytes: testbed.scenario().budget.memory_bytes,
         calls,
         stacks,
-    };
-    let findings = kneepoint_diagnosis::diagnose(&evidence);
-    report_findings(recorder, &findings);
-    recorder.findings(&findings);
-    Ok((evidence, findings))
+    })
 }
 
 /// Whether stacks are sampled in a phase: beyond the limit all workers are at work, and just below it those requests are
@@ -344,7 +358,7 @@ fn surely_over(limit: &LimitResult) -> f64 {
         .max(saturating_hz)
 }
 
-fn report_findings(recorder: &mut Recorder<'_>, findings: &[Finding]) {
+pub(crate) fn report_findings(recorder: &mut Recorder<'_>, findings: &[Finding]) {
     if findings.is_empty() {
         recorder.result("no rule found anything");
     }

@@ -19,6 +19,7 @@ pub mod limit;
 pub mod plan;
 mod random;
 pub mod recorder;
+pub mod replay;
 pub mod simulated;
 pub mod store;
 pub mod testbed;

@@ -2,6 +2,7 @@
 
 use crate::error::ExperimentError;
 use crate::store::{Record, RunStore};
+use kneepoint_model::replay::Replay;
 use kneepoint_model::run::{
     Decision, EntryKind, FileDiff, JournalEntry, LimitResult, Machine, Observation, RUN_VERSION,
     Trial,
@@ -340,6 +341,12 @@ impl<'a> Recorder<'a> {
     pub fn contest(&mut self, contest: Contest) {
         self.append(&Record::Contest(Box::new(contest.clone())));
         self.run.contest = Some(contest);
+    }
+
+    /// Records a replayed report, as far as it is.
+    pub fn replay(&mut self, replay: Replay) {
+        self.append(&Record::Replay(Box::new(replay.clone())));
+        self.run.replay = Some(replay);
     }
 
     /// Records what was predicted.

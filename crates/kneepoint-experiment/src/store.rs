@@ -3,6 +3,7 @@
 //! A crash loses at most the step in flight. Records are only ever added; reading folds them in order.
 
 use crate::error::ExperimentError;
+use kneepoint_model::replay::Replay;
 use kneepoint_model::run::{
     Decision, FileDiff, JournalEntry, LimitResult, Machine, Observation, RUN_VERSION, Trial,
 };
@@ -52,6 +53,8 @@ pub enum Record {
     Capacity(Box<CapacityPlan>),
     /// Configurations compared, as far as they are.
     Contest(Box<Contest>),
+    /// A replayed report, as far as it is.
+    Replay(Box<Replay>),
     /// How it ended.
     End(String),
 }
@@ -78,6 +81,7 @@ impl Record {
             Self::Gate(gate) => run.gate = Some(*gate),
             Self::Capacity(plan) => run.capacity = Some(*plan),
             Self::Contest(contest) => run.contest = Some(*contest),
+            Self::Replay(replay) => run.replay = Some(*replay),
             Self::End(how) => run.ended = how,
         }
     }

@@ -23,6 +23,7 @@ pub mod metric;
 mod pieces;
 pub mod ports;
 pub mod process;
+pub mod replay;
 pub mod run;
 pub mod running;
 pub mod scenario;

@@ -6,6 +6,7 @@ mod speed;
 
 pub use basis::LimitBasis;
 
+use crate::replay::Replay;
 use crate::{
     CallTrace, CapacityPlan, Contest, Effect, Finding, GateResult, Interval, Layer, LoadPoint,
     Scenario, SeriesSet, Setting, Stack, StackProfile,
@@ -265,6 +266,9 @@ pub struct Run {
     /// Several configurations compared; `None` where nobody asked.
     #[serde(default)]
     pub contest: Option<Contest>,
+    /// A field report replayed; `None` where none was.
+    #[serde(default)]
+    pub replay: Option<Replay>,
 }
 
 impl Run {

@@ -262,8 +262,8 @@ fn judge(tallies: &[Tally]) {
     for (what, count, most) in [
         ("wrong", sum(|tally| tally.wrong.len() as u64), 5000),
         ("errors", sum(Tally::error), 1000),
-        // Between the stack and the tag a request may end.
-        ("without their request", sum(|tally| tally.untagged), 1000),
+        // Between the stack and the tag a request may end: more often where others take the CPU from the sampler.
+        ("without their request", sum(|tally| tally.untagged), 200),
     ] {
         assert!(count * most <= busy, "{count} {what} of {busy} samples");
     }

@@ -1,19 +1,9 @@
 //! A comparison of several configurations, in words and tables that every format prints.
 
+use crate::tables::{self, Table, unknown};
 use crate::words;
-use kneepoint_model::Outcome;
 use kneepoint_model::contest::{Carried, Contest, Contestant, Profile};
 use kneepoint_model::units::format_bytes;
-
-/// Quantiles of a profile's table: those of field report S5.
-const QUANTILES: [f64; 9] = [0.5, 0.75, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99, 1.0];
-
-/// A table: its title, its columns, and a row for each contestant, whose first cell is its name.
-pub(crate) struct Table {
-    pub(crate) title: String,
-    pub(crate) columns: Vec<String>,
-    pub(crate) rows: Vec<Vec<String>>,
-}
 
 /// Who serves how much, against the first.
 pub(crate) fn sentence(contest: &Contest) -> String {
@@ -117,67 +107,28 @@ fn against(it: &Contestant, first: &str) -> String {
 }
 
 fn of_profile(contest: &Contest, nth: usize, profile: &Profile) -> Table {
-    let quantiles = QUANTILES.iter().map(|quantile| match quantile {
-        1.0 => "max".to_owned(),
-        quantile => format!("{:.0} %", quantile * 100.0),
-    });
-    let columns = [String::new()].into_iter().chain(quantiles);
-    let columns = columns.chain(["within SLO".to_owned(), "failed".to_owned()]);
-    let rows = contest.contestants.iter().map(|it| {
-        let empty = Carried::default();
-        let carried = it.carried.get(nth).unwrap_or(&empty);
-        let times = QUANTILES.iter().map(|quantile| {
-            let ms = carried.response.quantile_ms(*quantile);
-            ms.map_or_else(unknown, |ms| format!("{ms:.0}"))
-        });
-        let mut row = vec![it.name.clone()];
-        row.extend(times);
-        row.push(words::rate(carried.goodput_hz()));
-        row.push(failed(carried));
-        row
-    });
-    Table {
-        title: format!(
-            "{}: {} offered, {} steps of {:.0} s in turns; response times in ms",
-            words::sentence(&profile.name),
-            words::rate(profile.rate_hz),
-            profile.rounds,
-            profile.step_s
-        ),
-        columns: columns.collect(),
-        rows: rows.collect(),
-    }
-}
-
-/// Errors by class; the steps that do not count beside them.
-fn failed(carried: &Carried) -> String {
-    let classes = carried.outcomes.by_outcome.iter();
-    let classes = classes.filter(|(outcome, count)| **outcome != Outcome::Ok && **count > 0);
-    let mut parts: Vec<String> = classes
-        .map(|(outcome, count)| format!("{} {}", words::count(*count), outcome.name()))
-        .collect();
-    if parts.is_empty() {
-        parts.push("0".to_owned());
-    }
-    if carried.invalid_steps > 0 {
-        parts.push(format!("{} steps void", carried.invalid_steps));
-    }
-    parts.join(", ")
+    let title = format!(
+        "{}: {} offered, {} steps of {:.0} s in turns; response times in ms",
+        words::sentence(&profile.name),
+        words::rate(profile.rate_hz),
+        profile.rounds,
+        profile.step_s
+    );
+    let empty = Carried::default();
+    let rows = contest.contestants.iter();
+    let rows = rows.map(|it| (it.name.as_str(), it.carried.get(nth).unwrap_or(&empty)));
+    tables::percentiles(title, rows)
 }
 
 fn ms(time_ms: Option<f64>) -> String {
     time_ms.map_or_else(unknown, |ms| words::ms(Some(ms)))
 }
 
-fn unknown() -> String {
-    "-".to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use expect_test::{Expect, expect};
-    use kneepoint_model::{Effect, Interval, LoadPoint, Setting};
+    use kneepoint_model::{Effect, Interval, LoadPoint, Outcome, Setting};
 
     fn interval(low: f64, estimate: f64, high: f64) -> Interval {
         Interval {

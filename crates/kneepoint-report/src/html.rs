@@ -21,8 +21,10 @@ mod inside;
 mod journal;
 mod load;
 mod plot;
+mod replay;
 mod spread;
 mod stack;
+mod table;
 mod waterfall;
 
 use crate::summarise;
@@ -43,6 +45,7 @@ pub(crate) fn page(run: &Run, against: Option<&Run>) -> String {
     let sections: Vec<Section> = [
         gate::section(run),
         capacity::section(run),
+        replay::section(run),
         contest::section(run),
         waterfall::section(run),
         stack::section(run),

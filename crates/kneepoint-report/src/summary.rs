@@ -10,7 +10,7 @@ pub(crate) use findings::{Told, told};
 use crate::tiers;
 use crate::waterfall::{self, Pair};
 use crate::words::{self, plain};
-use crate::{capacity, contest, gate};
+use crate::{capacity, contest, gate, replay};
 use kneepoint_model::run::LimitResult;
 use kneepoint_model::{GateVerdict, Interval, Run};
 use serde::Serialize;
@@ -195,6 +195,9 @@ fn verdict(
             words::rate_interval(&best.rate_hz),
             words::ratio_interval(&gain),
         );
+    }
+    if let Some(it) = &run.replay {
+        return replay::sentence(it);
     }
     if let Some(contest) = &run.contest {
         return contest::sentence(contest);

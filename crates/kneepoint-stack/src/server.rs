@@ -60,6 +60,7 @@ macro_rules! catalogue {
 }
 
 catalogue! {
+    haproxy::Haproxy,
     nginx::Nginx,
     fpm::Fpm,
     apache::Apache,

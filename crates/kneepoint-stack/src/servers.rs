@@ -2,6 +2,7 @@
 
 pub(crate) mod apache;
 pub(crate) mod fpm;
+pub(crate) mod haproxy;
 pub(crate) mod mariadb;
 pub(crate) mod nginx;
 pub(crate) mod postgresql;

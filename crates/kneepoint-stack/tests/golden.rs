@@ -4,7 +4,9 @@ mod support;
 
 use expect_test::expect_file;
 use kneepoint_stack::TierContext;
-use support::rendering::{apache, cache, change, db, mariadb, php, proxy, render, text, web};
+use support::rendering::{
+    apache, cache, change, db, haproxy, mariadb, php, proxy, render, text, web,
+};
 
 fn check(kind: &str, context: &TierContext, files: &[&str]) {
     let tier = render(kind, context);
@@ -28,6 +30,7 @@ fn every_tier_renders_as_it_did() {
         "conf.d/10-opcache.ini",
     ];
     check("fpm", &php(), &fpm);
+    check("haproxy", &haproxy(), &["haproxy.cfg"]);
     check("apache", &apache(), &["apache2.conf"]);
     check("redis", &cache(), &["redis.conf"]);
     check("postgresql", &db(), &["postgresql.conf", "pg_hba.conf"]);
@@ -73,6 +76,11 @@ fn a_setting_changes_its_directive_and_no_other() {
     add("fpm", php(), &[("opcache.validate_timestamps", "0")]);
     add("fpm", php(), &[("opcache.jit", "tracing")]);
     add("fpm", php(), &[("extension.opcache", "off")]);
+    add(
+        "haproxy",
+        haproxy(),
+        &[("server.maxconn", "40"), ("http-connection", "close")],
+    );
     add(
         "apache",
         apache(),

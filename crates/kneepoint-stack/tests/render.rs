@@ -7,7 +7,7 @@ use kneepoint_model::{Address, Layer};
 use kneepoint_stack::{SERVERS, TierContext, server};
 use std::collections::BTreeMap;
 use support::rendering::{
-    apache, cache, change, db, mariadb, php, proxy, refused, render, text, web,
+    apache, cache, change, db, haproxy, mariadb, php, proxy, refused, render, text, web,
 };
 use support::{config, settings};
 
@@ -168,7 +168,7 @@ fn a_configuration_that_cannot_be_used_is_said_with_what_to_do() {
     assert_eq!(
         unknown.as_deref(),
         Some(
-            "`iis` is not a server Kneepoint can run; use one of nginx, fpm, apache, redis, postgresql, mariadb"
+            "`iis` is not a server Kneepoint can run; use one of haproxy, nginx, fpm, apache, redis, postgresql, mariadb"
         )
     );
 }
@@ -186,6 +186,7 @@ fn unprivileged_tiers_name_no_users() {
     for (kind, context) in [
         ("nginx", web()),
         ("nginx", proxy()),
+        ("haproxy", haproxy()),
         ("fpm", php()),
         ("apache", apache()),
         ("redis", cache()),
@@ -241,6 +242,7 @@ fn every_tunable_can_be_set_and_is_read_back() {
     for (kind, context) in [
         ("nginx", web()),
         ("nginx", proxy()),
+        ("haproxy", haproxy()),
         ("fpm", php()),
         ("apache", apache()),
         ("redis", cache()),
@@ -287,7 +289,15 @@ fn every_server_is_in_the_list_once() {
     let kinds: Vec<&str> = SERVERS.iter().map(|server| server.kind()).collect();
     assert_eq!(
         kinds,
-        ["nginx", "fpm", "apache", "redis", "postgresql", "mariadb"]
+        [
+            "haproxy",
+            "nginx",
+            "fpm",
+            "apache",
+            "redis",
+            "postgresql",
+            "mariadb"
+        ]
     );
     for server in SERVERS {
         for layer in server.layers() {

@@ -5,6 +5,7 @@ mod limit;
 mod load;
 mod plan;
 mod profile;
+mod replay;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ pub use limit::{GateArgs, Inconclusive, LimitArgs};
 pub use load::{Interarrival, LoadArgs};
 pub use plan::PlanArgs;
 pub use profile::ProfileArgs;
+pub use replay::ReplayArgs;
 
 /// Finds how much load a PHP stack can take, what breaks first, fixes it and proves the gain.
 #[derive(Debug, Parser)]
@@ -45,6 +47,9 @@ pub enum Command {
     /// Compare PHP runtimes, scenarios or settings on one bench, in turns
     #[command(after_help = compare::AFTER_HELP)]
     Compare(CompareArgs),
+    /// Replay field reports: what they tell beside what is measured here
+    #[command(after_help = replay::AFTER_HELP)]
+    Replay(ReplayArgs),
     /// Limit, diagnose, fix, prove, report: the whole job
     Tune(TuneArgs),
     /// Sample the PHP stacks of running workers from outside, without stopping them

@@ -6,6 +6,7 @@
 pub mod args;
 pub mod commands;
 pub mod config;
+pub mod field_report;
 pub mod init;
 pub mod progress;
 mod rate;

@@ -8,7 +8,7 @@ use kneepoint_experiment::{ExperimentError, Recorder, Testbed};
 use kneepoint_model::{GateVerdict, Run, Scenario, Setting, SettingKey, units};
 use kneepoint_report::{Format, Options, Styles, render};
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -102,6 +102,18 @@ fn parse_setting(text: &str, scenario: &Scenario) -> Result<Setting> {
             .map_err(|error| anyhow::anyhow!("--set {text}: {error}"))?;
     }
     Ok(setting)
+}
+
+/// What comes along with the program: below the current directory, or above the program.
+#[must_use]
+pub fn bundled(name: &str) -> Option<PathBuf> {
+    let program = std::env::current_exe().unwrap_or_default();
+    let above = program.ancestors().skip(1).map(Path::to_owned);
+    let mut places = std::iter::once(PathBuf::from(".")).chain(above);
+    places.find_map(|place| {
+        let path = place.join(name);
+        path.exists().then_some(path)
+    })
 }
 
 /// Runs a job on a scenario's testbed, watched and written down, and prints the results.

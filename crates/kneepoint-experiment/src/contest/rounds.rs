@@ -42,7 +42,7 @@ impl Turns {
 }
 
 /// The order of a round: each is as likely as any other.
-pub(super) fn shuffled(count: usize, round: u64) -> Vec<usize> {
+pub(crate) fn shuffled(count: usize, round: u64) -> Vec<usize> {
     let mut random = Random::new(round.wrapping_add(1), 4);
     let mut order: Vec<usize> = (0..count).collect();
     for last in (1..count).rev() {

@@ -38,7 +38,8 @@ pub(super) struct Arm {
     files: Vec<(Layer, ConfigFile)>,
     settings: Vec<(String, String)>,
     nonce: String,
-    workload: Workload,
+    /// What it is asked.
+    pub(super) workload: Workload,
     php_logs: Vec<PathBuf>,
     /// Where its application lies.
     pub(super) app_root: PathBuf,

@@ -234,10 +234,19 @@ impl Testbed {
         if reset {
             self.arm(name)?.reset(&self.lab)?;
         }
+        self.watched(name, || self.drive(name, step))
+    }
+
+    /// Drives load while every layer of an arm is sampled.
+    fn watched(
+        &self,
+        name: &str,
+        drive: impl FnOnce() -> Result<LoadPoint, ExperimentError>,
+    ) -> Result<(LoadPoint, Recording), ExperimentError> {
         let running = self.arm(name)?.running.clone();
         let collector = Collector::start(running, Options::default())
             .map_err(|error| ExperimentError::Unfit(error.to_string()))?;
-        let load = self.drive(name, step)?;
+        let load = drive()?;
         Ok((load, collector.finish()))
     }
 
@@ -252,9 +261,25 @@ impl Testbed {
         Ok(fpm.map(|tier| (tier.clone(), arm.app_root.clone())))
     }
 
+    /// Drives load of any shape at an arm at rest, with the application's state put back, while every layer is sampled.
+    ///
+    /// # Errors
+    /// The arm is gone or the load cannot be driven.
+    pub fn play(
+        &mut self,
+        name: &str,
+        mode: Mode,
+        seed: u64,
+    ) -> Result<(LoadPoint, Recording), ExperimentError> {
+        self.drain(name, true)?;
+        self.arm(name)?.reset(&self.lab)?;
+        let workload = self.arm(name)?.workload.clone();
+        self.watched(name, || {
+            self.send(name, workload, mode, |plan| plan.seed = seed)
+        })
+    }
+
     fn drive(&self, name: &str, step: &Step) -> Result<LoadPoint, ExperimentError> {
-        let arm = self.arm(name)?;
-        arm.drained.store(false, Ordering::Relaxed);
         let mode = match step.offer {
             Offer::Rate(rate) => Mode::Open {
                 schedule: Schedule::constant(rate, step.duration),
@@ -262,19 +287,34 @@ impl Testbed {
             },
             Offer::Workers(workers) => Mode::Closed(ClosedLoop::new(workers, step.duration)),
         };
-        let mut workload = self.scenario.workload.clone();
+        let mut workload = self.arm(name)?.workload.clone();
         if step.slowest > 0 {
             name_requests(&mut workload);
         }
+        self.send(name, workload, mode, |plan| {
+            plan.slowest = step.slowest;
+            plan.skip = step.skip;
+            plan.abort = step.may_abort.then(AbortRule::default);
+            plan.seed = step.seed;
+        })
+    }
+
+    /// Sends requests to an arm, and says what ran beside it.
+    fn send(
+        &self,
+        name: &str,
+        workload: Workload,
+        mode: Mode,
+        with: impl FnOnce(&mut LoadPlan),
+    ) -> Result<LoadPoint, ExperimentError> {
+        let arm = self.arm(name)?;
+        arm.drained.store(false, Ordering::Relaxed);
         let mut plan = LoadPlan::new(arm.target.clone(), workload, mode);
-        plan.slowest = step.slowest;
         plan.slo = self.scenario.slo.clone();
         plan.max_connections = MOST_CONNECTIONS;
-        plan.skip = step.skip;
         plan.netns.clone_from(&self.client.netns);
-        plan.abort = step.may_abort.then(AbortRule::default);
-        plan.seed = step.seed;
         plan.ceiling_hz = self.ceiling_hz;
+        with(&mut plan);
         let before = self.cpu_account();
         let mut point = Engine::run(&plan, &|progress| self.show(progress), &self.stop)?;
         let foreign = before.zip(self.cpu_account());

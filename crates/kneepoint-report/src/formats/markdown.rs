@@ -3,6 +3,7 @@
 mod contest;
 mod gate;
 mod plan;
+mod replay;
 
 use crate::markdown::{escaped, fenced, html_text, line, list, section, table};
 use crate::summary;
@@ -24,6 +25,7 @@ fn render(run: &Run, options: &Options) -> String {
     head(&mut out, run, &summary);
     gate::gate(&mut out, run);
     plan::plan(&mut out, run);
+    replay::replay(&mut out, run);
     contest::contest(&mut out, run);
     limits(&mut out, run);
     decisions(&mut out, run);

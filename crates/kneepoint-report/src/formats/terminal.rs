@@ -2,6 +2,8 @@
 
 mod changes;
 mod contest;
+mod replay;
+mod table;
 
 use crate::summary::{self, Told};
 use crate::text::{Page, Style};
@@ -27,6 +29,7 @@ fn render(run: &Run, options: &Options) -> String {
     head(&mut page, run, &summary);
     gate(&mut page, run);
     plan(&mut page, run);
+    replay::replay(&mut page, run);
     contest::contest(&mut page, run);
     findings(&mut page, run);
     changes::decisions(&mut page, run);

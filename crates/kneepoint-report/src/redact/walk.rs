@@ -3,6 +3,7 @@
 
 use super::Secrets;
 use super::scan::Grammar;
+use kneepoint_model::replay::Stage;
 use kneepoint_model::run::{LimitResult, Observation};
 use kneepoint_model::scenario::FilePatch;
 use kneepoint_model::{
@@ -38,6 +39,7 @@ pub(super) fn run(run: &mut Run, secrets: &Secrets) {
         gate: asked_gate,
         capacity,
         contest: compared,
+        replay: replayed,
     } = run;
     secrets.prose(ended);
     asked.iter_mut().for_each(|asked| scenario(asked, secrets));
@@ -78,6 +80,16 @@ pub(super) fn run(run: &mut Run, secrets: &Secrets) {
         doubts.iter_mut().for_each(|text| secrets.prose(text));
     }
     compared.iter_mut().for_each(|it| contest(it, secrets));
+    for Stage {
+        diagnosed,
+        last_words,
+        ..
+    } in replayed.iter_mut().flat_map(|it| &mut it.stages)
+    {
+        last_words.iter_mut().for_each(|it| secrets.prose(it));
+        let found = diagnosed.iter_mut().flat_map(|it| &mut it.found);
+        found.for_each(|it| secrets.prose(&mut it.seen));
+    }
 }
 
 /// What was changed, and what a server said when it died.

@@ -87,6 +87,13 @@ pub(crate) fn php() -> TierContext {
     context(Layer::Php, program)
 }
 
+pub(crate) fn haproxy() -> TierContext {
+    TierContext {
+        program: program("/usr/sbin/haproxy", "2.6.12"),
+        ..proxy()
+    }
+}
+
 pub(crate) fn apache() -> TierContext {
     let mut program = program("/usr/sbin/apache2", "8.2");
     program.facts = [(

@@ -29,20 +29,10 @@ pub(super) fn run(args: &DemoArgs) -> Result<ExitCode> {
 
 /// The demo's scenario: in the directory given, below the current directory, or above the program.
 fn find(args: &DemoArgs) -> Result<PathBuf> {
-    let mut places: Vec<PathBuf> = args.apps.iter().cloned().collect();
-    places.push("apps".into());
-    if let Ok(program) = std::env::current_exe() {
-        places.extend(
-            program
-                .ancestors()
-                .skip(1)
-                .map(|directory| directory.join("apps")),
-        );
-    }
-    match places
-        .iter()
-        .map(|place| place.join(SCENARIO))
-        .find(|path| path.is_file())
+    let given = args.apps.as_ref().map(|place| place.join(SCENARIO));
+    match given
+        .filter(|path| path.is_file())
+        .or_else(|| session::bundled(&format!("apps/{SCENARIO}")))
     {
         Some(path) => Ok(path),
         None => bail!(

@@ -9,6 +9,7 @@ mod limit;
 mod load;
 mod plan;
 mod profile;
+mod replay;
 mod report;
 mod rules;
 mod runs;
@@ -31,6 +32,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Diagnose(args) => diagnose::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Plan(args) => plan::run(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::Tune(args) => tune::run(&args),
         Command::Profile(args) => profile::run(&args),
         Command::Report(args) => report::run(&args),

@@ -203,7 +203,7 @@ const KEYS: &[Key] = &[
         SERVERS,
         "server",
         "`\"nginx\"`",
-        "nginx (proxy, web), redis (cache), postgresql or mariadb (db)",
+        "nginx or haproxy (proxy), nginx (web), redis (cache), postgresql or mariadb (db)",
         "Program that serves the tier.",
     ),
     key(

@@ -16,5 +16,6 @@ mod load;
 mod nothing_left;
 mod plan;
 mod profile;
+mod replay;
 mod scenario;
 mod support;

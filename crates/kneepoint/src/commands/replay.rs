@@ -1,0 +1,110 @@
+//! `kneepoint replay`: field reports, reported beside measured.
+
+use crate::args::ReplayArgs;
+use crate::{FOUND, field_report, session};
+use anyhow::{Context as _, Result, bail};
+use kneepoint_experiment::replay::replay;
+use kneepoint_model::replay::Replay;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const DIRECTORY: &str = "scenarios/field-reports";
+
+pub(super) fn run(args: &ReplayArgs) -> Result<ExitCode> {
+    let paths = paths(args)?;
+    // All are read before the first is replayed: what is wrong in the last is known now and not in an hour.
+    let played = paths
+        .iter()
+        .map(|path| field_report::read(path))
+        .collect::<Result<Vec<_>>>()?;
+    let mut code = ExitCode::SUCCESS;
+    for (played, scenario) in &played {
+        let mut is_right = true;
+        let ended = session::run(
+            "replay",
+            scenario,
+            args.loopback,
+            &args.output,
+            |testbed, recorder| {
+                replay(testbed, recorder, played)?;
+                is_right = recorder.run().replay.as_ref().is_some_and(is_as_reported);
+                Ok(())
+            },
+        )?;
+        if ended != ExitCode::SUCCESS {
+            return Ok(ended);
+        }
+        if !is_right {
+            code = ExitCode::from(FOUND);
+        }
+    }
+    Ok(code)
+}
+
+/// Whether every claim is met and every cause was named first.
+fn is_as_reported(replay: &Replay) -> bool {
+    let mut claims = replay.claims.iter();
+    let diagnosed = replay
+        .stages
+        .iter()
+        .filter_map(|stage| stage.diagnosed.as_ref());
+    let mut named = diagnosed.filter_map(|it| it.is_named_first());
+    claims.all(|claim| claim.is_met == Some(true)) && named.all(|is_first| is_first)
+}
+
+fn paths(args: &ReplayArgs) -> Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for report in &args.reports {
+        if report.ends_with(".toml") {
+            paths.push(report.into());
+            continue;
+        }
+        let directory = directory(args)?;
+        let mut known = known(&directory)?;
+        known.retain(|(name, _)| report == "all" || name.eq_ignore_ascii_case(report));
+        if known.is_empty() {
+            let names: Vec<String> = self::known(&directory)?
+                .into_iter()
+                .map(|(name, _)| name)
+                .collect();
+            bail!(
+                "there is no field report `{report}` in {}; there are: all, {}",
+                directory.display(),
+                names.join(", ")
+            );
+        }
+        paths.extend(known.into_iter().map(|(_, path)| path));
+    }
+    Ok(paths)
+}
+
+/// The reports of a directory by the beginning of their names: `S2` of `S2-pool-and-opcache.toml`.
+fn known(directory: &PathBuf) -> Result<Vec<(String, PathBuf)>> {
+    let entries = std::fs::read_dir(directory)
+        .with_context(|| format!("cannot read the directory {}", directory.display()))?;
+    let mut known = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        let stem = path.file_stem().and_then(|stem| stem.to_str());
+        let is_report = path.extension().is_some_and(|end| end == "toml");
+        if let Some(stem) = stem.filter(|_| is_report) {
+            let name = stem.split('-').next().unwrap_or(stem).to_owned();
+            known.push((name, path));
+        }
+    }
+    known.sort();
+    Ok(known)
+}
+
+/// Where the reports are: in the directory given, below the current directory, or above the program.
+fn directory(args: &ReplayArgs) -> Result<PathBuf> {
+    if let Some(directory) = &args.dir {
+        return Ok(directory.clone());
+    }
+    match session::bundled(DIRECTORY) {
+        Some(directory) => Ok(directory),
+        None => bail!(
+            "cannot find {DIRECTORY}; run this in Kneepoint's source tree or name the directory with --dir DIR"
+        ),
+    }
+}
