@@ -55,6 +55,8 @@ pub struct Staged {
     pub scenario: Scenario,
     /// The report's cause as codes, any of which is right; `None` where the stage is not diagnosed.
     pub cause: Option<Vec<String>>,
+    /// Codes that must be among the findings besides.
+    pub also: Vec<String>,
 }
 
 /// A load of the report.
@@ -145,6 +147,7 @@ fn stand_up(
     let diagnosed = diagnose(testbed, recorder, nth, label)?;
     stage.diagnosed = diagnosed.map(|diagnosed| Diagnosed {
         cause: cause.clone(),
+        also: staged.also.clone(),
         ..diagnosed
     });
     if let Some(diagnosed) = &stage.diagnosed {
@@ -178,6 +181,7 @@ fn diagnose(
     }
     Ok(Some(Diagnosed {
         cause: Vec::new(),
+        also: Vec::new(),
         found: findings.iter().map(named).collect(),
         limit: limit.rate_hz,
     }))

@@ -158,6 +158,9 @@ impl Sockets {
 pub struct Diagnosed {
     /// The report's cause as codes of rules, any of which is right; empty where the report names none.
     pub cause: Vec<String>,
+    /// What else must be among the findings: what a stage added to a cause that is still there.
+    #[serde(default)]
+    pub also: Vec<String>,
     /// What was found, the most likely first.
     pub found: Vec<Named>,
     /// R* per second with its 95 % interval.
@@ -181,6 +184,13 @@ impl Diagnosed {
     pub fn is_named_first(&self) -> Option<bool> {
         let first = self.found.first();
         (!self.cause.is_empty()).then(|| first.is_some_and(|it| self.cause.contains(&it.code)))
+    }
+
+    /// What must be among the findings and is not.
+    pub fn missed(&self) -> impl Iterator<Item = &str> {
+        let is_found = |code: &&String| self.found.iter().any(|it| it.code == **code);
+        let missed = self.also.iter().filter(move |code| !is_found(code));
+        missed.map(String::as_str)
     }
 }
 
@@ -359,6 +369,7 @@ mod tests {
             });
             Diagnosed {
                 cause: vec!["OPC-01".into(), "OPC-02".into()],
+                also: vec!["PG-02".into()],
                 found: found.collect(),
                 limit: Interval::default(),
             }
@@ -367,6 +378,8 @@ mod tests {
         assert_eq!(named(&["PG-02", "OPC-01"]).is_named_first(), Some(false));
         assert_eq!(named(&[]).is_named_first(), Some(false));
         assert_eq!(Diagnosed::default().is_named_first(), None);
+        assert_eq!(named(&["OPC-02", "PG-02"]).missed().count(), 0);
+        assert_eq!(named(&["OPC-02"]).missed().collect::<Vec<_>>(), ["PG-02"]);
     }
 
     #[test]

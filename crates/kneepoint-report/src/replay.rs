@@ -3,7 +3,7 @@
 use crate::tables::{self, Table, unknown};
 use crate::words;
 use kneepoint_model::contest::Carried;
-use kneepoint_model::replay::{Claim, Diagnosed, Measure, Replay, Stage};
+use kneepoint_model::replay::{Claim, Diagnosed, Measure, Named, Replay, Stage};
 use kneepoint_model::{Interval, Layer};
 use std::collections::BTreeSet;
 
@@ -38,35 +38,35 @@ pub(crate) fn sentence(replay: &Replay) -> String {
 
 /// What was found of the stages that were diagnosed, without being told what the report found.
 pub(crate) fn causes(replay: &Replay) -> Vec<(String, String)> {
-    let diagnosed = replay.stages.iter();
-    let diagnosed = diagnosed.filter_map(|stage| Some((stage, stage.diagnosed.as_ref()?)));
-    diagnosed
-        .map(|(stage, it)| (stage.name.clone(), cause(it)))
-        .collect()
+    let mut told = Vec::new();
+    for stage in &replay.stages {
+        let Some(it) = &stage.diagnosed else { continue };
+        told.push((stage.name.clone(), cause(it)));
+        let others = it.found.iter().skip(1);
+        told.extend(others.map(|other| (String::new(), format!("then {}", named(other)))));
+        let missed = it
+            .missed()
+            .map(|code| format!("{code}, which the stage added, was not found"));
+        told.extend(missed.map(|text| (String::new(), text)));
+    }
+    told
+}
+
+fn named(it: &Named) -> String {
+    let title = it.title.trim_end_matches('.');
+    format!("{} {title}: {}", it.code, it.seen)
 }
 
 fn cause(diagnosed: &Diagnosed) -> String {
-    let mut found = diagnosed.found.iter();
-    let first = found.next().map_or("nothing was found".to_owned(), |it| {
-        format!(
-            "{} {}: {}",
-            it.code,
-            it.title.trim_end_matches('.'),
-            it.seen
-        )
-    });
+    let first = diagnosed.found.first();
+    let first = first.map_or_else(|| "nothing was found".to_owned(), named);
     let verdict = match diagnosed.is_named_first() {
         Some(true) => " (the report's cause)".to_owned(),
         Some(false) => format!(" (the report's cause is {})", diagnosed.cause.join(" or ")),
         None => String::new(),
     };
-    let others: Vec<&str> = found.map(|it| it.code.as_str()).collect();
-    let others = match others.is_empty() {
-        true => String::new(),
-        false => format!("; then {}", others.join(", ")),
-    };
     let limit = words::rate_interval(&diagnosed.limit);
-    format!("{first}{verdict}{others}. R* {limit}")
+    format!("{first}{verdict}. R* {limit}")
 }
 
 /// All tables: claims, stages by what was reported of them, loads, where CPU went, sockets.
@@ -151,24 +151,20 @@ pub(crate) fn steps(replay: &Replay) -> Vec<(String, String)> {
 }
 
 fn claims(replay: &Replay) -> Option<Table> {
-    let columns = ["Claim", "reported", "here", "from", "to", "needs", ""];
+    let columns = ["Claim", "", "reported", "here", "needs"];
     let rows = replay.claims.iter().map(|claim| {
-        let shown = |value: Option<f64>| value.map_or_else(unknown, |it| number(claim.measure, it));
+        let reported = claim.reported_ratio;
+        let verdict = match claim.is_met {
+            Some(true) => "met",
+            Some(false) => "not met",
+            None => "not measured",
+        };
         vec![
             claim.what.clone(),
-            claim
-                .reported_ratio
-                .map_or_else(unknown, |ratio| format!("x{}", words::ratio(ratio))),
-            claim.measured_ratio.as_ref().map_or_else(unknown, ratio),
-            shown(claim.measured.0),
-            shown(claim.measured.1),
+            verdict.to_owned(),
+            reported.map_or_else(unknown, |ratio| format!("x{}", words::ratio(ratio))),
+            here(claim),
             needs(claim),
-            match claim.is_met {
-                Some(true) => "met",
-                Some(false) => "not met",
-                None => "not measured",
-            }
-            .to_owned(),
         ]
     });
     (!replay.claims.is_empty()).then(|| Table {
@@ -176,6 +172,19 @@ fn claims(replay: &Replay) -> Option<Table> {
         columns: columns.map(str::to_owned).into(),
         rows: rows.collect(),
     })
+}
+
+/// The ratio; the values where it says nothing, as of a share that is zero afterwards.
+fn here(claim: &Claim) -> String {
+    let asks_for_ratio = claim.needs.ratio_at_least.or(claim.needs.ratio_at_most);
+    match (&claim.measured_ratio, claim.measured) {
+        (Some(it), _) if asks_for_ratio.is_some() => ratio(it),
+        (_, (Some(from), Some(to))) => {
+            let shown = |value| number(claim.measure, value);
+            format!("{} to {}", shown(from), shown(to))
+        }
+        _ => unknown(),
+    }
 }
 
 /// With its interval where there is one.
@@ -302,7 +311,7 @@ fn sockets(replay: &Replay) -> Option<Table> {
 mod tests {
     use super::*;
     use expect_test::expect;
-    use kneepoint_model::replay::{Gap, Hosts, Named, Needs, PlayedLoad, Sockets};
+    use kneepoint_model::replay::{Gap, Hosts, Needs, PlayedLoad, Sockets};
     use kneepoint_model::{LoadPoint, Outcome};
 
     fn interval(low: f64, estimate: f64, high: f64) -> Interval {
@@ -344,6 +353,7 @@ mod tests {
         let mut first = stage("as shipped", 33.0, 200);
         first.diagnosed = Some(Diagnosed {
             cause: vec!["OPC-01".into()],
+            also: Vec::new(),
             found: ["OPC-01", "PG-02"]
                 .map(|code| Named {
                     code: code.into(),
@@ -425,13 +435,14 @@ mod tests {
         }
         expect![[r#"
             A pool of ten: 1 of 1 causes named first and 0 of 1 claims met here.
-            as shipped: OPC-01 OPcache is off: every request compiles (the report's cause); then PG-02. R* 20.0/s (18.0 to 22.0)
+            as shipped: OPC-01 OPcache is off: every request compiles (the report's cause). R* 20.0/s (18.0 to 22.0)
+            : then PG-02 OPcache is off: every request compiles
             What is claimed, and what was measured (95 % intervals in parentheses)
-              Claim | reported | here | from | to | needs | 
-              served | x3.60 | x7.50 (7.00 to 8.00) | 20.0 | 150 | at least x9.00 | not met
+              Claim |  | reported | here | needs
+              served | not met | x3.60 | x7.50 (7.00 to 8.00) | at least x9.00
             Requests/s
                | reported | here | reported, of the first | here, of the first
-              as shipped | 33.0 | 20.0 | x1.000 | x1.000
+              as shipped | 33.0 | 20.0 | - | -
               OPcache on | 119 | 150 | x3.61 | x7.50
             Users: ab -n 1000 -c 10, 6 rounds in turns; response times in ms
                | 50 % | 75 % | 80 % | 85 % | 90 % | 95 % | 98 % | 99 % | max | within SLO | failed
@@ -444,7 +455,7 @@ mod tests {
             Sockets in the first round
                | held by | most ports taken | of | most in TIME_WAIT
               as shipped | php towards cache | 1520 | 2000 | 1500
-            OPcache: 90 % of the difference in median, ms between a and c (95 %: 80 % to 95 %)
+            OPcache: 90 % of the difference in median between a and c (95 %: 80 % to 95 %)
             5 hosts as they were do what 1 do at the end, by what one of each bears as predicted from low load (20.0/s (18.0 to 22.0) and 150/s (140 to 160)); the report went to 2
             Two cores and not four.
             as shipped: as shipped was done (php fpm 8.2.35)

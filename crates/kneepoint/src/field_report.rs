@@ -63,6 +63,8 @@ struct StageText {
     #[serde(default)]
     reported: BTreeMap<Measure, f64>,
     cause: Option<Vec<String>>,
+    #[serde(default)]
+    also: Vec<String>,
     runtime: Option<String>,
     #[serde(default)]
     overlay: toml::Table,
@@ -204,7 +206,7 @@ fn staged(file: &File, path: &Path) -> Result<Vec<Staged>> {
         {
             bail!("{name}: another [slo] than that of the first stage; all are judged alike");
         }
-        for code in stage.cause.iter().flatten() {
+        for code in stage.cause.iter().flatten().chain(&stage.also) {
             if !RULES.iter().any(|rule| rule.code == code) {
                 bail!("{name}: there is no rule `{code}`; `kneepoint rules` lists them");
             }
@@ -212,6 +214,7 @@ fn staged(file: &File, path: &Path) -> Result<Vec<Staged>> {
         stages.push(Staged {
             scenario,
             cause: stage.cause.clone(),
+            also: stage.also.clone(),
         });
     }
     Ok(stages)

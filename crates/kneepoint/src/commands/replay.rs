@@ -44,12 +44,10 @@ pub(super) fn run(args: &ReplayArgs) -> Result<ExitCode> {
 /// Whether every claim is met and every cause was named first.
 fn is_as_reported(replay: &Replay) -> bool {
     let mut claims = replay.claims.iter();
-    let diagnosed = replay
-        .stages
-        .iter()
-        .filter_map(|stage| stage.diagnosed.as_ref());
-    let mut named = diagnosed.filter_map(|it| it.is_named_first());
-    claims.all(|claim| claim.is_met == Some(true)) && named.all(|is_first| is_first)
+    let stages = replay.stages.iter();
+    let mut diagnosed = stages.filter_map(|stage| stage.diagnosed.as_ref());
+    claims.all(|claim| claim.is_met == Some(true))
+        && diagnosed.all(|it| it.is_named_first() != Some(false) && it.missed().next().is_none())
 }
 
 fn paths(args: &ReplayArgs) -> Result<Vec<PathBuf>> {
