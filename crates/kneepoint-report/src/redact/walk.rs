@@ -3,8 +3,8 @@
 
 use super::Secrets;
 use super::scan::Grammar;
-use kneepoint_model::replay::Stage;
-use kneepoint_model::run::{LimitResult, Observation};
+use kneepoint_model::replay::{Replay, Stage};
+use kneepoint_model::run::{Decision, LimitResult, Observation};
 use kneepoint_model::scenario::FilePatch;
 use kneepoint_model::{
     AppSetting, Body, CallTrace, CapacityPlan, CaptureFrom, Contest, Effect, Expect, Finding,
@@ -62,15 +62,7 @@ pub(super) fn run(run: &mut Run, secrets: &Secrets) {
     calls.iter_mut().for_each(|it| trace(it, secrets));
     stacks.iter_mut().for_each(|it| profile(it, secrets));
     findings.iter_mut().for_each(|it| finding(it, secrets));
-    for decision in decisions {
-        settings(&mut decision.settings, secrets);
-        effect(&mut decision.effect, secrets);
-        decision
-            .leave_one_out
-            .iter_mut()
-            .for_each(|it| effect(it, secrets));
-        secrets.prose(&mut decision.reason);
-    }
+    decisions.iter_mut().for_each(|it| decision(it, secrets));
     proof.iter_mut().for_each(|it| effect(it, secrets));
     for file in diff {
         secrets.hide(&mut file.diff, Grammar::Configuration);
@@ -80,11 +72,26 @@ pub(super) fn run(run: &mut Run, secrets: &Secrets) {
         doubts.iter_mut().for_each(|text| secrets.prose(text));
     }
     compared.iter_mut().for_each(|it| contest(it, secrets));
+    replayed.iter_mut().for_each(|it| replay(it, secrets));
+}
+
+fn decision(decision: &mut Decision, secrets: &Secrets) {
+    settings(&mut decision.settings, secrets);
+    effect(&mut decision.effect, secrets);
+    decision
+        .leave_one_out
+        .iter_mut()
+        .for_each(|it| effect(it, secrets));
+    secrets.prose(&mut decision.reason);
+}
+
+/// What was found, and what a server said when it died.
+fn replay(Replay { stages, .. }: &mut Replay, secrets: &Secrets) {
     for Stage {
         diagnosed,
         last_words,
         ..
-    } in replayed.iter_mut().flat_map(|it| &mut it.stages)
+    } in stages
     {
         last_words.iter_mut().for_each(|it| secrets.prose(it));
         let found = diagnosed.iter_mut().flat_map(|it| &mut it.found);

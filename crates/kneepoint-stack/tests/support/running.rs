@@ -255,3 +255,23 @@ pub(crate) fn eventually<T>(mut ask: impl FnMut() -> T, passes: impl Fn(&T) -> b
         std::thread::sleep(Duration::from_millis(50));
     }
 }
+
+/// What the application of these tests answers.
+pub(crate) const HELLO: &str = "<?php echo 'hello ', $_SERVER['SCRIPT_NAME'], ' ', $_SERVER['PATH_INFO'] ?? '', ' ', getenv('DB_HOST');";
+
+/// An application of one script and one page.
+pub(crate) fn app(dir: &Path) -> std::path::PathBuf {
+    let app = dir.join("app");
+    std::fs::create_dir(&app).expect("a directory");
+    let script = app.join("index.php");
+    std::fs::write(&script, HELLO).expect("a script");
+    // OPcache does not keep a file that changed within the last two seconds (opcache.file_update_protection).
+    let file = std::fs::File::options()
+        .write(true)
+        .open(&script)
+        .expect("the script");
+    let past = std::time::SystemTime::now() - Duration::from_secs(3600);
+    file.set_modified(past).expect("its time");
+    std::fs::write(app.join("static.html"), "a static page").expect("a page");
+    app
+}
