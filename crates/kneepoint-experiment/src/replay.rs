@@ -188,11 +188,13 @@ fn diagnose(
 }
 
 fn named(finding: &Finding) -> Named {
-    let seen = finding.seen.first();
+    // What is configured and what was measured, as the rules have them first.
+    let seen = finding.seen.iter().take(2);
+    let seen: Vec<&str> = seen.map(|seen| seen.what.as_str()).collect();
     Named {
         code: finding.code.clone(),
         title: finding.title.clone(),
-        seen: seen.map_or(String::new(), |seen| seen.what.clone()),
+        seen: seen.join("; "),
     }
 }
 
@@ -247,37 +249,31 @@ fn take_turns(
     played: &Played,
     replay: &mut Replay,
 ) -> Result<(), ExperimentError> {
-    let rounds = replay
-        .loads
-        .iter()
-        .map(|load| load.rounds)
-        .max()
-        .unwrap_or(0);
     recorder.stage("Rounds: every stage under the report's load, in turns");
+    let rounds = replay.loads.iter().map(|load| load.rounds).max();
+    let rounds = rounds.unwrap_or(0);
     let mut values = Values::default();
-    let mut round = 0;
-    while round < rounds || (round < MOST_ROUNDS * rounds && values.fewest() < rounds as usize) {
+    for round in 0.. {
+        let wanted: Vec<usize> = (0..played.loads.len())
+            .filter(|at| is_wanted(round, replay.loads[*at].rounds, values.fewest(*at)))
+            .collect();
+        if wanted.is_empty() {
+            break;
+        }
         for nth in shuffled(replay.stages.len(), u64::from(round)) {
-            for at in 0..played.loads.len() {
-                if round >= MOST_ROUNDS * replay.loads[at].rounds
-                    || replay.stages[nth].last_words.is_some()
-                {
+            for at in &wanted {
+                if replay.stages[nth].last_words.is_some() {
                     continue;
                 }
                 recorder.check_stop()?;
                 let name = &replay.stages[nth].name;
                 let what = format!("round {} of {rounds}: {name}", round + 1);
-                recorder.progress(&what, f64::from(round) / f64::from(rounds), None);
-                turn(
-                    testbed,
-                    recorder,
-                    (played, replay),
-                    &mut values,
-                    (round, nth, at),
-                )?;
+                let share = f64::from(round) / f64::from(rounds);
+                recorder.progress(&what, share.min(1.0), None);
+                let place = (round, nth, *at);
+                turn(testbed, recorder, (played, replay), &mut values, place)?;
             }
         }
-        round += 1;
         values.judge(replay);
         recorder.replay(replay.clone());
     }
@@ -285,6 +281,11 @@ fn take_turns(
         recorder.result(claims::describe(claim));
     }
     Ok(())
+}
+
+/// Whether a load has another round: as many as were asked for, and more where some did not count.
+fn is_wanted(round: u32, asked: u32, counted: usize) -> bool {
+    round < asked || (round < MOST_ROUNDS * asked && counted < asked as usize)
 }
 
 /// One load at one stage.
@@ -448,6 +449,14 @@ mod tests {
         check(&[10, 10, 10, 10], 0.0);
         // What comes after the load gave is not borne, even where it recovers.
         check(&[100, 10, 10, 400, 500, 600], 100.0);
+    }
+
+    #[test]
+    fn rounds_that_do_not_count_are_made_up_for() {
+        assert!(is_wanted(5, 6, 5));
+        assert!(!is_wanted(6, 6, 6));
+        assert!(is_wanted(6, 6, 4));
+        assert!(!is_wanted(12, 6, 4));
     }
 
     #[test]

@@ -44,8 +44,8 @@ pub(crate) fn page(run: &Run, against: Option<&Run>) -> String {
     let summary = summarise(run);
     let sections: Vec<Section> = [
         gate::section(run),
-        capacity::section(run),
         replay::section(run),
+        capacity::section(run),
         contest::section(run),
         waterfall::section(run),
         stack::section(run),

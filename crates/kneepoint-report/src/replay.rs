@@ -162,7 +162,7 @@ fn claims(replay: &Replay) -> Option<Table> {
         vec![
             claim.what.clone(),
             verdict.to_owned(),
-            reported.map_or_else(unknown, |ratio| format!("x{}", words::ratio(ratio))),
+            reported.map_or_else(unknown, times),
             here(claim),
             needs(claim),
         ]
@@ -192,7 +192,14 @@ fn ratio(ratio: &Interval) -> String {
     if ratio.low < ratio.high {
         return format!("x{}", words::ratio_interval(ratio));
     }
-    format!("x{}", words::ratio(ratio.estimate))
+    times(ratio.estimate)
+}
+
+fn times(ratio: f64) -> String {
+    match ratio {
+        0.0 => "0".to_owned(),
+        ratio => format!("x{}", words::ratio(ratio)),
+    }
 }
 
 fn needs(claim: &Claim) -> String {
@@ -200,7 +207,6 @@ fn needs(claim: &Claim) -> String {
     let bound = |what: &str, sign: &str, value: Option<f64>, text: &dyn Fn(f64) -> String| {
         value.map(|value| format!("{what}{sign} {}", text(value)))
     };
-    let times = |value: f64| format!("x{}", words::ratio(value));
     let shown = |value: f64| number(claim.measure, value);
     let all = [
         bound("", "at least", needs.ratio_at_least, &times),
@@ -228,7 +234,7 @@ fn stages(replay: &Replay, measure: Measure) -> Table {
     let of_first = |value: Option<f64>, base: Option<f64>| {
         let ratio = value.zip(base).map(|(value, base)| value / base);
         let ratio = ratio.filter(|ratio| *ratio != 1.0);
-        ratio.map_or_else(unknown, |ratio| format!("x{}", words::ratio(ratio)))
+        ratio.map_or_else(unknown, times)
     };
     let shown = |value: Option<f64>| value.map_or_else(unknown, |it| number(measure, it));
     let rows = replay.stages.iter().map(|stage| {

@@ -49,9 +49,10 @@ impl Values {
         rounds.insert(round, values);
     }
 
-    /// Rounds of whoever has the fewest of those who had one.
-    pub(super) fn fewest(&self) -> usize {
-        self.by_turn.values().map(BTreeMap::len).min().unwrap_or(0)
+    /// Rounds under a load of whoever has the fewest of those who had one.
+    pub(super) fn fewest(&self, load: usize) -> usize {
+        let turns = self.by_turn.iter().filter(|((_, at), _)| *at == load);
+        turns.map(|(_, rounds)| rounds.len()).min().unwrap_or(0)
     }
 
     /// What the stages came to so far, and what that makes of the claims. The first load is the one that stages and
@@ -269,7 +270,7 @@ mod tests {
         let ratio = claim.measured_ratio.expect("eight rounds");
         assert!(ratio.low > 8.9 && ratio.high < 9.1, "{ratio:?}");
         assert_eq!(claim.is_met, Some(true));
-        assert_eq!(values.fewest(), 8);
+        assert_eq!(values.fewest(0), 8);
     }
 
     #[test]

@@ -24,8 +24,8 @@ fn render(run: &Run, options: &Options) -> String {
     let mut out = String::new();
     head(&mut out, run, &summary);
     gate::gate(&mut out, run);
-    plan::plan(&mut out, run);
     replay::replay(&mut out, run);
+    plan::plan(&mut out, run);
     contest::contest(&mut out, run);
     limits(&mut out, run);
     decisions(&mut out, run);

@@ -28,8 +28,8 @@ fn render(run: &Run, options: &Options) -> String {
     let mut page = Page::new(COLUMNS, options.styles);
     head(&mut page, run, &summary);
     gate(&mut page, run);
-    plan(&mut page, run);
     replay::replay(&mut page, run);
+    plan(&mut page, run);
     contest::contest(&mut page, run);
     findings(&mut page, run);
     changes::decisions(&mut page, run);

@@ -43,6 +43,9 @@ fn kicker(run: &Run, summary: &Summary) -> String {
 }
 
 fn headline(run: &Run, summary: &Summary) -> String {
+    if let Some(it) = &run.replay {
+        return format!("{}: {}", it.report, it.title);
+    }
     let subject = words::sentence(&summary.subject);
     let sustains = |hz: f64| {
         format!(

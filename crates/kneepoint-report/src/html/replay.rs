@@ -25,9 +25,13 @@ pub(super) fn section(run: &Run) -> Option<Section> {
                 figure {
                     figcaption {
                         (stage.name) ": sockets of " (sockets.layer) " towards " (sockets.peer)
-                        ", closed and still in TIME_WAIT (grey) and open (green)"
                     }
                     (plot(nth, stage, sockets))
+                    ul class="legend" {
+                        @for (class, name) in [("base", "closed, in TIME_WAIT"), ("best", "open")] {
+                            li { span class={ "key " (class) } {} (name) }
+                        }
+                    }
                 }
             }
             h3 { "What was done" }
