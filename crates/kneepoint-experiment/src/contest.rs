@@ -17,9 +17,10 @@ use crate::testbed::Testbed;
 use kneepoint_model::contest::{Contest, Contestant, Profile};
 use kneepoint_model::statistics::sequential::MIN_PAIRS;
 use kneepoint_model::units::format_rate;
-use kneepoint_model::{Layer, LoadPoint, Scenario, Setting, metric};
+use kneepoint_model::{Layer, LoadPoint, Scenario, SeriesSet, Setting, metric};
 pub(crate) use rounds::shuffled;
 use rounds::{Turns, differences};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Share of the time that the searches for R* get.
@@ -135,7 +136,7 @@ fn search(
     let workers = testbed.saturating_workers(&name)?;
     let options = LimitOptions::within(time, workers).unconfirmed();
     let found = find_limit(testbed, recorder, &name, &name, options);
-    let found = survived(recorder, contestant, found)?;
+    let found = survived(recorder, (&name, &mut contestant.last_words), found)?;
     contestant.limit = found
         .map(|(limit, _)| limit.rate_hz)
         .filter(|rate| rate.estimate > 0.0);
@@ -143,16 +144,16 @@ fn search(
 }
 
 /// What was measured; nothing where the stack died of it, which is written down as its last words.
-fn survived<T>(
+pub(crate) fn survived<T>(
     recorder: &mut Recorder<'_>,
-    contestant: &mut Contestant,
+    (name, last_words): (&str, &mut Option<String>),
     outcome: Result<T, ExperimentError>,
 ) -> Result<Option<T>, ExperimentError> {
     match outcome {
         Ok(measured) => Ok(Some(measured)),
         Err(ExperimentError::Died(words)) => {
-            recorder.result(format!("{} did not survive: {words}", contestant.name));
-            contestant.last_words = Some(words);
+            recorder.result(format!("{name} did not survive: {words}"));
+            *last_words = Some(words);
             Ok(None)
         }
         Err(error) => Err(error),
@@ -209,7 +210,8 @@ fn take_turns(
                 let step = Step::saturating("compare: saturation", workers, length, seed);
                 drive(testbed, recorder, &names[at], &step)
             });
-            if let Some(point) = survived(recorder, contestant, driven)? {
+            let who = (names[at].as_str(), &mut contestant.last_words);
+            if let Some(point) = survived(recorder, who, driven)? {
                 turns.record(round, at, &point);
             }
         }
@@ -264,16 +266,25 @@ fn offer(
         let (point, recording) = testbed.observe(&contestant.name, &step, true)?;
         say_when_invalid(recorder, &point);
         let series = &recording.series;
-        let cores: Vec<f64> = Layer::TIERS
-            .into_iter()
-            .filter_map(|layer| series.rate(layer, metric::CPU_S))
-            .collect();
-        let cpu_s = (!cores.is_empty()).then(|| cores.iter().sum::<f64>() * point.window_s);
+        let cpu_s = cpu_s(&cores(series), point.window_s);
         let memory_bytes = series.max(Layer::Php, metric::PSS_BYTES);
         carried.add(&point, cpu_s, memory_bytes);
         recorder.trial(&purpose, &contestant.name, point);
     }
     Ok(())
+}
+
+/// Cores that each tier used, on average.
+pub(crate) fn cores(series: &SeriesSet) -> BTreeMap<Layer, f64> {
+    let used = Layer::TIERS
+        .into_iter()
+        .filter_map(|layer| Some((layer, series.rate(layer, metric::CPU_S)?)));
+    used.collect()
+}
+
+/// CPU time of all tiers in seconds; nothing where none of them was measured.
+pub(crate) fn cpu_s(cores: &BTreeMap<Layer, f64>, window_s: f64) -> Option<f64> {
+    (!cores.is_empty()).then(|| cores.values().sum::<f64>() * window_s)
 }
 
 fn drive(

@@ -8,7 +8,7 @@
 mod claims;
 mod sockets;
 
-use crate::contest::shuffled;
+use crate::contest::{cores, cpu_s, shuffled, survived};
 use crate::diagnose::{find_limit, gather, report_findings, say_when_invalid};
 use crate::error::ExperimentError;
 use crate::inside::Fpm;
@@ -20,10 +20,7 @@ use claims::Values;
 use kneepoint_load::Mode;
 use kneepoint_model::contest::Carried;
 use kneepoint_model::replay::{Diagnosed, Hosts, Measure, Named, Replay, Stage};
-use kneepoint_model::{
-    CallKind, Finding, Layer, LoadPoint, Profile, Scenario, SeriesSet, Validity, metric,
-};
-use std::collections::BTreeMap;
+use kneepoint_model::{CallKind, Finding, Layer, LoadPoint, Profile, Scenario, Validity, metric};
 use std::time::Duration;
 
 /// Load time of the search for R* of a stage that is diagnosed: it only says where to look.
@@ -297,13 +294,10 @@ fn turn(
     let purpose = format!("replay: {}", replay.loads[at].name);
     let mode = played.loads[at].mode();
     let seed = 900 + u64::from(round);
-    let (point, recording) = match testbed.play(&arm(nth), mode, seed) {
-        Err(ExperimentError::Died(words)) => {
-            recorder.result(format!("{} did not survive: {words}", stage.name));
-            stage.last_words = Some(words);
-            return Ok(());
-        }
-        driven => driven?,
+    let driven = testbed.play(&arm(nth), mode, seed);
+    let who = (stage.name.as_str(), &mut stage.last_words);
+    let Some((point, recording)) = survived(recorder, who, driven)? else {
+        return Ok(());
     };
     say_when_invalid(recorder, &point);
     recorder.result(format!("{}: {}", stage.name, point.describe()));
@@ -315,7 +309,7 @@ fn turn(
     };
     let series = &recording.series;
     let cores = cores(series);
-    let cpu_s = (!cores.is_empty()).then(|| cores.values().sum::<f64>() * point.window_s);
+    let cpu_s = cpu_s(&cores, point.window_s);
     let memory_bytes = series.max(Layer::Php, metric::PSS_BYTES);
     stage.carried[at].add(&counted, cpu_s, memory_bytes);
     if at == 0 && round == 0 {
@@ -375,14 +369,6 @@ fn borne_hz(point: &LoadPoint) -> Option<f64> {
     let borne = &whole[..gave.unwrap_or(whole.len())];
     let most = borne.iter().map(|second| second.offered).max();
     Some(most.unwrap_or(0) as f64)
-}
-
-/// Cores that each tier used, on average.
-fn cores(series: &SeriesSet) -> BTreeMap<Layer, f64> {
-    let used = Layer::TIERS
-        .into_iter()
-        .filter_map(|layer| Some((layer, series.rate(layer, metric::CPU_S)?)));
-    used.collect()
 }
 
 fn plan_options(asked: Asked) -> PlanOptions {
