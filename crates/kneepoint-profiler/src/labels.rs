@@ -5,6 +5,8 @@
 //! since shows itself: a caller's opcode must lie within its function, and a name must be a string.
 
 mod known;
+#[cfg(test)]
+mod tests;
 
 use crate::abi::PhpAbi;
 use crate::abi::constant::{
@@ -32,6 +34,8 @@ const IS_STRING: u32 = 6;
 /// (Zend/zend_vm_opcodes.h: ZEND_RECV, ZEND_CATCH). To receive an argument may convert it, which rarely calls code of
 /// the application; such a stack is read again, and comes out without its innermost frames.
 const CALLS_NOTHING: [u8; 2] = [63, 107];
+/// The method that frees what an object holds, as classes declare it.
+const DESTRUCTOR: &str = "__destruct";
 /// Header of a `zend_string` before its text: reference count, type, hash, length.
 const STRING_HEADER: usize = 24;
 /// What is read of a string at first, header included; the rest of a longer one costs another call.
@@ -76,6 +80,7 @@ pub(crate) fn name(
         Err(why) => return Ok(Err(why)),
     };
     let mut frames = Vec::with_capacity(links.len());
+    let mut callee = None;
     for (index, link) in links.iter().enumerate() {
         let Some((function, text)) = read.functions.get(&link.func) else {
             return Ok(Err("a function is none"));
@@ -87,6 +92,12 @@ pub(crate) fn name(
         if index > 0 && opcode.is_some_and(|opcode| CALLS_NOTHING.contains(&opcode[OP_CODE])) {
             return Ok(Err("a caller calls nothing"));
         }
+        if in_engine(function, link, globals)
+            && callee.is_some_and(|name: &str| !name.eq_ignore_ascii_case(DESTRUCTOR))
+        {
+            return Ok(Err("a caller was left by an exception"));
+        }
+        callee = Some(text.name.as_deref().unwrap_or_default());
         let outwards = links.get(index + 1);
         let how = outwards.and_then(|link| caller(read.opcodes.get(&link.opline)?));
         if outwards.is_none() && function.kind == INTERNAL && text.name.is_none() {
@@ -214,9 +225,13 @@ fn line(
     if within {
         return Some(Some(half(opcode?, OP_LINE)?));
     }
-    // An exception is on its way: its opcodes are the engine's (EG(exception_op)).
-    let engine = link.opline.wrapping_sub(globals.at) < globals.size;
-    (innermost || engine).then_some(Some(function.line_start))
+    (innermost || in_engine(function, link, globals)).then_some(Some(function.line_start))
+}
+
+/// Whether an exception is on its way through a frame: its opcodes are the engine's then (EG(exception_op)). They end
+/// the frame, and call destructors only: what else lies behind it was called before and is left.
+fn in_engine(function: &Function, link: &Link, globals: Symbol) -> bool {
+    function.kind != INTERNAL && link.opline.wrapping_sub(globals.at) < globals.size
 }
 
 /// How a caller entered a file or a text, by its opcode: `include`, `eval` and so on.
@@ -365,214 +380,4 @@ fn readable(text: &[u8]) -> String {
         .position(|byte| *byte == 0)
         .unwrap_or(text.len());
     String::from_utf8_lossy(&text[..end]).into_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::{Fake, Words};
-    use proptest::prelude::*;
-
-    const GLOBALS: Symbol = Symbol {
-        at: 0x100,
-        size: 64,
-    };
-    const MAIN: u64 = 0x1000;
-    const METHOD: u64 = 0x2000;
-    const INTERNAL_FUNCTION: u64 = 0x3000;
-    const INCLUDED: u64 = 0x4000;
-
-    fn abi() -> &'static PhpAbi {
-        PhpAbi::of(20_220_829).expect("PHP 8.2")
-    }
-
-    /// A function with two opcodes, on lines 11 and 12, the second of which includes a file.
-    fn function(words: &mut Words, at: u64, kind: u8) {
-        words.put(at, kind.into());
-        words.put(at + abi().filename as u64, at + 0x200);
-        words.put(at + abi().opcodes as u64, at + 0x400);
-        words.put(at + abi().last as u64, 2);
-        words.put(at + abi().line_start as u64, 10);
-        words.string(at + 0x200, "/srv/a.php");
-        words.put(at + 0x400 + 24, 11);
-        words.put(at + 0x420 + 16, 16 << 32);
-        words.put(at + 0x420 + 24, u64::from(INCLUDE_OR_EVAL) << 32 | 12);
-    }
-
-    fn php() -> Words {
-        let mut words = Words::default();
-        for (at, kind) in [(MAIN, USER), (METHOD, USER), (INCLUDED, USER)] {
-            function(&mut words, at, kind);
-        }
-        words.put(INTERNAL_FUNCTION, INTERNAL.into());
-        for (at, name) in [(METHOD, "handle"), (INTERNAL_FUNCTION, "usleep")] {
-            words.put(at + 8, at + 0x300);
-            words.string(at + 0x300, name);
-        }
-        words.put(METHOD + 16, 0x5000);
-        words.put(0x5000 + CLASS_NAME, 0x5100);
-        words.string(0x5100, "App\\Kernel@anonymous\0/srv/a.php:3");
-        words
-    }
-
-    /// The same with these marks on all its strings.
-    fn php_with_strings(marks: u32) -> Words {
-        let mut words = php();
-        let files = [MAIN, METHOD, INCLUDED].map(|at| at + 0x200);
-        for at in files.into_iter().chain([METHOD + 0x300, 0x5100]) {
-            words.put(at, u64::from(IS_STRING | marks) << 32);
-        }
-        words
-    }
-
-    fn link(func: u64, opline: u64) -> Link {
-        Link {
-            at: 0x9000,
-            func,
-            opline,
-        }
-    }
-
-    /// Innermost first: usleep, called by a method, called by a file that the main file requires.
-    fn links() -> [Link; 4] {
-        [
-            link(INTERNAL_FUNCTION, 0),
-            link(METHOD, METHOD + 0x400),
-            link(INCLUDED, INCLUDED + 0x420),
-            link(MAIN, MAIN + 0x420),
-        ]
-    }
-
-    fn named(words: &Words, links: &[Link]) -> Result<Vec<Place>, &'static str> {
-        name(
-            &words.memory(),
-            abi(),
-            GLOBALS,
-            links,
-            &mut Known::default(),
-        )
-        .expect("it can be read")
-    }
-
-    #[test]
-    fn frames_have_names_files_and_lines() {
-        let frames = named(&php(), &links()).expect("frames");
-        let told: Vec<_> = frames
-            .iter()
-            .map(|frame| (frame.function.as_str(), frame.file.as_deref(), frame.line))
-            .collect();
-        let file = Some("/srv/a.php");
-        let expected = [
-            ("main /srv/a.php", file, Some(12)),
-            ("require_once /srv/a.php", file, Some(12)),
-            ("App\\Kernel@anonymous::handle", file, Some(11)),
-            ("usleep", None, None),
-        ];
-        assert_eq!(told, expected);
-    }
-
-    #[test]
-    fn the_innermost_frame_may_not_have_said_where_it_is() {
-        let mut links = links();
-        links[1].opline = 0x77;
-        assert_eq!(
-            named(&php(), &links),
-            Err("an opcode is not in its function")
-        );
-        let frames = named(&php(), &links[1..]).expect("frames");
-        assert_eq!(frames[2].line, Some(10), "its first line");
-        links[1].opline = GLOBALS.at + 32;
-        let frames = named(&php(), &links).expect("an exception is on its way");
-        assert_eq!(frames[2].line, Some(10));
-    }
-
-    #[test]
-    fn a_caller_is_where_something_can_be_called() {
-        let mut words = php();
-        words.put(METHOD + 0x400 + 24, u64::from(CALLS_NOTHING[0]) << 32 | 11);
-        assert_eq!(named(&words, &links()), Err("a caller calls nothing"));
-        assert!(
-            named(&words, &links()[1..]).is_ok(),
-            "it may just have begun"
-        );
-    }
-
-    #[test]
-    fn what_was_overwritten_is_no_name() {
-        let mut words = php();
-        words.put(METHOD + 0x300, 7 << 32);
-        assert_eq!(named(&words, &links()), Err("a name is no string"));
-        let mut words = php();
-        words.put(MAIN, 99);
-        assert_eq!(named(&words, &links()), Err("a function is none"));
-    }
-
-    /// What OPcache keeps is read once; what it does not, each time.
-    #[test]
-    fn only_what_is_permanent_is_remembered() {
-        let again = |marks| {
-            let mut words = php_with_strings(marks);
-            let mut known = Known::default();
-            let mut named = |words: &Words| {
-                let frames = name(&words.memory(), abi(), GLOBALS, &links(), &mut known);
-                frames.expect("it can be read").expect("frames")[2]
-                    .function
-                    .clone()
-            };
-            let before = named(&words);
-            words.string(METHOD + 0x300, "other");
-            (before, named(&words))
-        };
-        let method = |name: &str| format!("App\\Kernel@anonymous::{name}");
-        assert_eq!(again(0), (method("handle"), method("other")));
-        assert_eq!(again(PERMANENT), (method("handle"), method("handle")));
-    }
-
-    /// A function that is another one now is no longer what it was, permanent or not.
-    #[test]
-    fn a_function_that_changed_is_read_again() {
-        let mut words = php_with_strings(PERMANENT);
-        let mut known = Known::default();
-        let mut named = |words: &Words| {
-            name(&words.memory(), abi(), GLOBALS, &links(), &mut known).expect("it can be read")
-        };
-        named(&words).expect("frames");
-        words.put(METHOD + 8, METHOD + 0x380);
-        words.string(METHOD + 0x380, "other");
-        assert!(
-            named(&words).is_err(),
-            "what was remembered of it is in doubt"
-        );
-        let frames = named(&words).expect("frames");
-        assert_eq!(frames[2].function, "App\\Kernel@anonymous::other");
-    }
-
-    #[test]
-    fn long_strings_are_read_to_their_end() {
-        let mut words = php();
-        let path = format!("/srv/{}.php", "x".repeat(700));
-        words.string(MAIN + 0x600, &path);
-        words.put(MAIN + abi().filename as u64, MAIN + 0x600);
-        let frames = named(&words, &links()).expect("frames");
-        assert_eq!(frames[0].file.as_deref(), Some(path.as_str()));
-    }
-
-    proptest! {
-        #[test]
-        fn no_memory_panics(
-            words in proptest::collection::vec(prop_oneof![
-                (0_u64..256).prop_map(|n| n * 8), any::<u64>(), 0_u64..8, Just(6 << 32),
-            ], 256),
-            links in proptest::collection::vec((0_u64..2048, 0_u64..2048), 0..20),
-            list in 0_u64..2048,
-        ) {
-            let memory = Fake::flat(&words);
-            let links: Vec<Link> = links.into_iter().map(|(func, opline)| link(func, opline)).collect();
-            for abi in crate::PHP_ABIS {
-                let _ = name(&memory, abi, GLOBALS, &links, &mut Known::default());
-            }
-            let _ = crate::request::request(&memory, list);
-            let _ = crate::request::busy(&memory, list);
-        }
-    }
 }

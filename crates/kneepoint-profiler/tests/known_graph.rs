@@ -322,7 +322,7 @@ fn every_stack_is_a_path_of_the_known_graph() {
     let modes: [(&[&str], u32, u64); 4] = [
         (&[], 997, 10_000),
         (&[], 99, 1000),
-        (&opcache, 997, 6000),
+        (&opcache, 997, 10_000),
         (&jit, 997, 6000),
     ];
     let tallies: Option<Vec<Tally>> = modes
