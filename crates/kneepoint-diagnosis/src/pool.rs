@@ -31,7 +31,7 @@ pub(crate) struct PoolState {
     pub(crate) pinned: f64,
     /// Most there can be.
     pub(crate) max: f64,
-    /// Mean length of the accept queue.
+    /// Requests that wait on average: in the accept queue, and in the runtime where it keeps a queue of its own.
     pub(crate) queue: f64,
     /// Requests accepted per second.
     pub(crate) hz: f64,
@@ -62,7 +62,7 @@ impl PoolState {
             busy: busy.min(pool.max_workers as f64),
             pinned,
             max: pool.max_workers as f64,
-            queue: phase.largest_mean(Layer::Php, metric::QUEUE).unwrap_or(0.0),
+            queue: queued(phase),
             hz: phase.pool_hz(),
             blocked: blocked_share(phase, busy),
         })
@@ -85,6 +85,13 @@ impl PoolState {
     pub(crate) fn hold_s(&self) -> Option<f64> {
         (self.hz > 0.0).then_some((self.busy - self.pinned).max(0.0) / self.hz)
     }
+}
+
+/// Requests that wait for a worker: before the listener, and in the runtime where it keeps them.
+pub(crate) fn queued(phase: &Phase) -> f64 {
+    let accept = phase.largest_mean(Layer::Php, metric::QUEUE);
+    let own = phase.series.mean(Layer::Php, metric::WORKERS_QUEUED);
+    accept.unwrap_or(0.0) + own.unwrap_or(0.0)
 }
 
 fn waiting(phase: &Phase) -> f64 {

@@ -470,6 +470,7 @@ fn stack() -> Stack {
         spawn_per_s: None,
         size_key: SettingKey::new(Layer::Php, "pm.max_children"),
         queue_limit: 511,
+        keeps_queue: false,
     });
     stack
 }

@@ -4,6 +4,7 @@
 //! time a request spends in that state. What the parts do not cover is the rest: proxy, web server, network.
 
 use crate::evidence::Phase;
+use crate::pool::queued;
 use kneepoint_model::run::{Waterfall, WaterfallPart};
 use kneepoint_model::units::{format_ms, format_rate};
 use kneepoint_model::{LatencyHistogram, Layer, Stack, metric};
@@ -79,6 +80,13 @@ fn queues(
                 ms: per_request(length),
             });
         }
+    }
+    if let Some(length) = phase.series.mean(Layer::Php, metric::WORKERS_QUEUED) {
+        parts.push(part(
+            Layer::Php,
+            "queue of the runtime",
+            per_request(length),
+        ));
     }
 }
 
@@ -219,10 +227,14 @@ fn in_flight(phase: &Phase, stack: &Stack) -> Option<(f64, &'static str)> {
                 looks(layer, metric::NGINX_WRITING),
             ))
         });
-    let queued = phase.largest_mean(Layer::Php, metric::QUEUE).unwrap_or(0.0);
+    let queued = queued(phase);
+    let pool = stack.tier(Layer::Php).and_then(|tier| tier.pool.as_ref());
+    let is_hidden = pool.is_some_and(|pool| pool.keeps_queue);
     let states = phase
         .series
         .mean(Layer::Php, metric::WORKERS_RUNNING)
+        // Of a runtime that reads ahead, only the server before it sees all requests.
+        .filter(|_| !is_hidden || writing.is_none())
         .map(|running| {
             let waiting: f64 = phase.waits().iter().map(|wait| wait.workers).sum();
             (

@@ -21,6 +21,7 @@ use kneepoint_load::Mode;
 use kneepoint_model::contest::Carried;
 use kneepoint_model::replay::{Diagnosed, Hosts, Measure, Named, Replay, Stage};
 use kneepoint_model::{CallKind, Finding, Layer, LoadPoint, Profile, Scenario, Validity, metric};
+use kneepoint_stack::StackError;
 use std::time::Duration;
 
 /// Load time of the search for R* of a stage that is diagnosed: it only says where to look.
@@ -127,11 +128,21 @@ fn stand_up(
 ) -> Result<(), ExperimentError> {
     let staged = &played.stages[nth];
     recorder.stage(format!("Stand up: {}", stage.name));
-    testbed.stand_up(&arm(nth), &staged.scenario)?;
+    stage.carried = vec![Carried::default(); played.loads.len()];
+    match testbed.stand_up(&arm(nth), &staged.scenario) {
+        Ok(()) => {}
+        // The others are worth measuring all the same.
+        Err(ExperimentError::Stack(missing @ StackError::Missing { .. })) if nth > 0 => {
+            let words = format!("skipped: {missing}");
+            recorder.warn(format!("{} is {words}", stage.name));
+            stage.last_words = Some(words);
+            return Ok(());
+        }
+        Err(error) => return Err(error),
+    }
     let tiers = testbed.stack(&arm(nth))?.tiers.iter();
     let tiers = tiers.map(|tier| format!("{} {} {}", tier.layer, tier.server, tier.version));
     stage.tiers = tiers.map(|tier| tier.trim_end().to_owned()).collect();
-    stage.carried = vec![Carried::default(); played.loads.len()];
     let Some(cause) = &staged.cause else {
         return Ok(());
     };

@@ -75,6 +75,7 @@ metrics! {
     WORKERS_BUSY Gauge "workers.busy" "Workers that hold a request or a connection.";
     WORKERS_IDLE Gauge "workers.idle" "Workers that wait for a connection.";
     WORKERS_PINNED Gauge "workers.pinned" "Busy workers that hold a kept-alive connection without a request on it (FPM: Reading headers).";
+    WORKERS_QUEUED Gauge "workers.queued" "Requests that the runtime has taken and no worker serves yet, where it keeps a queue of its own.";
     WORKERS_BLOCKED Gauge "workers.blocked_share" "Share of busy workers that sleep in a system call instead of running.";
     WORKERS_RUNNING Gauge "workers.running" "Workers on a CPU or ready to run.";
     WORKERS_WAITING Gauge "workers.waiting" "Workers asleep in the call and on the peer the label names.";

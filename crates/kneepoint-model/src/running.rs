@@ -47,6 +47,15 @@ pub enum Endpoint {
         /// Its path.
         path: String,
     },
+    /// A page of a runtime with numbers about itself, by HTTP.
+    Numbers {
+        /// Listener to connect to.
+        address: Address,
+        /// Request path.
+        path: String,
+        /// What is taken from it.
+        sums: Vec<Sum>,
+    },
     /// Redis protocol.
     Redis {
         /// Listener to connect to.
@@ -72,6 +81,29 @@ pub enum Endpoint {
     },
 }
 
+/// A metric of ours as a sum of numbers that a runtime tells.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sum {
+    /// Name of the metric ([`crate::metric::STANDARD`]).
+    pub metric: String,
+    /// What is added up: a factor, and where the number stands: a JSON pointer (`/requests/active`) where the page is
+    /// JSON, the name of a sample where it is Prometheus' text (all its labels together; one that is not there is 0, where
+    /// another of the sum is).
+    pub terms: Vec<(i8, String)>,
+}
+
+impl Sum {
+    /// A metric as a sum.
+    #[must_use]
+    pub fn new(metric: crate::Metric, terms: &[(i8, &str)]) -> Self {
+        let owned = |(factor, name): &(i8, &str)| (*factor, (*name).to_owned());
+        Self {
+            metric: metric.name.to_owned(),
+            terms: terms.iter().map(owned).collect(),
+        }
+    }
+}
+
 /// The grammar of a log file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -92,14 +124,26 @@ pub enum LogFormat {
     Apache,
 }
 
-/// Which processes of a runtime serve requests, one at a time each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// Which processes or threads of a runtime serve requests, one at a time each.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Workers {
     /// Children of the first process whose title names the application's pool of PHP-FPM.
     FpmPool,
-    /// All children of the first process.
-    Children,
+    /// Children of the first process, and theirs.
+    Processes {
+        /// How their titles begin; empty is any.
+        title: String,
+        /// In which calls they wait for the next request, in the words of `workers.waiting`.
+        idle: Vec<String>,
+    },
+    /// Threads of the first process.
+    Threads {
+        /// How their names begin, before a number.
+        name: String,
+        /// In which calls they wait for the next request.
+        idle: Vec<String>,
+    },
 }
 
 /// A log file of a running tier.

@@ -341,6 +341,10 @@ pub struct WorkerPool {
     pub size_key: SettingKey,
     /// Requests that fit the queue before a worker (the listener's backlog as configured).
     pub queue_limit: u64,
+    /// Whether the runtime reads requests before a worker is free and keeps them in a queue of its own, so that the
+    /// listener's queue does not show them.
+    #[serde(default)]
+    pub keeps_queue: bool,
 }
 
 /// One server program in the chain.

@@ -7,16 +7,14 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StackError {
     /// The program is not on this machine.
-    #[error(
-        "{program} is not installed (looked for {looked_for}); install the Debian package `{package}`"
-    )]
+    #[error("{program} is not installed (looked for {looked_for}); install {how}")]
     Missing {
         /// The program as people call it.
         program: &'static str,
         /// The paths that were tried.
         looked_for: String,
-        /// The package that brings it.
-        package: &'static str,
+        /// What brings it: ``the Debian package `nginx` ``.
+        how: String,
     },
     /// No server of this name.
     #[error("`{kind}` is not a server Kneepoint can run; use one of {known}")]

@@ -1,6 +1,7 @@
 //! PHP's own configuration, whichever program runs PHP: php.ini, and the files of the scan directory, which win over it.
 
 pub(crate) mod knobs;
+pub(crate) mod settled;
 
 use crate::knob::{Spelling, version};
 use crate::text::ini::{self, Ini, Section};

@@ -64,6 +64,9 @@ catalogue! {
     nginx::Nginx,
     fpm::Fpm,
     apache::Apache,
+    unit::Unit,
+    frankenphp::FrankenPhp,
+    swoole::Swoole,
     redis::Redis,
     postgresql::Postgresql,
     mariadb::Mariadb,
@@ -98,10 +101,19 @@ pub(crate) fn check_layer(server: &dyn Server, layer: Layer) -> Result<(), Stack
     })
 }
 
-/// The first of some paths that exists.
+/// The first of some paths that exists, of a program that a Debian package brings.
 pub(crate) fn find_program(
     program: &'static str,
     package: &'static str,
+    paths: &[PathBuf],
+) -> Result<PathBuf, StackError> {
+    first_of(program, &format!("the Debian package `{package}`"), paths)
+}
+
+/// The first of some paths that exists; `how` says how to get the program where none does.
+pub(crate) fn first_of(
+    program: &'static str,
+    how: &str,
     paths: &[PathBuf],
 ) -> Result<PathBuf, StackError> {
     let found = paths.iter().find(|path| path.is_file());
@@ -112,7 +124,7 @@ pub(crate) fn find_program(
             .map(|path| path.display().to_string())
             .collect::<Vec<_>>()
             .join(", "),
-        package,
+        how: how.to_owned(),
     })
 }
 

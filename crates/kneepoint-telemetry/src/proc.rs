@@ -205,6 +205,27 @@ pub(crate) fn children(pid: u32) -> io::Result<Vec<u32>> {
     read(&format!("/proc/{pid}/task/{pid}/children")).map(|bytes| parse_children(&bytes))
 }
 
+/// The process a thread belongs to.
+pub(crate) fn process_of(thread: u32) -> Option<u32> {
+    let status = read(&format!("/proc/{thread}/status")).ok()?;
+    let line = status
+        .split(|byte| *byte == b'\n')
+        .find_map(|line| line.strip_prefix(b"Tgid:"))?;
+    u32::try_from(number(words(line).next()?)?).ok()
+}
+
+/// The threads of a process.
+///
+/// # Errors
+/// The process is gone.
+pub(crate) fn threads(pid: u32) -> io::Result<Vec<u32>> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/task"))?.flatten();
+    let names = entries.map(|entry| entry.file_name());
+    Ok(names
+        .filter_map(|name| name.to_str()?.parse().ok())
+        .collect())
+}
+
 /// Refreshes between two looks for children of processes that had none.
 const LEAF_LOOKS: u32 = 5;
 /// Most processes of one tier that are followed.

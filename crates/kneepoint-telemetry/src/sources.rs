@@ -22,6 +22,7 @@ sources! {
     kernel_counters,
     nginx_stub,
     fpm_status,
+    runtime_numbers,
     opcache,
     redis_info,
     postgresql,

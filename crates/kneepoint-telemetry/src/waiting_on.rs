@@ -16,6 +16,7 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -172,11 +173,8 @@ impl Peers {
     }
 
     fn ask(&mut self, pid: u32, fd: i32, inode: u64) -> Option<End> {
-        let process = pidfd_open(
-            Pid::from_raw(i32::try_from(pid).ok()?)?,
-            PidfdFlags::empty(),
-        )
-        .ok()?;
+        // A thread has its process' descriptors, and only the process can be opened.
+        let process = process(pid).or_else(|| process(crate::proc::process_of(pid)?))?;
         let socket = pidfd_getfd(&process, fd, PidfdGetfdFlags::empty()).ok()?;
         let own = getsockname(&socket).ok().and_then(address_of);
         if own.is_some_and(|own| self.listen.iter().any(|listen| same(listen, &own))) {
@@ -218,6 +216,11 @@ impl Peers {
         let layer = self.peers.iter().find(|(_, peer)| same(peer, address));
         layer.map_or_else(|| address.to_string(), |(layer, _)| layer.name().to_owned())
     }
+}
+
+fn process(pid: u32) -> Option<OwnedFd> {
+    let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
+    pidfd_open(pid, PidfdFlags::empty()).ok()
 }
 
 /// Names what processes wait for, in the words of `workers.waiting`.

@@ -12,7 +12,7 @@ use kneepoint_experiment::plan::Asked;
 use kneepoint_experiment::replay::{Offered, Played, Staged};
 use kneepoint_model::capacity::Population;
 use kneepoint_model::replay::{Claim, Gap, Measure, Needs, PlayedLoad, Replay, Stage};
-use kneepoint_model::{Imported, Profile, Scenario, units};
+use kneepoint_model::{Imported, Layer, Profile, Scenario, units};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -66,6 +66,9 @@ struct StageText {
     #[serde(default)]
     also: Vec<String>,
     runtime: Option<String>,
+    /// Settings of that runtime.
+    #[serde(default)]
+    settings: BTreeMap<String, String>,
     #[serde(default)]
     overlay: toml::Table,
 }
@@ -199,6 +202,11 @@ fn staged(file: &File, path: &Path) -> Result<Vec<Staged>> {
             config::load_with_patches(&base, &patches).map_err(|errors| anyhow!("{errors}"))?;
         if let Some(runtime) = &stage.runtime {
             scenario = on_runtime(&scenario, runtime).context(name.clone())?.0;
+            set(&mut scenario, runtime, &stage.settings).context(name.clone())?;
+        } else if !stage.settings.is_empty() {
+            bail!(
+                "{name}: `settings` are those of another `runtime`, and none is named; use overlay.stack"
+            );
         }
         if stages
             .first()
@@ -218,6 +226,25 @@ fn staged(file: &File, path: &Path) -> Result<Vec<Staged>> {
         });
     }
     Ok(stages)
+}
+
+/// Sets what a runtime has, and PHP on it.
+fn set(scenario: &mut Scenario, runtime: &str, settings: &BTreeMap<String, String>) -> Result<()> {
+    let known = kneepoint_stack::server(runtime)?.tunables(Layer::Php, "");
+    for name in settings.keys() {
+        if !known.iter().any(|tunable| tunable.name == *name) {
+            let names: Vec<&str> = known.iter().map(|tunable| tunable.name.as_str()).collect();
+            bail!(
+                "{runtime} has no setting `{name}`; it has {}",
+                names.join(", ")
+            );
+        }
+    }
+    let mut tiers = scenario.tiers.iter_mut();
+    if let Some(php) = tiers.find(|tier| tier.layer == Layer::Php) {
+        php.settings.extend(settings.clone());
+    }
+    Ok(())
 }
 
 /// The report without what is to be measured.

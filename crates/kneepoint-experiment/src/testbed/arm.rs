@@ -355,7 +355,7 @@ fn running_tier(
         peers: peers.to_vec(),
         endpoints: rendered.endpoints.clone(),
         logs: rendered.logs.clone(),
-        workers: rendered.workers,
+        workers: rendered.workers.clone(),
     }
 }
 

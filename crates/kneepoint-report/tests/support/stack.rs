@@ -72,6 +72,7 @@ fn stack(php: &[(&str, &str)], children: u64) -> Stack {
         spawn_per_s: None,
         size_key: SettingKey::new(Layer::Php, "pm.max_children"),
         queue_limit: 511,
+        keeps_queue: false,
     });
     Stack {
         tiers: vec![

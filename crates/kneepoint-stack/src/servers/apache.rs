@@ -5,9 +5,9 @@ mod config;
 mod knobs;
 
 use crate::knob::{self, Knob};
-use crate::php::{self, PhpIni, SPELLING};
+use crate::php::{self, PhpIni, SPELLING, settled};
 use crate::server::{self, Server};
-use crate::{ConfigFile, DirSpec, Program, RenderedTier, StackError, TierContext};
+use crate::{ConfigFile, Program, RenderedTier, StackError, TierContext};
 use kneepoint_model::{
     Address, CommandSpec, Commands, Endpoint, Layer, LogFormat, LogSource, ProcessSpec, Ready,
     Signal, Tunable, Workers,
@@ -115,7 +115,7 @@ impl Server for Apache {
         let mut tier = context.tier("apache", &knobs, configured, &listen);
         tier.pool = Some(pool(&tier.settings));
         Ok(RenderedTier {
-            dirs: dirs(context),
+            dirs: settled::dirs(context),
             files: files(context, &own, &php, &listen),
             prepare: Vec::new(),
             process: process(context, &listen),
@@ -133,7 +133,12 @@ impl Server for Apache {
                 format,
             })
             .into(),
-            workers: Some(Workers::Children),
+            // The children of prefork wait for connections by polling their listeners, and for nothing else that way
+            // (prefork.c).
+            workers: Some(Workers::Processes {
+                title: String::new(),
+                idle: vec!["epoll".into()],
+            }),
             env_for_app: BTreeMap::new(),
             tier,
             listen,
@@ -160,14 +165,6 @@ impl Server for Apache {
         }
         php::check_readable("apache2", tier, commands)
     }
-}
-
-fn dirs(context: &TierContext) -> Vec<DirSpec> {
-    let dir = |name: &str, owner| DirSpec::new(context.dir.join(name), owner, 0o755);
-    let mut dirs = vec![dir("", None), dir("conf.d", None), dir("run", None)];
-    let written = ["log", "tmp", "sessions", "storage", "opcache"];
-    dirs.extend(written.map(|name| dir(name, context.user(USER))));
-    dirs
 }
 
 fn files(

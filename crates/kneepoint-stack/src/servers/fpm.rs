@@ -7,7 +7,7 @@ mod knobs;
 mod pool;
 
 use crate::knob::{self, Knob};
-use crate::php;
+use crate::php::{self, settled};
 use crate::server::{self, Server};
 use crate::{Program, RenderedTier, StackError, TierContext};
 use documents::Documents;
@@ -84,7 +84,7 @@ impl Server for Fpm {
         let mut tier = context.tier("fpm", &knobs, documents.configured(), &listen);
         tier.pool = Some(pool::workers(&tier.settings));
         Ok(RenderedTier {
-            dirs: files::dirs(context),
+            dirs: settled::dirs(context),
             files: files::files(context, &documents),
             prepare: Vec::new(),
             process: process(context, &listen),

@@ -2,7 +2,7 @@
 
 mod tally;
 
-use crate::proc::{Kept, children, read_once};
+use crate::proc::{Kept, children, read_once, threads};
 use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
 use crate::waiting_on::{Doing, Peers};
 use kneepoint_model::metric::{
@@ -10,7 +10,8 @@ use kneepoint_model::metric::{
     WORKERS_RUNNING, WORKERS_WAITING,
 };
 use kneepoint_model::{Endpoint, RunningTier, Workers as Kind};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::time::Duration;
 use tally::Tally;
 
@@ -19,7 +20,7 @@ pub(super) static SOURCE: Source = Source {
     name: "workers",
     about: "state of the PHP workers: running, or asleep in which call and on which tier; how many are busy where the \
             runtime does not say so itself",
-    requirements: "a runtime whose workers are processes; root (CAP_SYS_PTRACE) to see calls and peers of another user's workers; Linux 5.6",
+    requirements: "a runtime whose workers are processes or threads; root (CAP_SYS_PTRACE) to see calls and peers of another user's workers; Linux 5.6",
     overhead: "about 10 us a worker looked at, 10 workers twenty times a second; nothing runs in the workers",
     cadence: Duration::from_millis(50),
     metrics: &[
@@ -34,7 +35,7 @@ pub(super) static SOURCE: Source = Source {
     ],
     lane: Lane::Fast,
     open: Open::Tier(|tier| {
-        let kind = tier.workers?;
+        let kind = tier.workers.clone()?;
         Some(Box::new(Workers::new(tier, kind)) as Box<dyn Probe>)
     }),
 };
@@ -98,13 +99,16 @@ impl Workers {
     }
 
     fn find(&mut self, first: bool) -> Result<(), Failure> {
-        let now = children(self.master).map_err(|why| Failure(format!("{GONE}: {why}")))?;
+        let now = self.candidates();
+        let now = now.map_err(|why| Failure(format!("{GONE}: {why}")))?;
         let before = std::mem::take(&mut self.pids);
         for pid in now {
             let known = before.get(&pid).copied();
-            let asked = || match self.kind {
+            let asked = || match &self.kind {
                 Kind::FpmPool => application_worker(pid),
-                Kind::Children => Some(true),
+                Kind::Processes { title, .. } => Some(is_titled(pid, title)),
+                // Only those are candidates.
+                Kind::Threads { .. } => Some(true),
             };
             let Some(ours) = known.or_else(asked) else {
                 // A child carries its master's title for a moment after the fork: it is asked again.
@@ -114,6 +118,25 @@ impl Workers {
             self.pids.insert(pid, ours);
         }
         Ok(())
+    }
+}
+
+impl Workers {
+    /// What may be a worker.
+    fn candidates(&self) -> io::Result<Vec<u32>> {
+        let mut found = match &self.kind {
+            Kind::FpmPool | Kind::Processes { .. } => children(self.master)?,
+            Kind::Threads { name, .. } => named_threads(self.master, name)?,
+        };
+        if matches!(self.kind, Kind::Processes { .. }) {
+            // Some masters have a manager between them and the workers.
+            let grandchildren = found
+                .iter()
+                .flat_map(|pid| children(*pid).unwrap_or_default());
+            let grandchildren: Vec<u32> = grandchildren.collect();
+            found.extend(grandchildren);
+        }
+        Ok(found)
     }
 }
 
@@ -129,7 +152,7 @@ impl Probe for Workers {
             .cycle()
             .skip(start)
             .take(looks)
-            .map(|pid| named(self.kind, self.peers.look(*pid)));
+            .map(|pid| named(&self.kind, self.peers.look(*pid)));
         let tally = Tally::of(seen);
         let each = if tally.seen == 0 {
             0.0
@@ -158,15 +181,43 @@ impl Probe for Workers {
     }
 }
 
-/// What a worker does, in the words of all runtimes. The children of Apache's prefork wait for connections by polling
-/// their listeners, and for nothing else that way (prefork.c).
-fn named(kind: Kind, doing: Doing) -> Doing {
+/// What a worker does, in the words of all runtimes: each waits for requests in a call of its own.
+fn named(kind: &Kind, doing: Doing) -> Doing {
     match (kind, doing) {
-        (Kind::Children, Doing::Waiting(label)) if label == "epoll" => {
+        (Kind::Processes { idle, .. } | Kind::Threads { idle, .. }, Doing::Waiting(label))
+            if idle.contains(&label) =>
+        {
             Doing::Waiting("accept".to_owned())
         }
         (_, doing) => doing,
     }
+}
+
+/// Whether the title of a process begins so.
+fn is_titled(pid: u32, title: &str) -> bool {
+    let mut buffer = [0; 256];
+    let found = read_once(&format!("/proc/{pid}/cmdline"), &mut buffer);
+    found.is_ok_and(|found| found.starts_with(title.as_bytes()))
+}
+
+/// The threads of a process whose names are these words and a number. A thread that another starts inherits its name
+/// for good where its program does not care (the Go runtime's own): the oldest of a name is meant.
+fn named_threads(pid: u32, words: &str) -> io::Result<Vec<u32>> {
+    let mut tids = threads(pid)?;
+    tids.sort_unstable();
+    let mut names = BTreeSet::new();
+    let is_first = |tid: &u32| {
+        let mut buffer = [0; 32];
+        let name = read_once(&format!("/proc/{pid}/task/{tid}/comm"), &mut buffer);
+        let number = name
+            .ok()
+            .and_then(|name| name.strip_prefix(words.as_bytes()));
+        let number = number.map(|number| number.trim_ascii_end().to_vec());
+        number.is_some_and(|number| {
+            !number.is_empty() && number.iter().all(u8::is_ascii_digit) && names.insert(number)
+        })
+    };
+    Ok(tids.into_iter().filter(is_first).collect())
 }
 
 /// Whether a process is a worker of the application; `None` while it has no title of its own.

@@ -43,5 +43,6 @@ pub(super) fn pool(settings: &BTreeMap<String, String>) -> WorkerPool {
         spawn_per_s: (start_workers < max_workers).then_some(SPAWN_PER_S),
         size_key: SettingKey::new(Layer::Php, "MaxRequestWorkers"),
         queue_limit: number("ListenBacklog").unwrap_or(0),
+        keeps_queue: false,
     }
 }

@@ -1,19 +1,10 @@
-//! The files and directories of an FPM tier.
+//! The files of an FPM tier.
 
 use super::USER;
 use super::documents::Documents;
 use crate::php::{self, PROBE};
 use crate::text::ini::{Ini, Section};
-use crate::{ConfigFile, DirSpec, TierContext};
-
-pub(super) fn dirs(context: &TierContext) -> Vec<DirSpec> {
-    let dir = |name: &str, owner| DirSpec::new(context.dir.join(name), owner, 0o755);
-    let mut dirs = vec![dir("", None), dir("conf.d", None), dir("run", None)];
-    // PHP's children write into these.
-    let written = ["log", "tmp", "sessions", "storage", "opcache"];
-    dirs.extend(written.map(|name| dir(name, context.user(USER))));
-    dirs
-}
+use crate::{ConfigFile, TierContext};
 
 pub(super) fn files(context: &TierContext, documents: &Documents) -> Vec<ConfigFile> {
     let file = |name: &str, user_name: Option<String>, text: String| {

@@ -161,6 +161,7 @@ pub(super) fn workers(settings: &BTreeMap<String, String>) -> WorkerPool {
         size_key: SettingKey::new(Layer::Php, "pm.max_children"),
         // -1 leaves it to the kernel's limit, which is far above any useful queue.
         queue_limit: number("listen.backlog").unwrap_or(u64::from(u16::MAX)),
+        keeps_queue: false,
     }
 }
 

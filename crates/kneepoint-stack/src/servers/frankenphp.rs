@@ -1,0 +1,251 @@
+//! FrankenPHP as the PHP tier: Caddy with PHP in its threads, which run scripts as they are or keep the application.
+
+use crate::knob::{Kind::*, Knob};
+use crate::php;
+use crate::php::settled::{self, IDENTITY_PATH, PROBE_PATH, Parts, Settled, USER};
+use crate::server::{self, Server};
+use crate::{ConfigFile, Program, RenderedTier, StackError, TierContext};
+use kneepoint_model::{
+    Address, Apply::Restart, CommandSpec, Commands, Endpoint, Layer, SettingKey, Sum, Tunable,
+    WorkerPool, Workers, metric::WORKERS_QUEUED,
+};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
+
+/// FrankenPHP 1.
+pub(crate) struct FrankenPhp;
+
+/// Names a `frankenphp` elsewhere.
+const PROGRAM: &str = "KNEEPOINT_FRANKENPHP";
+/// Keeps the application between requests.
+const KEEPER: &str = include_str!("frankenphp/keeper.php");
+/// Where Caddy's numbers are, on the host of the tier.
+const ADMIN_PORT: u16 = 2019;
+
+/// The server's own settings; PHP's follow.
+#[rustfmt::skip]
+const KNOBS: &[Knob] = &[
+    Knob::new("num_threads", Integer(1, 10_000, "threads"), "", Restart, "threads with PHP: requests served at once; twice the cores when not set (RT-05)"),
+    Knob::new("max_wait_time", Duration(0, 86_400), "0s", Restart, "how long a request may wait for a thread; 0 is without end (RT-05)"),
+    Knob::new("worker", Text, "", Restart, "script of the application that is kept between requests and answers them; not set, each request runs the front controller anew"),
+    Knob::new("worker.max_requests", Integer(0, 1_000_000_000, "requests"), "0", Restart, "a kept application is begun anew after so many requests; 0 is never (RT-02)"),
+];
+
+impl Server for FrankenPhp {
+    fn kind(&self) -> &'static str {
+        "frankenphp"
+    }
+
+    fn layers(&self) -> &'static [Layer] {
+        &[Layer::Php]
+    }
+
+    fn speaks_http(&self) -> bool {
+        true
+    }
+
+    fn find(&self, commands: &dyn Commands) -> Result<Program, StackError> {
+        let path = settled::find(
+            "frankenphp",
+            "FrankenPHP from https://frankenphp.dev, and name it by KNEEPOINT_FRANKENPHP",
+            PROGRAM,
+            &["/usr/local/bin/frankenphp", "/usr/bin/frankenphp"],
+        )?;
+        let run = |args: &[&str]| -> Result<String, StackError> {
+            let command = CommandSpec::new(&path).args(args.iter().copied());
+            Ok(server::run(commands, &command)?.stdout)
+        };
+        let said = run(&["version"])?;
+        let word = |marker: &str| server::word_after(&said, marker).unwrap_or_default();
+        let scan_dir = run(&["php-cli", "-r", "echo PHP_CONFIG_FILE_SCAN_DIR;"])?;
+        let facts = [
+            ("frankenphp", word("FrankenPHP v")),
+            ("caddy", word("Caddy v")),
+        ];
+        Ok(Program {
+            facts: facts.map(|(name, value)| (name.to_owned(), value)).into(),
+            files: settled::scanned(Path::new(scan_dir.trim()))?,
+            version: word("PHP "),
+            path,
+        })
+    }
+
+    fn tunables(&self, _layer: Layer, version: &str) -> Vec<Tunable> {
+        let knobs = settled::all(KNOBS, version);
+        knobs.iter().map(Knob::tunable).collect()
+    }
+
+    fn read(
+        &self,
+        _layer: Layer,
+        _config: &str,
+        ini: Option<&str>,
+    ) -> Result<BTreeMap<String, String>, StackError> {
+        settled::read(ini)
+    }
+
+    fn render(&self, context: &TierContext) -> Result<RenderedTier, StackError> {
+        let mut settled = Settled::of(context, &Self, KNOBS)?;
+        let threads = settled.number("num_threads");
+        let threads = threads.unwrap_or((2.0 * context.cpus).ceil().max(2.0) as u64);
+        settled.set("num_threads", &threads.to_string());
+        let listen = context.listen(8080, "frankenphp.sock");
+        let mut env = php::app_env(context);
+        env.insert("HOME".into(), context.path("tmp"));
+        let worker = settled.text("worker");
+        if !worker.is_empty() {
+            let script = context.app.root.join(worker);
+            env.insert("KNEEPOINT_WORKER".into(), script.display().to_string());
+            let most = settled.text("worker.max_requests").to_owned();
+            env.insert("KNEEPOINT_MAX_REQUESTS".into(), most);
+        }
+        let file = |name: &str, user_name: Option<&str>, text: String| {
+            ConfigFile::new(context.dir.join(name), user_name.map(str::to_owned), text)
+        };
+        let admin = admin(context, &listen);
+        let files = vec![
+            file(
+                "Caddyfile",
+                Some("Caddyfile"),
+                caddyfile(context, &settled, &listen, admin.as_ref()),
+            ),
+            file("keeper.php", None, KEEPER.into()),
+        ];
+        let queues = [
+            (1, "frankenphp_queue_depth"),
+            (1, "frankenphp_worker_queue_depth"),
+        ];
+        let sums = vec![Sum::new(WORKERS_QUEUED, &queues)];
+        let parts = Parts {
+            files,
+            args: [
+                "run",
+                "--adapter",
+                "caddyfile",
+                "--config",
+                &context.path("Caddyfile"),
+            ]
+            .map(str::to_owned)
+            .into(),
+            env,
+            user: context.user(USER),
+            pool: WorkerPool {
+                worker: "FrankenPHP thread".into(),
+                max_workers: threads,
+                start_workers: threads,
+                spawn_per_s: None,
+                size_key: SettingKey::new(Layer::Php, "num_threads"),
+                queue_limit: 0,
+                keeps_queue: true,
+            },
+            workers: Workers::Threads {
+                name: "php-".into(),
+                // Go parks them, or has one of them poll for all.
+                idle: vec!["futex".into(), "epoll".into()],
+            },
+            numbers: admin.map(|address| Endpoint::Numbers {
+                address: Address::Tcp(address),
+                path: "/metrics".into(),
+                sums,
+            }),
+            listen,
+        };
+        Ok(settled.render(context, parts))
+    }
+
+    /// `frankenphp validate`, and whether the user PHP runs as can read the application.
+    fn check(&self, tier: &RenderedTier, commands: &dyn Commands) -> Result<(), StackError> {
+        let file = tier.files[0].path.clone();
+        let path = file.display().to_string();
+        let mut command = CommandSpec::new(&tier.process.program).args([
+            "validate",
+            "--adapter",
+            "caddyfile",
+            "--config",
+            &path,
+        ]);
+        command.env = tier.process.env.clone();
+        command.user = tier.process.user.clone();
+        let output = commands.run(&command).map_err(StackError::Command)?;
+        if !output.success() {
+            return Err(StackError::Refused {
+                program: "frankenphp",
+                file,
+                words: server::words(&output),
+            });
+        }
+        php::check_readable("frankenphp", tier, commands)
+    }
+}
+
+/// Where Caddy tells its numbers: only on a host of the tier's own, whose ports nobody else has.
+fn admin(context: &TierContext, listen: &Address) -> Option<SocketAddr> {
+    let address = match listen {
+        Address::Tcp(address) => address.ip(),
+        Address::Unix(_) => context.address,
+    };
+    context
+        .own_network
+        .then(|| SocketAddr::new(address, ADMIN_PORT))
+}
+
+/// The whole configuration. Caddy serves files that are there, PHP all else.
+fn caddyfile(
+    context: &TierContext,
+    settled: &Settled,
+    listen: &Address,
+    admin: Option<&SocketAddr>,
+) -> String {
+    let quoted = |path: &str| format!("\"{}\"", path.replace('\\', "\\\\").replace('"', "\\\""));
+    let threads = settled.text("num_threads");
+    let admin = admin.map_or_else(|| "off".to_owned(), ToString::to_string);
+    let wait = match settled.number("max_wait_time") {
+        None | Some(0) => String::new(),
+        Some(seconds) => format!("\t\tmax_wait_time {seconds}s\n"),
+    };
+    let (site, bind) = match listen {
+        Address::Tcp(address) => (
+            format!("http://:{}", address.port()),
+            address.ip().to_string(),
+        ),
+        Address::Unix(path) => ("http://".to_owned(), format!("unix/{}", path.display())),
+    };
+    let root = context.app.document_root();
+    let keeps = !settled.text("worker").is_empty();
+    // One thread stays free for our own probe, which is no request of the application.
+    let (worker, front) = match keeps {
+        false => (String::new(), context.app.front_name()),
+        true => (
+            format!(
+                "\t\tworker {{\n\t\t\tfile {keeper}\n\t\t\tnum {threads}\n\t\t}}\n",
+                keeper = quoted(&context.path("keeper.php")),
+            ),
+            "keeper.php".to_owned(),
+        ),
+    };
+    let all = match keeps {
+        false => threads.to_owned(),
+        true => (settled.number("num_threads").unwrap_or(1) + 1).to_string(),
+    };
+    let site_of_app = match keeps {
+        false => format!(
+            "\t\troot {}\n\t\tphp_server {{\n\t\t\ttry_files {{path}} {front}\n\t\t}}\n",
+            quoted(&root.to_string_lossy())
+        ),
+        true => format!(
+            "\t\troot {root}\n\t\t@static file\n\t\thandle @static {{\n\t\t\tfile_server\n\t\t}}\n\t\thandle {{\n\t\t\troot {own}\n\t\t\trewrite * /{front}\n\t\t\tphp\n\t\t}}\n",
+            root = quoted(&root.to_string_lossy()),
+            own = quoted(context.path("").trim_end_matches('/')),
+        ),
+    };
+    let own = quoted(context.path("").trim_end_matches('/'));
+    format!(
+        "{{\n\tadmin {admin}\n\tauto_https off\n\tpersist_config off\n\tmetrics\n\tlog {{\n\t\tlevel WARN\n\t}}\n\
+         \tfrankenphp {{\n\t\tnum_threads {all}\n{wait}{worker}\t}}\n}}\n\
+         {site} {{\n\tbind {bind}\n\
+         \thandle {IDENTITY_PATH} {{\n\t\troot {own}\n\t\trewrite * /identity.txt\n\t\tfile_server\n\t}}\n\
+         \thandle {PROBE_PATH} {{\n\t\troot {own}\n\t\trewrite * /probe.php\n\t\tphp\n\t}}\n\
+         \thandle {{\n{site_of_app}\t}}\n}}\n"
+    )
+}

@@ -1,0 +1,188 @@
+//! Swoole as the PHP tier, the server below Laravel's Octane: an extension of the command-line PHP whose worker processes
+//! keep the application between requests.
+
+use crate::knob::{Kind::*, Knob};
+use crate::php;
+use crate::php::settled::{self, Parts, Settled, USER};
+use crate::server::{self, Server};
+use crate::{ConfigFile, Program, RenderedTier, StackError, TierContext};
+use kneepoint_model::{
+    Address, Apply::Restart, CommandSpec, Commands, Layer, SettingKey, Tunable, WorkerPool, Workers,
+};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Swoole 5 and 6.
+pub(crate) struct Swoole;
+
+/// Names a `swoole.so` elsewhere than among PHP's extensions.
+const EXTENSION: &str = "KNEEPOINT_SWOOLE";
+const SERVER: &str = include_str!("swoole/server.php");
+/// What workers call themselves.
+const TITLE: &str = "kneepoint: swoole worker";
+
+/// The server's own settings; PHP's follow.
+#[rustfmt::skip]
+const KNOBS: &[Knob] = &[
+    Knob::new("worker", Text, "", Restart, "script of the application that is kept between requests and answers them"),
+    Knob::new("worker_num", Integer(1, 10_000, "workers"), "", Restart, "worker processes: requests served at once; one for each core when not set (RT-01)"),
+    Knob::new("reactor_num", Integer(1, 1_000, "threads"), "", Restart, "threads that read and write connections; as many as workers when not set"),
+    Knob::new("max_request", Integer(0, 1_000_000_000, "requests"), "0", Restart, "a worker is replaced after so many requests; 0 is never (RT-02)"),
+    Knob::new("backlog", Integer(1, 65_535, "connections"), "512", Restart, "connections that may wait to be accepted, cut by net.core.somaxconn (RT-03)"),
+    Knob::new("max_conn", Integer(1, 1_000_000, "connections"), "", Restart, "most connections at once; Swoole's own limit by descriptors when not set (RT-03)"),
+    Knob::new("dispatch_mode", Integer(1, 9, ""), "2", Restart, "which worker gets a request: 1 in turns, 2 by connection, 3 an idle one"),
+];
+
+impl Server for Swoole {
+    fn kind(&self) -> &'static str {
+        "swoole"
+    }
+
+    fn layers(&self) -> &'static [Layer] {
+        &[Layer::Php]
+    }
+
+    fn speaks_http(&self) -> bool {
+        true
+    }
+
+    fn find(&self, commands: &dyn Commands) -> Result<Program, StackError> {
+        let installed = server::newest_first(Path::new("/usr/bin"), "php");
+        let path = server::find_program("php", "php-cli", &installed)?;
+        let ask = |code: &str| -> Result<String, StackError> {
+            let command = CommandSpec::new(&path).args(["-n", "-r", code]);
+            Ok(server::run(commands, &command)?.stdout)
+        };
+        let version = ask("echo PHP_VERSION;")?;
+        let beside = ask("echo PHP_EXTENSION_DIR;")? + "/swoole.so";
+        let extension = settled::find(
+            "swoole.so",
+            "Swoole built for this PHP (`phpize` in its source), and name it by KNEEPOINT_SWOOLE",
+            EXTENSION,
+            &[&beside],
+        )?;
+        let extension = extension.to_string_lossy().into_owned();
+        let command = CommandSpec::new(&path).args([
+            "-n",
+            "-d",
+            &format!("extension={extension}"),
+            "-r",
+            "echo phpversion('swoole');",
+        ]);
+        let swoole = server::run(commands, &command)?.stdout;
+        let mut files = settled::scanned(&settled::scan_dir(&version, "cli"))?;
+        let loads_it = |text: &str| {
+            text.lines()
+                .any(|line| line.trim() == "extension=swoole.so")
+        };
+        files.retain(|(_, text)| !loads_it(text));
+        files.push(("30-swoole.ini".into(), format!("extension={extension}\n")));
+        Ok(Program {
+            path,
+            facts: [("swoole".to_owned(), swoole)].into(),
+            files,
+            version,
+        })
+    }
+
+    fn tunables(&self, _layer: Layer, version: &str) -> Vec<Tunable> {
+        let knobs = settled::all(KNOBS, version);
+        knobs.iter().map(Knob::tunable).collect()
+    }
+
+    fn read(
+        &self,
+        _layer: Layer,
+        _config: &str,
+        ini: Option<&str>,
+    ) -> Result<BTreeMap<String, String>, StackError> {
+        settled::read(ini)
+    }
+
+    fn render(&self, context: &TierContext) -> Result<RenderedTier, StackError> {
+        let mut settled = Settled::of(context, &Self, KNOBS)?;
+        let worker = settled.text("worker");
+        if worker.is_empty() {
+            return Err(StackError::Inconsistent {
+                layer: context.layer,
+                rule: "Swoole runs no front controllers: `worker` must name the application's script for servers that \
+                       keep it (README, \"Servers that keep the application\")"
+                    .into(),
+            });
+        }
+        let script = context.app.root.join(worker);
+        let cores = context.cpus.ceil().max(1.0) as u64;
+        let workers = settled.number("worker_num").unwrap_or(cores);
+        let reactors = settled.number("reactor_num").unwrap_or(workers);
+        settled.set("worker_num", &workers.to_string());
+        settled.set("reactor_num", &reactors.to_string());
+        // The command-line PHP has its cache off unless told.
+        let cache = settled
+            .php
+            .get("opcache.enable")
+            .unwrap_or_else(|| "1".into());
+        settled.php.set("opcache.enable_cli", &cache)?;
+        let listen = context.listen(8000, "swoole.sock");
+        let mut env = php::app_env(context);
+        env.insert("KNEEPOINT_WORKER".into(), script.display().to_string());
+        let files = vec![
+            ConfigFile::new(context.dir.join("server.php"), None, SERVER.into()),
+            ConfigFile::new(
+                context.dir.join("swoole.json"),
+                Some("swoole.json".into()),
+                options(context, &settled, &listen),
+            ),
+        ];
+        let parts = Parts {
+            files,
+            args: vec![context.path("server.php")],
+            env,
+            user: context.user(USER),
+            pool: WorkerPool {
+                worker: "Swoole worker".into(),
+                max_workers: workers,
+                start_workers: workers,
+                spawn_per_s: None,
+                size_key: SettingKey::new(Layer::Php, "worker_num"),
+                queue_limit: settled.number("backlog").unwrap_or(0),
+                keeps_queue: true,
+            },
+            workers: Workers::Processes {
+                title: TITLE.into(),
+                idle: vec!["epoll".into()],
+            },
+            numbers: None,
+            listen,
+        };
+        Ok(settled.render(context, parts))
+    }
+
+    /// What can be said before it starts: whether the user PHP runs as can read the application.
+    fn check(&self, tier: &RenderedTier, commands: &dyn Commands) -> Result<(), StackError> {
+        php::check_readable("swoole", tier, commands)
+    }
+}
+
+/// What the server script is told.
+fn options(context: &TierContext, settled: &Settled, listen: &Address) -> String {
+    let (host, port) = match listen {
+        Address::Tcp(address) => (address.ip().to_string(), address.port()),
+        Address::Unix(path) => (path.display().to_string(), 0),
+    };
+    let mut server = serde_json::Map::new();
+    for knob in KNOBS.iter().filter(|knob| knob.name != "worker") {
+        if let Some(value) = settled.number(knob.name) {
+            server.insert(knob.name.to_owned(), value.into());
+        }
+    }
+    let options = serde_json::json!({
+        "host": host,
+        "port": port,
+        "title": TITLE,
+        "document_root": context.app.document_root(),
+        "log": context.path("log/swoole.log"),
+        "pid": context.path("log/swoole.pid"),
+        "server": server,
+    });
+    serde_json::to_string_pretty(&options).unwrap_or_default() + "\n"
+}
