@@ -5,7 +5,8 @@ mod support;
 use expect_test::expect_file;
 use kneepoint_stack::TierContext;
 use support::rendering::{
-    apache, cache, change, db, haproxy, mariadb, php, proxy, render, text, web,
+    apache, cache, change, db, frankenphp, haproxy, mariadb, php, proxy, render, swoole, text,
+    unit, web,
 };
 
 fn check(kind: &str, context: &TierContext, files: &[&str]) {
@@ -32,6 +33,9 @@ fn every_tier_renders_as_it_did() {
     check("fpm", &php(), &fpm);
     check("haproxy", &haproxy(), &["haproxy.cfg"]);
     check("apache", &apache(), &["apache2.conf"]);
+    check("unit", &unit(), &["unit.json"]);
+    check("frankenphp", &frankenphp(), &["Caddyfile"]);
+    check("swoole", &swoole(), &["swoole.json"]);
     check("redis", &cache(), &["redis.conf"]);
     check("postgresql", &db(), &["postgresql.conf", "pg_hba.conf"]);
     check("mariadb", &mariadb(), &["my.cnf"]);
@@ -87,6 +91,22 @@ fn a_setting_changes_its_directive_and_no_other() {
         &[("MaxRequestWorkers", "8"), ("KeepAlive", "Off")],
     );
     add("apache", apache(), &[("opcache.enable", "0")]);
+    add(
+        "unit",
+        unit(),
+        &[("processes", "8"), ("processes.spare", "2")],
+    );
+    add(
+        "frankenphp",
+        frankenphp(),
+        &[("num_threads", "8"), ("max_wait_time", "2s")],
+    );
+    add("frankenphp", frankenphp(), &[("worker", "worker.php")]);
+    add(
+        "swoole",
+        swoole(),
+        &[("worker", "worker.php"), ("worker_num", "8")],
+    );
     add("redis", cache(), &[("save", "900 1"), ("maxclients", "50")]);
     add("postgresql", db(), &[("max_connections", "20")]);
     add("mariadb", mariadb(), &[("max_connections", "20")]);

@@ -7,7 +7,8 @@ use kneepoint_model::{Address, Layer};
 use kneepoint_stack::{SERVERS, TierContext, server};
 use std::collections::BTreeMap;
 use support::rendering::{
-    apache, cache, change, db, haproxy, mariadb, php, proxy, refused, render, text, web,
+    apache, cache, change, db, frankenphp, haproxy, mariadb, php, proxy, refused, render, swoole,
+    text, unit, web,
 };
 use support::{config, settings};
 
@@ -168,7 +169,7 @@ fn a_configuration_that_cannot_be_used_is_said_with_what_to_do() {
     assert_eq!(
         unknown.as_deref(),
         Some(
-            "`iis` is not a server Kneepoint can run; use one of haproxy, nginx, fpm, apache, redis, postgresql, mariadb"
+            "`iis` is not a server Kneepoint can run; use one of haproxy, nginx, fpm, apache, unit, frankenphp, swoole, redis, postgresql, mariadb"
         )
     );
 }
@@ -189,6 +190,9 @@ fn unprivileged_tiers_name_no_users() {
         ("haproxy", haproxy()),
         ("fpm", php()),
         ("apache", apache()),
+        ("unit", unit()),
+        ("frankenphp", frankenphp()),
+        ("swoole", swoole()),
         ("redis", cache()),
         ("postgresql", db()),
         ("mariadb", mariadb()),
@@ -236,6 +240,26 @@ fn a_socket_connects_tiers_without_ports() {
     assert!(text(&web, "nginx.conf").contains("server unix:/lab/tier/run/php.sock;"));
 }
 
+#[test]
+fn a_server_that_keeps_the_application_is_told_its_script() {
+    let unset = TierContext {
+        settings: BTreeMap::new(),
+        ..swoole()
+    };
+    assert!(refused("swoole", &unset).contains("`worker`"));
+    let kept = render("swoole", &swoole());
+    let named = |env: &(String, String)| env.0 == "KNEEPOINT_WORKER";
+    let script = kept.process.env.iter().find(|env| named(env));
+    assert!(script.is_some_and(|(_, path)| path.ends_with("/worker.php")));
+    assert!(
+        !render("frankenphp", &frankenphp())
+            .process
+            .env
+            .iter()
+            .any(named)
+    );
+}
+
 /// Every tunable can be set to its own default, is read back, and names a catalogue entry that exists in words.
 #[test]
 fn every_tunable_can_be_set_and_is_read_back() {
@@ -245,6 +269,9 @@ fn every_tunable_can_be_set_and_is_read_back() {
         ("haproxy", haproxy()),
         ("fpm", php()),
         ("apache", apache()),
+        ("unit", unit()),
+        ("frankenphp", frankenphp()),
+        ("swoole", swoole()),
         ("redis", cache()),
         ("postgresql", db()),
         ("mariadb", mariadb()),
@@ -255,7 +282,7 @@ fn every_tunable_can_be_set_and_is_read_back() {
                 continue;
             };
             let mut changed = context.clone();
-            changed.settings = BTreeMap::from([(tunable.name.clone(), value.clone())]);
+            changed.settings.insert(tunable.name.clone(), value.clone());
             let tier = render(kind, &changed);
             let read = kneepoint_model::Stack {
                 tiers: vec![tier.tier],
@@ -294,6 +321,9 @@ fn every_server_is_in_the_list_once() {
             "nginx",
             "fpm",
             "apache",
+            "unit",
+            "frankenphp",
+            "swoole",
             "redis",
             "postgresql",
             "mariadb"

@@ -432,7 +432,6 @@ fn throttled(pids: &[u32]) -> std::io::Result<CgroupPaths> {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a skipped test says why")]
 fn throttling_and_cpu_time_come_from_the_control_group() {
     let Some(rig) = Rig::start(&Plan::default()) else {
         return;
@@ -447,7 +446,7 @@ fn throttling_and_cpu_time_come_from_the_control_group() {
     pids.push(master);
     let cgroup = match throttled(&pids) {
         Ok(cgroup) => cgroup,
-        Err(why) => return eprintln!("skipped: no control groups of version 1: {why}"),
+        Err(why) => return rig::skipped(&format!("needs control groups of version 1: {why}")),
     };
     let mut tiers = rig.tiers();
     tiers[1].cgroup = cgroup.clone();

@@ -7,6 +7,10 @@
     reason = "this crate knows no lab: its tests start the server themselves"
 )]
 
+#[path = "../../../../tests/skipped.rs"]
+mod skip;
+
+use skip::skipped;
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -56,17 +60,16 @@ fn installed() -> Option<PathBuf> {
 
 impl Rig {
     /// Starts FPM with these settings of its pool and of PHP; `None`, with the reason printed, where it cannot be.
-    #[expect(clippy::print_stderr, reason = "a skipped test says why")]
     pub(crate) fn start(pool: &str, ini: &[&str]) -> Option<Self> {
         let wanted = std::env::var_os("KNEEPOINT_PHP_FPM").map(PathBuf::from);
         let Some(program) = wanted.or_else(installed) else {
-            eprintln!("skipped: needs PHP-FPM: install it, or name one in KNEEPOINT_PHP_FPM");
+            skipped("needs PHP-FPM: install it, or name one in KNEEPOINT_PHP_FPM");
             return None;
         };
         if fs::metadata("/proc/self")
             .is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) != 0)
         {
-            eprintln!("skipped: needs root to read the memory of workers");
+            skipped("needs root to read the memory of workers");
             return None;
         }
         let root = std::env::var_os("KNEEPOINT_PHP_ROOT").map(PathBuf::from);

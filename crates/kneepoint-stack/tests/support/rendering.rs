@@ -105,6 +105,29 @@ pub(crate) fn apache() -> TierContext {
     context(Layer::Php, program)
 }
 
+/// A runtime that answers HTTP itself, with these facts and settings.
+fn runtime(path: &str, facts: &[(&str, &str)], set: &[(&str, &str)]) -> TierContext {
+    let mut program = program(path, "8.2.35");
+    program.facts = settings(facts);
+    program.files = php().program.files;
+    let mut context = context(Layer::Php, program);
+    context.settings = settings(set);
+    context
+}
+
+pub(crate) fn unit() -> TierContext {
+    let modules = [("modules", "/usr/lib/unit/modules")];
+    runtime("/usr/sbin/unitd", &modules, &[])
+}
+
+pub(crate) fn frankenphp() -> TierContext {
+    runtime("/usr/local/bin/frankenphp", &[], &[])
+}
+
+pub(crate) fn swoole() -> TierContext {
+    runtime("/usr/bin/php8.2", &[], &[("worker", "worker.php")])
+}
+
 pub(crate) fn cache() -> TierContext {
     context(Layer::Cache, program("/usr/bin/redis-server", "7.0.15"))
 }

@@ -5,10 +5,14 @@
     reason = "this crate knows no lab: its tests start the servers themselves"
 )]
 
+#[path = "../../../../tests/skipped.rs"]
+mod skip;
+
 use kneepoint_model::{
     Address, CgroupPaths, Endpoint, Layer, LogFormat, LogSource, RunningTier, ServerKind,
 };
 use rustix::process::{Pid, Signal, kill_process};
+pub(crate) use skip::skipped;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -79,17 +83,16 @@ pub(crate) struct Rig {
 
 impl Rig {
     /// Starts the stack; `None`, with the reason printed, when a program or root is missing.
-    #[expect(clippy::print_stderr, reason = "a skipped test says why")]
     pub(crate) fn start(plan: &Plan) -> Option<Self> {
         let mut needed = vec![NGINX, FPM, REDIS];
         needed.extend(plan.postgresql.then_some(POSTGRES));
         needed.extend(plan.namespaces.then_some("/usr/sbin/ip"));
         if let Some(missing) = needed.iter().find(|program| !Path::new(program).exists()) {
-            eprintln!("skipped: {missing} is not installed");
+            skipped(&format!("needs {missing}"));
             return None;
         }
         if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: the servers of the test need root");
+            skipped("needs root: its servers change their users");
             return None;
         }
         let dir = tempfile::Builder::new()

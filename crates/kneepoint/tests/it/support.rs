@@ -1,5 +1,9 @@
 //! What the tests share: the program, the applications, and a look at what a lab leaves behind.
 
+#[path = "../../../../tests/skipped.rs"]
+mod skip;
+
+use skip::skipped;
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -30,7 +34,7 @@ pub(crate) fn is_root() -> bool {
 /// Skips a test in words when it cannot run here.
 pub(crate) fn needs_root(test: &str) -> bool {
     if !is_root() {
-        eprintln!("skipped: {test} needs root");
+        skipped(&format!("{test} needs root"));
     }
     is_root()
 }
