@@ -70,6 +70,7 @@ catalogue! {
     too_many_children,
     too_few_children,
     // 7: nothing is wrong
+    unit_unsupported,
     cpu_used_up,
 }
 

@@ -1,4 +1,5 @@
-//! Reads and writes the configuration of server programs: nginx, PHP-FPM with php.ini, Redis, PostgreSQL.
+//! Reads and writes the configuration of server programs: proxies and web servers, PHP runtimes with php.ini, caches,
+//! databases.
 //!
 //! This crate alone knows their formats, directives, defaults and consistency rules. From a [`TierContext`] it
 //! renders a tier: every file, the process to start, how to check, reload, seed and stop it, and the doors

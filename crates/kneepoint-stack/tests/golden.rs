@@ -91,6 +91,20 @@ fn a_setting_changes_its_directive_and_no_other() {
         &[("MaxRequestWorkers", "8"), ("KeepAlive", "Off")],
     );
     add("apache", apache(), &[("opcache.enable", "0")]);
+    runtimes(&mut add);
+    add("redis", cache(), &[("save", "900 1"), ("maxclients", "50")]);
+    add("postgresql", db(), &[("max_connections", "20")]);
+    add("mariadb", mariadb(), &[("max_connections", "20")]);
+    add(
+        "mariadb",
+        mariadb(),
+        &[("innodb_buffer_pool_size", "1G"), ("slow_query_log", "ON")],
+    );
+    expect_file!["golden/changes.diff"].assert_eq(&diffs);
+}
+
+/// The runtimes that answer HTTP themselves and stand in no distribution.
+fn runtimes(add: &mut impl FnMut(&str, TierContext, &[(&str, &str)])) {
     add(
         "unit",
         unit(),
@@ -107,13 +121,4 @@ fn a_setting_changes_its_directive_and_no_other() {
         swoole(),
         &[("worker", "worker.php"), ("worker_num", "8")],
     );
-    add("redis", cache(), &[("save", "900 1"), ("maxclients", "50")]);
-    add("postgresql", db(), &[("max_connections", "20")]);
-    add("mariadb", mariadb(), &[("max_connections", "20")]);
-    add(
-        "mariadb",
-        mariadb(),
-        &[("innodb_buffer_pool_size", "1G"), ("slow_query_log", "ON")],
-    );
-    expect_file!["golden/changes.diff"].assert_eq(&diffs);
 }

@@ -51,7 +51,10 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     }
     let quota = evidence.cpus(layer);
     let used = phase.cores_used(layer)? / quota;
-    let by_bursts = used < NOT_USED_UP && throttled > THROTTLED_BY_BURSTS;
+    // Without OPcache most of the CPU that runs into the quota compiles files: a symptom, until that is gone (OPC-01).
+    let compiles =
+        layer == Layer::Php && evidence.latest(Layer::Php, metric::OPCACHE_ENABLED) == Some(0.0);
+    let by_bursts = used < NOT_USED_UP && throttled > THROTTLED_BY_BURSTS && !compiles;
     RULE.finds(layer, format!("the CPU quota of the {layer} host freezes it in mid-request"))
         .configured(format!("{layer} may use {quota:.2} cores"))
         .measured(format!("throttled in {} of the quota periods", format_share(throttled)), phase)
@@ -121,6 +124,35 @@ mod tests {
               saw php may use 1.00 cores
               saw throttled in 60 % of the quota periods, at 190/s offered for 10 s
               saw 96 % of the quota used on average, at 190/s offered for 10 s
+              do: Give the php host a quota of at least one core, or none; with a quota run no more workers than it has cores, unless they mostly wait.
+        "#]],
+        );
+    }
+
+    /// Field report S5 with the quota of one core: the CPU that is spent in bursts compiles files.
+    #[test]
+    fn bursts_of_compiling_are_only_noted() {
+        check(
+            throttled(1.0, 0.5, 0.74),
+            expect![[r#"
+            named: KRN-06
+            suspected php (25 %): the CPU quota of the php host freezes it in mid-request
+              saw php may use 1.00 cores
+              saw throttled in 50 % of the quota periods, at 190/s offered for 10 s
+              saw 74 % of the quota used on average, at 190/s offered for 10 s
+              do: Give the php host a quota of at least one core, or none; with a quota run no more workers than it has cores, unless they mostly wait.
+        "#]],
+        );
+        let compiles =
+            throttled(1.0, 0.5, 0.74).everywhere(Layer::Php, metric::OPCACHE_ENABLED, "", 0.0);
+        check(
+            compiles,
+            expect![[r#"
+            named: OPC-01
+            noted php (25 %): the CPU quota of the php host freezes it in mid-request
+              saw php may use 1.00 cores
+              saw throttled in 50 % of the quota periods, at 190/s offered for 10 s
+              saw 74 % of the quota used on average, at 190/s offered for 10 s
               do: Give the php host a quota of at least one core, or none; with a quota run no more workers than it has cores, unless they mostly wait.
         "#]],
         );

@@ -6,7 +6,7 @@ use kneepoint_lab::{HostInfo, HostPlan, Lab, Process};
 use kneepoint_load::{Rehearsal, Rehearsed, Target, identify};
 use kneepoint_model::run::FileDiff;
 use kneepoint_model::{
-    Address, CommandSpec, Layer, RunningTier, Scenario, Stack, TierSpec, Workload,
+    Address, CommandSpec, Layer, RunningTier, Scenario, Stack, Tier, TierSpec, Workload,
 };
 use kneepoint_stack::{
     AppContext, ConfigFile, ConfigText, Program, RenderedTier, TierContext, install, server,
@@ -153,7 +153,7 @@ fn stack_of(scenario: &Scenario, standing: &Standing) -> Stack {
         tiers: standing
             .rendered
             .iter()
-            .map(|(rendered, _)| rendered.tier.clone())
+            .map(|(rendered, _)| with_kernel(rendered.tier.clone(), scenario))
             .collect(),
         app_settings: scenario
             .app_settings
@@ -162,6 +162,14 @@ fn stack_of(scenario: &Scenario, standing: &Standing) -> Stack {
             .collect(),
         app_values: values.collect(),
     }
+}
+
+/// A tier with the kernel settings of its host, which rules read beside the tier's own.
+fn with_kernel(mut tier: Tier, scenario: &Scenario) -> Tier {
+    let host = scenario.hosts.get(&tier.layer);
+    tier.settings
+        .extend(host.into_iter().flat_map(|host| host.sysctl.clone()));
+    tier
 }
 
 /// What a diff of files does not show: the application's own settings and the hosts' kernel settings.
