@@ -10,7 +10,8 @@ error_reporting(E_ALL & ~E_DEPRECATED & ~E_USER_DEPRECATED);
 require '/usr/share/php/Slim/autoload.php';
 
 $app = new Slim\App();
-$app->get('/json', static fn ($request, $response) => $response->withJson([
+// No static closure: Slim binds it to its container.
+$app->get('/json', fn ($request, $response) => $response->withJson([
     'app_env' => getenv('APP_ENV') ?: 'production',
     'type' => 'slim',
     'number' => random_int(0, 2147483647),

@@ -133,9 +133,8 @@ fn stand_up(
         Ok(()) => {}
         // The others are worth measuring all the same.
         Err(ExperimentError::Stack(missing @ StackError::Missing { .. })) if nth > 0 => {
-            let words = format!("skipped: {missing}");
-            recorder.warn(format!("{} is {words}", stage.name));
-            stage.last_words = Some(words);
+            recorder.warn(format!("{} is skipped: {missing}", stage.name));
+            stage.last_words = Some(missing.to_string());
             return Ok(());
         }
         Err(error) => return Err(error),
@@ -233,6 +232,9 @@ fn count_opens(
     recorder.stage("Count the files that a request opens");
     for (nth, stage) in replay.stages.iter_mut().enumerate() {
         recorder.check_stop()?;
+        if stage.last_words.is_some() {
+            continue;
+        }
         let Some(fpm) = Fpm::of(testbed, &arm(nth))? else {
             continue;
         };

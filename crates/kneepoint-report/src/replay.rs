@@ -134,7 +134,12 @@ pub(crate) fn notes(replay: &Replay) -> Vec<String> {
     }
     for stage in &replay.stages {
         if let Some(words) = &stage.last_words {
-            notes.push(format!("{} did not last: {words}", stage.name));
+            // What never stood has no tiers.
+            let how = match stage.tiers.is_empty() {
+                true => "did not take part",
+                false => "did not last",
+            };
+            notes.push(format!("{} {how}: {words}", stage.name));
         }
     }
     notes.extend(replay.differs.iter().cloned());
@@ -144,7 +149,10 @@ pub(crate) fn notes(replay: &Replay) -> Vec<String> {
 /// What was done from stage to stage, and what each consisted of.
 pub(crate) fn steps(replay: &Replay) -> Vec<(String, String)> {
     let steps = replay.stages.iter();
-    let text = |stage: &Stage| format!("{} ({})", stage.did, stage.tiers.join(", "));
+    let text = |stage: &Stage| match stage.tiers.is_empty() {
+        true => stage.did.clone(),
+        false => format!("{} ({})", stage.did, stage.tiers.join(", ")),
+    };
     steps
         .map(|stage| (stage.name.clone(), text(stage)))
         .collect()
@@ -414,6 +422,25 @@ mod tests {
                 after_hz: interval(140.0, 150.0, 160.0),
             }),
         }
+    }
+
+    #[test]
+    fn a_stage_that_took_no_part_is_told_from_one_that_died() {
+        let mut replay = replayed();
+        replay.stages[0].last_words = Some("exited on signal 11".into());
+        replay.stages[1].last_words = Some("unitd is not installed".into());
+        replay.stages[1].tiers.clear();
+        let names = [0, 1].map(|nth| replay.stages[nth].name.clone());
+        let notes = notes(&replay);
+        let expected = [
+            format!("{} did not last: exited on signal 11", names[0]),
+            format!("{} did not take part: unitd is not installed", names[1]),
+        ];
+        assert!(
+            expected.iter().all(|note| notes.contains(note)),
+            "{notes:?}"
+        );
+        assert_eq!(steps(&replay)[1].1, replay.stages[1].did);
     }
 
     #[test]
