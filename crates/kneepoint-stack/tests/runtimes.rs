@@ -5,7 +5,7 @@
 mod skip;
 mod support;
 
-use kneepoint_model::{Endpoint, Layer};
+use kneepoint_model::{Endpoint, Layer, Sum};
 use kneepoint_stack::{StackError, TierContext, server};
 use skip::skipped;
 use std::path::Path;
@@ -80,8 +80,29 @@ fn check(kind: &str, set: &[(&str, &str)], pages: &[(&str, &str)], interface: &s
     assert_eq!(seen["ini"]["memory_limit"], "64M");
     assert_eq!(seen["ini"]["opcache.memory_consumption"], "32");
     assert_eq!(seen["opcache"]["opcache_enabled"], true, "{answer}");
+    for endpoint in &running.tier.endpoints {
+        if let Endpoint::Numbers {
+            address,
+            path,
+            sums,
+        } = endpoint
+        {
+            numbers(&http(address, path), sums);
+        }
+    }
     let workers = running.tier.tier.pool.as_ref().map(|pool| pool.max_workers);
     assert_eq!(workers, Some(3));
+}
+
+/// The runtime tells every number that is taken from it.
+fn numbers(answer: &str, sums: &[Sum]) {
+    let start = answer.find('{').unwrap_or_else(|| panic!("{answer}"));
+    let page: serde_json::Value = serde_json::from_str(answer[start..].trim_end())
+        .unwrap_or_else(|error| panic!("{error}: {answer}"));
+    for (_, name) in sums.iter().flat_map(|sum| &sum.terms) {
+        let number = page.pointer(name).and_then(serde_json::Value::as_f64);
+        assert!(number.is_some(), "no {name} in {answer}");
+    }
 }
 
 const FRONT: [(&str, &str); 2] = [

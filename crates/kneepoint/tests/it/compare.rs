@@ -80,8 +80,8 @@ fn what_cannot_be_compared_is_said() {
     check(&[site, "--as-is"], "there is nothing to compare with");
     check(&[site, "--runtime", "redis"], "redis is no PHP runtime");
     check(
-        &[site, "--runtime", "unit"],
-        "`unit` is not a server Kneepoint can run",
+        &[site, "--runtime", "iis"],
+        "`iis` is not a server Kneepoint can run",
     );
     check(&[site, "--with", "jit"], "write NAME:LAYER.NAME=VALUE");
     check(
