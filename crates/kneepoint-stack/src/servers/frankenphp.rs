@@ -58,17 +58,13 @@ impl Server for FrankenPhp {
             let command = CommandSpec::new(&path).args(args.iter().copied());
             Ok(server::run(commands, &command)?.stdout)
         };
-        let said = run(&["version"])?;
-        let word = |marker: &str| server::word_after(&said, marker).unwrap_or_default();
+        let [frankenphp, version, caddy] = versions(&run(&["version"])?);
         let scan_dir = run(&["php-cli", "-r", "echo PHP_CONFIG_FILE_SCAN_DIR;"])?;
-        let facts = [
-            ("frankenphp", word("FrankenPHP v")),
-            ("caddy", word("Caddy v")),
-        ];
+        let facts = [("frankenphp", frankenphp), ("caddy", caddy)];
         Ok(Program {
             facts: facts.map(|(name, value)| (name.to_owned(), value)).into(),
             files: settled::scanned(Path::new(scan_dir.trim()))?,
-            version: word("PHP "),
+            version,
             path,
         })
     }
@@ -190,4 +186,23 @@ fn admin(context: &TierContext, listen: &Address) -> Option<SocketAddr> {
     context
         .own_network
         .then(|| SocketAddr::new(address, ADMIN_PORT))
+}
+
+/// Of FrankenPHP, of the PHP in it and of Caddy.
+fn versions(said: &str) -> [String; 3] {
+    // Its own name ends in PHP.
+    ["FrankenPHP v", " PHP ", "Caddy v"]
+        .map(|marker| server::word_after(said, marker).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_told_apart() {
+        let said = "FrankenPHP v1.9.1 PHP 8.2.32 Caddy v2.10.2 h1:g/gTYjGMD0dec+UgMw8SnfmJ3I9+M2TdvoRL/Ovu6U8=\n";
+        assert_eq!(versions(said), ["1.9.1", "8.2.32", "2.10.2"]);
+        assert_eq!(versions("?"), ["", "", ""]);
+    }
 }
