@@ -11,6 +11,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+/// Where the target names the run it belongs to.
+pub(crate) const IDENTITY_PATH: &str = "/.well-known/kneepoint";
+
 /// A server program of this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Program {

@@ -6,7 +6,8 @@ use crate::knob::{self, Knob};
 use crate::server::{self, Server};
 use crate::{ConfigFile, DirSpec, RenderedTier, StackError, TierContext};
 use kneepoint_model::{
-    Address, Endpoint, LogFormat, LogSource, ProcessSpec, Ready, Signal, WorkerPool, Workers,
+    Address, Endpoint, LogFormat, LogSource, ProcessSpec, Ready, Signal, Tunable, WorkerPool,
+    Workers,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,8 +17,6 @@ use std::time::Duration;
 pub(crate) const USER: &str = "www-data";
 /// Where the interpreter answers for itself.
 pub(crate) const PROBE_PATH: &str = "/.well-known/kneepoint-probe.php";
-/// Where the target names the run it belongs to.
-pub(crate) const IDENTITY_PATH: &str = "/.well-known/kneepoint";
 
 /// A runtime's settings, checked and told apart.
 pub(crate) struct Settled {
@@ -162,6 +161,11 @@ impl Settled {
 /// The tunables of a runtime and PHP's, with the defaults of a version.
 pub(crate) fn all(own: &[Knob], php: &str) -> Vec<Knob> {
     [own.to_vec(), knobs::all(php)].concat()
+}
+
+/// The same as others know them.
+pub(crate) fn tunables(own: &[Knob], php: &str) -> Vec<Tunable> {
+    all(own, php).iter().map(Knob::tunable).collect()
 }
 
 /// What an existing php.ini sets.

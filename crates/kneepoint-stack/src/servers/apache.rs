@@ -4,7 +4,7 @@
 mod config;
 mod knobs;
 
-use crate::knob::{self, Knob};
+use crate::knob;
 use crate::php::{self, PhpIni, SPELLING, settled};
 use crate::server::{self, Server};
 use crate::{ConfigFile, Program, RenderedTier, StackError, TierContext};
@@ -12,7 +12,7 @@ use kneepoint_model::{
     Address, CommandSpec, Commands, Endpoint, Layer, LogFormat, LogSource, ProcessSpec, Ready,
     Signal, Tunable, Workers,
 };
-use knobs::{KNOBS, all, pool};
+use knobs::{KNOBS, pool};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,13 +20,9 @@ use std::time::Duration;
 /// Apache 2.4 with the prefork module and PHP inside.
 pub(crate) struct Apache;
 
-/// The system user of Debian's packages.
-const USER: &str = "www-data";
 /// Where Debian keeps modules.
 const MODULES: &str = "/usr/lib/apache2/modules";
-/// Where the interpreter answers for itself, on the listener of the application: the children of prefork take what
-/// comes, from whatever listener.
-const PROBE_PATH: &str = "/.well-known/kneepoint-probe.php";
+
 impl Server for Apache {
     fn kind(&self) -> &'static str {
         "apache"
@@ -48,7 +44,6 @@ impl Server for Apache {
         let said = server::run(commands, &CommandSpec::new(&path).args(["-v"]))?.stdout;
         let name = module.file_stem().unwrap_or_default().to_string_lossy();
         let version = name.trim_start_matches("libphp").to_owned();
-        let scan_dir = PathBuf::from(format!("/etc/php/{version}/apache2/conf.d"));
         Ok(Program {
             path,
             facts: [
@@ -62,16 +57,13 @@ impl Server for Apache {
                 ),
             ]
             .into(),
-            files: match scan_dir.is_dir() {
-                true => php::read_scan_dir(&scan_dir)?,
-                false => Vec::new(),
-            },
+            files: settled::scanned(&settled::scan_dir(&version, "apache2"))?,
             version,
         })
     }
 
     fn tunables(&self, _layer: Layer, version: &str) -> Vec<Tunable> {
-        all(version).iter().map(Knob::tunable).collect()
+        settled::tunables(KNOBS, version)
     }
 
     fn read(
@@ -80,15 +72,12 @@ impl Server for Apache {
         _config: &str,
         ini: Option<&str>,
     ) -> Result<BTreeMap<String, String>, StackError> {
-        let php = PhpIni::of_user(ini.unwrap_or(""))?;
-        Ok(knob::configured(&php::knobs::all(""), &SPELLING, |name| {
-            php.get(name)
-        }))
+        settled::read(ini)
     }
 
     fn render(&self, context: &TierContext) -> Result<RenderedTier, StackError> {
         server::check_layer(self, context.layer)?;
-        let knobs = all(&context.program.version);
+        let knobs = settled::all(KNOBS, &context.program.version);
         let settings = knob::checked(
             "apache",
             context.layer,
@@ -122,7 +111,7 @@ impl Server for Apache {
             seed: Vec::new(),
             endpoints: vec![Endpoint::PhpPage {
                 address: listen.clone(),
-                path: PROBE_PATH.into(),
+                path: settled::PROBE_PATH.into(),
             }],
             logs: [
                 ("log/error.log", LogFormat::Apache),

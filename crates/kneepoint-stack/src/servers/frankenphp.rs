@@ -70,8 +70,7 @@ impl Server for FrankenPhp {
     }
 
     fn tunables(&self, _layer: Layer, version: &str) -> Vec<Tunable> {
-        let knobs = settled::all(KNOBS, version);
-        knobs.iter().map(Knob::tunable).collect()
+        settled::tunables(KNOBS, version)
     }
 
     fn read(

@@ -8,6 +8,7 @@ mod upstream;
 
 use crate::knob::{self, Knob};
 use crate::server::{self, Server};
+use crate::tier::IDENTITY_PATH;
 use crate::{ConfigFile, DirSpec, Program, RenderedTier, StackError, TierContext};
 use kneepoint_model::{
     Address, CommandSpec, Commands, Endpoint, Layer, LogFormat, LogSource, ProcessSpec, Ready,
@@ -28,8 +29,6 @@ const USER: &str = "www-data";
 /// Where `stub_status` answers, on a listener of its own.
 const STUB_PATH: &str = "/kneepoint/stub";
 const STUB_PORT: u16 = 8081;
-/// Where a target proves that it is the one meant.
-const IDENTITY_PATH: &str = "/.well-known/kneepoint";
 
 impl Server for Nginx {
     fn kind(&self) -> &'static str {

@@ -86,8 +86,7 @@ impl Server for Swoole {
     }
 
     fn tunables(&self, _layer: Layer, version: &str) -> Vec<Tunable> {
-        let knobs = settled::all(KNOBS, version);
-        knobs.iter().map(Knob::tunable).collect()
+        settled::tunables(KNOBS, version)
     }
 
     fn read(

@@ -75,10 +75,7 @@ impl Server for Unit {
     }
 
     fn tunables(&self, _layer: Layer, version: &str) -> Vec<Tunable> {
-        settled::all(KNOBS, version)
-            .iter()
-            .map(Knob::tunable)
-            .collect()
+        settled::tunables(KNOBS, version)
     }
 
     fn read(

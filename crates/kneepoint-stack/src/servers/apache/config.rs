@@ -1,7 +1,9 @@
 //! The text of Apache's configuration.
 
-use super::{MODULES, PROBE_PATH, USER};
+use super::MODULES;
 use crate::knob::Knob;
+use crate::php::settled::{PROBE_PATH, USER};
+use crate::tier::IDENTITY_PATH;
 use crate::{StackError, TierContext};
 use kneepoint_model::{Address, Layer};
 use std::collections::BTreeMap;
@@ -178,7 +180,7 @@ fn site(context: &TierContext, overrides: &str) -> String {
          DocumentRoot {root}\n\
          DirectoryIndex {front} index.html\n\
          Alias {PROBE_PATH} {probe}\n\
-         Alias /.well-known/kneepoint {identity}\n\
+         Alias {IDENTITY_PATH} {identity}\n\
          Include {env}\n",
         dir = quoted(context.path("").trim_end_matches('/')),
         probe = quoted(&context.path("probe.php")),

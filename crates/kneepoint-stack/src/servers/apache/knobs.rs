@@ -1,7 +1,6 @@
 //! What can be set of Apache, and what it means for requests.
 
 use crate::knob::{Kind::*, Knob};
-use crate::php;
 use kneepoint_model::{Apply::Restart, Layer, SettingKey, WorkerPool};
 use std::collections::BTreeMap;
 
@@ -23,11 +22,6 @@ pub(super) const KNOBS: &[Knob] = &[
     Knob::new("Timeout", Duration(1, 86_400), "60s", Restart, "how long to wait for a client"),
     Knob::new("AllowOverride", Choice(&["None", "All"]), "None", Restart, "whether .htaccess is looked for in every directory of a path, at every request"),
 ];
-
-/// Every tunable, PHP's own with the defaults of a version.
-pub(super) fn all(php: &str) -> Vec<Knob> {
-    [KNOBS.to_vec(), php::knobs::all(php)].concat()
-}
 
 /// The saturation model of the children with these effective settings.
 pub(super) fn pool(settings: &BTreeMap<String, String>) -> WorkerPool {

@@ -1,7 +1,8 @@
 //! The text of Caddy's configuration.
 
 use crate::TierContext;
-use crate::php::settled::{IDENTITY_PATH, PROBE_PATH, Settled};
+use crate::php::settled::{PROBE_PATH, Settled};
+use crate::tier::IDENTITY_PATH;
 use kneepoint_model::Address;
 use std::net::SocketAddr;
 
@@ -28,7 +29,6 @@ pub(super) fn caddyfile(
     };
     let root = context.app.document_root();
     let keeps = !settled.text("worker").is_empty();
-    // One thread stays free for our own probe, which is no request of the application.
     let (worker, front) = match keeps {
         false => (String::new(), context.app.front_name()),
         true => (
@@ -39,6 +39,7 @@ pub(super) fn caddyfile(
             "keeper.php".to_owned(),
         ),
     };
+    // One thread stays free for our own probe, which is no request of the application.
     let all = match keeps {
         false => threads.to_owned(),
         true => (settled.number("num_threads").unwrap_or(1) + 1).to_string(),

@@ -2,7 +2,8 @@
 
 use crate::TierContext;
 use crate::php;
-use crate::php::settled::{IDENTITY_PATH, PROBE_PATH, Settled, USER};
+use crate::php::settled::{PROBE_PATH, Settled, USER};
+use crate::tier::IDENTITY_PATH;
 use kneepoint_model::Address;
 use serde_json::{Map, Value, json};
 
