@@ -116,6 +116,9 @@ pub struct Stage {
     pub tiers: Vec<String>,
     /// How it bore each load.
     pub carried: Vec<Carried>,
+    /// Offered rate until which each load was borne, per second, in the same order; `None` of a load that does not rise.
+    #[serde(default)]
+    pub borne_hz: Vec<Option<f64>>,
     /// Cores that each tier used under the first load, on average.
     pub cores: BTreeMap<Layer, f64>,
     /// Sockets that the tier with the most of them held during the first round.
@@ -201,6 +204,9 @@ pub struct Claim {
     pub what: String,
     /// What is measured.
     pub measure: Measure,
+    /// Under which of the loads.
+    #[serde(default)]
+    pub load: usize,
     /// The stages: from this one to that one.
     pub from: String,
     /// See `from`.
@@ -302,6 +308,7 @@ mod tests {
         Claim {
             what: "served".into(),
             measure: Measure::ThroughputHz,
+            load: 0,
             from: "a".into(),
             to: "b".into(),
             needs,

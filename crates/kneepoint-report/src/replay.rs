@@ -95,11 +95,25 @@ pub(crate) fn tables(replay: &Replay) -> Vec<Table> {
                 stage.carried.get(nth).unwrap_or(&empty),
             )
         });
-        all.push(tables::percentiles(title, rows));
+        let mut table = tables::percentiles(title, rows);
+        borne(replay, nth, &mut table);
+        all.push(table);
     }
     all.extend(cores(replay));
     all.extend(sockets(replay));
     all
+}
+
+/// Adds until which rate a rising load was borne.
+fn borne(replay: &Replay, load: usize, table: &mut Table) {
+    let of = |stage: &Stage| stage.borne_hz.get(load).copied().flatten();
+    if replay.stages.iter().all(|stage| of(stage).is_none()) {
+        return;
+    }
+    table.columns.push("borne up to".to_owned());
+    for (row, stage) in table.rows.iter_mut().zip(&replay.stages) {
+        row.push(of(stage).map_or_else(unknown, words::rate));
+    }
 }
 
 /// What is not in a table, a sentence each.
@@ -398,6 +412,7 @@ mod tests {
             claims: vec![Claim {
                 what: "served".into(),
                 measure: Measure::ThroughputHz,
+                load: 0,
                 from: "as shipped".into(),
                 to: "OPcache on".into(),
                 needs: Needs {
@@ -441,6 +456,26 @@ mod tests {
             "{notes:?}"
         );
         assert_eq!(steps(&replay)[1].1, replay.stages[1].did);
+    }
+
+    #[test]
+    fn until_where_a_rising_load_was_borne_stands_with_the_load() {
+        let mut replay = replayed();
+        let of_load = |replay: &Replay| {
+            let all = tables(replay);
+            all.into_iter()
+                .find(|table| table.title.starts_with("Users"))
+        };
+        let columns = of_load(&replay).expect("a table").columns;
+        assert!(!columns.contains(&"borne up to".to_owned()), "{columns:?}");
+        replay.stages[1].borne_hz = vec![Some(4875.0)];
+        let table = of_load(&replay).expect("a table");
+        assert_eq!(
+            table.columns.last().map(String::as_str),
+            Some("borne up to")
+        );
+        let last: Vec<_> = table.rows.iter().filter_map(|row| row.last()).collect();
+        assert_eq!(last, ["-", "4875/s"]);
     }
 
     #[test]

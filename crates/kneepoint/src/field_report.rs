@@ -78,8 +78,12 @@ struct StageText {
 struct ClaimText {
     what: String,
     measure: Measure,
+    /// Under which load; the first when left out.
+    load: Option<String>,
     from: String,
     to: String,
+    /// What the report says one is of the other, where that is not what it says of the stages.
+    reported_ratio: Option<f64>,
     needs: Needs,
 }
 
@@ -266,13 +270,24 @@ fn described(file: &File) -> Result<Replay> {
             |name: &str| Ok::<_, anyhow::Error>(find(&place, name)?.reported.get(&claim.measure));
         let (from, to) = (reported(&claim.from)?, reported(&claim.to)?);
         let ratio = from.zip(to).filter(|(from, _)| **from > 0.0);
+        let load = match &claim.load {
+            None => 0,
+            Some(name) => file
+                .load
+                .iter()
+                .position(|load| load.name == *name)
+                .with_context(|| format!("{place}: there is no load `{name}`"))?,
+        };
+        // What stages report is of the first load.
+        let ratio = ratio.filter(|_| load == 0).map(|(from, to)| to / from);
         claims.push(Claim {
             what: claim.what.clone(),
             measure: claim.measure,
+            load,
             from: claim.from.clone(),
             to: claim.to.clone(),
             needs: claim.needs,
-            reported_ratio: ratio.map(|(from, to)| to / from),
+            reported_ratio: claim.reported_ratio.or(ratio),
             measured_ratio: None,
             measured: (None, None),
             is_met: None,
@@ -382,6 +397,19 @@ needs = { ratio_at_least = 9.0 }
             .expect("both are reported");
         assert!((ratio - 310.0 / 33.0).abs() < 1e-9);
         assert_eq!(played.loads[0].longest, Duration::from_secs(5));
+    }
+
+    #[test]
+    fn a_claim_names_its_load() {
+        let claim = |load: &str| {
+            let more = format!("load = \"{load}\"\nreported_ratio = 1.5\nneeds =");
+            parsed(&REPORT.replace("needs =", &more))
+        };
+        let (played, _) = claim("users").expect("there is such a load");
+        let claim_read = &played.replay.claims[0];
+        assert_eq!((claim_read.load, claim_read.reported_ratio), (0, Some(1.5)));
+        let error = claim("robots").expect_err("there is none");
+        assert!(format!("{error:#}").contains("there is no load `robots`"));
     }
 
     #[test]

@@ -55,8 +55,8 @@ impl Values {
         turns.map(|(_, rounds)| rounds.len()).min().unwrap_or(0)
     }
 
-    /// What the stages came to so far, and what that makes of the claims. The first load is the one that stages and
-    /// claims are about.
+    /// What the stages came to so far, and what that makes of the claims. The first load is the one that stages are
+    /// about.
     pub(super) fn judge(&self, replay: &mut Replay) {
         for (nth, stage) in replay.stages.iter_mut().enumerate() {
             let all = stage.carried.first().cloned().unwrap_or_default();
@@ -65,7 +65,10 @@ impl Values {
                     .measured
                     .extend(measure.of(&all).map(|value| (measure, value)));
             }
-            let borne = self.median(nth, Measure::BorneHz);
+            stage.borne_hz = (0..stage.carried.len())
+                .map(|load| self.median((nth, load), Measure::BorneHz))
+                .collect();
+            let borne = stage.borne_hz.first().copied().flatten();
             stage
                 .measured
                 .extend(borne.map(|rate| (Measure::BorneHz, rate)));
@@ -84,15 +87,16 @@ impl Values {
         }
     }
 
-    fn of(&self, stage: usize, measure: Measure) -> BTreeMap<u32, f64> {
-        let rounds = self.by_turn.get(&(stage, 0)).into_iter().flatten();
+    /// What each round of a stage under a load came to.
+    fn of(&self, turn: (usize, usize), measure: Measure) -> BTreeMap<u32, f64> {
+        let rounds = self.by_turn.get(&turn).into_iter().flatten();
         rounds
             .filter_map(|(round, values)| Some((*round, *values.get(&measure)?)))
             .collect()
     }
 
-    fn median(&self, stage: usize, measure: Measure) -> Option<f64> {
-        let mut values: Vec<f64> = self.of(stage, measure).into_values().collect();
+    fn median(&self, turn: (usize, usize), measure: Measure) -> Option<f64> {
+        let mut values: Vec<f64> = self.of(turn, measure).into_values().collect();
         values.sort_by(f64::total_cmp);
         values.get(values.len() / 2).copied()
     }
@@ -102,9 +106,13 @@ impl Values {
         let Some((from, to)) = at(&claim.from).zip(at(&claim.to)) else {
             return;
         };
-        let value = |nth: usize| stages[nth].measured.get(&claim.measure).copied();
+        let value = |nth: usize| match claim.load {
+            0 => stages[nth].measured.get(&claim.measure).copied(),
+            load => self.median((nth, load), claim.measure),
+        };
         let values = (value(from), value(to));
-        let ratio = self.ratio((from, to), claim.measure, values);
+        let turns = [from, to].map(|stage| (stage, claim.load));
+        let ratio = self.ratio(turns, claim.measure, values);
         claim.judge(values, ratio);
     }
 
@@ -112,7 +120,7 @@ impl Values {
     /// interval.
     fn ratio(
         &self,
-        (from, to): (usize, usize),
+        [from, to]: [(usize, usize); 2],
         measure: Measure,
         sums: (Option<f64>, Option<f64>),
     ) -> Option<Interval> {
@@ -143,7 +151,7 @@ impl Values {
     fn share(&self, stages: &[Stage], gap: &Gap) -> Option<Interval> {
         let mut found = gap.stages.iter().map(|name| {
             let nth = stages.iter().position(|stage| stage.name == *name)?;
-            Some(self.of(nth, gap.measure))
+            Some(self.of((nth, 0), gap.measure))
         });
         let [slow, changed, fast] = [found.next()??, found.next()??, found.next()??];
         let logs: Vec<(f64, f64)> = slow
@@ -254,6 +262,7 @@ mod tests {
         replay.claims = vec![Claim {
             what: "served".into(),
             measure: Measure::ThroughputHz,
+            load: 0,
             from: "slow".into(),
             to: "changed".into(),
             needs: Needs {
@@ -271,6 +280,46 @@ mod tests {
         assert!(ratio.low > 8.9 && ratio.high < 9.1, "{ratio:?}");
         assert_eq!(claim.is_met, Some(true));
         assert_eq!(values.fewest(0), 8);
+    }
+
+    #[test]
+    fn a_claim_is_about_its_own_load() {
+        let mut values = Values::default();
+        let borne_hz = [[5000.0, 5000.0], [7000.0, 14_000.0]];
+        for (load, stages) in borne_hz.into_iter().enumerate() {
+            for (nth, rate_hz) in stages.into_iter().enumerate() {
+                values.record((nth, load, 0), &turn(100, 5), Some(rate_hz));
+            }
+        }
+        let claim = |load: usize| Claim {
+            what: "borne".into(),
+            measure: Measure::BorneHz,
+            load,
+            from: "slow".into(),
+            to: "fast".into(),
+            needs: Needs {
+                ratio_at_least: Some(1.2),
+                ..Needs::default()
+            },
+            reported_ratio: None,
+            measured_ratio: None,
+            measured: (None, None),
+            is_met: None,
+        };
+        let mut replay = Replay {
+            stages: ["slow", "fast"].map(stage).into(),
+            claims: vec![claim(0), claim(1)],
+            ..Replay::default()
+        };
+        for stage in &mut replay.stages {
+            stage.carried = vec![turn(100, 5); 2];
+        }
+        values.judge(&mut replay);
+        let met: Vec<_> = replay.claims.iter().map(|claim| claim.is_met).collect();
+        assert_eq!(met, [Some(false), Some(true)]);
+        assert_eq!(replay.claims[1].measured, (Some(7000.0), Some(14_000.0)));
+        let borne = &replay.stages[1].borne_hz;
+        assert_eq!(*borne, [Some(5000.0), Some(14_000.0)]);
     }
 
     #[test]
