@@ -8,7 +8,7 @@
 error_reporting(E_ALL & ~E_DEPRECATED & ~E_USER_DEPRECATED);
 
 $vendor = dirname(__DIR__) . '/vendor/autoload.php';
-require is_file($vendor) ? $vendor : '/usr/share/php/Illuminate/autoload.php';
+require is_file($vendor) ? $vendor : __DIR__ . '/debian.php';
 
 spl_autoload_register(static function (string $class): void {
     if (strncmp($class, 'App\\', 4) === 0) {
