@@ -1,11 +1,13 @@
 //! Capacity: from what requests take at low load to R* and response times at rates that were never driven
 //! (`plan_capacity` of method.md).
 //!
-//! Nothing above about half of R* is driven, unless [`verify`] is asked for. [`low_load`] drives it, [`twin`] is the queueing model, [`fit`] makes it of what was measured;
-//! the highest rate is kept aside first, and the model that was made without it must hit it.
+//! Nothing above about half of R* is driven, unless [`verify`] is asked for. [`low_load`] drives it, [`steady`] leaves out
+//! what else used the machine, [`twin`] is the queueing model, [`fit`] makes it of what was measured; the highest rate is
+//! kept aside first, and the model that was made without it must hit it.
 
 mod fit;
 mod low_load;
+mod steady;
 mod twin;
 mod verify;
 
@@ -19,6 +21,7 @@ use kneepoint_model::units::{format_ms, format_rate, format_share};
 use kneepoint_model::{Interval, LatencyHistogram, Layer, Slo};
 use low_load::{look, measure};
 use std::time::Duration;
+use steady::steady;
 
 /// Shares of the rate that a first, rough model says is R*, at which is measured (method.md: .2, .35, .5 of what
 /// saturates, which is somewhat more).
@@ -74,8 +77,10 @@ pub fn plan(
     recorder.stage("Measure at low load, about half of R* at most");
     let (seen, worker_memory_bytes) = measure(testbed, recorder, arm, rough_hz, options.step)?;
     recorder.stage("Predict");
+    let (seen, left_out) = steady(seen);
     let model = Model::of(&seen, ground, testbed.slo())?;
     let mut plan = predict(&model, &seen, ground, options.asked);
+    plan.doubts.extend(left_out);
     plan.demand.worker_memory_bytes = worker_memory_bytes;
     if let (Some(need), Some(bytes)) = (&mut plan.need, worker_memory_bytes) {
         need.memory_bytes = Some(bytes * f64::from(need.workers));

@@ -110,9 +110,11 @@ fn borne(replay: &Replay, load: usize, table: &mut Table) {
     if replay.stages.iter().all(|stage| of(stage).is_none()) {
         return;
     }
-    table.columns.push("borne up to".to_owned());
+    // The last column is what failed, in as many words as it takes: a terminal wraps it, and no other.
+    let at = table.columns.len() - 1;
+    table.columns.insert(at, "borne up to".to_owned());
     for (row, stage) in table.rows.iter_mut().zip(&replay.stages) {
-        row.push(of(stage).map_or_else(unknown, words::rate));
+        row.insert(at, of(stage).map_or_else(unknown, words::rate));
     }
 }
 
@@ -470,12 +472,10 @@ mod tests {
         assert!(!columns.contains(&"borne up to".to_owned()), "{columns:?}");
         replay.stages[1].borne_hz = vec![Some(4875.0)];
         let table = of_load(&replay).expect("a table");
-        assert_eq!(
-            table.columns.last().map(String::as_str),
-            Some("borne up to")
-        );
-        let last: Vec<_> = table.rows.iter().filter_map(|row| row.last()).collect();
-        assert_eq!(last, ["-", "4875/s"]);
+        let at = table.columns.iter().position(|name| name == "borne up to");
+        let at = at.expect("the column");
+        let borne: Vec<_> = table.rows.iter().map(|row| &row[at]).collect();
+        assert_eq!(borne, ["-", "4875/s"]);
     }
 
     #[test]

@@ -45,6 +45,11 @@ impl Page {
         }
     }
 
+    /// Columns that there are.
+    pub(crate) fn width(&self) -> usize {
+        self.width
+    }
+
     /// A heading after an empty line.
     pub(crate) fn heading(&mut self, text: &str) {
         self.blank();

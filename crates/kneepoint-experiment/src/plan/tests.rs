@@ -137,6 +137,28 @@ fn a_model_that_does_not_fit_is_said_not_to() {
     assert!(plan.doubts[0].contains("kept aside"), "{:?}", plan.doubts);
 }
 
+/// What else ran on the machine for one round is not what the stack does.
+#[test]
+fn a_disturbed_round_is_left_out() {
+    let (mut seen, ground, slo) = seen_of(&App::default(), 290.0, 10);
+    let all = seen.len();
+    let (kept, left_out) = steady(seen.clone());
+    assert_eq!((kept.len(), left_out), (all, None));
+
+    let round = seen.iter_mut().find(|step| step.level == 0);
+    let round = &mut round.expect("steps").response;
+    for _ in 0..round.count() / 5 {
+        round.record_us(600_000);
+    }
+    let (kept, left_out) = steady(seen);
+    assert_eq!(kept.len(), all - 1);
+    assert!(left_out.is_some_and(|said| said.starts_with("1 of 9 steps")));
+    let plan = predicted(&kept, ground, &slo, Asked::Limit).expect("a prediction");
+    let known = truth(&App::default(), &slo, Noise::none(), 150, 1);
+    let error = plan.limit_hz.estimate / known.limit_hz - 1.0;
+    assert!(error.abs() < 0.05, "{error}: {plan:?}");
+}
+
 #[test]
 fn one_rate_is_too_little() {
     let (seen, ground, slo) = seen_of(&App::default(), 290.0, 10);
