@@ -20,7 +20,8 @@ pub mod text;
 mod tier;
 
 pub use error::StackError;
-pub use server::{SERVERS, Server, server};
+pub use server::{Server, server};
+pub use servers::SERVERS;
 pub use tier::{
     AppContext, ConfigFile, ConfigText, DirSpec, Program, RenderedTier, TierContext, install,
 };

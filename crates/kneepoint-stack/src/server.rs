@@ -1,6 +1,6 @@
-//! What every server program must be able to say, and the list of them.
+//! What every server program must be able to say.
 
-use crate::{Program, RenderedTier, StackError, TierContext, servers};
+use crate::{Program, RenderedTier, SERVERS, StackError, TierContext};
 use kneepoint_model::{CommandOutput, CommandSpec, Commands, Layer, Tunable};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -50,26 +50,6 @@ pub trait Server: Sync {
     /// # Errors
     /// The program refuses the configuration; the error quotes its words.
     fn check(&self, tier: &RenderedTier, commands: &dyn Commands) -> Result<(), StackError>;
-}
-
-macro_rules! catalogue {
-    ($($file:ident::$server:ident),* $(,)?) => {
-        /// Every server, one file each under `servers/`, in the order a request meets them.
-        pub static SERVERS: &[&dyn Server] = &[$(&servers::$file::$server),*];
-    };
-}
-
-catalogue! {
-    haproxy::Haproxy,
-    nginx::Nginx,
-    fpm::Fpm,
-    apache::Apache,
-    unit::Unit,
-    frankenphp::FrankenPhp,
-    swoole::Swoole,
-    redis::Redis,
-    postgresql::Postgresql,
-    mariadb::Mariadb,
 }
 
 /// The server of a kind.

@@ -1,12 +1,25 @@
-//! One file per server program. The list is `SERVERS` in `server.rs`.
+//! One file per server program, and the list of them.
 
-pub(crate) mod apache;
-pub(crate) mod fpm;
-pub(crate) mod frankenphp;
-pub(crate) mod haproxy;
-pub(crate) mod mariadb;
-pub(crate) mod nginx;
-pub(crate) mod postgresql;
-pub(crate) mod redis;
-pub(crate) mod swoole;
-pub(crate) mod unit;
+use crate::Server;
+
+macro_rules! catalogue {
+    ($($file:ident::$server:ident),* $(,)?) => {
+        $(pub(crate) mod $file;)*
+
+        /// Every server, one file each under `servers/`, in the order a request meets them.
+        pub static SERVERS: &[&dyn Server] = &[$(&$file::$server),*];
+    };
+}
+
+catalogue! {
+    haproxy::Haproxy,
+    nginx::Nginx,
+    fpm::Fpm,
+    apache::Apache,
+    unit::Unit,
+    frankenphp::FrankenPhp,
+    swoole::Swoole,
+    redis::Redis,
+    postgresql::Postgresql,
+    mariadb::Mariadb,
+}
