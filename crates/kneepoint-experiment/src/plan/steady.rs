@@ -7,23 +7,16 @@ use super::fit::Seen;
 const DISTURBED: f64 = 1.5;
 
 /// The steps that count, and a sentence about the others where there are any.
-pub(super) fn steady(seen: Vec<Seen>) -> (Vec<Seen>, Option<String>) {
+pub(super) fn steady(seen: &[Seen]) -> (Vec<Seen>, Option<String>) {
     let all = seen.len();
-    let usual_ms: Vec<Option<f64>> = seen
-        .iter()
-        .map(|step| usual_ms(&seen, step.level))
-        .collect();
-    let kept: Vec<Seen> = seen
-        .into_iter()
-        .zip(usual_ms)
-        .filter(|(step, usual_ms)| {
-            let mean_ms = step.response.mean_ms();
-            mean_ms
-                .zip(*usual_ms)
-                .is_none_or(|(mean_ms, usual_ms)| mean_ms < DISTURBED * usual_ms)
-        })
-        .map(|(step, _)| step)
-        .collect();
+    let is_usual = |step: &&Seen| {
+        let mean_ms = step.response.mean_ms();
+        let usual_ms = usual_ms(seen, step.level);
+        mean_ms
+            .zip(usual_ms)
+            .is_none_or(|(mean_ms, usual_ms)| mean_ms < DISTURBED * usual_ms)
+    };
+    let kept: Vec<Seen> = seen.iter().filter(is_usual).cloned().collect();
     let left_out = (kept.len() < all).then(|| {
         format!(
             "{} of {all} steps at low load took half as long again as the others at their rate, or longer: something else \

@@ -142,7 +142,7 @@ fn a_model_that_does_not_fit_is_said_not_to() {
 fn a_disturbed_round_is_left_out() {
     let (mut seen, ground, slo) = seen_of(&App::default(), 290.0, 10);
     let all = seen.len();
-    let (kept, left_out) = steady(seen.clone());
+    let (kept, left_out) = steady(&seen);
     assert_eq!((kept.len(), left_out), (all, None));
 
     let round = seen.iter_mut().find(|step| step.level == 0);
@@ -150,7 +150,7 @@ fn a_disturbed_round_is_left_out() {
     for _ in 0..round.count() / 5 {
         round.record_us(600_000);
     }
-    let (kept, left_out) = steady(seen);
+    let (kept, left_out) = steady(&seen);
     assert_eq!(kept.len(), all - 1);
     assert!(left_out.is_some_and(|said| said.starts_with("1 of 9 steps")));
     let plan = predicted(&kept, ground, &slo, Asked::Limit).expect("a prediction");
