@@ -6,7 +6,7 @@ use kneepoint_model::metric::{
     MACHINE_BUSY_S, MACHINE_STEAL_S, PSI_CPU_SOME_S, PSI_IO_SOME_S, PSI_MEMORY_FULL_S,
 };
 use rustix::param::clock_ticks_per_second;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Metadata.
 pub(super) static SOURCE: Source = Source {
@@ -23,19 +23,37 @@ pub(super) static SOURCE: Source = Source {
         PSI_IO_SOME_S,
     ],
     lane: Lane::Trend,
-    open: Open::Machine(|| Box::new(Machine)),
+    open: Open::Machine(|| Box::<Machine>::default()),
 };
 
-struct Machine;
+/// Adds up how long the CPUs were busy since the first sample.
+#[derive(Debug, Default)]
+struct Machine {
+    busy_s: f64,
+    last: Option<(Instant, Cpus)>,
+}
+
+impl Machine {
+    /// Takes in what `/proc/stat` said at a moment.
+    fn note(&mut self, at: Instant, cpus: Cpus, per_second: f64) {
+        if let Some((before_at, before)) = self.last.replace((at, cpus)) {
+            let elapsed_s = at.duration_since(before_at).as_secs_f64();
+            let quiet_s = cpus.quiet.saturating_sub(before.quiet) as f64 / per_second;
+            self.busy_s += (cpus.count as f64 * elapsed_s - quiet_s).max(0.0);
+        }
+    }
+}
 
 impl Probe for Machine {
     fn sample(&mut self, sink: &mut Sink) -> Result<(), Failure> {
         let stat = read("/proc/stat").map_err(|why| Failure(why.to_string()))?;
-        let (busy, steal) =
-            parse_cpu(&stat).ok_or_else(|| Failure("`/proc/stat` has no `cpu` line".into()))?;
+        let now = Instant::now();
+        let cpus =
+            parse_cpus(&stat).ok_or_else(|| Failure("`/proc/stat` has no `cpu` line".into()))?;
         let per_second = clock_ticks_per_second().max(1) as f64;
-        sink.push(MACHINE_BUSY_S, busy as f64 / per_second);
-        sink.push(MACHINE_STEAL_S, steal as f64 / per_second);
+        self.note(now, cpus, per_second);
+        sink.push(MACHINE_BUSY_S, self.busy_s);
+        sink.push(MACHINE_STEAL_S, cpus.stolen as f64 / per_second);
         for (file, line, metric) in [
             ("cpu", "some", PSI_CPU_SOME_S),
             ("memory", "full", PSI_MEMORY_FULL_S),
@@ -57,16 +75,43 @@ impl Probe for Machine {
     }
 }
 
-/// Busy and stolen ticks of all CPUs. Time of guests is contained in user and nice already (proc(5)).
-fn parse_cpu(stat: &[u8]) -> Option<(u64, u64)> {
+/// Ticks of all CPUs together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Cpus {
+    count: usize,
+    /// Idle, waiting for a disk, or stolen.
+    quiet: u64,
+    stolen: u64,
+}
+
+/// What the CPUs did not do, rather than what they did: kernels without exact accounting look at each tick who runs, and
+/// so miss much of what runs shorter than that, while idle time is measured from its begin to its end (`NO_HZ`).
+fn parse_cpus(stat: &[u8]) -> Option<Cpus> {
     let fields = cpu_ticks(stat)?;
-    let [user, nice, system, _idle, _iowait, irq, softirq, steal, ..] = fields[..] else {
+    let [
+        _user,
+        _nice,
+        _system,
+        idle,
+        iowait,
+        _irq,
+        _softirq,
+        stolen,
+        ..,
+    ] = fields[..]
+    else {
         return None;
     };
-    let busy = [user, nice, system, irq, softirq]
-        .into_iter()
-        .fold(0, u64::saturating_add);
-    Some((busy, steal))
+    let is_cpu = |line: &&[u8]| {
+        line.strip_prefix(b"cpu")
+            .and_then(|rest| rest.first())
+            .is_some_and(u8::is_ascii_digit)
+    };
+    Some(Cpus {
+        count: stat.split(|b| *b == b'\n').filter(is_cpu).count(),
+        quiet: idle.saturating_add(iowait).saturating_add(stolen),
+        stolen,
+    })
 }
 
 /// Microseconds behind `total=` of the line that starts so.
@@ -86,16 +131,47 @@ mod tests {
     fn the_machine_is_read() {
         let stat =
             b"cpu  35496 2 5462 254763 737 1 140 14 7 0\ncpu0 1 1 1 1 1 1 1 1 0 0\nctxt 99\n";
-        assert_eq!(parse_cpu(stat), Some((35496 + 2 + 5462 + 1 + 140, 14)));
+        let cpus = Cpus {
+            count: 1,
+            quiet: 254_763 + 737 + 14,
+            stolen: 14,
+        };
+        assert_eq!(parse_cpus(stat), Some(cpus));
         let pressure = b"some avg10=0.11 avg60=2.01 avg300=2.66 total=35546240\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n";
         assert_eq!(parse_pressure(pressure, "some"), Some(35_546_240));
         assert_eq!(parse_pressure(pressure, "full"), Some(7));
     }
 
     #[test]
+    fn the_cpus_are_busy_for_the_time_that_they_are_not_quiet() {
+        let of = |quiet| Cpus {
+            count: 2,
+            quiet,
+            stolen: 0,
+        };
+        let mut machine = Machine::default();
+        let began = Instant::now();
+        machine.note(began, of(1000), 100.0);
+        assert_eq!(machine.busy_s, 0.0);
+        machine.note(began + Duration::from_secs(1), of(1150), 100.0);
+        assert!((machine.busy_s - 0.5).abs() < 1e-9, "{}", machine.busy_s);
+        // Ticks are counted a little late: nothing is ever busy for less than no time.
+        machine.note(began + Duration::from_secs(1), of(1151), 100.0);
+        assert!((machine.busy_s - 0.5).abs() < 1e-9, "{}", machine.busy_s);
+    }
+
+    #[test]
     fn this_machine_answers() {
+        let mut machine = Machine::default();
+        machine
+            .sample(&mut Sink::default())
+            .expect("a first look at /proc/stat");
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_millis(200) {
+            std::hint::spin_loop();
+        }
         let mut sink = Sink::default();
-        Machine.sample(&mut sink).expect("/proc/stat");
+        machine.sample(&mut sink).expect("a second one");
         assert!(
             sink.value(MACHINE_BUSY_S, "")
                 .is_some_and(|busy| busy > 0.0)
@@ -105,7 +181,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_panic(text in "(cpu |some |total=|[0-9 .=\n]){0,40}") {
-            parse_cpu(text.as_bytes());
+            parse_cpus(text.as_bytes());
             parse_pressure(text.as_bytes(), "some");
         }
     }
