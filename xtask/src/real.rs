@@ -86,6 +86,21 @@ impl Options {
     }
 }
 
+/// What a run is given.
+#[derive(Debug, Clone, Copy)]
+struct Time {
+    /// Load time that it is told.
+    budget: Duration,
+    /// How many times as long it drives load by design.
+    takes: f64,
+}
+
+impl From<Duration> for Time {
+    fn from(budget: Duration) -> Self {
+        Self { budget, takes: 1.0 }
+    }
+}
+
 /// Runs the program and reads what it recorded.
 struct Bench {
     binary: PathBuf,
@@ -114,10 +129,10 @@ impl Bench {
         &self,
         command: &str,
         scenario: &Path,
-        budget: Duration,
+        time: impl Into<Time>,
         more: &[&str],
     ) -> anyhow::Result<Run> {
-        self.run_beside(command, scenario, budget, more, &mut |_| {})
+        self.run_beside(command, scenario, time, more, &mut |_| {})
     }
 
     /// The same. `look` is called about ten times a second with the time since the start.
@@ -125,18 +140,19 @@ impl Bench {
         &self,
         command: &str,
         scenario: &Path,
-        budget: Duration,
+        time: impl Into<Time>,
         more: &[&str],
         look: &mut dyn FnMut(Duration),
     ) -> anyhow::Result<Run> {
+        let time = time.into();
         let directory = tempfile::tempdir()?;
-        let patience = budget.mul_f64(BESIDE).max(LEAST_PATIENCE);
+        let patience = time.budget.mul_f64(BESIDE * time.takes).max(LEAST_PATIENCE);
         let done = measured::run(
             Command::new(&self.binary)
                 .arg(command)
                 .arg(scenario)
                 .args(["--no-report", "--json", "-", "--budget"])
-                .arg(format!("{}s", budget.as_secs()))
+                .arg(format!("{}s", time.budget.as_secs()))
                 .arg("--runs")
                 .arg(directory.path())
                 .args(more),

@@ -31,6 +31,24 @@ pub fn find_limit<B: Bench>(
 where
     ExperimentError: From<B::Error>,
 {
+    find_limit_in_turns(bench, recorder, arm, label, options, |_, _| Ok(()))
+}
+
+/// The same, in turns with something else: `beside` is called after each step.
+///
+/// # Errors
+/// The same, or what `beside` fails with.
+pub fn find_limit_in_turns<B: Bench>(
+    bench: &mut B,
+    recorder: &mut Recorder<'_>,
+    arm: &str,
+    label: &str,
+    options: LimitOptions,
+    mut beside: impl FnMut(&mut B, &mut Recorder<'_>) -> Result<(), ExperimentError>,
+) -> Result<(LimitResult, f64), ExperimentError>
+where
+    ExperimentError: From<B::Error>,
+{
     let whole = options.load_time + options.soak;
     let only_looks = options.soak.is_zero();
     let mut search = LimitSearch::new(bench.slo().clone(), options);
@@ -47,6 +65,7 @@ where
         say_when_invalid(recorder, &point);
         search.record(&point, canary);
         recorder.trial(&step.purpose, label, point);
+        beside(bench, recorder)?;
     }
     let slope = search.estimate().slope;
     let mut result = search.result(label);

@@ -22,6 +22,7 @@ use kneepoint_model::{Interval, LatencyHistogram, Layer, Slo};
 use low_load::{look, measure};
 use std::time::Duration;
 use steady::steady;
+use verify::Claimed;
 
 /// Shares of the rate that a first, rough model says is R*, at which is measured (method.md: .2, .35, .5 of what
 /// saturates, which is somewhat more).
@@ -57,7 +58,8 @@ pub struct PlanOptions {
     pub asked: Asked,
     /// Length of a step at low load.
     pub step: Duration,
-    /// Time under load to find out how far off the prediction is; `None` where nobody wants to know.
+    /// Time under load to find out how far off the prediction is, what is driven at low load in turns with it left out;
+    /// `None` where nobody wants to know.
     pub verify: Option<Duration>,
 }
 
@@ -103,9 +105,13 @@ pub fn plan(
     ));
     recorder.capacity(plan.clone());
     if let Some(time) = options.verify {
-        let predicted_hz = plan.limit_hz.estimate;
-        let verified = verify::verify(testbed, recorder, arm, &model, predicted_hz, time)?;
-        plan.verified = Some(verified);
+        let claimed = Claimed {
+            model: &model,
+            ground,
+            rough_hz,
+            limit_hz: plan.limit_hz.estimate,
+        };
+        plan.verified = Some(verify::verify(testbed, recorder, arm, claimed, time)?);
         recorder.capacity(plan.clone());
     }
     Ok(plan)

@@ -61,6 +61,22 @@ pub struct Verified {
     pub measured_p95_ms: Option<f64>,
     /// Predicted p95 in ms at the same rate.
     pub predicted_p95_ms: Interval,
+    /// The same predictions from low load in turns with what they are held against; `None` in runs before that.
+    #[serde(default)]
+    pub in_turns: Option<InTurns>,
+}
+
+/// Predictions from steps at low load that were driven in turns with what measured R* and the p95. A machine whose speed
+/// drifts does so for both: how far these are off is the model's error, where that of a plan made before has the drift
+/// since then in it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct InTurns {
+    /// Highest rate per second of these steps.
+    pub measured_up_to_hz: f64,
+    /// Predicted R* per second, with its 95 % interval.
+    pub limit_hz: Interval,
+    /// Predicted p95 in ms at [`Verified::offered_hz`], with its 95 % interval.
+    pub p95_ms: Interval,
 }
 
 impl Verified {
@@ -75,6 +91,17 @@ impl Verified {
     pub fn p95_off(&self) -> Option<f64> {
         let measured_ms = self.measured_p95_ms?;
         Some(self.predicted_p95_ms.estimate / measured_ms - 1.0)
+    }
+
+    /// The verdict on the predictions that were made in turns; `None` where none were.
+    #[must_use]
+    pub fn turned(&self) -> Option<Self> {
+        let in_turns = self.in_turns?;
+        Some(Self {
+            predicted_limit_hz: in_turns.limit_hz.estimate,
+            predicted_p95_ms: in_turns.p95_ms,
+            ..*self
+        })
     }
 }
 
@@ -175,9 +202,28 @@ mod tests {
                 estimate: 40.0,
                 high: 45.0,
             },
+            in_turns: None,
         };
         assert!((verified.limit_off() - 0.1).abs() < 1e-9);
         assert!((verified.p95_off().expect("measured") + 0.2).abs() < 1e-9);
+        assert_eq!(verified.turned(), None);
+        let in_turns = InTurns {
+            measured_up_to_hz: 50.0,
+            limit_hz: verified.limit_hz,
+            p95_ms: Interval {
+                low: 50.0,
+                estimate: 55.0,
+                high: 60.0,
+            },
+        };
+        let turned = Verified {
+            in_turns: Some(in_turns),
+            ..verified
+        }
+        .turned()
+        .expect("in turns");
+        assert!(turned.limit_off().abs() < 1e-9);
+        assert!((turned.p95_off().expect("measured") - 0.1).abs() < 1e-9);
     }
 
     #[test]

@@ -90,13 +90,30 @@ fn off(verified: &Verified) -> String {
     let Some(p95_off) = verified.p95_off() else {
         return limit;
     };
-    format!(
+    let before = format!(
         "{limit}; p95 at {} measured {}, {} predicted: {}",
         words::rate(verified.offered_hz),
         words::ms(verified.measured_p95_ms),
         interval_ms(&verified.predicted_p95_ms),
         too(p95_off)
-    )
+    );
+    [Some(before), turned(verified)]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(". ")
+}
+
+/// The same of what low load in turns with it said.
+fn turned(verified: &Verified) -> Option<String> {
+    let turned = verified.turned()?;
+    Some(format!(
+        "From low load in turns with these, so that a machine that drifts does so for both: {} ({}) and {} ({})",
+        words::rate(turned.predicted_limit_hz),
+        too(turned.limit_off()),
+        interval_ms(&turned.predicted_p95_ms),
+        too(turned.p95_off()?)
+    ))
 }
 
 /// `6.2 % too high`.
@@ -176,7 +193,7 @@ mod tests {
     use super::*;
     use crate::words::plain;
     use kneepoint_model::Layer;
-    use kneepoint_model::capacity::Demand;
+    use kneepoint_model::capacity::{Demand, InTurns};
 
     fn interval(low: f64, estimate: f64, high: f64) -> Interval {
         Interval {
@@ -238,6 +255,11 @@ mod tests {
                 offered_hz: 80.0,
                 measured_p95_ms: Some(40.0),
                 predicted_p95_ms: interval(42.0, 44.0, 46.0),
+                in_turns: Some(InTurns {
+                    measured_up_to_hz: 52.0,
+                    limit_hz: interval(96.0, 101.0, 106.0),
+                    p95_ms: interval(40.0, 42.0, 44.0),
+                }),
             }),
             doubts: Vec::new(),
         }
@@ -253,7 +275,8 @@ mod tests {
         assert_eq!(
             plain(text),
             "R* measured 100/s (94.0 to 106), 98.0/s predicted: 2.0 % too low; p95 at 80.0/s measured 40.0 ms, 44.0 ms \
-             (42.0 ms to 46.0 ms) predicted: 10 % too high"
+             (42.0 ms to 46.0 ms) predicted: 10 % too high. From low load in turns with these, so that a machine that \
+             drifts does so for both: 101/s (1.0 % too high) and 42.0 ms (40.0 ms to 44.0 ms) (5.0 % too high)"
         );
     }
 

@@ -13,6 +13,8 @@ use std::time::Duration;
 
 /// Steps at each rate, in turns, so that a machine that drifts does so at all of them.
 const ROUNDS: usize = 4;
+/// Seed of the first of them.
+const SEED: u64 = 300;
 /// Rate of the first look, per second.
 const FIRST_HZ: f64 = 2.0;
 /// Length of a look.
@@ -105,6 +107,49 @@ fn seen_in(level: usize, load: &LoadPoint, recording: &Recording) -> Result<Seen
     })
 }
 
+/// Drives steps at shares of what a first look said is R*.
+pub(super) struct LowLoad<'a> {
+    arm: &'a str,
+    rough_hz: f64,
+    length: Duration,
+    next_seed: u64,
+    /// Largest memory of a worker so far; `None` where it was not measured.
+    memory_bytes: Option<f64>,
+}
+
+impl<'a> LowLoad<'a> {
+    /// Steps of this length. Their seeds count from `first_seed` on: no two of them see the same arrivals.
+    pub(super) fn new(arm: &'a str, rough_hz: f64, length: Duration, first_seed: u64) -> Self {
+        Self {
+            arm,
+            rough_hz,
+            length,
+            next_seed: first_seed,
+            memory_bytes: None,
+        }
+    }
+
+    /// One step at one of [`SHARES`]; `None` where the generator does not vouch for it.
+    pub(super) fn step(
+        &mut self,
+        testbed: &mut Testbed,
+        recorder: &mut Recorder<'_>,
+        level: usize,
+    ) -> Result<Option<Seen>, ExperimentError> {
+        let rate_hz = SHARES[level] * self.rough_hz;
+        let mut step = Step::at_rate("plan: low load", rate_hz, self.length, self.next_seed);
+        step.may_abort = false;
+        self.next_seed += 1;
+        let (load, recording) = observe(testbed, recorder, self.arm, &step)?;
+        let worker = recording.series.max(Layer::Php, metric::PSS_WORKER_BYTES);
+        self.memory_bytes = self.memory_bytes.into_iter().chain(worker).reduce(f64::max);
+        if !load.validity.is_valid() {
+            return Ok(None);
+        }
+        seen_in(level, &load, &recording).map(Some)
+    }
+}
+
 /// Steps at each of the shares, and the largest memory of a worker in them.
 pub(super) fn measure(
     testbed: &mut Testbed,
@@ -114,24 +159,15 @@ pub(super) fn measure(
     length: Duration,
 ) -> Result<(Vec<Seen>, Option<f64>), ExperimentError> {
     let mut seen = Vec::new();
-    let mut memory_bytes: Option<f64> = None;
+    let mut low = LowLoad::new(arm, rough_hz, length, SEED);
     for round in 0..ROUNDS {
         for level in 0..SHARES.len() {
             // Each rate comes first once: a machine that is slow after a pause is so at all of them.
             let level = (level + round) % SHARES.len();
             let done = (round * SHARES.len() + level) as f64 / (ROUNDS * SHARES.len()) as f64;
             recorder.progress("plan: low load", done, None);
-            let rate_hz = SHARES[level] * rough_hz;
-            let seed = 300 + (round * SHARES.len() + level) as u64;
-            let mut step = Step::at_rate("plan: low load", rate_hz, length, seed);
-            step.may_abort = false;
-            let (load, recording) = observe(testbed, recorder, arm, &step)?;
-            let worker = recording.series.max(Layer::Php, metric::PSS_WORKER_BYTES);
-            memory_bytes = memory_bytes.into_iter().chain(worker).reduce(f64::max);
-            if load.validity.is_valid() {
-                seen.push(seen_in(level, &load, &recording)?);
-            }
+            seen.extend(low.step(testbed, recorder, level)?);
         }
     }
-    Ok((seen, memory_bytes))
+    Ok((seen, low.memory_bytes))
 }

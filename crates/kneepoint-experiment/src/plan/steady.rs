@@ -9,14 +9,11 @@ const DISTURBED: f64 = 1.5;
 /// The steps that count, and a sentence about the others where there are any.
 pub(super) fn steady(seen: &[Seen]) -> (Vec<Seen>, Option<String>) {
     let all = seen.len();
-    let is_usual = |step: &&Seen| {
-        let mean_ms = step.response.mean_ms();
-        let usual_ms = usual_ms(seen, step.level);
-        mean_ms
-            .zip(usual_ms)
-            .is_none_or(|(mean_ms, usual_ms)| mean_ms < DISTURBED * usual_ms)
-    };
-    let kept: Vec<Seen> = seen.iter().filter(is_usual).cloned().collect();
+    let kept: Vec<Seen> = seen
+        .iter()
+        .filter(|step| is_steady(step, seen))
+        .cloned()
+        .collect();
     let left_out = (kept.len() < all).then(|| {
         format!(
             "{} of {all} steps at low load took half as long again as the others at their rate, or longer: something else \
@@ -25,6 +22,13 @@ pub(super) fn steady(seen: &[Seen]) -> (Vec<Seen>, Option<String>) {
         )
     });
     (kept, left_out)
+}
+
+/// Whether a step was not disturbed, by the others at its rate among all.
+pub(super) fn is_steady(step: &Seen, all: &[Seen]) -> bool {
+    let usual_ms = usual_ms(all, step.level);
+    let mean_ms = step.response.mean_ms().zip(usual_ms);
+    mean_ms.is_none_or(|(mean_ms, usual_ms)| mean_ms < DISTURBED * usual_ms)
 }
 
 /// The median of the mean response times of the steps at a rate, in ms; of two in the middle the lower one, as what

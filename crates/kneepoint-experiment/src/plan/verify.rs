@@ -1,23 +1,44 @@
 //! How far off a prediction was: the arm is driven up to its limit after all, and then below it.
+//!
+//! Between these steps go steps at low load, and what they predict is told beside what the plan did: the speed of a shared
+//! machine drifts by more in some minutes than the model may be off.
 
-use super::{HEADROOM, Model};
+use super::fit::{Ground, Seen};
+use super::low_load::LowLoad;
+use super::steady::{is_steady, steady};
+use super::{HEADROOM, Model, SHARES};
 use crate::bench::{Bench as _, Step};
-use crate::diagnose::{find_limit, say_when_invalid};
+use crate::diagnose::{find_limit_in_turns, say_when_invalid};
 use crate::error::ExperimentError;
 use crate::limit::LimitOptions;
 use crate::recorder::Recorder;
 use crate::testbed::Testbed;
-use kneepoint_model::LatencyHistogram;
-use kneepoint_model::capacity::Verified;
+use kneepoint_model::capacity::{InTurns, Verified};
 use kneepoint_model::units::{format_ms, format_rate, format_share};
+use kneepoint_model::{Interval, LatencyHistogram};
 use std::time::Duration;
 
-/// Share of the time that is for the response time at four fifths of R*.
-const BELOW: f64 = 0.25;
-/// Steps that this time is cut into: what disturbs the machine for a moment voids one of them, and not all.
-const STEPS: u32 = 6;
-/// Seed of the first of them: no other step sees the same arrivals.
+/// Share of the time that is for finding R*.
+const LIMIT: f64 = 0.75;
+/// Pairs of a step at low load and one at four fifths of R*. Their length is that of a step of the limit search, so that
+/// both of a pair meet the same machine; there are so many of them because the p95 there follows the speed of the machine
+/// about four times over.
+const PAIRS: u32 = 16;
+/// Share of the time that each of these steps takes.
+const STEP: f64 = 1.0 / 30.0;
+/// Seed of the first step at four fifths of R*, and of the first one at low load: no other step sees the same arrivals.
 const SEED: u64 = 400;
+const LOW_SEED: u64 = 500;
+
+/// What is put to the test.
+#[derive(Clone, Copy)]
+pub(super) struct Claimed<'a> {
+    pub(super) model: &'a Model,
+    pub(super) ground: Ground,
+    /// What the rates at low load are shares of.
+    pub(super) rough_hz: f64,
+    pub(super) limit_hz: f64,
+}
 
 /// Finds R*, and the response time at four fifths of it.
 ///
@@ -27,50 +48,117 @@ pub(super) fn verify(
     testbed: &mut Testbed,
     recorder: &mut Recorder<'_>,
     arm: &str,
-    model: &Model,
-    predicted_limit_hz: f64,
+    claimed: Claimed<'_>,
     time: Duration,
 ) -> Result<Verified, ExperimentError> {
-    recorder.stage("Verify: drive it up to its limit after all");
+    recorder.stage("Verify: drive it up to its limit after all, in turns with low load");
+    let mut turns = Turns {
+        low: LowLoad::new(arm, claimed.rough_hz, time.mul_f64(STEP), LOW_SEED),
+        driven: 0,
+    };
     let workers = testbed.saturating_workers(arm)?;
-    let options = LimitOptions::within(time.mul_f64(1.0 - BELOW), workers);
-    let (limit, _) = find_limit(testbed, recorder, arm, arm, options)?;
+    let options = LimitOptions::within(time.mul_f64(LIMIT), workers);
+    let mut beside: Vec<Seen> = Vec::new();
+    let (limit, _) =
+        find_limit_in_turns(testbed, recorder, arm, arm, options, |testbed, recorder| {
+            beside.extend(turns.next(testbed, recorder)?);
+            Ok(())
+        })?;
     let rate_hz = HEADROOM * limit.rate_hz.estimate;
-    let response = below(testbed, recorder, arm, rate_hz, time.mul_f64(BELOW))?;
-    let measured_p95_ms = response.quantile_ms(model.slo.quantile);
+    let below = below(testbed, recorder, arm, rate_hz, &mut turns, time)?;
     let verified = Verified {
-        predicted_limit_hz,
+        predicted_limit_hz: claimed.limit_hz,
         limit_hz: limit.rate_hz,
         offered_hz: rate_hz,
-        measured_p95_ms,
-        predicted_p95_ms: model.p95_ms(rate_hz),
+        measured_p95_ms: below.response.quantile_ms(claimed.model.slo.quantile),
+        predicted_p95_ms: claimed.model.p95_ms(rate_hz),
+        in_turns: in_turns(claimed, &beside, &below.seen, rate_hz),
     };
     recorder.result(in_words(&verified));
     Ok(verified)
 }
 
-/// The response times at a rate, of the steps that count.
+/// Steps at the lowest and the highest of the low rates by turns: a line through two ends is as sure as through any.
+struct Turns<'a> {
+    low: LowLoad<'a>,
+    driven: usize,
+}
+
+impl Turns<'_> {
+    fn next(
+        &mut self,
+        testbed: &mut Testbed,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<Option<Seen>, ExperimentError> {
+        let level = [0, SHARES.len() - 1][self.driven % 2];
+        self.driven += 1;
+        self.low.step(testbed, recorder, level)
+    }
+}
+
+/// What was seen at four fifths of R*, and at low load in turns with it.
+struct Below {
+    response: LatencyHistogram,
+    seen: Vec<Seen>,
+}
+
+/// The pairs that count: both of a pair are left out where either is void, or where something else disturbed the one at low
+/// load. What the other says does not matter to that.
 fn below(
     testbed: &mut Testbed,
     recorder: &mut Recorder<'_>,
     arm: &str,
     rate_hz: f64,
+    turns: &mut Turns<'_>,
     time: Duration,
-) -> Result<LatencyHistogram, ExperimentError> {
-    let mut response = LatencyHistogram::default();
-    for nth in 0..STEPS {
-        recorder.check_stop()?;
-        let mut step = Step::at_rate("plan: verify", rate_hz, time / STEPS, SEED + u64::from(nth));
+) -> Result<Below, ExperimentError> {
+    let mut pairs = Vec::new();
+    for nth in 0..PAIRS {
+        recorder.progress("plan: verify", f64::from(nth) / f64::from(PAIRS), None);
+        let low = turns.next(testbed, recorder)?;
+        let seed = SEED + u64::from(nth);
+        let mut step = Step::at_rate("plan: verify", rate_hz, time.mul_f64(STEP), seed);
         step.may_abort = false;
         let load = testbed.measure(arm, &step)?;
         recorder.result(format!("{}: {}", step.purpose, load.describe()));
         say_when_invalid(recorder, &load);
-        if load.validity.is_valid() {
-            response.merge(&load.response);
+        if let Some(low) = low.filter(|_| load.validity.is_valid()) {
+            pairs.push((low, load.response.clone()));
         }
         recorder.trial(&step.purpose, arm, load);
     }
-    Ok(response)
+    let all: Vec<Seen> = pairs.iter().map(|(low, _)| low.clone()).collect();
+    let mut below = Below {
+        response: LatencyHistogram::default(),
+        seen: Vec::new(),
+    };
+    for (low, response) in pairs {
+        if is_steady(&low, &all) {
+            below.response.merge(&response);
+            below.seen.push(low);
+        }
+    }
+    Ok(below)
+}
+
+/// What the steps in turns with the search say of R*, and those in turns with the steps at four fifths of it of the p95
+/// there; `None` where too few of them were sound.
+fn in_turns(
+    claimed: Claimed<'_>,
+    of_limit: &[Seen],
+    of_p95: &[Seen],
+    rate_hz: f64,
+) -> Option<InTurns> {
+    let model = |seen: &[Seen]| Model::of(seen, claimed.ground, &claimed.model.slo).ok();
+    let (of_limit, _) = steady(of_limit);
+    let limit_hz: Interval = model(&of_limit)?.limit_hz();
+    let p95_ms = model(of_p95)?.p95_ms(rate_hz);
+    let rates = of_limit.iter().chain(of_p95).map(|seen| seen.rate_hz);
+    Some(InTurns {
+        measured_up_to_hz: rates.fold(0.0, f64::max),
+        limit_hz,
+        p95_ms,
+    })
 }
 
 fn in_words(verified: &Verified) -> String {
@@ -79,13 +167,22 @@ fn in_words(verified: &Verified) -> String {
         format_share(verified.limit_off()),
         format_rate(verified.limit_hz.estimate)
     );
-    match verified.measured_p95_ms.zip(verified.p95_off()) {
-        Some((measured_ms, off)) => format!(
-            "{limit}, and the p95 at {} {} off ({} measured)",
-            format_rate(verified.offered_hz),
-            format_share(off),
-            format_ms(measured_ms)
+    let Some((measured_ms, off)) = verified.measured_p95_ms.zip(verified.p95_off()) else {
+        return limit;
+    };
+    let before = format!(
+        "{limit}, and the p95 at {} {} off ({} measured)",
+        format_rate(verified.offered_hz),
+        format_share(off),
+        format_ms(measured_ms)
+    );
+    let turned = verified.turned();
+    match turned.and_then(|turned| Some((turned.limit_off(), turned.p95_off()?))) {
+        Some((limit_off, p95_off)) => format!(
+            "{before}; from low load in turns with these {} and {} off",
+            format_share(limit_off),
+            format_share(p95_off)
         ),
-        None => limit,
+        None => before,
     }
 }

@@ -43,7 +43,7 @@ pub struct PlanArgs {
     /// A rate instead of users, such as 400/s
     #[arg(long, value_name = "RATE", conflicts_with = "users", help_heading = WHO)]
     pub rate: Option<String>,
-    /// Then drive the stack up to its limit, and tell how far off the prediction was; takes as long again
+    /// Then drive the stack up to its limit, and tell how far off the prediction was; takes three times as long again
     #[arg(long)]
     pub verify: bool,
 }
