@@ -107,8 +107,8 @@ pub fn plan(
     if let Some(time) = options.verify {
         let claimed = Claimed {
             model: &model,
+            seen: &seen,
             ground,
-            rough_hz,
             limit_hz: plan.limit_hz.estimate,
         };
         plan.verified = Some(verify::verify(testbed, recorder, arm, claimed, time)?);
@@ -127,6 +127,7 @@ fn ground(testbed: &Testbed, arm: &str) -> Result<Ground, ExperimentError> {
         workers: pool.max_workers as u32,
         backlog: pool.queue_limit as u32,
         cores: f64::from(testbed.machine().cores.max(1)),
+        idle_cores: None,
     })
 }
 

@@ -32,6 +32,8 @@ pub(super) struct Ground {
     pub(super) workers: u32,
     pub(super) backlog: u32,
     pub(super) cores: f64,
+    /// Cores that are busy without a request, where more steps than those of a fit told it; the fit finds it where not.
+    pub(super) idle_cores: Option<f64>,
 }
 
 /// A line `cores = idle + cpu_s rate` through steps.
@@ -56,12 +58,23 @@ pub(super) fn line(points: &[(f64, f64)]) -> Line {
         return Line { idle, cpu_s: slope };
     }
     // Without an idle part the line goes through the origin.
+    line_from(0.0, points)
+}
+
+/// The same where what is busy without a request is known: only the slope is left to find.
+fn line_from(idle: f64, points: &[(f64, f64)]) -> Line {
     let squares: f64 = points.iter().map(|p| p.0 * p.0).sum();
-    let products: f64 = points.iter().map(|p| p.0 * p.1).sum();
+    let products: f64 = points.iter().map(|p| p.0 * (p.1 - idle)).sum();
     Line {
-        idle: 0.0,
-        cpu_s: products / squares.max(f64::MIN_POSITIVE),
+        idle,
+        cpu_s: (products / squares.max(f64::MIN_POSITIVE)).max(0.0),
     }
+}
+
+/// Cores that are busy whatever the rate, by steps at two rates or more.
+pub(super) fn idle_cores<'a>(seen: impl Iterator<Item = &'a Seen>) -> f64 {
+    let points: Vec<(f64, f64)> = seen.map(|step| (step.rate_hz, step.busy_cores)).collect();
+    line(&points).idle
 }
 
 /// A twin, and what it was made from.
@@ -74,7 +87,11 @@ pub(super) struct Fitted {
 
 /// Makes the twin of steps at one or more rates.
 pub(super) fn fit(seen: &[Seen], ground: Ground, slo: &Slo) -> Fitted {
-    let whole = line(&pairs(seen, |step| Some(step.busy_cores)));
+    let busy = pairs(seen, |step| Some(step.busy_cores));
+    let whole = match ground.idle_cores {
+        Some(idle) => line_from(idle, &busy),
+        None => line(&busy),
+    };
     let lowest = seen.iter().map(|step| step.level).min().unwrap_or(0);
     let mut response = LatencyHistogram::default();
     let (mut low_hz, mut low_steps) = (0.0, 0.0);
@@ -170,6 +187,8 @@ mod tests {
             below.idle == 0.0 && (0.008..0.012).contains(&below.cpu_s),
             "{below:?}"
         );
+        let known = line_from(0.2, &[(10.0, 0.3), (20.0, 0.4)]);
+        assert!((known.cpu_s - 0.01).abs() < 1e-9);
         let one = line(&[(10.0, 0.1)]);
         assert!((one.cpu_s - 0.01).abs() < 1e-9);
     }

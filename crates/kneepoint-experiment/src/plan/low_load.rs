@@ -19,8 +19,8 @@ const SEED: u64 = 300;
 const FIRST_HZ: f64 = 2.0;
 /// Length of a look.
 const LOOK: Duration = Duration::from_secs(3);
-/// Share of cores or workers in use from which on a look says enough.
-const LOOKED: f64 = 0.12;
+/// Share of cores or workers in use from which on a look says enough: what samples the machine takes a tenth by itself.
+const LOOKED: f64 = 0.3;
 /// Most that the rate grows between two looks.
 const STRIDE: f64 = 6.0;
 /// Looks at most.

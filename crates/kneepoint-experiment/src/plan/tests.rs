@@ -51,6 +51,7 @@ fn seen_of(app: &App, limit_hz: f64, seconds: u64) -> (Vec<Seen>, Ground, Slo) {
         workers: app.size.workers,
         backlog: app.size.backlog,
         cores: app.size.cores,
+        idle_cores: None,
     };
     (seen, ground, slo)
 }

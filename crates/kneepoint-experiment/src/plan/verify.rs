@@ -3,7 +3,7 @@
 //! Between these steps go steps at low load, and what they predict is told beside what the plan did: the speed of a shared
 //! machine drifts by more in some minutes than the model may be off.
 
-use super::fit::{Ground, Seen};
+use super::fit::{Ground, Seen, idle_cores};
 use super::low_load::LowLoad;
 use super::steady::{is_steady, steady};
 use super::{HEADROOM, Model, SHARES};
@@ -34,9 +34,10 @@ const LOW_SEED: u64 = 500;
 #[derive(Clone, Copy)]
 pub(super) struct Claimed<'a> {
     pub(super) model: &'a Model,
+    /// What it was made from.
+    pub(super) seen: &'a [Seen],
     pub(super) ground: Ground,
-    /// What the rates at low load are shares of.
-    pub(super) rough_hz: f64,
+    /// Predicted R* per second: the rates at low load are shares of it.
     pub(super) limit_hz: f64,
 }
 
@@ -53,7 +54,7 @@ pub(super) fn verify(
 ) -> Result<Verified, ExperimentError> {
     recorder.stage("Verify: drive it up to its limit after all, in turns with low load");
     let mut turns = Turns {
-        low: LowLoad::new(arm, claimed.rough_hz, time.mul_f64(STEP), LOW_SEED),
+        low: LowLoad::new(arm, claimed.limit_hz, time.mul_f64(STEP), LOW_SEED),
         driven: 0,
     };
     let workers = testbed.saturating_workers(arm)?;
@@ -149,8 +150,14 @@ fn in_turns(
     of_p95: &[Seen],
     rate_hz: f64,
 ) -> Option<InTurns> {
-    let model = |seen: &[Seen]| Model::of(seen, claimed.ground, &claimed.model.slo).ok();
     let (of_limit, _) = steady(of_limit);
+    // How fast the machine is changes from one phase to the next, and what it does without a request does not.
+    let all = claimed.seen.iter().chain(&of_limit).chain(of_p95);
+    let ground = Ground {
+        idle_cores: Some(idle_cores(all)),
+        ..claimed.ground
+    };
+    let model = |seen: &[Seen]| Model::of(seen, ground, &claimed.model.slo).ok();
     let limit_hz: Interval = model(&of_limit)?.limit_hz();
     let p95_ms = model(of_p95)?.p95_ms(rate_hz);
     let rates = of_limit.iter().chain(of_p95).map(|seen| seen.rate_hz);
