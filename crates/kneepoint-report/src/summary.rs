@@ -4,7 +4,7 @@ mod doubts;
 mod findings;
 mod missing;
 
-pub(crate) use doubts::{HealthRange, health};
+pub(crate) use doubts::{HealthRange, health, reads_until_it_broke};
 pub(crate) use findings::{Told, told};
 
 use crate::tiers;

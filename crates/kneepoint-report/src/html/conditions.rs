@@ -90,7 +90,13 @@ fn invalid(run: &Run) -> Markup {
         @if invalid.is_empty() {
             p { "None of " (words::counted(run.trials.len() as u64, "step", "steps")) " was invalid." }
         } @else {
-            p class="caption" { "The generator did not vouch for these: they were not used." }
+            p class="caption" {
+                "The generator did not vouch for these: they were not used"
+                @if summary::reads_until_it_broke(run) {
+                    ", but for how far a rising load was borne before it broke"
+                }
+                "."
+            }
             ul { @for (trial, because) in &invalid {
                 li { "Step " (trial.id) ", " (trial.purpose) " of " (trial.arm) " at " (words::rate(trial.load.offered_hz)) ": " (because) }
             } }

@@ -136,14 +136,26 @@ fn invalid(run: &Run) -> Option<String> {
         .collect();
     let first = reasons.first()?;
     Some(format!(
-        "{} of {} not valid and not used: {first}",
+        "{} of {} not valid and {}: {first}",
         words::counted(reasons.len() as u64, "step", "steps"),
         format_args!(
             "{} {}",
             words::count(run.trials.len() as u64),
             if reasons.len() == 1 { "was" } else { "were" }
         ),
+        if reads_until_it_broke(run) {
+            "not used, but for how far a rising load was borne before it broke"
+        } else {
+            "not used"
+        }
     ))
+}
+
+/// Whether the run tells until which rate a rising load was borne: that is read from loads that broke, too, and a
+/// generator that can no more send in time is one way to break.
+pub(crate) fn reads_until_it_broke(run: &Run) -> bool {
+    let mut stages = run.replay.iter().flat_map(|replay| &replay.stages);
+    stages.any(|stage| stage.borne_hz.iter().any(Option::is_some))
 }
 
 fn little(run: &Run) -> impl Iterator<Item = String> {
@@ -170,4 +182,48 @@ fn ceiling(run: &Run) -> Option<String> {
             words::rate(health.offered_hz),
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kneepoint_model::replay::{Replay, Stage};
+    use kneepoint_model::{LoadPoint, Trial};
+
+    #[test]
+    fn what_is_read_from_a_load_that_broke_is_not_called_unused() {
+        let load = LoadPoint {
+            validity: Validity::Invalid {
+                because: vec!["It fell behind.".into()],
+            },
+            ..LoadPoint::default()
+        };
+        let mut run = Run {
+            trials: vec![Trial {
+                id: 0,
+                purpose: "replay".into(),
+                arm: "as shipped".into(),
+                at_s: 0.0,
+                load,
+            }],
+            ..Run::default()
+        };
+        let said = |run: &Run| plain(&invalid(run).expect("one is not valid"));
+        assert_eq!(
+            said(&run),
+            "1 step of 1 was not valid and not used: It fell behind."
+        );
+        run.replay = Some(Replay {
+            stages: vec![Stage {
+                borne_hz: vec![Some(4875.0)],
+                ..Stage::default()
+            }],
+            ..Replay::default()
+        });
+        assert_eq!(
+            said(&run),
+            "1 step of 1 was not valid and not used, but for how far a rising load was borne before it broke: It fell \
+             behind."
+        );
+    }
 }
