@@ -20,15 +20,16 @@ use std::time::Duration;
 
 /// Share of the time that is for finding R*.
 const LIMIT: f64 = 0.75;
-/// Pairs of a step at low load and one at four fifths of R*. Their length is that of a step of the limit search, so that
-/// both of a pair meet the same machine; there are so many of them because the p95 there follows the speed of the machine
-/// about four times over.
-const PAIRS: u32 = 16;
-/// Share of the time that each of these steps takes.
-const STEP: f64 = 1.0 / 30.0;
+/// Length of the other steps: that of most steps of the search, so that those that take turns meet the same machine.
+const STEP: Duration = Duration::from_secs(4);
+/// Share of the time that is for the steps at four fifths of R*, each paired with one at low load. It takes many: the p95
+/// there follows the machine's speed about four times over, and that wanders within seconds.
+const BELOW: f64 = 0.55;
+/// Fewest pairs that are worth it.
+const LEAST_PAIRS: u32 = 6;
 /// Seed of the first step at four fifths of R*, and of the first one at low load: no other step sees the same arrivals.
-const SEED: u64 = 400;
-const LOW_SEED: u64 = 500;
+const SEED: u64 = 4000;
+const LOW_SEED: u64 = 5000;
 
 /// What is put to the test.
 #[derive(Clone, Copy)]
@@ -54,7 +55,7 @@ pub(super) fn verify(
 ) -> Result<Verified, ExperimentError> {
     recorder.stage("Verify: drive it up to its limit after all, in turns with low load");
     let mut turns = Turns {
-        low: LowLoad::new(arm, claimed.limit_hz, time.mul_f64(STEP), LOW_SEED),
+        low: LowLoad::new(arm, claimed.limit_hz, STEP, LOW_SEED),
         driven: 0,
     };
     let workers = testbed.saturating_workers(arm)?;
@@ -66,7 +67,8 @@ pub(super) fn verify(
             Ok(())
         })?;
     let rate_hz = HEADROOM * limit.rate_hz.estimate;
-    let below = below(testbed, recorder, arm, rate_hz, &mut turns, time)?;
+    let pairs = (time.mul_f64(BELOW).div_duration_f64(STEP) as u32).max(LEAST_PAIRS);
+    let below = below(testbed, recorder, arm, rate_hz, &mut turns, pairs)?;
     let verified = Verified {
         predicted_limit_hz: claimed.limit_hz,
         limit_hz: limit.rate_hz,
@@ -111,14 +113,14 @@ fn below(
     arm: &str,
     rate_hz: f64,
     turns: &mut Turns<'_>,
-    time: Duration,
+    count: u32,
 ) -> Result<Below, ExperimentError> {
     let mut pairs = Vec::new();
-    for nth in 0..PAIRS {
-        recorder.progress("plan: verify", f64::from(nth) / f64::from(PAIRS), None);
+    for nth in 0..count {
+        recorder.progress("plan: verify", f64::from(nth) / f64::from(count), None);
         let low = turns.next(testbed, recorder)?;
         let seed = SEED + u64::from(nth);
-        let mut step = Step::at_rate("plan: verify", rate_hz, time.mul_f64(STEP), seed);
+        let mut step = Step::at_rate("plan: verify", rate_hz, STEP, seed);
         step.may_abort = false;
         let load = testbed.measure(arm, &step)?;
         recorder.result(format!("{}: {}", step.purpose, load.describe()));
