@@ -13,21 +13,8 @@ use std::time::Duration;
 const RUNS: usize = 3;
 /// Load time of each plan; its test takes about three times as long.
 const BUDGET: Duration = Duration::from_secs(120);
-/// The applications, as they are measured: a pool and connections that stay. A database process for each request, which
-/// comes and goes, makes the p95 at one and the same rate and in one and the same minute differ by a factor of ten from
-/// second to second on two shared cores.
-const APPLICATIONS: [(&str, &[&str]); 2] = [
-    ("plain", &["--set", "app.db.persistent=true"]),
-    (
-        "laravel",
-        &[
-            "--set",
-            "app.db.persistent=true",
-            "--set",
-            "app.redis.persistent=true",
-        ],
-    ),
-];
+/// The applications.
+const APPLICATIONS: [&str; 2] = ["plain", "laravel"];
 /// Most that the predicted R* may be off.
 const LIMIT_OFF: f64 = 0.10;
 /// Most that the predicted p95 at four fifths of R* may be off.
@@ -46,15 +33,15 @@ const TAKES: f64 = 3.0;
 /// What the plan said before is printed beside it.
 pub(super) fn run(bench: &Bench, out: &mut impl Write) -> anyhow::Result<Vec<Verdict>> {
     let mut verdicts = Vec::new();
-    for (application, settings) in APPLICATIONS {
+    for application in APPLICATIONS {
         let scenario = bench.scenario(&format!("{application}/kneepoint.toml"));
         let runs = bench.runs.unwrap_or(RUNS);
         writeln!(
             out,
-            "{application}, a fixed pool of 10 and persistent connections: {runs} plans, each driven up to its limit afterwards"
+            "{application}, a fixed pool of 10: {runs} plans, each driven up to its limit afterwards"
         )?;
         for nth in 1..=runs {
-            let more = [&FIXED_POOL[..], settings, &["--verify"]].concat();
+            let more = [&FIXED_POOL[..], &["--verify"]].concat();
             let time = Time {
                 budget: bench.budget(BUDGET),
                 takes: TAKES,
