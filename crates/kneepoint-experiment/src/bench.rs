@@ -49,6 +49,15 @@ impl Step {
         }
     }
 
+    /// The same step, driven to its end however hopeless it is: what it shows is asked for, and not whether the SLO holds.
+    #[must_use]
+    pub fn to_the_end(self) -> Self {
+        Self {
+            may_abort: false,
+            ..self
+        }
+    }
+
     /// A closed-loop step at saturation.
     #[must_use]
     pub fn saturating(purpose: &str, workers: u32, duration: Duration, seed: u64) -> Self {

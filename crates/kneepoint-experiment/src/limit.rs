@@ -211,10 +211,8 @@ impl LimitSearch {
             }
             Stage::Soaking => {
                 let seed = seed + 1000 + u64::from(self.soak.attempts);
-                let mut step =
-                    Step::at_rate("limit: soak", self.soak.rate_hz, self.options.soak, seed);
-                step.may_abort = false;
-                LimitMove::Measure(step)
+                let step = Step::at_rate("limit: soak", self.soak.rate_hz, self.options.soak, seed);
+                LimitMove::Measure(step.to_the_end())
             }
             Stage::Finished => LimitMove::Done,
         }

@@ -58,8 +58,8 @@ pub struct PlanOptions {
     pub asked: Asked,
     /// Length of a step at low load.
     pub step: Duration,
-    /// Time under load to find out how far off the prediction is, what is driven at low load in turns with it left out;
-    /// `None` where nobody wants to know.
+    /// What the length of finding out how far off the prediction is goes by: the load up to R* takes about a third more
+    /// than this, and low load in turns with it as long again. `None` where nobody wants to know.
     pub verify: Option<Duration>,
 }
 

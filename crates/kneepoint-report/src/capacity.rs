@@ -97,11 +97,10 @@ fn off(verified: &Verified) -> String {
         interval_ms(&verified.predicted_p95_ms),
         too(p95_off)
     );
-    [Some(before), turned(verified)]
-        .into_iter()
-        .flatten()
-        .collect::<Vec<_>>()
-        .join(". ")
+    match turned(verified) {
+        Some(turned) => format!("{before}. {turned}"),
+        None => before,
+    }
 }
 
 /// The same of what low load in turns with it said.

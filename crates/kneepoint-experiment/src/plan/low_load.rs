@@ -36,8 +36,7 @@ pub(super) fn look(
     let mut rate_hz = FIRST_HZ;
     let mut seen: Vec<Seen> = Vec::new();
     for nth in 0..LOOKS {
-        let mut step = Step::at_rate("plan: look", rate_hz, LOOK, 5 + u64::from(nth));
-        step.may_abort = false;
+        let step = Step::at_rate("plan: look", rate_hz, LOOK, 5 + u64::from(nth)).to_the_end();
         let (load, recording) = observe(testbed, recorder, arm, &step)?;
         seen.push(seen_in(0, &load, &recording)?);
         let busiest = seen.last().map_or(0.0, |last| in_use(last, ground));
@@ -137,8 +136,8 @@ impl<'a> LowLoad<'a> {
         level: usize,
     ) -> Result<Option<Seen>, ExperimentError> {
         let rate_hz = SHARES[level] * self.rough_hz;
-        let mut step = Step::at_rate("plan: low load", rate_hz, self.length, self.next_seed);
-        step.may_abort = false;
+        let step = Step::at_rate("plan: low load", rate_hz, self.length, self.next_seed);
+        let step = step.to_the_end();
         self.next_seed += 1;
         let (load, recording) = observe(testbed, recorder, self.arm, &step)?;
         let worker = recording.series.max(Layer::Php, metric::PSS_WORKER_BYTES);

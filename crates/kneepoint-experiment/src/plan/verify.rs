@@ -18,12 +18,13 @@ use kneepoint_model::units::{format_ms, format_rate, format_share};
 use kneepoint_model::{Interval, LatencyHistogram};
 use std::time::Duration;
 
-/// Share of the time that is for finding R*.
+/// Of the time that is asked for, what goes into finding R*.
 const LIMIT: f64 = 0.75;
 /// Length of the other steps: that of most steps of the search, so that those that take turns meet the same machine.
 const STEP: Duration = Duration::from_secs(4);
-/// Share of the time that is for the steps at four fifths of R*, each paired with one at low load. It takes many: the p95
-/// there follows the machine's speed about four times over, and that wanders within seconds.
+/// Of the same time, what goes into the steps at four fifths of R*; low load in turns with these and with the search comes
+/// on top of both. It takes many: the p95 there follows the machine's speed about four times over, and that wanders within
+/// seconds.
 const BELOW: f64 = 0.55;
 /// Fewest pairs that are worth it.
 const LEAST_PAIRS: u32 = 6;
@@ -120,8 +121,7 @@ fn below(
         recorder.progress("plan: verify", f64::from(nth) / f64::from(count), None);
         let low = turns.next(testbed, recorder)?;
         let seed = SEED + u64::from(nth);
-        let mut step = Step::at_rate("plan: verify", rate_hz, STEP, seed);
-        step.may_abort = false;
+        let step = Step::at_rate("plan: verify", rate_hz, STEP, seed).to_the_end();
         let load = testbed.measure(arm, &step)?;
         recorder.result(format!("{}: {}", step.purpose, load.describe()));
         say_when_invalid(recorder, &load);

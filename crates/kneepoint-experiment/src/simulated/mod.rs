@@ -171,9 +171,8 @@ mod tests {
     }
 
     fn at(stack: &mut SimulatedStack, rate_hz: f64, seconds: u64) -> LoadPoint {
-        let mut step = Step::at_rate("", rate_hz, Duration::from_secs(seconds), 9);
-        step.may_abort = false;
-        stack.drive("base", &step)
+        let step = Step::at_rate("", rate_hz, Duration::from_secs(seconds), 9);
+        stack.drive("base", &step.to_the_end())
     }
 
     #[test]

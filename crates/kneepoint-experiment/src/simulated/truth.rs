@@ -96,8 +96,7 @@ fn violating_shares(
         next_id: &mut next_id,
     };
     let length = Duration::from_secs_f64(WINDOW_S * (windows + WARM_UP) as f64);
-    let mut step = Step::at_rate("", rate_hz, length, seed);
-    step.may_abort = false;
+    let mut step = Step::at_rate("", rate_hz, length, seed).to_the_end();
     step.skip = Duration::from_secs_f64(WINDOW_S * WARM_UP as f64);
     Drive::new(&mut bed, &step).violating_by_window(WINDOW_S)
 }
