@@ -2,14 +2,16 @@
 //! (`plan_capacity` of method.md).
 //!
 //! Nothing above about half of R* is driven, unless [`verify`] is asked for. [`low_load`] drives it, [`steady`] leaves out
-//! what else used the machine, [`twin`] is the queueing model, [`fit`] makes it of what was measured; the highest rate is
-//! kept aside first, and the model that was made without it must hit it.
+//! what else used the machine, [`wander`] tells how much the machine's speed changes from step to step, [`twin`] is the
+//! queueing model, [`fit`] makes it of what was measured; the highest rate is kept aside first, and the model that was
+//! made without it must hit it.
 
 mod fit;
 mod low_load;
 mod steady;
 mod twin;
 mod verify;
+mod wander;
 
 use crate::error::ExperimentError;
 use crate::random::Random;
@@ -29,6 +31,8 @@ use verify::Claimed;
 const SHARES: [f64; 3] = [0.2, 0.35, 0.5];
 /// Requests of a twin's run.
 const REQUESTS: u64 = 12_000;
+/// Requests of a run that says how long they take: each spell of the machine has to last a few seconds.
+const SPELLED_REQUESTS: u64 = 2 * REQUESTS;
 /// Twins of steps drawn anew, for the intervals.
 const BOOTSTRAPS: u64 = 48;
 /// Shares of the predicted R* at which the response time is told.
@@ -158,14 +162,23 @@ impl Model {
 
     /// A quantity of the twin, with the 95 % range of what it is in the others.
     fn over(&self, of: impl Fn(&Fitted, u64) -> f64) -> Interval {
-        let values = (1..)
-            .zip(&self.others)
-            .map(|(seed, fitted)| of(fitted, seed));
-        around(of(&self.whole, 1), values.collect())
+        around(of(&self.whole, 1), self.of_others(of))
     }
 
+    fn of_others(&self, of: impl Fn(&Fitted, u64) -> f64) -> Vec<f64> {
+        let others = (1..).zip(&self.others);
+        others.map(|(seed, fitted)| of(fitted, seed)).collect()
+    }
+
+    /// R* per second. Of the others, only by what factor they are apart: that is found with a tenth of the requests.
     fn limit_hz(&self) -> Interval {
-        self.over(|fitted, seed| fitted.twin.limit_hz(&self.slo, REQUESTS, seed))
+        let long_run = |fitted: &Fitted, seed| fitted.twin.long_run_hz(&self.slo, REQUESTS, seed);
+        let whole_hz = long_run(&self.whole, 1);
+        let limit_hz = self.whole.twin.limit_hz(&self.slo, whole_hz, 1);
+        let factor = limit_hz / whole_hz;
+        let mut others_hz = self.of_others(long_run);
+        others_hz.iter_mut().for_each(|hz| *hz *= factor);
+        around(limit_hz, others_hz)
     }
 
     /// The SLO's quantile of the response time in ms at a rate.
@@ -173,7 +186,7 @@ impl Model {
         self.over(|fitted, seed| {
             fitted
                 .twin
-                .quantile_ms(rate_hz, REQUESTS, self.slo.quantile, seed)
+                .quantile_ms(rate_hz, SPELLED_REQUESTS, self.slo.quantile, seed)
         })
     }
 }
@@ -203,6 +216,7 @@ fn predict(model: &Model, seen: &[Seen], ground: Ground, asked: Asked) -> Capaci
         cores: whole.twin.size.cores,
         saturation_hz,
         bound_by: if by_cores { "the CPU" } else { "the workers" }.to_owned(),
+        speed_sd: Some(whole.twin.wander),
         measured_up_to,
         limit_hz,
         hold_out,

@@ -73,6 +73,10 @@ pub struct Verified {
 pub struct InTurns {
     /// Highest rate per second of these steps.
     pub measured_up_to_hz: f64,
+    /// Standard deviation of the machine's speed over those in turns with the p95, as a share; `None` in runs before it was
+    /// looked for.
+    #[serde(default)]
+    pub speed_sd: Option<f64>,
     /// Predicted R* per second, with its 95 % interval.
     pub limit_hz: Interval,
     /// Predicted p95 in ms at [`Verified::offered_hz`], with its 95 % interval.
@@ -165,6 +169,10 @@ pub struct CapacityPlan {
     pub saturation_hz: f64,
     /// Which of the two: `the CPU`, `the workers`.
     pub bound_by: String,
+    /// Standard deviation of the machine's speed from step to step, as a share: the predicted response times are those of
+    /// a machine that wanders by as much, R* is that of its mean speed. `None` in runs before it was looked for.
+    #[serde(default)]
+    pub speed_sd: Option<f64>,
     /// Predicted R* per second.
     pub limit_hz: Interval,
     /// Highest rate that was driven, as a share of the predicted R*.
@@ -209,6 +217,7 @@ mod tests {
         assert_eq!(verified.turned(), None);
         let in_turns = InTurns {
             measured_up_to_hz: 50.0,
+            speed_sd: None,
             limit_hz: verified.limit_hz,
             p95_ms: Interval {
                 low: 50.0,

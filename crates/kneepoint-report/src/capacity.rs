@@ -73,10 +73,25 @@ pub(crate) fn facts(plan: &CapacityPlan) -> Vec<(&'static str, String)> {
             ),
         ),
     ];
+    facts.extend(
+        plan.speed_sd
+            .and_then(wanders)
+            .map(|said| ("Machine", said)),
+    );
     facts.extend(plan.hold_out.map(|kept| ("Test", test(&kept))));
     facts.extend(plan.verified.map(|verified| ("Verified", off(&verified))));
     facts.extend(plan.need.map(|need| ("Each host", each_host(&need))));
     facts
+}
+
+/// By how much the machine's speed wandered; `None` where it did not.
+fn wanders(speed_sd: f64) -> Option<String> {
+    (speed_sd > 0.0).then(|| {
+        format!(
+            "its speed wanders by {} from step to step, and the predicted response times allow for that",
+            words::share(speed_sd)
+        )
+    })
 }
 
 /// How far off the prediction was.
@@ -223,6 +238,7 @@ mod tests {
             cores: 1.9,
             saturation_hz: 105.0,
             bound_by: "the CPU".into(),
+            speed_sd: Some(0.05),
             limit_hz: interval(90.0, 98.0, 103.0),
             measured_up_to: 0.53,
             curve: vec![(98.0, interval(180.0, 250.0, f64::INFINITY))],
@@ -256,6 +272,7 @@ mod tests {
                 predicted_p95_ms: interval(42.0, 44.0, 46.0),
                 in_turns: Some(InTurns {
                     measured_up_to_hz: 52.0,
+                    speed_sd: Some(0.05),
                     limit_hz: interval(96.0, 101.0, 106.0),
                     p95_ms: interval(40.0, 42.0, 44.0),
                 }),

@@ -1,6 +1,7 @@
 //! From measured steps to a twin: what CPU a request takes, and what it waits for.
 
 use super::twin::{Twin, mean_s, trace};
+use super::wander::wander;
 use crate::random::Random;
 use crate::simulated::pool::PoolSize;
 use kneepoint_model::capacity::Demand;
@@ -19,6 +20,8 @@ pub(super) struct Seen {
     /// Requests per second that ended.
     pub(super) rate_hz: f64,
     pub(super) response: LatencyHistogram,
+    /// Of each second, the mean logarithm of its median and its 90th percentile in ms.
+    pub(super) seconds_ln_ms: Vec<f64>,
     /// Cores that were busy on the whole machine.
     pub(super) busy_cores: f64,
     pub(super) stolen_cores: f64,
@@ -106,7 +109,7 @@ pub(super) fn fit(seen: &[Seen], ground: Ground, slo: &Slo) -> Fitted {
     let of_tiers: f64 = tiers.iter().map(|(_, cpu_s)| cpu_s).sum();
     let on_the_way_s = of_tiers.min(whole.cpu_s).min(MOST_CPU * mean_s);
     let stolen = seen.iter().map(|step| step.stolen_cores).sum::<f64>() / seen.len().max(1) as f64;
-    let twin = Twin {
+    let mut twin = Twin {
         size: PoolSize {
             workers: ground.workers,
             cores: (ground.cores - whole.idle - stolen).max(0.05),
@@ -116,8 +119,10 @@ pub(super) fn fit(seen: &[Seen], ground: Ground, slo: &Slo) -> Fitted {
         cpu_share: on_the_way_s / mean_s.max(f64::MIN_POSITIVE),
         aside_s: whole.cpu_s - on_the_way_s,
         timeout_s: slo.timeout.as_secs_f64(),
+        wander: 0.0,
     }
     .alone(low_hz / f64::max(low_steps, 1.0), ALONE_REQUESTS);
+    twin.wander = wander(seen, ground.cores);
     Fitted {
         twin,
         whole,

@@ -7,7 +7,7 @@ use crate::diagnose::say_when_invalid;
 use crate::error::ExperimentError;
 use crate::recorder::Recorder;
 use crate::testbed::Testbed;
-use kneepoint_model::{Layer, LoadPoint, metric};
+use kneepoint_model::{Layer, LoadPoint, Second, metric};
 use kneepoint_telemetry::Recording;
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ pub(super) fn look(
         ));
     }
     // Where the SLO does not hold even nearly alone, what saturates is all that there is to go by.
-    let limit_hz = fitted.twin.limit_hz(testbed.slo(), REQUESTS, 1);
+    let limit_hz = fitted.twin.long_run_hz(testbed.slo(), REQUESTS, 1);
     Ok(if limit_hz > 0.05 * saturation_hz {
         limit_hz
     } else {
@@ -96,6 +96,7 @@ fn seen_in(level: usize, load: &LoadPoint, recording: &Recording) -> Result<Seen
         level,
         rate_hz: load.throughput_hz(),
         response: load.response.clone(),
+        seconds_ln_ms: seconds_ln_ms(load),
         busy_cores,
         stolen_cores: series
             .rate(Layer::Generator, metric::MACHINE_STEAL_S)
@@ -104,6 +105,17 @@ fn seen_in(level: usize, load: &LoadPoint, recording: &Recording) -> Result<Seen
             .filter_map(|layer| Some((layer, series.rate(layer, metric::CPU_S)?)))
             .collect(),
     })
+}
+
+/// How long the requests of each second of the window took, on a scale on which a slower machine adds the same to all.
+pub(super) fn seconds_ln_ms(load: &LoadPoint) -> Vec<f64> {
+    let ln_ms = |second: &Second| {
+        let (p50_ms, p90_ms) = second.p50_ms.zip(second.p90_ms)?;
+        (p50_ms > 0.0).then(|| f64::midpoint(p50_ms.ln(), p90_ms.ln()))
+    };
+    // What was skipped at the start comes first.
+    let skipped = load.seconds.len().saturating_sub(load.window_s as usize);
+    load.seconds[skipped..].iter().filter_map(ln_ms).collect()
 }
 
 /// Drives steps at shares of what a first look said is R*.

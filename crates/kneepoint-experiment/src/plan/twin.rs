@@ -2,7 +2,9 @@
 
 use crate::random::Random;
 use crate::simulated::pool::{Piece, Pool, PoolSize};
+use kneepoint_model::statistics::special::normal_quantile;
 use kneepoint_model::{LatencyHistogram, Slo};
+use std::ops::Range;
 
 /// Response times that stand for all that were measured.
 const TRACED: usize = 400;
@@ -12,8 +14,19 @@ const PIECES: usize = 4;
 const LEAST_CORES: f64 = 0.02;
 /// Requests that a run begins with and does not count: the pool fills.
 const WARM_UP: u64 = 500;
+/// Spells of a run between which the machine's speed changes.
+const SPELLS: usize = 12;
 /// Halvings of the range that R* lies in: to half a thousandth of a factor of two.
 const HALVINGS: u32 = 11;
+/// The same where its neighbourhood is known.
+const NEARER_HALVINGS: u32 = 7;
+/// A window of steady operation in seconds, in half of which the SLO holds at R* (as of the simulated stack's truth).
+const WINDOW_S: f64 = 10.0;
+/// Requests of all windows at a rate, as far as enough windows come of them.
+const WINDOWED: usize = 200_000;
+/// Fewest and most of these windows.
+const LEAST_WINDOWS: usize = 9;
+const MOST_WINDOWS: usize = 41;
 
 /// A stack as a queue.
 #[derive(Debug, Clone)]
@@ -27,6 +40,8 @@ pub(super) struct Twin {
     pub(super) aside_s: f64,
     /// When whoever asked gives up, in seconds.
     pub(super) timeout_s: f64,
+    /// Standard deviation of the logarithm of how long the machine takes for the same work, from one spell to the next.
+    pub(super) wander: f64,
 }
 
 /// What came of a run: response times in seconds, infinite where the request failed.
@@ -52,9 +67,25 @@ impl Responses {
         beyond as f64 / (self.0.len() as f64).max(1.0)
     }
 
-    fn failed_share(&self) -> f64 {
-        self.share_beyond(f64::MAX)
+    fn holds(&self, slo: &Slo) -> bool {
+        let one = 1.0 / (self.0.len() as f64).max(1.0);
+        self.share_beyond(slo.response_time.as_secs_f64()) <= slo.violating_share()
+            && self.share_beyond(f64::MAX) <= slo.errors.max(one)
     }
+}
+
+/// The highest rate of a range at which something holds, to as many halvings of it.
+fn highest(range: Range<f64>, halvings: u32, holds: impl Fn(f64) -> bool) -> f64 {
+    let (mut low, mut high) = (range.start, range.end);
+    for _ in 0..halvings {
+        let middle = f64::midpoint(low, high);
+        if holds(middle) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    f64::midpoint(low, high)
 }
 
 /// The mean of times in seconds; 0 of none.
@@ -84,11 +115,14 @@ impl Twin {
         let mut began_s = Vec::with_capacity(all as usize);
         let mut took_s = vec![f64::INFINITY; all as usize];
         let mut now_s = 0.0;
+        let slowness = self.slowness(seed);
         for id in 0..all {
             now_s += arrivals.exponential(1.0 / rate_hz);
             while let Some(ended) = pool.advance(now_s) {
                 self.note(ended.id, ended.at_s, &began_s, &mut took_s);
             }
+            let spell = id.saturating_sub(WARM_UP) as usize * SPELLS / requests.max(1) as usize;
+            pool.set_speed(1.0 / slowness[spell]);
             began_s.push(now_s);
             // A refusal fails, as it was noted already.
             pool.offer(id, self.pieces(&mut sizes));
@@ -113,6 +147,22 @@ impl Twin {
         if time_s <= self.timeout_s {
             took_s[id as usize] = time_s;
         }
+    }
+
+    /// How long the machine takes for the same work in each spell, 1 on average: what was measured is a mean. The spells
+    /// of a run are spread over the whole distribution and come in random order, so that two runs differ by little.
+    fn slowness(&self, seed: u64) -> Vec<f64> {
+        let middle = |nth| (nth as f64 + 0.5) / SPELLS as f64;
+        let mut spells: Vec<f64> = (0..SPELLS)
+            .map(|nth| (self.wander * normal_quantile(middle(nth))).exp())
+            .collect();
+        let mean = mean_s(spells.iter().copied());
+        spells.iter_mut().for_each(|spell| *spell /= mean);
+        let mut order = Random::new(seed, 2);
+        for last in (1..SPELLS).rev() {
+            spells.swap(last, order.below(last + 1));
+        }
+        spells
     }
 
     /// What one request takes: one of those measured.
@@ -147,23 +197,38 @@ impl Twin {
         self
     }
 
-    /// R* per second: the highest rate at which the SLO holds in the long run.
-    pub(super) fn limit_hz(&self, slo: &Slo, requests: u64, seed: u64) -> f64 {
-        let holds = |rate_hz| {
-            let got = self.run(rate_hz, requests, seed);
-            got.share_beyond(slo.response_time.as_secs_f64()) <= slo.violating_share()
-                && got.failed_share() <= slo.errors.max(1.0 / requests as f64)
+    /// The highest rate per second at which the SLO holds over all requests while the machine has its mean speed.
+    pub(super) fn long_run_hz(&self, slo: &Slo, requests: u64, seed: u64) -> f64 {
+        let steady = self.steady();
+        let holds = |rate_hz| steady.run(rate_hz, requests, seed).holds(slo);
+        highest(0.0..1.1 * self.saturation().0, HALVINGS, holds)
+    }
+
+    /// R* per second: the highest rate at which it holds in half of the windows of steady operation, which is what a
+    /// search finds. It is above [`Self::long_run_hz`], since what violates comes in bursts. The machine has its mean speed:
+    /// a search takes out by how much its steps scatter.
+    pub(super) fn limit_hz(&self, slo: &Slo, long_run_hz: f64, seed: u64) -> f64 {
+        let steady = self.steady();
+        let holds = |rate_hz: f64| {
+            let window = (WINDOW_S * rate_hz).ceil().max(1.0) as usize;
+            let windows = (WINDOWED / window).clamp(LEAST_WINDOWS, MOST_WINDOWS);
+            let got = steady.run(rate_hz, (window * windows) as u64, seed);
+            let held = got
+                .0
+                .chunks(window)
+                .filter(|one| Responses(one.to_vec()).holds(slo));
+            2 * held.count() >= windows
         };
-        let (mut low, mut high) = (0.0, 1.1 * self.saturation().0);
-        for _ in 0..HALVINGS {
-            let middle = f64::midpoint(low, high);
-            if holds(middle) {
-                low = middle;
-            } else {
-                high = middle;
-            }
+        let most_hz = (1.1 * self.saturation().0).max(long_run_hz);
+        highest(long_run_hz..most_hz, NEARER_HALVINGS, holds)
+    }
+
+    /// The twin on a machine that does not wander.
+    pub(super) fn steady(&self) -> Self {
+        Self {
+            wander: 0.0,
+            ..self.clone()
         }
-        f64::midpoint(low, high)
     }
 }
 
@@ -187,6 +252,7 @@ mod tests {
             cpu_share,
             aside_s: 0.0,
             timeout_s: 60.0,
+            wander: 0.0,
         }
     }
 
@@ -202,7 +268,7 @@ mod tests {
             timeout: Duration::from_secs(60),
             ..Slo::default()
         };
-        let limit = one.limit_hz(&slo, 100_000, 2);
+        let limit = one.long_run_hz(&slo, 100_000, 2);
         let known = 100.0 - 20f64.ln() / 0.15;
         assert!((limit / known - 1.0).abs() < 0.03, "{limit} {known}");
     }
@@ -225,6 +291,22 @@ mod tests {
         assert!((with.saturation().0 / without.saturation().0 - 1.0 / 1.5).abs() < 0.01);
         let p95 = |twin: &Twin| twin.run(120.0, 50_000, 3).quantile_s(0.95);
         assert!(p95(&with) > 1.3 * p95(&without));
+    }
+
+    #[test]
+    fn slow_spells_make_the_tail_longer_and_leave_the_limit() {
+        let steady = twin(100, 2.0, 0.01, 1.0);
+        let wandering = Twin {
+            wander: 0.1,
+            ..steady.clone()
+        };
+        let p95 = |twin: &Twin| twin.run(170.0, 60_000, 3).quantile_s(0.95);
+        assert!(p95(&wandering) > 1.2 * p95(&steady));
+        let light = |twin: &Twin| twin.run(20.0, 60_000, 3).mean_s();
+        assert!((light(&wandering) / light(&steady) - 1.0).abs() < 0.03);
+        let slo = Slo::default();
+        let limit = |twin: &Twin| twin.limit_hz(&slo, twin.long_run_hz(&slo, 20_000, 2), 2);
+        assert!((limit(&wandering) - limit(&steady)).abs() < 1e-9);
     }
 
     #[test]

@@ -20,7 +20,10 @@ use std::time::Duration;
 
 /// Of the time that is asked for, what goes into finding R*.
 const LIMIT: f64 = 0.75;
-/// Length of the other steps: that of most steps of the search, so that those that take turns meet the same machine.
+/// Shortest step of that search: shorter ones end before the queue is as long as it gets, and R* comes out too high
+/// (`cargo xtask method`: without bias from 7 s on).
+const LIMIT_STEP: Duration = Duration::from_secs(7);
+/// Length of the other steps: short, so that those that take turns meet the same machine.
 const STEP: Duration = Duration::from_secs(4);
 /// Of the same time, what goes into the steps at four fifths of R*; low load in turns with these and with the search comes
 /// on top of both. It takes many: the p95 there follows the machine's speed about four times over, and that wanders within
@@ -60,7 +63,10 @@ pub(super) fn verify(
         driven: 0,
     };
     let workers = testbed.saturating_workers(arm)?;
-    let options = LimitOptions::within(time.mul_f64(LIMIT), workers);
+    let options = LimitOptions {
+        step_min: LIMIT_STEP,
+        ..LimitOptions::within(time.mul_f64(LIMIT), workers)
+    };
     let mut beside: Vec<Seen> = Vec::new();
     let (limit, _) =
         find_limit_in_turns(testbed, recorder, arm, arm, options, |testbed, recorder| {
@@ -161,10 +167,12 @@ fn in_turns(
     };
     let model = |seen: &[Seen]| Model::of(seen, ground, &claimed.model.slo).ok();
     let limit_hz: Interval = model(&of_limit)?.limit_hz();
-    let p95_ms = model(of_p95)?.p95_ms(rate_hz);
+    let below = model(of_p95)?;
+    let p95_ms = below.p95_ms(rate_hz);
     let rates = of_limit.iter().chain(of_p95).map(|seen| seen.rate_hz);
     Some(InTurns {
         measured_up_to_hz: rates.fold(0.0, f64::max),
+        speed_sd: Some(below.whole.twin.wander),
         limit_hz,
         p95_ms,
     })

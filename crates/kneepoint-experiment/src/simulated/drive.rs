@@ -6,7 +6,7 @@ use super::pool::{Ended, Pool};
 use crate::bench::{Offer, Step};
 use crate::random::Random;
 use kneepoint_load::AbortRule;
-use kneepoint_model::{LoadPoint, Outcome, Slo};
+use kneepoint_model::{LoadPoint, Outcome, Second, Slo};
 use std::collections::VecDeque;
 
 /// How long a refusal takes to come back, in seconds: an answer without work.
@@ -27,7 +27,8 @@ pub(super) struct Bed<'a> {
 struct Request {
     due_s: f64,
     in_window: bool,
-    open: bool,
+    /// How it ended; `None` while it is open.
+    outcome: Option<Outcome>,
     /// Its response time; infinite where it failed.
     took_s: f64,
 }
@@ -130,7 +131,7 @@ impl<'a, 'b> Drive<'a, 'b> {
     fn next_deadline_s(&mut self) -> f64 {
         while let Some(index) = self.deadlines.front() {
             let request = &self.requests[*index];
-            if request.open {
+            if request.outcome.is_none() {
                 return request.due_s + self.bed.slo.timeout.as_secs_f64();
             }
             self.deadlines.pop_front();
@@ -166,7 +167,7 @@ impl<'a, 'b> Drive<'a, 'b> {
         self.requests.push(Request {
             due_s,
             in_window: due_s >= self.window_begins_s,
-            open: true,
+            outcome: None,
             took_s: f64::INFINITY,
         });
         self.open += 1;
@@ -185,7 +186,7 @@ impl<'a, 'b> Drive<'a, 'b> {
             return;
         };
         let index = index as usize;
-        if self.requests[index].open {
+        if self.requests[index].outcome.is_none() {
             self.close(index, Outcome::Ok, ended.at_s);
         }
     }
@@ -193,7 +194,7 @@ impl<'a, 'b> Drive<'a, 'b> {
     /// A request has ended for whoever sent it; in a closed loop the next one is due.
     fn close(&mut self, index: usize, outcome: Outcome, at_s: f64) {
         let request = &mut self.requests[index];
-        request.open = false;
+        request.outcome = Some(outcome);
         self.open -= 1;
         let (time_s, in_window) = (at_s - request.due_s, request.in_window);
         if outcome == Outcome::Ok {
@@ -224,7 +225,25 @@ impl<'a, 'b> Drive<'a, 'b> {
         }
     }
 
-    fn finish(self) -> LoadPoint {
+    /// The whole seconds of the window, by intended start.
+    fn seconds(&self) -> Vec<Second> {
+        let whole = (self.ends_s - self.window_begins_s).max(0.0) as usize;
+        let mut all: Vec<Vec<&Request>> = vec![Vec::new(); whole];
+        for request in self.requests.iter().filter(|request| request.in_window) {
+            if let Some(one) = all.get_mut((request.due_s - self.window_begins_s) as usize) {
+                one.push(request);
+            }
+        }
+        let skip_s = self.step.skip.as_secs_f64();
+        let limit_s = self.bed.slo.response_time.as_secs_f64();
+        let seconds = all.iter().enumerate();
+        seconds
+            .map(|(nth, requests)| second(skip_s + nth as f64, requests, limit_s))
+            .collect()
+    }
+
+    fn finish(mut self) -> LoadPoint {
+        self.point.seconds = self.seconds();
         let mut point = self.point;
         point.window_s = (self.ends_s - self.window_begins_s).max(0.0);
         point.service = point.response.clone();
@@ -238,4 +257,31 @@ impl<'a, 'b> Drive<'a, 'b> {
         point.health.achieved_share = 1.0;
         point
     }
+}
+
+/// What became of the requests of a second that began at `at_s`.
+fn second(at_s: f64, requests: &[&Request], limit_s: f64) -> Second {
+    let mut took_s: Vec<f64> = requests.iter().map(|request| request.took_s).collect();
+    took_s.sort_by(f64::total_cmp);
+    let good = took_s.partition_point(|took_s| *took_s <= limit_s) as u64;
+    took_s.truncate(took_s.partition_point(|took_s| took_s.is_finite()));
+    let quantile_ms = |quantile: f64| {
+        let at = (quantile * took_s.len() as f64).ceil() as usize;
+        took_s.get(at.saturating_sub(1)).map(|took_s| took_s * 1e3)
+    };
+    let mut second = Second {
+        at_s,
+        offered: requests.len() as u64,
+        good,
+        p50_ms: quantile_ms(0.5),
+        p90_ms: quantile_ms(0.9),
+        p95_ms: quantile_ms(0.95),
+        p99_ms: quantile_ms(0.99),
+        max_ms: quantile_ms(1.0),
+        ..Second::default()
+    };
+    for outcome in requests.iter().filter_map(|request| request.outcome) {
+        *second.outcomes.by_outcome.entry(outcome).or_default() += 1;
+    }
+    second
 }

@@ -93,6 +93,12 @@ impl SimulatedStack {
         Duration::from_secs_f64(self.now_s)
     }
 
+    /// Core seconds that an arm's pool was in use so far; `None` for one that was never driven.
+    #[must_use]
+    pub fn busy_s(&self, arm: &str) -> Option<f64> {
+        self.arms.get(arm).map(|(_, pool)| pool.busy_s())
+    }
+
     /// Closed-loop workers that keep an arm's pool full, by the rule of the real testbed.
     #[must_use]
     pub fn saturating_workers(&self) -> u32 {

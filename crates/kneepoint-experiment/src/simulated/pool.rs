@@ -78,6 +78,8 @@ pub struct Pool {
     now_s: f64,
     /// CPU seconds that each request on a core has had since the beginning.
     attained_s: f64,
+    /// Core seconds that were in use since the beginning.
+    busy_s: f64,
     /// Ends of CPU pieces, in attained seconds.
     on_cpu: Agenda,
     /// Ends of waits, in seconds.
@@ -97,6 +99,7 @@ impl Pool {
             speed: 1.0,
             now_s: 0.0,
             attained_s: 0.0,
+            busy_s: 0.0,
             on_cpu: Agenda::new(),
             waiting: Agenda::new(),
             slots: Vec::new(),
@@ -116,6 +119,12 @@ impl Pool {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.busy == 0
+    }
+
+    /// Core seconds in use since the beginning: a slow core is in use for longer.
+    #[must_use]
+    pub fn busy_s(&self) -> f64 {
+        self.busy_s
     }
 
     /// Requests that wait for a worker.
@@ -188,6 +197,7 @@ impl Pool {
         let passed = (until_s - self.now_s).max(0.0);
         if !self.on_cpu.is_empty() {
             self.attained_s += passed * self.rate();
+            self.busy_s += passed * self.size.cores.min(self.on_cpu.len() as f64);
         }
         self.now_s = self.now_s.max(until_s);
     }
