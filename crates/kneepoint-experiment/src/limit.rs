@@ -135,7 +135,9 @@ pub struct LimitSearch {
     soak: Soak,
     out_of_time: bool,
     warnings: Vec<String>,
+    /// Invalid steps since the last that was sound, and how long they took.
     invalid: u32,
+    invalid_time: Duration,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -161,8 +163,10 @@ const BRACKET: f64 = 2.0;
 const MUCH_FAILED: f64 = 0.1;
 /// Where the prior puts R* within the throughput at saturation (method.md section 1).
 const PRIOR_CENTRE: f64 = 0.87;
-/// Invalid steps after which the search gives up on the generator.
+/// Invalid steps in a row after which the search gives up, when they took this share of the load time besides: what
+/// disturbs for half a minute is waited out, and a generator that is never sound does not cost the whole time.
 const INVALID_LIMIT: u32 = 6;
+const INVALID_SHARE: f64 = 1.0 / 3.0;
 /// Relative half width that, with the time spent, says that the machine is too noisy to say.
 const TOO_WIDE: f64 = 0.1;
 
@@ -186,6 +190,7 @@ impl LimitSearch {
             options,
             warnings: Vec::new(),
             invalid: 0,
+            invalid_time: Duration::ZERO,
         }
     }
 
@@ -282,13 +287,9 @@ impl LimitSearch {
     fn record_step(&mut self, point: &LoadPoint, speed: Option<f64>) {
         self.spent += self.time_of(point);
         if !point.validity.is_valid() {
-            self.invalid += 1;
-            if self.invalid >= INVALID_LIMIT {
-                self.warnings.push(format!("{INVALID_LIMIT} steps were invalid, for reasons that are not the stack's; the limit rests on the others"));
-                self.begin_soak();
-            }
-            return;
+            return self.record_invalid(point);
         }
+        (self.invalid, self.invalid_time) = (0, Duration::ZERO);
         self.steps.push(StepRecord {
             rate_hz: point.offered_hz,
             drawn_hz: drawn_hz(point),
@@ -317,6 +318,22 @@ impl LimitSearch {
                     format_share(width)
                 ));
             }
+            self.begin_soak();
+        }
+    }
+
+    /// A step that says nothing of the stack.
+    fn record_invalid(&mut self, point: &LoadPoint) {
+        self.invalid += 1;
+        self.invalid_time += self.time_of(point);
+        self.out_of_time = self.spent >= self.options.load_time;
+        let much = self.options.load_time.mul_f64(INVALID_SHARE);
+        let hopeless = self.invalid >= INVALID_LIMIT && self.invalid_time >= much;
+        if hopeless || self.out_of_time {
+            self.warnings.push(format!(
+                "the last steps ({}) were invalid, for reasons that are not the stack's; the limit rests on the others",
+                self.invalid
+            ));
             self.begin_soak();
         }
     }

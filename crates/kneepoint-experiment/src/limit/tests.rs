@@ -238,6 +238,30 @@ fn the_search_ends_within_its_load_time_and_its_soaks() {
     );
 }
 
+/// Six steps at a time may fall into half a minute in which something else uses the machine: those after it count.
+#[test]
+fn what_disturbs_for_a_while_does_not_end_the_search() {
+    let with = |disturbed: std::ops::Range<usize>| {
+        let (mut nth, mut stack) = (0, stack(Noise::none(), 6));
+        let options = LimitOptions::within(Duration::from_secs(180), 32);
+        let found = search_with(&mut stack, options, |step, point| {
+            if step.purpose == "limit: step" && disturbed.contains(&nth) {
+                let because = vec!["something else used the machine".to_owned()];
+                point.validity = Validity::Invalid { because };
+            }
+            nth += 1;
+        });
+        (found, stack.driven())
+    };
+    let (found, _) = with(3..11);
+    assert!(found.steps.len() >= 6, "{found:?}");
+    assert!(found.rate_hz.contains(known().limit_hz), "{found:?}");
+    let (found, driven) = with(3..1000);
+    assert!(found.steps.len() == 2, "{found:?}");
+    assert!(found.warnings[0].contains("were invalid"), "{found:?}");
+    assert!(driven < Duration::from_secs(120), "{driven:?}");
+}
+
 /// A generator that was not sound says nothing of the stack: the same rate is measured again.
 #[test]
 fn a_soak_in_which_the_generator_was_late_lowers_nothing() {
