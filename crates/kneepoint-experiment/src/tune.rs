@@ -33,6 +33,8 @@ const IDLE_ROUNDS: u32 = 2;
 const SEARCH_SHARE: f64 = 0.7;
 /// The same where combinations are to be searched, too.
 const SEARCH_SHARE_DEEP: f64 = 0.45;
+/// Share of the budget that the proof takes where it takes long: no change is tried that would not leave it.
+const PROOF_SHARE: f64 = 0.25;
 /// Gain of R* from which the limit is measured anew before the next change is judged; below it, the gain says well
 /// enough where R* is now.
 const LARGE_GAIN: f64 = 2.0;
@@ -86,6 +88,8 @@ pub struct Tuner<'t, 'r, 'o> {
     tried: BTreeSet<Vec<Setting>>,
     arms: u32,
     is_deep: bool,
+    /// What the longest A/B of a change took so far.
+    longest_try: Duration,
 }
 
 impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
@@ -103,6 +107,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             tried: BTreeSet::new(),
             arms: 0,
             is_deep: false,
+            longest_try: Duration::ZERO,
         }
     }
 
@@ -231,6 +236,12 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         self.recorder.left() < self.after_the_search()
     }
 
+    /// Whether another change can be tried and the proof still ends in time.
+    fn has_time_to_try(&self) -> bool {
+        let proof = self.budget.mul_f64(PROOF_SHARE);
+        !self.search_is_over() && self.recorder.left() >= proof + self.longest_try
+    }
+
     fn search(&mut self, current: &mut Current) -> Result<(), ExperimentError> {
         let mut idle = 0;
         while idle < IDLE_ROUNDS {
@@ -285,7 +296,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             if self.tried.contains(&settings) {
                 continue;
             }
-            if self.search_is_over() {
+            if !self.has_time_to_try() {
                 self.recorder.warn(format!(
                     "no time left to try {} for {}: whether it helps is not known",
                     describe_settings(&settings),
@@ -304,7 +315,10 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
                 ));
                 continue;
             }
+            let before = self.recorder.left();
             let (kept, gain) = self.try_one(current, &finding, &settings)?;
+            let took = before.saturating_sub(self.recorder.left());
+            self.longest_try = self.longest_try.max(took);
             won |= kept;
             if kept {
                 current.expect(gain);
