@@ -25,14 +25,14 @@ use std::time::Duration;
 const USAGE: &str = "\
 cargo xtask real [--only limits|disturbed|selves|plans|grid]... [--runs N] [--budget TIME] [--binary PATH]
 
-  --only WHICH   this part only; may be repeated (default: all, three hours)
+  --only WHICH   this part only; may be repeated (default: all, four hours)
                    limits  the same stack searched again and again: do the intervals agree?
                    disturbed  something else takes the CPU in the middle of a search: is it noticed, and R* still right?
                    selves  the stack compared with itself: does it ever win or lose?
                    plans   predicted from half of R*, then driven up to it: how far off?
                    grid    tune beside every combination of three settings
   --runs N       runs of each (default: 5 limits, 3 disturbed, 20 selves, 3 plans of each application)
-  --budget TIME  load time of each run (default: 3m of a limit, 50s of a self, 3m of a plan, 150s of a grid's point)
+  --budget TIME  load time of each run (default: 3m of a limit, 50s of a self, 4m of a plan, 150s of a grid's point)
   --binary PATH  the program to test (default: built with cargo build --release -p kneepoint)";
 
 /// The parts.

@@ -62,8 +62,9 @@ pub struct PlanOptions {
     pub asked: Asked,
     /// Length of a step at low load.
     pub step: Duration,
-    /// What the length of finding out how far off the prediction is goes by: the load up to R* takes about a third more
-    /// than this, and low load in turns with it as long again. `None` where nobody wants to know.
+    /// Whether to find out how far off the prediction is, and a third of how long that may take: half of this goes into
+    /// R*, all of it into the response time below, and low load in turns with both comes on top. `None` where nobody wants
+    /// to know.
     pub verify: Option<Duration>,
 }
 

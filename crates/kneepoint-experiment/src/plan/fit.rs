@@ -19,6 +19,8 @@ pub(super) struct Seen {
     pub(super) level: usize,
     /// Requests per second that ended.
     pub(super) rate_hz: f64,
+    /// The same over all the time in which CPU was counted, the second that is left out of the window with it.
+    pub(super) counted_hz: f64,
     pub(super) response: LatencyHistogram,
     /// Of each second, the mean logarithm of its median and its 90th percentile in ms.
     pub(super) seconds_ln_ms: Vec<f64>,
@@ -76,7 +78,9 @@ fn line_from(idle: f64, points: &[(f64, f64)]) -> Line {
 
 /// Cores that are busy whatever the rate, by steps at two rates or more.
 pub(super) fn idle_cores<'a>(seen: impl Iterator<Item = &'a Seen>) -> f64 {
-    let points: Vec<(f64, f64)> = seen.map(|step| (step.rate_hz, step.busy_cores)).collect();
+    let points: Vec<(f64, f64)> = seen
+        .map(|step| (step.counted_hz, step.busy_cores))
+        .collect();
     line(&points).idle
 }
 
@@ -145,7 +149,7 @@ pub(super) fn fit(seen: &[Seen], ground: Ground, slo: &Slo) -> Fitted {
 
 fn pairs(seen: &[Seen], of: impl Fn(&Seen) -> Option<f64>) -> Vec<(f64, f64)> {
     seen.iter()
-        .filter_map(|step| Some((step.rate_hz, of(step)?)))
+        .filter_map(|step| Some((step.counted_hz, of(step)?)))
         .collect()
 }
 

@@ -7,7 +7,7 @@ use crate::diagnose::say_when_invalid;
 use crate::error::ExperimentError;
 use crate::recorder::Recorder;
 use crate::testbed::Testbed;
-use kneepoint_model::{Layer, LoadPoint, Second, metric};
+use kneepoint_model::{Layer, LoadPoint, Outcome, Second, metric};
 use kneepoint_telemetry::Recording;
 use std::time::Duration;
 
@@ -78,7 +78,7 @@ fn observe(
     step: &Step,
 ) -> Result<(LoadPoint, Recording), ExperimentError> {
     recorder.check_stop()?;
-    let (load, recording) = testbed.observe(arm, step, true)?;
+    let (load, recording) = testbed.observe_totals(arm, step)?;
     recorder.result(format!("{}: {}", step.purpose, load.describe()));
     say_when_invalid(recorder, &load);
     recorder.trial(&step.purpose, arm, load.clone());
@@ -87,14 +87,19 @@ fn observe(
 
 fn seen_in(level: usize, load: &LoadPoint, recording: &Recording) -> Result<Seen, ExperimentError> {
     let series = &recording.series;
-    let busy_cores = series.rate(Layer::Generator, metric::MACHINE_BUSY_S);
-    let busy_cores = busy_cores.ok_or_else(|| {
+    let busy = series.get(Layer::Generator, metric::MACHINE_BUSY_S);
+    let counted = busy.and_then(|busy| {
+        let span_s = busy.points.last()?.0 - busy.points.first()?.0;
+        Some((busy.rate()?, done(load) / span_s))
+    });
+    let (busy_cores, counted_hz) = counted.ok_or_else(|| {
         ExperimentError::Unfit("the machine's CPU time cannot be read from /proc/stat".into())
     })?;
     let tiers = Layer::TIERS.into_iter();
     Ok(Seen {
         level,
         rate_hz: load.throughput_hz(),
+        counted_hz,
         response: load.response.clone(),
         seconds_ln_ms: seconds_ln_ms(load),
         busy_cores,
@@ -105,6 +110,12 @@ fn seen_in(level: usize, load: &LoadPoint, recording: &Recording) -> Result<Seen
             .filter_map(|layer| Some((layer, series.rate(layer, metric::CPU_S)?)))
             .collect(),
     })
+}
+
+/// Requests that ended well, those of what is skipped at the start among them.
+fn done(load: &LoadPoint) -> f64 {
+    let of_second = |second: &Second| second.outcomes.of(Outcome::Ok);
+    load.seconds.iter().map(of_second).sum::<u64>() as f64
 }
 
 /// How long the requests of each second of the window took, on a scale on which a slower machine adds the same to all.

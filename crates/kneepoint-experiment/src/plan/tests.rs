@@ -56,6 +56,7 @@ fn low_step(
     Seen {
         level,
         rate_hz: point.throughput_hz(),
+        counted_hz: point.throughput_hz(),
         seconds_ln_ms: seconds_ln_ms(&point),
         response: point.response,
         busy_cores,

@@ -19,21 +19,44 @@ pub(super) fn wander(seen: &[Seen], cores: f64) -> f64 {
     let mut levels: Vec<usize> = seen.iter().map(|step| step.level).collect();
     levels.sort_unstable();
     levels.dedup();
-    let (mut sum, mut freedom) = (0.0, 0.0);
-    for level in levels {
-        let steps: Vec<&Seen> = seen
-            .iter()
-            .filter(|step| step.level == level && !step.seconds_ln_ms.is_empty())
-            .collect();
-        let Some(variance) = between(&without_stalls(&steps)) else {
-            continue;
-        };
-        let busy_cores = mean(steps.iter().map(|step| step.busy_cores));
-        let of_level = steps.len() as f64 - 1.0;
-        sum += of_level * variance / follows(busy_cores / cores, cores).powi(2);
-        freedom += of_level;
-    }
-    (sum / f64::max(freedom, 1.0)).max(0.0).sqrt()
+    let found: Vec<Found> = levels
+        .into_iter()
+        .filter_map(|level| at(level, seen, cores))
+        .collect();
+    let rough = weighted(&found, |it| it.freedom).max(0.0);
+    // What is known best counts most: an estimate scatters by its own noise and by what there is to find.
+    let weight = |it: &Found| it.freedom / (rough + it.noise).powi(2).max(f64::MIN_POSITIVE);
+    weighted(&found, weight).max(0.0).sqrt()
+}
+
+/// What the steps at one rate say.
+struct Found {
+    /// Steps but one.
+    freedom: f64,
+    /// The variance of the logarithm of the machine's slowness, and of what chance adds to each step's.
+    variance: f64,
+    noise: f64,
+}
+
+fn at(level: usize, seen: &[Seen], cores: f64) -> Option<Found> {
+    let steps: Vec<&Seen> = seen
+        .iter()
+        .filter(|step| step.level == level && !step.seconds_ln_ms.is_empty())
+        .collect();
+    let (variance, noise) = between(&without_stalls(&steps))?;
+    let busy_cores = mean(steps.iter().map(|step| step.busy_cores));
+    let follows = follows(busy_cores / cores, cores).powi(2);
+    Some(Found {
+        freedom: steps.len() as f64 - 1.0,
+        variance: variance / follows,
+        noise: noise / follows,
+    })
+}
+
+fn weighted(found: &[Found], weight: impl Fn(&Found) -> f64) -> f64 {
+    let whole: f64 = found.iter().map(&weight).sum();
+    let sum: f64 = found.iter().map(|it| weight(it) * it.variance).sum();
+    sum / whole.max(f64::MIN_POSITIVE)
 }
 
 /// The seconds of steps at one rate, with those far from the rest brought nearer.
@@ -46,9 +69,9 @@ fn without_stalls(steps: &[&Seen]) -> Vec<Vec<f64>> {
     steps.iter().map(of_step).collect()
 }
 
-/// The component of variance between groups, below zero where chance made it so; `None` of fewer than two groups, or where
-/// none has two values.
-fn between(groups: &[Vec<f64>]) -> Option<f64> {
+/// The component of variance between groups, below zero where chance made it so, and what chance adds to a group's mean;
+/// `None` of fewer than two groups, or where none has two values.
+fn between(groups: &[Vec<f64>]) -> Option<(f64, f64)> {
     let count: f64 = groups.iter().map(|group| group.len() as f64).sum();
     let (between, within) = (groups.len() as f64 - 1.0, count - groups.len() as f64);
     if between < 1.0 || within < 1.0 {
@@ -62,7 +85,8 @@ fn between(groups: &[Vec<f64>]) -> Option<f64> {
         inside += group.iter().map(|it| (it - own).powi(2)).sum::<f64>();
     }
     let each = count / groups.len() as f64;
-    Some((apart / between - inside / within) / each)
+    let noise = inside / within / each;
+    Some((apart / between / each - noise, noise))
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
@@ -100,6 +124,7 @@ mod tests {
                 Seen {
                     level: nth % 2,
                     rate_hz: 100.0,
+                    counted_hz: 100.0,
                     response: LatencyHistogram::default(),
                     seconds_ln_ms: (0..4).map(|_| own + 0.1 * random.normal()).collect(),
                     busy_cores,

@@ -33,6 +33,8 @@ use std::time::Duration;
 const CLIENT: &str = "client";
 /// Connections the generator opens at most: enough for every queue in the chain, and far from a flood.
 const MOST_CONNECTIONS: usize = 1500;
+/// Factor on how long telemetry waits between two samples where only the first and the last of a step are asked for.
+const SELDOM: f64 = 100.0;
 
 /// A lab with arms: each arm is one configuration of the whole stack, on hosts of its own.
 pub struct Testbed {
@@ -234,17 +236,37 @@ impl Testbed {
         if reset {
             self.arm(name)?.reset(&self.lab)?;
         }
-        self.watched(name, || self.drive(name, step))
+        self.watched(name, Options::default(), || self.drive(name, step))
+    }
+
+    /// The same with the state put back, sampled when it begins and when it ends only: enough for totals such as CPU time.
+    /// Sampling in between takes CPU itself, which those who ask how much a step took would find in their answer.
+    ///
+    /// # Errors
+    /// The arm is gone or the load cannot be driven.
+    pub fn observe_totals(
+        &mut self,
+        name: &str,
+        step: &Step,
+    ) -> Result<(LoadPoint, Recording), ExperimentError> {
+        self.drain(name, step.rested)?;
+        self.arm(name)?.reset(&self.lab)?;
+        let seldom = Options {
+            slow_down: SELDOM,
+            ..Options::default()
+        };
+        self.watched(name, seldom, || self.drive(name, step))
     }
 
     /// Drives load while every layer of an arm is sampled.
     fn watched(
         &self,
         name: &str,
+        options: Options,
         drive: impl FnOnce() -> Result<LoadPoint, ExperimentError>,
     ) -> Result<(LoadPoint, Recording), ExperimentError> {
         let running = self.arm(name)?.running.clone();
-        let collector = Collector::start(running, Options::default())
+        let collector = Collector::start(running, options)
             .map_err(|error| ExperimentError::Unfit(error.to_string()))?;
         let load = drive()?;
         Ok((load, collector.finish()))
@@ -274,7 +296,7 @@ impl Testbed {
         self.drain(name, true)?;
         self.arm(name)?.reset(&self.lab)?;
         let workload = self.arm(name)?.workload.clone();
-        self.watched(name, || {
+        self.watched(name, Options::default(), || {
             self.send(name, workload, mode, |plan| plan.seed = seed)
         })
     }
