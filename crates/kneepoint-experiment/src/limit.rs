@@ -286,6 +286,7 @@ impl LimitSearch {
 
     fn record_step(&mut self, point: &LoadPoint, speed: Option<f64>) {
         self.spent += self.time_of(point);
+        self.out_of_time = self.spent >= self.options.load_time;
         if !point.validity.is_valid() {
             return self.record_invalid(point);
         }
@@ -305,7 +306,6 @@ impl LimitSearch {
         let enough = self.steps.len() >= self.options.min_steps;
         let narrow = width <= self.options.target;
         let steady = self.speed_sd().is_none_or(|sd| sd < self.options.noisy);
-        self.out_of_time = self.spent >= self.options.load_time;
         if (enough && narrow && steady) || self.out_of_time {
             if !narrow {
                 let why = if width > TOO_WIDE {
@@ -326,7 +326,6 @@ impl LimitSearch {
     fn record_invalid(&mut self, point: &LoadPoint) {
         self.invalid += 1;
         self.invalid_time += self.time_of(point);
-        self.out_of_time = self.spent >= self.options.load_time;
         let much = self.options.load_time.mul_f64(INVALID_SHARE);
         let hopeless = self.invalid >= INVALID_LIMIT && self.invalid_time >= much;
         if hopeless || self.out_of_time {

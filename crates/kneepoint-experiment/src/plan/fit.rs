@@ -1,6 +1,6 @@
 //! From measured steps to a twin: what CPU a request takes, and what it waits for.
 
-use super::twin::{Twin, mean_s, trace};
+use super::twin::{Twin, mean, trace};
 use super::wander::wander;
 use crate::random::Random;
 use crate::simulated::pool::PoolSize;
@@ -108,7 +108,7 @@ pub(super) fn fit(seen: &[Seen], ground: Ground, slo: &Slo) -> Fitted {
         low_steps += 1.0;
     }
     let trace = trace(&response);
-    let mean_s = mean_s(trace.iter().copied());
+    let mean_s = mean(trace.iter().copied());
     let tiers = tiers(seen);
     let of_tiers: f64 = tiers.iter().map(|(_, cpu_s)| cpu_s).sum();
     let on_the_way_s = of_tiers.min(whole.cpu_s).min(MOST_CPU * mean_s);

@@ -1,6 +1,7 @@
 //! The twin of a measured stack: its pool, its cores, and requests that take what requests were seen to take.
 
 use crate::random::Random;
+use crate::simulated::WINDOW_S;
 use crate::simulated::pool::{Piece, Pool, PoolSize};
 use kneepoint_model::statistics::special::normal_quantile;
 use kneepoint_model::{LatencyHistogram, Slo};
@@ -20,8 +21,6 @@ const SPELLS: usize = 12;
 const HALVINGS: u32 = 11;
 /// The same where its neighbourhood is known.
 const NEARER_HALVINGS: u32 = 7;
-/// A window of steady operation in seconds, in half of which the SLO holds at R* (as of the simulated stack's truth).
-const WINDOW_S: f64 = 10.0;
 /// Requests of all windows at a rate, as far as enough windows come of them.
 const WINDOWED: usize = 200_000;
 /// Fewest and most of these windows.
@@ -59,19 +58,17 @@ impl Responses {
     }
 
     pub(super) fn mean_s(&self) -> f64 {
-        mean_s(self.0.iter().copied().filter(|time| time.is_finite()))
+        mean(self.0.iter().copied().filter(|time| time.is_finite()))
     }
+}
 
-    fn share_beyond(&self, limit_s: f64) -> f64 {
-        let beyond = self.0.iter().filter(|time| **time > limit_s).count();
-        beyond as f64 / (self.0.len() as f64).max(1.0)
-    }
-
-    fn holds(&self, slo: &Slo) -> bool {
-        let one = 1.0 / (self.0.len() as f64).max(1.0);
-        self.share_beyond(slo.response_time.as_secs_f64()) <= slo.violating_share()
-            && self.share_beyond(f64::MAX) <= slo.errors.max(one)
-    }
+/// Whether response times, infinite where the request failed, meet an SLO.
+fn holds(took_s: &[f64], slo: &Slo) -> bool {
+    let count = (took_s.len() as f64).max(1.0);
+    let share_beyond =
+        |limit_s: f64| took_s.iter().filter(|time| **time > limit_s).count() as f64 / count;
+    share_beyond(slo.response_time.as_secs_f64()) <= slo.violating_share()
+        && share_beyond(f64::MAX) <= slo.errors.max(1.0 / count)
 }
 
 /// The highest rate of a range at which something holds, to as many halvings of it.
@@ -88,11 +85,9 @@ fn highest(range: Range<f64>, halvings: u32, holds: impl Fn(f64) -> bool) -> f64
     f64::midpoint(low, high)
 }
 
-/// The mean of times in seconds; 0 of none.
-pub(super) fn mean_s(times: impl Iterator<Item = f64>) -> f64 {
-    let (sum, count) = times.fold((0.0, 0.0f64), |(sum, count), time| {
-        (sum + time, count + 1.0)
-    });
+/// The mean; 0 of none.
+pub(super) fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) = values.fold((0.0, 0.0f64), |(sum, count), it| (sum + it, count + 1.0));
     sum / count.max(1.0)
 }
 
@@ -156,7 +151,7 @@ impl Twin {
         let mut spells: Vec<f64> = (0..SPELLS)
             .map(|nth| (self.wander * normal_quantile(middle(nth))).exp())
             .collect();
-        let mean = mean_s(spells.iter().copied());
+        let mean = mean(spells.iter().copied());
         spells.iter_mut().for_each(|spell| *spell /= mean);
         let mut order = Random::new(seed, 2);
         for last in (1..SPELLS).rev() {
@@ -180,7 +175,7 @@ impl Twin {
 
     /// The rate at which cores or workers are used up, and whether it is the cores.
     pub(super) fn saturation(&self) -> (f64, bool) {
-        let mean_s = mean_s(self.trace.iter().copied());
+        let mean_s = mean(self.trace.iter().copied());
         let by_cores = self.size.cores / (self.cpu_share * mean_s + self.aside_s);
         let by_workers = f64::from(self.size.workers) / mean_s;
         (by_cores.min(by_workers), by_cores <= by_workers)
@@ -189,7 +184,7 @@ impl Twin {
     /// Makes the requests shorter by what they waited for each other already when they were measured at this rate.
     /// What CPU they lose is still used, aside.
     pub(super) fn alone(mut self, rate_hz: f64, requests: u64) -> Self {
-        let mean_s = mean_s(self.trace.iter().copied());
+        let mean_s = mean(self.trace.iter().copied());
         let simulated_s = self.run(rate_hz, requests, 17).mean_s();
         let shorter = (mean_s / simulated_s).clamp(0.5, 1.0);
         self.aside_s += self.cpu_share * mean_s * (1.0 - shorter);
@@ -200,8 +195,8 @@ impl Twin {
     /// The highest rate per second at which the SLO holds over all requests while the machine has its mean speed.
     pub(super) fn long_run_hz(&self, slo: &Slo, requests: u64, seed: u64) -> f64 {
         let steady = self.steady();
-        let holds = |rate_hz| steady.run(rate_hz, requests, seed).holds(slo);
-        highest(0.0..1.1 * self.saturation().0, HALVINGS, holds)
+        let bears = |rate_hz| holds(&steady.run(rate_hz, requests, seed).0, slo);
+        highest(0.0..1.1 * self.saturation().0, HALVINGS, bears)
     }
 
     /// R* per second: the highest rate at which it holds in half of the windows of steady operation, which is what a
@@ -209,18 +204,15 @@ impl Twin {
     /// a search takes out by how much its steps scatter.
     pub(super) fn limit_hz(&self, slo: &Slo, long_run_hz: f64, seed: u64) -> f64 {
         let steady = self.steady();
-        let holds = |rate_hz: f64| {
+        let bears = |rate_hz: f64| {
             let window = (WINDOW_S * rate_hz).ceil().max(1.0) as usize;
             let windows = (WINDOWED / window).clamp(LEAST_WINDOWS, MOST_WINDOWS);
             let got = steady.run(rate_hz, (window * windows) as u64, seed);
-            let held = got
-                .0
-                .chunks(window)
-                .filter(|one| Responses(one.to_vec()).holds(slo));
+            let held = got.0.chunks(window).filter(|one| holds(one, slo));
             2 * held.count() >= windows
         };
         let most_hz = (1.1 * self.saturation().0).max(long_run_hz);
-        highest(long_run_hz..most_hz, NEARER_HALVINGS, holds)
+        highest(long_run_hz..most_hz, NEARER_HALVINGS, bears)
     }
 
     /// The twin on a machine that does not wander.

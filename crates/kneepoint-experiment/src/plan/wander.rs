@@ -4,7 +4,9 @@
 //! the limit a slow spell is a queue: the p95 over all spells is longer than that of a machine which always has its mean
 //! speed.
 
+use super::SHARES;
 use super::fit::Seen;
+use super::twin::mean;
 
 /// Median absolute deviations from which on a second is taken for that far off and no further: a stall of a tenth of a
 /// second is not a slow machine.
@@ -16,13 +18,8 @@ const FAR: f64 = 4.5;
 /// It is the component of variance between steps (a one-way analysis of variance over the seconds of each, rates apart)
 /// by how much a response time follows the speed at that rate. What changes faster than a step lasts is not in it.
 pub(super) fn wander(seen: &[Seen], cores: f64) -> f64 {
-    let mut levels: Vec<usize> = seen.iter().map(|step| step.level).collect();
-    levels.sort_unstable();
-    levels.dedup();
-    let found: Vec<Found> = levels
-        .into_iter()
-        .filter_map(|level| at(level, seen, cores))
-        .collect();
+    let levels = 0..SHARES.len();
+    let found: Vec<Found> = levels.filter_map(|level| at(level, seen, cores)).collect();
     let rough = weighted(&found, |it| it.freedom).max(0.0);
     // What is known best counts most: an estimate scatters by its own noise and by what there is to find.
     let weight = |it: &Found| it.freedom / (rough + it.noise).powi(2).max(f64::MIN_POSITIVE);
@@ -102,11 +99,6 @@ fn follows(utilisation: f64, cores: f64) -> f64 {
     let cores = cores.max(1.0);
     let full = utilisation.clamp(0.0, 0.9).powf(cores);
     1.0 + cores * full / (1.0 - full)
-}
-
-fn mean(values: impl Iterator<Item = f64>) -> f64 {
-    let (sum, count) = values.fold((0.0, 0.0f64), |(sum, count), it| (sum + it, count + 1.0));
-    sum / count.max(1.0)
 }
 
 #[cfg(test)]

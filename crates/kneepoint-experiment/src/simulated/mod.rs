@@ -11,6 +11,7 @@ mod truth;
 
 pub use app::{App, Kind};
 pub use noise::Noise;
+pub(crate) use truth::WINDOW_S;
 pub use truth::{Truth, truth};
 
 use crate::bench::{Bench, Step};

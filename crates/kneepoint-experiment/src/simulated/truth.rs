@@ -10,8 +10,8 @@ use kneepoint_model::Slo;
 use kneepoint_model::statistics::special::{logit, normal_quantile};
 use std::time::Duration;
 
-/// Length of a window that passes or does not, in seconds (method.md section 1).
-const WINDOW_S: f64 = 10.0;
+/// Length of a window that passes or does not, in seconds (method.md section 1): at R* half of them pass.
+pub(crate) const WINDOW_S: f64 = 10.0;
 /// What is left out at the start of a long run, in windows.
 const WARM_UP: usize = 2;
 /// How far around the limit the rates lie that it is read from, as ln ratios.

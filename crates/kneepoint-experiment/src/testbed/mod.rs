@@ -232,11 +232,7 @@ impl Testbed {
         step: &Step,
         reset: bool,
     ) -> Result<(LoadPoint, Recording), ExperimentError> {
-        self.drain(name, step.rested)?;
-        if reset {
-            self.arm(name)?.reset(&self.lab)?;
-        }
-        self.watched(name, Options::default(), || self.drive(name, step))
+        self.observe_with(name, step, reset, Options::default())
     }
 
     /// The same with the state put back, sampled when it begins and when it ends only: enough for totals such as CPU time.
@@ -249,13 +245,25 @@ impl Testbed {
         name: &str,
         step: &Step,
     ) -> Result<(LoadPoint, Recording), ExperimentError> {
-        self.drain(name, step.rested)?;
-        self.arm(name)?.reset(&self.lab)?;
         let seldom = Options {
             slow_down: SELDOM,
             ..Options::default()
         };
-        self.watched(name, seldom, || self.drive(name, step))
+        self.observe_with(name, step, true, seldom)
+    }
+
+    fn observe_with(
+        &mut self,
+        name: &str,
+        step: &Step,
+        reset: bool,
+        options: Options,
+    ) -> Result<(LoadPoint, Recording), ExperimentError> {
+        self.drain(name, step.rested)?;
+        if reset {
+            self.arm(name)?.reset(&self.lab)?;
+        }
+        self.watched(name, options, || self.drive(name, step))
     }
 
     /// Drives load while every layer of an arm is sampled.
