@@ -84,7 +84,7 @@ pub fn plan(
     recorder.stage("Measure at low load, about half of R* at most");
     let (seen, worker_memory_bytes) = measure(testbed, recorder, arm, rough_hz, options.step)?;
     recorder.stage("Predict");
-    let (seen, left_out) = steady(&seen);
+    let (seen, left_out) = steady(&seen, ground.cores);
     let model = Model::of(&seen, ground, testbed.slo())?;
     let mut plan = predict(&model, &seen, ground, options.asked);
     plan.doubts.extend(left_out);

@@ -8,8 +8,8 @@ use kneepoint_model::run::{
     Trial,
 };
 use kneepoint_model::{
-    CallTrace, CapacityPlan, Contest, Effect, Finding, GateResult, LoadPoint, Run, Scenario, Stack,
-    StackProfile,
+    CallTrace, CapacityPlan, Contest, CpuTime, Effect, Finding, GateResult, LoadPoint, Run,
+    Scenario, Stack, StackProfile,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -217,6 +217,17 @@ impl<'a> Recorder<'a> {
 
     /// Records a measured step; returns its id.
     pub fn trial(&mut self, purpose: &str, arm: &str, load: LoadPoint) -> u64 {
+        self.trial_with_cpu(purpose, arm, load, None)
+    }
+
+    /// The same with the CPU time that was used meanwhile.
+    pub fn trial_with_cpu(
+        &mut self,
+        purpose: &str,
+        arm: &str,
+        load: LoadPoint,
+        cpu: Option<CpuTime>,
+    ) -> u64 {
         let id = self.run.trials.len() as u64;
         let at_s = (self.elapsed().as_secs_f64() - load.window_s).max(0.0);
         let trial = Trial {
@@ -225,6 +236,7 @@ impl<'a> Recorder<'a> {
             arm: arm.to_owned(),
             at_s,
             load,
+            cpu,
         };
         self.append(&Record::Trial(Box::new(trial.clone())));
         self.run.trials.push(trial);

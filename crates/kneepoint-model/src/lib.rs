@@ -55,7 +55,7 @@ pub use load::{
 pub use log::{LogEvent, LogKind};
 pub use metric::{Kind, Metric, Series, SeriesSet};
 pub use process::{CommandOutput, CommandSpec, Commands, ProcessSpec, Ready, Signal};
-pub use run::{JournalEntry, Run, Trial};
+pub use run::{CpuTime, JournalEntry, Run, Trial};
 pub use running::{CgroupPaths, Endpoint, LogFormat, LogSource, RunningTier, Sum, Workers};
 pub use scenario::{AppKind, AppSetting, Budget, FilePatch, HostLimits, Scenario, TierSpec};
 pub use schedule::{Arrivals, FirstArrival, Schedule, Segment};

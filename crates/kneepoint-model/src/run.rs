@@ -46,6 +46,22 @@ pub struct Trial {
     pub at_s: f64,
     /// What was measured.
     pub load: LoadPoint,
+    /// CPU time that was used meanwhile; `None` where nobody asked how much.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<CpuTime>,
+}
+
+/// CPU time over a trial. What is left out of its window at the start is in it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CpuTime {
+    /// Seconds over which it was counted.
+    pub span_s: f64,
+    /// Core seconds that the whole machine was busy.
+    pub busy_s: f64,
+    /// Core seconds that the hypervisor kept from the machine.
+    pub stolen_s: f64,
+    /// Core seconds of each tier's own processes.
+    pub tiers_s: Vec<(Layer, f64)>,
 }
 
 /// Why a journal entry was written.

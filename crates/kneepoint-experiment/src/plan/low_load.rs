@@ -7,8 +7,7 @@ use crate::diagnose::say_when_invalid;
 use crate::error::ExperimentError;
 use crate::recorder::Recorder;
 use crate::testbed::Testbed;
-use kneepoint_model::{Layer, LoadPoint, Outcome, Second, metric};
-use kneepoint_telemetry::Recording;
+use kneepoint_model::{CpuTime, Layer, LoadPoint, Outcome, Second, Series, SeriesSet, metric};
 use std::time::Duration;
 
 /// Steps at each rate, in turns, so that a machine that drifts does so at all of them.
@@ -37,8 +36,8 @@ pub(super) fn look(
     let mut seen: Vec<Seen> = Vec::new();
     for nth in 0..LOOKS {
         let step = Step::at_rate("plan: look", rate_hz, LOOK, 5 + u64::from(nth)).to_the_end();
-        let (load, recording) = observe(testbed, recorder, arm, &step)?;
-        seen.push(seen_in(0, &load, &recording)?);
+        let observed = observe(testbed, recorder, arm, &step)?;
+        seen.push(Seen::of(0, &observed.load, &observed.cpu));
         let busiest = seen.last().map_or(0.0, |last| in_use(last, ground));
         if busiest >= LOOKED {
             break;
@@ -71,45 +70,69 @@ fn in_use(seen: &Seen, ground: Ground) -> f64 {
     (seen.busy_cores / ground.cores).max(workers)
 }
 
-fn observe(
+/// What a step showed.
+pub(super) struct Observed {
+    pub(super) load: LoadPoint,
+    pub(super) cpu: CpuTime,
+    /// Largest memory of a worker; `None` where it was not measured.
+    worker_bytes: Option<f64>,
+}
+
+/// Drives a step, and counts the CPU time that it took.
+pub(super) fn observe(
     testbed: &mut Testbed,
     recorder: &mut Recorder<'_>,
     arm: &str,
     step: &Step,
-) -> Result<(LoadPoint, Recording), ExperimentError> {
+) -> Result<Observed, ExperimentError> {
     recorder.check_stop()?;
     let (load, recording) = testbed.observe_totals(arm, step)?;
-    recorder.result(format!("{}: {}", step.purpose, load.describe()));
-    say_when_invalid(recorder, &load);
-    recorder.trial(&step.purpose, arm, load.clone());
-    Ok((load, recording))
-}
-
-fn seen_in(level: usize, load: &LoadPoint, recording: &Recording) -> Result<Seen, ExperimentError> {
-    let series = &recording.series;
-    let busy = series.get(Layer::Generator, metric::MACHINE_BUSY_S);
-    let counted = busy.and_then(|busy| {
-        let span_s = busy.points.last()?.0 - busy.points.first()?.0;
-        Some((busy.rate()?, done(load) / span_s))
-    });
-    let (busy_cores, counted_hz) = counted.ok_or_else(|| {
+    let cpu = cpu_time(&recording.series).ok_or_else(|| {
         ExperimentError::Unfit("the machine's CPU time cannot be read from /proc/stat".into())
     })?;
-    let tiers = Layer::TIERS.into_iter();
-    Ok(Seen {
-        level,
-        rate_hz: load.throughput_hz(),
-        counted_hz,
-        response: load.response.clone(),
-        seconds_ln_ms: seconds_ln_ms(load),
-        busy_cores,
-        stolen_cores: series
-            .rate(Layer::Generator, metric::MACHINE_STEAL_S)
-            .unwrap_or(0.0),
-        tiers: tiers
-            .filter_map(|layer| Some((layer, series.rate(layer, metric::CPU_S)?)))
-            .collect(),
+    recorder.result(format!("{}: {}", step.purpose, load.describe()));
+    say_when_invalid(recorder, &load);
+    recorder.trial_with_cpu(&step.purpose, arm, load.clone(), Some(cpu.clone()));
+    let worker = recording.series.max(Layer::Php, metric::PSS_WORKER_BYTES);
+    Ok(Observed {
+        load,
+        cpu,
+        worker_bytes: worker,
     })
+}
+
+/// The CPU time of a recording; `None` where the machine's cannot be read.
+fn cpu_time(series: &SeriesSet) -> Option<CpuTime> {
+    let busy = series.get(Layer::Generator, metric::MACHINE_BUSY_S)?;
+    let stolen = series.get(Layer::Generator, metric::MACHINE_STEAL_S);
+    let of_tier = |layer| Some((layer, series.get(layer, metric::CPU_S)?.delta()?));
+    Some(CpuTime {
+        span_s: busy.points.last()?.0 - busy.points.first()?.0,
+        busy_s: busy.delta()?,
+        stolen_s: stolen.and_then(Series::delta).unwrap_or(0.0),
+        tiers_s: Layer::TIERS.into_iter().filter_map(of_tier).collect(),
+    })
+}
+
+impl Seen {
+    /// A step at a rate of low load, as the fit sees it.
+    pub(super) fn of(level: usize, load: &LoadPoint, cpu: &CpuTime) -> Self {
+        let cores = |core_s: f64| core_s / cpu.span_s.max(f64::MIN_POSITIVE);
+        Self {
+            level,
+            rate_hz: load.throughput_hz(),
+            counted_hz: cores(done(load)),
+            response: load.response.clone(),
+            seconds_ln_ms: seconds_ln_ms(load),
+            busy_cores: cores(cpu.busy_s),
+            stolen_cores: cores(cpu.stolen_s),
+            tiers: cpu
+                .tiers_s
+                .iter()
+                .map(|(layer, core_s)| (*layer, cores(*core_s)))
+                .collect(),
+        }
+    }
 }
 
 /// Requests that ended well, those of what is skipped at the start among them.
@@ -131,7 +154,7 @@ pub(super) fn seconds_ln_ms(load: &LoadPoint) -> Vec<f64> {
 
 /// Drives steps at shares of what a first look said is R*.
 pub(super) struct LowLoad<'a> {
-    arm: &'a str,
+    pub(super) arm: &'a str,
     rough_hz: f64,
     length: Duration,
     next_seed: u64,
@@ -162,13 +185,11 @@ impl<'a> LowLoad<'a> {
         let step = Step::at_rate("plan: low load", rate_hz, self.length, self.next_seed);
         let step = step.to_the_end();
         self.next_seed += 1;
-        let (load, recording) = observe(testbed, recorder, self.arm, &step)?;
-        let worker = recording.series.max(Layer::Php, metric::PSS_WORKER_BYTES);
-        self.memory_bytes = self.memory_bytes.into_iter().chain(worker).reduce(f64::max);
-        if !load.validity.is_valid() {
-            return Ok(None);
-        }
-        seen_in(level, &load, &recording).map(Some)
+        let it = observe(testbed, recorder, self.arm, &step)?;
+        let memory_bytes = self.memory_bytes.into_iter().chain(it.worker_bytes);
+        self.memory_bytes = memory_bytes.reduce(f64::max);
+        let counts = it.load.validity.is_valid();
+        Ok(counts.then(|| Seen::of(level, &it.load, &it.cpu)))
     }
 }
 

@@ -1,41 +1,81 @@
-//! Which steps at low load say what the stack takes: those that nothing else on the machine disturbed.
+//! Which steps at low load say what the stack takes: those that nothing else on the machine disturbed, and during which its
+//! host kept little of it.
 
 use super::fit::Seen;
+use kneepoint_model::units::format_share;
 
 /// The mean response time of a step over the median of those at its rate from which on it is left out. Below about half
 /// of R* requests hardly wait for each other, so that a step as long as ours scatters by a tenth or so.
 const DISTURBED: f64 = 1.5;
+/// Share of the machine's CPU time that its host keeps from which on a step is left out (method.md, `ab_test`). A core
+/// that was idle has to ask for its time again with nearly every request, one that is busy has it: what a host keeps
+/// makes requests at low load longer by more than those close to the limit.
+pub(super) const STOLEN: f64 = 0.02;
 
-/// The steps that count, and a sentence about the others where there are any.
-pub(super) fn steady(seen: &[Seen]) -> (Vec<Seen>, Option<String>) {
+/// The steps that count on a machine with this many cores, and sentences about the others where there are any.
+pub(super) fn steady(seen: &[Seen], cores: f64) -> (Vec<Seen>, Vec<String>) {
     let all = seen.len();
-    let kept: Vec<Seen> = seen
+    let of = |step: &Seen| step.stolen_cores / cores;
+    let calm: Vec<Seen> = calmest(seen, |step| step.level, of);
+    let kept: Vec<Seen> = calm
         .iter()
-        .filter(|step| is_steady(step, seen))
+        .filter(|step| is_steady(step, &calm))
         .cloned()
         .collect();
-    let left_out = (kept.len() < all).then(|| {
+    let stolen = (calm.len() < all).then(|| {
+        format!(
+            "the host kept more than 2 % of the machine's CPU time from it during {} of {all} steps at low load, and those \
+             are left out",
+            all - calm.len()
+        )
+    });
+    let still = calm.iter().map(of).fold(0.0, f64::max);
+    let still = (still > STOLEN).then(|| {
+        format!(
+            "the host keeps CPU time from the machine: up to {} during the steps at low load that the prediction is made \
+             of, and a response time is predicted too long then",
+            format_share(still)
+        )
+    });
+    let left_out = (kept.len() < calm.len()).then(|| {
         format!(
             "{} of {all} steps at low load took half as long again as the others at their rate, or longer: something else \
              used the machine, and they are left out",
-            all - kept.len()
+            calm.len() - kept.len()
         )
     });
-    (kept, left_out)
+    (
+        kept,
+        [stolen, still, left_out].into_iter().flatten().collect(),
+    )
+}
+
+/// Of what was driven at each rate, that during which the host kept no more than [`STOLEN`] of the machine, and in any
+/// case the half during which it kept least.
+pub(super) fn calmest<T: Clone>(
+    all: &[T],
+    level: impl Fn(&T) -> usize,
+    stolen_share: impl Fn(&T) -> f64,
+) -> Vec<T> {
+    let most = |at: usize| {
+        let alike = all.iter().filter(|it| level(it) == at);
+        lower_median(alike.map(&stolen_share)).map_or(STOLEN, |usual| usual.max(STOLEN))
+    };
+    let calm = all.iter().filter(|it| stolen_share(it) <= most(level(it)));
+    calm.cloned().collect()
 }
 
 /// Whether a step was not disturbed, by the others at its rate among all.
 pub(super) fn is_steady(step: &Seen, all: &[Seen]) -> bool {
-    let usual_ms = usual_ms(all, step.level);
+    let alike = all.iter().filter(|other| other.level == step.level);
+    let usual_ms = lower_median(alike.filter_map(|other| other.response.mean_ms()));
     let mean_ms = step.response.mean_ms().zip(usual_ms);
     mean_ms.is_none_or(|(mean_ms, usual_ms)| mean_ms < DISTURBED * usual_ms)
 }
 
-/// The median of the mean response times of the steps at a rate, in ms; of two in the middle the lower one, as what
-/// disturbs only makes it longer.
-fn usual_ms(seen: &[Seen], level: usize) -> Option<f64> {
-    let alike = seen.iter().filter(|step| step.level == level);
-    let mut means_ms: Vec<f64> = alike.filter_map(|step| step.response.mean_ms()).collect();
-    means_ms.sort_by(f64::total_cmp);
-    means_ms.get(means_ms.len().saturating_sub(1) / 2).copied()
+/// The median; of two in the middle the lower one, as what disturbs only makes it more.
+fn lower_median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut sorted: Vec<f64> = values.collect();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len().saturating_sub(1) / 2).copied()
 }

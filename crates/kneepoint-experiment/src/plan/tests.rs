@@ -239,21 +239,49 @@ fn a_model_that_does_not_fit_is_said_not_to() {
 fn a_disturbed_round_is_left_out() {
     let (mut seen, ground, slo) = seen_of(&App::default(), 290.0, 10);
     let all = seen.len();
-    let (kept, left_out) = steady(&seen);
-    assert_eq!((kept.len(), left_out), (all, None));
+    let (kept, left_out) = steady(&seen, ground.cores);
+    assert_eq!((kept.len(), left_out), (all, Vec::new()));
 
     let round = seen.iter_mut().find(|step| step.level == 0);
     let round = &mut round.expect("steps").response;
     for _ in 0..round.count() / 5 {
         round.record_us(600_000);
     }
-    let (kept, left_out) = steady(&seen);
+    let (kept, left_out) = steady(&seen, ground.cores);
     assert_eq!(kept.len(), all - 1);
-    assert!(left_out.is_some_and(|said| said.starts_with("1 of 9 steps")));
+    assert!(left_out[0].starts_with("1 of 9 steps"), "{left_out:?}");
     let plan = predicted(&kept, ground, &slo, Asked::Limit).expect("a prediction");
     let known = truth(&App::default(), &slo, Noise::none(), 150, 1);
     let error = plan.limit_hz.estimate / known.limit_hz - 1.0;
     assert!(error.abs() < 0.05, "{error}: {plan:?}");
+}
+
+/// A host that keeps the machine's time makes low load slower than it makes what is close to the limit.
+#[test]
+fn steps_are_left_out_from_which_the_host_kept_time() {
+    let (mut seen, ground, _) = seen_of(&App::default(), 290.0, 10);
+    let all = seen.len();
+    seen[0].stolen_cores = 0.019 * ground.cores;
+    assert_eq!(steady(&seen, ground.cores).0.len(), all);
+    seen[0].stolen_cores = 0.1 * ground.cores;
+    let (kept, left_out) = steady(&seen, ground.cores);
+    assert_eq!(kept.len(), all - 1);
+    assert!(left_out[0].contains("during 1 of 9 steps"), "{left_out:?}");
+
+    // Where it always keeps some, the half during which it kept least is all there is, and the plan says so.
+    for (nth, step) in seen.iter_mut().enumerate() {
+        step.stolen_cores = (0.05 + 0.01 * nth as f64) * ground.cores;
+    }
+    let (kept, left_out) = steady(&seen, ground.cores);
+    assert_eq!(kept.len(), 6);
+    assert!(
+        kept.iter()
+            .all(|step| step.stolen_cores < 0.12 * ground.cores)
+    );
+    assert!(
+        left_out[1].contains("the host keeps CPU time"),
+        "{left_out:?}"
+    );
 }
 
 #[test]

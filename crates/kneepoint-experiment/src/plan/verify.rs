@@ -4,11 +4,11 @@
 //! machine drifts by more in some minutes than the model may be off.
 
 use super::fit::{Ground, Seen, idle_cores};
-use super::low_load::LowLoad;
-use super::steady::{is_steady, steady};
+use super::low_load::{LowLoad, observe};
+use super::steady::{STOLEN, calmest, is_steady, steady};
 use super::{HEADROOM, Model, SHARES};
-use crate::bench::{Bench as _, Step};
-use crate::diagnose::{find_limit_in_turns, say_when_invalid};
+use crate::bench::Step;
+use crate::diagnose::find_limit_in_turns;
 use crate::error::ExperimentError;
 use crate::limit::LimitOptions;
 use crate::recorder::Recorder;
@@ -29,6 +29,8 @@ const STEP: Duration = Duration::from_secs(4);
 /// on top of both. It takes many: the p95 there follows the machine's speed about four times over, and that wanders within
 /// seconds. On a simulated machine that wanders by a tenth, what two dozen pairs predict scatters by a quarter.
 const BELOW: f64 = 1.0;
+/// How many times as many are driven at most where the host keeps the machine's time from some.
+const MOST_PAIRS: f64 = 1.5;
 /// Fewest pairs that are worth it.
 const LEAST_PAIRS: u32 = 6;
 /// Seed of the first step at four fifths of R*, and of the first one at low load: no other step sees the same arrivals.
@@ -75,7 +77,7 @@ pub(super) fn verify(
         })?;
     let rate_hz = HEADROOM * limit.rate_hz.estimate;
     let pairs = (time.mul_f64(BELOW).div_duration_f64(STEP) as u32).max(LEAST_PAIRS);
-    let below = below(testbed, recorder, arm, rate_hz, &mut turns, pairs)?;
+    let below = below(testbed, recorder, claimed, rate_hz, &mut turns, pairs)?;
     let verified = Verified {
         predicted_limit_hz: claimed.limit_hz,
         limit_hz: limit.rate_hz,
@@ -112,42 +114,74 @@ struct Below {
     seen: Vec<Seen>,
 }
 
-/// The pairs that count: both of a pair are left out where either is void, or where something else disturbed the one at low
-/// load. What the other says does not matter to that.
+/// A step at low load, and the one at four fifths of R* that came after it.
+#[derive(Clone)]
+struct Pair {
+    low: Seen,
+    response: LatencyHistogram,
+    /// Share of the machine's CPU time that its host kept, in the step of the two in which it kept more.
+    stolen_share: f64,
+}
+
+/// Drives pairs until this many are calm; more, where the host keeps the machine's time from many, but not for ever.
 fn below(
     testbed: &mut Testbed,
     recorder: &mut Recorder<'_>,
-    arm: &str,
+    claimed: Claimed<'_>,
     rate_hz: f64,
     turns: &mut Turns<'_>,
     count: u32,
 ) -> Result<Below, ExperimentError> {
-    let mut pairs = Vec::new();
-    for nth in 0..count {
-        recorder.progress("plan: verify", f64::from(nth) / f64::from(count), None);
+    let most = (MOST_PAIRS * f64::from(count)) as u32;
+    let mut pairs: Vec<Pair> = Vec::new();
+    let (mut driven, mut calm) = (0, 0);
+    while calm < count && driven < most {
+        let done = f64::max(
+            f64::from(calm) / f64::from(count),
+            f64::from(driven) / f64::from(most),
+        );
+        recorder.progress("plan: verify", done, None);
         let low = turns.next(testbed, recorder)?;
-        let seed = SEED + u64::from(nth);
-        let step = Step::at_rate("plan: verify", rate_hz, STEP, seed).to_the_end();
-        let load = testbed.measure(arm, &step)?;
-        recorder.result(format!("{}: {}", step.purpose, load.describe()));
-        say_when_invalid(recorder, &load);
-        if let Some(low) = low.filter(|_| load.validity.is_valid()) {
-            pairs.push((low, load.response.clone()));
+        let step = Step::at_rate("plan: verify", rate_hz, STEP, SEED + u64::from(driven));
+        let high = observe(testbed, recorder, turns.low.arm, &step.to_the_end())?;
+        driven += 1;
+        if let Some(low) = low.filter(|_| high.load.validity.is_valid()) {
+            let stolen_cores = low.stolen_cores.max(high.cpu.stolen_s / high.cpu.span_s);
+            let stolen_share = stolen_cores / claimed.ground.cores;
+            calm += u32::from(stolen_share <= STOLEN);
+            pairs.push(Pair {
+                low,
+                response: high.load.response,
+                stolen_share,
+            });
         }
-        recorder.trial(&step.purpose, arm, load);
     }
-    let all: Vec<Seen> = pairs.iter().map(|(low, _)| low.clone()).collect();
+    let (below, stolen_share) = counting(&pairs);
+    recorder.result(format!(
+        "{} of {driven} pairs count, during which the host kept at most {} of the machine's CPU time",
+        below.seen.len(),
+        format_share(stolen_share)
+    ));
+    Ok(below)
+}
+
+/// The pairs that count, and the largest share that the host kept during one of them. Both of a pair are left out where the
+/// host kept much during either, and where something else disturbed the one at low load. How long requests took in the other
+/// does not matter to that.
+fn counting(pairs: &[Pair]) -> (Below, f64) {
+    let calm = calmest(pairs, |pair| pair.low.level, |pair| pair.stolen_share);
+    let all: Vec<Seen> = calm.iter().map(|pair| pair.low.clone()).collect();
     let mut below = Below {
         response: LatencyHistogram::default(),
         seen: Vec::new(),
     };
-    for (low, response) in pairs {
-        if is_steady(&low, &all) {
-            below.response.merge(&response);
-            below.seen.push(low);
-        }
+    let mut stolen_share: f64 = 0.0;
+    for pair in calm.into_iter().filter(|pair| is_steady(&pair.low, &all)) {
+        below.response.merge(&pair.response);
+        below.seen.push(pair.low);
+        stolen_share = stolen_share.max(pair.stolen_share);
     }
-    Ok(below)
+    (below, stolen_share)
 }
 
 /// What the steps in turns with the search say of R*, and those in turns with the steps at four fifths of it of the p95
@@ -158,7 +192,7 @@ fn in_turns(
     of_p95: &[Seen],
     rate_hz: f64,
 ) -> Option<InTurns> {
-    let (of_limit, _) = steady(of_limit);
+    let (of_limit, _) = steady(of_limit, claimed.ground.cores);
     // How fast the machine is changes from one phase to the next, and what it does without a request does not.
     let all = claimed.seen.iter().chain(&of_limit).chain(of_p95);
     let ground = Ground {

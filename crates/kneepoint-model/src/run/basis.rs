@@ -80,6 +80,7 @@ mod tests {
             arm: arm.into(),
             at_s: 0.0,
             load,
+            cpu: None,
         }
     }
 

@@ -103,6 +103,7 @@ mod tests {
                 arm: "base".into(),
                 at_s: 1.5,
                 load: Default::default(),
+                cpu: None,
             }],
             ..Run::default()
         };

@@ -205,6 +205,7 @@ mod tests {
                 arm: "as shipped".into(),
                 at_s: 0.0,
                 load,
+                cpu: None,
             }],
             ..Run::default()
         };

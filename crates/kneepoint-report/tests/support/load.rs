@@ -69,6 +69,7 @@ fn trial(id: u64, purpose: &str, arm: &str, at_s: f64, load: LoadPoint) -> Trial
         arm: arm.into(),
         at_s,
         load,
+        cpu: None,
     }
 }
 
