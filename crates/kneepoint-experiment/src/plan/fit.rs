@@ -37,6 +37,8 @@ pub(super) struct Ground {
     pub(super) workers: u32,
     pub(super) backlog: u32,
     pub(super) cores: f64,
+    /// CPU seconds that a task which has slept gets before those that run already have used up theirs.
+    pub(super) slice_s: f64,
     /// Cores that are busy without a request, where more steps than those of a fit told it; the fit finds it where not.
     pub(super) idle_cores: Option<f64>,
 }
@@ -119,6 +121,7 @@ pub(super) fn fit(seen: &[Seen], ground: Ground, slo: &Slo) -> Fitted {
             cores: (ground.cores - whole.idle - stolen).max(0.05),
             backlog: ground.backlog,
         },
+        slice_s: ground.slice_s,
         trace,
         cpu_share: on_the_way_s / mean_s.max(f64::MIN_POSITIVE),
         aside_s: whole.cpu_s - on_the_way_s,

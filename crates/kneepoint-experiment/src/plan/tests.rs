@@ -31,6 +31,7 @@ fn ground_of(app: &App) -> Ground {
         workers: app.size.workers,
         backlog: app.size.backlog,
         cores: app.size.cores,
+        slice_s: 0.0,
         idle_cores: None,
     }
 }

@@ -31,6 +31,8 @@ const MOST_WINDOWS: usize = 41;
 #[derive(Debug, Clone)]
 pub(super) struct Twin {
     pub(super) size: PoolSize,
+    /// CPU seconds at the beginning of a request that run before whatever others need beyond theirs.
+    pub(super) slice_s: f64,
     /// Response times in seconds of requests that were nearly alone.
     pub(super) trace: Vec<f64>,
     /// What of them is CPU that the response waits for.
@@ -104,7 +106,7 @@ impl Twin {
     /// Offers this many requests at a rate, by chance as users do.
     pub(super) fn run(&self, rate_hz: f64, requests: u64, seed: u64) -> Responses {
         let cores = (self.size.cores - self.aside_s * rate_hz).max(LEAST_CORES);
-        let mut pool = Pool::new(PoolSize { cores, ..self.size });
+        let mut pool = Pool::new(PoolSize { cores, ..self.size }).with_slice(self.slice_s);
         let (mut arrivals, mut sizes) = (Random::new(seed, 0), Random::new(seed, 1));
         let all = requests + WARM_UP;
         let mut began_s = Vec::with_capacity(all as usize);
@@ -240,6 +242,7 @@ mod tests {
                 cores,
                 backlog: 100_000,
             },
+            slice_s: 0.0,
             trace,
             cpu_share,
             aside_s: 0.0,

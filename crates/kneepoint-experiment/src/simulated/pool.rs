@@ -8,6 +8,9 @@
 //! piece that begins now ends when `attained` has grown by its length, whoever comes and goes in between. An event
 //! costs the depth of a heap and not a walk over all requests.
 //!
+//! Where requests have a slice ([`Pool::with_slice`]) there are two levels of that: the cores go to what requests need
+//! within their slice, and what is left of them to what they need beyond it.
+//!
 //! There is no noise in here. Who wants a machine that drifts sets the speed over time.
 
 use std::cmp::{Ordering, Reverse};
@@ -66,6 +69,19 @@ struct Running {
     id: u64,
     pieces: Vec<Piece>,
     next: usize,
+    /// CPU seconds of its slice that are given out.
+    sliced_s: f64,
+    /// CPU seconds of the present piece that are beyond the slice.
+    beyond_s: f64,
+}
+
+/// Requests on the cores that share what their level has.
+#[derive(Debug, Clone, Default)]
+struct Level {
+    /// CPU seconds that each of them has had since the beginning.
+    attained_s: f64,
+    /// Ends of CPU pieces, in attained seconds.
+    ends: Agenda,
 }
 
 type Agenda = BinaryHeap<Reverse<(Moment, usize)>>;
@@ -76,12 +92,12 @@ pub struct Pool {
     size: PoolSize,
     speed: f64,
     now_s: f64,
-    /// CPU seconds that each request on a core has had since the beginning.
-    attained_s: f64,
+    /// CPU seconds of each request that run before whatever others need beyond theirs.
+    slice_s: f64,
+    /// Those within their slice, and those beyond it.
+    levels: [Level; 2],
     /// Core seconds that were in use since the beginning.
     busy_s: f64,
-    /// Ends of CPU pieces, in attained seconds.
-    on_cpu: Agenda,
     /// Ends of waits, in seconds.
     waiting: Agenda,
     slots: Vec<Option<Running>>,
@@ -98,15 +114,23 @@ impl Pool {
             size,
             speed: 1.0,
             now_s: 0.0,
-            attained_s: 0.0,
+            slice_s: 0.0,
+            levels: Default::default(),
             busy_s: 0.0,
-            on_cpu: Agenda::new(),
             waiting: Agenda::new(),
             slots: Vec::new(),
             free: Vec::new(),
             busy: 0,
             queue: VecDeque::new(),
         }
+    }
+
+    /// The same where the first CPU seconds of each request run before whatever others need beyond theirs: two-level
+    /// processor sharing, which is what a scheduler comes to that lets a task which has slept run before one that has
+    /// used up its slice.
+    #[must_use]
+    pub fn with_slice(self, slice_s: f64) -> Self {
+        Self { slice_s, ..self }
     }
 
     /// The present, in seconds.
@@ -153,7 +177,7 @@ impl Pool {
     /// Lets time pass until the next request leaves, or until `until_s` when none does before.
     pub fn advance(&mut self, until_s: f64) -> Option<Ended> {
         loop {
-            let (cpu_s, wait_s) = (self.cpu_ends_s(), wait_ends_s(&self.waiting));
+            let ((cpu_s, level), wait_s) = (self.cpu_ends_s(), wait_ends_s(&self.waiting));
             let next_s = cpu_s.min(wait_s);
             if next_s > until_s {
                 self.pass(until_s);
@@ -161,7 +185,10 @@ impl Pool {
             }
             self.pass(next_s);
             let slot = if cpu_s <= wait_s {
-                let Reverse((_, slot)) = self.on_cpu.pop()?;
+                let Reverse((_, slot)) = self.levels[level].ends.pop()?;
+                if self.goes_on(slot) {
+                    continue;
+                }
                 match self.piece_just_run(slot).wait_s {
                     wait if wait > 0.0 => {
                         let end = Moment(self.now_s + wait);
@@ -179,27 +206,79 @@ impl Pool {
         }
     }
 
-    /// CPU seconds a second that each request on a core gets now.
-    fn rate(&self) -> f64 {
-        self.speed * (self.size.cores / self.on_cpu.len().max(1) as f64).min(1.0)
+    /// Cores that a level has.
+    fn cores(&self, level: usize) -> f64 {
+        let wanted = |level: usize| self.levels[level].ends.len() as f64;
+        let first = wanted(0).min(self.size.cores);
+        match level {
+            0 => first,
+            _ => wanted(level).min(self.size.cores - first),
+        }
     }
 
-    fn cpu_ends_s(&self) -> f64 {
-        match self.on_cpu.peek() {
-            Some(Reverse((Moment(end), _))) if self.speed > 0.0 => {
-                self.now_s + (end - self.attained_s).max(0.0) / self.rate()
+    /// CPU seconds a second that each request of a level gets now.
+    fn rate(&self, level: usize) -> f64 {
+        self.speed * self.cores(level) / self.levels[level].ends.len().max(1) as f64
+    }
+
+    /// When the next piece on a core ends, and on which level.
+    fn cpu_ends_s(&self) -> (f64, usize) {
+        let ends = |level: usize| match self.levels[level].ends.peek() {
+            Some(Reverse((Moment(end), _))) => {
+                let left_s = (end - self.levels[level].attained_s).max(0.0);
+                // What needs no more ends now, even where its level has no core.
+                if left_s > 0.0 {
+                    self.now_s + left_s / self.rate(level)
+                } else {
+                    self.now_s
+                }
             }
-            _ => f64::INFINITY,
+            None => f64::INFINITY,
+        };
+        let (within, beyond) = (ends(0), ends(1));
+        if within <= beyond {
+            (within, 0)
+        } else {
+            (beyond, 1)
         }
     }
 
     fn pass(&mut self, until_s: f64) {
         let passed = (until_s - self.now_s).max(0.0);
-        if !self.on_cpu.is_empty() {
-            self.attained_s += passed * self.rate();
-            self.busy_s += passed * self.size.cores.min(self.on_cpu.len() as f64);
+        for level in 0..self.levels.len() {
+            if !self.levels[level].ends.is_empty() {
+                self.busy_s += passed * self.cores(level);
+                self.levels[level].attained_s += passed * self.rate(level);
+            }
         }
         self.now_s = self.now_s.max(until_s);
+    }
+
+    /// Puts a piece of this many CPU seconds on the cores, or what of it is within the slice.
+    fn run(&mut self, slot: usize, cpu_s: f64) {
+        let slice_s = self.slice_s;
+        let Some(running) = self.slots[slot].as_mut() else {
+            return;
+        };
+        let within_s = cpu_s.min(slice_s - running.sliced_s).max(0.0);
+        running.sliced_s += within_s;
+        let (level, run_s, beyond_s) = if within_s > 0.0 {
+            (&mut self.levels[0], within_s, cpu_s - within_s)
+        } else {
+            (&mut self.levels[1], cpu_s, 0.0)
+        };
+        running.beyond_s = beyond_s;
+        let end = Moment(level.attained_s + run_s);
+        level.ends.push(Reverse((end, slot)));
+    }
+
+    /// Whether a piece that ran needs CPU beyond the slice, which it then waits for.
+    fn goes_on(&mut self, slot: usize) -> bool {
+        let beyond_s = self.slots[slot].as_ref().map_or(0.0, |it| it.beyond_s);
+        if beyond_s > 0.0 {
+            self.run(slot, beyond_s);
+        }
+        beyond_s > 0.0
     }
 
     fn start(&mut self, id: u64, pieces: Vec<Piece>) {
@@ -208,6 +287,8 @@ impl Pool {
             id,
             pieces,
             next: 0,
+            sliced_s: 0.0,
+            beyond_s: 0.0,
         });
         let slot = match self.free.pop() {
             Some(slot) => {
@@ -224,7 +305,7 @@ impl Pool {
             .as_ref()
             .is_some_and(|it| it.pieces.is_empty())
         {
-            self.on_cpu.push(Reverse((Moment(self.attained_s), slot)));
+            self.run(slot, 0.0);
         } else {
             self.next_piece(slot);
         }
@@ -243,8 +324,8 @@ impl Pool {
         let running = self.slots[slot].as_mut()?;
         if let Some(piece) = running.pieces.get(running.next) {
             running.next += 1;
-            let end = Moment(self.attained_s + piece.cpu_s);
-            self.on_cpu.push(Reverse((end, slot)));
+            let cpu_s = piece.cpu_s;
+            self.run(slot, cpu_s);
             return None;
         }
         let ended = Ended {
@@ -297,6 +378,27 @@ mod tests {
         assert!(pool.offer(2, cpu(2.0)));
         // Both run at half speed until the first has had its second, then the other alone.
         assert_eq!(ends(&mut pool), [(1, 2.0), (2, 3.0)]);
+    }
+
+    /// The second comes when the first has used up its slice, and is served before it.
+    #[test]
+    fn what_is_within_a_slice_runs_before_what_is_beyond() {
+        let mut pool = Pool::new(ONE).with_slice(1.0);
+        assert!(pool.offer(1, cpu(3.0)));
+        assert_eq!(pool.advance(1.5), None);
+        assert!(pool.offer(2, cpu(0.75)));
+        assert_eq!(ends(&mut pool), [(2, 2.25), (1, 3.75)]);
+
+        // Two that came together share what they need beyond it as well, and a slice is for all pieces of a request.
+        let mut pool = Pool::new(ONE).with_slice(1.0);
+        let half = Piece {
+            cpu_s: 0.75,
+            wait_s: 0.0,
+        };
+        assert!(pool.offer(1, vec![half, half]));
+        assert!(pool.offer(2, cpu(2.0)));
+        assert_eq!(ends(&mut pool), [(1, 3.0), (2, 3.5)]);
+        assert!((pool.busy_s() - 3.5).abs() < 1e-9);
     }
 
     #[test]
