@@ -88,7 +88,8 @@ pub(crate) fn facts(plan: &CapacityPlan) -> Vec<(&'static str, String)> {
 fn wanders(speed_sd: f64) -> Option<String> {
     (speed_sd > 0.0).then(|| {
         format!(
-            "its speed wanders by {} from step to step, and the predicted response times allow for that",
+            "its speed wanders by {} from step to step; the predicted response times are those over all of it, R* is that of \
+             its mean speed",
             words::share(speed_sd)
         )
     })
