@@ -64,6 +64,14 @@ pub struct CpuTime {
     pub tiers_s: Vec<(Layer, f64)>,
 }
 
+impl CpuTime {
+    /// Cores that so many core seconds of it are, on average.
+    #[must_use]
+    pub fn cores(&self, core_s: f64) -> f64 {
+        core_s / self.span_s.max(f64::MIN_POSITIVE)
+    }
+}
+
 /// Why a journal entry was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -80,10 +80,7 @@ fn line_from(idle: f64, points: &[(f64, f64)]) -> Line {
 
 /// Cores that are busy whatever the rate, by steps at two rates or more.
 pub(super) fn idle_cores<'a>(seen: impl Iterator<Item = &'a Seen>) -> f64 {
-    let points: Vec<(f64, f64)> = seen
-        .map(|step| (step.counted_hz, step.busy_cores))
-        .collect();
-    line(&points).idle
+    line(&pairs(seen, |step| Some(step.busy_cores))).idle
 }
 
 /// A twin, and what it was made from.
@@ -96,7 +93,7 @@ pub(super) struct Fitted {
 
 /// Makes the twin of steps at one or more rates.
 pub(super) fn fit(seen: &[Seen], ground: Ground, slo: &Slo) -> Fitted {
-    let busy = pairs(seen, |step| Some(step.busy_cores));
+    let busy = pairs(seen.iter(), |step| Some(step.busy_cores));
     let whole = match ground.idle_cores {
         Some(idle) => line_from(idle, &busy),
         None => line(&busy),
@@ -150,9 +147,11 @@ pub(super) fn fit(seen: &[Seen], ground: Ground, slo: &Slo) -> Fitted {
     }
 }
 
-fn pairs(seen: &[Seen], of: impl Fn(&Seen) -> Option<f64>) -> Vec<(f64, f64)> {
-    seen.iter()
-        .filter_map(|step| Some((step.counted_hz, of(step)?)))
+fn pairs<'a>(
+    seen: impl Iterator<Item = &'a Seen>,
+    of: impl Fn(&Seen) -> Option<f64>,
+) -> Vec<(f64, f64)> {
+    seen.filter_map(|step| Some((step.counted_hz, of(step)?)))
         .collect()
 }
 
@@ -171,7 +170,7 @@ fn tiers(seen: &[Seen]) -> Vec<(Layer, f64)> {
                 let found = step.tiers.iter().find(|(other, _)| *other == layer);
                 found.map(|(_, cores)| *cores)
             };
-            (layer, line(&pairs(seen, of)).cpu_s)
+            (layer, line(&pairs(seen.iter(), of)).cpu_s)
         })
         .collect()
 }

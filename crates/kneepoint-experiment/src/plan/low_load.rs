@@ -117,19 +117,18 @@ fn cpu_time(series: &SeriesSet) -> Option<CpuTime> {
 impl Seen {
     /// A step at a rate of low load, as the fit sees it.
     pub(super) fn of(level: usize, load: &LoadPoint, cpu: &CpuTime) -> Self {
-        let cores = |core_s: f64| core_s / cpu.span_s.max(f64::MIN_POSITIVE);
         Self {
             level,
             rate_hz: load.throughput_hz(),
-            counted_hz: cores(done(load)),
+            counted_hz: cpu.cores(done(load)),
             response: load.response.clone(),
             seconds_ln_ms: seconds_ln_ms(load),
-            busy_cores: cores(cpu.busy_s),
-            stolen_cores: cores(cpu.stolen_s),
+            busy_cores: cpu.cores(cpu.busy_s),
+            stolen_cores: cpu.cores(cpu.stolen_s),
             tiers: cpu
                 .tiers_s
                 .iter()
-                .map(|(layer, core_s)| (*layer, cores(*core_s)))
+                .map(|(layer, core_s)| (*layer, cpu.cores(*core_s)))
                 .collect(),
         }
     }

@@ -16,12 +16,7 @@ pub(super) const STOLEN: f64 = 0.02;
 pub(super) fn steady(seen: &[Seen], cores: f64) -> (Vec<Seen>, Vec<String>) {
     let all = seen.len();
     let of = |step: &Seen| step.stolen_cores / cores;
-    let calm: Vec<Seen> = calmest(seen, |step| step.level, of);
-    let kept: Vec<Seen> = calm
-        .iter()
-        .filter(|step| is_steady(step, &calm))
-        .cloned()
-        .collect();
+    let (calm, kept) = undisturbed(seen, |step| step, of);
     let stolen = (calm.len() < all).then(|| {
         format!(
             "the host kept more than 2 % of the machine's CPU time from it during {} of {all} steps at low load, and those \
@@ -50,27 +45,31 @@ pub(super) fn steady(seen: &[Seen], cores: f64) -> (Vec<Seen>, Vec<String>) {
     )
 }
 
-/// Of what was driven at each rate, that during which the host kept no more than [`STOLEN`] of the machine, and in any
-/// case the half during which it kept least.
-pub(super) fn calmest<T: Clone>(
+/// Of what was driven, each with a step at low load: that during which the host kept no more than [`STOLEN`] of the machine,
+/// and in any case the half at each rate during which it kept least; and of this, that whose step nothing else disturbed.
+pub(super) fn undisturbed<T: Clone>(
     all: &[T],
-    level: impl Fn(&T) -> usize,
+    low: impl Fn(&T) -> &Seen,
     stolen_share: impl Fn(&T) -> f64,
-) -> Vec<T> {
-    let most = |at: usize| {
-        let alike = all.iter().filter(|it| level(it) == at);
+) -> (Vec<T>, Vec<T>) {
+    let most = |level: usize| {
+        let alike = all.iter().filter(|it| low(it).level == level);
         lower_median(alike.map(&stolen_share)).map_or(STOLEN, |usual| usual.max(STOLEN))
     };
-    let calm = all.iter().filter(|it| stolen_share(it) <= most(level(it)));
-    calm.cloned().collect()
-}
-
-/// Whether a step was not disturbed, by the others at its rate among all.
-pub(super) fn is_steady(step: &Seen, all: &[Seen]) -> bool {
-    let alike = all.iter().filter(|other| other.level == step.level);
-    let usual_ms = lower_median(alike.filter_map(|other| other.response.mean_ms()));
-    let mean_ms = step.response.mean_ms().zip(usual_ms);
-    mean_ms.is_none_or(|(mean_ms, usual_ms)| mean_ms < DISTURBED * usual_ms)
+    let calm = all
+        .iter()
+        .filter(|it| stolen_share(it) <= most(low(it).level));
+    let calm: Vec<T> = calm.cloned().collect();
+    let usual_ms = |level: usize| {
+        let alike = calm.iter().map(&low).filter(|step| step.level == level);
+        lower_median(alike.filter_map(|step| step.response.mean_ms()))
+    };
+    let steady = |step: &Seen| {
+        let mean_ms = step.response.mean_ms().zip(usual_ms(step.level));
+        mean_ms.is_none_or(|(mean_ms, usual_ms)| mean_ms < DISTURBED * usual_ms)
+    };
+    let kept = calm.iter().filter(|it| steady(low(it))).cloned().collect();
+    (calm, kept)
 }
 
 /// The median; of two in the middle the lower one, as what disturbs only makes it more.

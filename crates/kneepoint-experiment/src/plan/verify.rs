@@ -5,7 +5,7 @@
 
 use super::fit::{Ground, Seen, idle_cores};
 use super::low_load::{LowLoad, observe};
-use super::steady::{STOLEN, calmest, is_steady, steady};
+use super::steady::{STOLEN, steady, undisturbed};
 use super::{HEADROOM, Model, SHARES};
 use crate::bench::Step;
 use crate::diagnose::find_limit_in_turns;
@@ -146,7 +146,7 @@ fn below(
         let high = observe(testbed, recorder, turns.low.arm, &step.to_the_end())?;
         driven += 1;
         if let Some(low) = low.filter(|_| high.load.validity.is_valid()) {
-            let stolen_cores = low.stolen_cores.max(high.cpu.stolen_s / high.cpu.span_s);
+            let stolen_cores = low.stolen_cores.max(high.cpu.cores(high.cpu.stolen_s));
             let stolen_share = stolen_cores / claimed.ground.cores;
             calm += u32::from(stolen_share <= STOLEN);
             pairs.push(Pair {
@@ -169,14 +169,13 @@ fn below(
 /// host kept much during either, and where something else disturbed the one at low load. How long requests took in the other
 /// does not matter to that.
 fn counting(pairs: &[Pair]) -> (Below, f64) {
-    let calm = calmest(pairs, |pair| pair.low.level, |pair| pair.stolen_share);
-    let all: Vec<Seen> = calm.iter().map(|pair| pair.low.clone()).collect();
+    let (_, kept) = undisturbed(pairs, |pair| &pair.low, |pair| pair.stolen_share);
     let mut below = Below {
         response: LatencyHistogram::default(),
         seen: Vec::new(),
     };
     let mut stolen_share: f64 = 0.0;
-    for pair in calm.into_iter().filter(|pair| is_steady(&pair.low, &all)) {
+    for pair in kept {
         below.response.merge(&pair.response);
         below.seen.push(pair.low);
         stolen_share = stolen_share.max(pair.stolen_share);
