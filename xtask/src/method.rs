@@ -17,17 +17,27 @@ use std::time::Duration;
 
 const USAGE: &str = "\
 cargo xtask method [--experiments N] [--comparisons N] [--seed S] [--canary-error PERCENT] [--step SECONDS]
-                   [--only limits|comparisons]
+                   [--budget SECONDS] [--only limits|comparisons]
 
   --experiments N           limits at each noise, by each method (default: 200)
   --comparisons N           A/A runs, and a third as many with an effect (default: 1000)
   --seed S                  seed of all of it (default: 1)
   --canary-error PERCENT    standard deviation of a canary reading (default: 0.5)
   --step SECONDS            shortest step of a limit (default: as the program does)
+  --budget SECONDS          limits in this much load time (default: the five minutes of a whole search)
   --only WHICH              limits or comparisons only";
 
 /// Windows at each rate that the truth is read from: good for 0.2 % of R*.
 const TRUTH_WINDOWS: usize = 600;
+
+/// Which of the tool's own searches for a limit is meant.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Search {
+    /// Shortest step, where it is not the program's.
+    step: Option<Duration>,
+    /// Load time, where it is not that of a whole search.
+    budget: Option<Duration>,
+}
 
 /// What was asked for on the command line.
 #[derive(Debug, PartialEq)]
@@ -36,7 +46,7 @@ struct Options {
     comparisons: u64,
     seed: u64,
     canary_error: f64,
-    step: Option<Duration>,
+    search: Search,
     limits: bool,
     ab: bool,
     help: bool,
@@ -49,7 +59,7 @@ impl Default for Options {
             comparisons: 1000,
             seed: 1,
             canary_error: 0.005,
-            step: None,
+            search: Search::default(),
             limits: true,
             ab: true,
             help: false,
@@ -76,7 +86,10 @@ impl Options {
                     }
                     _ => bail!("`{name} {text}`: write a number from 0 to 50"),
                 },
-                ("--step", _) => options.step = Some(Duration::from_secs(number(1)?)),
+                ("--step", _) => options.search.step = Some(Duration::from_secs(number(1)?)),
+                ("--budget", _) => {
+                    options.search.budget = Some(Duration::from_secs(number(20)?));
+                }
                 ("--only", "limits") => options.ab = false,
                 ("--only", "comparisons") => options.limits = false,
                 _ => bail!("`{name} {text}`: write limits or comparisons"),

@@ -1,7 +1,7 @@
 //! Comparisons: how often equal arms are called different although one looks after every pair, and how often a small
 //! effect is seen.
 
-use super::{LEVELS, Options, TRUTH_WINDOWS, Verdict, known, limits, parallel};
+use super::{LEVELS, Options, Search, TRUTH_WINDOWS, Verdict, known, limits, parallel};
 use kneepoint_experiment::ab::{self, AbMove, AbOptions, AbTest, Measure, Side};
 use kneepoint_experiment::bench::Bench as _;
 use kneepoint_experiment::compare::AMONG_OTHERS;
@@ -155,7 +155,7 @@ pub(super) fn run(options: &Options, out: &mut impl Write) -> anyhow::Result<Vec
         let seed = options.seed * 1_000_000;
         let slo = SimulatedStack::usual_slo();
         let mut stack = SimulatedStack::new(App::default(), slo, noise, seed);
-        let (found, slope) = limits::search(&mut stack, seed, None);
+        let (found, slope) = limits::search(&mut stack, seed, Search::default());
         let same = Ground {
             noise,
             limit_hz: without.limit_hz,

@@ -1,13 +1,12 @@
 //! Limits: how far R* scatters, how often its interval covers, what it costs, beside what other tools do.
 
-use super::{LEVELS, Options, TRUTH_WINDOWS, Verdict, known, moments, parallel, searches};
+use super::{LEVELS, Options, Search, TRUTH_WINDOWS, Verdict, known, moments, parallel, searches};
 use kneepoint_experiment::bench::Bench as _;
 use kneepoint_experiment::limit::{LimitMove, LimitOptions, LimitSearch};
 use kneepoint_experiment::simulated::{App, Noise, SimulatedStack, Truth};
 use kneepoint_model::Interval;
 use kneepoint_model::run::LimitResult;
 use std::io::Write;
-use std::time::Duration;
 
 /// Largest standard deviation of ln R* at reference speed, on a quiet and a medium machine.
 const LARGEST_SD: f64 = 0.015;
@@ -44,16 +43,16 @@ fn stack(noise: Noise, seed: u64) -> SimulatedStack {
 }
 
 /// A whole search of the tool's own, soak included.
-pub(super) fn search(
-    stack: &mut SimulatedStack,
-    seed: u64,
-    step: Option<Duration>,
-) -> (LimitResult, f64) {
-    let thorough = LimitOptions::thorough(stack.saturating_workers());
+pub(super) fn search(stack: &mut SimulatedStack, seed: u64, asked: Search) -> (LimitResult, f64) {
+    let workers = stack.saturating_workers();
+    let usual = asked.budget.map_or_else(
+        || LimitOptions::thorough(workers),
+        |budget| LimitOptions::within(budget, workers),
+    );
     let options = LimitOptions {
         seed,
-        step_min: step.unwrap_or(thorough.step_min),
-        ..thorough
+        step_min: asked.step.unwrap_or(usual.step_min),
+        ..usual
     };
     let mut search = LimitSearch::new(stack.slo().clone(), options);
     while let LimitMove::Measure(step) = search.next_move() {
@@ -74,9 +73,9 @@ fn trial(rate_hz: Interval, truth: Truth, load_s: f64) -> Trial {
     }
 }
 
-fn experiment(noise: Noise, truth: Truth, seed: u64, step: Option<Duration>) -> Experiment {
+fn experiment(noise: Noise, truth: Truth, seed: u64, asked: Search) -> Experiment {
     let mut ours = stack(noise, seed);
-    let (found, _) = search(&mut ours, seed.wrapping_mul(100_003), step);
+    let (found, _) = search(&mut ours, seed.wrapping_mul(100_003), asked);
     let load_s = ours.driven().as_secs_f64();
     let other = |search: fn(&mut SimulatedStack, u64) -> f64| {
         let mut stack = stack(noise, seed);
@@ -139,7 +138,12 @@ pub(super) fn run(options: &Options, out: &mut impl Write) -> anyhow::Result<Vec
         let noise = options.noise(noise);
         let truth = known(&App::default(), noise, TRUTH_WINDOWS);
         let experiments = parallel::map(options.experiments, |index| {
-            experiment(noise, truth, options.seed * 1_000_000 + index, options.step)
+            experiment(
+                noise,
+                truth,
+                options.seed * 1_000_000 + index,
+                options.search,
+            )
         });
         print(level, truth, &experiments, out)?;
         verdicts.extend(judge(level, &experiments));
@@ -248,7 +252,9 @@ mod tests {
     fn limits_are_as_good_as_required_or_nearly() {
         let noise = Noise::medium();
         let truth = known(&App::default(), noise, 150);
-        let experiments = parallel::map(24, |index| experiment(noise, truth, 77_000 + index, None));
+        let experiments = parallel::map(24, |index| {
+            experiment(noise, truth, 77_000 + index, Search::default())
+        });
         let ours = Row::of(&experiments, |it| it.reference);
         let bisection = Row::of(&experiments, |it| it.bisection);
         assert!(ours.sd < 0.022, "{}", ours.sd);
