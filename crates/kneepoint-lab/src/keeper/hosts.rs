@@ -27,10 +27,21 @@ pub(super) struct Host {
     number: u8,
 }
 
+/// How far a lab has come.
+#[derive(Default, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    NotBegun,
+    Open,
+    /// It was removed, and nothing may be made any more: an owner that dies right after it asked for the lab is missed
+    /// before that request is handled.
+    Ended,
+}
+
 /// What the lab is made of. Locked while hosts come and go.
 #[derive(Default)]
 struct World {
-    open: bool,
+    phase: Phase,
     dir: PathBuf,
     switch: Option<Arc<OwnedFd>>,
     cgroups: Option<Cgroups>,
@@ -128,10 +139,13 @@ impl Keeper {
     ) -> Result<Begun, LabError> {
         plan.check()?;
         let mut world = self.hosts.world();
+        if world.phase != Phase::NotBegun {
+            return Err(has_ended());
+        }
         let dir = base.join(self.id.directory_name());
         self.make_lab_dir(&dir, &Record::new(&plan.name, owner))?;
         world.dir.clone_from(&dir);
-        world.open = true;
+        world.phase = Phase::Open;
         let mut capabilities = Capabilities {
             users: users::is_root(),
             ..Capabilities::default()
@@ -212,8 +226,8 @@ impl Keeper {
     }
 
     fn add_to(&self, world: &mut World, plan: &HostPlan) -> Result<HostInfo, LabError> {
-        if !world.open {
-            return Err(LabError::bad_plan("the lab has ended"));
+        if world.phase != Phase::Open {
+            return Err(has_ended());
         }
         if world.hosts.contains_key(&plan.name) {
             return Err(LabError::bad_plan(format!(
@@ -357,7 +371,7 @@ impl Keeper {
     pub(super) fn remove_everything(&self) -> Vec<Removed> {
         {
             let mut world = self.hosts.world();
-            world.open = false;
+            world.phase = Phase::Ended;
             // With the last process and these descriptors the namespaces go.
             world.hosts.clear();
             world.switch = None;
@@ -365,6 +379,10 @@ impl Keeper {
         let dir = self.dir.get().map(PathBuf::as_path);
         erase(self.id, dir, &Cgroups::detect())
     }
+}
+
+fn has_ended() -> LabError {
+    LabError::bad_plan("the lab has ended")
 }
 
 fn make_dir(dir: &Path) -> Result<(), LabError> {
@@ -390,4 +408,45 @@ fn machine_memory_bytes() -> u64 {
                 .ok()
         })
         .map_or(0, |kib: u64| kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::LabId;
+    use std::sync::OnceLock;
+    use std::sync::mpsc::channel;
+
+    /// A keeper of nobody, with the process id of none: there is nothing of it to find and to kill.
+    fn keeper() -> Keeper {
+        let nobody = Identity {
+            pid: u32::MAX,
+            start_ticks: 1,
+        };
+        let (owner, _) = std::os::unix::net::UnixStream::pair().expect("socket pair");
+        Keeper {
+            id: LabId::of_keeper(nobody),
+            dir: OnceLock::new(),
+            hosts: Hosts::default(),
+            children: Arc::default(),
+            servers: super::super::Servers::default(),
+            jobs: channel().0,
+            owner: Mutex::new(owner),
+        }
+    }
+
+    #[test]
+    fn a_lab_whose_owner_is_gone_already_is_not_made() {
+        let base = tempfile::tempdir().expect("temp dir");
+        let plan = LabPlan {
+            loopback: true,
+            ..LabPlan::default()
+        };
+        let owner = Identity::own().expect("/proc");
+        let keeper = keeper();
+        keeper.remove_everything();
+        assert!(keeper.begin(&plan, owner, base.path()).is_err());
+        let left = fs::read_dir(base.path()).expect("directory").count();
+        assert_eq!(left, 0, "entries below the base directory");
+    }
 }
