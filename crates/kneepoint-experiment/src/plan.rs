@@ -16,12 +16,14 @@ mod wander;
 use crate::error::ExperimentError;
 use crate::random::Random;
 use crate::recorder::Recorder;
+use crate::simulated::pool::Scheduling;
 use crate::testbed::Testbed;
 use fit::{Fitted, Ground, Seen, drawn_anew, fit};
 use kneepoint_model::capacity::{CapacityPlan, CapacityPoint, HoldOut, Need, Population};
 use kneepoint_model::units::{format_ms, format_rate, format_share};
 use kneepoint_model::{Interval, LatencyHistogram, Layer, Slo};
 use low_load::{look, measure};
+use rustix::time::ClockId;
 use std::time::Duration;
 use steady::steady;
 use twin::mean;
@@ -66,9 +68,8 @@ pub struct PlanOptions {
     pub asked: Asked,
     /// Length of a step at low load.
     pub step: Duration,
-    /// Whether to find out how far off the prediction is, and a third of how long that may take: half of this goes into
-    /// R*, all of it into the response time below, and low load in turns with both comes on top. `None` where nobody wants
-    /// to know.
+    /// Whether to find out how far off the prediction is, and a quarter of how long that may take: as much goes into R*, as
+    /// much into the response time below, and low load in turns with both comes on top. `None` where nobody wants to know.
     pub verify: Option<Duration>,
 }
 
@@ -137,15 +138,29 @@ fn ground(testbed: &Testbed, arm: &str) -> Result<Ground, ExperimentError> {
         workers: pool.max_workers as u32,
         backlog: pool.queue_limit as u32,
         cores: f64::from(cores),
-        slice_s: slice_s(cores),
+        scheduling: scheduling(cores, tick_s()),
         idle_cores: None,
     })
 }
 
-/// What Linux lets a task run before it looks for another, in seconds: 0.7 ms by `1 + log2` of the cores, of eight at most
-/// (`sysctl_sched_base_slice` and `get_update_sysctl_factor` of kernel/sched/fair.c, Linux 6.14; 0.75 ms before).
-fn slice_s(cores: u32) -> f64 {
-    0.7e-3 * f64::from(1 + cores.clamp(1, 8).ilog2())
+/// How Linux gives out this many cores where its clock ticks this often.
+///
+/// The slice is what a task may run before another that woke up comes first: 0.7 ms by `1 + log2` of the cores, of eight at
+/// most (`sysctl_sched_base_slice` and `get_update_sysctl_factor` of kernel/sched/fair.c, Linux 6.14; 0.75 ms before). Among
+/// tasks that are all beyond it the kernel looks whether one has had its slice at each tick only (`entity_tick`), so that
+/// each keeps its core for as many whole ticks as a slice takes.
+fn scheduling(cores: u32, tick_s: f64) -> Scheduling {
+    let slice_s = 0.7e-3 * f64::from(1 + cores.clamp(1, 8).ilog2());
+    Scheduling {
+        slice_s,
+        quantum_s: Some(tick_s * (slice_s / tick_s).ceil()),
+    }
+}
+
+/// The length of the kernel's tick in seconds, which is how fine its coarse clock is: 1/`CONFIG_HZ`.
+fn tick_s() -> f64 {
+    let resolution = rustix::time::clock_getres(ClockId::MonotonicCoarse);
+    resolution.tv_sec as f64 + resolution.tv_nsec as f64 / 1e9
 }
 
 /// A twin of the stack, and those that other draws of the same steps make, for the intervals.

@@ -3,14 +3,14 @@
 use super::twin::{Twin, mean, trace};
 use super::wander::wander;
 use crate::random::Random;
-use crate::simulated::pool::PoolSize;
+use crate::simulated::pool::{PoolSize, Scheduling};
 use kneepoint_model::capacity::Demand;
 use kneepoint_model::{Interval, LatencyHistogram, Layer, Slo};
 
 /// Most of a response time that may be CPU: of what is beyond, some ran beside it.
 const MOST_CPU: f64 = 0.97;
-/// Requests of the run that takes out what requests waited for each other at the lowest rate.
-const ALONE_REQUESTS: u64 = 20_000;
+/// Requests of the runs that bring the twin to the mean response time that was measured at the highest rate.
+const ANCHOR_REQUESTS: u64 = 20_000;
 
 /// One measured step, as the fit sees it.
 #[derive(Debug, Clone)]
@@ -37,8 +37,8 @@ pub(super) struct Ground {
     pub(super) workers: u32,
     pub(super) backlog: u32,
     pub(super) cores: f64,
-    /// CPU seconds that a task which has slept gets before those that run already have used up theirs.
-    pub(super) slice_s: f64,
+    /// How the kernel gives the cores out.
+    pub(super) scheduling: Scheduling,
     /// Cores that are busy without a request, where more steps than those of a fit told it; the fit finds it where not.
     pub(super) idle_cores: Option<f64>,
 }
@@ -98,15 +98,12 @@ pub(super) fn fit(seen: &[Seen], ground: Ground, slo: &Slo) -> Fitted {
         Some(idle) => line_from(idle, &busy),
         None => line(&busy),
     };
+    // How much longer some requests take than others shows best where they hardly wait for each other, and how long they
+    // take at all close to where the twin is asked.
     let lowest = seen.iter().map(|step| step.level).min().unwrap_or(0);
-    let mut response = LatencyHistogram::default();
-    let (mut low_hz, mut low_steps) = (0.0, 0.0);
-    for step in seen.iter().filter(|step| step.level == lowest) {
-        response.merge(&step.response);
-        low_hz += step.rate_hz;
-        low_steps += 1.0;
-    }
-    let trace = trace(&response);
+    let highest = seen.iter().map(|step| step.level).max().unwrap_or(0);
+    let (low, high) = (at_level(seen, lowest), at_level(seen, highest));
+    let trace = trace(&low.response);
     let mean_s = mean(trace.iter().copied());
     let tiers = tiers(seen);
     let of_tiers: f64 = tiers.iter().map(|(_, cpu_s)| cpu_s).sum();
@@ -118,14 +115,18 @@ pub(super) fn fit(seen: &[Seen], ground: Ground, slo: &Slo) -> Fitted {
             cores: (ground.cores - whole.idle - stolen).max(0.05),
             backlog: ground.backlog,
         },
-        slice_s: ground.slice_s,
+        scheduling: ground.scheduling,
         trace,
         cpu_share: on_the_way_s / mean_s.max(f64::MIN_POSITIVE),
         aside_s: whole.cpu_s - on_the_way_s,
         timeout_s: slo.timeout.as_secs_f64(),
         wander: 0.0,
     }
-    .alone(low_hz / f64::max(low_steps, 1.0), ALONE_REQUESTS);
+    .anchored(
+        high.rate_hz,
+        high.response.mean_ms().unwrap_or(0.0) / 1e3,
+        ANCHOR_REQUESTS,
+    );
     twin.wander = wander(seen, ground.cores);
     Fitted {
         twin,
@@ -144,6 +145,22 @@ pub(super) fn fit(seen: &[Seen], ground: Ground, slo: &Slo) -> Fitted {
             on_the_way_ms: on_the_way_s * 1e3,
             worker_memory_bytes: None,
         },
+    }
+}
+
+/// The steps at one of the rates together.
+struct AtLevel {
+    rate_hz: f64,
+    response: LatencyHistogram,
+}
+
+fn at_level(seen: &[Seen], level: usize) -> AtLevel {
+    let steps = || seen.iter().filter(|step| step.level == level);
+    let mut response = LatencyHistogram::default();
+    steps().for_each(|step| response.merge(&step.response));
+    AtLevel {
+        rate_hz: mean(steps().map(|step| step.rate_hz)),
+        response,
     }
 }
 

@@ -37,25 +37,30 @@ pub(super) fn look(
     for nth in 0..LOOKS {
         let step = Step::at_rate("plan: look", rate_hz, LOOK, 5 + u64::from(nth)).to_the_end();
         let observed = observe(testbed, recorder, arm, &step)?;
-        seen.push(Seen::of(0, &observed.load, &observed.cpu));
-        let busiest = seen.last().map_or(0.0, |last| in_use(last, ground));
+        let looked = Seen::of(0, &observed.load, &observed.cpu);
+        let busiest = in_use(&looked, ground);
+        if looked.response.count() > 0 {
+            seen.push(looked);
+        }
         if busiest >= LOOKED {
             break;
         }
         rate_hz *= (1.5 * LOOKED / busiest.max(1e-3)).clamp(1.5, STRIDE);
     }
     // Steps of the looks are of different rates: the line through them says what the machine does without any.
-    let fitted = fit(&seen[seen.len().saturating_sub(3)..], ground, testbed.slo());
-    let (saturation_hz, _) = fitted.twin.saturation();
-    if !saturation_hz.is_finite() || saturation_hz <= 0.0 {
-        return Err(ExperimentError::Unfit(
+    let last = &seen[seen.len().saturating_sub(3)..];
+    let twin = (!last.is_empty()).then(|| fit(last, ground, testbed.slo()).twin);
+    let saturation_hz = twin.as_ref().map_or(0.0, |twin| twin.saturation().0);
+    let usable = twin.filter(|_| saturation_hz.is_finite() && saturation_hz > 0.0);
+    let twin = usable.ok_or_else(|| {
+        ExperimentError::Unfit(
             "no request was answered at low load, so there is nothing to plan from; see what `kneepoint load` says of the \
              application"
                 .into(),
-        ));
-    }
+        )
+    })?;
     // Where the SLO does not hold even nearly alone, what saturates is all that there is to go by.
-    let limit_hz = fitted.twin.long_run_hz(testbed.slo(), REQUESTS, 1);
+    let limit_hz = twin.long_run_hz(testbed.slo(), REQUESTS, 1);
     Ok(if limit_hz > 0.05 * saturation_hz {
         limit_hz
     } else {
@@ -173,7 +178,7 @@ impl<'a> LowLoad<'a> {
         }
     }
 
-    /// One step at one of [`SHARES`]; `None` where the generator does not vouch for it.
+    /// One step at one of [`SHARES`]; `None` where the generator does not vouch for it, or nothing was answered.
     pub(super) fn step(
         &mut self,
         testbed: &mut Testbed,
@@ -187,7 +192,7 @@ impl<'a> LowLoad<'a> {
         let it = observe(testbed, recorder, self.arm, &step)?;
         let memory_bytes = self.memory_bytes.into_iter().chain(it.worker_bytes);
         self.memory_bytes = memory_bytes.reduce(f64::max);
-        let counts = it.load.validity.is_valid();
+        let counts = it.load.validity.is_valid() && it.load.response.count() > 0;
         Ok(counts.then(|| Seen::of(level, &it.load, &it.cpu)))
     }
 }

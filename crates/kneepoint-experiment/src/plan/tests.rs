@@ -12,6 +12,22 @@ fn predicted(
     Model::of(seen, ground, slo).map(|model| predict(&model, seen, ground, asked))
 }
 
+#[test]
+fn a_core_is_kept_for_whole_ticks_and_at_least_a_slice() {
+    let check = |cores, tick_ms: f64, slice_ms: f64, quantum_ms: f64| {
+        let it = scheduling(cores, tick_ms / 1e3);
+        assert!((it.slice_s * 1e3 - slice_ms).abs() < 1e-9, "{it:?}");
+        let quantum_s = it.quantum_s.expect("a quantum");
+        assert!((quantum_s * 1e3 - quantum_ms).abs() < 1e-9, "{it:?}");
+    };
+    check(2, 4.0, 1.4, 4.0);
+    check(2, 1.0, 1.4, 2.0);
+    check(64, 1.0, 2.8, 3.0);
+    // The kernel here ticks 100 to 1000 times a second, as every one does.
+    let tick_s = tick_s();
+    assert!((0.000_999..0.0101).contains(&tick_s), "{tick_s}");
+}
+
 /// What the low load of a simulated stack shows, with the CPU that its requests took.
 fn seen_of(app: &App, limit_hz: f64, seconds: u64) -> (Vec<Seen>, Ground, Slo) {
     let slo = SimulatedStack::usual_slo();
@@ -31,7 +47,7 @@ fn ground_of(app: &App) -> Ground {
         workers: app.size.workers,
         backlog: app.size.backlog,
         cores: app.size.cores,
-        slice_s: 0.0,
+        scheduling: Scheduling::default(),
         idle_cores: None,
     }
 }

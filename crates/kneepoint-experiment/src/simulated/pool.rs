@@ -8,8 +8,9 @@
 //! piece that begins now ends when `attained` has grown by its length, whoever comes and goes in between. An event
 //! costs the depth of a heap and not a walk over all requests.
 //!
-//! Where requests have a slice ([`Pool::with_slice`]) there are two levels of that: the cores go to what requests need
-//! within their slice, and what is left of them to what they need beyond it.
+//! A real scheduler ([`Pool::scheduled`]) has two levels: the cores go to what requests need within their slice, and what is
+//! left of them to what they need beyond it. There they are not shared out either: as many run as there are cores, each for
+//! its quantum, and the others wait in line.
 //!
 //! There is no noise in here. Who wants a machine that drifts sets the speed over time.
 
@@ -23,6 +24,17 @@ pub struct Piece {
     pub cpu_s: f64,
     /// Wait in seconds, whatever the speed.
     pub wait_s: f64,
+}
+
+/// How the cores are given to those that want them. The default is processor sharing.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Scheduling {
+    /// CPU seconds of each request that come before whatever others need beyond theirs: a scheduler lets a task which has
+    /// slept run before one that has used up its slice.
+    pub slice_s: f64,
+    /// CPU seconds beyond its slice after which a request makes room for the next in line and goes to its end; `None` where
+    /// all share the cores.
+    pub quantum_s: Option<f64>,
 }
 
 /// The size of a pool.
@@ -71,8 +83,8 @@ struct Running {
     next: usize,
     /// CPU seconds of its slice that are given out.
     sliced_s: f64,
-    /// CPU seconds of the present piece that are beyond the slice.
-    beyond_s: f64,
+    /// CPU seconds that the present piece needs after what it is on a core for now.
+    left_s: f64,
 }
 
 /// Requests on the cores that share what their level has.
@@ -84,6 +96,12 @@ struct Level {
     ends: Agenda,
 }
 
+/// The two levels: within the slice, and beyond it.
+const WITHIN: usize = 0;
+const BEYOND: usize = 1;
+/// What is left of a last turn by rounding alone is not worth another.
+const ROUNDING_S: f64 = 1e-12;
+
 type Agenda = BinaryHeap<Reverse<(Moment, usize)>>;
 
 /// The pool and what is in it. Time goes forward only.
@@ -92,10 +110,11 @@ pub struct Pool {
     size: PoolSize,
     speed: f64,
     now_s: f64,
-    /// CPU seconds of each request that run before whatever others need beyond theirs.
-    slice_s: f64,
+    scheduling: Scheduling,
     /// Those within their slice, and those beyond it.
     levels: [Level; 2],
+    /// Those beyond their slice that wait for a core.
+    line: VecDeque<usize>,
     /// Core seconds that were in use since the beginning.
     busy_s: f64,
     /// Ends of waits, in seconds.
@@ -114,8 +133,9 @@ impl Pool {
             size,
             speed: 1.0,
             now_s: 0.0,
-            slice_s: 0.0,
+            scheduling: Scheduling::default(),
             levels: Default::default(),
+            line: VecDeque::new(),
             busy_s: 0.0,
             waiting: Agenda::new(),
             slots: Vec::new(),
@@ -125,12 +145,10 @@ impl Pool {
         }
     }
 
-    /// The same where the first CPU seconds of each request run before whatever others need beyond theirs: two-level
-    /// processor sharing, which is what a scheduler comes to that lets a task which has slept run before one that has
-    /// used up its slice.
+    /// The same with cores that are given out in another way.
     #[must_use]
-    pub fn with_slice(self, slice_s: f64) -> Self {
-        Self { slice_s, ..self }
+    pub fn scheduled(self, scheduling: Scheduling) -> Self {
+        Self { scheduling, ..self }
     }
 
     /// The present, in seconds.
@@ -186,6 +204,11 @@ impl Pool {
             self.pass(next_s);
             let slot = if cpu_s <= wait_s {
                 let Reverse((_, slot)) = self.levels[level].ends.pop()?;
+                if level == BEYOND
+                    && let Some(next) = self.line.pop_front()
+                {
+                    self.take_turn(next);
+                }
                 if self.goes_on(slot) {
                     continue;
                 }
@@ -209,9 +232,9 @@ impl Pool {
     /// Cores that a level has.
     fn cores(&self, level: usize) -> f64 {
         let wanted = |level: usize| self.levels[level].ends.len() as f64;
-        let first = wanted(0).min(self.size.cores);
+        let first = wanted(WITHIN).min(self.size.cores);
         match level {
-            0 => first,
+            WITHIN => first,
             _ => wanted(level).min(self.size.cores - first),
         }
     }
@@ -235,11 +258,11 @@ impl Pool {
             }
             None => f64::INFINITY,
         };
-        let (within, beyond) = (ends(0), ends(1));
+        let (within, beyond) = (ends(WITHIN), ends(BEYOND));
         if within <= beyond {
-            (within, 0)
+            (within, WITHIN)
         } else {
-            (beyond, 1)
+            (beyond, BEYOND)
         }
     }
 
@@ -254,31 +277,57 @@ impl Pool {
         self.now_s = self.now_s.max(until_s);
     }
 
-    /// Puts a piece of this many CPU seconds on the cores, or what of it is within the slice.
+    /// Puts a piece of this many CPU seconds on the cores, or what of it is within the slice, or at the end of the line.
     fn run(&mut self, slot: usize, cpu_s: f64) {
-        let slice_s = self.slice_s;
         let Some(running) = self.slots[slot].as_mut() else {
             return;
         };
-        let within_s = cpu_s.min(slice_s - running.sliced_s).max(0.0);
-        running.sliced_s += within_s;
-        let (level, run_s, beyond_s) = if within_s > 0.0 {
-            (&mut self.levels[0], within_s, cpu_s - within_s)
+        let within_s = cpu_s.min(self.scheduling.slice_s - running.sliced_s);
+        // What needs no CPU waits for nobody.
+        if within_s > 0.0 || cpu_s <= 0.0 {
+            let within_s = within_s.max(0.0);
+            running.sliced_s += within_s;
+            running.left_s = cpu_s - within_s;
+            self.put_on(WITHIN, slot, within_s);
+            return;
+        }
+        running.left_s = cpu_s;
+        let places = self.size.cores.ceil() as usize;
+        if self.scheduling.quantum_s.is_none() || self.levels[BEYOND].ends.len() < places {
+            self.take_turn(slot);
         } else {
-            (&mut self.levels[1], cpu_s, 0.0)
+            self.line.push_back(slot);
+        }
+    }
+
+    /// Puts on a core what a request needs beyond its slice, for a quantum at most.
+    fn take_turn(&mut self, slot: usize) {
+        let quantum_s = self.scheduling.quantum_s.unwrap_or(f64::INFINITY);
+        let Some(running) = self.slots[slot].as_mut() else {
+            return;
         };
-        running.beyond_s = beyond_s;
-        let end = Moment(level.attained_s + run_s);
+        let turn_s = if running.left_s > quantum_s + ROUNDING_S {
+            quantum_s
+        } else {
+            running.left_s
+        };
+        running.left_s -= turn_s;
+        self.put_on(BEYOND, slot, turn_s);
+    }
+
+    fn put_on(&mut self, level: usize, slot: usize, cpu_s: f64) {
+        let level = &mut self.levels[level];
+        let end = Moment(level.attained_s + cpu_s);
         level.ends.push(Reverse((end, slot)));
     }
 
-    /// Whether a piece that ran needs CPU beyond the slice, which it then waits for.
+    /// Whether a piece that was on a core needs more, for which it waits its turn then.
     fn goes_on(&mut self, slot: usize) -> bool {
-        let beyond_s = self.slots[slot].as_ref().map_or(0.0, |it| it.beyond_s);
-        if beyond_s > 0.0 {
-            self.run(slot, beyond_s);
+        let left_s = self.slots[slot].as_ref().map_or(0.0, |it| it.left_s);
+        if left_s > 0.0 {
+            self.run(slot, left_s);
         }
-        beyond_s > 0.0
+        left_s > 0.0
     }
 
     fn start(&mut self, id: u64, pieces: Vec<Piece>) {
@@ -288,7 +337,7 @@ impl Pool {
             pieces,
             next: 0,
             sliced_s: 0.0,
-            beyond_s: 0.0,
+            left_s: 0.0,
         });
         let slot = match self.free.pop() {
             Some(slot) => {
@@ -383,14 +432,18 @@ mod tests {
     /// The second comes when the first has used up its slice, and is served before it.
     #[test]
     fn what_is_within_a_slice_runs_before_what_is_beyond() {
-        let mut pool = Pool::new(ONE).with_slice(1.0);
+        let sliced = Scheduling {
+            slice_s: 1.0,
+            quantum_s: None,
+        };
+        let mut pool = Pool::new(ONE).scheduled(sliced);
         assert!(pool.offer(1, cpu(3.0)));
         assert_eq!(pool.advance(1.5), None);
         assert!(pool.offer(2, cpu(0.75)));
         assert_eq!(ends(&mut pool), [(2, 2.25), (1, 3.75)]);
 
         // Two that came together share what they need beyond it as well, and a slice is for all pieces of a request.
-        let mut pool = Pool::new(ONE).with_slice(1.0);
+        let mut pool = Pool::new(ONE).scheduled(sliced);
         let half = Piece {
             cpu_s: 0.75,
             wait_s: 0.0,
@@ -399,6 +452,34 @@ mod tests {
         assert!(pool.offer(2, cpu(2.0)));
         assert_eq!(ends(&mut pool), [(1, 3.0), (2, 3.5)]);
         assert!((pool.busy_s() - 3.5).abs() < 1e-9);
+    }
+
+    /// A core is kept for a quantum at most, and then goes to the one that has waited longest.
+    #[test]
+    fn who_needs_more_than_a_quantum_takes_turns() {
+        let in_turns = Scheduling {
+            slice_s: 0.0,
+            quantum_s: Some(1.0),
+        };
+        let mut pool = Pool::new(ONE).scheduled(in_turns);
+        assert!(pool.offer(1, cpu(3.0)));
+        assert!(pool.offer(2, cpu(1.5)));
+        assert_eq!(ends(&mut pool), [(2, 3.5), (1, 4.5)]);
+
+        let mut pool = Pool::new(PoolSize { cores: 2.0, ..ONE }).scheduled(in_turns);
+        assert!((1..=3).all(|id| pool.offer(id, cpu(2.0))));
+        assert_eq!(ends(&mut pool), [(1, 2.0), (2, 3.0), (3, 3.0)]);
+
+        // Who comes takes the core for its slice, and what needs no CPU waits for nobody.
+        let mut pool = Pool::new(ONE).scheduled(Scheduling {
+            slice_s: 0.25,
+            ..in_turns
+        });
+        assert!(pool.offer(1, cpu(2.0)));
+        assert_eq!(pool.advance(0.5), None);
+        assert!(pool.offer(2, cpu(0.5)));
+        assert!(pool.offer(3, cpu(0.0)));
+        assert_eq!(ends(&mut pool), [(3, 0.5), (2, 1.75), (1, 2.5)]);
     }
 
     #[test]
@@ -442,37 +523,58 @@ mod tests {
         assert_eq!(ends(&mut pool), [(1, 3.25)]);
     }
 
-    /// M/G/1 with processor sharing: the mean response time is E[S]/(1 - rho), whatever the distribution of S.
-    #[test]
-    fn processor_sharing_has_its_known_mean() {
+    /// The mean response time on one core that is in use for 0.7 of the time.
+    fn mean_s(scheduling: Scheduling, pieces: impl Fn(&mut Random) -> Vec<Piece>) -> f64 {
         let size = PoolSize {
             workers: 10_000,
             cores: 1.0,
             backlog: 0,
         };
-        for pieces in [1, 4] {
-            let (mut pool, mut random) = (Pool::new(size), Random::new(7, 0));
-            let (mut at, mut sum, mut count) = (0.0, 0.0, 0.0);
-            let mut arrived = Vec::new();
-            for id in 0..200_000u64 {
-                at += random.exponential(1.0);
-                while let Some(ended) = pool.advance(at) {
-                    sum += ended.at_s - arrived[ended.id as usize];
-                    count += 1.0;
-                }
-                arrived.push(at);
-                let piece = |random: &mut Random| Piece {
-                    cpu_s: random.exponential(0.7 / f64::from(pieces)),
-                    wait_s: 0.0,
-                };
-                assert!(pool.offer(id, (0..pieces).map(|_| piece(&mut random)).collect()));
+        let (mut pool, mut random) = (Pool::new(size).scheduled(scheduling), Random::new(7, 0));
+        let (mut at, mut sum, mut count) = (0.0, 0.0, 0.0f64);
+        let mut arrived = Vec::new();
+        for id in 0..200_000u64 {
+            at += random.exponential(1.0);
+            while let Some(ended) = pool.advance(at) {
+                sum += ended.at_s - arrived[ended.id as usize];
+                count += 1.0;
             }
-            let mean: f64 = sum / count;
-            let known = 0.7 / (1.0 - 0.7);
-            assert!(
-                (mean / known - 1.0).abs() < 0.04,
-                "{mean} instead of {known}"
-            );
+            arrived.push(at);
+            assert!(pool.offer(id, pieces(&mut random)));
         }
+        sum / count
+    }
+
+    fn check_mean(mean_s: f64, known_s: f64) {
+        assert!(
+            (mean_s / known_s - 1.0).abs() < 0.04,
+            "{mean_s} instead of {known_s}"
+        );
+    }
+
+    /// M/G/1 with processor sharing: the mean response time is E[S]/(1 - rho), whatever the distribution of S.
+    #[test]
+    fn processor_sharing_has_its_known_mean() {
+        for pieces in [1, 4] {
+            let piece = |random: &mut Random| Piece {
+                cpu_s: random.exponential(0.7 / f64::from(pieces)),
+                wait_s: 0.0,
+            };
+            let of = |random: &mut Random| (0..pieces).map(|_| piece(random)).collect();
+            check_mean(mean_s(Scheduling::default(), of), 0.7 / (1.0 - 0.7));
+        }
+    }
+
+    /// A long quantum is first come, first served: Pollaczek and Khinchine say E[S] + lambda E[S^2]/(2 (1 - rho)). A short
+    /// one comes to processor sharing.
+    #[test]
+    fn a_quantum_lies_between_first_come_and_sharing() {
+        let in_turns = |quantum_s| Scheduling {
+            slice_s: 0.0,
+            quantum_s: Some(quantum_s),
+        };
+        let known_s = 0.7 + 0.7 * 0.7 / (2.0 * (1.0 - 0.7));
+        check_mean(mean_s(in_turns(f64::INFINITY), |_| cpu(0.7)), known_s);
+        check_mean(mean_s(in_turns(0.005), |_| cpu(0.7)), 0.7 / (1.0 - 0.7));
     }
 }
