@@ -2,10 +2,12 @@
 //! (`plan_capacity` of method.md).
 //!
 //! Nothing above about half of R* is driven, unless [`verify`] is asked for. [`low_load`] drives it, [`steady`] leaves out
-//! what else used the machine, [`wander`] tells how much the machine's speed changes from step to step, [`twin`] is the
-//! queueing model, [`fit`] makes it of what was measured; the highest rate is kept aside first, and the model that was
+//! what else used the machine, [`cost`] tells the CPU of a request by rate, [`wander`] how much the
+//! machine's speed changes from step to step, [`twin`] is the queueing model, [`fit`] makes it
+//! of what was measured; the highest rate is kept aside first, and the model that was
 //! made without it must hit it.
 
+mod cost;
 mod fit;
 mod low_load;
 mod steady;
@@ -26,7 +28,7 @@ use low_load::{look, measure};
 use rustix::time::ClockId;
 use std::time::Duration;
 use steady::steady;
-use twin::mean;
+use twin::{Stretches, median};
 use verify::Claimed;
 
 /// Shares of the rate that a first, rough model says is R*, at which is measured (method.md: .2, .35, .5 of what
@@ -34,10 +36,11 @@ use verify::Claimed;
 const SHARES: [f64; 3] = [0.2, 0.35, 0.5];
 /// Requests of a twin's run.
 const REQUESTS: u64 = 12_000;
-/// Requests of a run that says how long they take: each spell of the machine has to last a few seconds.
-const SPELLED_REQUESTS: u64 = 2 * REQUESTS;
-/// Such runs of the twin whose mean is the prediction: close to the limit one is a tenth off by chance. More in one run
-/// would make the spells longer.
+/// Requests of a run that says how long they take.
+const TIMED_REQUESTS: u64 = 2 * REQUESTS;
+/// Length in seconds of the stretches whose p95 is told: that of a verification's step, less the second that is left out.
+const STRETCH_S: f64 = 3.0;
+/// Such runs of the twin that make a prediction: close to the limit one is a tenth off by chance.
 const WHOLE_RUNS: u64 = 8;
 /// Twins of steps drawn anew, for the intervals.
 const BOOTSTRAPS: u64 = 48;
@@ -85,9 +88,14 @@ pub fn plan(
 ) -> Result<CapacityPlan, ExperimentError> {
     let ground = ground(testbed, arm)?;
     recorder.stage("Look: how much of the machine a request takes");
-    let rough_hz = look(testbed, recorder, arm, ground)?;
+    let looked = look(testbed, recorder, arm, ground)?;
+    let ground = Ground {
+        idle_cores: looked.idle_cores,
+        ..ground
+    };
     recorder.stage("Measure at low load, about half of R* at most");
-    let (seen, worker_memory_bytes) = measure(testbed, recorder, arm, rough_hz, options.step)?;
+    let (seen, worker_memory_bytes) =
+        measure(testbed, recorder, arm, looked.limit_hz, options.step)?;
     recorder.stage("Predict");
     let (seen, left_out) = steady(&seen, ground.cores);
     let model = Model::of(&seen, ground, testbed.slo())?;
@@ -140,6 +148,7 @@ fn ground(testbed: &Testbed, arm: &str) -> Result<Ground, ExperimentError> {
         cores: f64::from(cores),
         scheduling: scheduling(cores, tick_s()),
         idle_cores: None,
+        saving: None,
     })
 }
 
@@ -209,14 +218,22 @@ impl Model {
         around(limit_hz, others_hz)
     }
 
-    /// The SLO's quantile of the response time in ms at a rate.
+    /// The SLO's quantile of the response time in ms at a rate, that half of all stretches stay below. Of
+    /// the others, only by what factor they are apart where they see the same arrivals.
     fn p95_ms(&self, rate_hz: f64) -> Interval {
-        let of = |fitted: &Fitted, seed| {
-            let twin = &fitted.twin;
-            twin.quantile_ms(rate_hz, SPELLED_REQUESTS, self.slo.quantile, seed)
+        let of = |fitted: &Fitted, runs| {
+            let asked = Stretches {
+                each_s: STRETCH_S,
+                requests: TIMED_REQUESTS,
+                runs,
+            };
+            fitted.twin.quantile_ms(rate_hz, self.slo.quantile, asked)
         };
-        let whole = mean((1..=WHOLE_RUNS).map(|seed| of(&self.whole, seed)));
-        around(whole, self.of_others(of))
+        let (whole_ms, once_ms) = (of(&self.whole, WHOLE_RUNS), of(&self.whole, 1));
+        let others = self.others.iter();
+        let others_ms = others.map(|fitted| whole_ms * of(fitted, 1) / once_ms);
+        let most_ms = self.slo.timeout.as_secs_f64() * 1e3;
+        around(whole_ms, others_ms.map(|ms| ms.min(most_ms)).collect())
     }
 }
 
@@ -285,12 +302,11 @@ fn points(seen: &[Seen], model: &Model) -> Vec<CapacityPoint> {
             let steps: Vec<&Seen> = seen.iter().filter(|step| step.level == level).collect();
             let n = steps.len() as f64;
             let mean = |of: fn(&Seen) -> f64| steps.iter().map(|step| of(step)).sum::<f64>() / n;
-            let response = together(&steps);
             let offered_hz = mean(|step| step.rate_hz);
             (!steps.is_empty()).then(|| CapacityPoint {
                 offered_hz,
-                arrivals: response.count(),
-                p95_ms: response.quantile_ms(model.slo.quantile),
+                arrivals: steps.iter().map(|step| step.response.count()).sum(),
+                p95_ms: usual_ms(steps.iter().map(|step| &step.response), model.slo.quantile),
                 predicted_p95_ms: Some(model.p95_ms(offered_hz)),
                 busy_cores: mean(|step| step.busy_cores),
                 stolen_cores: mean(|step| step.stolen_cores),
@@ -299,10 +315,16 @@ fn points(seen: &[Seen], model: &Model) -> Vec<CapacityPoint> {
         .collect()
 }
 
-fn together(steps: &[&Seen]) -> LatencyHistogram {
-    let mut response = LatencyHistogram::default();
-    steps.iter().for_each(|step| response.merge(&step.response));
-    response
+/// A quantile of the response time in ms that half of the steps stay below: a few slow ones do not decide it. `None`
+/// without responses.
+fn usual_ms<'a>(
+    responses: impl Iterator<Item = &'a LatencyHistogram>,
+    quantile: f64,
+) -> Option<f64> {
+    let of_steps: Vec<f64> = responses
+        .filter_map(|one| one.quantile_ms(quantile))
+        .collect();
+    (!of_steps.is_empty()).then(|| median(of_steps.into_iter()))
 }
 
 /// The highest rate against a model made of the lower ones.
@@ -311,9 +333,14 @@ fn hold_out(seen: &[Seen], top: usize, ground: Ground, slo: &Slo) -> Option<Hold
         seen.iter().cloned().partition(|step| step.level < top);
     let steps: Vec<&Seen> = aside.iter().collect();
     let offered_hz = steps.iter().map(|step| step.rate_hz).sum::<f64>() / steps.len() as f64;
-    let measured_p95_ms = together(&steps).quantile_ms(slo.quantile)?;
+    let measured_p95_ms = usual_ms(steps.iter().map(|step| &step.response), slo.quantile)?;
+    let asked = Stretches {
+        each_s: STRETCH_S,
+        requests: TIMED_REQUESTS,
+        runs: WHOLE_RUNS,
+    };
     let twin = fit(&kept, ground, slo).twin;
-    let predicted_p95_ms = twin.quantile_ms(offered_hz, 4 * REQUESTS, slo.quantile, 1);
+    let predicted_p95_ms = twin.quantile_ms(offered_hz, slo.quantile, asked);
     Some(HoldOut {
         offered_hz,
         measured_p95_ms,
@@ -361,7 +388,7 @@ fn need(plan: &CapacityPlan, model: &Model, asked: Asked) -> Option<Need> {
         hosts: hosts as u32,
         hosts_with_spare: hosts as u32 + 1,
         p95_ms: Some(model.p95_ms(rate_hz / (hosts + 1.0))),
-        busy_cores: whole.whole.idle + whole.whole.cpu_s * each_hz,
+        busy_cores: whole.whole.cores(each_hz),
         workers: (SPARE_WORKERS * each_hz * held_s).ceil() as u32,
         memory_bytes: None,
     })

@@ -1,4 +1,7 @@
 //! What a stack will bear at rates that nobody drove at it, and how much of it a number of users needs.
+//!
+//! A p95 in here is one that half of all stretches of a few seconds stay below, as R* is the rate that half of them bear. Over
+//! all requests together it is longer where a shared machine or chance makes some stretches slow.
 
 use crate::{Interval, Layer};
 use serde::{Deserialize, Serialize};
@@ -23,7 +26,7 @@ pub struct CapacityPoint {
 /// What one request takes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Demand {
-    /// CPU in ms on everything that shares the cores, by how busy they were at each rate; with its 95 % interval.
+    /// CPU in ms on everything that shares the cores, at the highest of the low rates; with its 95 % interval.
     pub cpu_ms: Interval,
     /// Of it, what each tier's own processes used.
     pub tiers_ms: Vec<(Layer, f64)>,
@@ -57,8 +60,11 @@ pub struct Verified {
     pub limit_hz: Interval,
     /// Four fifths of it, per second.
     pub offered_hz: f64,
-    /// Measured p95 in ms there; `None` without responses.
+    /// Measured p95 in ms there, of the median step; `None` without responses.
     pub measured_p95_ms: Option<f64>,
+    /// The same over all requests of these steps; `None` in runs before it was told.
+    #[serde(default)]
+    pub measured_overall_p95_ms: Option<f64>,
     /// Predicted p95 in ms at the same rate.
     pub predicted_p95_ms: Interval,
     /// The same predictions from low load in turns with what they are held against; `None` in runs before that.
@@ -169,8 +175,8 @@ pub struct CapacityPlan {
     pub saturation_hz: f64,
     /// Which of the two: `the CPU`, `the workers`.
     pub bound_by: String,
-    /// Standard deviation of the machine's speed from step to step, as a share: the predicted response times are those of
-    /// a machine that wanders by as much, R* is that of its mean speed. `None` in runs before it was looked for.
+    /// Standard deviation of the machine's speed from step to step, as a share: the predictions are for a machine that
+    /// wanders by as much. `None` in runs before it was looked for.
     #[serde(default)]
     pub speed_sd: Option<f64>,
     /// Predicted R* per second.
@@ -205,6 +211,7 @@ mod tests {
             },
             offered_hz: 80.0,
             measured_p95_ms: Some(50.0),
+            measured_overall_p95_ms: Some(60.0),
             predicted_p95_ms: Interval {
                 low: 35.0,
                 estimate: 40.0,

@@ -78,6 +78,11 @@ pub(crate) fn facts(plan: &CapacityPlan) -> Vec<(&'static str, String)> {
             .and_then(wanders)
             .map(|said| ("Machine", said)),
     );
+    facts.push((
+        "p95",
+        "that half of all stretches of a few seconds stay below, as half of them bear R*"
+            .to_owned(),
+    ));
     facts.extend(plan.hold_out.map(|kept| ("Test", test(&kept))));
     facts.extend(plan.verified.map(|verified| ("Verified", off(&verified))));
     facts.extend(plan.need.map(|need| ("Each host", each_host(&need))));
@@ -88,8 +93,7 @@ pub(crate) fn facts(plan: &CapacityPlan) -> Vec<(&'static str, String)> {
 fn wanders(speed_sd: f64) -> Option<String> {
     (speed_sd > 0.0).then(|| {
         format!(
-            "its speed wanders by {} from step to step; the predicted response times are those over all of it, R* is that of \
-             its mean speed",
+            "its speed wanders by {} from step to step, and the predictions are for one that does",
             words::share(speed_sd)
         )
     })
@@ -107,9 +111,10 @@ fn off(verified: &Verified) -> String {
         return limit;
     };
     let before = format!(
-        "{limit}; p95 at {} measured {}, {} predicted: {}",
+        "{limit}; p95 at {} measured {} in the median step{}, {} predicted: {}",
         words::rate(verified.offered_hz),
         words::ms(verified.measured_p95_ms),
+        overall(verified),
         interval_ms(&verified.predicted_p95_ms),
         too(p95_off)
     );
@@ -117,6 +122,14 @@ fn off(verified: &Verified) -> String {
         Some(turned) => format!("{before}. {turned}"),
         None => before,
     }
+}
+
+/// What the p95 was over all steps together, where that is known.
+fn overall(verified: &Verified) -> String {
+    let overall_ms = verified.measured_overall_p95_ms;
+    overall_ms.map_or_else(String::new, |ms| {
+        format!(" ({} over all of them)", words::ms(Some(ms)))
+    })
 }
 
 /// The same of what low load in turns with it said.
@@ -270,6 +283,7 @@ mod tests {
                 limit_hz: interval(94.0, 100.0, 106.0),
                 offered_hz: 80.0,
                 measured_p95_ms: Some(40.0),
+                measured_overall_p95_ms: Some(46.0),
                 predicted_p95_ms: interval(42.0, 44.0, 46.0),
                 in_turns: Some(InTurns {
                     measured_up_to_hz: 52.0,
@@ -291,8 +305,8 @@ mod tests {
             .expect("it was verified");
         assert_eq!(
             plain(text),
-            "R* measured 100/s (94.0 to 106), 98.0/s predicted: 2.0 % too low; p95 at 80.0/s measured 40.0 ms, 44.0 ms \
-             (42.0 ms to 46.0 ms) predicted: 10 % too high. From low load in turns with these, so that a machine that \
+            "R* measured 100/s (94.0 to 106), 98.0/s predicted: 2.0 % too low; p95 at 80.0/s measured 40.0 ms in the \
+             median step (46.0 ms over all of them), 44.0 ms (42.0 ms to 46.0 ms) predicted: 10 % too high. From low load in turns with these, so that a machine that \
              drifts does so for both: 101/s (1.0 % too high) and 42.0 ms (40.0 ms to 44.0 ms) (5.0 % too high)"
         );
     }

@@ -1,5 +1,6 @@
 //! What is driven before a prediction: a look at what a request takes, then steps at low load.
 
+use super::cost::idle_of;
 use super::fit::{Ground, Seen, fit};
 use super::{REQUESTS, SHARES};
 use crate::bench::Step;
@@ -16,8 +17,9 @@ const ROUNDS: usize = 4;
 const SEED: u64 = 300;
 /// Rate of the first look, per second.
 const FIRST_HZ: f64 = 2.0;
-/// Length of a look.
+/// Length of a look, and of the first one: it hardly asks anything, and shows what the machine does without.
 const LOOK: Duration = Duration::from_secs(3);
+const FIRST_LOOK: Duration = Duration::from_secs(8);
 /// Share of cores or workers in use from which on a look says enough: what samples the machine takes a tenth by itself.
 const LOOKED: f64 = 0.3;
 /// Most that the rate grows between two looks.
@@ -25,17 +27,26 @@ const STRIDE: f64 = 6.0;
 /// Looks at most.
 const LOOKS: u32 = 7;
 
+/// What was seen at first.
+pub(super) struct Looked {
+    /// Roughly R*, per second.
+    pub(super) limit_hz: f64,
+    /// Cores that are busy without a request; `None` where already the first look used much of the machine.
+    pub(super) idle_cores: Option<f64>,
+}
+
 /// Raises the rate until cores or workers are in use well enough to say roughly what R* will be.
 pub(super) fn look(
     testbed: &mut Testbed,
     recorder: &mut Recorder<'_>,
     arm: &str,
     ground: Ground,
-) -> Result<f64, ExperimentError> {
+) -> Result<Looked, ExperimentError> {
     let mut rate_hz = FIRST_HZ;
     let mut seen: Vec<Seen> = Vec::new();
     for nth in 0..LOOKS {
-        let step = Step::at_rate("plan: look", rate_hz, LOOK, 5 + u64::from(nth)).to_the_end();
+        let length = if nth == 0 { FIRST_LOOK } else { LOOK };
+        let step = Step::at_rate("plan: look", rate_hz, length, 5 + u64::from(nth)).to_the_end();
         let observed = observe(testbed, recorder, arm, &step)?;
         let looked = Seen::of(0, &observed.load, &observed.cpu);
         let busiest = in_use(&looked, ground);
@@ -47,7 +58,15 @@ pub(super) fn look(
         }
         rate_hz *= (1.5 * LOOKED / busiest.max(1e-3)).clamp(1.5, STRIDE);
     }
-    // Steps of the looks are of different rates: the line through them says what the machine does without any.
+    // The first hardly asks anything: the line through it and the last comes from what the machine does without a request.
+    let idle_cores = match &seen[..] {
+        [first, .., last] => Some(idle_of(&[first, last].map(Seen::busy))),
+        _ => None,
+    };
+    let ground = Ground {
+        idle_cores,
+        ..ground
+    };
     let last = &seen[seen.len().saturating_sub(3)..];
     let twin = (!last.is_empty()).then(|| fit(last, ground, testbed.slo()).twin);
     let saturation_hz = twin.as_ref().map_or(0.0, |twin| twin.saturation().0);
@@ -61,10 +80,13 @@ pub(super) fn look(
     })?;
     // Where the SLO does not hold even nearly alone, what saturates is all that there is to go by.
     let limit_hz = twin.long_run_hz(testbed.slo(), REQUESTS, 1);
-    Ok(if limit_hz > 0.05 * saturation_hz {
-        limit_hz
-    } else {
-        saturation_hz
+    Ok(Looked {
+        limit_hz: if limit_hz > 0.05 * saturation_hz {
+            limit_hz
+        } else {
+            saturation_hz
+        },
+        idle_cores,
     })
 }
 

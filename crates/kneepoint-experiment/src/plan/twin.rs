@@ -1,5 +1,7 @@
 //! The twin of a measured stack: its pool, its cores, and requests that take what requests were seen to take.
 
+use super::cost::times;
+use super::fit::MOST_CPU;
 use crate::random::Random;
 use crate::simulated::WINDOW_S;
 use crate::simulated::pool::{Piece, Pool, PoolSize, Scheduling};
@@ -18,8 +20,12 @@ const ANCHORINGS: usize = 3;
 const LEAST_CORES: f64 = 0.02;
 /// Requests that a run begins with and does not count: the pool fills.
 const WARM_UP: u64 = 500;
-/// Spells of a run between which the machine's speed changes.
-const SPELLS: usize = 12;
+/// Seconds after which the machine's speed changes: as long as the steps that tell by how much.
+const SPELL_S: f64 = 4.0;
+/// The least share of the rate that it bears at an even speed at which a wandering machine's R* is looked for.
+const LEAST_SHARE: f64 = 0.7;
+/// Most spells of a run.
+const MOST_SPELLS: f64 = 1000.0;
 /// Halvings of the range that R* lies in: to half a thousandth of a factor of two.
 const HALVINGS: u32 = 11;
 /// The same where its neighbourhood is known.
@@ -29,6 +35,18 @@ const WINDOWED: usize = 200_000;
 /// Fewest and most of these windows.
 const LEAST_WINDOWS: usize = 9;
 const MOST_WINDOWS: usize = 41;
+/// Most stretches of a run.
+const MOST_STRETCHES: f64 = 400.0;
+
+/// How much a response time is simulated for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stretches {
+    /// Length of each stretch in seconds.
+    pub(super) each_s: f64,
+    /// Requests of a run, as far as that makes enough stretches and not too many.
+    pub(super) requests: u64,
+    pub(super) runs: u64,
+}
 
 /// A stack as a queue.
 #[derive(Debug, Clone)]
@@ -41,6 +59,10 @@ pub(super) struct Twin {
     pub(super) cpu_share: f64,
     /// CPU in seconds that a request costs besides: of the network, the logs, the generator.
     pub(super) aside_s: f64,
+    /// The rate per second at which requests take this CPU, and by what power of the rate they take less (see
+    /// [`super::cost::Cost`]).
+    pub(super) at_hz: f64,
+    pub(super) saving: f64,
     /// When whoever asked gives up, in seconds.
     pub(super) timeout_s: f64,
     /// Standard deviation of the logarithm of how long the machine takes for the same work, from one spell to the next.
@@ -51,19 +73,25 @@ pub(super) struct Twin {
 pub(super) struct Responses(Vec<f64>);
 
 impl Responses {
-    pub(super) fn quantile_s(&self, quantile: f64) -> f64 {
-        let mut sorted = self.0.clone();
-        sorted.sort_by(f64::total_cmp);
-        let at = (quantile * sorted.len() as f64).ceil() as usize;
-        sorted
-            .get(at.saturating_sub(1))
-            .copied()
-            .unwrap_or(f64::INFINITY)
+    /// A quantile of each stretch of this many requests.
+    fn quantiles_s(&self, quantile: f64, requests: usize) -> Vec<f64> {
+        let stretches = self.0.chunks_exact(requests.max(1));
+        stretches.map(|one| quantile_of(one, quantile)).collect()
     }
 
     pub(super) fn mean_s(&self) -> f64 {
         mean(self.0.iter().copied().filter(|time| time.is_finite()))
     }
+}
+
+fn quantile_of(took_s: &[f64], quantile: f64) -> f64 {
+    let mut sorted = took_s.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let at = (quantile * sorted.len() as f64).ceil() as usize;
+    sorted
+        .get(at.saturating_sub(1))
+        .copied()
+        .unwrap_or(f64::INFINITY)
 }
 
 /// Whether response times, infinite where the request failed, meet an SLO.
@@ -95,6 +123,14 @@ pub(super) fn mean(values: impl Iterator<Item = f64>) -> f64 {
     sum / count.max(1.0)
 }
 
+/// The median; 0 of none.
+pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut sorted: Vec<f64> = values.collect();
+    sorted.sort_by(f64::total_cmp);
+    let at = |index: usize| sorted.get(index).copied().unwrap_or(0.0);
+    f64::midpoint(at(sorted.len().saturating_sub(1) / 2), at(sorted.len() / 2))
+}
+
 /// Response times as they were measured, in seconds, shortest first.
 pub(super) fn trace(measured: &LatencyHistogram) -> Vec<f64> {
     let quantile = |nth| (nth as f64 + 0.5) / TRACED as f64;
@@ -107,24 +143,26 @@ pub(super) fn trace(measured: &LatencyHistogram) -> Vec<f64> {
 impl Twin {
     /// Offers this many requests at a rate, by chance as users do.
     pub(super) fn run(&self, rate_hz: f64, requests: u64, seed: u64) -> Responses {
-        let cores = (self.size.cores - self.aside_s * rate_hz).max(LEAST_CORES);
+        let times = times(self.saving, self.at_hz, rate_hz);
+        let cores = (self.size.cores - times * self.aside_s * rate_hz).max(LEAST_CORES);
         let mut pool = Pool::new(PoolSize { cores, ..self.size }).scheduled(self.scheduling);
         let (mut arrivals, mut sizes) = (Random::new(seed, 0), Random::new(seed, 1));
         let all = requests + WARM_UP;
         let mut began_s = Vec::with_capacity(all as usize);
         let mut took_s = vec![f64::INFINITY; all as usize];
         let mut now_s = 0.0;
-        let slowness = self.slowness(seed);
+        let slowness = self.slowness(requests as f64 / rate_hz, seed);
         for id in 0..all {
             now_s += arrivals.exponential(1.0 / rate_hz);
             while let Some(ended) = pool.advance(now_s) {
                 self.note(ended.id, ended.at_s, &began_s, &mut took_s);
             }
-            let spell = id.saturating_sub(WARM_UP) as usize * SPELLS / requests.max(1) as usize;
+            let spell =
+                id.saturating_sub(WARM_UP) as usize * slowness.len() / requests.max(1) as usize;
             pool.set_speed(1.0 / slowness[spell]);
             began_s.push(now_s);
             // A refusal fails, as it was noted already.
-            pool.offer(id, self.pieces(&mut sizes));
+            pool.offer(id, self.pieces(times, &mut sizes));
         }
         let last_s = now_s + self.timeout_s;
         while let Some(ended) = pool.advance(last_s) {
@@ -134,11 +172,21 @@ impl Twin {
         Responses(took_s)
     }
 
-    /// A quantile of the response time in ms at a rate; the timeout where more failed, since whoever asked has waited
-    /// that long. It is always a number: what is infinite cannot be written down.
-    pub(super) fn quantile_ms(&self, rate_hz: f64, requests: u64, quantile: f64, seed: u64) -> f64 {
-        let responses = self.run(rate_hz, requests, seed);
-        responses.quantile_s(quantile).min(self.timeout_s) * 1e3
+    /// A quantile of the response time in ms at a rate that half of all stretches of this length stay below. It is what
+    /// is met in most of them; over all requests together it is longer, since the slow ones come in bursts. The timeout
+    /// where more failed, since whoever asked has waited that long: it is always a number, as what is infinite cannot be
+    /// written down.
+    pub(super) fn quantile_ms(&self, rate_hz: f64, quantile: f64, asked: Stretches) -> f64 {
+        let each = (asked.each_s * rate_hz).ceil().max(1.0);
+        let requests = each
+            * (asked.requests as f64 / each)
+                .clamp(LEAST_WINDOWS as f64, MOST_STRETCHES)
+                .ceil();
+        let runs = (1..=asked.runs).flat_map(|seed| {
+            let responses = self.run(rate_hz, requests as u64, seed);
+            responses.quantiles_s(quantile, each as usize)
+        });
+        median(runs.map(|time| time.min(self.timeout_s))) * 1e3
     }
 
     fn note(&self, id: u64, at_s: f64, began_s: &[f64], took_s: &mut [f64]) {
@@ -148,26 +196,28 @@ impl Twin {
         }
     }
 
-    /// How long the machine takes for the same work in each spell, 1 on average: what was measured is a mean. The spells
-    /// of a run are spread over the whole distribution and come in random order, so that two runs differ by little.
-    fn slowness(&self, seed: u64) -> Vec<f64> {
-        let middle = |nth| (nth as f64 + 0.5) / SPELLS as f64;
-        let mut spells: Vec<f64> = (0..SPELLS)
+    /// How long the machine takes for the same work in each spell of a run this long, 1 on average: what was measured is a
+    /// mean. The spells of a run are spread over the whole distribution and come in random order, so that two runs differ by
+    /// little.
+    fn slowness(&self, run_s: f64, seed: u64) -> Vec<f64> {
+        let count = (run_s / SPELL_S).ceil().clamp(1.0, MOST_SPELLS) as usize;
+        let middle = |nth| (nth as f64 + 0.5) / count as f64;
+        let mut spells: Vec<f64> = (0..count)
             .map(|nth| (self.wander * normal_quantile(middle(nth))).exp())
             .collect();
         let mean = mean(spells.iter().copied());
         spells.iter_mut().for_each(|spell| *spell /= mean);
         let mut order = Random::new(seed, 2);
-        for last in (1..SPELLS).rev() {
+        for last in (1..count).rev() {
             spells.swap(last, order.below(last + 1));
         }
         spells
     }
 
-    /// What one request takes: one of those measured.
-    fn pieces(&self, random: &mut Random) -> Vec<Piece> {
+    /// What one request takes: one of those measured, with this many times its CPU.
+    fn pieces(&self, times: f64, random: &mut Random) -> Vec<Piece> {
         let whole_s = self.trace[random.below(self.trace.len())];
-        let cpu_s = self.cpu_share * whole_s / PIECES as f64;
+        let cpu_s = times * self.cpu_share * whole_s / PIECES as f64;
         let wait_s = (1.0 - self.cpu_share) * whole_s / (PIECES - 1) as f64;
         (1..=PIECES)
             .map(|nth| Piece {
@@ -180,22 +230,28 @@ impl Twin {
     /// The rate at which cores or workers are used up, and whether it is the cores.
     pub(super) fn saturation(&self) -> (f64, bool) {
         let mean_s = mean(self.trace.iter().copied());
-        let by_cores = self.size.cores / (self.cpu_share * mean_s + self.aside_s);
+        // Solved for the rate: `rate cpu_s (rate / at_hz)^-saving` is all cores.
+        let steady_hz = self.size.cores / (self.cpu_share * mean_s + self.aside_s);
+        let by_cores = match self.at_hz {
+            at_hz if at_hz > 0.0 => at_hz * (steady_hz / at_hz).powf(1.0 / (1.0 - self.saving)),
+            _ => steady_hz,
+        };
         let by_workers = f64::from(self.size.workers) / mean_s;
         (by_cores.min(by_workers), by_cores <= by_workers)
     }
 
-    /// Makes the requests shorter, or longer, until their mean response time at a rate is what was measured there: what
-    /// they waited for each other is taken out, and a request takes as long as it does at that rate (at a tenth of it the
-    /// same work takes some percent more on a cold machine). The CPU of a request stays what was counted: what it loses is
-    /// used aside, and what it gains it has from there, or is a wait.
-    pub(super) fn anchored(mut self, rate_hz: f64, mean_s: f64, requests: u64) -> Self {
+    /// Makes the requests shorter, or longer, until their mean response time at [`Self::at_hz`] is what was measured there:
+    /// what they waited for each other is taken out, and a request takes as long as it does at that rate. Its CPU stays what
+    /// was counted, as far as it can lie on the way of a request that takes this long, and is aside beyond that.
+    pub(super) fn anchored(mut self, mean_s: f64, requests: u64) -> Self {
         let own_s = |twin: &Self| mean(twin.trace.iter().copied());
-        let cpu_s = self.cpu_share * own_s(&self) + self.aside_s;
+        let counted_s = self.cpu_share * own_s(&self);
+        let cpu_s = counted_s + self.aside_s;
         for _ in 0..ANCHORINGS {
-            let factor = (mean_s / self.run(rate_hz, requests, 17).mean_s()).clamp(0.5, 1.5);
+            let simulated_s = self.run(self.at_hz, requests, 17).mean_s();
+            let factor = (mean_s / simulated_s).clamp(0.5, 1.5);
             self.trace.iter_mut().for_each(|time| *time *= factor);
-            let on_the_way_s = (self.cpu_share * own_s(&self)).min(cpu_s);
+            let on_the_way_s = counted_s.min(MOST_CPU * own_s(&self));
             self.cpu_share = on_the_way_s / own_s(&self).max(f64::MIN_POSITIVE);
             self.aside_s = cpu_s - on_the_way_s;
         }
@@ -210,19 +266,22 @@ impl Twin {
     }
 
     /// R* per second: the highest rate at which it holds in half of the windows of steady operation, which is what a
-    /// search finds. It is above [`Self::long_run_hz`], since what violates comes in bursts. The machine has its mean speed:
-    /// a search takes out by how much its steps scatter.
+    /// search finds. It is above [`Self::long_run_hz`], since what violates comes in bursts.
     pub(super) fn limit_hz(&self, slo: &Slo, long_run_hz: f64, seed: u64) -> f64 {
-        let steady = self.steady();
         let bears = |rate_hz: f64| {
             let window = (WINDOW_S * rate_hz).ceil().max(1.0) as usize;
             let windows = (WINDOWED / window).clamp(LEAST_WINDOWS, MOST_WINDOWS);
-            let got = steady.run(rate_hz, (window * windows) as u64, seed);
+            let got = self.run(rate_hz, (window * windows) as u64, seed);
             let held = got.0.chunks(window).filter(|one| holds(one, slo));
             2 * held.count() >= windows
         };
         let most_hz = (1.1 * self.saturation().0).max(long_run_hz);
-        highest(long_run_hz..most_hz, NEARER_HALVINGS, bears)
+        let least_hz = if self.wander > 0.0 {
+            LEAST_SHARE * long_run_hz
+        } else {
+            long_run_hz
+        };
+        highest(least_hz..most_hz, NEARER_HALVINGS, bears)
     }
 
     /// The twin on a machine that does not wander.
@@ -254,6 +313,8 @@ mod tests {
             trace,
             cpu_share,
             aside_s: 0.0,
+            at_hz: 0.0,
+            saving: 0.0,
             timeout_s: 60.0,
             wander: 0.0,
         }
@@ -263,7 +324,7 @@ mod tests {
     #[test]
     fn one_worker_is_the_known_queue() {
         let one = twin(1, 1.0, 0.01, 1.0);
-        let p95 = one.run(60.0, 200_000, 1).quantile_s(0.95);
+        let p95 = quantile_of(&one.run(60.0, 200_000, 1).0, 0.95);
         let known = 20f64.ln() / (100.0 - 60.0);
         assert!((p95 / known - 1.0).abs() < 0.06, "{p95} {known}");
         let slo = Slo {
@@ -292,24 +353,41 @@ mod tests {
             ..without.clone()
         };
         assert!((with.saturation().0 / without.saturation().0 - 1.0 / 1.5).abs() < 0.01);
-        let p95 = |twin: &Twin| twin.run(120.0, 50_000, 3).quantile_s(0.95);
+        let p95 = |twin: &Twin| quantile_of(&twin.run(120.0, 50_000, 3).0, 0.95);
         assert!(p95(&with) > 1.3 * p95(&without));
     }
 
     #[test]
-    fn slow_spells_make_the_tail_longer_and_leave_the_limit() {
-        let steady = twin(100, 2.0, 0.01, 1.0);
-        let wandering = Twin {
-            wander: 0.1,
-            ..steady.clone()
+    fn a_request_that_takes_less_cpu_at_higher_rates_leaves_more_of_the_cores() {
+        let constant = twin(100, 2.0, 0.01, 1.0);
+        let saving = Twin {
+            at_hz: 100.0,
+            saving: 0.1,
+            ..constant.clone()
         };
-        let p95 = |twin: &Twin| twin.run(170.0, 60_000, 3).quantile_s(0.95);
-        assert!(p95(&wandering) > 1.2 * p95(&steady));
-        let light = |twin: &Twin| twin.run(20.0, 60_000, 3).mean_s();
-        assert!((light(&wandering) / light(&steady) - 1.0).abs() < 0.03);
-        let slo = Slo::default();
-        let limit = |twin: &Twin| twin.limit_hz(&slo, twin.long_run_hz(&slo, 20_000, 2), 2);
-        assert!((limit(&wandering) - limit(&steady)).abs() < 1e-9);
+        // All cores are used where `rate 0.01 (rate / 100)^-0.1` is 2.
+        let known = 100.0 * 2f64.powf(1.0 / 0.9);
+        assert!((saving.saturation().0 / known - 1.0).abs() < 0.01);
+        let mean = |twin: &Twin, rate_hz| twin.run(rate_hz, 50_000, 3).mean_s();
+        assert!(mean(&saving, 170.0) < 0.8 * mean(&constant, 170.0));
+        assert!(mean(&saving, 30.0) > 1.05 * mean(&constant, 30.0));
+    }
+
+    /// What is slow comes in bursts: half of the stretches are better off than all requests together.
+    #[test]
+    fn half_of_the_stretches_are_below_a_quantile() {
+        let one = twin(1, 1.0, 0.01, 1.0);
+        let of = |each_s| {
+            let asked = Stretches {
+                each_s,
+                requests: 200_000,
+                runs: 2,
+            };
+            one.quantile_ms(80.0, 0.95, asked)
+        };
+        let known_ms = 20f64.ln() / (100.0 - 80.0) * 1e3;
+        assert!((of(300.0) / known_ms - 1.0).abs() < 0.1, "{}", of(300.0));
+        assert!(of(4.0) < 0.9 * known_ms, "{}", of(4.0));
     }
 
     /// Measured nearly alone and at a higher rate, where requests wait for each other.
@@ -327,9 +405,10 @@ mod tests {
         let found = Twin {
             cpu_share: (counted_s / mean(&trace)).min(1.0),
             trace,
+            at_hz: rate_hz,
             ..alone.clone()
         }
-        .anchored(rate_hz, met.mean_s(), 50_000);
+        .anchored(met.mean_s(), 50_000);
         let off = mean(&found.trace) / mean(&alone.trace) - 1.0;
         assert!(met.mean_s() > 1.5 * counted_s && off.abs() < 0.1, "{off}");
         let cpu_s = found.cpu_share * mean(&found.trace) + found.aside_s;
