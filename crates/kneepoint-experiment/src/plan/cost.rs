@@ -4,7 +4,7 @@ use super::twin::mean;
 
 /// How much less CPU a request takes at higher rates where nothing was measured, and how far real stacks are apart in it:
 /// seven plans of two applications said 0.04 to 0.13, with a mean of 0.1, and a stack that nobody measured has none.
-const USUAL: f64 = 0.08;
+pub(super) const USUAL_SAVING: f64 = 0.08;
 const APART: f64 = 0.05;
 /// The most that is believed, either way.
 const MOST: f64 = 0.25;
@@ -85,11 +85,11 @@ pub(super) fn saving_of(points: &[(f64, f64)], idle: f64) -> f64 {
     let left = |it: &(f64, f64)| (it.1 - at.1 - slope * (it.0 - at.0)).powi(2);
     let freedom = logs.len() as f64 - 2.0;
     if freedom < 1.0 || spread <= 0.0 {
-        return USUAL;
+        return USUAL_SAVING;
     }
     let variance = logs.iter().map(left).sum::<f64>() / freedom / spread;
     let weight = APART.powi(2) / (APART.powi(2) + variance);
-    (weight * -slope + (1.0 - weight) * USUAL).clamp(-MOST, MOST)
+    (weight * -slope + (1.0 - weight) * USUAL_SAVING).clamp(-MOST, MOST)
 }
 
 /// The slope of the least-squares line, and the point in the middle that it goes through.
@@ -139,8 +139,11 @@ mod tests {
     #[test]
     fn what_steps_cannot_tell_is_what_is_usual() {
         let found = saving_of(&steps(0.3, 1.0, 4), 0.05);
-        assert!((found - USUAL).abs() < 0.03, "{found}");
-        assert!((Cost::of(&[(100.0, 0.35)], Some(0.05), None, 100.0).saving - USUAL).abs() < 1e-9);
+        assert!((found - USUAL_SAVING).abs() < 0.03, "{found}");
+        assert!(
+            (Cost::of(&[(100.0, 0.35)], Some(0.05), None, 100.0).saving - USUAL_SAVING).abs()
+                < 1e-9
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What is driven before a prediction: a look at what a request takes, then steps at low load.
 
-use super::cost::idle_of;
+use super::cost::{USUAL_SAVING, idle_of};
 use super::fit::{Ground, Seen, fit};
 use super::{REQUESTS, SHARES};
 use crate::bench::Step;
@@ -63,11 +63,13 @@ pub(super) fn look(
         [first, .., last] => Some(idle_of(&[first, last].map(Seen::busy))),
         _ => None,
     };
+    // Of requests so rare that each finds the machine asleep nothing is to be learned of those at R*.
     let ground = Ground {
         idle_cores,
+        saving: Some(USUAL_SAVING),
         ..ground
     };
-    let last = &seen[seen.len().saturating_sub(3)..];
+    let last = &seen[seen.len().saturating_sub(1)..];
     let twin = (!last.is_empty()).then(|| fit(last, ground, testbed.slo()).twin);
     let saturation_hz = twin.as_ref().map_or(0.0, |twin| twin.saturation().0);
     let usable = twin.filter(|_| saturation_hz.is_finite() && saturation_hz > 0.0);
