@@ -2,10 +2,9 @@
 //! (`plan_capacity` of method.md).
 //!
 //! Nothing above about half of R* is driven, unless [`verify`] is asked for. [`low_load`] drives it, [`steady`] leaves out
-//! what else used the machine, [`cost`] tells the CPU of a request by rate, [`wander`] how much the
-//! machine's speed changes from step to step, [`twin`] is the queueing model, [`fit`] makes it
-//! of what was measured; the highest rate is kept aside first, and the model that was
-//! made without it must hit it.
+//! what else used the machine, [`cost`] tells the CPU of a request by rate, [`wander`] how much the machine's speed
+//! changes from step to step, [`twin`] is the queueing model, [`fit`] makes it of what was measured; the highest rate is
+//! kept aside first, and the model that was made without it must hit it.
 
 mod cost;
 mod fit;
@@ -223,11 +222,7 @@ impl Model {
     /// the others, only by what factor they are apart where they see the same arrivals.
     fn p95_ms(&self, rate_hz: f64) -> Interval {
         let of = |fitted: &Fitted, runs| {
-            let asked = Stretches {
-                each_s: STRETCH_S,
-                requests: TIMED_REQUESTS,
-                runs,
-            };
+            let asked = stretches(runs);
             fitted.twin.quantile_ms(rate_hz, self.slo.quantile, asked)
         };
         let (whole_ms, once_ms) = (of(&self.whole, WHOLE_RUNS), of(&self.whole, 1));
@@ -235,6 +230,15 @@ impl Model {
         let others_ms = others.map(|fitted| whole_ms * of(fitted, 1) / once_ms);
         let most_ms = self.slo.timeout.as_secs_f64() * 1e3;
         around(whole_ms, others_ms.map(|ms| ms.min(most_ms)).collect())
+    }
+}
+
+/// What a response time is simulated for, in this many runs.
+fn stretches(runs: u64) -> Stretches {
+    Stretches {
+        each_s: STRETCH_S,
+        requests: TIMED_REQUESTS,
+        runs,
     }
 }
 
@@ -335,13 +339,8 @@ fn hold_out(seen: &[Seen], top: usize, ground: Ground, slo: &Slo) -> Option<Hold
     let steps: Vec<&Seen> = aside.iter().collect();
     let offered_hz = steps.iter().map(|step| step.rate_hz).sum::<f64>() / steps.len() as f64;
     let measured_p95_ms = usual_ms(steps.iter().map(|step| &step.response), slo.quantile)?;
-    let asked = Stretches {
-        each_s: STRETCH_S,
-        requests: TIMED_REQUESTS,
-        runs: WHOLE_RUNS,
-    };
     let twin = fit(&kept, ground, slo).twin;
-    let predicted_p95_ms = twin.quantile_ms(offered_hz, slo.quantile, asked);
+    let predicted_p95_ms = twin.quantile_ms(offered_hz, slo.quantile, stretches(WHOLE_RUNS));
     Some(HoldOut {
         offered_hz,
         measured_p95_ms,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// Plans of each application when nobody says how many.
 const RUNS: usize = 3;
-/// Load time of each plan; its test takes about four times as long.
+/// Load time of each plan; its test takes about four times as long on top of it.
 const BUDGET: Duration = Duration::from_secs(240);
 /// The applications.
 const APPLICATIONS: [&str; 2] = ["plain", "laravel"];

@@ -1,7 +1,7 @@
 //! From measured steps to a twin: what CPU a request takes, and what it waits for.
 
 use super::cost::{Cost, idle_of, saving_of};
-use super::twin::{Twin, mean, trace};
+use super::twin::{MOST_CPU, Twin, mean, trace};
 use super::wander::wander;
 use crate::random::Random;
 use crate::simulated::pool::{PoolSize, Scheduling};
@@ -9,8 +9,6 @@ use kneepoint_model::capacity::Demand;
 use kneepoint_model::{Interval, LatencyHistogram, Layer, Slo};
 use std::collections::BTreeMap;
 
-/// Most of a response time that may be CPU: of what is beyond, some ran beside it.
-pub(super) const MOST_CPU: f64 = 0.97;
 /// Requests of the runs that bring the twin to the mean response time that was measured at the highest rate.
 const ANCHOR_REQUESTS: u64 = 20_000;
 
@@ -62,7 +60,12 @@ pub(super) fn fit(seen: &[Seen], ground: Ground, slo: &Slo) -> Fitted {
     let lowest = seen.iter().map(|step| step.level).min().unwrap_or(0);
     let highest = seen.iter().map(|step| step.level).max().unwrap_or(0);
     let (low, high) = (at_level(seen, lowest), at_level(seen, highest));
-    let whole = Cost::of(&busy(seen), ground.idle_cores, ground.saving, high.rate_hz);
+    let whole = Cost::of(
+        &busy(seen.iter()),
+        ground.idle_cores,
+        ground.saving,
+        high.rate_hz,
+    );
     let trace = trace(&low.response);
     let mean_s = mean(trace.iter().copied());
     let tiers = tiers(seen, highest);
@@ -131,13 +134,13 @@ impl Seen {
     }
 }
 
-fn busy(seen: &[Seen]) -> Vec<(f64, f64)> {
-    seen.iter().map(Seen::busy).collect()
+fn busy<'a>(seen: impl Iterator<Item = &'a Seen>) -> Vec<(f64, f64)> {
+    seen.map(Seen::busy).collect()
 }
 
 /// The ground where all these steps tell what the machine does without a request, unless that is known, and how much less
 /// CPU a request takes at higher rates.
-pub(super) fn known_from(ground: Ground, seen: &[Seen]) -> Ground {
+pub(super) fn known_from<'a>(ground: Ground, seen: impl Iterator<Item = &'a Seen>) -> Ground {
     let points = busy(seen);
     let idle = ground.idle_cores.unwrap_or_else(|| idle_of(&points));
     Ground {

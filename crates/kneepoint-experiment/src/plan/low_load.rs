@@ -69,8 +69,8 @@ pub(super) fn look(
         saving: Some(USUAL_SAVING),
         ..ground
     };
-    let last = &seen[seen.len().saturating_sub(1)..];
-    let twin = (!last.is_empty()).then(|| fit(last, ground, testbed.slo()).twin);
+    let last = seen.last().map(std::slice::from_ref);
+    let twin = last.map(|last| fit(last, ground, testbed.slo()).twin);
     let saturation_hz = twin.as_ref().map_or(0.0, |twin| twin.saturation().0);
     let usable = twin.filter(|_| saturation_hz.is_finite() && saturation_hz > 0.0);
     let twin = usable.ok_or_else(|| {

@@ -18,8 +18,9 @@ use kneepoint_model::units::{format_ms, format_rate, format_share};
 use kneepoint_model::{Interval, LatencyHistogram};
 use std::time::Duration;
 
-/// Of the time that is asked for, what goes into finding R*: with half of it, what was measured and what was predicted from
-/// the low load in between were 7 % apart on a shared machine by chance alone (standard deviation of seven real plans).
+/// Of the time that is asked for, what goes into finding R*. With half of it, what was measured and what was predicted from
+/// the low load in between were 7 % apart on a shared machine (standard deviation of seven real plans). That was hoped to be
+/// chance, of which twice the steps have less; five plans since then (2, -7, -3, -15 and 2 %) do not show it.
 const LIMIT: f64 = 1.0;
 /// Shortest step of that search: shorter ones end before the queue is as long as it gets, and R* comes out too high
 /// (`cargo xtask method`: without bias from 7 s on).
@@ -202,8 +203,8 @@ fn in_turns(
 ) -> Option<InTurns> {
     let (of_limit, _) = steady(of_limit, claimed.ground.cores);
     // How fast the machine is changes from one phase to the next, and how much CPU a request saves at higher rates hardly.
-    let all: Vec<Seen> = [claimed.seen, &of_limit, of_p95].concat();
-    let ground = known_from(claimed.ground, &all);
+    let all = claimed.seen.iter().chain(&of_limit).chain(of_p95);
+    let ground = known_from(claimed.ground, all);
     let model = |seen: &[Seen]| Model::of(seen, ground, &claimed.model.slo).ok();
     let limit_hz: Interval = model(&of_limit)?.limit_hz();
     let below = model(of_p95)?;

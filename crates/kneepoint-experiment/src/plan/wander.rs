@@ -6,7 +6,7 @@
 
 use super::SHARES;
 use super::fit::Seen;
-use super::twin::mean;
+use super::twin::{mean, median};
 
 /// Median absolute deviations from which on a second is taken for that far off and no further: a stall of a tenth of a
 /// second is not a slow machine.
@@ -84,12 +84,6 @@ fn between(groups: &[Vec<f64>]) -> Option<(f64, f64)> {
     let each = count / groups.len() as f64;
     let noise = inside / within / each;
     Some((apart / between / each - noise, noise))
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut sorted: Vec<f64> = values.collect();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
 }
 
 /// By what power the response time follows how long the machine takes, at this utilisation of the cores: work shared by

@@ -139,7 +139,7 @@ impl Keeper {
     ) -> Result<Begun, LabError> {
         plan.check()?;
         let mut world = self.hosts.world();
-        if world.phase != Phase::NotBegun {
+        if world.phase == Phase::Ended {
             return Err(has_ended());
         }
         let dir = base.join(self.id.directory_name());
