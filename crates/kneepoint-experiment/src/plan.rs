@@ -21,13 +21,14 @@ use crate::simulated::pool::Scheduling;
 use crate::testbed::Testbed;
 use fit::{Fitted, Ground, Seen, drawn_anew, fit};
 use kneepoint_model::capacity::{CapacityPlan, CapacityPoint, HoldOut, Need, Population};
+use kneepoint_model::statistics::median::median;
 use kneepoint_model::units::{format_ms, format_rate, format_share};
 use kneepoint_model::{Interval, LatencyHistogram, Layer, Slo};
 use low_load::{look, measure};
 use rustix::time::ClockId;
 use std::time::Duration;
 use steady::steady;
-use twin::{Stretches, median};
+use twin::Stretches;
 use verify::Claimed;
 
 /// Shares of the rate that a first, rough model says is R*, at which is measured (method.md: .2, .35, .5 of what
@@ -129,7 +130,9 @@ pub fn plan(
             ground,
             limit_hz: plan.limit_hz.estimate,
         };
-        plan.verified = Some(verify::verify(testbed, recorder, arm, claimed, time)?);
+        let verified = verify::verify(testbed, recorder, arm, claimed, time)?;
+        plan.doubts.extend(verified.too_vague());
+        plan.verified = Some(verified);
         recorder.capacity(plan.clone());
     }
     Ok(plan)
@@ -326,10 +329,17 @@ fn usual_ms<'a>(
     responses: impl Iterator<Item = &'a LatencyHistogram>,
     quantile: f64,
 ) -> Option<f64> {
-    let of_steps: Vec<f64> = responses
+    median(&of_steps_ms(responses, quantile))
+}
+
+/// The quantile of each step, in their order; steps without responses have none.
+fn of_steps_ms<'a>(
+    responses: impl Iterator<Item = &'a LatencyHistogram>,
+    quantile: f64,
+) -> Vec<f64> {
+    responses
         .filter_map(|one| one.quantile_ms(quantile))
-        .collect();
-    (!of_steps.is_empty()).then(|| median(of_steps.into_iter()))
+        .collect()
 }
 
 /// The highest rate against a model made of the lower ones.

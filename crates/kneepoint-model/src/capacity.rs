@@ -3,6 +3,7 @@
 //! A p95 in here is one that half of all stretches of a few seconds stay below, as R* is the rate that half of them bear. Over
 //! all requests together it is longer where a shared machine or chance makes some stretches slow.
 
+use crate::units::format_share;
 use crate::{Interval, Layer};
 use serde::{Deserialize, Serialize};
 
@@ -62,6 +63,9 @@ pub struct Verified {
     pub offered_hz: f64,
     /// Measured p95 in ms there, of the median step; `None` without responses.
     pub measured_p95_ms: Option<f64>,
+    /// The same with its 95 % interval; `None` where the steps were too few for one, and in runs before it was told.
+    #[serde(default)]
+    pub measured_p95_interval_ms: Option<Interval>,
     /// The same over all requests of these steps; `None` in runs before it was told.
     #[serde(default)]
     pub measured_overall_p95_ms: Option<f64>,
@@ -89,7 +93,29 @@ pub struct InTurns {
     pub p95_ms: Interval,
 }
 
+/// Most that a predicted R* may be off where nothing else was driven than half of it, as a share of what is measured.
+pub const LIMIT_OFF: f64 = 0.10;
+/// The same of a predicted p95 at four fifths of R*.
+pub const P95_OFF: f64 = 0.20;
+
 impl Verified {
+    /// Why no prediction can be held against what was measured, a sentence each: half of the measurement's own interval is
+    /// wider than a prediction may be off ([`LIMIT_OFF`], [`P95_OFF`]). What was predicted has no say in it. Empty where it
+    /// can.
+    #[must_use]
+    pub fn too_vague(&self) -> Vec<String> {
+        let p95 = self.measured_p95_interval_ms.as_ref();
+        let p95 = p95.map_or(f64::INFINITY, Interval::relative_half_width);
+        [
+            ("R*", self.limit_hz.relative_half_width(), LIMIT_OFF),
+            ("the p95 below it", p95, P95_OFF),
+        ]
+        .into_iter()
+        .filter(|(_, known, allowed)| known > allowed)
+        .map(|(what, known, allowed)| too_vague(what, known, allowed))
+        .collect()
+    }
+
     /// How far the predicted R* is from the measured one, as a signed share of it: above zero promised too much.
     #[must_use]
     pub fn limit_off(&self) -> f64 {
@@ -113,6 +139,19 @@ impl Verified {
             ..*self
         })
     }
+}
+
+fn too_vague(what: &str, known: f64, allowed: f64) -> String {
+    let share = format_share(allowed);
+    let how = if known.is_finite() {
+        format!("known to +-{} only", format_share(known))
+    } else {
+        "known from too few steps to say how well".into()
+    };
+    format!(
+        "{what} as measured is {how}: a prediction that may be {share} off cannot be held against it; verify again, on a \
+         machine that does less else, or for longer"
+    )
 }
 
 /// Who will use the site.
@@ -211,6 +250,11 @@ mod tests {
             },
             offered_hz: 80.0,
             measured_p95_ms: Some(50.0),
+            measured_p95_interval_ms: Some(Interval {
+                low: 42.0,
+                estimate: 50.0,
+                high: 58.0,
+            }),
             measured_overall_p95_ms: Some(60.0),
             predicted_p95_ms: Interval {
                 low: 35.0,
@@ -240,6 +284,40 @@ mod tests {
         .expect("in turns");
         assert!(turned.limit_off().abs() < 1e-9);
         assert!((turned.p95_off().expect("measured") - 0.1).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_measurement_that_is_less_certain_than_the_prediction_tests_nothing() {
+        let around = |estimate: f64, half: f64| Interval {
+            low: estimate - half,
+            estimate,
+            high: estimate + half,
+        };
+        let check = |limit_half, p95_half: Option<f64>, said: &[&str]| {
+            let verified = Verified {
+                predicted_limit_hz: 500.0,
+                limit_hz: around(100.0, limit_half),
+                offered_hz: 80.0,
+                measured_p95_ms: Some(50.0),
+                measured_p95_interval_ms: p95_half.map(|half| around(50.0, half)),
+                measured_overall_p95_ms: None,
+                predicted_p95_ms: Interval::default(),
+                in_turns: None,
+            };
+            let vague = verified.too_vague();
+            assert_eq!(vague.len(), said.len(), "{vague:?}");
+            for (text, part) in vague.iter().zip(said) {
+                assert!(text.contains(part), "{text}");
+            }
+        };
+        check(9.9, Some(9.9), &[]);
+        check(12.0, Some(9.9), &["R* as measured is known to +-12 % only"]);
+        check(
+            9.9,
+            Some(12.5),
+            &["the p95 below it as measured is known to +-25 % only"],
+        );
+        check(30.0, None, &["+-30 %", "too few steps"]);
     }
 
     #[test]

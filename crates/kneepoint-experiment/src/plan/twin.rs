@@ -126,10 +126,7 @@ pub(super) fn mean(values: impl Iterator<Item = f64>) -> f64 {
 
 /// The median; 0 of none.
 pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut sorted: Vec<f64> = values.collect();
-    sorted.sort_by(f64::total_cmp);
-    let at = |index: usize| sorted.get(index).copied().unwrap_or(0.0);
-    f64::midpoint(at(sorted.len().saturating_sub(1) / 2), at(sorted.len() / 2))
+    kneepoint_model::statistics::median::median(&values.collect::<Vec<f64>>()).unwrap_or(0.0)
 }
 
 /// Response times as they were measured, in seconds, shortest first.

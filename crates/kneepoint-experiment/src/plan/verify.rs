@@ -6,14 +6,15 @@
 use super::fit::{Ground, Seen, known_from};
 use super::low_load::{LowLoad, observe};
 use super::steady::{STOLEN, steady, undisturbed};
-use super::{HEADROOM, Model, SHARES, usual_ms};
+use super::{HEADROOM, Model, SHARES, of_steps_ms};
 use crate::bench::Step;
 use crate::diagnose::find_limit_in_turns;
 use crate::error::ExperimentError;
 use crate::limit::LimitOptions;
 use crate::recorder::Recorder;
 use crate::testbed::Testbed;
-use kneepoint_model::capacity::{InTurns, Verified};
+use kneepoint_model::capacity::{InTurns, P95_OFF, Verified};
+use kneepoint_model::statistics::median::{median, median_interval};
 use kneepoint_model::units::{format_ms, format_rate, format_share};
 use kneepoint_model::{Interval, LatencyHistogram};
 use std::time::Duration;
@@ -31,8 +32,15 @@ const STEP: Duration = Duration::from_secs(4);
 /// on top of both. It takes many, too: the p95 there follows the machine's speed about four times over, and that wanders within
 /// seconds.
 const BELOW: f64 = 1.0;
-/// How many times as many are driven at most where the host keeps the machine's time from some.
-const MOST_PAIRS: f64 = 1.5;
+/// How many times as many are driven at most where the host keeps the machine's time from some, or where they scatter so
+/// much that the p95 is not known to [`KNOWN`].
+const MOST_PAIRS: f64 = 2.0;
+/// Half the width of the measured p95's interval, as a share, from which on more steps are worth their time: three quarters of
+/// what a prediction may be off.
+const KNOWN: f64 = 0.75 * P95_OFF;
+/// Steps at low load after each step of the search. The CPU that a request takes scatters by 7 to 14 % from one such step to
+/// the next on a shared machine, and a search may be over after a dozen.
+const LOW_OF_LIMIT: usize = 2;
 /// Fewest pairs that are worth it.
 const LEAST_PAIRS: u32 = 6;
 /// Seed of the first step at four fifths of R*, and of the first one at low load: no other step sees the same arrivals.
@@ -74,7 +82,9 @@ pub(super) fn verify(
     let mut beside: Vec<Seen> = Vec::new();
     let (limit, _) =
         find_limit_in_turns(testbed, recorder, arm, arm, options, |testbed, recorder| {
-            beside.extend(turns.next(testbed, recorder)?);
+            for _ in 0..LOW_OF_LIMIT {
+                beside.extend(turns.next(testbed, recorder)?);
+            }
             Ok(())
         })?;
     let rate_hz = HEADROOM * limit.rate_hz.estimate;
@@ -83,11 +93,13 @@ pub(super) fn verify(
     let mut overall = LatencyHistogram::default();
     below.responses.iter().for_each(|one| overall.merge(one));
     let quantile = claimed.model.slo.quantile;
+    let p95_ms = of_steps_ms(below.responses.iter(), quantile);
     let verified = Verified {
         predicted_limit_hz: claimed.limit_hz,
         limit_hz: limit.rate_hz,
         offered_hz: rate_hz,
-        measured_p95_ms: usual_ms(below.responses.iter(), quantile),
+        measured_p95_ms: median(&p95_ms),
+        measured_p95_interval_ms: median_interval(&p95_ms),
         measured_overall_p95_ms: overall.quantile_ms(quantile),
         predicted_p95_ms: claimed.model.p95_ms(rate_hz),
         in_turns: in_turns(claimed, &beside, &below.seen, rate_hz),
@@ -133,7 +145,8 @@ struct Pair {
     stolen_share: f64,
 }
 
-/// Drives pairs until this many are calm; more, where the host keeps the machine's time from many, but not for ever.
+/// Drives pairs until this many are calm and the p95 is known well; not for ever, where the host keeps the machine's time
+/// from many or the steps scatter much.
 fn below(
     testbed: &mut Testbed,
     recorder: &mut Recorder<'_>,
@@ -144,25 +157,19 @@ fn below(
 ) -> Result<Below, ExperimentError> {
     let most = (MOST_PAIRS * f64::from(count)) as u32;
     let mut pairs: Vec<Pair> = Vec::new();
-    let (mut driven, mut calm) = (0, 0);
-    while calm < count && driven < most {
-        let done = f64::max(
-            f64::from(calm) / f64::from(count),
-            f64::from(driven) / f64::from(most),
-        );
-        recorder.progress("plan: verify", done, None);
+    let mut driven = 0;
+    while driven < most && !enough(&pairs, count, claimed.model.slo.quantile) {
+        recorder.progress("plan: verify", f64::from(driven) / f64::from(most), None);
         let low = turns.next(testbed, recorder)?;
         let step = Step::at_rate("plan: verify", rate_hz, STEP, SEED + u64::from(driven));
         let high = observe(testbed, recorder, turns.low.arm, &step.to_the_end())?;
         driven += 1;
         if let Some(low) = low.filter(|_| high.load.validity.is_valid()) {
             let stolen_cores = low.stolen_cores.max(high.cpu.cores(high.cpu.stolen_s));
-            let stolen_share = stolen_cores / claimed.ground.cores;
-            calm += u32::from(stolen_share <= STOLEN);
             pairs.push(Pair {
                 low,
                 response: high.load.response,
-                stolen_share,
+                stolen_share: stolen_cores / claimed.ground.cores,
             });
         }
     }
@@ -173,6 +180,16 @@ fn below(
         format_share(stolen_share)
     ));
     Ok(below)
+}
+
+/// Whether this many pairs are calm, and those that count say the p95 to [`KNOWN`].
+fn enough(pairs: &[Pair], count: u32, quantile: f64) -> bool {
+    let calm = pairs.iter().filter(|it| it.stolen_share <= STOLEN).count();
+    calm >= count as usize && {
+        let (below, _) = counting(pairs);
+        median_interval(&of_steps_ms(below.responses.iter(), quantile))
+            .is_some_and(|p95| p95.relative_half_width() <= KNOWN)
+    }
 }
 
 /// The pairs that count, and the largest share that the host kept during one of them. Both of a pair are left out where the
@@ -228,10 +245,10 @@ fn in_words(verified: &Verified) -> String {
         return limit;
     };
     let before = format!(
-        "{limit}, and the p95 at {} {} off ({} measured)",
+        "{limit}, and the p95 at {} {} off ({})",
         format_rate(verified.offered_hz),
         format_share(off),
-        format_ms(measured_ms)
+        measured(verified, measured_ms)
     );
     let turned = verified.turned();
     match turned.and_then(|turned| Some((turned.limit_off(), turned.p95_off()?))) {
@@ -242,4 +259,14 @@ fn in_words(verified: &Verified) -> String {
         ),
         None => before,
     }
+}
+
+/// `49.6 ms measured, 41.0 ms to 60.2 ms`.
+fn measured(verified: &Verified, measured_ms: f64) -> String {
+    let between = verified
+        .measured_p95_interval_ms
+        .map_or_else(String::new, |it| {
+            format!(", {} to {}", format_ms(it.low), format_ms(it.high))
+        });
+    format!("{} measured{between}", format_ms(measured_ms))
 }

@@ -3,6 +3,7 @@
 pub mod autocorrelation;
 pub mod holm;
 pub mod limit_fit;
+pub mod median;
 pub mod sequential;
 pub mod special;
 
