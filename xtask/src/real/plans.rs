@@ -125,22 +125,29 @@ fn verdict(
     }))
 }
 
-/// `49.6 ms (41.0 ms to 60.2 ms)`.
+/// The measured p95, with its interval where that is known.
 fn measured_p95(verified: &Verified) -> String {
-    let p95_ms = format_ms(verified.measured_p95_ms.unwrap_or(f64::NAN));
-    let interval = verified.measured_p95_interval_ms;
-    let between = interval.map(|it| format!(" ({} to {})", format_ms(it.low), format_ms(it.high)));
-    p95_ms + &between.unwrap_or_default()
+    let interval = verified.measured_p95_interval_ms.as_ref();
+    let estimate_ms = verified.measured_p95_ms.unwrap_or(f64::NAN);
+    interval.map_or_else(|| format_ms(estimate_ms), interval_ms)
+}
+
+/// `49.6 ms (41.0 ms to 60.2 ms)`.
+fn interval_ms(interval: &Interval) -> String {
+    format!(
+        "{} ({} to {})",
+        format_ms(interval.estimate),
+        format_ms(interval.low),
+        format_ms(interval.high)
+    )
 }
 
 fn predicted(how: &str, verified: &Verified) -> anyhow::Result<String> {
     Ok(format!(
-        "{how:<18} R* {}: {}; p95 {} ({} to {}): {}",
+        "{how:<18} R* {}: {}; p95 {}: {}",
         format_rate(verified.predicted_limit_hz),
         format_share(verified.limit_off()),
-        format_ms(verified.predicted_p95_ms.estimate),
-        format_ms(verified.predicted_p95_ms.low),
-        format_ms(verified.predicted_p95_ms.high),
+        interval_ms(&verified.predicted_p95_ms),
         format_share(p95_off(verified)?)
     ))
 }

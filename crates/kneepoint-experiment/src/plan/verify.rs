@@ -137,7 +137,6 @@ struct Below {
 }
 
 /// A step at low load, and the one at four fifths of R* that came after it.
-#[derive(Clone)]
 struct Pair {
     low: Seen,
     response: LatencyHistogram,
@@ -186,25 +185,29 @@ fn below(
 fn enough(pairs: &[Pair], count: u32, quantile: f64) -> bool {
     let calm = pairs.iter().filter(|it| it.stolen_share <= STOLEN).count();
     calm >= count as usize && {
-        let (below, _) = counting(pairs);
-        median_interval(&of_steps_ms(below.responses.iter(), quantile))
-            .is_some_and(|p95| p95.relative_half_width() <= KNOWN)
+        let kept = kept(pairs);
+        let p95_ms = of_steps_ms(kept.iter().map(|pair| &pair.response), quantile);
+        median_interval(&p95_ms).is_some_and(|p95| p95.relative_half_width() <= KNOWN)
     }
 }
 
-/// The pairs that count, and the largest share that the host kept during one of them. Both of a pair are left out where the
-/// host kept much during either, and where something else disturbed the one at low load. How long requests took in the other
-/// does not matter to that.
+/// The pairs that count. Both of a pair are left out where the host kept much during either, and where something else
+/// disturbed the one at low load. How long requests took in the other does not matter to that.
+fn kept(pairs: &[Pair]) -> Vec<&Pair> {
+    let pairs: Vec<&Pair> = pairs.iter().collect();
+    undisturbed(&pairs, |pair| &pair.low, |pair| pair.stolen_share).1
+}
+
+/// What the pairs that count say, and the largest share that the host kept during one of them.
 fn counting(pairs: &[Pair]) -> (Below, f64) {
-    let (_, kept) = undisturbed(pairs, |pair| &pair.low, |pair| pair.stolen_share);
     let mut below = Below {
         responses: Vec::new(),
         seen: Vec::new(),
     };
     let mut stolen_share: f64 = 0.0;
-    for pair in kept {
-        below.responses.push(pair.response);
-        below.seen.push(pair.low);
+    for pair in kept(pairs) {
+        below.responses.push(pair.response.clone());
+        below.seen.push(pair.low.clone());
         stolen_share = stolen_share.max(pair.stolen_share);
     }
     (below, stolen_share)

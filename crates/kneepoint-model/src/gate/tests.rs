@@ -1,24 +1,12 @@
 use super::*;
 use crate::run::Machine;
+use crate::statistics::chance::normals;
 use crate::statistics::sequential::{MIN_PAIRS, confidence_sequence};
-use crate::statistics::special::normal_quantile;
 use crate::{Run, Slo};
 use proptest::prelude::*;
 
 /// Two-sided 95 % of the normal distribution.
 const Z: f64 = 1.959_964;
-
-/// Standard normal numbers, the same for the same seed.
-fn normals(seed: u64) -> impl Iterator<Item = f64> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let numbers = std::iter::repeat_with(move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        normal_quantile(((state >> 11) as f64 + 0.5) / (1u64 << 53) as f64)
-    });
-    numbers.skip(20)
-}
 
 /// An estimate of a rate whose ln is normal with this sd, with its 95 % interval.
 fn estimate(truth: f64, sd: f64, noise: f64) -> Interval {

@@ -2,9 +2,7 @@
 
 use super::Interval;
 use super::autocorrelation::{inflation, lag_one};
-
-/// Half of the standard normal's 97.5 % quantile: the rank of a quantile at one half has the standard deviation sqrt(n)/2.
-const HALF_Z: f64 = 0.979_982;
+use super::special::normal_quantile;
 
 /// The middle value; of two in the middle, their mean. `None` of none.
 #[must_use]
@@ -27,7 +25,8 @@ pub fn median_interval(values: &[f64]) -> Option<Interval> {
         .map(|value| f64::from(u8::from(*value > estimate)))
         .collect();
     let n = values.len() as f64;
-    let reach = HALF_Z * (n * lag_one(&above).map_or(1.0, inflation)).sqrt();
+    let rank_sd = (n * lag_one(&above).map_or(1.0, inflation)).sqrt() / 2.0;
+    let reach = normal_quantile(0.975) * rank_sd;
     let rank = (n / 2.0 - reach).floor();
     (rank >= 1.0).then(|| Interval {
         low: sorted[rank as usize - 1],
@@ -50,18 +49,7 @@ fn middle(sorted: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Numbers between 0 and 1 that look like chance (Steele and Vigna, SplitMix64).
-    fn uniform(seed: u64, count: usize) -> Vec<f64> {
-        let mut state = seed;
-        let next = |_| {
-            state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-            let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-            ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-        };
-        (0..count).map(next).collect()
-    }
+    use crate::statistics::chance::normals;
 
     #[test]
     fn the_middle_value() {
@@ -73,7 +61,7 @@ mod tests {
 
     #[test]
     fn few_values_have_no_interval() {
-        assert_eq!(median_interval(&uniform(1, 7)), None);
+        assert_eq!(median_interval(&[5.0, 1.0, 7.0, 2.0, 3.0, 6.0, 4.0]), None);
         let eight = median_interval(&[5.0, 1.0, 8.0, 2.0, 7.0, 3.0, 6.0, 4.0]).expect("eight");
         assert_eq!((eight.low, eight.high), (1.0, 8.0));
     }
@@ -81,22 +69,15 @@ mod tests {
     /// How many of 1000 intervals hold the true median of what `values` draws.
     fn check(values: impl Fn(u64) -> Vec<f64>, truth: f64, holds: std::ops::RangeInclusive<usize>) {
         let held = (1..=1000)
-            .filter(|seed| {
-                median_interval(&values(seed * 7919)).is_some_and(|it| it.contains(truth))
-            })
+            .filter(|seed| median_interval(&values(*seed)).is_some_and(|it| it.contains(truth)))
             .count();
         assert!(holds.contains(&held), "{held} of 1000");
     }
 
     #[test]
     fn nineteen_of_twenty_intervals_hold_a_skewed_median() {
-        let skewed = |seed| {
-            uniform(seed, 60)
-                .iter()
-                .map(|u| (-u.ln()).powi(3))
-                .collect()
-        };
-        check(skewed, 2f64.ln().powi(3), 940..=985);
+        let skewed = |seed| normals(seed).take(60).map(f64::exp).collect();
+        check(skewed, 1.0, 940..=985);
     }
 
     /// Values of which each is near the one before.
@@ -104,13 +85,11 @@ mod tests {
     fn neighbours_that_resemble_each_other_say_less() {
         let drifts = |seed| {
             let mut level = 0.0;
-            uniform(seed, 60)
-                .iter()
-                .map(|u| {
-                    level = 0.5 * level + u - 0.5;
-                    level
-                })
-                .collect()
+            let next = |noise| {
+                level = 0.5 * level + noise;
+                level
+            };
+            normals(seed).take(60).map(next).collect()
         };
         check(drifts, 0.0, 900..=985);
     }

@@ -1,6 +1,8 @@
 //! Estimators and tests: pure functions of what was measured, each with its source.
 
 pub mod autocorrelation;
+#[cfg(test)]
+pub(crate) mod chance;
 pub mod holm;
 pub mod limit_fit;
 pub mod median;
