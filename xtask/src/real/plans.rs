@@ -109,6 +109,9 @@ fn verdict(
         writeln!(out, "      {why}")?;
     }
     let void = !vague.is_empty() && !misses_anyway(&turned);
+    if void {
+        writeln!(out, "      void: it would be chance whether it hits")?;
+    }
     let before_p95_off = p95_off(&before)?;
     let (limit_off, p95_off) = (turned.limit_off(), p95_off(&turned)?);
     Ok((!void).then(|| Verdict {
