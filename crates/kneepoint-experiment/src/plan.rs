@@ -2,13 +2,15 @@
 //! (`plan_capacity` of method.md).
 //!
 //! Nothing above about half of R* is driven, unless [`verify`] is asked for. [`low_load`] drives it, [`steady`] leaves out
-//! what else used the machine, [`cost`] tells the CPU of a request by rate, [`wander`] how much the machine's speed
-//! changes from step to step, [`twin`] is the queueing model, [`fit`] makes it of what was measured; the highest rate is
+//! what else used the machine, [`cost`] tells the CPU of a request by rate, [`ports`] up to which rate local ports last,
+//! [`wander`] how much the machine's speed changes from step to step, [`twin`] is the queueing model, [`fit`] makes it of
+//! what was measured; the highest rate is
 //! kept aside first, and the model that was made without it must hit it.
 
 mod cost;
 mod fit;
 mod low_load;
+mod ports;
 mod steady;
 mod twin;
 mod verify;
@@ -20,7 +22,7 @@ use crate::recorder::Recorder;
 use crate::simulated::pool::Scheduling;
 use crate::testbed::Testbed;
 use fit::{Fitted, Ground, Seen, drawn_anew, fit};
-use kneepoint_model::capacity::{CapacityPlan, CapacityPoint, HoldOut, Need, Population};
+use kneepoint_model::capacity::{CapacityPlan, CapacityPoint, HoldOut, Need, Population, Ports};
 use kneepoint_model::statistics::median::median;
 use kneepoint_model::units::{format_ms, format_rate, format_share};
 use kneepoint_model::{Interval, LatencyHistogram, Layer, Slo};
@@ -95,15 +97,15 @@ pub fn plan(
         ..ground
     };
     recorder.stage("Measure at low load, about half of R* at most");
-    let (seen, worker_memory_bytes) =
-        measure(testbed, recorder, arm, looked.limit_hz, options.step)?;
+    let measured = measure(testbed, recorder, arm, looked.limit_hz, options.step)?;
     recorder.stage("Predict");
-    let (seen, left_out) = steady(&seen, ground.cores);
+    let (seen, left_out) = steady(&measured.seen, ground.cores);
     let model = Model::of(&seen, ground, testbed.slo())?;
-    let mut plan = predict(&model, &seen, ground, options.asked);
+    let ports = measured.closed.scarcest(testbed.stack(arm)?);
+    let mut plan = predict(&model, &seen, ground, ports, options.asked);
     plan.doubts.extend(left_out);
-    plan.demand.worker_memory_bytes = worker_memory_bytes;
-    if let (Some(need), Some(bytes)) = (&mut plan.need, worker_memory_bytes) {
+    plan.demand.worker_memory_bytes = measured.worker_memory_bytes;
+    if let (Some(need), Some(bytes)) = (&mut plan.need, measured.worker_memory_bytes) {
         need.memory_bytes = Some(bytes * f64::from(need.workers));
     }
     let pool = testbed
@@ -246,7 +248,13 @@ fn stretches(runs: u64) -> Stretches {
 }
 
 /// The prediction, from steps at each level.
-fn predict(model: &Model, seen: &[Seen], ground: Ground, asked: Asked) -> CapacityPlan {
+fn predict(
+    model: &Model,
+    seen: &[Seen],
+    ground: Ground,
+    ports: Option<Ports>,
+    asked: Asked,
+) -> CapacityPlan {
     let (whole, slo) = (&model.whole, &model.slo);
     let top = seen.iter().map(|step| step.level).max().unwrap_or(0);
     let limit_hz = model.limit_hz();
@@ -271,6 +279,7 @@ fn predict(model: &Model, seen: &[Seen], ground: Ground, asked: Asked) -> Capaci
         saturation_hz,
         bound_by: if by_cores { "the CPU" } else { "the workers" }.to_owned(),
         speed_sd: Some(whole.twin.wander),
+        ports,
         measured_up_to,
         limit_hz,
         hold_out,
@@ -285,6 +294,8 @@ fn predict(model: &Model, seen: &[Seen], ground: Ground, asked: Asked) -> Capaci
             slo.describe()
         ));
     }
+    let short = ports.and_then(|ports| ports::doubt(&ports, limit_hz.estimate));
+    plan.doubts.extend(short);
     plan.need = need(&plan, model, asked);
     plan
 }
@@ -379,7 +390,8 @@ fn doubts(hold_out: Option<HoldOut>) -> Vec<String> {
 /// Hosts for what was asked, each such as the one that was measured.
 fn need(plan: &CapacityPlan, model: &Model, asked: Asked) -> Option<Need> {
     let whole = &model.whole;
-    let per_host_hz = HEADROOM * plan.limit_hz.low;
+    let lasting_hz = plan.ports.map_or(f64::INFINITY, |ports| ports.lasting_hz());
+    let per_host_hz = HEADROOM * plan.limit_hz.low.min(lasting_hz);
     let (rate_hz, population) = match asked {
         Asked::Limit => return None,
         Asked::Rate(rate_hz) => (rate_hz, None),

@@ -4,7 +4,7 @@
 //! all requests together it is longer where a shared machine or chance makes some stretches slow.
 
 use crate::units::format_share;
-use crate::{Interval, Layer};
+use crate::{Interval, Layer, ports};
 use serde::{Deserialize, Serialize};
 
 /// One rate that was measured to predict others from.
@@ -37,6 +37,28 @@ pub struct Demand {
     pub on_the_way_ms: f64,
     /// Largest memory of a worker, shared pages divided among those that share them; `None` where it was not measured.
     pub worker_memory_bytes: Option<f64>,
+}
+
+/// Local ports that requests use up: each connection keeps its port for a minute after it was closed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Ports {
+    /// Whose ports they are.
+    pub layer: Layer,
+    /// Towards whom.
+    pub peer: Layer,
+    /// Connections towards it that this end closed, per request.
+    pub closed_per_request: f64,
+    /// How many ports there are.
+    pub range: f64,
+}
+
+impl Ports {
+    /// Requests per second from which on half of the ports are taken after a minute, and connecting gets slow
+    /// ([`ports::CLIFF`]).
+    #[must_use]
+    pub fn lasting_hz(&self) -> f64 {
+        ports::lasting_hz(self.range, self.closed_per_request)
+    }
 }
 
 /// The measured rate that the model was not made from, and how well it hit it.
@@ -183,7 +205,8 @@ pub struct Need {
     pub rate_hz: f64,
     /// Who makes it, where it was asked for in users.
     pub population: Option<Population>,
-    /// What one host is given at most: four fifths of the lower end of its R*.
+    /// What one host is given at most: four fifths of the lower end of its R*, or of what its ports last for where that is
+    /// less.
     pub per_host_hz: f64,
     /// Hosts that bear the rate.
     pub hosts: u32,
@@ -220,6 +243,10 @@ pub struct CapacityPlan {
     pub speed_sd: Option<f64>,
     /// Predicted R* per second.
     pub limit_hz: Interval,
+    /// The local ports that are used up at the lowest rate; `None` where connections are kept, and in runs before it was
+    /// looked for.
+    #[serde(default)]
+    pub ports: Option<Ports>,
     /// Highest rate that was driven, as a share of the predicted R*.
     pub measured_up_to: f64,
     /// p95 in ms at rates that were not driven.

@@ -22,9 +22,24 @@ pub fn count_of_range(setting: &str) -> f64 {
     }
 }
 
+/// Requests per second from which on closed connections hold the [`CLIFF`] of so many ports, where each request opens this
+/// many towards one peer and this end closes them; infinite where none are opened.
+#[must_use]
+pub fn lasting_hz(ports: f64, opened_per_request: f64) -> f64 {
+    CLIFF * ports / (TIME_WAIT.as_secs_f64() * opened_per_request.max(0.0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ports_last_for_what_a_minute_closes() {
+        let usual = count_of_range("");
+        assert!((lasting_hz(usual, 1.0) - 235.27).abs() < 0.01);
+        assert!((lasting_hz(usual, 0.3) - 784.22).abs() < 0.01);
+        assert_eq!(lasting_hz(usual, 0.0), f64::INFINITY);
+    }
 
     #[test]
     fn a_range_is_counted_with_both_its_ends() {

@@ -156,6 +156,10 @@ impl Scenario {
                 .iter()
                 .find(|declared| declared.name == key.name)
                 .ok_or_else(|| format!("the application declares no setting `{}`", key.name))?;
+            if !declared.values.contains(value) {
+                let values = declared.values.join(", ");
+                return Err(format!("`{value}` is no value of `{key}`: it takes {values}"));
+            }
             self.env.insert(declared.env.clone(), value.clone());
             return Ok(());
         }

@@ -1,7 +1,9 @@
 //! What `plan` predicts, in words.
 
 use crate::words;
-use kneepoint_model::capacity::{CapacityPlan, CapacityPoint, HoldOut, Need, Population, Verified};
+use kneepoint_model::capacity::{
+    CapacityPlan, CapacityPoint, HoldOut, Need, Population, Ports, Verified,
+};
 use kneepoint_model::{Interval, units};
 
 /// The prediction in one sentence or two, what was asked for first.
@@ -73,6 +75,7 @@ pub(crate) fn facts(plan: &CapacityPlan) -> Vec<(&'static str, String)> {
             ),
         ),
     ];
+    facts.extend(plan.ports.map(|ports| ("Ports", last(&ports))));
     facts.extend(
         plan.speed_sd
             .and_then(wanders)
@@ -87,6 +90,18 @@ pub(crate) fn facts(plan: &CapacityPlan) -> Vec<(&'static str, String)> {
     facts.extend(plan.verified.map(|verified| ("Verified", off(&verified))));
     facts.extend(plan.need.map(|need| ("Each host", each_host(&need))));
     facts
+}
+
+/// Up to which rate local ports last.
+fn last(ports: &Ports) -> String {
+    format!(
+        "{} closes {:.2} connections to {} per request: half of its {} ports are taken after a minute at {}",
+        ports.layer,
+        ports.closed_per_request,
+        ports.peer,
+        words::count(ports.range as u64),
+        words::rate(ports.lasting_hz())
+    )
 }
 
 /// By how much the machine's speed wandered; `None` where it did not.
@@ -259,6 +274,12 @@ mod tests {
             saturation_hz: 105.0,
             bound_by: "the CPU".into(),
             speed_sd: Some(0.05),
+            ports: Some(Ports {
+                layer: Layer::Php,
+                peer: Layer::Db,
+                closed_per_request: 1.5,
+                range: 28_232.0,
+            }),
             limit_hz: interval(90.0, 98.0, 103.0),
             measured_up_to: 0.53,
             curve: vec![(98.0, interval(180.0, 250.0, f64::INFINITY))],
@@ -315,6 +336,19 @@ mod tests {
             "R* measured 100/s (94.0 to 106), 98.0/s predicted: 2.0 % too low; p95 at 80.0/s measured 40.0 ms (37.0 \
              ms to 44.0 ms) in the median step (46.0 ms over all of them), 44.0 ms (42.0 ms to 46.0 ms) predicted: 10 % too high. From low \
              load in turns with these, so that a machine that drifts does so for both: 101/s (1.0 % too high) and 42.0 ms (40.0 ms to 44.0 ms) (5.0 % too high)"
+        );
+    }
+
+    #[test]
+    fn ports_that_are_used_up_are_told_with_the_rate_they_last_for() {
+        let facts = facts(&planned());
+        let (_, text) = facts
+            .iter()
+            .find(|(label, _)| *label == "Ports")
+            .expect("they are");
+        assert_eq!(
+            plain(text),
+            "php closes 1.50 connections to db per request: half of its 28 232 ports are taken after a minute at 157/s"
         );
     }
 

@@ -3,7 +3,7 @@
 use super::{LimitSearch, Stage};
 use kneepoint_model::statistics::special::logit;
 use kneepoint_model::units::{format_rate, format_share};
-use kneepoint_model::{Interval, LoadPoint};
+use kneepoint_model::{Interval, LoadPoint, Second};
 use std::time::Duration;
 
 /// Factor by which the rate is lowered when a soak contradicts the fit (method.md: "if it fails, lower and widen").
@@ -19,6 +19,16 @@ const CHANCE: f64 = 3.0;
 const MOST_BY_CHANCE: u32 = 2;
 /// By how much R* must have fallen below a soak's rate for the machine's speed to be the reason that it failed.
 const SLOWED: f64 = 1.005;
+
+/// Seconds of a stretch that held before the rest of it drowned, and of that rest, at least: a queue that wanders above the
+/// goal for a moment comes back in less.
+const HELD_S: usize = 10;
+const DROWNED_S: usize = 5;
+/// Share of the rest that is late or failed at least.
+const DROWNED: f64 = 0.25;
+/// How far apart two stretches may be in the requests they bore before they drowned, as a share, for these to have filled
+/// something up. Two slow spells of the machine come after as many by chance.
+const AS_MANY: f64 = 0.15;
 
 /// The confirming stretches so far.
 #[derive(Debug, Clone)]
@@ -36,6 +46,8 @@ pub(super) struct Soak {
     below: f64,
     /// Rates that failed and that the fit has no room for.
     contradicted_hz: Vec<f64>,
+    /// Requests that a stretch bore before it drowned.
+    bore: Option<f64>,
 }
 
 impl Default for Soak {
@@ -49,6 +61,7 @@ impl Default for Soak {
             by_chance: 0,
             below: 1.0,
             contradicted_hz: Vec::new(),
+            bore: None,
         }
     }
 }
@@ -162,6 +175,10 @@ impl LimitSearch {
             // That says nothing of the stack.
             return ("the generator was not sound", rate_hz);
         }
+        if self.filled_up(point) {
+            self.soak.contradicted_hz.push(rate_hz);
+            return (FILLED_UP, rate_hz * self.lowering(point));
+        }
         if rate_hz > SLOWED * self.low_hz(speed) {
             let next_hz = self.confirmable_hz().min(rate_hz);
             return ("the machine had slowed and the SLO did not hold", next_hz);
@@ -172,6 +189,16 @@ impl LimitSearch {
         }
         self.soak.contradicted_hz.push(rate_hz);
         ("the SLO did not hold", rate_hz * self.lowering(point))
+    }
+
+    /// Whether this stretch drowned after about as many requests as one before. That is not how the fit's steps scatter, which
+    /// are too short for it: connections use up local ports, a cache or a disk fills.
+    fn filled_up(&mut self, point: &LoadPoint) -> bool {
+        let Some(bore) = bore_before_it_drowned(&point.seconds, self.slo.violating_share()) else {
+            return false;
+        };
+        let before = self.soak.bore.replace(bore);
+        before.is_some_and(|before| (bore / before).ln().abs() <= AS_MANY)
     }
 
     /// By what factor a rate that failed is lowered: the worse it failed, the further above the limit it was, by the
@@ -201,10 +228,63 @@ impl LimitSearch {
     }
 }
 
+/// Why a limit is lowered that stretches contradict which drowned alike.
+const FILLED_UP: &str = "the SLO held at first and then not any more, after as many requests as before: something fills up, \
+    such as local ports (`kneepoint explain KRN-01`)";
+
+/// Requests that a stretch bore before it drowned for good; `None` where it did not, or did so from the start.
+fn bore_before_it_drowned(seconds: &[Second], violating_share: f64) -> Option<f64> {
+    let offered = |seconds: &[Second]| seconds.iter().map(|it| it.offered).sum::<u64>() as f64;
+    let violating = |seconds: &[Second]| {
+        let good = seconds.iter().map(|it| it.good).sum::<u64>() as f64;
+        1.0 - good / offered(seconds).max(1.0)
+    };
+    let held = |second: &Second| violating(std::slice::from_ref(second)) <= violating_share;
+    // In a last second that the window cuts off nothing may have been offered.
+    let whole = seconds.iter().rposition(|it| it.offered > 0)? + 1;
+    let (bore, drowned) = seconds[..whole].split_at(seconds[..whole].iter().rposition(held)? + 1);
+    (bore.len() >= HELD_S
+        && drowned.len() >= DROWNED_S
+        && violating(bore) <= violating_share
+        && violating(drowned) >= DROWNED)
+        .then(|| offered(bore))
+}
+
 fn late_or_failed(point: &LoadPoint) -> String {
     format!(
         "{} late or failed, {} failed",
         format_share(point.violating_share()),
         point.outcomes.failed()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stretch_drowned_where_it_held_and_did_not_come_back() {
+        // Seconds of 100 requests of which so many are good.
+        let check = |good: &[(usize, u64)], expected: Option<f64>| {
+            let good = good.iter().flat_map(|(times, good)| vec![*good; *times]);
+            let seconds: Vec<Second> = good
+                .map(|good| Second {
+                    offered: 100,
+                    good,
+                    ..Second::default()
+                })
+                .collect();
+            assert_eq!(bore_before_it_drowned(&seconds, 0.05), expected);
+        };
+        check(&[(41, 99), (18, 45)], Some(4100.0));
+        check(&[(20, 99), (3, 60), (18, 99), (18, 45)], Some(4100.0));
+        // It came back, held all along, held never, drowned at once or only just, or did so a little.
+        check(&[(41, 99), (10, 45), (8, 99)], None);
+        check(&[(59, 99)], None);
+        check(&[(59, 45)], None);
+        check(&[(5, 99), (54, 45)], None);
+        check(&[(56, 99), (3, 45)], None);
+        check(&[(41, 99), (18, 90)], None);
+        check(&[], None);
+    }
 }

@@ -193,6 +193,48 @@ fn a_soak_that_fails_by_chance_is_repeated_lower() {
     );
 }
 
+/// What short steps cannot see: connections use up ports, and after so many of them nothing is answered any more.
+#[test]
+fn a_limit_is_lowered_when_two_soaks_drown_after_as_many_requests() {
+    // Makes soaks drown after so many requests, all that are left where there are no more, and tells what it said of each.
+    let run = |bears: &[u64]| {
+        let mut bears = bears.iter();
+        let options = LimitOptions::within(Duration::from_secs(120), 32);
+        search_with(&mut stack(Noise::none(), 6), options, |step, point| {
+            if step.purpose != "limit: soak" {
+                return;
+            }
+            let mut left = bears.next().copied().unwrap_or(u64::MAX);
+            for second in &mut point.seconds {
+                left = left.saturating_sub(second.offered);
+                // A third of what comes is late: few enough over the whole stretch to be chance.
+                second.good = if left > 0 {
+                    second.offered
+                } else {
+                    second.offered * 2 / 3
+                };
+            }
+            point.good = point
+                .seconds
+                .iter()
+                .map(|it| it.good)
+                .sum::<u64>()
+                .min(point.arrivals);
+        })
+    };
+    let said = |found: &LimitResult, nth: usize| found.warnings[nth].contains("something fills up");
+    let bears = (15.0 * known().limit_hz) as u64;
+    let alike = run(&[bears, bears]);
+    assert!(!said(&alike, 0) && said(&alike, 1), "{:?}", alike.warnings);
+    let held = run(&[]);
+    assert!(
+        alike.rate_hz.estimate < 0.97 * held.rate_hz.estimate,
+        "{alike:?}"
+    );
+    let apart = run(&[bears, bears / 4 * 3]);
+    assert!((0..2).all(|nth| !said(&apart, nth)), "{:?}", apart.warnings);
+}
+
 /// Timeouts that bind are called so.
 #[test]
 fn the_goal_that_binds_is_named() {

@@ -2,6 +2,7 @@
 
 use super::cost::{USUAL_SAVING, idle_of};
 use super::fit::{Ground, Seen, fit};
+use super::ports::Closed;
 use super::{REQUESTS, SHARES};
 use crate::bench::Step;
 use crate::diagnose::say_when_invalid;
@@ -103,8 +104,7 @@ fn in_use(seen: &Seen, ground: Ground) -> f64 {
 pub(super) struct Observed {
     pub(super) load: LoadPoint,
     pub(super) cpu: CpuTime,
-    /// Largest memory of a worker; `None` where it was not measured.
-    worker_bytes: Option<f64>,
+    series: SeriesSet,
 }
 
 /// Drives a step, and counts the CPU time that it took.
@@ -122,11 +122,10 @@ pub(super) fn observe(
     recorder.result(format!("{}: {}", step.purpose, load.describe()));
     say_when_invalid(recorder, &load);
     recorder.trial_with_cpu(&step.purpose, arm, load.clone(), Some(cpu.clone()));
-    let worker = recording.series.max(Layer::Php, metric::PSS_WORKER_BYTES);
     Ok(Observed {
         load,
         cpu,
-        worker_bytes: worker,
+        series: recording.series,
     })
 }
 
@@ -188,6 +187,7 @@ pub(super) struct LowLoad<'a> {
     next_seed: u64,
     /// Largest memory of a worker so far; `None` where it was not measured.
     memory_bytes: Option<f64>,
+    closed: Closed,
 }
 
 impl<'a> LowLoad<'a> {
@@ -199,6 +199,7 @@ impl<'a> LowLoad<'a> {
             length,
             next_seed: first_seed,
             memory_bytes: None,
+            closed: Closed::default(),
         }
     }
 
@@ -214,21 +215,31 @@ impl<'a> LowLoad<'a> {
         let step = step.to_the_end();
         self.next_seed += 1;
         let it = observe(testbed, recorder, self.arm, &step)?;
-        let memory_bytes = self.memory_bytes.into_iter().chain(it.worker_bytes);
+        let worker_bytes = it.series.max(Layer::Php, metric::PSS_WORKER_BYTES);
+        let memory_bytes = self.memory_bytes.into_iter().chain(worker_bytes);
         self.memory_bytes = memory_bytes.reduce(f64::max);
+        self.closed.add(done(&it.load), &it.series);
         let counts = it.load.validity.is_valid() && it.load.response.count() > 0;
         Ok(counts.then(|| Seen::of(level, &it.load, &it.cpu)))
     }
 }
 
-/// Steps at each of the shares, and the largest memory of a worker in them.
+/// What steps at each of the shares show.
+pub(super) struct Measured {
+    pub(super) seen: Vec<Seen>,
+    /// Largest memory of a worker; `None` where it was not measured.
+    pub(super) worker_memory_bytes: Option<f64>,
+    pub(super) closed: Closed,
+}
+
+/// Drives steps at each of the shares.
 pub(super) fn measure(
     testbed: &mut Testbed,
     recorder: &mut Recorder<'_>,
     arm: &str,
     rough_hz: f64,
     length: Duration,
-) -> Result<(Vec<Seen>, Option<f64>), ExperimentError> {
+) -> Result<Measured, ExperimentError> {
     let mut seen = Vec::new();
     let mut low = LowLoad::new(arm, rough_hz, length, SEED);
     for round in 0..ROUNDS {
@@ -240,5 +251,9 @@ pub(super) fn measure(
             seen.extend(low.step(testbed, recorder, level)?);
         }
     }
-    Ok((seen, low.memory_bytes))
+    Ok(Measured {
+        seen,
+        worker_memory_bytes: low.memory_bytes,
+        closed: low.closed,
+    })
 }

@@ -9,7 +9,7 @@ fn predicted(
     slo: &Slo,
     asked: Asked,
 ) -> Result<CapacityPlan, ExperimentError> {
-    Model::of(seen, ground, slo).map(|model| predict(&model, seen, ground, asked))
+    Model::of(seen, ground, slo).map(|model| predict(&model, seen, ground, None, asked))
 }
 
 #[test]

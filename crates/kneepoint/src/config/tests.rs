@@ -189,6 +189,31 @@ fn every_key_arrives_where_it_belongs() {
 }
 
 #[test]
+fn the_application_is_only_told_what_it_declares() {
+    let scenario = good(WHOLE);
+    let check = |name: &str, value: &str, expected: Result<&str, &str>| {
+        let setting = Setting {
+            key: SettingKey::new(Layer::App, name),
+            value: value.to_owned(),
+        };
+        let changed = scenario.with(&[setting]);
+        let env = changed.map(|it| it.env["REDIS_PERSISTENT"].clone());
+        assert_eq!(env.as_deref().map_err(String::as_str), expected);
+    };
+    check("redis.persistent", "true", Ok("true"));
+    check(
+        "redis.persistent",
+        "tru",
+        Err("`tru` is no value of `app.redis.persistent`: it takes false, true"),
+    );
+    check(
+        "redis",
+        "true",
+        Err("the application declares no setting `redis`"),
+    );
+}
+
+#[test]
 fn a_form_is_posted() {
     let workload = good(WHOLE).workload;
     let login = &workload.requests[1];
