@@ -158,7 +158,9 @@ impl Scenario {
                 .ok_or_else(|| format!("the application declares no setting `{}`", key.name))?;
             if !declared.values.contains(value) {
                 let values = declared.values.join(", ");
-                return Err(format!("`{value}` is no value of `{key}`: it takes {values}"));
+                return Err(format!(
+                    "`{value}` is no value of `{key}`: it takes {values}"
+                ));
             }
             self.env.insert(declared.env.clone(), value.clone());
             return Ok(());

@@ -252,6 +252,15 @@ mod tests {
         }
     }
 
+    fn ports() -> Ports {
+        Ports {
+            layer: Layer::Php,
+            peer: Layer::Db,
+            closed_per_request: 1.5,
+            range: 28_232.0,
+        }
+    }
+
     fn planned() -> CapacityPlan {
         CapacityPlan {
             points: vec![CapacityPoint {
@@ -274,12 +283,7 @@ mod tests {
             saturation_hz: 105.0,
             bound_by: "the CPU".into(),
             speed_sd: Some(0.05),
-            ports: Some(Ports {
-                layer: Layer::Php,
-                peer: Layer::Db,
-                closed_per_request: 1.5,
-                range: 28_232.0,
-            }),
+            ports: Some(ports()),
             limit_hz: interval(90.0, 98.0, 103.0),
             measured_up_to: 0.53,
             curve: vec![(98.0, interval(180.0, 250.0, f64::INFINITY))],

@@ -2,7 +2,7 @@
 
 use super::*;
 use expect_test::{expect, expect_file};
-use kneepoint_model::{AppKind, Apply, Body, SettingKey, ValueKind};
+use kneepoint_model::{AppKind, Apply, Body, Setting, SettingKey, ValueKind};
 use proptest::prelude::*;
 use std::path::PathBuf;
 use std::time::Duration;
