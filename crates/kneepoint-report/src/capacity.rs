@@ -95,9 +95,9 @@ pub(crate) fn facts(plan: &CapacityPlan) -> Vec<(&'static str, String)> {
 /// Up to which rate local ports last.
 fn last(ports: &Ports) -> String {
     format!(
-        "{} closes {:.2} connections to {} per request: half of its {} ports are taken after a minute at {}",
-        ports.layer,
+        "a request closes {:.2} connections from {} to {}: half of its {} ports are taken after a minute at {}",
         ports.closed_per_request,
+        ports.layer,
         ports.peer,
         words::count(ports.range as u64),
         words::rate(ports.lasting_hz())
@@ -352,7 +352,7 @@ mod tests {
             .expect("they are");
         assert_eq!(
             plain(text),
-            "php closes 1.50 connections to db per request: half of its 28 232 ports are taken after a minute at 157/s"
+            "a request closes 1.50 connections from php to db: half of its 28 232 ports are taken after a minute at 157/s"
         );
     }
 

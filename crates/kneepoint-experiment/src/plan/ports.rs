@@ -63,7 +63,7 @@ impl Closed {
 pub(super) fn doubt(ports: &Ports, limit_hz: f64) -> Option<String> {
     (ports.lasting_hz() < limit_hz).then(|| {
         format!(
-            "{layer} closes {:.2} connections to {peer} for each request, and each keeps its local port for a minute: from {} \
+            "each request closes {:.2} connections from {layer} to {peer}, and each keeps its local port for a minute: from {} \
              on half of its {:.0} ports are taken after that, connecting gets slow, and what is predicted beyond holds for \
              less than a minute; keep connections to {peer}, or widen net.ipv4.ip_local_port_range (`kneepoint explain \
              KRN-01`)",
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(doubt(&ports, 780.0), None);
         let said = doubt(&ports, 1200.0).expect("a doubt");
         assert!(
-            said.starts_with("php closes 0.30 connections to db for each request"),
+            said.starts_with("each request closes 0.30 connections from php to db"),
             "{said}"
         );
         assert!(
