@@ -27,7 +27,7 @@ const DROWNED_S: usize = 5;
 /// Share of the rest that is late or failed at least.
 const DROWNED: f64 = 0.25;
 /// How far apart two stretches may be in the requests they bore before they drowned, as a share, for these to have filled
-/// something up. Two slow spells of the machine come after as many by chance.
+/// something up. Two slow spells of the machine seldom come after as many.
 const AS_MANY: f64 = 0.15;
 
 /// The confirming stretches so far.
