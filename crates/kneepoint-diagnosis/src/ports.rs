@@ -1,7 +1,7 @@
 //! Local ports towards a peer: how many a layer holds, and whether the load itself would use them up.
 
 use crate::evidence::{Evidence, Phase};
-use kneepoint_model::ports::{CLIFF, TIME_WAIT};
+use kneepoint_model::ports::lasting_hz;
 use kneepoint_model::{Layer, metric};
 
 /// What a layer holds of its local ports towards one peer during a phase.
@@ -23,7 +23,7 @@ impl Use<'_> {
     /// those of an earlier overload may still be there without being a matter of this load.
     pub(crate) fn keeps_up(&self) -> bool {
         let opened_hz = self.phase.series.rate(self.layer, metric::ACTIVE_OPENS);
-        opened_hz.is_some_and(|hz| hz * TIME_WAIT.as_secs_f64() >= CLIFF * self.range)
+        opened_hz.is_some_and(|hz| hz >= lasting_hz(self.range, 1.0))
     }
 }
 

@@ -4,8 +4,7 @@
 //! Nothing above about half of R* is driven, unless [`verify`] is asked for. [`low_load`] drives it, [`steady`] leaves out
 //! what else used the machine, [`cost`] tells the CPU of a request by rate, [`ports`] up to which rate local ports last,
 //! [`wander`] how much the machine's speed changes from step to step, [`twin`] is the queueing model, [`fit`] makes it of
-//! what was measured; the highest rate is
-//! kept aside first, and the model that was made without it must hit it.
+//! what was measured; the highest rate is kept aside first, and the model that was made without it must hit it.
 
 mod cost;
 mod fit;

@@ -22,11 +22,11 @@ pub fn count_of_range(setting: &str) -> f64 {
     }
 }
 
-/// Requests per second from which on closed connections hold the [`CLIFF`] of so many ports, where each request opens this
-/// many towards one peer and this end closes them; infinite where none are opened.
+/// Requests per second from which on closed connections hold the [`CLIFF`] of so many ports, where each request makes this
+/// many towards one peer and this end closes them; infinite where none are.
 #[must_use]
-pub fn lasting_hz(ports: f64, opened_per_request: f64) -> f64 {
-    CLIFF * ports / (TIME_WAIT.as_secs_f64() * opened_per_request.max(0.0))
+pub fn lasting_hz(ports: f64, closed_per_request: f64) -> f64 {
+    CLIFF * ports / (TIME_WAIT.as_secs_f64() * closed_per_request.max(0.0))
 }
 
 #[cfg(test)]

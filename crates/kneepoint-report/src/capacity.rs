@@ -328,15 +328,17 @@ mod tests {
         }
     }
 
+    /// What one of the facts says.
+    fn fact(label: &str) -> String {
+        let facts = facts(&planned());
+        let found = facts.iter().find(|(it, _)| *it == label);
+        plain(&found.expect("it is told").1)
+    }
+
     #[test]
     fn how_far_off_it_was_is_said_with_its_direction() {
-        let facts = facts(&planned());
-        let (_, text) = facts
-            .iter()
-            .find(|(label, _)| *label == "Verified")
-            .expect("it was verified");
         assert_eq!(
-            plain(text),
+            fact("Verified"),
             "R* measured 100/s (94.0 to 106), 98.0/s predicted: 2.0 % too low; p95 at 80.0/s measured 40.0 ms (37.0 \
              ms to 44.0 ms) in the median step (46.0 ms over all of them), 44.0 ms (42.0 ms to 46.0 ms) predicted: 10 % too high. From low \
              load in turns with these, so that a machine that drifts does so for both: 101/s (1.0 % too high) and 42.0 ms (40.0 ms to 44.0 ms) (5.0 % too high)"
@@ -345,13 +347,8 @@ mod tests {
 
     #[test]
     fn ports_that_are_used_up_are_told_with_the_rate_they_last_for() {
-        let facts = facts(&planned());
-        let (_, text) = facts
-            .iter()
-            .find(|(label, _)| *label == "Ports")
-            .expect("they are");
         assert_eq!(
-            plain(text),
+            fact("Ports"),
             "a request closes 1.50 connections from php to db: half of its 28 232 ports are taken after a minute at 157/s"
         );
     }

@@ -13,7 +13,7 @@ const MOST: f64 = 0.25;
 /// Of this power, what is left beyond [`Cost::at_hz`], the highest of the low rates: what is awake cannot wake up more. From a
 /// fifth and half of R* to four fifths of it the seven plans saved 0.9 of it on average, and three others, on a machine whose
 /// host kept nothing, 0.25 to 0.8: it is between the two.
-const BEYOND: f64 = 0.7;
+pub(super) const BEYOND: f64 = 0.7;
 
 /// `cores = idle + rate cpu_s (rate / at_hz)^-saving`, and beyond `at_hz` with 0.7 of that power.
 ///
@@ -60,13 +60,17 @@ impl Cost {
 
 /// How many times the CPU that a request takes at the highest of the low rates it takes at another.
 pub(super) fn times(saving: f64, at_hz: f64, rate_hz: f64) -> f64 {
-    if rate_hz > at_hz && at_hz > 0.0 {
-        (rate_hz / at_hz).powf(-BEYOND * saving)
-    } else if rate_hz > 0.0 && at_hz > 0.0 {
-        (rate_hz / at_hz).powf(-saving)
+    if rate_hz > 0.0 && at_hz > 0.0 {
+        let share = rate_hz / at_hz;
+        share.powf(-power(saving, share))
     } else {
         1.0
     }
+}
+
+/// The power of a saving at this share of the highest of the low rates.
+fn power(saving: f64, share: f64) -> f64 {
+    if share > 1.0 { BEYOND * saving } else { saving }
 }
 
 /// The rate at which requests use so many cores that it would be `steady_hz` if they took at any rate what they take at
@@ -76,8 +80,8 @@ pub(super) fn rate_using(steady_hz: f64, saving: f64, at_hz: f64) -> f64 {
         return steady_hz;
     }
     let share = steady_hz / at_hz;
-    let power = if share > 1.0 { BEYOND * saving } else { saving };
-    at_hz * share.powf(1.0 / (1.0 - power))
+    // Less is saved than the rate grows by: both are on the same side of `at_hz`.
+    at_hz * share.powf(1.0 / (1.0 - power(saving, share)))
 }
 
 /// Logarithms of the rate and of the CPU a request takes, of steps that used any.
