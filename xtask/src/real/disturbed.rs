@@ -1,7 +1,7 @@
 //! Something else takes the CPU in the middle of a search.
 
 use super::Bench;
-use super::limits::{FIXED_POOL, interval};
+use super::limits::{STEADY_STACK, interval};
 use crate::method::Verdict;
 use anyhow::Context as _;
 use kneepoint_model::{Interval, Run};
@@ -65,7 +65,7 @@ pub(super) fn run(bench: &Bench, out: &mut impl Write) -> anyhow::Result<Vec<Ver
     let runs = bench.runs.unwrap_or(RUNS);
     writeln!(
         out,
-        "laravel, a fixed pool of 10: {runs} searches disturbed for {} s, each between two that are left alone",
+        "laravel, a fixed pool of 10, all ports: {runs} searches disturbed for {} s, each between two that are left alone",
         LASTS.as_secs()
     )?;
     let mut before_hz = alone(bench, out)?;
@@ -115,7 +115,7 @@ fn search(bench: &Bench, disturb: bool) -> anyhow::Result<(Interval, usize, usiz
         "limit",
         &scenario,
         bench.budget(BUDGET),
-        &FIXED_POOL,
+        &STEADY_STACK,
         &mut |elapsed| {
             let now = disturb && elapsed >= FROM && elapsed < FROM + LASTS;
             if now && hogs.is_none() {

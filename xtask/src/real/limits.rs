@@ -13,9 +13,21 @@ use std::time::Duration;
 const RUNS: usize = 5;
 /// Load time of each.
 const BUDGET: Duration = Duration::from_secs(180);
-/// The pool is fixed: one that grows and shrinks is a stack of its own every time.
-pub(super) const FIXED_POOL: [&str; 4] =
-    ["--set", "php.pm=static", "--set", "php.pm.max_children=10"];
+/// What keeps an application the same stack from one second to the next, so that it has an R* to be found.
+///
+/// The pool is fixed: one that grows and shrinks is a stack of its own every time. And connections of PHP have all
+/// unprivileged ports: a request opens its own, whose port stays taken for a minute after, and with the usual range both
+/// applications come to half of all ports between the 40th and the 45th second close to R*. From then on connecting takes
+/// so much CPU that they answer next to nothing (KRN-01), and R* would be a matter of how long a step is. What a plan says
+/// of such a stack is up to which rate its ports last.
+pub(super) const STEADY_STACK: [&str; 6] = [
+    "--set",
+    "php.pm=static",
+    "--set",
+    "php.pm.max_children=10",
+    "--set",
+    "php.net.ipv4.ip_local_port_range=1024 65535",
+];
 
 /// The searches, one after the other, and whether their intervals agree.
 pub(super) fn run(bench: &Bench, out: &mut impl Write) -> anyhow::Result<Verdict> {
@@ -23,7 +35,7 @@ pub(super) fn run(bench: &Bench, out: &mut impl Write) -> anyhow::Result<Verdict
     let runs = bench.runs.unwrap_or(RUNS);
     writeln!(
         out,
-        "laravel, a fixed pool of 10: {runs} searches one after the other\n\
+        "laravel, a fixed pool of 10, all ports: {runs} searches one after the other\n\
          {:>4}  {:<24}{:<24}{:>9}{:>9}{:>9}  confirmed",
         "", "R*", "at one speed", "canary", "speed sd", "step sd"
     )?;
@@ -31,7 +43,7 @@ pub(super) fn run(bench: &Bench, out: &mut impl Write) -> anyhow::Result<Verdict
     let mut first_ms = None;
     for nth in 1..=runs {
         let seed = nth.to_string();
-        let more = [&FIXED_POOL[..], &["--seed", &seed]].concat();
+        let more = [&STEADY_STACK[..], &["--seed", &seed]].concat();
         let run = bench.run("limit", &scenario, bench.budget(BUDGET), &more)?;
         let limit = run.limit("base").context("a limit without R*")?.clone();
         let canary_ms = limit.noise.and_then(|noise| noise.reference_ms);

@@ -1,6 +1,6 @@
 //! Predictions from half of R*, and what the stack bears when it is driven up to its limit.
 
-use super::limits::{FIXED_POOL, interval};
+use super::limits::{STEADY_STACK, interval};
 use super::{Bench, Time};
 use crate::method::Verdict;
 use anyhow::Context as _;
@@ -16,11 +16,6 @@ const RUNS: usize = 3;
 const BUDGET: Duration = Duration::from_secs(240);
 /// The applications.
 const APPLICATIONS: [&str; 2] = ["plain", "laravel"];
-/// All unprivileged ports for connections of PHP. Each request opens its own, whose port stays taken for a minute after, and
-/// with the usual range both stacks come to half of all ports between the 40th and the 45th second close to R*. From then on
-/// connecting takes so much CPU that they answer next to nothing (KRN-01): R* is a matter of whether steps are longer than
-/// that, and none that a plan could hit or miss. What a plan says of such a stack is up to which rate its ports last.
-const ALL_PORTS: [&str; 2] = ["--set", "php.net.ipv4.ip_local_port_range=1024 65535"];
 /// How many times as many are driven at most where what some are held against is not known well enough.
 const MOST_RUNS: usize = 2;
 /// Most of R* that a plan may be made from.
@@ -69,7 +64,7 @@ pub(super) fn run(bench: &Bench, out: &mut impl Write) -> anyhow::Result<Vec<Ver
 /// Makes a plan and puts it to the test.
 fn planned(bench: &Bench, application: &str) -> anyhow::Result<CapacityPlan> {
     let scenario = bench.scenario(&format!("{application}/kneepoint.toml"));
-    let more = [&FIXED_POOL[..], &ALL_PORTS, &["--verify"]].concat();
+    let more = [&STEADY_STACK[..], &["--verify"]].concat();
     let time = Time {
         budget: bench.budget(BUDGET),
         takes: TAKES,

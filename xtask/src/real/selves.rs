@@ -1,7 +1,7 @@
 //! A stack compared with itself: whatever is found is false.
 
 use super::Bench;
-use super::limits::FIXED_POOL;
+use super::limits::STEADY_STACK;
 use crate::method::Verdict;
 use anyhow::Context as _;
 use kneepoint_model::units::format_share;
@@ -20,10 +20,10 @@ pub(super) fn run(bench: &Bench, out: &mut impl Write) -> anyhow::Result<Verdict
     let scenario = bench.scenario("laravel/kneepoint.toml");
     let application = bench.scenario("laravel").display().to_string();
     let runs = bench.runs.unwrap_or(RUNS);
-    let more = [&FIXED_POOL[..], &["--ci", "--baseline-app", &application]].concat();
+    let more = [&STEADY_STACK[..], &["--ci", "--baseline-app", &application]].concat();
     writeln!(
         out,
-        "laravel against itself, {runs} times: change of throughput at saturation (95 %)"
+        "laravel against itself, a fixed pool of 10, all ports, {runs} times: change of throughput at saturation (95 %)"
     )?;
     let mut wrong = 0;
     for nth in 1..=runs {
