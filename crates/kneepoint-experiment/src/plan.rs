@@ -38,12 +38,21 @@ use verify::Claimed;
 const SHARES: [f64; 3] = [0.2, 0.33, 0.45];
 /// Requests of a twin's run.
 const REQUESTS: u64 = 12_000;
-/// Requests of a run that says how long they take.
-const TIMED_REQUESTS: u64 = 2 * REQUESTS;
 /// Length in seconds of the stretches whose p95 is told: that of a verification's step, less the second that is left out.
 const STRETCH_S: f64 = 3.0;
-/// Such runs of the twin that make a prediction: close to the limit one is a tenth off by chance.
-const WHOLE_RUNS: u64 = 8;
+/// Runs of the twin that make a prediction: long enough for spells of the machine's speed, and two, since close to the limit
+/// one is some per cent off by chance.
+const WHOLE: Stretches = Stretches {
+    each_s: STRETCH_S,
+    requests: 8 * REQUESTS,
+    runs: 2,
+};
+/// The run that says by what factor two twins are apart.
+const ONCE: Stretches = Stretches {
+    each_s: STRETCH_S,
+    requests: 2 * REQUESTS,
+    runs: 1,
+};
 /// Twins of steps drawn anew, for the intervals.
 const BOOTSTRAPS: u64 = 48;
 /// Shares of the predicted R* at which the response time is told.
@@ -225,24 +234,15 @@ impl Model {
     /// The SLO's quantile of the response time in ms at a rate, that half of all stretches stay below. Of
     /// the others, only by what factor they are apart where they see the same arrivals.
     fn p95_ms(&self, rate_hz: f64) -> Interval {
-        let of = |fitted: &Fitted, runs| {
-            let asked = stretches(runs);
-            fitted.twin.quantile_ms(rate_hz, self.slo.quantile, asked)
+        let of = |fitted: &Fitted, asked| {
+            let twin = &fitted.twin;
+            twin.quantile_ms(rate_hz, self.slo.quantile, asked)
         };
-        let (whole_ms, once_ms) = (of(&self.whole, WHOLE_RUNS), of(&self.whole, 1));
+        let (whole_ms, once_ms) = (of(&self.whole, WHOLE), of(&self.whole, ONCE));
         let others = self.others.iter();
-        let others_ms = others.map(|fitted| whole_ms * of(fitted, 1) / once_ms);
+        let others_ms = others.map(|fitted| whole_ms * of(fitted, ONCE) / once_ms);
         let most_ms = self.slo.timeout.as_secs_f64() * 1e3;
         around(whole_ms, others_ms.map(|ms| ms.min(most_ms)).collect())
-    }
-}
-
-/// What a response time is simulated for, in this many runs.
-fn stretches(runs: u64) -> Stretches {
-    Stretches {
-        each_s: STRETCH_S,
-        requests: TIMED_REQUESTS,
-        runs,
     }
 }
 
@@ -360,7 +360,7 @@ fn hold_out(seen: &[Seen], top: usize, ground: Ground, slo: &Slo) -> Option<Hold
     let offered_hz = steps.iter().map(|step| step.rate_hz).sum::<f64>() / steps.len() as f64;
     let measured_p95_ms = usual_ms(steps.iter().map(|step| &step.response), slo.quantile)?;
     let twin = fit(&kept, ground, slo).twin;
-    let predicted_p95_ms = twin.quantile_ms(offered_hz, slo.quantile, stretches(WHOLE_RUNS));
+    let predicted_p95_ms = twin.quantile_ms(offered_hz, slo.quantile, WHOLE);
     Some(HoldOut {
         offered_hz,
         measured_p95_ms,

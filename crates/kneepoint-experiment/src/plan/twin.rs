@@ -21,21 +21,25 @@ const ANCHORINGS: usize = 3;
 const LEAST_CORES: f64 = 0.02;
 /// Requests that a run begins with and does not count: the pool fills.
 const WARM_UP: u64 = 500;
-/// Seconds after which the machine's speed changes: as long as the steps that tell by how much.
-const SPELL_S: f64 = 4.0;
+/// Seconds after which the machine's speed changes: in which method.md's simulated machines forget theirs. On a shared one
+/// the CPU that a request took in steps at low load 9 s apart was correlated by 0.65 and 0.34 in two plans, and by 0.47 and
+/// 0.27 still where they were 35 s apart. So most windows have one speed, and half of them no slow one: with spells of 4 s R*
+/// came out 4 % lower, and the p95 a sixth longer in one of these plans.
+const SPELL_S: f64 = 45.0;
 /// The least share of the rate that it bears at an even speed at which a wandering machine's R* is looked for.
 const LEAST_SHARE: f64 = 0.7;
-/// Most spells of a run.
+/// Fewest and most spells of a run: few would not be spread over the distribution.
+const LEAST_SPELLS: f64 = 6.0;
 const MOST_SPELLS: f64 = 1000.0;
 /// Halvings of the range that R* lies in: to half a thousandth of a factor of two.
 const HALVINGS: u32 = 11;
 /// The same where its neighbourhood is known.
 const NEARER_HALVINGS: u32 = 7;
 /// Requests of all windows at a rate, as far as enough windows come of them.
-const WINDOWED: usize = 200_000;
+const WINDOWED: usize = 500_000;
 /// Fewest and most of these windows.
 const LEAST_WINDOWS: usize = 9;
-const MOST_WINDOWS: usize = 41;
+const MOST_WINDOWS: usize = 61;
 /// Most stretches of a run.
 const MOST_STRETCHES: f64 = 400.0;
 
@@ -198,7 +202,7 @@ impl Twin {
     /// mean. The spells of a run are spread over the whole distribution and come in random order, so that two runs differ by
     /// little.
     fn slowness(&self, run_s: f64, seed: u64) -> Vec<f64> {
-        let count = (run_s / SPELL_S).ceil().clamp(1.0, MOST_SPELLS) as usize;
+        let count = (run_s / SPELL_S).ceil().clamp(LEAST_SPELLS, MOST_SPELLS) as usize;
         let middle = |nth| (nth as f64 + 0.5) / count as f64;
         let mut spells: Vec<f64> = (0..count)
             .map(|nth| (self.wander * normal_quantile(middle(nth))).exp())
@@ -369,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_spells_make_the_tail_longer_and_the_limit_lower() {
+    fn slow_spells_make_the_tail_longer_and_leave_half_of_the_windows_as_they_are() {
         let steady = twin(100, 2.0, 0.01, 1.0);
         let wandering = Twin {
             wander: 0.1,
@@ -382,7 +386,12 @@ mod tests {
         let slo = Slo::default();
         let limit = |twin: &Twin| twin.limit_hz(&slo, twin.long_run_hz(&slo, 20_000, 2), 2);
         let lower = limit(&wandering) / limit(&steady);
-        assert!((0.8..0.99).contains(&lower), "{lower}");
+        assert!((0.95..1.01).contains(&lower), "{lower}");
+        let long_run = |twin: &Twin| {
+            let bears = |rate_hz| holds(&twin.run(rate_hz, 60_000, 2).0, &slo);
+            highest(0.0..200.0, HALVINGS, bears)
+        };
+        assert!(long_run(&wandering) < 0.95 * long_run(&steady));
     }
 
     /// What is slow comes in bursts: half of the stretches are better off than all requests together.
