@@ -141,7 +141,8 @@ pub fn plan(
             limit_hz: plan.limit_hz.estimate,
         };
         let verified = verify::verify(testbed, recorder, arm, claimed, time)?;
-        plan.doubts.extend(verified.too_vague());
+        plan.doubts
+            .extend(verified.turned().unwrap_or(verified).too_vague());
         plan.verified = Some(verified);
         recorder.capacity(plan.clone());
     }

@@ -113,6 +113,11 @@ pub struct InTurns {
     pub limit_hz: Interval,
     /// Predicted p95 in ms at [`Verified::offered_hz`], with its 95 % interval.
     pub p95_ms: Interval,
+    /// Measured p95 in ms there, with the interval of what chance leaves of it on a machine whose speed was what these steps
+    /// say: how well it is known for a prediction that is made from them. `None` where the steps were too few, and in runs
+    /// before it was told.
+    #[serde(default)]
+    pub measured_p95_interval_ms: Option<Interval>,
 }
 
 /// Most that a predicted R* may be off where nothing else was driven than half of it, as a share of what is measured.
@@ -158,6 +163,9 @@ impl Verified {
         Some(Self {
             predicted_limit_hz: in_turns.limit_hz.estimate,
             predicted_p95_ms: in_turns.p95_ms,
+            measured_p95_interval_ms: in_turns
+                .measured_p95_interval_ms
+                .or(self.measured_p95_interval_ms),
             ..*self
         })
     }
@@ -293,6 +301,11 @@ mod tests {
         assert!((verified.limit_off() - 0.1).abs() < 1e-9);
         assert!((verified.p95_off().expect("measured") + 0.2).abs() < 1e-9);
         assert_eq!(verified.turned(), None);
+        let known = Interval {
+            low: 45.0,
+            estimate: 50.0,
+            high: 55.0,
+        };
         let in_turns = InTurns {
             measured_up_to_hz: 50.0,
             speed_sd: None,
@@ -302,6 +315,7 @@ mod tests {
                 estimate: 55.0,
                 high: 60.0,
             },
+            measured_p95_interval_ms: Some(known),
         };
         let turned = Verified {
             in_turns: Some(in_turns),
@@ -311,6 +325,7 @@ mod tests {
         .expect("in turns");
         assert!(turned.limit_off().abs() < 1e-9);
         assert!((turned.p95_off().expect("measured") - 0.1).abs() < 1e-9);
+        assert_eq!(turned.measured_p95_interval_ms, Some(known));
     }
 
     #[test]

@@ -157,12 +157,25 @@ fn overall(verified: &Verified) -> String {
 fn turned(verified: &Verified) -> Option<String> {
     let turned = verified.turned()?;
     Some(format!(
-        "From low load in turns with these, so that a machine that drifts does so for both: {} ({}) and {} ({})",
+        "From low load in turns with these, so that a machine that drifts does so for both: {} ({}) and {} ({}){}",
         words::rate(turned.predicted_limit_hz),
         too(turned.limit_off()),
         interval_ms(&turned.predicted_p95_ms),
-        too(turned.p95_off()?)
+        too(turned.p95_off()?),
+        known(&turned)
     ))
+}
+
+/// How well the measured p95 is known on a machine that was as fast as low load said.
+fn known(turned: &Verified) -> String {
+    let interval = turned.measured_p95_interval_ms;
+    interval.map_or_else(String::new, |it| {
+        format!(
+            "; as fast as the machine was then, what was measured is known to {} to {}",
+            words::ms(Some(it.low)),
+            words::ms(Some(it.high))
+        )
+    })
 }
 
 /// `6.2 % too high`.
@@ -322,6 +335,7 @@ mod tests {
                     speed_sd: Some(0.05),
                     limit_hz: interval(96.0, 101.0, 106.0),
                     p95_ms: interval(40.0, 42.0, 44.0),
+                    measured_p95_interval_ms: Some(interval(38.0, 40.0, 42.5)),
                 }),
             }),
             doubts: Vec::new(),
@@ -341,7 +355,8 @@ mod tests {
             fact("Verified"),
             "R* measured 100/s (94.0 to 106), 98.0/s predicted: 2.0 % too low; p95 at 80.0/s measured 40.0 ms (37.0 \
              ms to 44.0 ms) in the median step (46.0 ms over all of them), 44.0 ms (42.0 ms to 46.0 ms) predicted: 10 % too high. From low \
-             load in turns with these, so that a machine that drifts does so for both: 101/s (1.0 % too high) and 42.0 ms (40.0 ms to 44.0 ms) (5.0 % too high)"
+             load in turns with these, so that a machine that drifts does so for both: 101/s (1.0 % too high) and 42.0 ms (40.0 ms to 44.0 ms) (5.0 % too high); \
+             as fast as the machine was then, what was measured is known to 38.0 ms to 42.5 ms"
         );
     }
 

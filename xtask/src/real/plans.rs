@@ -33,7 +33,7 @@ const TAKES: f64 = 6.0;
 /// of the steps at R* bear it. What it was over all of them together is printed with it.
 ///
 /// A plan is void whose measured R* or p95 is itself known less well than a prediction may be off: it would be chance whether
-/// it hits. It is printed like the others, and another one is driven in its place, until twice as many were driven as are
+/// it hits. Of the p95 that is what is left of its scatter once low load in turns with it has told how fast the machine was. It is printed like the others, and another one is driven in its place, until twice as many were driven as are
 /// wanted. One that misses by too much wherever in its interval the truth lies has missed all the same.
 pub(super) fn run(bench: &Bench, out: &mut impl Write) -> anyhow::Result<Vec<Verdict>> {
     let mut verdicts = Vec::new();
@@ -90,7 +90,7 @@ fn verdict(
     let driven = planned_from.chain(turned_from).fold(0.0, f64::max) / limit_hz;
     writeln!(
         out,
-        "{nth:>4}  measured           R* {}; p95 {} in the median step at {}, {} over all\n      {}; hold-out {}\n      {}; from {} of R* at most",
+        "{nth:>4}  measured           R* {}; p95 {} in the median step at {}, {} over all\n      {}; hold-out {}\n      {}, of {} as it is known at that speed; from {} of R* at most",
         interval(&before.limit_hz),
         measured_p95(&before),
         format_rate(before.offered_hz),
@@ -102,9 +102,10 @@ fn verdict(
             None => "none",
         },
         predicted("low load in turns", &turned)?,
+        measured_p95(&turned),
         format_share(driven)
     )?;
-    let vague = before.too_vague();
+    let vague = turned.too_vague();
     for why in &vague {
         writeln!(out, "      {why}")?;
     }

@@ -387,11 +387,13 @@ mod tests {
         let limit = |twin: &Twin| twin.limit_hz(&slo, twin.long_run_hz(&slo, 20_000, 2), 2);
         let lower = limit(&wandering) / limit(&steady);
         assert!((0.95..1.01).contains(&lower), "{lower}");
+        // Over all of them together it is lower.
         let long_run = |twin: &Twin| {
-            let bears = |rate_hz| holds(&twin.run(rate_hz, 60_000, 2).0, &slo);
-            highest(0.0..200.0, HALVINGS, bears)
+            let bears = |rate_hz| holds(&twin.run(rate_hz, 200_000, 2).0, &slo);
+            highest(0.0..220.0, HALVINGS, bears)
         };
-        assert!(long_run(&wandering) < 0.95 * long_run(&steady));
+        let lower = long_run(&wandering) / long_run(&steady);
+        assert!((0.8..0.95).contains(&lower), "{lower}");
     }
 
     /// What is slow comes in bursts: half of the stretches are better off than all requests together.

@@ -6,6 +6,7 @@
 use super::fit::{Ground, Seen, known_from};
 use super::low_load::{LowLoad, observe};
 use super::steady::{STOLEN, steady, undisturbed};
+use super::twin::mean;
 use super::{HEADROOM, Model, SHARES, of_steps_ms};
 use crate::bench::Step;
 use crate::diagnose::find_limit_in_turns;
@@ -14,7 +15,7 @@ use crate::limit::LimitOptions;
 use crate::recorder::Recorder;
 use crate::testbed::Testbed;
 use kneepoint_model::capacity::{InTurns, P95_OFF, Verified};
-use kneepoint_model::statistics::median::{median, median_interval};
+use kneepoint_model::statistics::median::{median, median_interval, median_interval_beside};
 use kneepoint_model::units::{format_ms, format_rate, format_share};
 use kneepoint_model::{Interval, LatencyHistogram};
 use std::time::Duration;
@@ -35,7 +36,7 @@ const STEP: Duration = Duration::from_secs(4);
 /// seconds.
 const BELOW: f64 = 1.0;
 /// How many times as many are driven at most where the host keeps the machine's time from some, or where they scatter so
-/// much that the p95 is not known to [`KNOWN`].
+/// much beyond what low load tells that the p95 is not known to [`KNOWN`].
 const MOST_PAIRS: f64 = 2.0;
 /// Half the width of the measured p95's interval, as a share, from which on more steps are worth their time: three quarters of
 /// what a prediction may be off.
@@ -108,7 +109,7 @@ pub(super) fn verify(
         measured_p95_interval_ms: median_interval(&p95_ms),
         measured_overall_p95_ms: overall.quantile_ms(quantile),
         predicted_p95_ms: claimed.model.p95_ms(rate_hz),
-        in_turns: in_turns(claimed, &beside, &below.seen, rate_hz),
+        in_turns: in_turns(claimed, &beside, &below, rate_hz),
     };
     recorder.result(in_words(&verified));
     Ok(verified)
@@ -140,6 +141,8 @@ impl Turns<'_> {
 struct Below {
     responses: Vec<LatencyHistogram>,
     seen: Vec<Seen>,
+    /// The p95 in ms of the median step, as well as it is known to whoever saw the steps at low load.
+    known_p95_ms: Option<Interval>,
 }
 
 /// A step at low load, and the one at four fifths of R* that came after it.
@@ -178,7 +181,7 @@ fn below(
             });
         }
     }
-    let (below, stolen_share) = counting(&pairs);
+    let (below, stolen_share) = counting(&pairs, claimed.model.slo.quantile);
     recorder.result(format!(
         "{} of {driven} pairs count, during which the host kept at most {} of the machine's CPU time",
         below.seen.len(),
@@ -191,10 +194,41 @@ fn below(
 fn enough(pairs: &[Pair], count: u32, quantile: f64) -> bool {
     let calm = pairs.iter().filter(|it| it.stolen_share <= STOLEN).count();
     calm >= count as usize && {
-        let kept = kept(pairs);
-        let p95_ms = of_steps_ms(kept.iter().map(|pair| &pair.response), quantile);
-        median_interval(&p95_ms).is_some_and(|p95| p95.relative_half_width() <= KNOWN)
+        known_p95_ms(&kept(pairs), quantile).is_some_and(|p95| p95.relative_half_width() <= KNOWN)
     }
+}
+
+/// A quantile in ms of the median step at four fifths of R*, with what chance leaves of it on a machine that was as fast as
+/// the steps at low load say. It is held against what is predicted from these, so that they need not last for as long as the
+/// machine takes to show all of its speeds.
+fn known_p95_ms(pairs: &[&Pair], quantile: f64) -> Option<Interval> {
+    let (slow, p95_ms): (Vec<f64>, Vec<f64>) = slowness(pairs)
+        .into_iter()
+        .zip(pairs)
+        .filter_map(|(slow, pair)| Some((slow, pair.response.quantile_ms(quantile)?)))
+        .unzip();
+    median_interval_beside(&p95_ms, &slow)
+}
+
+/// How slow the machine was around each step at four fifths of R*: how long requests took in the steps at low load before and
+/// after it, as logarithms against the others at their rate.
+fn slowness(pairs: &[&Pair]) -> Vec<f64> {
+    let took = |pair: &&Pair| mean(pair.low.seconds_ln_ms.iter().copied());
+    let usual = SHARES.iter().enumerate().map(|(level, _)| {
+        let alike = pairs.iter().filter(|pair| pair.low.level == level);
+        mean(alike.map(took))
+    });
+    let usual: Vec<f64> = usual.collect();
+    let before: Vec<f64> = pairs
+        .iter()
+        .map(|pair| took(pair) - usual[pair.low.level])
+        .collect();
+    let after = before.iter().skip(1).chain(before.last());
+    before
+        .iter()
+        .zip(after)
+        .map(|(before, after)| f64::midpoint(*before, *after))
+        .collect()
 }
 
 /// The pairs that count. Both of a pair are left out where the host kept much during either, and where something else
@@ -205,13 +239,15 @@ fn kept(pairs: &[Pair]) -> Vec<&Pair> {
 }
 
 /// What the pairs that count say, and the largest share that the host kept during one of them.
-fn counting(pairs: &[Pair]) -> (Below, f64) {
+fn counting(pairs: &[Pair], quantile: f64) -> (Below, f64) {
+    let kept = kept(pairs);
     let mut below = Below {
         responses: Vec::new(),
         seen: Vec::new(),
+        known_p95_ms: known_p95_ms(&kept, quantile),
     };
     let mut stolen_share: f64 = 0.0;
-    for pair in kept(pairs) {
+    for pair in kept {
         below.responses.push(pair.response.clone());
         below.seen.push(pair.low.clone());
         stolen_share = stolen_share.max(pair.stolen_share);
@@ -224,23 +260,24 @@ fn counting(pairs: &[Pair]) -> (Below, f64) {
 fn in_turns(
     claimed: Claimed<'_>,
     of_limit: &[Seen],
-    of_p95: &[Seen],
+    of_p95: &Below,
     rate_hz: f64,
 ) -> Option<InTurns> {
     let (of_limit, _) = steady(of_limit, claimed.ground.cores);
     // How fast the machine is changes from one phase to the next, and how much CPU a request saves at higher rates hardly.
-    let all = claimed.seen.iter().chain(&of_limit).chain(of_p95);
+    let all = claimed.seen.iter().chain(&of_limit).chain(&of_p95.seen);
     let ground = known_from(claimed.ground, all);
     let model = |seen: &[Seen]| Model::of(seen, ground, &claimed.model.slo).ok();
     let limit_hz: Interval = model(&of_limit)?.limit_hz();
-    let below = model(of_p95)?;
+    let below = model(&of_p95.seen)?;
     let p95_ms = below.p95_ms(rate_hz);
-    let rates = of_limit.iter().chain(of_p95).map(|seen| seen.rate_hz);
+    let rates = of_limit.iter().chain(&of_p95.seen).map(|seen| seen.rate_hz);
     Some(InTurns {
         measured_up_to_hz: rates.fold(0.0, f64::max),
         speed_sd: Some(below.whole.twin.wander),
         limit_hz,
         p95_ms,
+        measured_p95_interval_ms: of_p95.known_p95_ms,
     })
 }
 
