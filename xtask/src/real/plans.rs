@@ -33,8 +33,9 @@ const TAKES: f64 = 6.0;
 /// of the steps at R* bear it. What it was over all of them together is printed with it.
 ///
 /// A plan is void whose measured R* or p95 is itself known less well than a prediction may be off: it would be chance whether
-/// it hits. Of the p95 that is what is left of its scatter once low load in turns with it has told how fast the machine was. It is printed like the others, and another one is driven in its place, until twice as many were driven as are
-/// wanted. One that misses by too much wherever in its interval the truth lies has missed all the same.
+/// it hits. Of the p95 that is what is left of its scatter once low load in turns with it has told how fast the machine was.
+/// It is printed like the others, and another one is driven in its place, until twice as many were driven as are wanted. One
+/// that misses by too much wherever in its interval the truth lies has missed all the same.
 pub(super) fn run(bench: &Bench, out: &mut impl Write) -> anyhow::Result<Vec<Verdict>> {
     let mut verdicts = Vec::new();
     for application in APPLICATIONS {

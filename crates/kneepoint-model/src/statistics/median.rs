@@ -2,6 +2,7 @@
 
 use super::Interval;
 use super::autocorrelation::{inflation, lag_one};
+use super::sequential::mean_and_sd;
 use super::special::normal_quantile;
 
 /// The middle value; of two in the middle, their mean. `None` of none.
@@ -46,8 +47,7 @@ pub fn median_interval_beside(values: &[f64], beside: &[f64]) -> Option<Interval
 
 /// What the least-squares line through these points says at each of them.
 fn line(x: &[f64], y: &[f64]) -> Vec<f64> {
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
-    let (x_mean, y_mean) = (mean(x), mean(y));
+    let ((x_mean, _), (y_mean, _)) = (mean_and_sd(x), mean_and_sd(y));
     let spread: f64 = x.iter().map(|x| (x - x_mean).powi(2)).sum();
     let shared = x.iter().zip(y).map(|(x, y)| (x - x_mean) * (y - y_mean));
     let slope = shared.sum::<f64>() / spread.max(f64::MIN_POSITIVE);
@@ -125,13 +125,13 @@ mod tests {
     /// A machine that drifts, what it does to values and how slow something beside them was, which is known to a tenth.
     fn on_a_machine_that_drifts(seed: u64, conditions: u64) -> (Vec<f64>, Vec<f64>) {
         let mut level = 0.0;
-        let mut drifts = normals(conditions).take(60).map(|noise| {
+        let drifts = normals(conditions).take(60).map(|noise| {
             level = 0.8 * level + noise;
             level
         });
+        let slow: Vec<f64> = drifts.collect();
         let mut chance = normals(seed);
         let mut next = |share: f64| share * chance.next().expect("endless");
-        let slow: Vec<f64> = drifts.by_ref().collect();
         let values = slow.iter().map(|slow| (slow + next(0.5)).exp()).collect();
         (values, slow.iter().map(|slow| slow + next(0.1)).collect())
     }
@@ -158,7 +158,7 @@ mod tests {
 
     /// How often the interval holds what half of all values under these very conditions lie below.
     #[test]
-    fn nineteen_of_twenty_intervals_hold_the_median_under_the_same_conditions() {
+    fn at_least_nineteen_of_twenty_intervals_hold_the_median_under_the_same_conditions() {
         const CONDITIONS: u64 = 3;
         let many: Vec<f64> = (10_001..10_401)
             .flat_map(|seed| on_a_machine_that_drifts(seed, CONDITIONS).0)
@@ -170,7 +170,7 @@ mod tests {
                 median_interval_beside(&values, &beside).is_some_and(|it| it.contains(truth))
             })
             .count();
-        assert!((920..=999).contains(&held), "{held} of 1000");
+        assert!((940..=992).contains(&held), "{held} of 1000");
     }
 
     /// Values of which each is near the one before.
