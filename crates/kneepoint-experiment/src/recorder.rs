@@ -343,6 +343,12 @@ impl<'a> Recorder<'a> {
         self.run.proof = Some(effect);
     }
 
+    /// Records best freshly started against the same as it stood.
+    pub fn restarted(&mut self, effect: Effect) {
+        self.append(&Record::Restarted(effect.clone()));
+        self.run.restarted = Some(effect);
+    }
+
     /// Records what a gate decided.
     pub fn gate(&mut self, gate: GateResult) {
         self.append(&Record::Gate(Box::new(gate.clone())));

@@ -47,6 +47,8 @@ pub enum Record {
     Decisions(Vec<Decision>),
     /// Base against best.
     Proof(Effect),
+    /// Best freshly started against the same as it stood.
+    Restarted(Effect),
     /// What a gate decided.
     Gate(Box<GateResult>),
     /// What was predicted.
@@ -78,6 +80,7 @@ impl Record {
             Self::Findings(findings) => run.findings = findings,
             Self::Decisions(decisions) => run.decisions = decisions,
             Self::Proof(effect) => run.proof = Some(effect),
+            Self::Restarted(effect) => run.restarted = Some(effect),
             Self::Gate(gate) => run.gate = Some(*gate),
             Self::Capacity(plan) => run.capacity = Some(*plan),
             Self::Contest(contest) => run.contest = Some(*contest),

@@ -2,11 +2,12 @@
 //!
 //! `tune` of method.md: diagnosis-guided single changes, each decided by an A/B on warm arms; what no longer helps
 //! beside the others is taken back; where it was asked for, what is left is tried in combinations; the smallest pool
-//! that serves as much; base against best after a fresh start.
+//! that serves as much; what a fresh start takes of it, and base against best after one.
 
 mod deep;
 mod levers;
 mod pool;
+mod proof;
 mod sizes;
 mod together;
 
@@ -30,11 +31,11 @@ use std::time::Duration;
 /// Rounds of diagnosis without a win after which tuning ends.
 const IDLE_ROUNDS: u32 = 2;
 /// Share of the budget that the searching may use; the rest is for the proof.
-const SEARCH_SHARE: f64 = 0.7;
+const SEARCH_SHARE: f64 = 0.65;
 /// The same where combinations are to be searched, too.
 const SEARCH_SHARE_DEEP: f64 = 0.45;
 /// Share of the budget that the proof takes where it takes long: no change is tried that would not leave it.
-const PROOF_SHARE: f64 = 0.25;
+const PROOF_SHARE: f64 = 0.32;
 /// Gain of R* from which the limit is measured anew before the next change is judged; below it, the gain says well
 /// enough where R* is now.
 const LARGE_GAIN: f64 = 2.0;
@@ -48,8 +49,6 @@ const BUDGET_PER_PAIR: Duration = Duration::from_secs(100);
 const LEAVE_ONE_OUT: Duration = Duration::from_secs(60);
 /// Most pairs for that (method.md, `tune`: 16).
 const LEAVE_ONE_OUT_PAIRS: usize = 16;
-/// What the diagnosis of the best takes.
-const LAST_LOOK: Duration = Duration::from_secs(50);
 /// Time beside the proof for which it is worth to look once more at what the last changes left.
 const WORTH_SEEING: Duration = Duration::from_secs(420);
 /// What another limit, diagnosis and A/B take at least: with less, a round is not begun.
@@ -410,46 +409,6 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             leave_one_out: None,
             reason,
         });
-    }
-
-    /// Fresh start, limit of the best, base against best.
-    fn prove(&mut self, current: &Current) -> Result<(), ExperimentError> {
-        if self.kept().is_empty() {
-            self.recorder
-                .result("no change won, so the configuration stays as it is");
-            return Ok(());
-        }
-        self.recorder.stage("Prove: fresh start of base and best");
-        self.testbed.tear_down(&current.arm);
-        self.testbed.stand_up("base", &self.base)?;
-        self.testbed.stand_up("best", &current.scenario)?;
-        self.recorder.best(
-            self.testbed.stack("best")?.clone(),
-            self.testbed.diff("base", "best")?,
-        );
-        let options = self.limit_options("best", 0.12)?;
-        let (limit, _) = find_limit(self.testbed, self.recorder, "best", "best", options)?;
-        let measure = self.testbed.saturation_of("base", "best")?;
-        let proof = Comparison {
-            without: "base",
-            with: "best",
-            change: "best against base".to_owned(),
-            settings: Vec::new(),
-            max_pairs: 8,
-            min_pairs: MIN_PAIRS,
-            not_worse: None,
-            step: Duration::from_secs(2),
-            measure,
-            seed: 91,
-        };
-        let (_, effect) = compare(self.testbed, self.recorder, &proof)?;
-        self.recorder.proof(effect);
-        self.testbed.tear_down("base");
-        if limit.rate_hz.estimate > 0.0 && self.recorder.left() > LAST_LOOK {
-            self.recorder.stage("Diagnose the best: what binds now");
-            diagnose(self.testbed, self.recorder, "best", "best", &limit)?;
-        }
-        Ok(())
     }
 
     /// The configuration kept so far against the same without one change, for each kept change: what no longer makes

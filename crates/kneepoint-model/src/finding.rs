@@ -49,7 +49,7 @@ pub struct Remedy {
 }
 
 /// The measured effect of a change.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Effect {
     /// What was compared, in words: `upstream.keepalive 0 -> 32`.
     pub change: String,

@@ -2,6 +2,7 @@
 
 mod basis;
 mod family;
+mod gain;
 mod speed;
 
 pub use basis::LimitBasis;
@@ -150,7 +151,8 @@ fn held() -> bool {
 /// How noisy the machine was while a limit was searched.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct LimitNoise {
-    /// Standard deviation of the machine's speed between steps, as a share; `None` where it was not measured.
+    /// Standard deviation of the machine's speed from step to step, as a share: by the CPU time that a request took where
+    /// that was counted, else by the canary. `None` where neither was measured.
     pub speed_sd: Option<f64>,
     /// R* followed the machine's speed to this power: 1 is in proportion, 0 not at all.
     pub speed_exponent: f64,
@@ -279,6 +281,10 @@ pub struct Run {
     pub decisions: Vec<Decision>,
     /// Fresh base against fresh best at the end.
     pub proof: Option<Effect>,
+    /// The best freshly started over the same as tuning left it standing: what a restart takes. `None` where there was
+    /// no time to ask.
+    #[serde(default)]
+    pub restarted: Option<Effect>,
     /// The configuration diff, base to best.
     pub diff: Vec<FileDiff>,
     /// What the gate of a pipeline decided; `None` where none was asked.
@@ -300,18 +306,5 @@ impl Run {
     #[must_use]
     pub fn limit(&self, arm: &str) -> Option<&LimitResult> {
         self.limits.iter().rev().find(|limit| limit.arm == arm)
-    }
-
-    /// R* of best over R* of base with a conservative interval (quotient of the interval ends); `None`
-    /// unless both were measured.
-    #[must_use]
-    pub fn gain(&self) -> Option<Interval> {
-        let base = &self.limit("base")?.rate_hz;
-        let best = &self.limit("best")?.rate_hz;
-        Some(Interval {
-            low: best.low / base.high,
-            estimate: best.estimate / base.estimate,
-            high: best.high / base.low.max(f64::MIN_POSITIVE),
-        })
     }
 }

@@ -92,6 +92,16 @@ pub(crate) fn effect_basis(effect: &Effect) -> String {
     )
 }
 
+/// `99 % of the gain (96 to 102 %) are there after a restart`.
+pub(crate) fn kept_gain(kept: &Interval) -> String {
+    format!(
+        "{} of the gain ({} to {}) are there after a restart",
+        share(kept.estimate),
+        share(kept.low),
+        share(kept.high)
+    )
+}
+
 /// `18 steps in 3 min 24 s of load, within 3.1 %`: how many steps an R* rests on, over how long, and how wide that
 /// leaves its interval. Where others took a noticeable share of the machine, that too.
 pub(crate) fn limit_basis(basis: &LimitBasis) -> String {

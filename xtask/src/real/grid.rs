@@ -4,6 +4,7 @@ use super::Bench;
 use super::limits::interval;
 use crate::method::Verdict;
 use anyhow::Context as _;
+use kneepoint_model::Interval;
 use kneepoint_model::units::format_share;
 use std::io::Write;
 use std::path::Path;
@@ -44,19 +45,17 @@ pub(super) fn run(bench: &Bench, out: &mut impl Write) -> anyhow::Result<Vec<Ver
     let reached = tuned.rate_hz.estimate / best;
     let share = of_tuning.as_secs_f64() / of_grid.as_secs_f64();
     let proof = run.proof.as_ref().context("tuning without a proof")?;
-    // What the changes gained one by one, on warm arms, is what a fresh start has to show again.
-    let gained: f64 = run
-        .decisions
-        .iter()
-        .filter(|decision| decision.kept)
-        .map(|decision| decision.effect.ratio.estimate)
-        .product();
-    let kept = (proof.ratio.estimate - 1.0) / (gained - 1.0);
+    let restarted = run
+        .restarted
+        .as_ref()
+        .context("tuning had no time to see what a restart takes")?;
+    let kept = run.kept_gain().context("tuning gained nothing")?;
     writeln!(
         out,
-        "  R* {:.2} times the first; changes one by one: {gained:.2} times; after a fresh start: {:.2} times",
+        "  R* {:.2} times the first; after a fresh start: {} times; the fresh one over the one that stood: {}",
         tuned.rate_hz.estimate / base.rate_hz.estimate,
-        proof.ratio.estimate
+        times(&proof.ratio),
+        times(&restarted.ratio)
     )?;
     Ok(vec![
         Verdict {
@@ -72,12 +71,22 @@ pub(super) fn run(bench: &Bench, out: &mut impl Write) -> anyhow::Result<Vec<Ver
         },
         Verdict {
             what: format!(
-                "{} of the gain are there after a fresh start, at least 95 %",
-                format_share(kept)
+                "{} ({} to {}) of the gain are there after a fresh start, at least 95 %",
+                format_share(kept.estimate),
+                format_share(kept.low),
+                format_share(kept.high)
             ),
-            met: kept >= LEAST_KEPT,
+            met: kept.estimate >= LEAST_KEPT,
         },
     ])
+}
+
+/// `0.99 (0.97 to 1.01)`.
+fn times(ratio: &Interval) -> String {
+    format!(
+        "{:.2} ({:.2} to {:.2})",
+        ratio.estimate, ratio.low, ratio.high
+    )
 }
 
 /// The largest R* of all combinations, per second.

@@ -9,14 +9,14 @@ const ALPHA: f64 = 0.05;
 
 impl Run {
     /// Every comparison of the run: the changes that were tried, what became of the kept ones when they were left out,
-    /// and the proof.
+    /// what a restart took, and the proof.
     #[must_use]
     pub fn comparisons(&self) -> Vec<&Effect> {
         let tried = self
             .decisions
             .iter()
             .flat_map(|decision| std::iter::once(&decision.effect).chain(&decision.leave_one_out));
-        tried.chain(&self.proof).collect()
+        tried.chain(&self.restarted).chain(&self.proof).collect()
     }
 
     /// Comparisons with a verdict that stands by itself and not among all that were made (Holm).

@@ -19,7 +19,8 @@ pub(super) fn section(run: &Run) -> Option<Section> {
             .flatten()
             .map(|effect| &effect.ratio)
     });
-    let axis = effect::axis(ratios.chain(run.proof.as_ref().map(|proof| &proof.ratio)));
+    let together = [&run.restarted, &run.proof].into_iter().flatten();
+    let axis = effect::axis(ratios.chain(together.map(|effect| &effect.ratio)));
     Some(Section {
         id: "changes",
         title: "What was tried and what it did",
@@ -39,7 +40,8 @@ pub(super) fn section(run: &Run) -> Option<Section> {
                     } }
                     tbody {
                         @for decision in &run.decisions { (row(&axis, decision)) }
-                        @if let Some(proof) = &run.proof { (proof_row(&axis, proof)) }
+                        @if let Some(restarted) = &run.restarted { (last_row(&axis, "restart", restarted)) }
+                        @if let Some(proof) = &run.proof { (last_row(&axis, "all together", proof)) }
                     }
                 }
             }
@@ -64,12 +66,13 @@ fn row(axis: &Axis, decision: &Decision) -> Markup {
     }
 }
 
-fn proof_row(axis: &Axis, proof: &Effect) -> Markup {
+/// What is said of the changes together.
+fn last_row(axis: &Axis, what: &str, effect: &Effect) -> Markup {
     html! {
         tr class="proof" {
-            td { span class="verdict" { "all together" } br; (proof.change) ", " (proof.quantity) }
-            td class="bar" { (picture(axis, proof, None, "ink")) }
-            td class="num" { (effect::factor(&proof.ratio)) }
+            td { span class="verdict" { (what) } br; (effect.change) ", " (effect.quantity) }
+            td class="bar" { (picture(axis, effect, None, "ink")) }
+            td class="num" { (effect::factor(&effect.ratio)) }
             td {}
         }
     }
@@ -102,6 +105,14 @@ fn reasons(run: &Run) -> Markup {
                     @if let Some(left_out) = &decision.leave_one_out {
                         br; small { "left out, " (left_out.quantity) ": " (effect::basis(left_out)) }
                     }
+                }
+            }
+            @if let Some(restarted) = &run.restarted {
+                dt { "Restart" }
+                dd {
+                    "The best freshly started against the same as tuning left it standing. "
+                    @if let Some(kept) = run.kept_gain() { (words::kept_gain(&kept)) ". " }
+                    small { (effect::basis(restarted)) }
                 }
             }
             @if let Some(proof) = &run.proof {

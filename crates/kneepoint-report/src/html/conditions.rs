@@ -62,6 +62,7 @@ fn generator(health: &HealthRange) -> Markup {
 fn noise(run: &Run) -> Option<String> {
     let decided = run.decisions.iter().map(|decision| &decision.effect);
     let visible: Vec<f64> = decided
+        .chain(&run.restarted)
         .chain(&run.proof)
         .map(|effect: &Effect| effect.smallest_visible)
         .filter(|share| share.is_finite() && *share > 0.0)

@@ -35,6 +35,7 @@ pub(super) fn run(run: &mut Run, secrets: &Secrets) {
         findings,
         decisions,
         proof,
+        restarted,
         diff,
         gate: asked_gate,
         capacity,
@@ -63,7 +64,10 @@ pub(super) fn run(run: &mut Run, secrets: &Secrets) {
     stacks.iter_mut().for_each(|it| profile(it, secrets));
     findings.iter_mut().for_each(|it| finding(it, secrets));
     decisions.iter_mut().for_each(|it| decision(it, secrets));
-    proof.iter_mut().for_each(|it| effect(it, secrets));
+    [proof, restarted]
+        .into_iter()
+        .flatten()
+        .for_each(|it| effect(it, secrets));
     for file in diff {
         secrets.hide(&mut file.diff, Grammar::Configuration);
     }

@@ -277,6 +277,17 @@ pub(crate) fn tuned() -> Run {
                 12,
             )
         }),
+        restarted: Some(Effect {
+            conditions: "20 closed-loop workers, 2 s steps, interleaved".into(),
+            verdict: "inconclusive".into(),
+            ..effect(
+                "the best after a restart",
+                Vec::new(),
+                "throughput at saturation",
+                interval(0.972, 0.991, 1.012),
+                12,
+            )
+        }),
         diff: diff(),
         ..begun("tune")
     }

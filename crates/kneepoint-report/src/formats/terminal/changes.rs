@@ -3,7 +3,7 @@
 use super::LABEL;
 use crate::text::{Page, Style};
 use crate::words;
-use kneepoint_model::Run;
+use kneepoint_model::{Effect, Run};
 use kneepoint_model::run::Decision;
 
 /// What was tried, what it did, and why it was kept or dropped.
@@ -15,23 +15,34 @@ pub(super) fn decisions(page: &mut Page, run: &Run) {
     for decision in &run.decisions {
         change(page, decision);
     }
-    if let Some(proof) = &run.proof {
-        page.columns(
-            &[
-                ("", 2, None),
-                ("proof", 9, Some(Style::Strong)),
-                (&proof.verdict, LABEL, None),
-            ],
-            &format!(
-                "{}: {} x{}, {}",
-                proof.change,
-                proof.quantity,
-                words::ratio_interval(&proof.ratio),
-                words::effect_basis(proof)
-            ),
-            None,
-        );
+    let kept = run
+        .kept_gain()
+        .map(|kept| format!("; {}", words::kept_gain(&kept)));
+    if let Some(restarted) = &run.restarted {
+        together(page, "restart", "", restarted, &kept.unwrap_or_default());
     }
+    if let Some(proof) = &run.proof {
+        together(page, "proof", &proof.verdict, proof, "");
+    }
+}
+
+/// What is said of the changes together.
+fn together(page: &mut Page, what: &str, verdict: &str, effect: &Effect, more: &str) {
+    page.columns(
+        &[
+            ("", 2, None),
+            (what, 9, Some(Style::Strong)),
+            (verdict, LABEL, None),
+        ],
+        &format!(
+            "{}: {} x{}, {}{more}",
+            effect.change,
+            effect.quantity,
+            words::ratio_interval(&effect.ratio),
+            words::effect_basis(effect)
+        ),
+        None,
+    );
 }
 
 fn change(page: &mut Page, decision: &Decision) {

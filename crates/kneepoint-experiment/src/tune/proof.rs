@@ -1,0 +1,104 @@
+//! The end of tuning: both ends of it freshly started, since what only a stack that has run for long can do is no gain
+//! of a setting.
+
+use super::{Current, Tuner};
+use crate::ab::Verdict;
+use crate::compare::{Comparison, compare, describe_effect};
+use crate::diagnose::{diagnose, find_limit};
+use crate::error::ExperimentError;
+use kneepoint_model::statistics::sequential::MIN_PAIRS;
+use std::time::Duration;
+
+/// Share of the budget that the limit of the best takes.
+const LIMIT_SHARE: f64 = 0.12;
+/// What base against best takes: two stacks to start, and their pairs.
+const BASE_AGAINST_BEST: Duration = Duration::from_secs(55);
+/// What the fresh start against the stack that stood takes, and its most pairs.
+const RESTART: Duration = Duration::from_secs(65);
+const RESTART_PAIRS: usize = 12;
+/// What the diagnosis of the best takes.
+const LAST_LOOK: Duration = Duration::from_secs(50);
+
+impl Tuner<'_, '_, '_> {
+    /// Fresh start, what it takes, limit of the best, base against best.
+    pub(super) fn prove(&mut self, current: &Current) -> Result<(), ExperimentError> {
+        if self.kept().is_empty() {
+            self.recorder
+                .result("no change won, so the configuration stays as it is");
+            return Ok(());
+        }
+        self.recorder.stage("Prove: fresh start of base and best");
+        self.testbed.stand_up("best", &current.scenario)?;
+        self.restart(current)?;
+        self.testbed.tear_down(&current.arm);
+        self.testbed.stand_up("base", &self.base)?;
+        self.recorder.best(
+            self.testbed.stack("best")?.clone(),
+            self.testbed.diff("base", "best")?,
+        );
+        let options = self.limit_options("best", LIMIT_SHARE)?;
+        let (limit, _) = find_limit(self.testbed, self.recorder, "best", "best", options)?;
+        let (_, effect) = self.base_against_best()?;
+        self.recorder.proof(effect);
+        self.testbed.tear_down("base");
+        if limit.rate_hz.estimate > 0.0 && self.recorder.left() > LAST_LOOK {
+            self.recorder.stage("Diagnose the best: what binds now");
+            diagnose(self.testbed, self.recorder, "best", "best", &limit)?;
+        }
+        Ok(())
+    }
+
+    /// The best freshly started beside the same as tuning left it: side by side, since over minutes a machine drifts by
+    /// more than a restart takes, and without the base, whose few requests would say little of it.
+    fn restart(&mut self, current: &Current) -> Result<(), ExperimentError> {
+        let after = self.budget.mul_f64(LIMIT_SHARE) + BASE_AGAINST_BEST;
+        if self.recorder.left() < after + RESTART {
+            self.recorder
+                .warn("no time left to see how much of the gain a restart takes");
+            return Ok(());
+        }
+        let comparison = Comparison {
+            max_pairs: RESTART_PAIRS,
+            seed: 81,
+            ..self.at_saturation((&current.arm, "best"), "the best after a restart")?
+        };
+        let (verdict, effect) = compare(self.testbed, self.recorder, &comparison)?;
+        if verdict == Verdict::Worse {
+            self.recorder.warn(format!(
+                "after a restart the same configuration serves less than tuning left it at, so part of the gain was that \
+                 it had run for long: {}",
+                describe_effect(&effect)
+            ));
+        }
+        self.recorder.restarted(effect);
+        Ok(())
+    }
+
+    fn base_against_best(&mut self) -> Result<(Verdict, kneepoint_model::Effect), ExperimentError> {
+        let comparison = Comparison {
+            max_pairs: 8,
+            seed: 91,
+            ..self.at_saturation(("base", "best"), "best against base")?
+        };
+        compare(self.testbed, self.recorder, &comparison)
+    }
+
+    fn at_saturation<'a>(
+        &self,
+        (without, with): (&'a str, &'a str),
+        change: &str,
+    ) -> Result<Comparison<'a>, ExperimentError> {
+        Ok(Comparison {
+            without,
+            with,
+            change: change.to_owned(),
+            settings: Vec::new(),
+            max_pairs: MIN_PAIRS,
+            min_pairs: MIN_PAIRS,
+            not_worse: None,
+            step: Duration::from_secs(2),
+            measure: self.testbed.saturation_of(without, with)?,
+            seed: 0,
+        })
+    }
+}
