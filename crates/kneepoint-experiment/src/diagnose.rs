@@ -11,7 +11,7 @@ use crate::recorder::Recorder;
 use crate::testbed::Testbed;
 use kneepoint_diagnosis::{Evidence, Phase, PhaseKind};
 use kneepoint_model::run::{LimitResult, Observation};
-use kneepoint_model::units::{format_rate, format_share};
+use kneepoint_model::units::{format_ms, format_rate, format_share};
 use kneepoint_model::{Confidence, Finding, LoadPoint, Scenario, Setting, Stack, StackProfile};
 use kneepoint_profiler::Profile;
 use kneepoint_telemetry::Recording;
@@ -121,8 +121,11 @@ fn at_reference(result: &LimitResult) -> String {
     let Some((rate, noise)) = result.reference_hz.zip(result.noise) else {
         return String::new();
     };
+    let cpu = noise.cpu_ms.map_or_else(String::new, |ms| {
+        format!("; a request took {} of CPU", format_ms(ms))
+    });
     format!(
-        "; at the machine's reference speed {} (95 %: {} to {}), its speed varied by {}",
+        "{cpu}; at the machine's reference speed {} (95 %: {} to {}), its speed varied by {}",
         format_rate(rate.estimate),
         format_rate(rate.low),
         format_rate(rate.high),

@@ -2,10 +2,11 @@
 //!
 //! The algorithm is `find_limit` of method.md: a closed loop at saturation gives the prior, short open-loop
 //! steps straddle the current estimate, a Bayesian fit of the violating share gives R* with an interval, and
-//! a longer stretch at the interval's lower end confirms it. A canary says how fast the machine was during each
-//! step, so that a machine that drifts moves the rates and not the result.
+//! a longer stretch at the interval's lower end confirms it. The CPU time that a request took, and a canary, say how fast
+//! the machine was during each step, so that a machine that drifts moves the rates and not the result.
 
 mod soak;
+mod speed;
 #[cfg(test)]
 mod tests;
 
@@ -15,6 +16,7 @@ use kneepoint_model::statistics::limit_fit::{Fit, FitStep, Prior, fit};
 use kneepoint_model::units::format_share;
 use kneepoint_model::{Interval, LoadPoint, Outcome, Slo};
 use soak::Soak;
+use speed::{Reading, Speeds};
 use std::time::Duration;
 
 /// How much effort a search may take.
@@ -79,7 +81,7 @@ impl LimitOptions {
             target: if tight { 0.06 } else { 0.04 },
             // Under a budget the time that is saved is worth more than the last percent of coverage.
             noisy: f64::INFINITY,
-            min_steps: if tight { 4 } else { 6 },
+            min_steps: if tight { 4 } else { 10 },
             saturate: Duration::from_secs(4),
             step_min: Duration::from_secs(if tight { 4 } else { 5 }),
             step_max: Duration::from_secs(if tight { 6 } else { 8 }),
@@ -131,8 +133,8 @@ pub struct LimitSearch {
     /// The fit of the violating share, and of the failed share where errors are a goal of their own.
     on_time: Fit,
     errors: Option<Fit>,
-    /// The machine's speed now.
-    speed: Option<f64>,
+    /// What the canary said last.
+    canary: Option<f64>,
     spent: Duration,
     soak: Soak,
     out_of_time: bool,
@@ -151,7 +153,7 @@ struct StepRecord {
     violations: u64,
     failed: u64,
     timeouts: u64,
-    speed: Option<f64>,
+    reading: Reading,
 }
 
 /// Share of the closed loop's throughput from which on a step that holds contradicts it.
@@ -184,7 +186,7 @@ impl LimitSearch {
             steps: Vec::new(),
             on_time: fit(&[], prior(0.0, slo.violating_share())),
             errors: None,
-            speed: None,
+            canary: None,
             spent: Duration::ZERO,
             soak: Soak::default(),
             out_of_time: false,
@@ -257,11 +259,12 @@ impl LimitSearch {
 
     /// Takes in a measured step, with what the canary said around it.
     pub fn record(&mut self, point: &LoadPoint, canary: Canary) {
-        self.speed = canary.after;
+        self.canary = canary.after;
+        let reading = Reading::of(point, canary);
         match self.stage {
             Stage::Saturating => self.record_saturation(point),
-            Stage::Stepping => self.record_step(point, canary.during()),
-            Stage::Soaking => self.record_soak(point, canary.during()),
+            Stage::Stepping => self.record_step(point, reading),
+            Stage::Soaking => self.record_soak(point, self.speeds().of_step(&reading)),
             Stage::Finished => {}
         }
     }
@@ -286,7 +289,7 @@ impl LimitSearch {
         }
     }
 
-    fn record_step(&mut self, point: &LoadPoint, speed: Option<f64>) {
+    fn record_step(&mut self, point: &LoadPoint, reading: Reading) {
         self.spent += self.time_of(point);
         self.out_of_time = self.spent >= self.options.load_time;
         if !point.validity.is_valid() {
@@ -300,11 +303,11 @@ impl LimitSearch {
             violations: point.violations(),
             failed: point.outcomes.failed(),
             timeouts: point.outcomes.of(Outcome::Timeout) + point.outcomes.of(Outcome::Unsent),
-            speed,
+            reading,
         });
         self.raise_prior(point);
         self.refit();
-        let width = self.estimate().reference_hz.relative_half_width();
+        let width = self.estimate().rate_hz.relative_half_width();
         let enough = self.steps.len() >= self.options.min_steps;
         let narrow = width <= self.options.target;
         let steady = self.speed_sd().is_none_or(|sd| sd < self.options.noisy);
@@ -350,18 +353,19 @@ impl LimitSearch {
         }
     }
 
-    /// Standard deviation of the machine's speed over the steps, as a share; `None` without a canary.
+    /// How fast the machine was in the steps so far.
+    fn speeds(&self) -> Speeds {
+        Speeds::of(self.steps.iter().map(|step| step.reading))
+    }
+
+    /// The speed to expect of the next step.
+    fn speed_ahead(&self) -> Option<f64> {
+        self.speeds().ahead().or(self.canary)
+    }
+
+    /// Standard deviation of the machine's speed over the steps, as a share; `None` where it was not measured.
     fn speed_sd(&self) -> Option<f64> {
-        let speeds: Option<Vec<f64>> = self.steps.iter().map(|step| step.speed).collect();
-        let speeds = speeds.filter(|speeds| speeds.len() > 1)?;
-        let n = speeds.len() as f64;
-        let mean = speeds.iter().sum::<f64>() / n;
-        let variance = speeds
-            .iter()
-            .map(|speed| (speed - mean).powi(2))
-            .sum::<f64>()
-            / (n - 1.0);
-        Some(variance.sqrt() / mean)
+        self.speeds().sd()
     }
 
     /// A step that holds well where the prior ends shows that the limit is further up than the closed loop said.
@@ -373,6 +377,7 @@ impl LimitSearch {
     }
 
     fn fit_of(&self, count: impl Fn(&StepRecord) -> u64, share: f64) -> Fit {
+        let speeds = self.speeds();
         let steps: Vec<FitStep> = self
             .steps
             .iter()
@@ -380,10 +385,10 @@ impl LimitSearch {
                 rate_hz: step.drawn_hz,
                 violations: count(step),
                 arrivals: step.arrivals,
-                speed: step.speed,
+                speed: speeds.of_step(&step.reading),
             })
             .collect();
-        fit(&steps, prior(self.prior_hz, share))
+        speeds.widen(fit(&steps, prior(self.prior_hz, share)))
     }
 
     /// The limit by errors, where errors occurred that are not violations of time already: a goal of its own.
@@ -410,7 +415,7 @@ impl LimitSearch {
     /// Straddles the estimate: alternately above and below by its own uncertainty.
     fn next_rate(&self) -> f64 {
         let so_far = self.estimate();
-        let limit_hz = so_far.at_speed(self.speed);
+        let limit_hz = so_far.at_speed(self.speed_ahead());
         if self.steps.is_empty() {
             return limit_hz;
         }
@@ -429,8 +434,7 @@ impl LimitSearch {
         let fitted = self.estimate();
         let serves = self.saturation_hz > 0.0;
         let rate_hz = self.soak.lowered(fitted.rate_hz);
-        let speeds: Option<Vec<f64>> = self.steps.iter().map(|step| step.speed).collect();
-        let speeds = speeds.unwrap_or_default();
+        let speeds = self.speeds().of_each();
         let reference_hz = (serves && !speeds.is_empty()).then(|| scaled(&fitted, &rate_hz));
         let soak = self.soak.point.as_ref();
         LimitResult {
@@ -474,6 +478,7 @@ impl LimitSearch {
             too_noisy: self.out_of_time && width > TOO_WIDE,
             // For whoever owns the canary to say.
             reference_ms: None,
+            cpu_ms: self.speeds().cost_ms(),
         }
     }
 

@@ -194,6 +194,7 @@ impl Tally {
             connections_opened: window.connections_opened,
             bytes_received: window.bytes_received,
             seconds: self.seconds.finished,
+            cpu_ms: None,
             slowest: window.slowest.to_model(),
             health,
             validity,

@@ -258,6 +258,10 @@ pub struct LoadPoint {
     pub bytes_received: u64,
     /// Per second of intended start.
     pub seconds: Vec<Second>,
+    /// CPU time in ms that the stack's processes took for each request that ended `Ok`, over the whole step; `None` where
+    /// nobody counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ms: Option<f64>,
     /// The slowest requests of the window that were named, slowest first; empty where none was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slowest: Vec<SlowRequest>,
@@ -299,6 +303,13 @@ impl LoadPoint {
         } else {
             0.0
         }
+    }
+
+    /// Requests that ended `Ok`, those of what is skipped at the start among them.
+    #[must_use]
+    pub fn served_in_all(&self) -> u64 {
+        let of_second = |second: &Second| second.outcomes.of(Outcome::Ok);
+        self.seconds.iter().map(of_second).sum()
     }
 
     /// Arrivals that violated the SLO's response time or failed.

@@ -166,6 +166,10 @@ pub struct LimitNoise {
     /// measured or not written down.
     #[serde(default)]
     pub reference_ms: Option<f64>,
+    /// CPU time in ms that a request took of the stack, the (geometric) mean of the steps: what R* is at goes with it. `None`
+    /// where it was not counted.
+    #[serde(default)]
+    pub cpu_ms: Option<f64>,
 }
 
 /// Where a request's time goes at one offered rate.

@@ -255,11 +255,14 @@ fn confirmation(limit: &LimitResult) -> Option<Confirmation> {
     })
 }
 
-/// `its speed varied by 3.9 %; at reference speed R* is 281/s (277 to 285)`; `None` where the speed was not measured.
+/// `a request took 6.94 ms of its CPU; its speed varied by 3.9 %; at reference speed R* is 281/s (277 to 285)`; `None` where the speed was not measured.
 pub(crate) fn machine_speed(limit: &LimitResult) -> Option<String> {
     let (reference, noise) = (limit.reference_hz?, limit.noise?);
+    let cpu = noise.cpu_ms.map_or_else(String::new, |ms| {
+        format!("a request took {} of its CPU; ", words::ms(Some(ms)))
+    });
     Some(format!(
-        "its speed varied by {}; at reference speed R* is {}{}",
+        "{cpu}its speed varied by {}; at reference speed R* is {}{}",
         words::share(noise.speed_sd?),
         words::rate_interval(&reference),
         if noise.too_noisy {

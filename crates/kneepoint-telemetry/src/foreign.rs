@@ -44,13 +44,17 @@ impl CpuAccount {
         if elapsed_s < 0.01 {
             return 0.0;
         }
-        let tiers_s: f64 = self
-            .tiers_s
+        let known_s = self.tiers_s_since(earlier) + self.own_s - earlier.own_s;
+        ((self.machine_s - earlier.machine_s - known_s) / elapsed_s).max(0.0)
+    }
+
+    /// CPU seconds that the tiers used since an earlier account.
+    #[must_use]
+    pub fn tiers_s_since(&self, earlier: &Self) -> f64 {
+        self.tiers_s
             .iter()
             .filter_map(|(pid, now)| Some(now - earlier.tiers_s.get(pid)?))
-            .sum();
-        let known_s = tiers_s + self.own_s - earlier.own_s;
-        ((self.machine_s - earlier.machine_s - known_s) / elapsed_s).max(0.0)
+            .sum()
     }
 }
 

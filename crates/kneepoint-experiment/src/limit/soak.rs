@@ -17,6 +17,9 @@ const STEP_DOWN: f64 = 0.97;
 const CHANCE: f64 = 3.0;
 /// Soaks that may fail by chance before the limit counts as not confirmed.
 const MOST_BY_CHANCE: u32 = 2;
+/// How many standard deviations of the steps' speeds the slowest moment of a stretch is away: a few seconds over the limit
+/// are a twentieth of it, and it is as long as nine steps (the least of nine normal values: 1.5).
+const WORST_OF_A_STRETCH: f64 = 1.5;
 /// By how much R* must have fallen below a soak's rate for the machine's speed to be the reason that it failed.
 const SLOWED: f64 = 1.005;
 
@@ -119,7 +122,7 @@ impl LimitSearch {
 
     /// The rate to confirm next: the lower end at the machine's speed now, less what it may lose in the meantime.
     fn confirmable_hz(&self) -> f64 {
-        self.low_hz(self.speed) * (-self.sd_by_speed()).exp()
+        self.low_hz(self.speed_ahead()) * (-WORST_OF_A_STRETCH * self.sd_by_speed()).exp()
     }
 
     pub(super) fn record_soak(&mut self, point: &LoadPoint, speed: Option<f64>) {

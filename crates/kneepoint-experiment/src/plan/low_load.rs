@@ -9,7 +9,7 @@ use crate::diagnose::say_when_invalid;
 use crate::error::ExperimentError;
 use crate::recorder::Recorder;
 use crate::testbed::Testbed;
-use kneepoint_model::{CpuTime, Layer, LoadPoint, Outcome, Second, Series, SeriesSet, metric};
+use kneepoint_model::{CpuTime, Layer, LoadPoint, Second, Series, SeriesSet, metric};
 use std::time::Duration;
 
 /// Steps at each rate, in turns, so that a machine that drifts does so at all of them.
@@ -148,7 +148,7 @@ impl Seen {
         Self {
             level,
             rate_hz: load.throughput_hz(),
-            counted_hz: cpu.cores(done(load)),
+            counted_hz: cpu.cores(load.served_in_all() as f64),
             response: load.response.clone(),
             seconds_ln_ms: seconds_ln_ms(load),
             busy_cores: cpu.cores(cpu.busy_s),
@@ -160,12 +160,6 @@ impl Seen {
                 .collect(),
         }
     }
-}
-
-/// Requests that ended well, those of what is skipped at the start among them.
-fn done(load: &LoadPoint) -> f64 {
-    let of_second = |second: &Second| second.outcomes.of(Outcome::Ok);
-    load.seconds.iter().map(of_second).sum::<u64>() as f64
 }
 
 /// How long the requests of each second of the window took, on a scale on which a slower machine adds the same to all.
@@ -218,7 +212,7 @@ impl<'a> LowLoad<'a> {
         let worker_bytes = it.series.max(Layer::Php, metric::PSS_WORKER_BYTES);
         let memory_bytes = self.memory_bytes.into_iter().chain(worker_bytes);
         self.memory_bytes = memory_bytes.reduce(f64::max);
-        self.closed.add(done(&it.load), &it.series);
+        self.closed.add(it.load.served_in_all() as f64, &it.series);
         let counts = it.load.validity.is_valid() && it.load.response.count() > 0;
         Ok(counts.then(|| Seen::of(level, &it.load, &it.cpu)))
     }

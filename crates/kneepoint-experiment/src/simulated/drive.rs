@@ -38,6 +38,8 @@ pub(super) struct Drive<'a, 'b> {
     bed: &'a mut Bed<'b>,
     step: &'a Step,
     first_id: u64,
+    /// Core seconds of the pool before the step.
+    busy_before_s: f64,
     window_begins_s: f64,
     /// No request starts from here on.
     ends_s: f64,
@@ -58,6 +60,7 @@ impl<'a, 'b> Drive<'a, 'b> {
         let began_s = bed.pool.now_s();
         let mut drive = Self {
             first_id: *bed.next_id,
+            busy_before_s: bed.pool.busy_s(),
             window_begins_s: began_s + step.skip.as_secs_f64(),
             ends_s: began_s + step.duration.as_secs_f64(),
             arrivals: Random::new(step.seed, 0),
@@ -242,8 +245,17 @@ impl<'a, 'b> Drive<'a, 'b> {
             .collect()
     }
 
+    /// CPU time for each request that ended well, as on the testbed.
+    fn cpu_ms(&self) -> Option<f64> {
+        let ended_well = |request: &&Request| request.outcome == Some(Outcome::Ok);
+        let served = self.requests.iter().filter(ended_well).count();
+        let busy_s = self.bed.pool.busy_s() - self.busy_before_s;
+        (served > 0).then(|| busy_s * 1e3 / served as f64)
+    }
+
     fn finish(mut self) -> LoadPoint {
         self.point.seconds = self.seconds();
+        self.point.cpu_ms = self.cpu_ms();
         let mut point = self.point;
         point.window_s = (self.ends_s - self.window_begins_s).max(0.0);
         point.service = point.response.clone();

@@ -347,9 +347,16 @@ impl Testbed {
         with(&mut plan);
         let before = self.cpu_account();
         let mut point = Engine::run(&plan, &|progress| self.show(progress), &self.stop)?;
-        let foreign = before.zip(self.cpu_account());
-        let foreign = foreign.map(|(before, after)| after.foreign_cores_since(&before));
+        let accounts = before.zip(self.cpu_account());
+        let foreign = accounts
+            .as_ref()
+            .map(|(before, after)| after.foreign_cores_since(before));
         note_foreign(&mut point, foreign, f64::from(self.machine.cores.max(1)));
+        // The other arms are at rest.
+        point.cpu_ms = accounts.and_then(|(before, after)| {
+            let served = point.served_in_all();
+            (served > 0).then(|| after.tiers_s_since(&before) * 1e3 / served as f64)
+        });
         if point.outcomes.failed() > 0 {
             arm.check_alive(&self.lab)?;
         }

@@ -16,6 +16,15 @@ impl LimitResult {
             high: reference.high * factor,
         })
     }
+
+    /// R* per second if a request took this much CPU time in ms: the same for two runs of one configuration, it takes out of
+    /// their comparison how fast the machine happened to be. It says nothing of two configurations, whose requests may need
+    /// more and less. `None` where this run did not count it.
+    #[must_use]
+    pub fn at_cpu_ms(&self, cpu_ms: f64) -> Option<f64> {
+        let noise = self.noise?;
+        Some(self.rate_hz.estimate * (noise.cpu_ms? / cpu_ms).powf(noise.speed_exponent))
+    }
 }
 
 #[cfg(test)]
@@ -35,6 +44,7 @@ mod tests {
             noise: Some(LimitNoise {
                 speed_exponent,
                 reference_ms: Some(6.0),
+                cpu_ms: Some(5.0),
                 ..LimitNoise::default()
             }),
             ..LimitResult::default()
@@ -51,6 +61,14 @@ mod tests {
         assert!((at(1.0, 6.0) - 100.0).abs() < 1e-9);
         assert!((at(1.0, 7.5) - 80.0).abs() < 1e-9);
         assert!((at(0.0, 7.5) - 100.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_configuration_whose_requests_took_more_cpu_bore_less() {
+        let at = |speed_exponent, cpu_ms| limit(speed_exponent).at_cpu_ms(cpu_ms).expect("known");
+        assert!((at(1.0, 5.0) - 95.0).abs() < 1e-9);
+        assert!((at(1.0, 4.0) - 118.75).abs() < 1e-9);
+        assert!((at(0.0, 4.0) - 95.0).abs() < 1e-9);
     }
 
     #[test]
