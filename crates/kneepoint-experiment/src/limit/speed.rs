@@ -169,7 +169,11 @@ mod tests {
     fn a_step_whose_requests_took_more_cpu_met_a_slower_machine() {
         let canary = Some(1.0);
         check(
-            &[(canary, Some(4.0)), (canary, Some(4.0)), (canary, Some(4.0))],
+            &[
+                (canary, Some(4.0)),
+                (canary, Some(4.0)),
+                (canary, Some(4.0)),
+            ],
             &[1.0; 3],
         );
         check(&[(canary, Some(2.0)), (canary, Some(8.0))], &[2.0, 0.5]);

@@ -79,6 +79,35 @@ fn a_bench_without_a_canary_gives_no_reference() {
     assert_eq!(found.noise.map(|noise| noise.speed_exponent), Some(0.0));
 }
 
+/// On a shared machine the canary hardly moves while a request takes a tenth more or less.
+#[test]
+fn where_the_canary_is_blind_the_requests_say_how_fast_the_machine_was() {
+    let mut within = 0;
+    for seed in 0..8 {
+        let options = LimitOptions {
+            seed: seed * 1000,
+            ..LimitOptions::thorough(32)
+        };
+        let mut search = LimitSearch::new(SimulatedStack::usual_slo(), options);
+        let mut stack = stack(Noise::high(), seed);
+        while let LimitMove::Measure(step) = search.next_move() {
+            let point = stack.measure("base", &step).expect("it does not fail");
+            let blind = Canary {
+                before: Some(1.0),
+                after: Some(1.0),
+            };
+            search.record(&point, blind);
+        }
+        let found = search.result("base");
+        let noise = found.noise.expect("it says how noisy it was");
+        assert!(noise.speed_sd.is_some_and(|sd| sd > 0.02), "{noise:?}");
+        assert!(noise.speed_exponent > 0.7, "{noise:?}");
+        assert!(noise.cpu_ms.is_some(), "{noise:?}");
+        within += u32::from(found.rate_hz.contains(known().limit_hz));
+    }
+    assert!(within >= 6, "{within} of 8 intervals cover");
+}
+
 /// A server that drops what it has no room for wastes most of a closed loop: what is left says little.
 #[test]
 fn a_closed_loop_that_mostly_failed_does_not_bound_the_search() {

@@ -38,7 +38,12 @@ impl Tuner<'_, '_, '_> {
         );
         let options = self.limit_options("best", LIMIT_SHARE)?;
         let (limit, _) = find_limit(self.testbed, self.recorder, "best", "best", options)?;
-        let (_, effect) = self.base_against_best()?;
+        let proof = Comparison {
+            max_pairs: 8,
+            seed: 91,
+            ..self.at_saturation(("base", "best"), "best against base")?
+        };
+        let (_, effect) = compare(self.testbed, self.recorder, &proof)?;
         self.recorder.proof(effect);
         self.testbed.tear_down("base");
         if limit.rate_hz.estimate > 0.0 && self.recorder.left() > LAST_LOOK {
@@ -72,15 +77,6 @@ impl Tuner<'_, '_, '_> {
         }
         self.recorder.restarted(effect);
         Ok(())
-    }
-
-    fn base_against_best(&mut self) -> Result<(Verdict, kneepoint_model::Effect), ExperimentError> {
-        let comparison = Comparison {
-            max_pairs: 8,
-            seed: 91,
-            ..self.at_saturation(("base", "best"), "best against base")?
-        };
-        compare(self.testbed, self.recorder, &comparison)
     }
 
     fn at_saturation<'a>(

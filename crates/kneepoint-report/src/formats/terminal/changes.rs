@@ -3,8 +3,8 @@
 use super::LABEL;
 use crate::text::{Page, Style};
 use crate::words;
-use kneepoint_model::{Effect, Run};
 use kneepoint_model::run::Decision;
+use kneepoint_model::{Effect, Run};
 
 /// What was tried, what it did, and why it was kept or dropped.
 pub(super) fn decisions(page: &mut Page, run: &Run) {
