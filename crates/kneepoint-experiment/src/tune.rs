@@ -31,11 +31,9 @@ use std::time::Duration;
 /// Rounds of diagnosis without a win after which tuning ends.
 const IDLE_ROUNDS: u32 = 2;
 /// Share of the budget that the searching may use; the rest is for the proof.
-const SEARCH_SHARE: f64 = 0.65;
+const SEARCH_SHARE: f64 = 0.7;
 /// The same where combinations are to be searched, too.
 const SEARCH_SHARE_DEEP: f64 = 0.45;
-/// Share of the budget that the proof takes where it takes long: no change is tried that would not leave it.
-const PROOF_SHARE: f64 = 0.32;
 /// Gain of R* from which the limit is measured anew before the next change is judged; below it, the gain says well
 /// enough where R* is now.
 const LARGE_GAIN: f64 = 2.0;
@@ -226,9 +224,10 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         self.budget.mul_f64(1.0 - share)
     }
 
-    /// Time that is kept for the proof.
+    /// Time that is kept for the proof by what comes between it and the search.
     fn for_the_proof(&self) -> Duration {
-        self.budget.mul_f64(1.0 - SEARCH_SHARE)
+        let share = self.budget.mul_f64(1.0 - SEARCH_SHARE);
+        share.max(self.proof_takes())
     }
 
     fn search_is_over(&self) -> bool {
@@ -237,8 +236,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
 
     /// Whether another change can be tried and the proof still ends in time.
     fn has_time_to_try(&self) -> bool {
-        let proof = self.budget.mul_f64(PROOF_SHARE);
-        !self.search_is_over() && self.recorder.left() >= proof + self.longest_try
+        !self.search_is_over() && self.recorder.left() >= self.proof_takes() + self.longest_try
     }
 
     fn search(&mut self, current: &mut Current) -> Result<(), ExperimentError> {

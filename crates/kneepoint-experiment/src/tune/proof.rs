@@ -13,13 +13,26 @@ use std::time::Duration;
 const LIMIT_SHARE: f64 = 0.12;
 /// What base against best takes: two stacks to start, and their pairs.
 const BASE_AGAINST_BEST: Duration = Duration::from_secs(55);
-/// What the fresh start against the stack that stood takes, and its most pairs.
-const RESTART: Duration = Duration::from_secs(65);
-const RESTART_PAIRS: usize = 12;
+/// What a pair of the fresh start against the stack that stood takes: two steps of 2 s, and the rest between them; and the
+/// most of them.
+const RESTART_PAIR: Duration = Duration::from_millis(5400);
+const RESTART_PAIRS: u32 = 12;
+/// Most of the budget that is kept for all of it.
+const MOST: f64 = 0.45;
 /// What the diagnosis of the best takes.
 const LAST_LOOK: Duration = Duration::from_secs(50);
 
 impl Tuner<'_, '_, '_> {
+    /// What the proof takes with all that belongs to it: no change is tried that would not leave it.
+    pub(super) fn proof_takes(&self) -> Duration {
+        let all = self.after_the_restart() + RESTART_PAIR * RESTART_PAIRS;
+        all.min(self.budget.mul_f64(MOST))
+    }
+
+    fn after_the_restart(&self) -> Duration {
+        self.budget.mul_f64(LIMIT_SHARE) + BASE_AGAINST_BEST
+    }
+
     /// Fresh start, what it takes, limit of the best, base against best.
     pub(super) fn prove(&mut self, current: &Current) -> Result<(), ExperimentError> {
         if self.kept().is_empty() {
@@ -56,14 +69,18 @@ impl Tuner<'_, '_, '_> {
     /// The best freshly started beside the same as tuning left it: side by side, since over minutes a machine drifts by
     /// more than a restart takes, and without the base, whose few requests would say little of it.
     fn restart(&mut self, current: &Current) -> Result<(), ExperimentError> {
-        let after = self.budget.mul_f64(LIMIT_SHARE) + BASE_AGAINST_BEST;
-        if self.recorder.left() < after + RESTART {
+        let time = self
+            .recorder
+            .left()
+            .saturating_sub(self.after_the_restart());
+        let pairs = (time.as_secs_f64() / RESTART_PAIR.as_secs_f64()) as usize;
+        if pairs < MIN_PAIRS {
             self.recorder
                 .warn("no time left to see how much of the gain a restart takes");
             return Ok(());
         }
         let comparison = Comparison {
-            max_pairs: RESTART_PAIRS,
+            max_pairs: pairs.min(RESTART_PAIRS as usize),
             seed: 81,
             ..self.at_saturation((&current.arm, "best"), "the best after a restart")?
         };
