@@ -456,23 +456,38 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         without: &str,
         decision: &Decision,
     ) -> Result<(Verdict, Effect), ExperimentError> {
-        let measure = self.testbed.saturation_of(without, &current.arm)?;
+        let change = format!(
+            "all changes against all but {}",
+            describe_settings(&decision.settings)
+        );
         let comparison = Comparison {
-            without,
-            with: &current.arm,
-            change: format!(
-                "all changes against all but {}",
-                describe_settings(&decision.settings)
-            ),
             settings: decision.settings.clone(),
             max_pairs: self.pairs().min(LEAVE_ONE_OUT_PAIRS),
+            seed: 51,
+            ..self.at_saturation((without, &current.arm), change)?
+        };
+        compare(self.testbed, self.recorder, &comparison)
+    }
+
+    /// A comparison at saturation, as all that `tune` makes beside those of single changes are: pairs of short steps, as few as
+    /// mean something unless more are asked for.
+    fn at_saturation<'a>(
+        &self,
+        (without, with): (&'a str, &'a str),
+        change: String,
+    ) -> Result<Comparison<'a>, ExperimentError> {
+        Ok(Comparison {
+            without,
+            with,
+            change,
+            settings: Vec::new(),
+            max_pairs: MIN_PAIRS,
             min_pairs: MIN_PAIRS,
             not_worse: None,
             step: Duration::from_secs(2),
-            measure,
-            seed: 51,
-        };
-        compare(self.testbed, self.recorder, &comparison)
+            measure: self.testbed.saturation_of(without, with)?,
+            seed: 0,
+        })
     }
 
     /// Which decisions keep a change.

@@ -255,7 +255,8 @@ fn confirmation(limit: &LimitResult) -> Option<Confirmation> {
     })
 }
 
-/// `a request took 6.94 ms of its CPU; its speed varied by 3.9 %; at reference speed R* is 281/s (277 to 285)`; `None` where the speed was not measured.
+/// `a request took 6.94 ms of its CPU; its speed varied by 3.9 %; at reference speed R* is 281/s (277 to 285)`; `None`
+/// where the speed was not measured.
 pub(crate) fn machine_speed(limit: &LimitResult) -> Option<String> {
     let (reference, noise) = (limit.reference_hz?, limit.noise?);
     let cpu = noise.cpu_ms.map_or_else(String::new, |ms| {

@@ -92,7 +92,7 @@ pub(crate) fn effect_basis(effect: &Effect) -> String {
     )
 }
 
-/// `99 % of the gain (96 to 102 %) are there after a restart`.
+/// `99 % of the gain (96 % to 102 %) are there after a restart`.
 pub(crate) fn kept_gain(kept: &Interval) -> String {
     format!(
         "{} of the gain ({} to {}) are there after a restart",

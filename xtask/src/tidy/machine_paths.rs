@@ -29,7 +29,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
         .collect()
 }
 
-/// Whether a line holds the directory at the beginning of a path: `/srv/work/x` and `$root/home/` do not.
+/// Whether a line holds the directory at the beginning of a path: `/srv/home/x` and `$root/home/` do not.
 fn names(line: &str, dir: &str) -> bool {
     line.match_indices(dir).any(|(at, _)| {
         let before = line[..at].chars().next_back();

@@ -96,21 +96,18 @@ impl Speeds {
     /// The mean is as uncertain as the less certain of the two has it: what each request happened to need makes the steps
     /// look less alike than the machine's drift makes them.
     pub(super) fn widen(&self, fit: Fit) -> Fit {
-        let canary: Vec<f64> = self.known(|it| Some(it.canary?.ln()));
-        let by_canary = sd_of_drifting_mean(&canary).unwrap_or(0.0);
-        let apart: Vec<f64> = self.known(|it| Some(it.canary?.ln() + it.cost_ms?.ln()));
+        let error = |of_step: &dyn Fn(&Reading) -> Option<f64>| {
+            let known: Vec<f64> = self.readings.iter().filter_map(of_step).collect();
+            1.96 * fit.beta * sd_of_drifting_mean(&known).unwrap_or(0.0)
+        };
+        let by_canary = error(&|it| Some(it.canary?.ln()));
+        let apart = error(&|it| Some(it.canary?.ln() + it.cost_ms?.ln()));
+        let (rate, reference) = (half(&fit.rate_hz), half(&fit.reference_hz));
         Fit {
-            rate_hz: at_least(fit.rate_hz, &fit.reference_hz, fit.beta * by_canary),
-            reference_hz: wider(
-                fit.reference_hz,
-                fit.beta * sd_of_drifting_mean(&apart).unwrap_or(0.0),
-            ),
+            rate_hz: with_half(fit.rate_hz, rate.max(reference.hypot(by_canary))),
+            reference_hz: with_half(fit.reference_hz, reference.hypot(apart)),
             ..fit
         }
-    }
-
-    fn known(&self, of: impl Fn(&Reading) -> Option<f64>) -> Vec<f64> {
-        self.readings.iter().filter_map(of).collect()
     }
 
     /// CPU time of a request in ms over all steps; `None` where it was not counted.
@@ -124,22 +121,11 @@ fn half(rate: &Interval) -> f64 {
     (rate.high / rate.low).ln() / 2.0
 }
 
-/// An interval with an error of this standard deviation besides.
-fn wider(rate: Interval, sd: f64) -> Interval {
-    let factor = half(&rate).hypot(1.96 * sd).exp();
+/// The interval around the same estimate whose logarithm has this half width.
+fn with_half(rate: Interval, half: f64) -> Interval {
     Interval {
-        low: rate.estimate / factor,
-        high: rate.estimate * factor,
-        ..rate
-    }
-}
-
-/// An interval that is at least as wide as another with an error of this standard deviation besides.
-fn at_least(rate: Interval, other: &Interval, sd: f64) -> Interval {
-    let factor = half(&rate).max(half(other).hypot(1.96 * sd)).exp();
-    Interval {
-        low: rate.estimate / factor,
-        high: rate.estimate * factor,
+        low: rate.estimate * (-half).exp(),
+        high: rate.estimate * half.exp(),
         ..rate
     }
 }

@@ -122,18 +122,12 @@ impl Tuner<'_, '_, '_> {
                 .result(format!("{what}: the stack does not start with it: {error}"));
             return Ok(None);
         }
-        let measure = self.testbed.saturation_of(&current.arm, &arm)?;
         let comparison = Comparison {
-            without: &current.arm,
-            with: &arm,
-            change: what,
             settings: settings.to_vec(),
             max_pairs,
             min_pairs,
-            not_worse: None,
-            step: Duration::from_secs(2),
-            measure,
             seed,
+            ..self.at_saturation((&current.arm, &arm), what)?
         };
         let (_, effect) = compare(self.testbed, self.recorder, &comparison)?;
         Ok(Some((arm, effect)))

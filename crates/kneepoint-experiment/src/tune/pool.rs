@@ -8,7 +8,6 @@ use crate::compare::{Comparison, compare, describe_effect, describe_settings};
 use crate::error::ExperimentError;
 use kneepoint_diagnosis::{Evidence, PoolNeed, pool_need, remedy_guard};
 use kneepoint_model::run::Decision;
-use kneepoint_model::statistics::sequential::MIN_PAIRS;
 use kneepoint_model::units::format_bytes;
 use kneepoint_model::{Effect, Scenario, Setting};
 use std::time::Duration;
@@ -132,18 +131,12 @@ impl Tuner<'_, '_, '_> {
         smaller: &str,
         settings: &[Setting],
     ) -> Result<Effect, ExperimentError> {
-        let measure = self.testbed.saturation_of(present, smaller)?;
         let comparison = Comparison {
-            without: present,
-            with: smaller,
-            change: describe_settings(settings),
             settings: settings.to_vec(),
             max_pairs: PAIRS,
-            min_pairs: MIN_PAIRS,
             not_worse: Some(NOT_WORSE),
-            step: Duration::from_secs(2),
-            measure,
             seed: 71,
+            ..self.at_saturation((present, smaller), describe_settings(settings))?
         };
         let (_, effect) = compare(self.testbed, self.recorder, &comparison)?;
         Ok(effect)

@@ -54,7 +54,7 @@ impl Tuner<'_, '_, '_> {
         let proof = Comparison {
             max_pairs: 8,
             seed: 91,
-            ..self.at_saturation(("base", "best"), "best against base")?
+            ..self.at_saturation(("base", "best"), "best against base".to_owned())?
         };
         let (_, effect) = compare(self.testbed, self.recorder, &proof)?;
         self.recorder.proof(effect);
@@ -82,7 +82,10 @@ impl Tuner<'_, '_, '_> {
         let comparison = Comparison {
             max_pairs: pairs.min(RESTART_PAIRS as usize),
             seed: 81,
-            ..self.at_saturation((&current.arm, "best"), "the best after a restart")?
+            ..self.at_saturation(
+                (&current.arm, "best"),
+                "the best after a restart".to_owned(),
+            )?
         };
         let (verdict, effect) = compare(self.testbed, self.recorder, &comparison)?;
         if verdict == Verdict::Worse {
@@ -94,24 +97,5 @@ impl Tuner<'_, '_, '_> {
         }
         self.recorder.restarted(effect);
         Ok(())
-    }
-
-    fn at_saturation<'a>(
-        &self,
-        (without, with): (&'a str, &'a str),
-        change: &str,
-    ) -> Result<Comparison<'a>, ExperimentError> {
-        Ok(Comparison {
-            without,
-            with,
-            change: change.to_owned(),
-            settings: Vec::new(),
-            max_pairs: MIN_PAIRS,
-            min_pairs: MIN_PAIRS,
-            not_worse: None,
-            step: Duration::from_secs(2),
-            measure: self.testbed.saturation_of(without, with)?,
-            seed: 0,
-        })
     }
 }

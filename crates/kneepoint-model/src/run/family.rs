@@ -43,7 +43,6 @@ impl Effect {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Interval;
     use crate::run::Decision;
 
     fn effect(change: &str, e_value: f64) -> Effect {
@@ -54,17 +53,9 @@ mod tests {
         };
         Effect {
             change: change.into(),
-            settings: Vec::new(),
-            quantity: "throughput at saturation".into(),
-            ratio: Interval::default(),
-            pairs: 8,
             e_value,
             verdict: verdict.into(),
-            smallest_visible: 0.05,
-            conditions: String::new(),
-            permutation_p: None,
-            bootstrap: None,
-            void_pairs: 0,
+            ..Effect::default()
         }
     }
 
