@@ -32,7 +32,7 @@ cargo xtask real [--only limits|disturbed|selves|plans|grid]... [--runs N] [--bu
                    plans   predicted from half of R*, then driven up to it: how far off?
                    grid    tune beside every combination of three settings
   --runs N       runs of each (default: 5 limits, 3 disturbed, 20 selves, 3 plans of each application)
-  --budget TIME  load time of each run (default: 3m of a limit, 50s of a self, 4m of a plan, 150s of a grid's point)
+  --budget TIME  load time of each run (default: 5m of a limit, 50s of a self, 4m of a plan, 150s of a grid's point)
   --binary PATH  the program to test (default: built with cargo build --release -p kneepoint)";
 
 /// The parts.
