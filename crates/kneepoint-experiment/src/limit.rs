@@ -307,13 +307,14 @@ impl LimitSearch {
         });
         self.raise_prior(point);
         self.refit();
-        let width = self.estimate().rate_hz.relative_half_width();
+        let rate_hz = self.estimate().rate_hz;
+        let width = rate_hz.relative_half_width();
         let enough = self.steps.len() >= self.options.min_steps;
         let narrow = width <= self.options.target;
         let steady = self.speed_sd().is_none_or(|sd| sd < self.options.noisy);
         if (enough && narrow && steady) || self.out_of_time {
             if !narrow {
-                let why = if width > TOO_WIDE {
+                let why = if too_wide(&rate_hz) {
                     ": the machine is too noisy to say more in this time"
                 } else {
                     ""
@@ -469,13 +470,12 @@ impl LimitSearch {
     }
 
     fn noise(&self, fitted: &Fit) -> LimitNoise {
-        let width = fitted.reference_hz.relative_half_width();
         LimitNoise {
             speed_sd: self.speed_sd(),
             speed_exponent: fitted.beta,
             step_sd: fitted.step_sd,
             autocorrelation: fitted.autocorrelation,
-            too_noisy: self.out_of_time && width > TOO_WIDE,
+            too_noisy: self.out_of_time && too_wide(&fitted.rate_hz),
             // For whoever owns the canary to say.
             reference_ms: None,
             cpu_ms: self.speeds().cost_ms(),
@@ -494,6 +494,11 @@ impl LimitSearch {
             "errors".to_owned()
         }
     }
+}
+
+/// Whether the interval of R* as the machine was says little of it. At reference speed it may be narrow all the same.
+fn too_wide(rate_hz: &Interval) -> bool {
+    rate_hz.relative_half_width() > TOO_WIDE
 }
 
 fn prior(saturation_hz: f64, violating_share: f64) -> Prior {

@@ -160,7 +160,7 @@ pub struct LimitNoise {
     pub step_sd: f64,
     /// Lag-one autocorrelation of the steps around the fit; the interval is widened for it.
     pub autocorrelation: f64,
-    /// True when the time ran out and the interval is too wide to say much.
+    /// True when the time ran out and the interval of R* as the machine was is too wide to say much.
     pub too_noisy: bool,
     /// CPU time in ms that the canary's fixed piece of work takes at the run's reference speed; `None` where it was not
     /// measured or not written down.

@@ -263,14 +263,14 @@ pub(crate) fn machine_speed(limit: &LimitResult) -> Option<String> {
         format!("a request took {} of its CPU; ", words::ms(Some(ms)))
     });
     Some(format!(
-        "{cpu}its speed varied by {}; at reference speed R* is {}{}",
+        "{cpu}its speed varied by {}{}; at reference speed R* is {}",
         words::share(noise.speed_sd?),
-        words::rate_interval(&reference),
         if noise.too_noisy {
-            "; too noisy to say more"
+            ", too much for the time there was"
         } else {
             ""
-        }
+        },
+        words::rate_interval(&reference),
     ))
 }
 
