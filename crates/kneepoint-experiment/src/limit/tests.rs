@@ -51,8 +51,10 @@ fn the_limit_of_a_simulated_stack_is_found_at_every_noise() {
             assert!(off.abs() < 0.06, "{off} {found:?}");
             within += u32::from(at_reference.contains(known().limit_hz));
             let limits = found.noise.expect("it says how noisy it was");
+            assert!(at_reference.relative_half_width() <= TOO_WIDE, "{found:?}");
             let says_little = found.rate_hz.relative_half_width() > TOO_WIDE;
             assert_eq!(limits.too_noisy, says_little, "{found:?}");
+            assert!(!limits.too_noisy || noise != Noise::quiet(), "{found:?}");
         }
         assert!(within >= 6, "{within} of 8 intervals cover at {noise:?}");
     }
