@@ -179,11 +179,14 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
     /// A limit that may take this share of the budget.
     fn limit_options(&self, arm: &str, share: f64) -> Result<LimitOptions, ExperimentError> {
         let workers = self.testbed.saturating_workers(arm)?;
-        let time = self
-            .budget
+        Ok(LimitOptions::within(self.limit_time(share), workers))
+    }
+
+    /// Load time of a limit that may take this share of the budget.
+    fn limit_time(&self, share: f64) -> Duration {
+        self.budget
             .mul_f64(share)
-            .clamp(Duration::from_secs(20), Duration::from_secs(360));
-        Ok(LimitOptions::within(time, workers))
+            .clamp(Duration::from_secs(20), Duration::from_secs(360))
     }
 
     /// Where R* of the configuration kept so far is now, to judge the next changes there.

@@ -397,3 +397,18 @@ fn a_step_counts_at_the_rate_it_drew_unless_it_ended_early() {
     assert!((drawn_hz(&point) - 100.0).abs() < 1e-9);
     assert!(drawn_hz(&LoadPoint::default()).abs() < 1e-9);
 }
+
+#[test]
+fn confirming_stretches_are_only_repeated_where_they_end_in_time() {
+    let options = LimitOptions::within(Duration::from_secs(80), 20);
+    let repeats_within = |time| options.clone().ending_within(time).more_soaks;
+    let alone = options.takes();
+    let another = options.another_soak_takes();
+    assert!(alone > options.load_time + options.soak, "rests take time");
+    assert_eq!(repeats_within(Duration::ZERO), 0);
+    assert_eq!(repeats_within(alone + another / 2), 0);
+    assert_eq!(repeats_within(alone + another * 3 / 2), 1);
+    assert_eq!(repeats_within(alone + another * 9), options.more_soaks);
+    let unconfirmed = options.clone().unconfirmed();
+    assert_eq!(unconfirmed.clone().ending_within(alone), unconfirmed);
+}

@@ -6,10 +6,11 @@ use crate::ab::Verdict;
 use crate::compare::{Comparison, compare, describe_effect};
 use crate::diagnose::{diagnose, find_limit};
 use crate::error::ExperimentError;
+use crate::limit::LimitOptions;
 use kneepoint_model::statistics::sequential::MIN_PAIRS;
 use std::time::Duration;
 
-/// Share of the budget that the limit of the best takes.
+/// Share of the budget that goes into the load of the best's limit.
 const LIMIT_SHARE: f64 = 0.12;
 /// What base against best takes: two stacks to start, and their pairs.
 const BASE_AGAINST_BEST: Duration = Duration::from_secs(55);
@@ -29,8 +30,11 @@ impl Tuner<'_, '_, '_> {
         all.min(self.budget.mul_f64(MOST))
     }
 
+    /// One more confirming stretch is part of it: on a shared machine the first one often meets a slow spell, and a limit
+    /// that is not confirmed is worth less than a pair more of the restart.
     fn after_the_restart(&self) -> Duration {
-        self.budget.mul_f64(LIMIT_SHARE) + BASE_AGAINST_BEST
+        let limit = LimitOptions::within(self.limit_time(LIMIT_SHARE), 1);
+        limit.takes() + limit.another_soak_takes() + BASE_AGAINST_BEST
     }
 
     /// Fresh start, what it takes, limit of the best, base against best.
@@ -49,7 +53,10 @@ impl Tuner<'_, '_, '_> {
             self.testbed.stack("best")?.clone(),
             self.testbed.diff("base", "best")?,
         );
-        let options = self.limit_options("best", LIMIT_SHARE)?;
+        let for_the_limit = self.recorder.left().saturating_sub(BASE_AGAINST_BEST);
+        let options = self
+            .limit_options("best", LIMIT_SHARE)?
+            .ending_within(for_the_limit);
         let (limit, _) = find_limit(self.testbed, self.recorder, "best", "best", options)?;
         let proof = Comparison {
             max_pairs: 8,
