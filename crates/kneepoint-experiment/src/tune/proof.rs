@@ -30,8 +30,8 @@ impl Tuner<'_, '_, '_> {
         all.min(self.budget.mul_f64(MOST))
     }
 
-    /// One more confirming stretch is part of it: on a shared machine the first one often meets a slow spell, and a limit
-    /// that is not confirmed is worth less than a pair more of the restart.
+    /// One more confirming stretch is part of it: on a shared machine the first one may meet a slow spell, and a limit that
+    /// is confirmed after all is worth more than some more pairs of the restart.
     fn after_the_restart(&self) -> Duration {
         let limit = LimitOptions::within(self.limit_time(LIMIT_SHARE), 1);
         limit.takes() + limit.another_soak_takes() + BASE_AGAINST_BEST
