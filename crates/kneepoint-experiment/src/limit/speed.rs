@@ -6,7 +6,7 @@
 //! over the search as a whole.
 
 use crate::bench::Canary;
-use kneepoint_model::statistics::autocorrelation::{UNTOLD, lag_one, sd_of_drifting_mean};
+use kneepoint_model::statistics::autocorrelation::{lag_one, sd_of_drifting_mean};
 use kneepoint_model::statistics::limit_fit::Fit;
 use kneepoint_model::{Interval, LoadPoint};
 
@@ -16,6 +16,9 @@ const MOST_FAILED: f64 = 0.02;
 /// Fewest served requests of a step of which the CPU time means something, its ticks being of 10 ms where they are counted
 /// by process.
 const FEWEST_SERVED: u64 = 50;
+/// What neighbouring steps are taken to resemble each other by where there are too few to tell: what the CPU time of a
+/// request did on a shared machine from one step of a few seconds to the next (0.49 over 112 steps).
+const UNTOLD: f64 = 0.5;
 
 /// What says how fast the machine was during a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
