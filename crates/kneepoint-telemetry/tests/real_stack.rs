@@ -8,6 +8,7 @@ use kneepoint_model::{CgroupPaths, Layer, LogKind};
 use kneepoint_telemetry::{Collector, Options, Recording, SOURCES, sample_once};
 use rig::{Plan, Rig};
 use rustix::process::Signal;
+use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::path::Path;
 use std::thread;
@@ -509,8 +510,24 @@ fn a_mark_begins_a_phase_at_zero() {
     assert!(once.series.last(Layer::Php, metric::WORKERS).is_some());
 }
 
+/// CPU time in which the calling thread reads `/proc/PID/stat` of every child of a process once, opening and closing
+/// each, in seconds: the mean of many. What a machine makes dear for the collector, it makes dear for this.
+fn one_look_at_the_children_s(parent: u32) -> f64 {
+    const LOOKS: u32 = 50;
+    let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
+    let children = children.expect("a kernel with CONFIG_PROC_CHILDREN");
+    let before = clock_gettime(ClockId::ThreadCPUTime);
+    for _ in 0..LOOKS {
+        for child in children.split_whitespace() {
+            fs::read(format!("/proc/{child}/stat")).expect("a worker that lives");
+        }
+    }
+    let used = clock_gettime(ClockId::ThreadCPUTime) - before;
+    (used.tv_sec as f64 + used.tv_nsec as f64 / 1e9) / f64::from(LOOKS)
+}
+
 #[test]
-fn a_hundred_workers_cost_a_small_share_of_a_core() {
+fn a_hundred_workers_cost_a_few_looks_at_each() {
     let Some(rig) = Rig::start(&Plan {
         pool: "pm = static\npm.max_children = 100",
         ..Plan::default()
@@ -521,27 +538,28 @@ fn a_hundred_workers_cost_a_small_share_of_a_core() {
         let collector = Collector::start(rig.tiers(), Options::default()).expect("threads");
         let began = Instant::now();
         let clients = rig.clients(100, "/?do=sleep&ms=2500");
-        seconds(3.0);
+        seconds(1.0);
+        let look_s = one_look_at_the_children_s(rig.pid("fpm"));
+        seconds(2.0);
         clients.into_iter().for_each(|client| drop(client.join()));
         let span_s = began.elapsed().as_secs_f64();
         let recording = collector.finish();
-        (recording.cost_s / span_s, recording)
+        (recording.cost_s / span_s / look_s, recording)
     };
-    // What else runs on a shared machine makes it dearer and never cheaper: the least of three counts. The optimised
-    // program needs 0.9 % with 300 workers; this one is not, and starts and ends within seconds.
-    let (share, recording) = (0..3)
-        .map(|_| watched())
-        .min_by(|a, b| a.0.total_cmp(&b.0))
-        .expect("three");
+    // A share of a core tells how fast the machine is, too; looks a second tell of the collector alone. What else runs
+    // for a moment weighs on the looks or on the collector: the middle one of three counts. It is 28 to 34, with and
+    // without three busy loops beside it; the bound is where the cost has doubled.
+    let mut counts: Vec<_> = (0..3).map(|_| watched()).collect();
+    counts.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (looks, recording) = &counts[1];
     assert!(
-        share < 0.04,
-        "{:.2} % of a core for {} sources",
-        share * 100.0,
+        *looks < 60.0,
+        "{looks:.1} looks at each worker a second, for {} sources",
         SOURCES.len()
     );
     assert!(
-        waiting(&recording, "sleep") > 30.0,
+        waiting(recording, "sleep") > 30.0,
         "{:?}",
-        labels(&recording)
+        labels(recording)
     );
 }
