@@ -74,7 +74,7 @@ impl GatePairs {
         }
         let pair = (self.pairs.len() + self.voided) as u64;
         let side = match self.pending {
-            (None, None) if order_bit(self.options.seed, pair) => Side::A,
+            (None, None) if before_first(self.options.seed, pair) => Side::A,
             (None, None) | (Some(_), None) => Side::B,
             (None | Some(_), Some(_)) => Side::A,
         };
@@ -191,6 +191,12 @@ impl GatePairs {
     }
 }
 
+/// Whether a pair begins with the application as it was: by chance in one pair, the other way round in the next. What the
+/// first step of a pair has over the second is no loss then; a coin for each of eight pairs often falls six to two.
+fn before_first(seed: u64, pair: u64) -> bool {
+    order_bit(seed, pair / 2) != (pair % 2 == 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -291,6 +297,16 @@ mod tests {
     }
 
     #[test]
+    fn who_comes_first_in_a_pair_loses_nothing_by_it() {
+        for seed in 0..200 {
+            let firsts = (0..8).filter(|pair| before_first(seed, *pair)).count();
+            assert_eq!(firsts, 4, "of eight pairs, seed {seed}");
+        }
+        let begin = (0..200).filter(|seed| before_first(*seed, 0)).count();
+        assert!((70..130).contains(&begin), "{begin} of 200 seeds");
+    }
+
+    #[test]
     fn a_large_loss_takes_the_fewest_pairs() {
         let ended = run(&mut Sides::new(0.6, 0.02, 3), 3);
         assert_eq!(ended.pairs.len(), MIN_PAIRS);
@@ -300,7 +316,7 @@ mod tests {
     #[test]
     fn what_was_measured_is_in_the_conditions() {
         let ended = run(&mut Sides::new(0.6, 0.0, 3), 3);
-        expect_test::expect!["6 pairs of 3 s steps with 32 closed-loop workers, interleaved; 413/s before and 166/s now on average; a pair scatters by 0.4 %, the smallest visible loss is 0.4 %"]
+        expect_test::expect!["6 pairs of 3 s steps with 32 closed-loop workers, interleaved; 413/s before and 165/s now on average; a pair scatters by 0.5 %, the smallest visible loss is 0.6 %"]
             .assert_eq(&ended.claim().conditions);
     }
 
