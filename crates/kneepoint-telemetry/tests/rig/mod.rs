@@ -321,6 +321,15 @@ impl Rig {
             .id()
     }
 
+    /// The processes that a server has forked.
+    pub(crate) fn children(&self, name: &str) -> Vec<u32> {
+        let pid = self.pid(name);
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+        let children = children.expect("our own child");
+        let pids = children.split_whitespace();
+        pids.map(|pid| pid.parse().expect("a pid")).collect()
+    }
+
     pub(crate) fn signal(&self, name: &str, signal: Signal) {
         let pid = self.pid(name);
         // A master that is killed leaves its workers behind.
