@@ -10,6 +10,7 @@ mod support;
 
 use kneepoint_model::{Address, Endpoint, Layer};
 use kneepoint_stack::{StackError, install};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use support::running::{Local, Running, app, connect, eventually, http, real, temp_dir};
 use support::{config, fastcgi, settings};
@@ -385,6 +386,31 @@ fn mariadb_is_seeded_again_and_again_and_copied() {
     copy.dir = dir.path().join("second");
     let second = Running::start(server, &copy);
     assert_eq!(ask(&second, "SELECT count(*) FROM visits"), "2");
+}
+
+/// At its start MariaDB removes what looks like temporary tables from its directory for them, whoever's they are; by
+/// default that is the one every other MariaDB of the machine has.
+#[test]
+fn mariadb_leaves_the_temporary_tables_of_others_alone() {
+    let dir = temp_dir();
+    let shared = temp_dir();
+    // What `/tmp` is to servers that run as one user.
+    let open = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(shared.path(), open).expect("access");
+    let table = shared.path().join("#sql-temptable-1-2-3.MAI");
+    std::fs::write(&table, "").expect("a table of another server");
+    let (server, context) = real("mariadb", Layer::Db, dir.path(), dir.path());
+    let mut tier = server.render(&context).expect("renders");
+    install(&tier).expect("installs");
+    let by_default = ("TMPDIR".into(), shared.path().display().to_string());
+    for command in &mut tier.prepare {
+        command.env.push(by_default.clone());
+    }
+    support::running::run_all(&tier.prepare);
+    assert!(table.exists(), "the installation removed it");
+    tier.process.env.push(by_default);
+    drop(Running::run(tier));
+    assert!(table.exists(), "the server removed it");
 }
 
 #[test]

@@ -126,6 +126,11 @@ impl Running {
         server
             .check(&tier, &Local)
             .expect("passes the program's own check");
+        Self::run(tier)
+    }
+
+    /// Starts and seeds a tier that is installed and prepared.
+    pub(crate) fn run(tier: RenderedTier) -> Self {
         let spec = tier.process.clone();
         let output = std::fs::File::create(&spec.output).expect("the output file");
         let mut command = Command::new(&spec.program);

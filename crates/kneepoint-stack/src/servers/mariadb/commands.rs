@@ -36,6 +36,9 @@ pub(super) fn prepare(context: &TierContext) -> Vec<CommandSpec> {
         None => command(context, client(context, "mariadb-install-db")).args([
             "--no-defaults".to_owned(),
             format!("--datadir={data}"),
+            // At its start MariaDB removes every temporary table in this directory, and by default it is the one that
+            // all other MariaDB servers of the machine have theirs in.
+            format!("--tmpdir={}", context.path("tmp")),
             "--auth-root-authentication-method=normal".to_owned(),
             "--skip-test-db".to_owned(),
             "--skip-name-resolve".to_owned(),
