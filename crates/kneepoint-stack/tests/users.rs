@@ -190,6 +190,10 @@ bind-address = 0.0.0.0
 max-connections = 300 # one for each worker
 innodb_buffer_pool_size = 2G
 log_bin = /var/log/mysql/bin.log
+innodb_data_home_dir = /var/lib/mysql
+innodb-log-group-home-dir = /var/lib/mysql
+innodb_undo_directory = /var/lib/mysql
+aria_log_dir_path = /var/lib/mysql
 slow_query_log
 [mariadb-10.11]
 !includedir /etc/mysql/mariadb.conf.d/
