@@ -2,6 +2,7 @@
 
 mod commands;
 mod options;
+mod private;
 
 use crate::knob::{self, Kind::*, Knob, Spelling};
 use crate::server::{self, Server};
@@ -10,7 +11,8 @@ use crate::{ConfigFile, DirSpec, Program, RenderedTier, StackError, TierContext}
 use kneepoint_model::{
     Address, Apply::Restart, CommandSpec, Commands, Endpoint, Layer, LogFormat, LogSource, Tunable,
 };
-use options::{get, parse, remove, set};
+use options::{get, parse, set};
+use private::adapt;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -51,46 +53,6 @@ const KNOBS: &[Knob] = &[
     Knob::new("slow_query_log", Switch("OFF", "ON"), "OFF", Restart, "log slow statements (MYS-03)"),
     Knob::new("long_query_time", Text, "10", Restart, "from how many seconds on a statement is slow (MYS-03)"),
     Knob::new("performance_schema", Switch("OFF", "ON"), "OFF", Restart, "statistics of statements, at some cost (MYS-03)"),
-];
-
-/// Settings that decide where the server lives or join it to others; a user's values never apply in the lab.
-const REMOVED: &[&str] = &[
-    "user",
-    "basedir",
-    "chroot",
-    "tmpdir",
-    "slave_load_tmpdir",
-    "aria_log_dir_path",
-    "innodb_data_home_dir",
-    "innodb_data_file_path",
-    "innodb_log_group_home_dir",
-    "innodb_undo_directory",
-    "innodb_temp_data_file_path",
-    "innodb_tmpdir",
-    "log_error",
-    "log_basename",
-    "general_log_file",
-    "slow_query_log_file",
-    "log_slow_query_file",
-    "log_bin",
-    "log_bin_index",
-    "relay_log",
-    "relay_log_index",
-    "relay_log_info_file",
-    "master_info_file",
-    "server_id",
-    "ssl_ca",
-    "ssl_cert",
-    "ssl_key",
-    "require_secure_transport",
-    "init_file",
-    "skip_networking",
-    "skip_grant_tables",
-    "wsrep_on",
-    "wsrep_provider",
-    "wsrep_data_home_dir",
-    "wsrep_cluster_address",
-    "plugin_load_add",
 ];
 
 impl Server for Mariadb {
@@ -191,25 +153,6 @@ impl Server for Mariadb {
             file: tier.files[0].path.clone(),
             words: server::words(&output),
         })
-    }
-}
-
-/// Makes a configuration the lab's: its address and directories, its log on standard error.
-fn adapt(document: &mut Ini, context: &TierContext, tcp: SocketAddr) {
-    for key in REMOVED {
-        remove(document, key);
-    }
-    for (key, value) in [
-        ("datadir", context.path("data").as_str()),
-        ("socket", &context.path("run/mysqld.sock")),
-        ("pid_file", &context.path("run/mariadbd.pid")),
-        ("tmpdir", &context.path("tmp")),
-        ("bind_address", &tcp.ip().to_string()),
-        ("port", &tcp.port().to_string()),
-        // The lab has no name service: what a lookup costs there says nothing of the machine this is for.
-        ("skip_name_resolve", "ON"),
-    ] {
-        set(document, key, value);
     }
 }
 
