@@ -1,7 +1,9 @@
 //! Where a request's time goes, layer by layer, from what queues and workers were doing.
 //!
 //! Every part is a mean number of requests in some state over the throughput, which by Little's law is the mean
-//! time a request spends in that state. What the parts do not cover is the rest: proxy, web server, network.
+//! time a request spends in that state. What the parts do not cover is the rest: proxy, web server, network. Both are over
+//! one time: that in which telemetry looked, from before the load until what it left was done. Over the load's own window
+//! more would finish in a second than in the time that the means are of, by as much as an overloaded stack takes to drain.
 
 use crate::evidence::Phase;
 use crate::pool::queued;
@@ -48,7 +50,8 @@ pub fn waterfall(phase: &Phase, stack: &Stack) -> Waterfall {
     }
 }
 
-/// Mean response time of everything that finished (failed requests held workers too), and how many did a second.
+/// Mean response time of everything that finished (failed requests held workers too), and how many did in a second of the
+/// time that telemetry looked.
 fn mean_response(phase: &Phase) -> (f64, f64) {
     let sum = |times: &LatencyHistogram| times.mean_ms().unwrap_or(0.0) * times.count() as f64;
     let load = &phase.load;
@@ -57,7 +60,23 @@ fn mean_response(phase: &Phase) -> (f64, f64) {
         return (0.0, 0.0);
     }
     let mean_ms = (sum(&load.response) + sum(&load.failed_response)) / count;
-    (mean_ms, count / load.window_s)
+    (mean_ms, count / looked_s(phase).unwrap_or(load.window_s))
+}
+
+/// How long telemetry looked at queues and workers, in seconds; `None` where that is not longer than the load's window, as
+/// where it looked too seldom to say.
+fn looked_s(phase: &Phase) -> Option<f64> {
+    let gauges = [
+        (Layer::Php, metric::WORKERS_RUNNING),
+        (Layer::Php, metric::QUEUE),
+        (Layer::Php, metric::WORKERS_BUSY),
+    ];
+    let span = |(layer, of)| {
+        let points = &phase.series.get(layer, of)?.points;
+        Some(points.last()?.0 - points.first()?.0)
+    };
+    let longest = gauges.into_iter().filter_map(span).reduce(f64::max)?;
+    (longest > phase.load.window_s).then_some(longest)
 }
 
 fn queues(
@@ -314,6 +333,40 @@ mod tests {
                 the first nginx held 7.6 requests on average; 190/s times 40.0 ms makes 7.6, a difference of 0 %; the parts sampled add up to 127 ms, 218 % more than the mean, and were cut in proportion
             "#]],
         );
+    }
+
+    /// Telemetry goes on until what the load left is done: its means are over a longer time than the load's window.
+    #[test]
+    fn what_is_served_after_the_load_is_over_is_within_the_law() {
+        let longer = |evidence: &mut crate::Evidence| {
+            for phase in &mut evidence.phases {
+                let window_s = phase.load.window_s;
+                for series in &mut phase.series.series {
+                    let value = series.mean().unwrap_or(0.0);
+                    // As long again without a request: half of what the mean was.
+                    let samples = (0..80).map(|nth| {
+                        let at_s = 2.0 * window_s * f64::from(nth) / 79.0;
+                        (at_s, if nth < 40 { value } else { 0.0 })
+                    });
+                    if series.kind == metric::Kind::Gauge {
+                        series.points = samples.collect();
+                    }
+                }
+            }
+        };
+        let evidence = Case::healthy()
+            .without(metric::NGINX_WRITING)
+            .with(longer)
+            .evidence();
+        let phase = evidence.phase(PhaseKind::Knee).expect("a knee");
+        let fall = waterfall(phase, &evidence.stack);
+        let usual = Case::healthy().without(metric::NGINX_WRITING).evidence();
+        let usual = waterfall(usual.phase(PhaseKind::Knee).expect("a knee"), &usual.stack);
+        for (part, usual) in fall.parts.iter().zip(&usual.parts) {
+            assert!((part.ms / usual.ms - 1.0).abs() < 0.03, "{part:?} {usual:?}");
+        }
+        let (error, usual) = (fall.little_error, usual.little_error);
+        assert!((error.expect("told") - usual.expect("told")).abs() < 0.03);
     }
 
     #[test]
