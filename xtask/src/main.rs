@@ -13,6 +13,7 @@ mod flags;
 mod measured;
 mod memory;
 mod method;
+mod noise;
 mod profile_cost;
 mod program;
 mod real;
@@ -30,6 +31,7 @@ cargo xtask COMMAND
   faults      run the fault bench on a real stack; faults --help says more
   memory      measure the load engine's memory: 10 000 connections, and half an hour; memory --help says more
   method      try limits and comparisons on simulated stacks; method --help says more
+  noise       the demo alone and beside a busy program; noise --help says more
   profile-cost
               what profiling costs busy workers, and itself; profile-cost --help says more
   real        try limits, comparisons, plans and tuning on real stacks; real --help says more
@@ -53,6 +55,7 @@ fn run() -> Result<ExitCode> {
         "faults" => faults::run(args),
         "memory" => memory::run(args),
         "method" => method::run(args),
+        "noise" => noise::run(args),
         "profile-cost" => profile_cost::run(args),
         "real" => real::run(args),
         "tidy" => match args.next() {

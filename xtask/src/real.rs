@@ -23,16 +23,17 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 const USAGE: &str = "\
-cargo xtask real [--only limits|disturbed|selves|plans|grid]... [--runs N] [--budget TIME] [--binary PATH]
+cargo xtask real [--only limits|disturbed|selves|plans|grid]... [--runs N] [--budget TIME] [--pairs] [--binary PATH]
 
   --only WHICH   this part only; may be repeated (default: all, four hours)
                    limits  the same stack searched again and again: do the intervals agree?
-                   disturbed  something else takes the CPU in the middle of a search: is it noticed, and R* still right?
-                   selves  the stack compared with itself: does it ever win or lose?
+                   disturbed  something else takes the CPU in the middle of a search: is R* still right?
+                   selves  the stack compared with itself: does it ever win or lose, and how do pairs scatter?
                    plans   predicted from half of R*, then driven up to it: how far off?
                    grid    tune beside every combination of three settings
   --runs N       runs of each (default: 5 limits, 3 disturbed, 20 selves, 3 plans of each application)
   --budget TIME  load time of each run (default: 5m of a limit, 50s of a self, 4m of a plan, 150s of a grid's point)
+  --pairs        selves take all the pairs they may, and how those scatter is told by measure
   --binary PATH  the program to test (default: built with cargo build --release -p kneepoint)";
 
 /// The parts.
@@ -48,6 +49,7 @@ struct Options {
     only: Vec<String>,
     runs: Option<usize>,
     budget: Option<Duration>,
+    pairs: bool,
     binary: Option<PathBuf>,
     help: bool,
 }
@@ -55,6 +57,9 @@ struct Options {
 impl Options {
     fn read(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<Self> {
         let mut options = Self::default();
+        let (pairs, args): (Vec<OsString>, Vec<OsString>) =
+            args.into_iter().partition(|arg| arg == "--pairs");
+        options.pairs = !pairs.is_empty();
         options.help = flags::each("real", USAGE, args, |name, value| {
             let text = value.to_string_lossy().into_owned();
             match name {
@@ -107,6 +112,7 @@ struct Bench {
     repository: PathBuf,
     runs: Option<usize>,
     budget: Option<Duration>,
+    pairs: bool,
     interrupted: Arc<AtomicBool>,
 }
 
@@ -170,7 +176,8 @@ impl Bench {
     }
 }
 
-fn read(stdout: &str) -> anyhow::Result<Run> {
+/// The record that the program printed with `--json -`.
+pub(crate) fn read(stdout: &str) -> anyhow::Result<Run> {
     let mut document: serde_json::Value = serde_json::from_str(stdout)?;
     Ok(serde_json::from_value(document["run"].take())?)
 }
@@ -191,6 +198,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<Ex
         repository: crate::workspace().to_owned(),
         runs: options.runs,
         budget: options.budget,
+        pairs: options.pairs,
         interrupted: flags::raised_by_signals()?,
     };
     let mut verdicts: Vec<Verdict> = Vec::new();
@@ -201,7 +209,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<Ex
         verdicts.extend(disturbed::run(&bench, &mut out)?);
     }
     if options.wants("selves") {
-        verdicts.push(selves::run(&bench, &mut out)?);
+        verdicts.extend(selves::run(&bench, &mut out)?);
     }
     if options.wants("plans") {
         verdicts.extend(plans::run(&bench, &mut out)?);
@@ -224,6 +232,7 @@ mod tests {
     fn the_command_line_is_read() {
         let options = read(&["--only", "plans", "--runs", "2", "--budget", "90s"]).expect("valid");
         assert!(options.wants("plans") && !options.wants("limits"));
+        assert!(!options.pairs && read(&["--pairs"]).expect("valid").pairs);
         assert_eq!(options.budget, Some(Duration::from_secs(90)));
         assert!(read(&[]).expect("valid").wants("grid"));
         assert!(read(&["--only", "nothing"]).is_err());

@@ -363,7 +363,10 @@ mod tests {
         let usual = Case::healthy().without(metric::NGINX_WRITING).evidence();
         let usual = waterfall(usual.phase(PhaseKind::Knee).expect("a knee"), &usual.stack);
         for (part, usual) in fall.parts.iter().zip(&usual.parts) {
-            assert!((part.ms / usual.ms - 1.0).abs() < 0.03, "{part:?} {usual:?}");
+            assert!(
+                (part.ms / usual.ms - 1.0).abs() < 0.03,
+                "{part:?} {usual:?}"
+            );
         }
         let (error, usual) = (fall.little_error, usual.little_error);
         assert!((error.expect("told") - usual.expect("told")).abs() < 0.03);

@@ -1,30 +1,28 @@
-//! Comparing two warm configurations by interleaved pairs of short steps.
+//! Comparing two warm configurations by pairs of short steps.
 //!
-//! `ab_test` of method.md: both arms see the same request sequence at the same rate, in random order within a
-//! pair; after each pair an anytime-valid test says whether it is clear. The rate lies at the limit of the
-//! arm that is compared against, where a small change of capacity moves the violating share a lot.
+//! Both arms see the same request sequence; after each pair an anytime-valid test says whether it is clear (docs/noise.md).
+//! [`pairs`] says which steps are taken and what they say: each arm alone, in turns, and where the CPU binds both at once. A
+//! rate that both are offered lies at the limit of the arm that is compared against, where a small change of capacity moves
+//! the violating share a lot.
 //!
-//! A pair is void, whichever arm it favours, when the generator was not sound, and, up to a share of the pairs, when the
-//! machine's speed or what the hypervisor took of it shifted within it (`void`). These rules are set before the first
-//! pair.
+//! A pair is void when the generator was not sound, and never for what others did on the machine: that is weighed.
 
+pub(crate) mod pairs;
 mod resample;
 #[cfg(test)]
 mod tests;
 
 use crate::bench::{Canary, Step};
-use kneepoint_model::statistics::autocorrelation::lag_one;
-use kneepoint_model::statistics::sequential::{
-    ENOUGH, MIN_PAIRS, confidence_sequence, e_value, smallest_visible,
-};
+use kneepoint_model::statistics::sequential::{Combined, ENOUGH, MIN_PAIRS};
 use kneepoint_model::statistics::special::logit;
-use kneepoint_model::{Effect, Interval, LoadPoint, Setting};
+use kneepoint_model::{Effect, LoadPoint, Setting};
+use pairs::{Pairs, Turns, ratio_of};
 use std::time::Duration;
 
 /// What the pairs measure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Measure {
-    /// Goodput of a closed loop with this many workers: capacity itself, however large the effect.
+    /// Throughput of a closed loop with this many workers: capacity itself, however large the effect.
     Saturation {
         /// Closed-loop workers.
         workers: u32,
@@ -54,8 +52,13 @@ pub struct AbOptions {
     /// all it may.
     pub min_pairs: usize,
     /// The e-value that ends the test: 20 decides it, and as many times that as there are comparisons beside it make it
-    /// hold among them (Holm). No more than [`MORE_PAIRS`] are spent on that once it is decided.
+    /// hold among them (Holm). No more than [`MORE_PAIRS`] are spent on that once it is decided, and none where the effect
+    /// is [`LARGE`].
     pub enough: f64,
+    /// Whether the arms are loaded at once, too, for what a request costs each of them: not where they are one, as in an A/A,
+    /// and not where the change is of how many requests are served at a time, which shows under a full load only. Never
+    /// where they are compared at one rate.
+    pub at_once: bool,
     /// Ends the test as soon as B is shown to lose less than this share: for a change that is worth having even if
     /// it gains nothing.
     pub not_worse: Option<f64>,
@@ -76,11 +79,20 @@ pub enum Side {
     B,
 }
 
+impl Verdict {
+    /// Whether it says that the arms differ, or that they do not.
+    fn is_decided(self) -> bool {
+        matches!(self, Self::Better | Self::Worse | Self::Equivalent)
+    }
+}
+
 /// What the test wants next.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AbMove {
     /// Measure this step on this side and hand the result to [`AbTest::record`].
     Measure(Side, Step),
+    /// Measure this step on both at once, this side named first, and hand the results to [`AbTest::record_both`].
+    Both(Side, Step),
     /// The test is over.
     Done,
 }
@@ -94,6 +106,8 @@ pub enum Verdict {
     Worse,
     /// The interval lies within the rope.
     Equivalent,
+    /// B is shown to gain less than [`WORTH`], and not shown to be worse.
+    NoBetter,
     /// Neither shown within the pairs there were.
     Inconclusive,
 }
@@ -106,33 +120,19 @@ impl Verdict {
             Self::Better => "better",
             Self::Worse => "worse",
             Self::Equivalent => "equivalent",
+            Self::NoBetter => "no better",
             Self::Inconclusive => "inconclusive",
         }
     }
-}
-
-/// One step of a pair.
-#[derive(Debug, Clone, Copy)]
-struct Half {
-    /// ln of the capacity it speaks for.
-    value: f64,
-    /// The machine's speed during it.
-    speed: Option<f64>,
-    /// Share of the machine's CPU time that was stolen during it.
-    steal: f64,
 }
 
 /// The comparison as a state machine.
 #[derive(Debug, Clone)]
 pub struct AbTest {
     options: AbOptions,
-    /// Results of the pair that is under way.
-    pending: (Option<Half>, Option<Half>),
-    /// ln(capacity B / capacity A) of each pair.
-    differences: Vec<f64>,
+    pairs: Pairs,
     /// Pairs after which it was decided first.
     decided: Option<usize>,
-    voided: usize,
     /// Steps taken on A alone to find a rate that tells.
     calibrations: u32,
     /// The highest of their rates that arm A bore, and the lowest that drowned it.
@@ -159,19 +159,23 @@ const CALIBRATIONS: u32 = 6;
 
 /// How far from the limit the violating share of a step still says how far: as in the limit fit.
 const CLIP: f64 = 2.5;
-/// Largest share of pairs that may be void (method.md, `ab_test`).
-const VOID_SHARE: f64 = 0.2;
-/// Shift of the machine's speed within a pair beyond which it is void (method.md, `ab_test`).
-const SPEED_SHIFT: f64 = 0.1;
-/// By how much more of the machine's CPU time may be stolen in one step of a pair than in the other. Method.md voids at
-/// 2 % stolen; but a host that always steals some does so from both arms, and would get no verdict at all.
-const STEAL_SHIFT: f64 = 0.05;
 /// How far the rate follows the machine's speed at most, as a ratio.
 const FARTHEST_SPEED: f64 = 1.25;
 /// Pairs spent on making a decision hold among others, once it is made.
 pub const MORE_PAIRS: usize = 3;
-/// Autocorrelation of the pairs beyond which neighbours are merged (method.md section 2).
-const RESEMBLANCE: f64 = 0.15;
+/// Least factor that an effect is shown to have from which on no more pairs are spent on it: what is this large holds among
+/// all the comparisons a run makes.
+pub const LARGE: f64 = 1.25;
+/// Least gain that is worth a change. One that is shown to gain less is not wanted for its gain.
+pub const WORTH: f64 = 0.05;
+/// Variance of a step whose violating share lies beyond what says how far away the limit is, as a multiple of a usual one's.
+const CLIPPED: f64 = 9.0;
+/// Closed-loop workers of each arm where both are loaded at once: as many as two cores are kept at work by, and so few that
+/// none waits in a queue. With a full pool the arm that happens to get more of the machine also takes less CPU for a
+/// request, and a slow arm's requests time out (docs/noise.md).
+const BOTH_WORKERS: u32 = 2;
+/// How many times as long as a step alone one of both at once is.
+const BOTH_LENGTH: f64 = 1.5;
 
 impl AbTest {
     /// A comparison with these options.
@@ -179,11 +183,9 @@ impl AbTest {
     pub fn new(options: AbOptions) -> Self {
         let calibrated = matches!(options.measure, Measure::Saturation { .. });
         Self {
+            pairs: Pairs::new(options.seed, options.at_once && calibrated),
             options,
-            pending: (None, None),
-            differences: Vec::new(),
             decided: None,
-            voided: 0,
             calibrations: 0,
             borne_hz: None,
             drowning_hz: None,
@@ -209,23 +211,19 @@ impl AbTest {
                 ),
             );
         }
-        let pair = (self.differences.len() + self.voided) as u64;
-        let first = if order_bit(self.options.seed, pair) {
-            Side::A
-        } else {
-            Side::B
-        };
-        let side = match (first, self.pending) {
-            (_, (None, None)) => first,
-            (_, (Some(_), _)) => Side::B,
-            (_, (None, Some(_))) => Side::A,
-        };
-        let purpose = format!(
-            "ab: pair {} {}",
-            pair + 1,
-            if side == Side::A { "without" } else { "with" }
-        );
-        AbMove::Measure(side, self.step(&purpose, pair))
+        let pair = self.pairs.begun() as u64;
+        let purpose = |what: &str| format!("ab: pair {} {what}", pair + 1);
+        match self.pairs.next() {
+            Turns::Alone(Side::A) => AbMove::Measure(Side::A, self.step(&purpose("without"), pair)),
+            Turns::Alone(Side::B) => AbMove::Measure(Side::B, self.step(&purpose("with"), pair)),
+            Turns::Both(first) => AbMove::Both(first, self.step_of_both(&purpose("both"), pair)),
+        }
+    }
+
+    /// A step of both at once.
+    fn step_of_both(&self, purpose: &str, nth: u64) -> Step {
+        let seed = self.options.seed.wrapping_mul(1000).wrapping_add(nth);
+        both(purpose, self.options.step, seed)
     }
 
     fn step(&self, purpose: &str, nth: u64) -> Step {
@@ -297,207 +295,181 @@ impl AbTest {
             (self.speed_found, self.speed_now) = (canary.during(), canary.after);
             return;
         }
-        let half = Half {
-            value: self.value(point),
-            speed: canary.during(),
-            steal: point.health.steal_share.unwrap_or(0.0),
-        };
-        match side {
-            Side::A => self.pending.0 = Some(half),
-            Side::B => self.pending.1 = Some(half),
-        }
-        // Past the share that may be void, pairs count as they are: a machine that is never quiet still gets an answer,
-        // and the test takes its noise into account. What the generator could not do never counts.
-        let shifted = void(self.pending) && self.voided < self.most_void();
-        if !point.validity.is_valid() || shifted {
-            self.pending = (None, None);
-            self.voided += 1;
-        } else if let (Some(a), Some(b)) = self.pending {
-            self.differences.push(b.value - a.value);
-            self.pending = (None, None);
-            if self.verdict() != Verdict::Inconclusive {
-                self.decided.get_or_insert(self.differences.len());
-            }
-        }
-        if let (None, None) = self.pending {
+        self.pairs.record_alone(side, self.value(point), point);
+        if !self.pairs.is_amid() {
             self.speed_now = canary.after;
         }
+        self.look();
     }
 
-    /// The differences as the test takes them: neighbours that resemble each other count as one.
-    fn judged(&self) -> Vec<f64> {
-        let merged = self.differences.chunks_exact(2);
-        let enough = merged.len() >= MIN_PAIRS;
-        if enough && lag_one(&self.differences).is_some_and(|rho| rho > RESEMBLANCE) {
-            merged.map(|pair| f64::midpoint(pair[0], pair[1])).collect()
-        } else {
-            self.differences.clone()
+    /// Takes in a step of both at once: what arm A did, and what arm B did.
+    pub fn record_both(&mut self, a: &LoadPoint, b: &LoadPoint) {
+        self.pairs.record_both(a, b);
+        self.look();
+    }
+
+    fn look(&mut self) {
+        if self.verdict().is_decided() {
+            self.decided.get_or_insert(self.pairs());
         }
     }
 
-    /// ln of the capacity a step speaks for, up to a constant that both arms share.
-    fn value(&self, point: &LoadPoint) -> f64 {
+    /// ln of the capacity a step speaks for, up to a constant that both arms share, and how uncertain it is.
+    fn value(&self, point: &LoadPoint) -> (f64, f64) {
         match self.options.measure {
-            // One more than counted, so that an arm that serves nothing compares as bad and not as undefined.
-            Measure::Saturation { .. } => {
-                ((point.outcomes.of(kneepoint_model::Outcome::Ok) as f64 + 1.0)
-                    / point.window_s.max(0.1))
-                .ln()
-            }
+            Measure::Saturation { .. } => (ln_served(point), 1.0),
             Measure::AtRate { slope, .. } => {
                 let share = (point.violations() as f64 + 0.5) / (point.arrivals as f64 + 1.0);
-                let centre = logit(0.05);
-                -logit(share).clamp(centre - CLIP, centre + 2.0 * CLIP) / slope.max(1.0)
+                let (centre, seen) = (logit(0.05), logit(share));
+                let within = seen.clamp(centre - CLIP, centre + 2.0 * CLIP);
+                let variance = if (within - seen).abs() > 0.0 {
+                    CLIPPED
+                } else {
+                    1.0
+                };
+                (-within / slope.max(1.0), variance)
             }
         }
-    }
-
-    /// Pairs that may be void.
-    fn most_void(&self) -> usize {
-        2 + (VOID_SHARE * self.options.max_pairs as f64) as usize
     }
 
     fn is_over(&self) -> bool {
-        let pairs = self.differences.len();
-        if pairs >= self.options.max_pairs || self.voided > self.most_void() {
+        let pairs = self.pairs();
+        if pairs >= self.options.max_pairs || self.pairs.void() > self.options.max_pairs {
             return true;
         }
         if pairs < self.options.min_pairs.max(MIN_PAIRS) {
             return false;
         }
+        let known = self.pairs.effect();
         let surely = || {
             let spent = self.decided.is_some_and(|at| pairs >= at + MORE_PAIRS);
-            spent || e_value(&self.judged()) >= self.options.enough
+            spent || is_large(&known) || known.e_value() >= self.options.enough
         };
         match self.verdict() {
-            _ if self.is_not_worse() => true,
-            Verdict::Inconclusive => false,
+            _ if self.is_not_worse(&known) => true,
+            Verdict::Inconclusive | Verdict::NoBetter => false,
             Verdict::Equivalent => true,
             Verdict::Better | Verdict::Worse => surely(),
         }
     }
 
     /// Whether B is shown to lose less than the share that was asked for.
-    fn is_not_worse(&self) -> bool {
+    fn is_not_worse(&self, known: &Combined) -> bool {
         let Some(share) = self.options.not_worse.filter(|_| self.tells) else {
             return false;
         };
-        confidence_sequence(&self.judged()).is_some_and(|ln| ln.low > (1.0 - share).ln())
+        let ln = known.confidence_sequence();
+        ln.is_some_and(|ln| ln.low > (1.0 - share).ln())
     }
 
     /// The verdict so far.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
-        if self.differences.len() < MIN_PAIRS {
+        let known = self.pairs.effect();
+        let Some(ln) = known.confidence_sequence() else {
             return Verdict::Inconclusive;
-        }
-        let judged = self.judged();
-        let sum = judged.iter().sum::<f64>();
-        let within_rope = confidence_sequence(&judged).is_some_and(|ln| {
-            ln.low > (1.0 - self.options.rope).ln() && ln.high < (1.0 + self.options.rope).ln()
-        });
-        if within_rope && !self.tells {
-            Verdict::Inconclusive
-        } else if within_rope {
+        };
+        let rope = self.options.rope;
+        if self.tells && ln.low > (1.0 - rope).ln() && ln.high < (1.0 + rope).ln() {
             Verdict::Equivalent
-        } else if e_value(&judged) >= ENOUGH {
-            if sum > 0.0 {
+        } else if known.e_value() >= ENOUGH {
+            if known.mean() > 0.0 {
                 Verdict::Better
             } else {
                 Verdict::Worse
             }
+        } else if self.tells && ln.high < WORTH.ln_1p() {
+            Verdict::NoBetter
         } else {
             Verdict::Inconclusive
         }
     }
 
-    /// The effect of the change, once [`AbMove::Done`]; before that, what is known so far.
+    /// The effect of the change, once [`AbMove::Done`]; before that, what is known so far. Without pairs enough to tell it
+    /// has no ratio.
     #[must_use]
     pub fn effect(&self, change: &str, settings: &[Setting]) -> Effect {
-        let pairs = self.differences.len();
-        let judged = self.judged();
-        let ln = confidence_sequence(&judged).unwrap_or_else(|| {
-            let mean = if pairs == 0 {
-                0.0
-            } else {
-                self.differences.iter().sum::<f64>() / pairs as f64
-            };
-            Interval {
-                low: f64::NEG_INFINITY,
-                estimate: mean,
-                high: f64::INFINITY,
-            }
-        });
-        let (quantity, conditions) = match self.options.measure {
-            Measure::Saturation { workers } => (
-                "throughput at saturation",
-                format!("{workers} closed-loop workers"),
-            ),
-            Measure::AtRate { rate_hz, .. } => (
-                "R*, by the violating share at one rate",
-                format!(
-                    "{} offered to both",
-                    kneepoint_model::units::format_rate(rate_hz)
-                ),
-            ),
-        };
+        let known = self.pairs.effect();
+        let leading = self.pairs.leading();
+        let ln = known.confidence_sequence();
+        let alone = self.quantity();
+        let measures = self.pairs.measures(alone);
+        let by_cost = measures.len() > 1;
         Effect {
             change: change.to_owned(),
             settings: settings.to_vec(),
-            quantity: quantity.to_owned(),
-            ratio: ratio_of(ln),
-            pairs: pairs as u32,
-            e_value: e_value(&judged).min(1e9),
+            quantity: if by_cost {
+                format!("capacity, by CPU time a request and {alone}")
+            } else {
+                alone.to_owned()
+            },
+            ratio: ln.map(ratio_of),
+            pairs: self.pairs() as u32,
+            e_value: known.e_value().min(1e9),
             verdict: self.verdict().name().to_owned(),
-            smallest_visible: smallest_visible(&judged).min(20.0).exp_m1(),
-            permutation_p: resample::sign_flip_p(&judged, self.options.seed),
-            bootstrap: resample::bootstrap(&judged, self.options.seed).map(ratio_of),
-            void_pairs: self.voided as u32,
-            conditions: format!(
-                "{conditions}, {} s steps, interleaved{}",
-                self.options.step.as_secs_f64(),
-                if self.voided > 0 {
-                    format!(", {} pairs void", self.voided)
-                } else {
-                    String::new()
-                }
-            ),
+            smallest_visible: ln.map(|_| known.smallest_visible().exp_m1()),
+            permutation_p: resample::sign_flip_p(&leading, self.options.seed),
+            bootstrap: resample::bootstrap(&leading, self.options.seed).map(ratio_of),
+            void_pairs: self.pairs.void() as u32,
+            cpu_binds: self.pairs.cpu_binds(),
+            conditions: self.conditions(),
+            measures,
         }
+    }
+
+    /// What a step alone measures.
+    fn quantity(&self) -> &'static str {
+        match self.options.measure {
+            Measure::Saturation { .. } => "throughput at saturation",
+            Measure::AtRate { .. } => "R* by the violating share at one rate",
+        }
+    }
+
+    fn conditions(&self) -> String {
+        let load = match self.options.measure {
+            Measure::Saturation { workers } => format!("{workers} closed-loop workers"),
+            Measure::AtRate { rate_hz, .. } => format!(
+                "{} offered to both",
+                kneepoint_model::units::format_rate(rate_hz)
+            ),
+        };
+        let void = match self.pairs.void() {
+            0 => String::new(),
+            void => format!(", {void} pairs void"),
+        };
+        let seconds = self.options.step.as_secs_f64();
+        format!("{load}, {seconds} s steps, interleaved{void}")
     }
 
     /// Pairs that count so far.
     #[must_use]
     pub fn pairs(&self) -> usize {
-        self.differences.len()
+        self.pairs.count()
     }
 
     /// Share of the most pairs there can be that are done, for progress.
     #[must_use]
     pub fn progress(&self) -> f64 {
-        self.differences.len() as f64 / self.options.max_pairs.max(1) as f64
+        self.pairs() as f64 / self.options.max_pairs.max(1) as f64
     }
 }
 
-/// Whether the machine shifted too far between the steps of a pair for them to be compared: in its speed, or in what
-/// its host kept of it.
-fn void(pair: (Option<Half>, Option<Half>)) -> bool {
-    let (Some(a), Some(b)) = pair else {
-        return false;
-    };
-    let slower = match (a.speed, b.speed) {
-        (Some(a), Some(b)) => (a / b).ln().abs() > SPEED_SHIFT.ln_1p(),
-        _ => false,
-    };
-    slower || (a.steal - b.steal).abs() > STEAL_SHIFT
+/// ln of what a step served a second: one more than counted, so that an arm that serves nothing compares as bad and not as
+/// undefined.
+pub(crate) fn ln_served(point: &LoadPoint) -> f64 {
+    let served = point.outcomes.of(kneepoint_model::Outcome::Ok) as f64;
+    ((served + 1.0) / point.window_s.max(0.1)).ln()
 }
 
-/// The interval of a ratio from that of its logarithm.
-fn ratio_of(ln: Interval) -> Interval {
-    Interval {
-        low: ln.low.max(-20.0).exp(),
-        estimate: ln.estimate.exp(),
-        high: ln.high.min(20.0).exp(),
-    }
+/// A step of both arms at once beside steps alone of this length.
+pub(crate) fn both(purpose: &str, alone: Duration, seed: u64) -> Step {
+    Step::saturating(purpose, BOTH_WORKERS, alone.mul_f64(BOTH_LENGTH), seed)
+}
+
+/// Whether an effect is shown to be a large one, in whichever direction.
+fn is_large(known: &Combined) -> bool {
+    let beyond = |ln: kneepoint_model::Interval| ln.low >= LARGE.ln() || ln.high <= -LARGE.ln();
+    known.confidence_sequence().is_some_and(beyond)
 }
 
 /// A fair bit for the order within a pair: one output of SplitMix64, so that planners need no randomness.

@@ -106,6 +106,15 @@ pub trait Bench {
     /// [`LoadPoint::validity`].
     fn measure(&mut self, arm: &str, step: &Step) -> Result<LoadPoint, Self::Error>;
 
+    /// Drives the same step at two arms in the same seconds and returns what each of them did: what the machine does then,
+    /// it does to both. The two share the machine, so that their throughput says nothing; the CPU time a request took is
+    /// each one's own (docs/noise.md).
+    ///
+    /// # Errors
+    /// As [`Self::measure`].
+    fn measure_both(&mut self, arms: [&str; 2], step: &Step)
+    -> Result<[LoadPoint; 2], Self::Error>;
+
     /// The machine's speed now, relative to a reference that stays the same for the life of the bench, by timing a
     /// fixed piece of work (method.md section 2). `None` where there is no such thing.
     fn canary(&mut self) -> Option<f64> {

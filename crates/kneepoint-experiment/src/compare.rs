@@ -2,7 +2,7 @@
 //! comparison a finding calls for.
 
 use crate::ab::{AbMove, AbOptions, AbTest, Measure, Side, Verdict};
-use crate::bench::Bench;
+use crate::bench::{Bench, Canary, Step};
 use crate::diagnose::{say_when_invalid, speed_exponent};
 use crate::error::ExperimentError;
 use crate::recorder::Recorder;
@@ -10,7 +10,7 @@ use crate::testbed::Testbed;
 use kneepoint_model::run::LimitResult;
 use kneepoint_model::statistics::sequential::{ENOUGH, MIN_PAIRS};
 use kneepoint_model::units::format_share;
-use kneepoint_model::{Effect, Finding, Setting};
+use kneepoint_model::{Effect, Finding, LoadPoint, Setting};
 use std::time::Duration;
 
 /// How two arms are compared.
@@ -28,6 +28,8 @@ pub struct Comparison<'a> {
     pub max_pairs: usize,
     /// Pairs before which it does not stop.
     pub min_pairs: usize,
+    /// Whether both arms are loaded at once, too: not where the change is of how many requests are served at a time.
+    pub at_once: bool,
     /// Ends as soon as the change is shown to lose less than this share, where that is all that is asked.
     pub not_worse: Option<f64>,
     /// Length of a step.
@@ -40,7 +42,7 @@ pub struct Comparison<'a> {
 
 /// The e-value that holds among six comparisons, as many as a run usually makes.
 pub const AMONG_OTHERS: f64 = 6.0 * ENOUGH;
-/// Steps that a pair takes the time of: two, and what comes between them.
+/// Steps that a pair takes the time of: two, and what comes between them and before the next.
 const STEPS_PER_PAIR: u32 = 3;
 
 /// Runs one A/B to its verdict, or for as long as its pairs should take, and writes every step down.
@@ -60,6 +62,7 @@ where
         max_pairs: comparison.max_pairs,
         min_pairs: comparison.min_pairs,
         enough: AMONG_OTHERS,
+        at_once: comparison.at_once && comparison.without != comparison.with,
         not_worse: comparison.not_worse,
         step: comparison.step,
         rope: 0.02,
@@ -70,44 +73,85 @@ where
     let patience = comparison.step * STEPS_PER_PAIR * comparison.max_pairs as u32;
     let enough = comparison.min_pairs.max(MIN_PAIRS);
     let began = recorder.elapsed();
-    while let AbMove::Measure(side, step) = test.next_move() {
+    loop {
         recorder.check_stop()?;
         if test.pairs() >= enough && recorder.elapsed().saturating_sub(began) > patience {
             break;
         }
-        recorder.progress(
-            &format!("{}: {}", comparison.change, step.purpose),
-            test.progress(),
-            None,
-        );
-        let arm = if side == Side::A {
-            comparison.without
-        } else {
-            comparison.with
+        let progress = |step: &Step| {
+            let what = format!("{}: {}", comparison.change, step.purpose);
+            recorder.progress(&what, test.progress(), None);
         };
-        let (point, canary) = bench.measure_with_canary(arm, &step)?;
-        say_when_invalid(recorder, &point);
-        test.record(side, &point, canary);
-        recorder.trial(
-            &step.purpose,
-            &format!(
-                "{}: {}",
-                comparison.change,
-                if side == Side::A { "without" } else { "with" }
-            ),
-            point,
-        );
+        match test.next_move() {
+            AbMove::Measure(side, step) => {
+                progress(&step);
+                let (point, canary) = match comparison.measure {
+                    // It compares the two steps of a pair, whatever the machine's speed.
+                    Measure::Saturation { .. } => {
+                        let point = bench.measure(comparison.arm(side), &step)?;
+                        (point, Canary::default())
+                    }
+                    Measure::AtRate { .. } => {
+                        bench.measure_with_canary(comparison.arm(side), &step)?
+                    }
+                };
+                test.record(side, &point, canary);
+                comparison.write_down(recorder, side, &step, point);
+            }
+            AbMove::Both(first, step) => {
+                progress(&step);
+                let [a, b] = both(bench, (comparison.without, comparison.with), first, &step)?;
+                test.record_both(&a, &b);
+                comparison.write_down(recorder, Side::A, &step, a);
+                comparison.write_down(recorder, Side::B, &step, b);
+            }
+            AbMove::Done => break,
+        }
     }
     let effect = test.effect(&comparison.change, &comparison.settings);
-    if effect.void_pairs > 0 && (effect.pairs as usize) < MIN_PAIRS {
+    if effect.void_pairs > 0 && effect.ratio.is_none() {
         recorder.warn(format!(
-            "{}: {} pairs were void, since the machine's speed shifted in them, the CPU was taken away or the \
-             generator was not sound; there is no verdict",
+            "{}: {} pairs were void, since the generator was not sound or requests failed; there is no verdict",
             effect.change, effect.void_pairs
         ));
     }
     recorder.result(format!("{}: {}", effect.change, describe_effect(&effect)));
     Ok((test.verdict(), effect))
+}
+
+impl Comparison<'_> {
+    fn arm(&self, side: Side) -> &str {
+        match side {
+            Side::A => self.without,
+            Side::B => self.with,
+        }
+    }
+
+    fn write_down(&self, recorder: &mut Recorder<'_>, side: Side, step: &Step, point: LoadPoint) {
+        say_when_invalid(recorder, &point);
+        let with = if side == Side::A { "without" } else { "with" };
+        let arm = format!("{}: {with}", self.change);
+        recorder.trial(&step.purpose, &arm, point);
+    }
+}
+
+/// Measures a step of both arms at once, `first` named first; returns A's and B's.
+///
+/// # Errors
+/// As [`Bench::measure_both`].
+pub(crate) fn both<B: Bench>(
+    bench: &mut B,
+    (a, b): (&str, &str),
+    first: Side,
+    step: &Step,
+) -> Result<[LoadPoint; 2], B::Error> {
+    match first {
+        Side::A => bench.measure_both([a, b], step),
+        Side::B => {
+            let [b, a] = bench.measure_both([b, a], step)?;
+            Ok([a, b])
+        }
+    }
 }
 
 /// Compares an arm with itself, to learn how much pairs scatter on this machine and whether the comparison can be
@@ -132,6 +176,7 @@ where
         settings: Vec::new(),
         max_pairs: pairs,
         min_pairs: pairs,
+        at_once: false,
         not_worse: None,
         step,
         measure,
@@ -146,10 +191,12 @@ where
             describe_effect(&effect)
         )));
     }
-    recorder.result(format!(
-        "pairs of equal steps scatter so that {pairs} of them show an effect of {} or more",
-        format_share(effect.smallest_visible)
-    ));
+    if let Some(visible) = effect.smallest_visible {
+        recorder.result(format!(
+            "pairs of equal steps scatter so that {pairs} of them show an effect of {} or more",
+            format_share(visible)
+        ));
+    }
     Ok(effect)
 }
 
@@ -242,6 +289,7 @@ pub fn compare_for(
             settings: settings.to_vec(),
             max_pairs: ground.max_pairs,
             min_pairs: MIN_PAIRS,
+            at_once: !queue_speaks,
             not_worse: None,
             step: ground.step,
             measure,
@@ -252,40 +300,48 @@ pub fn compare_for(
             break;
         }
     }
-    // A verdict, or else the comparison that would have seen the smallest effect.
-    let telling = |(verdict, effect): &(Verdict, Effect)| {
-        if matches!(verdict, Verdict::Better | Verdict::Worse) {
-            -1.0
-        } else {
-            effect.smallest_visible
-        }
-    };
-    outcomes
-        .into_iter()
-        .min_by(|a, b| telling(a).total_cmp(&telling(b)))
-        .ok_or_else(|| ExperimentError::Unfit("no comparison was made".to_owned()))
+    // A difference, or else what the finding's signal speaks of: that the other one shows none says nothing of it.
+    let differs =
+        |(verdict, _): &(Verdict, Effect)| matches!(verdict, Verdict::Better | Verdict::Worse);
+    let telling = outcomes.iter().position(differs).unwrap_or(0);
+    if outcomes.is_empty() {
+        return Err(ExperimentError::Unfit("no comparison was made".to_owned()));
+    }
+    Ok(outcomes.swap_remove(telling))
 }
 
-/// An effect in words: what was compared, by how much, how sure.
+/// An effect in words: what was compared, by how much, how sure, and by which measure.
 #[must_use]
 pub fn describe_effect(effect: &Effect) -> String {
-    if (effect.pairs as usize) < MIN_PAIRS {
+    let Some(ratio) = effect.ratio else {
         return format!(
-            "{}: no verdict from {} pairs",
-            effect.quantity, effect.pairs
+            "{}: no verdict from {}",
+            effect.quantity,
+            counted(effect.pairs)
         );
-    }
-    let ratio = effect.ratio;
-    let unseen = if effect.verdict == Verdict::Inconclusive.name() {
-        let least = format_share(effect.smallest_visible);
-        format!(", smallest effect it could have seen {least}")
-    } else {
-        String::new()
     };
+    let undecided = effect.verdict == Verdict::Inconclusive.name();
+    let unseen = effect.smallest_visible.filter(|_| undecided);
+    let unseen = unseen.map_or_else(String::new, |least| {
+        let least = format_share(least);
+        format!(", smallest effect it could have seen {least}")
+    });
     format!(
-        "{} {:.2}x (95 %: {:.2} to {:.2}), {} in {} pairs{unseen}",
-        effect.quantity, ratio.estimate, ratio.low, ratio.high, effect.verdict, effect.pairs
+        "{} {:.2}x (95 %: {:.2} to {:.2}), {} in {}{unseen}",
+        effect.quantity,
+        ratio.estimate,
+        ratio.low,
+        ratio.high,
+        effect.verdict,
+        counted(effect.pairs)
     )
+}
+
+fn counted(pairs: u32) -> String {
+    match pairs {
+        1 => "1 pair".to_owned(),
+        pairs => format!("{pairs} pairs"),
+    }
 }
 
 /// `opcache.enable = 1, ...` without the layer where it is said once.

@@ -2,12 +2,13 @@
 //!
 //! All stand side by side, warm. R* of each is searched first; then rounds follow, in each of which every contestant is
 //! offered the same loads, in random order: one that all of them bear, one at the limit of the best of them, and a
-//! closed loop at saturation. What the machine does, it does to all. Differences are told by the throughput at
-//! saturation of a round, against the first contestant's of the same round, by the test of [`crate::ab`].
+//! closed loop at saturation; and each is loaded at once with the first, for what a request costs. What the machine does, it does to all. Differences are told by what [`crate::ab`] makes of
+//! these, against the first contestant's of the same round.
 
 mod rounds;
 pub mod variants;
 
+use crate::ab::{Side, both};
 use crate::bench::Step;
 use crate::diagnose::{find_limit, say_when_invalid};
 use crate::error::ExperimentError;
@@ -30,8 +31,8 @@ const STEP: Duration = Duration::from_secs(3);
 const SHORT_STEP: Duration = Duration::from_secs(1);
 /// What passes beside a step: rest, reset, the first look of telemetry.
 const BESIDE: Duration = Duration::from_millis(700);
-/// Kinds of steps in a round.
-const STEPS_OF_A_ROUND: u32 = 3;
+/// Kinds of steps in a round, the one of both at once included.
+const STEPS_OF_A_ROUND: u32 = 4;
 /// Rounds below which nothing can be told.
 const FEWEST_ROUNDS: u32 = 6;
 /// Where steps do not count there are more rounds: up to so many times as many.
@@ -215,6 +216,7 @@ fn take_turns(
                 turns.record(round, at, &point);
             }
         }
+        at_once(testbed, recorder, contest, (&mut turns, round, length))?;
         let conditions = format!(
             "{workers} closed-loop workers, {} s steps, interleaved",
             length.as_secs_f64()
@@ -227,6 +229,43 @@ fn take_turns(
     Ok(())
 }
 
+/// Loads each of the others at once with the first.
+fn at_once(
+    testbed: &mut Testbed,
+    recorder: &mut Recorder<'_>,
+    contest: &mut Contest,
+    (turns, round, length): (&mut Turns, u32, Duration),
+) -> Result<(), ExperimentError> {
+    let names: Vec<String> = contest
+        .contestants
+        .iter()
+        .map(|it| it.name.clone())
+        .collect();
+    for at in 1..names.len() {
+        recorder.check_stop()?;
+        let gone = |at: usize| contest.contestants[at].last_words.is_some();
+        if gone(0) || gone(at) {
+            continue;
+        }
+        let step = both("compare: both at once", length, 900 + u64::from(round));
+        let first = if round.is_multiple_of(2) {
+            Side::A
+        } else {
+            Side::B
+        };
+        let driven = crate::compare::both(testbed, (&names[0], &names[at]), first, &step);
+        let contestant = &mut contest.contestants[at];
+        let who = (names[at].as_str(), &mut contestant.last_words);
+        if let Some(points) = survived(recorder, who, driven)? {
+            for (name, point) in [&names[0], &names[at]].into_iter().zip(&points) {
+                recorder.trial(&step.purpose, name, point.clone());
+            }
+            turns.record_both(round, at, points);
+        }
+    }
+    Ok(())
+}
+
 fn say_differences(recorder: &mut Recorder<'_>, contestants: &[Contestant]) {
     for contestant in contestants.iter().skip(1) {
         match &contestant.against_first {
@@ -236,7 +275,7 @@ fn say_differences(recorder: &mut Recorder<'_>, contestants: &[Contestant]) {
             }
             None if contestant.last_words.is_some() => {}
             None => recorder.warn(format!(
-                "too few rounds of {} count to tell its difference: the machine was disturbed. Run it again, or with \
+                "too few rounds of {} count to tell its difference: the generator was not sound. Run it again, or with \
                  more time",
                 contestant.name
             )),
@@ -312,8 +351,8 @@ mod tests {
 
     #[test]
     fn more_time_is_more_rounds_and_little_time_shorter_steps() {
-        check(330, 2, 14, 3000);
-        check(330, 5, 6, 2966);
+        check(330, 2, 11, 3000);
+        check(330, 5, 6, 2050);
         check(16, 2, 6, 1000);
         check(0, 2, 6, 1000);
     }

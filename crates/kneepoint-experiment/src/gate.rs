@@ -11,6 +11,7 @@ pub use pairs::{GatePairs, PairMove, PairOptions};
 
 use crate::ab::Side;
 use crate::bench::Bench;
+use crate::compare::both;
 use crate::diagnose::{find_limit, say_when_invalid};
 use crate::error::ExperimentError;
 use crate::limit::LimitOptions;
@@ -233,16 +234,27 @@ fn take_turns(
         seed: 53,
     };
     let mut pairs = GatePairs::new(options);
-    while let PairMove::Measure(side, step) = pairs.next_move() {
+    loop {
         recorder.check_stop()?;
-        recorder.progress(&step.purpose, pairs.progress(), None);
-        let arm = if side == Side::A { BEFORE } else { NOW };
-        let point = testbed.measure(arm, &step)?;
-        say_when_invalid(recorder, &point);
-        pairs.record(side, &point);
-        recorder.trial(&step.purpose, arm, point);
+        match pairs.next_move() {
+            PairMove::Measure(side, step) => {
+                recorder.progress(&step.purpose, pairs.progress(), None);
+                let arm = if side == Side::A { BEFORE } else { NOW };
+                let point = testbed.measure(arm, &step)?;
+                say_when_invalid(recorder, &point);
+                pairs.record(side, &point);
+                recorder.trial(&step.purpose, arm, point);
+            }
+            PairMove::Both(first, step) => {
+                recorder.progress(&step.purpose, pairs.progress(), None);
+                let [before, now] = both(testbed, (BEFORE, NOW), first, &step)?;
+                pairs.record_both(&before, &now);
+                recorder.trial(&step.purpose, BEFORE, before);
+                recorder.trial(&step.purpose, NOW, now);
+            }
+            PairMove::Done => return Ok(pairs.claim()),
+        }
     }
-    Ok(pairs.claim())
 }
 
 fn decide(

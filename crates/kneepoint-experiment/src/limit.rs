@@ -3,7 +3,8 @@
 //! The algorithm is `find_limit` of method.md: a closed loop at saturation gives the prior, short open-loop
 //! steps straddle the current estimate, a Bayesian fit of the violating share gives R* with an interval, and
 //! a longer stretch at the interval's lower end confirms it. The CPU time that a request took, and a canary, say how fast
-//! the machine was during each step, so that a machine that drifts moves the rates and not the result.
+//! the machine was during each step, and what others used how much of it there was, so that a machine that drifts, or has
+//! other work, moves the rates and not the result at reference speed. No step is left out for what others did.
 
 mod soak;
 mod speed;
@@ -417,6 +418,7 @@ impl LimitSearch {
                 violations: count(step),
                 arrivals: step.arrivals,
                 speed: speeds.of_step(&step.reading),
+                uncertain: step.reading.uncertain(),
             })
             .collect();
         speeds.widen(fit(&steps, prior(self.prior_hz, share)))

@@ -5,7 +5,7 @@ use crate::store::{Record, RunStore};
 use kneepoint_model::replay::Replay;
 use kneepoint_model::run::{
     Decision, EntryKind, FileDiff, JournalEntry, LimitResult, Machine, Observation, RUN_VERSION,
-    Trial,
+    Standing, Trial,
 };
 use kneepoint_model::{
     CallTrace, CapacityPlan, Contest, CpuTime, Effect, Finding, GateResult, LoadPoint, Run,
@@ -311,9 +311,17 @@ impl<'a> Recorder<'a> {
         self.append(&Record::Findings(all));
     }
 
-    /// Adds a decision.
+    /// Adds a decision. One on a change that was undecided takes the place of what was said of it before.
     pub fn decision(&mut self, decision: Decision) {
-        self.run.decisions.push(decision);
+        let mut known = self.run.decisions.iter_mut();
+        let open = known.find(|known| {
+            let same = known.code == decision.code && known.settings == decision.settings;
+            same && known.standing() == Standing::Undecided
+        });
+        match open {
+            Some(open) => *open = decision,
+            None => self.run.decisions.push(decision),
+        }
         let all = self.run.decisions.clone();
         self.append(&Record::Decisions(all));
     }

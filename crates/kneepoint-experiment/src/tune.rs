@@ -1,9 +1,11 @@
 //! The main job: limit, diagnose, change one thing, prove it, repeat; then prove the whole.
 //!
-//! `tune` of method.md: diagnosis-guided single changes, each decided by an A/B on warm arms; what no longer helps
+//! Diagnosis-guided single changes, each decided by an A/B on warm arms; what no longer helps
 //! beside the others is taken back; where it was asked for, what is left is tried in combinations; the smallest pool
-//! that serves as much; what a fresh start takes of it, and base against best after one.
+//! that serves as much; what a fresh start takes of it, and base against best after one. The time for all of it is divided
+//! before each comparison ([`budget`]).
 
+mod budget;
 mod deep;
 mod levers;
 mod pool;
@@ -11,7 +13,7 @@ mod proof;
 mod sizes;
 mod together;
 
-use crate::ab::{Measure, Verdict};
+use crate::ab::{Measure, Verdict, WORTH};
 use crate::compare::{
     Comparison, Ground, compare, compare_for, compare_with_itself, describe_effect,
     describe_settings,
@@ -21,36 +23,34 @@ use crate::error::ExperimentError;
 use crate::limit::LimitOptions;
 use crate::recorder::Recorder;
 use crate::testbed::Testbed;
+use budget::{Costs, ToCome};
 use kneepoint_diagnosis::Evidence;
-use kneepoint_model::run::{Decision, LimitResult};
-use kneepoint_model::statistics::sequential::MIN_PAIRS;
+use kneepoint_model::run::{Decision, LimitResult, Standing};
+use kneepoint_model::statistics::sequential::{MIN_PAIRS, MIN_PAIRS_UNKNOWN};
+use kneepoint_model::units::format_share;
 use kneepoint_model::{Confidence, Effect, Finding, Scenario, Setting};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Rounds of diagnosis without a win after which tuning ends.
 const IDLE_ROUNDS: u32 = 2;
-/// Share of the budget that the searching may use; the rest is for the proof.
-const SEARCH_SHARE: f64 = 0.7;
-/// The same where combinations are to be searched, too.
-const SEARCH_SHARE_DEEP: f64 = 0.45;
-/// Gain of R* from which the limit is measured anew before the next change is judged; below it, the gain says well
-/// enough where R* is now.
-const LARGE_GAIN: f64 = 2.0;
+/// Shares of the budget that go into the load of the limit of the first configuration, and of one in between.
+const FIRST_LIMIT_SHARE: f64 = 0.14;
+const LIMIT_BETWEEN_SHARE: f64 = 0.07;
+/// Share of the budget that is kept for trying combinations where that was asked for.
+const DEEP_SHARE: f64 = 0.35;
 
 /// Pairs of the A/A at the start (method.md, `ab_test`), where the budget has room for them.
 const A_A_PAIRS: usize = 12;
 /// Budget for each pair of it: a short run leaves the A/A out, and a long one spends a twentieth on it.
 const BUDGET_PER_PAIR: Duration = Duration::from_secs(100);
 
-/// What it takes to leave one change out.
-const LEAVE_ONE_OUT: Duration = Duration::from_secs(60);
-/// Most pairs for that (method.md, `tune`: 16).
-const LEAVE_ONE_OUT_PAIRS: usize = 16;
+/// Fewest pairs for which a comparison that showed nothing is made again, and how many times as many as before they are.
+const AGAIN_PAIRS: usize = 8;
+const AGAIN_TIMES: usize = 2;
+
 /// Time beside the proof for which it is worth to look once more at what the last changes left.
-const WORTH_SEEING: Duration = Duration::from_secs(420);
-/// What another limit, diagnosis and A/B take at least: with less, a round is not begun.
-const ROUND: Duration = Duration::from_secs(120);
+const WORTH_SEEING: Duration = Duration::from_secs(300);
 
 /// Where tuning stands: the configuration kept so far and what is known of it.
 struct Current {
@@ -85,8 +85,8 @@ pub struct Tuner<'t, 'r, 'o> {
     tried: BTreeSet<Vec<Setting>>,
     arms: u32,
     is_deep: bool,
-    /// What the longest A/B of a change took so far.
-    longest_try: Duration,
+    /// What things took so far, which says what those to come will.
+    costs: Costs,
 }
 
 impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
@@ -104,7 +104,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             tried: BTreeSet::new(),
             arms: 0,
             is_deep: false,
-            longest_try: Duration::ZERO,
+            costs: Costs::default(),
         }
     }
 
@@ -128,7 +128,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         self.recorder.base(self.testbed.stack(&arm)?.clone());
         self.recorder
             .stage("Limit: the highest rate at which the SLO holds");
-        let options = self.limit_options(&arm, 0.11)?;
+        let options = self.limit_options(&arm, FIRST_LIMIT_SHARE)?;
         let (limit, slope) = find_limit(self.testbed, self.recorder, &arm, "base", options)?;
         let mut current = Current {
             arm,
@@ -144,6 +144,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         self.compare_with_itself(&current)?;
         self.search(&mut current)?;
         self.leave_one_out(&mut current)?;
+        self.settle(&mut current)?;
         self.see(&mut current)?;
         self.search_together(&mut current)?;
         self.see(&mut current)?;
@@ -155,7 +156,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
     fn compare_with_itself(&mut self, current: &Current) -> Result<(), ExperimentError> {
         let affordable = self.budget.as_secs_f64() / BUDGET_PER_PAIR.as_secs_f64();
         let pairs = (affordable as usize).min(A_A_PAIRS);
-        if pairs < MIN_PAIRS {
+        if pairs < MIN_PAIRS_UNKNOWN {
             return Ok(());
         }
         self.recorder
@@ -195,7 +196,9 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             return Ok(());
         }
         self.recorder.stage(stage);
-        let options = self.limit_options(&current.arm, 0.07)?.unconfirmed();
+        let options = self
+            .limit_options(&current.arm, LIMIT_BETWEEN_SHARE)?
+            .unconfirmed();
         let arm = current.arm.clone();
         (current.limit, current.slope) =
             find_limit(self.testbed, self.recorder, &arm, &arm, options)?;
@@ -205,51 +208,77 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
 
     /// Diagnoses the configuration kept so far, unless that was done, where there is time for more than the proof.
     fn see(&mut self, current: &mut Current) -> Result<(), ExperimentError> {
-        if current.seen.is_some() || self.recorder.left() < self.for_the_proof() + WORTH_SEEING {
+        let worth = self.for_the_proof() + self.look_takes() + WORTH_SEEING;
+        if current.seen.is_some() || self.recorder.left() < worth {
             return Ok(());
         }
         self.look_again(current, "Limit after the changes so far")?;
         self.recorder
             .stage("Diagnose: what the configuration kept so far needs");
         let arm = current.arm.clone();
-        let (evidence, _) = diagnose(self.testbed, self.recorder, &arm, &arm, &current.limit)?;
+        let (evidence, _) = self.diagnose(current, &arm)?;
         current.seen = Some(evidence);
         Ok(())
     }
 
-    /// Time that the searching leaves to what comes after it.
-    fn after_the_search(&self) -> Duration {
-        let share = if self.is_deep {
-            SEARCH_SHARE_DEEP
-        } else {
-            SEARCH_SHARE
-        };
-        self.budget.mul_f64(1.0 - share)
+    fn diagnose(
+        &mut self,
+        current: &Current,
+        label: &str,
+    ) -> Result<(Evidence, Vec<Finding>), ExperimentError> {
+        let began = self.recorder.elapsed();
+        let arm = current.arm.clone();
+        let found = diagnose(self.testbed, self.recorder, &arm, label, &current.limit)?;
+        self.costs.diagnosed(self.recorder.elapsed() - began);
+        Ok(found)
     }
 
-    /// Time that is kept for the proof by what comes between it and the search.
+    fn stand_up(&mut self, arm: &str, scenario: &Scenario) -> Result<(), ExperimentError> {
+        let began = self.recorder.elapsed();
+        self.testbed.stand_up(arm, scenario)?;
+        self.costs.stood_up(self.recorder.elapsed() - began);
+        Ok(())
+    }
+
+    /// What it takes to see where the configuration kept so far stands.
+    fn look_takes(&self) -> Duration {
+        let limit = LimitOptions::within(self.limit_time(LIMIT_BETWEEN_SHARE), 1);
+        limit.unconfirmed().takes() + self.costs.diagnosis()
+    }
+
+    /// Time that is kept for the proof by what comes before it, combinations included where they were asked for.
     fn for_the_proof(&self) -> Duration {
-        let share = self.budget.mul_f64(1.0 - SEARCH_SHARE);
-        share.max(self.proof_takes())
+        self.proof_takes()
     }
 
-    fn search_is_over(&self) -> bool {
-        self.recorder.left() < self.after_the_search()
+    /// What follows when so many remedies are still to be tried, with or without another look before the proof.
+    fn to_come(&self, remedies: usize, look_again: bool) -> ToCome {
+        let deep = if self.is_deep {
+            self.budget.mul_f64(DEEP_SHARE)
+        } else {
+            Duration::ZERO
+        };
+        ToCome {
+            remedies: remedies as u32,
+            left_out: self.not_left_out().len() as u32,
+            look_again: if look_again {
+                self.look_takes()
+            } else {
+                Duration::ZERO
+            },
+            proof: self.limit_of_the_best_takes() + deep,
+        }
     }
 
-    /// Whether another change can be tried and the proof still ends in time.
-    fn has_time_to_try(&self) -> bool {
-        !self.search_is_over() && self.recorder.left() >= self.proof_takes() + self.longest_try
+    /// Pairs that the next comparison may take; `None` where there is no time for one.
+    fn affordable(&self, remedies: usize, look_again: bool) -> Option<usize> {
+        let to_come = self.to_come(remedies, look_again);
+        self.costs.pairs(self.recorder.left(), to_come)
     }
 
     fn search(&mut self, current: &mut Current) -> Result<(), ExperimentError> {
         let mut idle = 0;
         while idle < IDLE_ROUNDS {
-            if self.search_is_over() {
-                self.recorder
-                    .warn("the time for searching is spent: what was found so far is proved now");
-                return Ok(());
-            }
             self.recorder
                 .stage("Diagnose: which layer and which cause bind");
             let label = if self.arms == 1 {
@@ -257,13 +286,13 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             } else {
                 current.arm.clone()
             };
-            let arm = current.arm.clone();
-            let (evidence, findings) =
-                diagnose(self.testbed, self.recorder, &arm, &label, &current.limit)?;
+            let (evidence, findings) = self.diagnose(current, &label)?;
             let won = self.round(current, &evidence, &findings)?;
             if won {
                 idle = 0;
-                if self.recorder.left() < self.after_the_search() + ROUND {
+                let needs = self.look_takes() + self.costs.shortest_comparison();
+                let left_out = self.costs.shortest_comparison() * self.not_left_out().len() as u32;
+                if self.recorder.left() < self.for_the_proof() + left_out + needs {
                     return Ok(());
                 }
                 self.look_again(current, "Limit after the changes so far")?;
@@ -290,47 +319,67 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
     ) -> Result<bool, ExperimentError> {
         let mut won = false;
         let tries: Vec<(Finding, Vec<Setting>)> = worth_trying(findings, Confidence::Noted)
+            .filter(|(_, settings)| !self.tried.contains(*settings))
             .map(|(finding, settings)| (finding.clone(), settings.to_vec()))
             .collect();
-        for (finding, settings) in tries {
-            if self.tried.contains(&settings) {
+        let suspected = |finding: &Finding| finding.confidence > Confidence::Noted;
+        for (nth, (finding, settings)) in tries.iter().enumerate() {
+            if self.tried.contains(settings) {
                 continue;
             }
-            if !self.has_time_to_try() {
-                self.recorder.warn(format!(
-                    "no time left to try {} for {}: whether it helps is not known",
-                    describe_settings(&settings),
-                    finding.code
-                ));
+            // What is merely noted takes no time from what is suspected.
+            let rest = tries[nth..].iter();
+            let rest = rest.filter(|(other, _)| suspected(other) || !suspected(finding));
+            let Some(pairs) = self.affordable(rest.count(), true) else {
+                self.leave_undecided(finding, settings);
                 continue;
-            }
+            };
             self.tried.insert(settings.clone());
-            let objections = kneepoint_diagnosis::remedy_guard(evidence, &settings);
+            let objections = kneepoint_diagnosis::remedy_guard(evidence, settings);
             if !objections.is_empty() {
                 self.recorder.change(format!(
                     "{}: {} is not tried: {}",
                     finding.code,
-                    describe_settings(&settings),
+                    describe_settings(settings),
                     objections.join("; ")
                 ));
                 continue;
             }
-            let before = self.recorder.left();
-            let (kept, gain) = self.try_one(current, &finding, &settings)?;
-            let took = before.saturating_sub(self.recorder.left());
-            self.longest_try = self.longest_try.max(took);
-            won |= kept;
-            if kept {
-                current.expect(gain);
-            }
-            if kept && gain > LARGE_GAIN {
-                self.look_again(
-                    current,
-                    "Limit after a large gain, so that the next change is judged at the right rate",
-                )?;
-            }
+            won |= self.try_one(current, finding, settings, pairs)?;
         }
         Ok(won)
+    }
+
+    /// Makes comparisons that showed nothing once more, with what time is left beside the proof: those are close.
+    fn settle(&mut self, current: &mut Current) -> Result<(), ExperimentError> {
+        let undecided = self.recorder.run().undecided().into_iter();
+        let undecided: Vec<(Finding, Vec<Setting>, usize)> = undecided
+            .map(|(decision, finding)| {
+                let pairs = decision.effect.pairs as usize;
+                (finding.clone(), decision.settings.clone(), pairs)
+            })
+            .collect();
+        for (nth, (finding, settings, before)) in undecided.iter().enumerate() {
+            let pairs = self.affordable(undecided.len() - nth, false);
+            let enough = AGAIN_PAIRS.max(AGAIN_TIMES * before);
+            if let Some(pairs) = pairs.filter(|pairs| *pairs >= enough) {
+                self.try_one(current, finding, settings, pairs)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// There is no time to try a remedy: whether it helps is not known.
+    fn leave_undecided(&mut self, finding: &Finding, settings: &[Setting]) {
+        let effect = Effect {
+            change: describe_settings(settings),
+            settings: settings.to_vec(),
+            quantity: "capacity".to_owned(),
+            verdict: Verdict::Inconclusive.name().to_owned(),
+            e_value: 1.0,
+            ..Effect::default()
+        };
+        self.decide(finding, settings, &effect);
     }
 
     /// Sets one remedy on a second arm, compares, and keeps it when it wins.
@@ -339,7 +388,8 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         current: &mut Current,
         finding: &Finding,
         settings: &[Setting],
-    ) -> Result<(bool, f64), ExperimentError> {
+        pairs: usize,
+    ) -> Result<bool, ExperimentError> {
         self.recorder.stage(format!(
             "Fix {}: {}",
             finding.code,
@@ -350,14 +400,15 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             .with(settings)
             .map_err(ExperimentError::Unfit)?;
         let arm = self.next_arm();
-        if let Err(error) = self.testbed.stand_up(&arm, &changed) {
+        if let Err(error) = self.stand_up(&arm, &changed) {
             self.recorder.change(format!(
                 "{}: the stack does not start with the remedy, so it is dropped: {error}",
                 finding.code
             ));
-            return Ok((false, 1.0));
+            return Ok(false);
         }
-        let ground = Ground::of(&current.limit, current.slope, self.pairs());
+        let ground = Ground::of(&current.limit, current.slope, pairs);
+        let began = self.recorder.elapsed();
         let (verdict, effect) = compare_for(
             self.testbed,
             self.recorder,
@@ -366,50 +417,80 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             settings,
             ground,
         )?;
+        self.costs
+            .compared(effect.pairs, self.recorder.elapsed() - began);
+        self.decide(finding, settings, &effect);
         let kept = verdict == Verdict::Better;
-        let gain = effect.ratio.estimate;
-        self.decide(finding, settings, &effect, kept);
         if kept {
             self.testbed.tear_down(&current.arm);
             current.arm = arm;
             current.scenario = changed;
+            current.expect(effect.ratio.map_or(1.0, |ratio| ratio.estimate));
         } else {
             self.testbed.tear_down(&arm);
         }
-        Ok((kept, gain))
+        Ok(kept)
     }
 
-    /// More pairs where there is time for them.
-    fn pairs(&self) -> usize {
-        (self.budget.as_secs_f64() / 54.0).clamp(8.0, 24.0) as usize
-    }
-
-    fn decide(&mut self, finding: &Finding, settings: &[Setting], effect: &Effect, kept: bool) {
-        let numbers = describe_effect(effect);
-        let reason = if kept {
-            format!("kept: {numbers}")
-        } else {
-            format!("dropped, it did not win: {numbers}")
+    /// Writes down what became of a change: words claim no more than its comparison showed.
+    fn decide(&mut self, finding: &Finding, settings: &[Setting], effect: &Effect) {
+        let kept = effect.verdict == Verdict::Better.name();
+        let mut decision = Decision {
+            code: finding.code.clone(),
+            settings: settings.to_vec(),
+            effect: effect.clone(),
+            kept,
+            leave_one_out: None,
+            reason: String::new(),
+        };
+        decision.reason = match decision.standing() {
+            Standing::Kept => format!("kept: {}", describe_effect(effect)),
+            Standing::Dropped => format!("dropped: {}", describe_effect(effect)),
+            Standing::Undecided => self.undecided(finding, effect),
         };
         self.recorder.change(format!(
-            "{} {}: {reason}",
+            "{} {}: {}",
             finding.code,
-            describe_settings(settings)
+            describe_settings(settings),
+            decision.reason
         ));
         let mut finding = finding.clone();
         if kept {
             finding.confidence = Confidence::Proved;
         }
-        finding.effects.push(effect.clone());
-        self.recorder.findings(&[finding.clone()]);
-        self.recorder.decision(Decision {
-            code: finding.code,
-            settings: settings.to_vec(),
-            effect: effect.clone(),
-            kept,
-            leave_one_out: None,
-            reason,
-        });
+        if effect.pairs > 0 {
+            finding.effects.push(effect.clone());
+        }
+        self.recorder.findings(&[finding]);
+        self.recorder.decision(decision);
+    }
+
+    /// Why a change is undecided, what would decide it, and what it is expected to gain.
+    fn undecided(&self, finding: &Finding, effect: &Effect) -> String {
+        let expected = match finding.expected_gain.trim_end_matches('.') {
+            "" => String::new(),
+            gain => format!("; expected: {gain}"),
+        };
+        if effect.pairs == 0 {
+            return format!(
+                "undecided: there was no time left to try it; a longer --budget would decide it{expected}"
+            );
+        }
+        let needs = effect
+            .smallest_visible
+            .and_then(|visible| self.costs.until_visible(WORTH, effect.pairs, visible));
+        let decides = match needs {
+            Some(time) => format!(
+                "about {:.0} s more of pairs, or a quieter machine, would show a gain of {}",
+                time.as_secs_f64(),
+                format_share(WORTH)
+            ),
+            None => "a longer --budget would decide it".to_owned(),
+        };
+        format!(
+            "undecided: {}; {decides}{expected}",
+            describe_effect(effect)
+        )
     }
 
     /// The configuration kept so far against the same without one change, for each kept change: what no longer makes
@@ -421,19 +502,19 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         }
         for index in kept {
             let decision = self.recorder.run().decisions[index].clone();
-            if self.recorder.left() < self.for_the_proof() + LEAVE_ONE_OUT {
+            let Some(pairs) = self.affordable(0, false) else {
                 self.recorder.warn(format!(
                     "no time left to leave {} out: its gain rests on its own A/B",
                     decision.code
                 ));
                 continue;
-            }
+            };
             self.recorder
                 .stage(format!("Leave one out: without {}", decision.code));
             let scenario = self.without(&decision)?;
             let arm = self.next_arm();
-            self.testbed.stand_up(&arm, &scenario)?;
-            let (verdict, effect) = self.compare_without(current, &arm, &decision)?;
+            self.stand_up(&arm, &scenario)?;
+            let (verdict, effect) = self.compare_without(current, &arm, &decision, pairs)?;
             self.recorder.leave_one_out(index, effect.clone());
             if matches!(verdict, Verdict::Equivalent | Verdict::Worse) {
                 let reason = format!(
@@ -458,6 +539,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         current: &Current,
         without: &str,
         decision: &Decision,
+        pairs: usize,
     ) -> Result<(Verdict, Effect), ExperimentError> {
         let change = format!(
             "all changes against all but {}",
@@ -465,11 +547,23 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         );
         let comparison = Comparison {
             settings: decision.settings.clone(),
-            max_pairs: self.pairs().min(LEAVE_ONE_OUT_PAIRS),
+            max_pairs: pairs,
             seed: 51,
             ..self.at_saturation((without, &current.arm), change)?
         };
-        compare(self.testbed, self.recorder, &comparison)
+        self.compared(&comparison)
+    }
+
+    /// Makes a comparison and notes what its pairs took.
+    fn compared(
+        &mut self,
+        comparison: &Comparison<'_>,
+    ) -> Result<(Verdict, Effect), ExperimentError> {
+        let began = self.recorder.elapsed();
+        let (verdict, effect) = compare(self.testbed, self.recorder, comparison)?;
+        self.costs
+            .compared(effect.pairs, self.recorder.elapsed() - began);
+        Ok((verdict, effect))
     }
 
     /// A comparison at saturation, as all that `tune` makes beside those of single changes are: pairs of short steps, as few as
@@ -486,11 +580,26 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             settings: Vec::new(),
             max_pairs: MIN_PAIRS,
             min_pairs: MIN_PAIRS,
+            at_once: true,
             not_worse: None,
             step: Duration::from_secs(2),
             measure: self.testbed.saturation_of(without, with)?,
             seed: 0,
         })
+    }
+
+    /// Kept changes that were not left out yet; none where there is one only, which the proof leaves out.
+    fn not_left_out(&self) -> Vec<usize> {
+        let mut kept = self.kept();
+        if kept.len() < 2 {
+            return Vec::new();
+        }
+        kept.retain(|index| {
+            self.recorder.run().decisions[*index]
+                .leave_one_out
+                .is_none()
+        });
+        kept
     }
 
     /// Which decisions keep a change.

@@ -55,18 +55,18 @@ pub struct Effect {
     pub change: String,
     /// The settings that were changed.
     pub settings: Vec<Setting>,
-    /// What the ratio is of: `goodput at saturation`, `R*`.
+    /// What the ratio is of: `throughput at saturation`, `R*`.
     pub quantity: String,
-    /// With the change over without it; 1 is no effect. 95 % interval.
-    pub ratio: Interval,
-    /// Pairs of interleaved steps behind it.
+    /// With the change over without it; 1 is no effect. 95 % interval. `None` where there are too few pairs to tell.
+    pub ratio: Option<Interval>,
+    /// Pairs of steps behind it.
     pub pairs: u32,
     /// The e-value against "no effect": at least 20 is evidence at the 5 % level at any time of looking.
     pub e_value: f64,
-    /// The verdict: `better`, `worse`, `equivalent`, `inconclusive`.
+    /// The verdict: `better`, `worse`, `equivalent`, `no better`, `inconclusive`.
     pub verdict: String,
-    /// Smallest relative effect the comparison could have seen with 80 % power.
-    pub smallest_visible: f64,
+    /// Smallest relative effect the comparison could have seen with 80 % power; `None` where there are too few pairs.
+    pub smallest_visible: Option<f64>,
     /// The rate or concurrency at which both were measured.
     pub conditions: String,
     /// p of a sign-flip permutation test, looked at once at the end; `None` with too few pairs.
@@ -78,6 +78,26 @@ pub struct Effect {
     /// Pairs that were void by the rules set before.
     #[serde(default)]
     pub void_pairs: u32,
+    /// What each measure says by itself; empty in runs that were recorded when there was one only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub measures: Vec<PairedMeasure>,
+    /// Whether the CPU is what bound both arms, so that capacity follows from the CPU time of a request; `None` where that
+    /// was not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_binds: Option<bool>,
+}
+
+/// One measure of an effect: what was measured, and what its pairs say without the others.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct PairedMeasure {
+    /// `throughput at saturation`, `CPU time a request, both at once`.
+    pub quantity: String,
+    /// With the change over without it, as a ratio of capacities.
+    pub ratio: f64,
+    /// Pairs behind it.
+    pub pairs: u32,
+    /// Standard deviation of a pair, as ln; `None` with one.
+    pub pair_sd: Option<f64>,
 }
 
 /// A rule's verdict with evidence and remedy.

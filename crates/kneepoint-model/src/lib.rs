@@ -41,7 +41,7 @@ pub use body::{Body, FileContent, Part, PartContent};
 pub use capacity::CapacityPlan;
 pub use contest::Contest;
 pub use expectation::{Expect, HeaderExpectation, StatusRange};
-pub use finding::{Confidence, Effect, Evidenced, Finding, Remedy};
+pub use finding::{Confidence, Effect, Evidenced, Finding, PairedMeasure, Remedy};
 pub use gate::{GateResult, GateVerdict};
 pub use histogram::LatencyHistogram;
 pub use import::{Imported, Profile};

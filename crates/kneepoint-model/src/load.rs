@@ -153,21 +153,27 @@ pub struct Health {
     /// Steal time of the machine over the window, as a share of all cores.
     pub steal_share: Option<f64>,
     /// CPU time of programs that are neither the stack's nor this one, as a share of all cores; `None` where nobody
-    /// looked.
+    /// looked. It never makes a step invalid: whoever judges the step weighs it.
     #[serde(default)]
     pub foreign_share: Option<f64>,
+    /// CPU time in which a core had nothing to run, as a share of all cores; `None` where nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_share: Option<f64>,
 }
 
 impl Health {
-    /// Share of the machine's CPU that others may use during a step: R* of a stack that needs it all is lower by as
-    /// much (method.md section 2: a contention gate; the share is that of a canary's shift, 10 %).
-    pub const LARGEST_FOREIGN_SHARE: f64 = 0.1;
+    /// Share of the machine's CPU below which what others used of it is not worth a word: a kernel and the usual services
+    /// of a machine of two cores take up to half of it.
+    pub const QUIET: f64 = 0.05;
+    /// The most of the machine that others are taken to have kept from the stack: with more, what is left says little.
+    const MOST_KEPT: f64 = 0.9;
 
-    /// Whether others used more of the machine than a measurement bears.
+    /// Share of the machine's CPU time that others did not use and its host did not keep: what there was for the stack, the
+    /// generator and idling. 1 where nobody looked.
     #[must_use]
-    pub fn is_disturbed(&self) -> bool {
-        self.foreign_share
-            .is_some_and(|share| share > Self::LARGEST_FOREIGN_SHARE)
+    pub fn available_share(&self) -> f64 {
+        let kept = self.foreign_share.unwrap_or(0.0) + self.steal_share.unwrap_or(0.0);
+        1.0 - kept.clamp(0.0, Self::MOST_KEPT)
     }
 }
 

@@ -4,8 +4,10 @@ mod basis;
 mod family;
 mod gain;
 mod speed;
+mod standing;
 
 pub use basis::LimitBasis;
+pub use standing::Standing;
 
 use crate::replay::Replay;
 use crate::{

@@ -13,19 +13,22 @@ pub(crate) fn sentence(contest: &Contest) -> String {
     let told: Vec<String> = contest
         .contestants
         .iter()
-        .filter_map(|it| Some((it, it.against_first.as_ref()?)))
-        .map(|(it, effect)| match effect.verdict.as_str() {
+        .filter_map(|it| {
+            let effect = it.against_first.as_ref()?;
+            Some((it, effect, effect.ratio.as_ref()?))
+        })
+        .map(|(it, effect, ratio)| match effect.verdict.as_str() {
             "better" | "worse" => format!(
                 "{} serves {} times what {} does",
                 it.name,
-                words::ratio_interval(&effect.ratio),
+                words::ratio_interval(ratio),
                 first.name
             ),
             "equivalent" => format!("{} serves as much as {}", it.name, first.name),
             _ => format!(
                 "{} served {} times what {} did, which shows no difference",
                 it.name,
-                words::ratio_interval(&effect.ratio),
+                words::ratio_interval(ratio),
                 first.name
             ),
         })
@@ -100,7 +103,7 @@ fn overview(contest: &Contest) -> Table {
 
 fn against(it: &Contestant, first: &str) -> String {
     match &it.against_first {
-        Some(effect) => format!("x{}", words::ratio_interval(&effect.ratio)),
+        Some(effect) => words::factor(effect),
         None if it.name == first => "1".to_owned(),
         None => unknown(),
     }
@@ -143,15 +146,17 @@ mod tests {
             change: "apache against fpm".into(),
             settings: Vec::new(),
             quantity: "throughput at saturation".into(),
-            ratio,
+            ratio: Some(ratio),
             pairs: 12,
             e_value: 400.0,
             verdict: verdict.to_owned(),
-            smallest_visible: 0.03,
+            smallest_visible: Some(0.03),
             conditions: String::new(),
             permutation_p: None,
             bootstrap: None,
             void_pairs: 0,
+            measures: Vec::new(),
+            cpu_binds: None,
         }
     }
 

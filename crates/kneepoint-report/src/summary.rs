@@ -11,8 +11,8 @@ use crate::tiers;
 use crate::waterfall::{self, Pair};
 use crate::words::{self, plain};
 use crate::{capacity, contest, gate, replay};
-use kneepoint_model::run::LimitResult;
-use kneepoint_model::{GateVerdict, Interval, Run};
+use kneepoint_model::run::{Decision, LimitResult, Standing};
+use kneepoint_model::{Finding, GateVerdict, Interval, Run};
 use serde::Serialize;
 
 /// How a run came out.
@@ -77,8 +77,10 @@ pub struct Summary {
     pub bound_now: Option<String>,
     /// Changes that were kept.
     pub kept: usize,
-    /// Changes that were tried and dropped.
+    /// Changes that were shown not to help.
     pub dropped: usize,
+    /// Remedies of suspected findings that could not be judged, by the code of the finding.
+    pub undecided: Vec<String>,
     /// Measured steps, invalid ones included.
     pub trials: usize,
     /// Steps that the generator itself called invalid.
@@ -104,10 +106,13 @@ pub fn summarise(run: &Run) -> Summary {
         .iter()
         .filter(|decision| decision.kept)
         .count();
+    let dropped = run.decisions.iter();
+    let dropped = dropped.filter(|decision| decision.standing() == Standing::Dropped);
+    let verdict = with_gate(run, verdict(run, outcome, base, best));
     Summary {
         outcome,
         subject: subject(run),
-        verdict: plain(&with_gate(run, verdict(run, outcome, base, best))),
+        verdict: plain(&format!("{verdict}{}", still_open(run))),
         base_hz: base.map(|limit| limit.rate_hz),
         best_hz: best.map(|limit| limit.rate_hz),
         gain: run.gain(),
@@ -119,7 +124,8 @@ pub fn summarise(run: &Run) -> Summary {
         bound_by: tiers::first_binding(run).map(|it| (it.code.clone(), it.title.clone())),
         bound_now: bound_now(run),
         kept,
-        dropped: run.decisions.len() - kept,
+        dropped: dropped.count(),
+        undecided: undecided_codes(run),
         trials: run.trials.len(),
         trials_invalid: run
             .trials
@@ -134,6 +140,31 @@ pub fn summarise(run: &Run) -> Summary {
         load_s: run.trials.iter().map(|trial| trial.load.window_s).sum(),
         missing: missing::missing(run),
         doubts: doubts::doubts(run),
+    }
+}
+
+/// Remedies that could not be judged and stay a recommendation: what is wrong was read from the stack itself.
+pub(crate) fn recommended(run: &Run) -> Vec<(&Decision, &Finding)> {
+    let mut read = run.undecided();
+    read.retain(|(_, finding)| finding.is_read());
+    read
+}
+
+fn undecided_codes(run: &Run) -> Vec<String> {
+    let undecided = run.undecided().into_iter();
+    undecided
+        .map(|(decision, _)| decision.code.clone())
+        .collect()
+}
+
+/// ` Undecided: OPC-01, FPM-03.`, where remedies could not be judged.
+fn still_open(run: &Run) -> String {
+    match undecided_codes(run) {
+        codes if codes.is_empty() => String::new(),
+        codes => format!(
+            " Undecided, for lack of time or quiet: {}.",
+            words::listed(&codes)
+        ),
     }
 }
 

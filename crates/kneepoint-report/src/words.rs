@@ -4,7 +4,7 @@
 //! [`plain`] turns them back where text is meant to be searched and copied.
 
 use kneepoint_model::run::LimitBasis;
-use kneepoint_model::{Effect, Interval, units};
+use kneepoint_model::{Effect, Health, Interval, units};
 
 const NO_BREAK: char = '\u{a0}';
 
@@ -73,6 +73,14 @@ pub(crate) fn ratio_interval(interval: &Interval) -> String {
     )
 }
 
+/// `x1.84 (1.74 to 1.95)`; that it is not known, where there were too few pairs to tell.
+pub(crate) fn factor(effect: &Effect) -> String {
+    match &effect.ratio {
+        Some(ratio) => format!("x{}", ratio_interval(ratio)),
+        None => "not known".to_owned(),
+    }
+}
+
 /// `1.74 to 1.95`.
 pub(crate) fn ratio_range(interval: &Interval) -> String {
     format!("{} to {}", ratio(interval.low), ratio(interval.high))
@@ -86,10 +94,42 @@ pub(crate) fn effect_basis(effect: &Effect) -> String {
         "" => String::new(),
         conditions => format!(", {conditions}"),
     };
-    format!(
-        "{pairs}{conditions}; visible from {}",
-        share(effect.smallest_visible)
-    )
+    let visible =
+        visible(effect).map_or_else(String::new, |least| format!("; visible from {least}"));
+    format!("{pairs}{conditions}{visible}{}", by_measure(effect))
+}
+
+/// From which effect on a comparison could have seen one; nothing where there are too few pairs to say.
+pub(crate) fn visible(effect: &Effect) -> Option<String> {
+    let least = effect.smallest_visible.filter(|least| least.is_finite())?;
+    Some(share(least))
+}
+
+/// `; CPU time a request, both at once x1.05, a pair scatters by 1.6 % (8 pairs); ...`: what each measure says, where there
+/// were several; and that the CPU does not bind, where it does not.
+pub(crate) fn by_measure(effect: &Effect) -> String {
+    let told = effect.measures.iter().map(|measure| {
+        let scatter = measure.pair_sd.map_or_else(String::new, |sd| {
+            format!(", a pair scatters by {}", share(sd))
+        });
+        format!(
+            "; {} x{}{scatter} ({})",
+            measure.quantity,
+            ratio(measure.ratio),
+            counted(u64::from(measure.pairs), "pair", "pairs")
+        )
+    });
+    let told = match effect.measures.len() {
+        0 | 1 => String::new(),
+        _ => told.collect(),
+    };
+    let bound = match effect.cpu_binds {
+        Some(false) => {
+            "; the CPU does not bind, so what a request costs of it says nothing of capacity"
+        }
+        _ => "",
+    };
+    format!("{told}{bound}")
 }
 
 /// `99 % of the gain (96 % to 102 %) are there after a restart`.
@@ -105,15 +145,21 @@ pub(crate) fn kept_gain(kept: &Interval) -> String {
 /// `18 steps in 3 min 24 s of load, within 3.1 %`: how many steps an R* rests on, over how long, and how wide that
 /// leaves its interval. Where others took a noticeable share of the machine, that too.
 pub(crate) fn limit_basis(basis: &LimitBasis) -> String {
-    /// Steal from which on an A/B voids a pair (method.md, ab_test).
+    /// Steal that is worth a word.
     const NOTICEABLE: f64 = 0.02;
     let steps = counted(basis.steps as u64, "step", "steps");
     let stolen = match basis.steal_share {
         Some(stolen) if stolen >= NOTICEABLE => format!(", up to {} stolen", share(stolen)),
         _ => String::new(),
     };
+    let others = match basis.foreign_share {
+        Some(used) if used >= Health::QUIET => {
+            format!(", while others used {} of the machine", share(used))
+        }
+        _ => String::new(),
+    };
     format!(
-        "{steps} in {} of load, within {}{stolen}",
+        "{steps} in {} of load, within {}{stolen}{others}",
         duration(basis.load_s),
         share(basis.half_width)
     )

@@ -1,4 +1,4 @@
-//! CPU time that neither the stack nor this program used: what else ran on the machine meanwhile.
+//! Whose CPU time it was: the stack's tiers', this program's, others', nobody's.
 
 use crate::proc::{Tree, cgroup_cpu_s, cpu_ticks, parse_stat, read};
 use kneepoint_model::RunningTier;
@@ -14,7 +14,9 @@ pub struct CpuAccount {
     /// Seconds in programs and system calls of the whole machine. Interrupts are left out: the stack's own network
     /// traffic makes most of them, and they are nobody's.
     machine_s: f64,
-    /// The same of each tier, by its first process.
+    /// Seconds of all cores in which they had nothing to run.
+    idle_s: f64,
+    /// Seconds of programs and system calls of each tier, by its first process.
     tiers_s: BTreeMap<u32, f64>,
     /// The same of this process.
     own_s: f64,
@@ -29,9 +31,11 @@ impl CpuAccount {
             .filter_map(|tier| Some((tier.pid, tier_s(tier)?)))
             .collect();
         let own = clock_gettime(ClockId::ProcessCPUTime);
+        let (running, idle) = parse_machine(&read("/proc/stat").ok()?)?;
         Some(Self {
             at: Instant::now(),
-            machine_s: seconds(parse_running(&read("/proc/stat").ok()?)?),
+            machine_s: seconds(running),
+            idle_s: seconds(idle),
             tiers_s,
             own_s: own.tv_sec as f64 + own.tv_nsec as f64 / 1e9,
         })
@@ -48,11 +52,28 @@ impl CpuAccount {
         ((self.machine_s - earlier.machine_s - known_s) / elapsed_s).max(0.0)
     }
 
+    /// Cores that had nothing to run, on average since an earlier account; 0 where less than a clock tick passed.
+    #[must_use]
+    pub fn idle_cores_since(&self, earlier: &Self) -> f64 {
+        let elapsed_s = self.at.duration_since(earlier.at).as_secs_f64();
+        if elapsed_s < 0.01 {
+            return 0.0;
+        }
+        ((self.idle_s - earlier.idle_s) / elapsed_s).max(0.0)
+    }
+
     /// CPU seconds that the tiers used since an earlier account.
     #[must_use]
     pub fn tiers_s_since(&self, earlier: &Self) -> f64 {
+        self.some_tiers_s_since(earlier, |_| true)
+    }
+
+    /// CPU seconds that some of the tiers used since an earlier account: those whose first process `counts` names.
+    #[must_use]
+    pub fn some_tiers_s_since(&self, earlier: &Self, counts: impl Fn(u32) -> bool) -> f64 {
         self.tiers_s
             .iter()
+            .filter(|(pid, _)| counts(**pid))
             .filter_map(|(pid, now)| Some(now - earlier.tiers_s.get(pid)?))
             .sum()
     }
@@ -78,13 +99,15 @@ fn tier_s(tier: &RunningTier) -> Option<f64> {
     Some(seconds(ticks.sum()))
 }
 
-/// Ticks of all CPUs in programs (user and nice) and in system calls.
-fn parse_running(stat: &[u8]) -> Option<u64> {
+/// Ticks of all CPUs in programs (user and nice) and in system calls, and those with nothing to run (idle, and idle while
+/// a disk is waited for).
+fn parse_machine(stat: &[u8]) -> Option<(u64, u64)> {
     let ticks = cpu_ticks(stat)?;
-    let [user, nice, system, ..] = ticks[..] else {
+    let [user, nice, system, idle, iowait, ..] = ticks[..] else {
         return None;
     };
-    Some(user.saturating_add(nice).saturating_add(system))
+    let running = user.saturating_add(nice).saturating_add(system);
+    Some((running, idle.saturating_add(iowait)))
 }
 
 #[cfg(test)]
@@ -93,17 +116,18 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn interrupts_and_waiting_are_nobodys() {
+    fn interrupts_are_nobodys_and_waiting_for_a_disk_is_idling() {
         let stat = b"cpu  100 20 30 4000 50 60 70 80 5 5\ncpu0 1 1 1 1\n";
-        assert_eq!(parse_running(stat), Some(150));
-        assert_eq!(parse_running(b"cpu  100 20"), None);
-        assert_eq!(parse_running(b"intr 1"), None);
+        assert_eq!(parse_machine(stat), Some((150, 4050)));
+        assert_eq!(parse_machine(b"cpu  100 20"), None);
+        assert_eq!(parse_machine(b"intr 1"), None);
     }
 
     fn account(at_s: u64, machine_s: f64, tiers_s: &[(u32, f64)], own_s: f64) -> CpuAccount {
         CpuAccount {
             at: Instant::now() + Duration::from_secs(at_s),
             machine_s,
+            idle_s: 2.0 * at_s as f64 - machine_s + 100.0,
             tiers_s: tiers_s.iter().copied().collect(),
             own_s,
         }
@@ -117,6 +141,19 @@ mod tests {
         let foreign = after.foreign_cores_since(&before);
         assert!((foreign - 1.2).abs() < 1e-3, "{foreign}");
         assert!(before.foreign_cores_since(&before).abs() < 1e-9);
+        // Of 20 core seconds, 18 were used.
+        let idle = after.idle_cores_since(&before);
+        assert!((idle - 0.2).abs() < 1e-3, "{idle}");
+    }
+
+    #[test]
+    fn each_arms_tiers_have_an_account_of_their_own() {
+        let before = account(0, 100.0, &[(7, 10.0), (8, 5.0)], 1.0);
+        let after = account(10, 118.0, &[(7, 14.0), (8, 5.5)], 3.0);
+        let of = |pids: &[u32]| after.some_tiers_s_since(&before, |pid| pids.contains(&pid));
+        assert!((of(&[7]) - 4.0).abs() < 1e-9);
+        assert!((of(&[8, 9]) - 0.5).abs() < 1e-9);
+        assert!((after.tiers_s_since(&before) - 4.5).abs() < 1e-9);
     }
 
     #[test]

@@ -51,6 +51,7 @@ pub enum Command {
     #[command(after_help = replay::AFTER_HELP)]
     Replay(ReplayArgs),
     /// Limit, diagnose, fix, prove, report: the whole job
+    #[command(after_help = TUNE_AFTER_HELP)]
     Tune(TuneArgs),
     /// Sample the PHP stacks of running workers from outside, without stopping them
     #[command(after_help = profile::AFTER_HELP)]
@@ -139,6 +140,14 @@ pub struct RunArgs {
     #[command(flatten)]
     pub output: OutputArgs,
 }
+
+/// What stands below the help of `tune`.
+const TUNE_AFTER_HELP: &str = "\
+Exit codes:
+  0    it ended, and every remedy of a suspected finding was judged
+  2    an error: a scenario that cannot be, a stack that does not answer
+  4    it ended, and some remedies could not be judged in the time there was; the report says what would decide them
+  130  ended by Ctrl-C; what was measured until then is kept";
 
 /// Arguments of `tune`.
 #[derive(Debug, Clone, ClapArgs)]

@@ -24,6 +24,8 @@ pub const FOUND: u8 = 1;
 pub const FAILED: u8 = 2;
 /// Exit code when a gate could not tell.
 pub const INCONCLUSIVE: u8 = 3;
+/// Exit code when tuning ended and remedies of suspected findings could not be judged.
+pub const UNDECIDED: u8 = 4;
 /// Exit code after Ctrl-C, as shells have it.
 pub const INTERRUPTED: u8 = 130;
 

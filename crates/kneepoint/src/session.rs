@@ -2,7 +2,7 @@
 
 use crate::args::{OutputArgs, RunArgs};
 use crate::progress::Terminal;
-use crate::{FAILED, FOUND, INCONCLUSIVE, INTERRUPTED, config};
+use crate::{FAILED, FOUND, INCONCLUSIVE, INTERRUPTED, UNDECIDED, config};
 use anyhow::{Context as _, Result};
 use kneepoint_experiment::{ExperimentError, Recorder, Testbed};
 use kneepoint_model::{GateVerdict, Run, Scenario, Setting, SettingKey, units};
@@ -221,13 +221,15 @@ fn watched(
     }
 }
 
-/// The exit code of a run that went well: what its gate says, where it has one.
+/// The exit code of a run that went well: what its gate says, where it has one; that remedies could not be judged, where it
+/// tried some.
 fn judged(run: &Run) -> ExitCode {
     match run
         .gate
         .as_ref()
         .map(kneepoint_model::GateResult::counts_as)
     {
+        None if !run.undecided().is_empty() => ExitCode::from(UNDECIDED),
         None | Some(GateVerdict::Pass) => ExitCode::SUCCESS,
         Some(GateVerdict::Fail) => ExitCode::from(FOUND),
         Some(GateVerdict::Inconclusive) => ExitCode::from(INCONCLUSIVE),

@@ -38,11 +38,11 @@ struct Measured {
     change: String,
     quantity: String,
     verdict: String,
-    ratio: Ratio,
+    ratio: Option<Ratio>,
 }
 
 /// With the remedy over without it. JSON has no infinity, so an end of the interval may be missing.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Ratio {
     pub(super) low: Option<f64>,
     pub(super) estimate: Option<f64>,
@@ -161,7 +161,7 @@ fn verdict(first: Option<Named>, right: bool, false_alarms: Vec<String>) -> Verd
         gain: shown.map(|effect| Gain {
             change: effect.change.clone(),
             quantity: effect.quantity.clone(),
-            ratio: effect.ratio,
+            ratio: effect.ratio.unwrap_or_default(),
         }),
         named: Some(first.code),
         title: Some(first.title),
@@ -179,18 +179,20 @@ mod tests {
             change: "opcache.enable 0 -> 1".into(),
             settings: Vec::new(),
             quantity: "goodput at saturation".into(),
-            ratio: Interval {
+            ratio: Some(Interval {
                 low: estimate - 0.1,
                 estimate,
                 high: f64::INFINITY,
-            },
+            }),
             pairs: 6,
             e_value: 40.0,
             verdict: verdict.into(),
-            smallest_visible: 0.03,
+            smallest_visible: Some(0.03),
             permutation_p: None,
             bootstrap: None,
             void_pairs: 0,
+            measures: Vec::new(),
+            cpu_binds: None,
             conditions: "8 workers".into(),
         }
     }

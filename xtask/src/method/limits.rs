@@ -234,7 +234,7 @@ fn judge(level: &str, experiments: &[Experiment]) -> Vec<Verdict> {
             met: gain >= LEAST_GAIN,
         },
     ];
-    if level != "high" {
+    if matches!(level, "quiet" | "medium") {
         verdicts.push(Verdict {
             what: format!("{level}: sd {:.2} % is at most 1.5 %", ours.sd * 100.0),
             met: ours.sd <= LARGEST_SD,

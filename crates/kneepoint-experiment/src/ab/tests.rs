@@ -15,6 +15,7 @@ fn options(measure: Measure, seed: u64) -> AbOptions {
         max_pairs: 24,
         min_pairs: MIN_PAIRS,
         enough: ENOUGH,
+        at_once: true,
         not_worse: None,
         step: Duration::from_secs(3),
         rope: 0.02,
@@ -24,18 +25,28 @@ fn options(measure: Measure, seed: u64) -> AbOptions {
 
 /// The test on an arm and the same arm made faster, on one machine of medium noise.
 fn compare(faster: f64, measure: Measure, seed: u64) -> (Verdict, Effect) {
+    compare_on(Noise::medium(), faster, measure, seed)
+}
+
+fn compare_on(noise: Noise, faster: f64, measure: Measure, seed: u64) -> (Verdict, Effect) {
     let slo = SimulatedStack::usual_slo();
-    let mut stack = SimulatedStack::new(App::default(), slo, Noise::medium(), seed)
+    let mut stack = SimulatedStack::new(App::default(), slo, noise, seed)
         .with_arm("b", App::default().faster(faster));
     let mut test = AbTest::new(options(measure, seed));
-    while let AbMove::Measure(side, step) = test.next_move() {
-        let arm = if side == Side::A { "a" } else { "b" };
-        let (point, canary) = stack
-            .measure_with_canary(arm, &step)
-            .expect("a simulated stack does not fail");
-        test.record(side, &point, canary);
+    loop {
+        match test.next_move() {
+            AbMove::Measure(side, step) => {
+                let arm = if side == Side::A { "a" } else { "b" };
+                let Ok((point, canary)) = stack.measure_with_canary(arm, &step);
+                test.record(side, &point, canary);
+            }
+            AbMove::Both(_, step) => {
+                let Ok([a, b]) = stack.measure_both(["a", "b"], &step);
+                test.record_both(&a, &b);
+            }
+            AbMove::Done => return (test.verdict(), test.effect("change", &[])),
+        }
     }
-    (test.verdict(), test.effect("change", &[]))
 }
 
 fn at(rate_hz: f64) -> Measure {
@@ -86,13 +97,9 @@ fn a_large_gain_is_seen_in_the_fewest_pairs() {
     let (verdict, effect) = compare(5.0, SATURATED, 1);
     assert_eq!(verdict, Verdict::Better);
     assert_eq!(effect.pairs as usize, MIN_PAIRS);
-    assert!(
-        (4.0..6.0).contains(&effect.ratio.estimate),
-        "{:?}",
-        effect.ratio
-    );
-    assert!(effect.permutation_p.is_some_and(|p| p < 0.1));
-    assert!(effect.bootstrap.is_some_and(|ratio| ratio.low > 3.5));
+    let ratio = effect.ratio.expect("pairs enough");
+    assert!((4.0..6.0).contains(&ratio.estimate), "{ratio:?}");
+    assert!(ratio.contains(5.0) && ratio.low > LARGE, "{ratio:?}");
 }
 
 #[test]
@@ -187,31 +194,54 @@ fn invalid_steps_void_their_pair_and_end_the_test_in_the_end() {
 }
 
 #[test]
-fn a_pair_is_void_when_the_machine_shifts_in_it_whichever_arm_it_favours() {
-    // Of 24 pairs, 6 may be void. A machine that shifts in all of them still gets its answer.
+fn a_machine_that_shifts_or_is_stolen_from_voids_no_pair() {
     for speeds in [(1.0, 0.85), (0.85, 1.0)] {
-        let test = fed(
-            &throughput(100),
-            &throughput(120),
-            (Some(speeds.0), Some(speeds.1)),
-        );
-        let effect = test.effect("x", &[]);
-        assert_eq!((effect.void_pairs, test.verdict()), (6, Verdict::Better));
-        assert!(effect.conditions.contains("void"), "{effect:?}");
+        let speeds = (Some(speeds.0), Some(speeds.1));
+        let effect = fed(&throughput(100), &throughput(200), speeds).effect("x", &[]);
+        assert_eq!((effect.void_pairs, effect.verdict.as_str()), (0, "better"));
     }
-    let steady = fed(&throughput(100), &throughput(120), (Some(0.85), Some(0.9)));
-    assert_eq!(steady.verdict(), Verdict::Better);
-    let stolen = |ok, share| {
-        let mut point = throughput(ok);
-        point.health.steal_share = Some(share);
-        point
+    let mut stolen = throughput(100);
+    stolen.health.steal_share = Some(0.2);
+    stolen.health.foreign_share = Some(0.3);
+    let effect = fed(&stolen, &throughput(300), (None, None)).effect("x", &[]);
+    assert_eq!((effect.void_pairs, effect.verdict.as_str()), (0, "better"));
+}
+
+/// Beside other programs that come and go a factor of two is as clear as on a quiet machine, and equal arms are equal.
+#[test]
+fn other_programs_neither_hide_a_change_nor_make_one() {
+    for seed in 0..8 {
+        let (verdict, effect) = compare_on(Noise::busy(), 2.5, SATURATED, seed);
+        assert_eq!(verdict, Verdict::Better, "{effect:?}");
+        assert!(effect.pairs <= 6, "{effect:?}");
+    }
+    let differ = |seed| {
+        let (verdict, _) = compare_on(Noise::busy(), 1.0, SATURATED, seed);
+        matches!(verdict, Verdict::Better | Verdict::Worse)
     };
-    let one_sided = fed(&stolen(100, 0.08), &stolen(120, 0.01), (None, None));
-    assert_eq!(one_sided.effect("x", &[]).void_pairs, 6);
-    let even = fed(&stolen(100, 0.08), &stolen(120, 0.07), (None, None));
+    let differing = (0..40).filter(|seed| differ(*seed)).count();
+    assert!(differing <= 5, "{differing} of 40");
+}
+
+#[test]
+fn an_effect_without_pairs_has_no_number() {
+    let effect = AbTest::new(options(SATURATED, 1)).effect("x", &[]);
+    assert_eq!((effect.ratio, effect.smallest_visible), (None, None));
+    assert_eq!(effect.verdict, "inconclusive");
+}
+
+#[test]
+fn a_change_is_no_better_when_it_is_shown_to_gain_little() {
+    let mut test = AbTest::new(options(SATURATED, 1));
+    pairs_of(
+        &mut test,
+        [0.97, 1.05, 1.03, 0.99].into_iter().cycle().take(40),
+    );
     assert_eq!(
-        (even.effect("x", &[]).void_pairs, even.verdict()),
-        (0, Verdict::Better)
+        test.verdict(),
+        Verdict::NoBetter,
+        "{:?}",
+        test.effect("", &[])
     );
 }
 
@@ -235,18 +265,6 @@ fn the_rate_follows_the_machine_and_is_one_within_a_pair() {
         test.record(side, &point, canary);
     }
     assert_eq!(rates, [100.0, 100.0, 100.0, 88.0, 88.0]);
-}
-
-/// Pairs that drift together say less than their number.
-#[test]
-fn pairs_that_resemble_their_neighbours_are_merged() {
-    let mut test = AbTest::new(options(SATURATED, 1));
-    test.differences = (0..24)
-        .map(|i| 0.01 + 0.02 * (f64::from(i) / 4.0).sin())
-        .collect();
-    assert_eq!(test.judged().len(), 12);
-    test.differences = (0..24).map(|i| f64::from(i % 2) * 0.01).collect();
-    assert_eq!(test.judged().len(), 24);
 }
 
 #[test]
@@ -274,9 +292,10 @@ fn a_change_that_must_only_not_lose_ends_when_that_is_shown() {
     let mut asked = AbTest::new(not_worse.clone());
     pairs_of(&mut asked, ratios().take(40));
     assert!(asked.pairs() < 12, "{} pairs", asked.pairs());
-    assert!(asked.effect("", &[]).ratio.low > 0.98);
+    let low = |test: &AbTest| test.effect("", &[]).ratio.expect("pairs").low;
+    assert!(low(&asked) > 0.98);
 
     let mut loses = AbTest::new(not_worse);
     pairs_of(&mut loses, [0.96, 0.98].into_iter().cycle().take(40));
-    assert!(loses.effect("", &[]).ratio.low < 0.98);
+    assert!(low(&loses) < 0.98);
 }

@@ -5,19 +5,21 @@ use crate::bench::Canary;
 use crate::random::Random;
 use kneepoint_model::LoadPoint;
 use kneepoint_model::contest::Contestant;
-use kneepoint_model::statistics::sequential::{ENOUGH, MIN_PAIRS};
+use kneepoint_model::statistics::sequential::ENOUGH;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What each contestant served at saturation, by round.
+/// What each contestant served at saturation, by round; and what each and the first did at once.
 pub(super) struct Turns {
     by_contestant: Vec<BTreeMap<u32, LoadPoint>>,
+    beside_first: Vec<BTreeMap<u32, [LoadPoint; 2]>>,
 }
 
 impl Turns {
     pub(super) fn new(contestants: usize) -> Self {
         Self {
             by_contestant: vec![BTreeMap::new(); contestants],
+            beside_first: vec![BTreeMap::new(); contestants],
         }
     }
 
@@ -32,6 +34,13 @@ impl Turns {
         let present = present.filter(|rounds| rounds.keys().next_back() == last);
         let counted = present.map(|rounds| pairs(first, rounds).count());
         counted.min().unwrap_or(usize::MAX)
+    }
+
+    /// What the first and another did at once, in this order.
+    pub(super) fn record_both(&mut self, round: u32, other: usize, points: [LoadPoint; 2]) {
+        if let Some(rounds) = self.beside_first.get_mut(other) {
+            rounds.insert(round, points);
+        }
     }
 
     pub(super) fn record(&mut self, round: u32, contestant: usize, point: &LoadPoint) {
@@ -61,16 +70,20 @@ pub(super) fn differences(contestants: &mut [Contestant], turns: &Turns, conditi
     let first_name = contestants
         .first()
         .map_or(String::new(), |it| it.name.clone());
-    for (contestant, rounds) in contestants.iter_mut().skip(1).zip(others) {
-        let both: Vec<_> = pairs(first, rounds).collect();
-        let mut test = AbTest::new(options(both.len()));
-        for (a, b) in both {
+    let others = others.iter().zip(turns.beside_first.iter().skip(1));
+    for (contestant, (rounds, at_once)) in contestants.iter_mut().skip(1).zip(others) {
+        let in_turns: Vec<_> = pairs(first, rounds).collect();
+        let mut test = AbTest::new(options(in_turns.len() + at_once.len()));
+        for (a, b) in in_turns {
             test.record(Side::A, a, Canary::default());
             test.record(Side::B, b, Canary::default());
         }
+        for [a, b] in at_once.values() {
+            test.record_both(a, b);
+        }
         let mut effect = test.effect(&format!("{} against {first_name}", contestant.name), &[]);
         conditions.clone_into(&mut effect.conditions);
-        contestant.against_first = (effect.pairs as usize >= MIN_PAIRS).then_some(effect);
+        contestant.against_first = effect.ratio.is_some().then_some(effect);
     }
 }
 
@@ -90,6 +103,7 @@ fn options(pairs: usize) -> AbOptions {
         max_pairs: pairs.max(1),
         min_pairs: pairs.max(1),
         enough: ENOUGH,
+        at_once: true,
         not_worse: None,
         step: Duration::from_secs(3),
         rope: 0.02,
@@ -163,7 +177,7 @@ mod tests {
         let mut turns = Turns::new(2);
         for round in 0..10 {
             turns.record(round, 0, &served(1000));
-            if round < 3 {
+            if round < 2 {
                 turns.record(round, 1, &served(1000));
             }
         }

@@ -1,19 +1,16 @@
-//! Interleaved pairs until the loss is clear: the present application and the one before it take turns at saturation,
-//! in random order within a pair, and after each pair the confidence sequence of the loss is judged against the share
-//! that may be lost.
+//! Pairs until the loss is clear: the present application and the one before it, each alone in turns and, where the CPU binds,
+//! both at once; after each pair the confidence sequence of the loss is judged against the share that may be lost.
 //!
-//! The pairs are those of method.md section 2 (hot-hot interleaving, screening by throughput at saturation), and so is
-//! the anytime-valid test. What differs from [`crate::ab`] is the question: not whether there is a difference, but
-//! whether it is larger than a share, so the test stops where the confidence sequence leaves that share, not zero.
+//! The pairs are those of an A/B ([`crate::ab::pairs`]), and so is the anytime-valid test. What differs from [`crate::ab`] is
+//! the question: not whether there is a difference, but whether it is larger than a share, so the test stops where the
+//! confidence sequence leaves that share, not zero.
 
-use crate::ab::{Side, order_bit};
+use crate::ab::pairs::{Pairs, Turns};
+use crate::ab::{Side, both, ln_served};
 use crate::bench::Step;
 use kneepoint_model::gate::{Claim, judge, loss_of_ln};
-use kneepoint_model::statistics::sequential::{
-    MIN_PAIRS, confidence_sequence, mean_and_sd, smallest_visible,
-};
 use kneepoint_model::units::{format_rate, format_share};
-use kneepoint_model::{GateVerdict, Interval, LoadPoint, Outcome};
+use kneepoint_model::{GateVerdict, Interval, LoadPoint};
 use std::time::Duration;
 
 /// What is compared, and how much effort it may take.
@@ -36,6 +33,8 @@ pub struct PairOptions {
 pub enum PairMove {
     /// Measure this step on this side ([`Side::A`] is the baseline) and hand the result to [`GatePairs::record`].
     Measure(Side, Step),
+    /// Measure this step on both at once, this side named first, and hand the results to [`GatePairs::record_both`].
+    Both(Side, Step),
     /// It is clear, or it will not become so.
     Done,
 }
@@ -44,25 +43,22 @@ pub enum PairMove {
 #[derive(Debug, Clone)]
 pub struct GatePairs {
     options: PairOptions,
-    /// Throughput of the sides of the pair that is under way, per second.
-    pending: (Option<f64>, Option<f64>),
-    /// (throughput of the baseline, throughput now) of each valid pair, per second.
-    pairs: Vec<(f64, f64)>,
-    voided: usize,
+    pairs: Pairs,
+    /// Sums of the throughput alone of each side per second, and how many steps they are of.
+    served: [(f64, u32); 2],
 }
 
-/// Share of pairs that may be void before it gives up (method.md, ab_test).
-const VOID_SHARE: f64 = 0.2;
+/// What a step alone measures.
+const ALONE: &str = "throughput at saturation";
 
 impl GatePairs {
     /// A comparison with these options.
     #[must_use]
     pub fn new(options: PairOptions) -> Self {
         Self {
+            pairs: Pairs::new(options.seed, true),
+            served: Default::default(),
             options,
-            pending: (None, None),
-            pairs: Vec::new(),
-            voided: 0,
         }
     }
 
@@ -72,71 +68,63 @@ impl GatePairs {
         if self.is_over() {
             return PairMove::Done;
         }
-        let pair = (self.pairs.len() + self.voided) as u64;
-        let side = match self.pending {
-            (None, None) if before_first(self.options.seed, pair) => Side::A,
-            (None, None) | (Some(_), None) => Side::B,
-            (None | Some(_), Some(_)) => Side::A,
-        };
-        let purpose = format!(
-            "gate: pair {} {}",
-            pair + 1,
-            if side == Side::A { "before" } else { "now" }
-        );
+        let pair = self.pairs.begun() as u64;
         let seed = self.options.seed.wrapping_mul(1000).wrapping_add(pair);
-        let step = Step::saturating(&purpose, self.options.workers, self.options.step, seed);
-        PairMove::Measure(side, step)
+        let purpose = |what: &str| format!("gate: pair {} {what}", pair + 1);
+        let alone = |what: &str| {
+            Step::saturating(
+                &purpose(what),
+                self.options.workers,
+                self.options.step,
+                seed,
+            )
+        };
+        match self.pairs.next() {
+            Turns::Alone(Side::A) => PairMove::Measure(Side::A, alone("before")),
+            Turns::Alone(Side::B) => PairMove::Measure(Side::B, alone("now")),
+            Turns::Both(first) => {
+                PairMove::Both(first, both(&purpose("both"), self.options.step, seed))
+            }
+        }
     }
 
     /// Takes in a measured step. One that is invalid for the generator's own reasons voids its pair, whichever side it
     /// was.
     pub fn record(&mut self, side: Side, point: &LoadPoint) {
-        if !point.validity.is_valid() {
-            self.pending = (None, None);
-            self.voided += 1;
-            return;
+        let value = (ln_served(point), 1.0);
+        self.pairs.record_alone(side, value, point);
+        if point.validity.is_valid() {
+            let (sum, steps) = &mut self.served[side as usize];
+            *sum += point.throughput_hz();
+            *steps += 1;
         }
-        // One more than counted, so that a side that serves nothing compares as bad and not as undefined.
-        let throughput =
-            (point.outcomes.of(Outcome::Ok) as f64 + 1.0) / point.window_s.max(f64::MIN_POSITIVE);
-        match side {
-            Side::A => self.pending.0 = Some(throughput),
-            Side::B => self.pending.1 = Some(throughput),
-        }
-        if let (Some(before), Some(now)) = self.pending {
-            self.pairs.push((before, now));
-            self.pending = (None, None);
-        }
+    }
+
+    /// Takes in a step of both at once: what the application before did, and what the present one did.
+    pub fn record_both(&mut self, before: &LoadPoint, now: &LoadPoint) {
+        self.pairs.record_both(before, now);
     }
 
     fn is_over(&self) -> bool {
-        self.pairs.len() >= self.options.max_pairs
-            || self.voided as f64 > 2.0 + VOID_SHARE * self.options.max_pairs as f64
+        self.pairs.count() >= self.options.max_pairs
+            || self.pairs.void() > self.options.max_pairs
             || self.verdict() != GateVerdict::Inconclusive
-    }
-
-    /// ln(throughput now / throughput before) of each pair.
-    fn differences(&self) -> Vec<f64> {
-        self.pairs
-            .iter()
-            .map(|(before, now)| (now / before).ln())
-            .collect()
     }
 
     /// The loss so far; unbounded while there are too few pairs.
     #[must_use]
     pub fn loss(&self) -> Interval {
-        let differences = self.differences();
-        let ln = confidence_sequence(&differences).unwrap_or_else(|| Interval {
+        let known = self.pairs.effect();
+        let ln = known.confidence_sequence().unwrap_or_else(|| Interval {
             low: f64::NEG_INFINITY,
-            estimate: differences.iter().sum::<f64>() / differences.len().max(1) as f64,
+            estimate: known.mean(),
             high: f64::INFINITY,
         });
         loss_of_ln(&ln)
     }
 
     fn verdict(&self) -> GateVerdict {
-        if self.pairs.len() < MIN_PAIRS {
+        if self.pairs.effect().confidence_sequence().is_none() {
             GateVerdict::Inconclusive
         } else {
             judge(&self.loss(), self.options.max_loss)
@@ -147,7 +135,7 @@ impl GatePairs {
     #[must_use]
     pub fn claim(&self) -> Claim {
         Claim {
-            quantity: "throughput at saturation".to_owned(),
+            quantity: self.quantity(),
             before_hz: None,
             now_hz: None,
             loss: self.loss(),
@@ -156,29 +144,53 @@ impl GatePairs {
         }
     }
 
-    /// `14 pairs of 3 s steps with 32 closed-loop workers, interleaved; 209/s and 190/s on average; the loss of a pair
-    /// scatters by 2.1 %, the smallest visible one is 1.6 %`.
+    /// What the pairs say something of.
+    fn quantity(&self) -> String {
+        match self.pairs.measures(ALONE).len() {
+            0 | 1 => ALONE.to_owned(),
+            _ => format!("capacity, by CPU time a request and {ALONE},"),
+        }
+    }
+
+    /// `14 pairs of 3 s steps with 32 closed-loop workers; 209/s before and 190/s now on average; a pair scatters by 2.1 %
+    /// (throughput at saturation, 5 pairs); the smallest visible loss is 1.6 %`.
     fn conditions(&self) -> String {
-        let differences = self.differences();
         let mut text = format!(
-            "{} pairs of {} s steps with {} closed-loop workers, interleaved",
-            self.pairs.len(),
+            "{} pairs of {} s steps with {} closed-loop workers",
+            self.pairs.count(),
             self.options.step.as_secs_f64(),
             self.options.workers,
         );
-        if self.voided > 0 {
-            text.push_str(&format!(", {} more void", self.voided));
+        if self.pairs.void() > 0 {
+            text.push_str(&format!(", {} more void", self.pairs.void()));
         }
-        if differences.len() > 1 {
-            let mean = |side: fn(&(f64, f64)) -> f64| {
-                format_rate(self.pairs.iter().map(side).sum::<f64>() / self.pairs.len() as f64)
-            };
+        let mean = |side: Side| {
+            let (sum, steps) = self.served[side as usize];
+            format_rate(sum / f64::from(steps.max(1)))
+        };
+        if self.pairs.count() > 1 {
             text.push_str(&format!(
-                "; {} before and {} now on average; a pair scatters by {}, the smallest visible loss is {}",
-                mean(|pair| pair.0),
-                mean(|pair| pair.1),
-                format_share(mean_and_sd(&differences).1),
-                format_share(-(-smallest_visible(&differences)).exp_m1()),
+                "; {} before and {} now on average",
+                mean(Side::A),
+                mean(Side::B)
+            ));
+        }
+        for measure in self.pairs.measures(ALONE) {
+            if let Some(sd) = measure.pair_sd {
+                text.push_str(&format!(
+                    "; a pair scatters by {} ({}, {} pairs)",
+                    format_share(sd),
+                    measure.quantity,
+                    measure.pairs
+                ));
+            }
+        }
+        let known = self.pairs.effect();
+        if known.confidence_sequence().is_some() {
+            let visible = -(-known.smallest_visible()).exp_m1();
+            text.push_str(&format!(
+                "; the smallest visible loss is {}",
+                format_share(visible)
             ));
         }
         text
@@ -187,21 +199,16 @@ impl GatePairs {
     /// Share of the most pairs there can be that are done, for progress.
     #[must_use]
     pub fn progress(&self) -> f64 {
-        self.pairs.len() as f64 / self.options.max_pairs.max(1) as f64
+        self.pairs.count() as f64 / self.options.max_pairs.max(1) as f64
     }
-}
-
-/// Whether a pair begins with the application as it was: by chance in one pair, the other way round in the next. What the
-/// first step of a pair has over the second is no loss then; a coin for each of eight pairs often falls six to two.
-fn before_first(seed: u64, pair: u64) -> bool {
-    order_bit(seed, pair / 2) != (pair % 2 == 1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kneepoint_model::Validity;
+    use kneepoint_model::statistics::sequential::MIN_PAIRS;
     use kneepoint_model::statistics::special::normal_quantile;
+    use kneepoint_model::{Outcome, Validity};
 
     /// Two sides of this throughput, whose steps scatter by `sd` and drift together.
     struct Sides {
@@ -262,11 +269,20 @@ mod tests {
 
     fn run(sides: &mut Sides, seed: u64) -> GatePairs {
         let mut pairs = GatePairs::new(options(seed));
-        while let PairMove::Measure(side, step) = pairs.next_move() {
-            let point = sides.measure(side, &step);
-            pairs.record(side, &point);
+        loop {
+            match pairs.next_move() {
+                PairMove::Measure(side, step) => {
+                    let point = sides.measure(side, &step);
+                    pairs.record(side, &point);
+                }
+                PairMove::Both(_, step) => {
+                    let before = sides.measure(Side::A, &step);
+                    let now = sides.measure(Side::B, &step);
+                    pairs.record_both(&before, &now);
+                }
+                PairMove::Done => return pairs,
+            }
         }
-        pairs
     }
 
     fn verdicts(lost: f64, sd: f64) -> [u32; 3] {
@@ -297,26 +313,16 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_first_in_a_pair_loses_nothing_by_it() {
-        for seed in 0..200 {
-            let firsts = (0..8).filter(|pair| before_first(seed, *pair)).count();
-            assert_eq!(firsts, 4, "of eight pairs, seed {seed}");
-        }
-        let begin = (0..200).filter(|seed| before_first(*seed, 0)).count();
-        assert!((70..130).contains(&begin), "{begin} of 200 seeds");
-    }
-
-    #[test]
     fn a_large_loss_takes_the_fewest_pairs() {
         let ended = run(&mut Sides::new(0.6, 0.02, 3), 3);
-        assert_eq!(ended.pairs.len(), MIN_PAIRS);
+        assert_eq!(ended.pairs.count(), MIN_PAIRS);
         assert!(ended.claim().loss.contains(0.6), "{:?}", ended.claim().loss);
     }
 
     #[test]
     fn what_was_measured_is_in_the_conditions() {
         let ended = run(&mut Sides::new(0.6, 0.0, 3), 3);
-        expect_test::expect!["6 pairs of 3 s steps with 32 closed-loop workers, interleaved; 413/s before and 165/s now on average; a pair scatters by 0.5 %, the smallest visible loss is 0.6 %"]
+        expect_test::expect!["3 pairs of 3 s steps with 32 closed-loop workers; 407/s before and 163/s now on average; a pair scatters by 7.1 % (throughput at saturation, 3 pairs); the smallest visible loss is 11 %"]
             .assert_eq(&ended.claim().conditions);
     }
 

@@ -1,9 +1,9 @@
-//! How fast the machine was during each step.
+//! How fast the machine was during each step, and how much of it there was.
 //!
 //! What a request takes of the CPU says it from step to step, and over the whole of a step. The canary runs between the
 //! steps, alone on the machine, and its work is not the stack's: on a shared machine it hardly moved while a request took
 //! from 0.9 to 1.2 times its usual time. But it is the same work whatever is configured, so it says how fast the machine was
-//! over the search as a whole.
+//! over the search as a whole. What others used of the machine is counted, and a step has the rest of it.
 
 use crate::bench::Canary;
 use kneepoint_model::statistics::autocorrelation::{lag_one, sd_of_drifting_mean};
@@ -20,6 +20,10 @@ const FEWEST_SERVED: u64 = 50;
 /// request did on a shared machine from one step of a few seconds to the next (0.49 over 112 steps).
 const UNTOLD: f64 = 0.5;
 
+/// How well it is known what a step loses to others, as a share of that: they come and go within it, and the moments in
+/// which they take most decide whether the SLO holds.
+const UNCERTAIN: f64 = 0.3;
+
 /// What says how fast the machine was during a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Reading {
@@ -27,6 +31,8 @@ pub(super) struct Reading {
     canary: Option<f64>,
     /// CPU time of a request in ms.
     cost_ms: Option<f64>,
+    /// Share of the machine that others did not use.
+    available: f64,
 }
 
 impl Reading {
@@ -35,7 +41,14 @@ impl Reading {
         Self {
             canary: canary.during(),
             cost_ms: point.cpu_ms.filter(|ms| tells && *ms > 0.0),
+            available: point.health.available_share(),
         }
+    }
+
+    /// By how much the limit that the step speaks for is uncertain since others were at work, as a standard deviation of its
+    /// logarithm.
+    pub(super) fn uncertain(&self) -> f64 {
+        -UNCERTAIN * self.available.ln()
     }
 }
 
@@ -59,11 +72,11 @@ impl Speeds {
     }
 
     /// The speed of a step: the canary's over all steps, and how much less CPU than usual a request took in this one.
-    /// Where that is not known, what the canary said of it.
+    /// Where that is not known, what the canary said of it. Of the machine at that speed there was what others left.
     pub(super) fn of_step(&self, reading: &Reading) -> Option<f64> {
         let own = reading.canary?;
         let by_cost = || Some(self.canary? + self.cost? - reading.cost_ms?.ln());
-        Some(by_cost().map_or(own, f64::exp))
+        Some(by_cost().map_or(own, f64::exp) * reading.available)
     }
 
     /// All of them; empty where one is not known.
@@ -103,7 +116,7 @@ impl Speeds {
             let known: Vec<f64> = self.readings.iter().filter_map(of_step).collect();
             1.96 * fit.beta * sd_of_drifting_mean(&known).unwrap_or(0.0)
         };
-        let by_canary = error(&|it| Some(it.canary?.ln()));
+        let by_canary = error(&|it| Some(it.canary?.ln() + it.available.ln()));
         let apart = error(&|it| Some(it.canary?.ln() + it.cost_ms?.ln()));
         let (rate, reference) = (half(&fit.rate_hz), half(&fit.reference_hz));
         Fit {
@@ -146,6 +159,7 @@ mod tests {
         let readings = readings.iter().map(|(canary, cost_ms)| Reading {
             canary: *canary,
             cost_ms: *cost_ms,
+            available: 1.0,
         });
         let found = Speeds::of(readings).of_each();
         assert_eq!(found.len(), expected.len(), "{found:?}");
@@ -182,6 +196,22 @@ mod tests {
     }
 
     #[test]
+    fn a_step_has_of_the_machine_what_others_left() {
+        let mut point = LoadPoint::default();
+        point.health.foreign_share = Some(0.3);
+        point.health.steal_share = Some(0.1);
+        let canary = Canary {
+            before: Some(1.0),
+            after: Some(1.0),
+        };
+        let beside = Reading::of(&point, canary);
+        let alone = Reading::of(&LoadPoint::default(), canary);
+        let speeds = Speeds::of([alone, beside].into_iter()).of_each();
+        assert!((speeds[0] - 1.0).abs() < 1e-9 && (speeds[1] - 0.6).abs() < 1e-9);
+        assert!(alone.uncertain().abs() < 1e-9 && beside.uncertain() > 0.1);
+    }
+
+    #[test]
     fn where_the_cost_is_not_known_the_canary_speaks_and_without_it_nobody() {
         check(&[(Some(0.9), None), (Some(1.1), None)], &[0.9, 1.1]);
         check(&[(Some(0.9), None), (None, Some(5.0))], &[]);
@@ -192,6 +222,7 @@ mod tests {
         let readings = [4.0, 4.0, 4.0, 8.0].map(|cost_ms| Reading {
             canary: Some(1.0),
             cost_ms: Some(cost_ms),
+            available: 1.0,
         });
         let speeds = Speeds::of(readings.into_iter());
         let (ahead, each) = (speeds.ahead().expect("steps"), speeds.of_each());

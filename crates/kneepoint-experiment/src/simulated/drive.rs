@@ -22,7 +22,23 @@ pub(super) struct Bed<'a> {
     pub(super) sizes: &'a mut Random,
     /// The identity of the next request.
     pub(super) next_id: &'a mut u64,
+    /// Share of what others leave of the machine's cores that this pool has: the rest is a second pool's.
+    pub(super) share: f64,
 }
+
+impl Bed<'_> {
+    /// Sets the pool to what the machine has for it now; returns until when that stays so.
+    pub(super) fn keep_pace(&mut self, now_s: f64) -> f64 {
+        let (speed, until_s) = self.machine.speed(now_s);
+        let left = self.app.size.cores - self.machine.others();
+        self.pool.set_speed(speed);
+        self.pool.set_cores((left * self.share).max(LEAST_CORES));
+        until_s
+    }
+}
+
+/// What other programs never take of a pool's cores.
+const LEAST_CORES: f64 = 0.05;
 
 struct Request {
     due_s: f64,
@@ -52,6 +68,10 @@ pub(super) struct Drive<'a, 'b> {
     /// Requests in the order in which their timeouts come.
     deadlines: VecDeque<usize>,
     speed_until_s: f64,
+    began_s: f64,
+    /// Core seconds of the other programs so far, and until when they are counted.
+    others_s: f64,
+    others_until_s: f64,
     point: LoadPoint,
 }
 
@@ -70,6 +90,9 @@ impl<'a, 'b> Drive<'a, 'b> {
             open: 0,
             deadlines: VecDeque::new(),
             speed_until_s: began_s,
+            began_s,
+            others_s: 0.0,
+            others_until_s: began_s,
             point: LoadPoint::default(),
             bed,
             step,
@@ -144,9 +167,8 @@ impl<'a, 'b> Drive<'a, 'b> {
 
     fn reached(&mut self, now_s: f64) {
         if self.speed_until_s <= now_s {
-            let (speed, until_s) = self.bed.machine.speed(now_s);
-            self.bed.pool.set_speed(speed);
-            self.speed_until_s = until_s;
+            self.count_others(now_s);
+            self.speed_until_s = self.bed.keep_pace(now_s);
         }
         while self.next_deadline_s() <= now_s {
             // The server does not notice: the worker stays busy, as PHP-FPM's does.
@@ -162,6 +184,11 @@ impl<'a, 'b> Drive<'a, 'b> {
             self.next_arrival(due_s);
             self.issue(due_s);
         }
+    }
+
+    fn count_others(&mut self, now_s: f64) {
+        self.others_s += self.bed.machine.others() * (now_s - self.others_until_s).max(0.0);
+        self.others_until_s = now_s;
     }
 
     fn issue(&mut self, due_s: f64) {
@@ -254,6 +281,15 @@ impl<'a, 'b> Drive<'a, 'b> {
     }
 
     fn finish(mut self) -> LoadPoint {
+        let now_s = self.bed.pool.now_s();
+        self.count_others(now_s);
+        let cores = self.bed.app.size.cores;
+        let core_s = ((now_s - self.began_s) * cores).max(1e-9);
+        let busy_s = self.bed.pool.busy_s() - self.busy_before_s;
+        // A second pool is at work for its share as this one is.
+        let used_s = self.others_s + busy_s / self.bed.share;
+        self.point.health.foreign_share = Some(self.others_s / core_s);
+        self.point.health.idle_share = Some((1.0 - used_s / core_s).max(0.0));
         self.point.seconds = self.seconds();
         self.point.cpu_ms = self.cpu_ms();
         let mut point = self.point;

@@ -108,42 +108,71 @@ impl SimulatedStack {
 
     /// Drives a step at an arm from the present on, and rests: until the pool is empty, or for as long as is waited.
     fn drive(&mut self, arm: &str, step: &Step) -> LoadPoint {
-        if !self.arms.contains_key(arm) {
-            let pool = Pool::new(self.app.size);
-            self.arms.insert(arm.to_owned(), (self.app.clone(), pool));
-        }
-        let Some((app, pool)) = self.arms.get_mut(arm) else {
-            return LoadPoint::default();
+        let mut machine = self.machine.clone();
+        let (point, until_s) = self.drive_on(&mut machine, (arm, 1.0), step);
+        self.machine = machine;
+        self.driven_s += point.window_s + step.skip.as_secs_f64();
+        self.now_s = until_s + BETWEEN_S;
+        point
+    }
+
+    /// The same at two arms at once, each with half of the cores.
+    fn drive_both(&mut self, arms: [&str; 2], step: &Step) -> [LoadPoint; 2] {
+        // Each goes through the same seconds of the same machine.
+        let mut machines = [self.machine.clone(), self.machine.clone()];
+        let [first, second] = &mut machines;
+        let (one, one_until_s) = self.drive_on(first, (arms[0], 0.5), step);
+        let (other, other_until_s) = self.drive_on(second, (arms[1], 0.5), step);
+        let [first, second] = machines;
+        self.machine = if one_until_s > other_until_s {
+            first
+        } else {
+            second
         };
-        rest(pool, &mut self.machine, self.now_s, false);
+        self.driven_s += one.window_s.max(other.window_s) + step.skip.as_secs_f64();
+        self.now_s = one_until_s.max(other_until_s) + BETWEEN_S;
+        [one, other]
+    }
+
+    /// Drives a step at an arm that has this share of a machine; returns also when it had come to rest.
+    fn drive_on(
+        &mut self,
+        machine: &mut Machine,
+        (arm, share): (&str, f64),
+        step: &Step,
+    ) -> (LoadPoint, f64) {
+        let app = &self.app;
+        let (app, pool) = self
+            .arms
+            .entry(arm.to_owned())
+            .or_insert_with(|| (app.clone(), Pool::new(app.size)));
         let mut bed = Bed {
             app,
             slo: &self.slo,
             pool,
-            machine: &mut self.machine,
+            machine,
             sizes: &mut self.sizes,
             next_id: &mut self.next_id,
+            share,
         };
+        rest(&mut bed, self.now_s, false);
         let point = Drive::new(&mut bed, step).run();
-        self.driven_s += point.window_s + step.skip.as_secs_f64();
-        let until_s = pool.now_s() + DRAIN_S;
-        rest(pool, &mut self.machine, until_s, true);
-        self.now_s = pool.now_s() + BETWEEN_S;
-        point
+        let until_s = bed.pool.now_s() + DRAIN_S;
+        rest(&mut bed, until_s, true);
+        (point, bed.pool.now_s())
     }
 }
 
 /// Lets a pool go on without load, until a moment or until it is empty.
-fn rest(pool: &mut Pool, machine: &mut Machine, until_s: f64, until_empty: bool) {
-    while pool.now_s() < until_s && !(until_empty && pool.is_empty()) {
-        let (speed, speed_until_s) = if pool.is_empty() {
-            (1.0, until_s)
+fn rest(bed: &mut Bed<'_>, until_s: f64, until_empty: bool) {
+    while bed.pool.now_s() < until_s && !(until_empty && bed.pool.is_empty()) {
+        let pace_until_s = if bed.pool.is_empty() {
+            until_s
         } else {
-            machine.speed(pool.now_s())
+            bed.keep_pace(bed.pool.now_s())
         };
-        pool.set_speed(speed);
-        while pool.advance(speed_until_s.min(until_s)).is_some() {
-            if until_empty && pool.is_empty() {
+        while bed.pool.advance(pace_until_s.min(until_s)).is_some() {
+            if until_empty && bed.pool.is_empty() {
                 return;
             }
         }
@@ -159,6 +188,14 @@ impl Bench for SimulatedStack {
 
     fn measure(&mut self, arm: &str, step: &Step) -> Result<LoadPoint, Self::Error> {
         Ok(self.drive(arm, step))
+    }
+
+    fn measure_both(
+        &mut self,
+        arms: [&str; 2],
+        step: &Step,
+    ) -> Result<[LoadPoint; 2], Self::Error> {
+        Ok(self.drive_both(arms, step))
     }
 
     fn canary(&mut self) -> Option<f64> {
@@ -233,6 +270,30 @@ mod tests {
         let point = stack.drive("base", &step);
         assert!(point.aborted && point.window_s < 4.0, "{}", point.window_s);
         assert!(stack.driven() < Duration::from_secs(5));
+    }
+
+    #[test]
+    fn both_at_once_take_as_much_cpu_a_request_as_alone_and_serve_half() {
+        let of = |noise| {
+            let mut stack =
+                stack(App::default(), noise, 6).with_arm("slow", App::default().faster(0.5));
+            let step = Step::saturating("", 32, Duration::from_secs(40), 1);
+            let alone = stack.drive("base", &step);
+            let [base, slow] = stack.drive_both(["base", "slow"], &step);
+            (alone, base, slow)
+        };
+        let (alone, base, slow) = of(Noise::none());
+        let cpu_ms = |point: &LoadPoint| point.cpu_ms.expect("it counts");
+        assert!((cpu_ms(&base) / cpu_ms(&alone) - 1.0).abs() < 0.05);
+        assert!((cpu_ms(&slow) / cpu_ms(&base) / 2.0 - 1.0).abs() < 0.05);
+        assert!((base.throughput_hz() / alone.throughput_hz() - 0.5).abs() < 0.03);
+        let idle = |point: &LoadPoint| point.health.idle_share.expect("it looks");
+        assert!(idle(&alone) < 0.05 && idle(&base) < 0.05, "{alone:?}");
+        // Others take part of the machine, and what a request takes stays about the same.
+        let (_, base, slow) = of(Noise::busy());
+        let foreign = base.health.foreign_share.expect("it looks");
+        assert!((0.1..0.4).contains(&foreign), "{foreign}");
+        assert!((cpu_ms(&slow) / cpu_ms(&base) / 2.0 - 1.0).abs() < 0.05);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! A machine that is not always equally fast: its speed drifts, and at times it stands still.
+//! A machine that is not always equally fast, nor anybody's own: its speed drifts, at times it stands still, and other
+//! programs come and go.
 
 use crate::random::Random;
 
@@ -15,7 +16,17 @@ pub struct Noise {
     pub stall_s: f64,
     /// Standard deviation of a canary reading around the machine's true speed, as a share.
     pub canary_error: f64,
+    /// Whether other programs come and go: bursts of [`BURST_S`] that take between nothing and a whole core.
+    pub others: bool,
 }
+
+/// Shortest and longest burst of the other programs in seconds, and the power that a uniform draw is raised to for the
+/// share of a core that one takes: 40 % in the mean, as `cargo xtask noise` burns them on a real machine.
+const BURST_S: (f64, f64) = (1.0, 8.0);
+const BURST_POWER: f64 = 1.5;
+/// By how much a core's speed falls while another program has all of the next one: what they share besides time, caches and
+/// memory first of all.
+const CROWDING: f64 = 0.1;
 
 /// A canary reading's error that method.md's simulations assumed.
 const CANARY_ERROR: f64 = 0.005;
@@ -30,6 +41,7 @@ impl Noise {
             stall_every_s: f64::INFINITY,
             stall_s: 0.0,
             canary_error: CANARY_ERROR,
+            others: false,
         }
     }
 
@@ -66,6 +78,15 @@ impl Noise {
         }
     }
 
+    /// A machine with other work on it: medium noise, and other programs that come and go.
+    #[must_use]
+    pub fn busy() -> Self {
+        Self {
+            others: true,
+            ..Self::medium()
+        }
+    }
+
     /// The noise of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
@@ -74,15 +95,17 @@ impl Noise {
             "quiet" => Some(Self::quiet()),
             "medium" => Some(Self::medium()),
             "high" => Some(Self::high()),
+            "busy" => Some(Self::busy()),
             _ => None,
         }
     }
 
-    /// The same machine without its drift: it stalls as often, and runs at reference speed otherwise.
+    /// The same machine at reference speed and alone: it stalls as often, without its drift and the other programs.
     #[must_use]
     pub fn without_drift(self) -> Self {
         Self {
             drift_sd: 0.0,
+            others: false,
             ..self
         }
     }
@@ -100,6 +123,10 @@ pub(super) struct Machine {
     segment_ends_s: f64,
     stall_begins_s: f64,
     stall_ends_s: f64,
+    bursts: Random,
+    burst_ends_s: f64,
+    /// Cores that the other programs have now.
+    others: f64,
 }
 
 impl Machine {
@@ -113,9 +140,23 @@ impl Machine {
             segment_ends_s: SEGMENT_S,
             stall_begins_s: 0.0,
             stall_ends_s: 0.0,
+            bursts: Random::new(seed, 6),
+            burst_ends_s: 0.0,
+            others: 0.0,
         };
         machine.next_stall(0.0);
         machine
+    }
+
+    /// Cores that the other programs have, at the moment that [`Self::speed`] was last asked for.
+    pub(super) fn others(&self) -> f64 {
+        self.others
+    }
+
+    fn next_burst(&mut self) {
+        let (shortest, longest) = BURST_S;
+        self.burst_ends_s += shortest + (longest - shortest) * self.bursts.uniform();
+        self.others = self.bursts.uniform().powf(BURST_POWER);
     }
 
     fn next_stall(&mut self, now_s: f64) {
@@ -134,18 +175,26 @@ impl Machine {
             self.ln_speed = self.ln_speed * keep + fresh * self.random.normal();
             self.segment_ends_s += SEGMENT_S;
         }
+        while self.noise.others && self.burst_ends_s <= now_s {
+            self.next_burst();
+        }
         if now_s >= self.stall_begins_s {
             (0.0, self.stall_ends_s)
         } else {
             let until = self.segment_ends_s.min(self.stall_begins_s);
-            (self.ln_speed.exp(), until)
+            (self.running_speed(), until)
         }
+    }
+
+    /// How fast a core that runs is.
+    fn running_speed(&self) -> f64 {
+        self.ln_speed.exp() * (1.0 - CROWDING * self.others)
     }
 
     /// What a fixed piece of CPU work says of the speed now. It is timed in CPU seconds, so a stall does not show.
     pub(super) fn canary(&mut self, now_s: f64) -> f64 {
         self.speed(now_s);
-        (self.ln_speed + self.noise.canary_error * self.random.normal()).exp()
+        self.running_speed() * (self.noise.canary_error * self.random.normal()).exp()
     }
 }
 
@@ -189,6 +238,25 @@ mod tests {
         assert!((sd / 0.08 - 1.0).abs() < 0.1, "{sd}");
         assert!((correlation - (-1.0f64).exp()).abs() < 0.1, "{correlation}");
         assert!((stalled / 0.005 - 1.0).abs() < 0.15, "{stalled}");
+    }
+
+    #[test]
+    fn other_programs_take_two_fifths_of_a_core_in_the_mean_and_slow_the_rest() {
+        let mut machine = Machine::new(Noise::busy(), 3);
+        let (mut at, mut taken, mut bursts, mut last) = (0.0, 0.0, 0, 0.0);
+        while at < 20_000.0 {
+            let (_, until) = machine.speed(at);
+            assert!((0.0..=1.0).contains(&machine.others()));
+            taken += machine.others() * (until - at);
+            bursts += u32::from((machine.others() - last).abs() > 0.0);
+            last = machine.others();
+            at = until;
+        }
+        assert!((taken / at - 0.4).abs() < 0.03, "{}", taken / at);
+        let every_s = at / f64::from(bursts);
+        assert!((every_s - 4.5).abs() < 0.3, "{every_s}");
+        let alone = Machine::new(Noise::medium(), 3);
+        assert!(alone.others().abs() < f64::EPSILON);
     }
 
     #[test]

@@ -180,6 +180,11 @@ impl Pool {
         self.speed = speed;
     }
 
+    /// From now on the pool has this many cores.
+    pub fn set_cores(&mut self, cores: f64) {
+        self.size.cores = cores;
+    }
+
     /// A request arrives now. False when it was refused: every worker is busy and the backlog is full.
     pub fn offer(&mut self, id: u64, pieces: Vec<Piece>) -> bool {
         if self.busy < self.size.workers {

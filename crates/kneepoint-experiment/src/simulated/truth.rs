@@ -94,6 +94,7 @@ fn violating_shares(
         machine: &mut machine,
         sizes: &mut sizes,
         next_id: &mut next_id,
+        share: 1.0,
     };
     let length = Duration::from_secs_f64(WINDOW_S * (windows + WARM_UP) as f64);
     let mut step = Step::at_rate("", rate_hz, length, seed).to_the_end();

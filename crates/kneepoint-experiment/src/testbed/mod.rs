@@ -16,10 +16,8 @@ pub use arm::ColdStart;
 use kneepoint_lab::{HostPlan, Lab, LabPlan};
 use kneepoint_load::{AbortRule, Engine, LoadPlan, Mode, REQUEST_ID};
 use kneepoint_model::run::{FileDiff, Machine};
-use kneepoint_model::units::format_share;
 use kneepoint_model::{
-    Arrivals, ClosedLoop, Health, Layer, LoadPoint, RunningTier, Scenario, Schedule, Slo, Stack,
-    Validity, Workload,
+    Arrivals, ClosedLoop, Layer, LoadPoint, RunningTier, Scenario, Schedule, Slo, Stack, Workload,
 };
 use kneepoint_stack::Program;
 use kneepoint_telemetry::{Collector, CpuAccount, Options, Recording};
@@ -304,12 +302,20 @@ impl Testbed {
         self.drain(name, true)?;
         self.arm(name)?.reset(&self.lab)?;
         let workload = self.arm(name)?.workload.clone();
-        self.watched(name, Options::default(), || {
-            self.send(name, workload, mode, |plan| plan.seed = seed)
-        })
+        let plan = LoadPlan {
+            seed,
+            ..self.plan(name, workload, mode)?
+        };
+        self.watched(name, Options::default(), || self.send(name, &plan))
     }
 
     fn drive(&self, name: &str, step: &Step) -> Result<LoadPoint, ExperimentError> {
+        let plan = self.step_plan(name, step)?;
+        self.send(name, &plan)
+    }
+
+    /// The load of a step at an arm.
+    fn step_plan(&self, name: &str, step: &Step) -> Result<LoadPlan, ExperimentError> {
         let mode = match step.offer {
             Offer::Rate(rate) => Mode::Open {
                 schedule: Schedule::constant(rate, step.duration),
@@ -321,46 +327,87 @@ impl Testbed {
         if step.slowest > 0 {
             name_requests(&mut workload);
         }
-        self.send(name, workload, mode, |plan| {
-            plan.slowest = step.slowest;
-            plan.skip = step.skip;
-            plan.abort = step.may_abort.then(AbortRule::default);
-            plan.seed = step.seed;
+        Ok(LoadPlan {
+            slowest: step.slowest,
+            skip: step.skip,
+            abort: step.may_abort.then(AbortRule::default),
+            seed: step.seed,
+            ..self.plan(name, workload, mode)?
         })
     }
 
-    /// Sends requests to an arm, and says what ran beside it.
-    fn send(
+    /// A load at an arm, from the lab's generator.
+    fn plan(
         &self,
         name: &str,
         workload: Workload,
         mode: Mode,
-        with: impl FnOnce(&mut LoadPlan),
-    ) -> Result<LoadPoint, ExperimentError> {
-        let arm = self.arm(name)?;
-        arm.drained.store(false, Ordering::Relaxed);
-        let mut plan = LoadPlan::new(arm.target.clone(), workload, mode);
+    ) -> Result<LoadPlan, ExperimentError> {
+        let mut plan = LoadPlan::new(self.arm(name)?.target.clone(), workload, mode);
         plan.slo = self.scenario.slo.clone();
         plan.max_connections = MOST_CONNECTIONS;
         plan.netns.clone_from(&self.client.netns);
         plan.ceiling_hz = self.ceiling_hz;
-        with(&mut plan);
-        let before = self.cpu_account();
-        let mut point = Engine::run(&plan, &|progress| self.show(progress), &self.stop)?;
-        let accounts = before.zip(self.cpu_account());
-        let foreign = accounts
-            .as_ref()
-            .map(|(before, after)| after.foreign_cores_since(before));
-        note_foreign(&mut point, foreign, f64::from(self.machine.cores.max(1)));
-        // The other arms are at rest.
-        point.cpu_ms = accounts.and_then(|(before, after)| {
-            let served = point.served_in_all();
-            (served > 0).then(|| after.tiers_s_since(&before) * 1e3 / served as f64)
-        });
-        if point.outcomes.failed() > 0 {
-            arm.check_alive(&self.lab)?;
+        Ok(plan)
+    }
+
+    /// Sends requests to an arm, and says what ran beside it.
+    fn send(&self, name: &str, plan: &LoadPlan) -> Result<LoadPoint, ExperimentError> {
+        self.attended(&[name], || {
+            let point = Engine::run(plan, &|progress| self.show(progress), &self.stop)?;
+            Ok([point])
+        })
+        .map(|[point]| point)
+    }
+
+    /// Sends requests to two arms in the same seconds: what the machine does then, it does to both.
+    fn send_to_both(
+        &self,
+        names: [&str; 2],
+        plans: &[LoadPlan; 2],
+    ) -> Result<[LoadPoint; 2], ExperimentError> {
+        self.attended(&names, || {
+            let engine = |plan, shown: bool| {
+                let show = |progress: &kneepoint_load::Progress| {
+                    if shown {
+                        self.show(progress);
+                    }
+                };
+                Engine::run(plan, &show, &self.stop)
+            };
+            std::thread::scope(|scope| {
+                let other = scope.spawn(|| engine(&plans[1], false));
+                let one = engine(&plans[0], true);
+                let other = other
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                Ok([one?, other?])
+            })
+        })
+    }
+
+    /// Loads arms and says of each what a request took of the CPU, and what others took of the machine meanwhile.
+    fn attended<const N: usize>(
+        &self,
+        names: &[&str; N],
+        load: impl FnOnce() -> Result<[LoadPoint; N], ExperimentError>,
+    ) -> Result<[LoadPoint; N], ExperimentError> {
+        for name in names {
+            self.arm(name)?.drained.store(false, Ordering::Relaxed);
         }
-        Ok(point)
+        let before = self.cpu_account();
+        let mut points = load()?;
+        let accounts = before.zip(self.cpu_account());
+        for (name, point) in names.iter().zip(&mut points) {
+            let arm = self.arm(name)?;
+            if let Some((before, after)) = &accounts {
+                note_cpu(point, &arm.running, (before, after), self.machine.cores);
+            }
+            if point.outcomes.failed() > 0 {
+                arm.check_alive(&self.lab)?;
+            }
+        }
+        Ok(points)
     }
 
     /// What ran on the machine so far, of the lab and in all.
@@ -395,26 +442,20 @@ fn name_requests(workload: &mut Workload) {
     }
 }
 
-/// Notes what others used during a step, and calls it invalid where that was too much.
-fn note_foreign(point: &mut LoadPoint, foreign_cores: Option<f64>, cores: f64) {
-    point.health.foreign_share = foreign_cores.map(|used| used / cores);
-    let Some(share) = point
-        .health
-        .foreign_share
-        .filter(|_| point.health.is_disturbed())
-    else {
-        return;
-    };
-    let why = format!(
-        "programs that are not part of this run used {} of the machine's CPU (gate: {}); end them, or measure when they \
-         have finished",
-        format_share(share),
-        format_share(Health::LARGEST_FOREIGN_SHARE)
-    );
-    match &mut point.validity {
-        Validity::Invalid { because } => because.push(why),
-        valid @ Validity::Valid => *valid = Validity::Invalid { because: vec![why] },
-    }
+/// Notes what a request took of the CPU time of its own arm, and whose the rest of the machine was.
+fn note_cpu(
+    point: &mut LoadPoint,
+    tiers: &[RunningTier],
+    (before, after): (&CpuAccount, &CpuAccount),
+    cores: u32,
+) {
+    let cores = f64::from(cores.max(1));
+    point.health.foreign_share = Some(after.foreign_cores_since(before) / cores);
+    point.health.idle_share = Some(after.idle_cores_since(before) / cores);
+    let served = point.served_in_all();
+    let is_own = |pid| tiers.iter().any(|tier| tier.pid == pid);
+    point.cpu_ms =
+        (served > 0).then(|| after.some_tiers_s_since(before, is_own) * 1e3 / served as f64);
 }
 
 impl Bench for Testbed {
@@ -427,6 +468,22 @@ impl Bench for Testbed {
     fn measure(&mut self, arm: &str, step: &Step) -> Result<LoadPoint, ExperimentError> {
         self.drain(arm, step.rested)?;
         self.drive_from_reset(arm, step)
+    }
+
+    fn measure_both(
+        &mut self,
+        arms: [&str; 2],
+        step: &Step,
+    ) -> Result<[LoadPoint; 2], ExperimentError> {
+        for arm in arms {
+            self.drain(arm, step.rested)?;
+            self.arm(arm)?.reset(&self.lab)?;
+        }
+        let plans = [
+            self.step_plan(arms[0], step)?,
+            self.step_plan(arms[1], step)?,
+        ];
+        self.send_to_both(arms, &plans)
     }
 
     fn canary(&mut self) -> Option<f64> {

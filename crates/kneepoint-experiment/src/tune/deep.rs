@@ -8,7 +8,6 @@ use crate::compare::{Comparison, compare, describe_effect, describe_settings};
 use crate::error::ExperimentError;
 use kneepoint_diagnosis::{Evidence, pool_need, remedy_guard};
 use kneepoint_model::run::Decision;
-use kneepoint_model::statistics::sequential::MIN_PAIRS;
 use kneepoint_model::{Effect, Setting, SettingKey};
 use std::time::Duration;
 
@@ -16,6 +15,10 @@ use std::time::Duration;
 const NAME: &str = "deep";
 /// What one combination takes: starting it, warming it, its pairs.
 const ONE: Duration = Duration::from_secs(60);
+/// Pairs of each.
+const EACH: usize = 6;
+/// Most pairs of the comparison that a combination has to win once more.
+const PROOF: usize = 24;
 /// Fewest combinations that are worth beginning with.
 const FEWEST: u32 = 4;
 /// Combinations that have to show their gain once more, until one does.
@@ -54,14 +57,14 @@ impl Tuner<'_, '_, '_> {
                 break;
             };
             nth += 1;
-            let pairs = (MIN_PAIRS, MIN_PAIRS, 100 + nth);
+            let pairs = (EACH, EACH, 100 + nth);
             let outcome = self.try_together(current, &evidence, &settings, pairs)?;
             let effect = outcome.map(|(arm, effect)| {
                 self.testbed.tear_down(&arm);
                 effect
             });
-            let counts = effect.filter(|effect| effect.pairs as usize >= MIN_PAIRS);
-            search.record(counts.map(|effect| effect.ratio.estimate.ln()));
+            let ratio = effect.and_then(|effect| effect.ratio);
+            search.record(ratio.map(|ratio| ratio.estimate.ln()));
         }
         self.prove_together(current, &evidence, &search)
     }
@@ -77,7 +80,7 @@ impl Tuner<'_, '_, '_> {
         let mut decisions: Vec<&Decision> = self.recorder.run().decisions.iter().collect();
         decisions.retain(|decision| decision.effect.verdict != Verdict::Worse.name());
         decisions.sort_by(|a, b| {
-            let gain = |decision: &Decision| decision.effect.ratio.estimate;
+            let gain = |decision: &Decision| decision.effect.ratio.map_or(1.0, |it| it.estimate);
             b.kept.cmp(&a.kept).then(gain(b).total_cmp(&gain(a)))
         });
         let size = pool_need(evidence).map(|need| need.key);
@@ -126,6 +129,7 @@ impl Tuner<'_, '_, '_> {
             settings: settings.to_vec(),
             max_pairs,
             min_pairs,
+            at_once: false,
             seed,
             ..self.at_saturation((&current.arm, &arm), what)?
         };
@@ -154,7 +158,7 @@ impl Tuner<'_, '_, '_> {
                 ));
                 break;
             }
-            let pairs = (MIN_PAIRS, self.pairs(), 61);
+            let pairs = (EACH, PROOF, 61);
             let Some((arm, effect)) = self.try_together(current, evidence, &settings, pairs)?
             else {
                 continue;
@@ -182,7 +186,7 @@ impl Tuner<'_, '_, '_> {
         let reason = if kept {
             format!("kept, beside all other changes: {numbers}")
         } else {
-            format!("dropped, it did not win once more: {numbers}")
+            format!("it did not win once more: {numbers}")
         };
         self.recorder
             .change(format!("{}: {reason}", describe_settings(settings)));

@@ -102,7 +102,9 @@ impl Tuner<'_, '_, '_> {
         let arm = self.next_arm();
         self.testbed.stand_up(&arm, &scenario)?;
         let effect = self.compare_sizes(&current.arm, &arm, &settings)?;
-        let serves = effect.ratio.low >= 1.0 - NOT_WORSE;
+        let serves = effect
+            .ratio
+            .is_some_and(|ratio| ratio.low >= 1.0 - NOT_WORSE);
         let reason = reason(&effect, need, size, serves);
         self.recorder.change(format!("{what}: {reason}"));
         let decision = Decision {
@@ -134,6 +136,7 @@ impl Tuner<'_, '_, '_> {
         let comparison = Comparison {
             settings: settings.to_vec(),
             max_pairs: PAIRS,
+            at_once: false,
             not_worse: Some(NOT_WORSE),
             seed: 71,
             ..self.at_saturation((present, smaller), describe_settings(settings))?
@@ -161,7 +164,7 @@ fn reason(effect: &Effect, need: &PoolNeed, size: u64, serves: bool) -> String {
         format!("dropped, {size} workers serve less: {numbers}")
     } else {
         format!(
-            "dropped, it was not shown that {size} workers serve as much as {}: {numbers}",
+            "undecided, it was not shown that {size} workers serve as much as {}: {numbers}",
             need.workers
         )
     }

@@ -3,98 +3,106 @@
 
 use super::{Current, Tuner};
 use crate::ab::Verdict;
-use crate::compare::{Comparison, compare, describe_effect};
+use crate::compare::{Comparison, describe_effect};
 use crate::diagnose::{diagnose, find_limit};
 use crate::error::ExperimentError;
 use crate::limit::LimitOptions;
+use kneepoint_model::run::LimitResult;
 use kneepoint_model::statistics::sequential::MIN_PAIRS;
 use std::time::Duration;
 
 /// Share of the budget that goes into the load of the best's limit.
-const LIMIT_SHARE: f64 = 0.12;
-/// What base against best takes: two stacks to start, and their pairs.
-const BASE_AGAINST_BEST: Duration = Duration::from_secs(55);
-/// What a pair of the fresh start against the stack that stood takes: two steps of 2 s, and the rest between them; and the
-/// most of them.
-const RESTART_PAIR: Duration = Duration::from_millis(5400);
-const RESTART_PAIRS: u32 = 12;
-/// Most of the budget that is kept for all of it.
-const MOST: f64 = 0.45;
-/// What the diagnosis of the best takes.
-const LAST_LOOK: Duration = Duration::from_secs(50);
+const LIMIT_SHARE: f64 = 0.15;
+/// Share of what is left of the budget at the end that goes into its load where that is more: the rest is for what passes
+/// between the steps, and for another confirming stretch.
+const LIMIT_OF_LEFT: f64 = 0.7;
+/// Most pairs of base against best, and of the restart.
+const PAIRS: usize = 12;
 
 impl Tuner<'_, '_, '_> {
     /// What the proof takes with all that belongs to it: no change is tried that would not leave it.
     pub(super) fn proof_takes(&self) -> Duration {
-        let all = self.after_the_restart() + RESTART_PAIR * RESTART_PAIRS;
-        all.min(self.budget.mul_f64(MOST))
+        let comparison = self.costs.shortest_comparison();
+        self.limit_of_the_best_takes() + comparison * 2
     }
 
-    /// One more confirming stretch is part of it: on a shared machine the first one may meet a slow spell, and a limit that
-    /// is confirmed after all is worth more than some more pairs of the restart.
-    fn after_the_restart(&self) -> Duration {
-        let limit = LimitOptions::within(self.limit_time(LIMIT_SHARE), 1);
-        limit.takes() + limit.another_soak_takes() + BASE_AGAINST_BEST
+    pub(super) fn limit_of_the_best_takes(&self) -> Duration {
+        LimitOptions::within(self.limit_time(LIMIT_SHARE), 1).takes()
+    }
+
+    /// Pairs of the next comparison of the proof, when there is time for so many more after it.
+    fn pairs_of_proof(&self, more: u32) -> usize {
+        let after = self.limit_of_the_best_takes() + self.costs.shortest_comparison() * more;
+        let left = self.recorder.left().saturating_sub(after);
+        self.costs.fit(left, more + 1).min(PAIRS)
     }
 
     /// Fresh start, what it takes, limit of the best, base against best.
     pub(super) fn prove(&mut self, current: &Current) -> Result<(), ExperimentError> {
         if self.kept().is_empty() {
             self.recorder
-                .result("no change won, so the configuration stays as it is");
+                .result(match self.recorder.run().undecided().len() {
+                    0 => "no change won, so the configuration stays as it is",
+                    _ => "no change was shown to win, and some are undecided: the configuration stays as it is for now",
+                });
             return Ok(());
         }
         self.recorder.stage("Prove: fresh start of base and best");
-        self.testbed.stand_up("best", &current.scenario)?;
+        self.stand_up("best", &current.scenario)?;
         self.restart(current)?;
         self.testbed.tear_down(&current.arm);
-        self.testbed.stand_up("base", &self.base)?;
+        let base = self.base.clone();
+        self.stand_up("base", &base)?;
         self.recorder.best(
             self.testbed.stack("best")?.clone(),
             self.testbed.diff("base", "best")?,
         );
-        let for_the_limit = self.recorder.left().saturating_sub(BASE_AGAINST_BEST);
-        let options = self
-            .limit_options("best", LIMIT_SHARE)?
-            .ending_within(for_the_limit);
-        let (limit, _) = find_limit(self.testbed, self.recorder, "best", "best", options)?;
         let proof = Comparison {
-            max_pairs: 8,
+            max_pairs: self.pairs_of_proof(0).max(MIN_PAIRS),
             seed: 91,
             ..self.at_saturation(("base", "best"), "best against base".to_owned())?
         };
-        let (_, effect) = compare(self.testbed, self.recorder, &proof)?;
+        let (_, effect) = self.compared(&proof)?;
         self.recorder.proof(effect);
         self.testbed.tear_down("base");
-        if limit.rate_hz.estimate > 0.0 && self.recorder.left() > LAST_LOOK {
+        let limit = self.limit_of_the_best()?;
+        if limit.rate_hz.estimate > 0.0 && self.recorder.left() > self.costs.diagnosis() {
             self.recorder.stage("Diagnose the best: what binds now");
             diagnose(self.testbed, self.recorder, "best", "best", &limit)?;
         }
         Ok(())
     }
 
+    /// R* of the best, in all the time that is left: what it is told with is what people read first. One more confirming
+    /// stretch is kept room for, since the first may meet a slow spell.
+    fn limit_of_the_best(&mut self) -> Result<LimitResult, ExperimentError> {
+        let left = self.recorder.left();
+        let least = self.limit_time(LIMIT_SHARE);
+        let workers = self.testbed.saturating_workers("best")?;
+        let options = LimitOptions::within(least.max(left.mul_f64(LIMIT_OF_LEFT)), workers)
+            .ending_within(left);
+        let (limit, _) = find_limit(self.testbed, self.recorder, "best", "best", options)?;
+        Ok(limit)
+    }
+
     /// The best freshly started beside the same as tuning left it: side by side, since over minutes a machine drifts by
     /// more than a restart takes, and without the base, whose few requests would say little of it.
     fn restart(&mut self, current: &Current) -> Result<(), ExperimentError> {
-        let time = self
-            .recorder
-            .left()
-            .saturating_sub(self.after_the_restart());
-        let pairs = (time.as_secs_f64() / RESTART_PAIR.as_secs_f64()) as usize;
+        let pairs = self.pairs_of_proof(1);
         if pairs < MIN_PAIRS {
             self.recorder
                 .warn("no time left to see how much of the gain a restart takes");
             return Ok(());
         }
         let comparison = Comparison {
-            max_pairs: pairs.min(RESTART_PAIRS as usize),
+            max_pairs: pairs,
             seed: 81,
             ..self.at_saturation(
                 (&current.arm, "best"),
                 "the best after a restart".to_owned(),
             )?
         };
-        let (verdict, effect) = compare(self.testbed, self.recorder, &comparison)?;
+        let (verdict, effect) = self.compared(&comparison)?;
         if verdict == Verdict::Worse {
             self.recorder.warn(format!(
                 "after a restart the same configuration serves less than tuning left it at, so part of the gain was that \

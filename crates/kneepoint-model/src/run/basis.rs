@@ -1,6 +1,7 @@
 //! What an R* rests on: how many steps, over how long, how disturbed.
 
 use super::{LimitResult, Run, Trial};
+use crate::LoadPoint;
 use std::ops::RangeBounds;
 
 /// The load behind one R*.
@@ -14,6 +15,8 @@ pub struct LimitBasis {
     pub half_width: f64,
     /// Largest share of the machine's time that others took during a step; `None` where it was not measured.
     pub steal_share: Option<f64>,
+    /// Share of the machine that other programs used, on average over the load; `None` where it was not measured.
+    pub foreign_share: Option<f64>,
 }
 
 impl LimitResult {
@@ -39,6 +42,7 @@ impl Run {
             steal_share: load()
                 .filter_map(|point| point.health.steal_share)
                 .reduce(f64::max),
+            foreign_share: mean_foreign_share(load()),
         }
     }
 
@@ -61,10 +65,20 @@ impl Run {
     }
 }
 
+/// What others used during steps, each weighed by its length; `None` where it was not measured in any.
+fn mean_foreign_share<'p>(points: impl Iterator<Item = &'p LoadPoint>) -> Option<f64> {
+    let (used_s, load_s) = points
+        .filter_map(|point| Some((point.health.foreign_share?, point.window_s)))
+        .fold((0.0, 0.0), |(used_s, load_s), (share, window_s)| {
+            (used_s + share * window_s, load_s + window_s)
+        });
+    (load_s > 0.0).then(|| used_s / load_s)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Interval, LoadPoint};
+    use crate::Interval;
 
     fn trial(arm: &str, purpose: &str, offered_hz: f64, window_s: f64, steal: f64) -> Trial {
         let mut load = LoadPoint {

@@ -26,8 +26,8 @@ impl Run {
     /// hardly matters, since G stands above and below.
     #[must_use]
     pub fn kept_gain(&self) -> Option<Interval> {
-        let gain = self.proof.as_ref()?.ratio.estimate;
-        let ratio = self.restarted.as_ref()?.ratio;
+        let gain = self.proof.as_ref()?.ratio?.estimate;
+        let ratio = self.restarted.as_ref()?.ratio?;
         let kept = |ratio: f64| {
             let before = gain / ratio - 1.0;
             (before > 0.0).then(|| (gain - 1.0) / before)
@@ -48,11 +48,11 @@ mod tests {
     /// A run whose fresh best is `gain` times the base, and `restarted` times what it was before its restart.
     fn check(gain: f64, restarted: Option<f64>, kept: Option<f64>) {
         let effect = |estimate: f64| Effect {
-            ratio: Interval {
+            ratio: Some(Interval {
                 low: estimate * 0.98,
                 estimate,
                 high: estimate * 1.02,
-            },
+            }),
             ..Effect::default()
         };
         let run = Run {

@@ -27,6 +27,9 @@ pub struct FitStep {
     pub arrivals: u64,
     /// The machine's speed during the step relative to the reference; `None` where it was not measured.
     pub speed: Option<f64>,
+    /// By how much the limit that the step speaks for is uncertain beside what the fit finds out, as a standard deviation of
+    /// its logarithm: what is known before of a step that others disturbed.
+    pub uncertain: f64,
 }
 
 /// What the fit says.
@@ -133,7 +136,8 @@ fn observations(steps: &[FitStep], p: f64, link: Link) -> Vec<Observation> {
                 x: step.rate_hz.ln(),
                 speed: step.speed.filter(|speed| *speed > 0.0).map_or(0.0, f64::ln),
                 y: link.of(share).clamp(centre - reach, centre + reach),
-                variance: link.variance(share, arrivals),
+                variance: link.variance(share, arrivals)
+                    + (posterior::SLOPE_MEDIAN * link.scale() * step.uncertain).powi(2),
             }
         })
         .collect()
@@ -209,6 +213,7 @@ mod tests {
             violations: ((1.0 / (1.0 + (-y).exp())) * 500.0).round() as u64,
             arrivals: 500,
             speed,
+            uncertain: 0.0,
         }
     }
 
@@ -303,6 +308,33 @@ mod tests {
         let fitted = fit(&taken, prior(90.0));
         assert!(fitted.beta < 0.1, "{fitted:?}");
         assert!(fitted.reference_hz.contains(87.0), "{fitted:?}");
+    }
+
+    #[test]
+    fn a_step_that_others_disturbed_counts_for_less() {
+        let taken = |uncertain: f64| -> Vec<FitStep> {
+            (0..12)
+                .map(|i| {
+                    let aside = if i % 2 == 0 { 1.02 } else { 0.98 };
+                    // Every third step came out as if the limit were a tenth lower.
+                    let (limit_hz, uncertain) = if i % 3 == 0 {
+                        (87.0 * 0.9, uncertain)
+                    } else {
+                        (87.0, 0.0)
+                    };
+                    FitStep {
+                        uncertain,
+                        ..step(limit_hz, 25.0, 87.0 * aside, None)
+                    }
+                })
+                .collect()
+        };
+        let (as_usual, weighed) = (
+            fit(&taken(0.0), prior(95.0)),
+            fit(&taken(0.15), prior(95.0)),
+        );
+        assert!(weighed.rate_hz.estimate > as_usual.rate_hz.estimate);
+        assert!(weighed.rate_hz.contains(87.0), "{weighed:?}");
     }
 
     #[test]

@@ -147,24 +147,18 @@ fn decisions(out: &mut String, run: &Run) {
     section(out, "Changes");
     let rows = run.decisions.iter().map(|decision| {
         vec![
-            if decision.kept { "kept" } else { "dropped" }.into(),
+            decision.standing().name().into(),
             decision.code.clone(),
             decision.effect.change.clone(),
             format!(
                 "{} {}, {}",
                 decision.effect.quantity,
-                words::ratio_interval(&decision.effect.ratio),
+                words::factor(&decision.effect),
                 words::effect_basis(&decision.effect)
             ),
             decision.leave_one_out.as_ref().map_or_else(
                 || "not made".into(),
-                |effect| {
-                    format!(
-                        "{}, {}",
-                        words::ratio_interval(&effect.ratio),
-                        words::effect_basis(effect)
-                    )
-                },
+                |effect| format!("{}, {}", words::factor(effect), words::effect_basis(effect)),
             ),
             decision.reason.clone(),
         ]
@@ -178,6 +172,13 @@ fn decisions(out: &mut String, run: &Run) {
         "why",
     ];
     table(out, &columns, rows);
+    for (decision, finding) in summary::recommended(run) {
+        let what = format!(
+            "Recommended, though its gain could not be measured: {} ({}: {}).",
+            decision.effect.change, decision.code, finding.title
+        );
+        line(out, &what);
+    }
 }
 
 fn findings(out: &mut String, run: &Run) {

@@ -33,6 +33,7 @@ fn render(run: &Run, options: &Options) -> String {
     contest::contest(&mut page, run);
     findings(&mut page, run);
     changes::decisions(&mut page, run);
+    changes::recommended(&mut page, run);
     sentences(&mut page, "Not in this run", &summary.missing, Style::Alert);
     sentences(&mut page, "Doubts", &summary.doubts, Style::Alert);
     results(&mut page, options);

@@ -4,7 +4,7 @@ use super::axis::Axis;
 use super::{Section, effect, spread};
 use crate::words;
 use kneepoint_model::run::Decision;
-use kneepoint_model::{Effect, Interval, Run};
+use kneepoint_model::{Effect, Run};
 use maud::{Markup, html};
 
 /// The decisions; `None` when nothing was tried.
@@ -17,10 +17,10 @@ pub(super) fn section(run: &Run) -> Option<Section> {
         [Some(&decision.effect), left_out]
             .into_iter()
             .flatten()
-            .map(|effect| &effect.ratio)
+            .filter_map(|effect| effect.ratio.as_ref())
     });
     let together = [&run.restarted, &run.proof].into_iter().flatten();
-    let axis = effect::axis(ratios.chain(together.map(|effect| &effect.ratio)));
+    let axis = effect::axis(ratios.chain(together.filter_map(|effect| effect.ratio.as_ref())));
     Some(Section {
         id: "changes",
         title: "What was tried and what it did",
@@ -46,13 +46,17 @@ pub(super) fn section(run: &Run) -> Option<Section> {
                 }
             }
             (reasons(run))
+            @for (decision, finding) in crate::summary::recommended(run) {
+                p { "Recommended, though its gain could not be measured: " code { (decision.effect.change) }
+                    " (" (decision.code) ", " (finding.title) ")." }
+            }
         },
     })
 }
 
 fn row(axis: &Axis, decision: &Decision) -> Markup {
-    let left_out = decision.leave_one_out.as_ref().map(|effect| &effect.ratio);
-    let verdict = if decision.kept { "kept" } else { "dropped" };
+    let left_out = decision.leave_one_out.as_ref();
+    let verdict = decision.standing().name();
     html! {
         tr class=(verdict) {
             td {
@@ -60,8 +64,8 @@ fn row(axis: &Axis, decision: &Decision) -> Markup {
                 br; code { (decision.effect.change) }
             }
             td class="bar" { (picture(axis, &decision.effect, left_out, if decision.kept { "best" } else { "quiet" })) }
-            td class="num" { (effect::factor(&decision.effect.ratio)) }
-            td class="num" { @match left_out { Some(ratio) => (effect::factor(ratio)), None => span class="side" { "not made" } } }
+            td class="num" { (effect::factor(&decision.effect)) }
+            td class="num" { @match left_out { Some(left_out) => (effect::factor(left_out)), None => span class="side" { "not made" } } }
         }
     }
 }
@@ -72,24 +76,26 @@ fn last_row(axis: &Axis, what: &str, effect: &Effect) -> Markup {
         tr class="proof" {
             td { span class="verdict" { (what) } br; (effect.change) ", " (effect.quantity) }
             td class="bar" { (picture(axis, effect, None, "ink")) }
-            td class="num" { (effect::factor(&effect.ratio)) }
+            td class="num" { (effect::factor(effect)) }
             td {}
         }
     }
 }
 
-fn picture(axis: &Axis, effect: &Effect, left_out: Option<&Interval>, class: &str) -> Markup {
+fn picture(axis: &Axis, effect: &Effect, left_out: Option<&Effect>, class: &str) -> Markup {
     let title = match left_out {
-        Some(ratio) => format!(
+        Some(left_out) => format!(
             "A/B {}, left out {}",
-            words::ratio_interval(&effect.ratio),
-            words::ratio_interval(ratio)
+            words::factor(effect),
+            words::factor(left_out)
         ),
-        None => format!("A/B {}", words::ratio_interval(&effect.ratio)),
+        None => format!("A/B {}", words::factor(effect)),
     };
     let marks = html! {
-        (spread::interval(axis, &effect.ratio, class, 14.0, false))
-        @if let Some(ratio) = left_out { (spread::interval(axis, ratio, class, 30.0, true)) }
+        @if let Some(ratio) = &effect.ratio { (spread::interval(axis, ratio, class, 14.0, false)) }
+        @if let Some(ratio) = left_out.and_then(|it| it.ratio.as_ref()) {
+            (spread::interval(axis, ratio, class, 30.0, true))
+        }
     };
     spread::row(axis, 44.0, Some(1.0), &title, &marks)
 }

@@ -64,7 +64,7 @@ fn noise(run: &Run) -> Option<String> {
     let visible: Vec<f64> = decided
         .chain(&run.restarted)
         .chain(&run.proof)
-        .map(|effect: &Effect| effect.smallest_visible)
+        .filter_map(|effect: &Effect| effect.smallest_visible)
         .filter(|share| share.is_finite() && *share > 0.0)
         .collect();
     let least = visible.iter().copied().reduce(f64::min)?;

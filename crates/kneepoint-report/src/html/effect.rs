@@ -19,11 +19,10 @@ pub(super) fn axis<'a>(ratios: impl IntoIterator<Item = &'a Interval>) -> Axis {
 
 /// One factor on an axis.
 pub(super) fn bar(axis: &Axis, effect: &Effect) -> Markup {
-    let title = format!(
-        "factor {}, 1 is no effect",
-        words::ratio_interval(&effect.ratio)
-    );
-    let mark = spread::interval(axis, &effect.ratio, "ink", 22.0, false);
+    let title = format!("factor {}, 1 is no effect", words::factor(effect));
+    let mark = html! {
+        @if let Some(ratio) = &effect.ratio { (spread::interval(axis, ratio, "ink", 22.0, false)) }
+    };
     spread::row(axis, 44.0, Some(1.0), &title, &mark)
 }
 
@@ -40,11 +39,15 @@ pub(super) fn basis(effect: &Effect) -> String {
         "" => String::new(),
         conditions => format!(" {conditions}"),
     };
+    let visible = words::visible(effect);
     format!(
-        "{pairs}{conditions}, e-value {}, {}; smallest visible effect {}",
+        "{pairs}{conditions}, e-value {}, {}{}{}",
         e_value(effect.e_value),
         effect.verdict,
-        words::share(effect.smallest_visible),
+        visible.map_or_else(String::new, |least| format!(
+            "; smallest visible effect {least}"
+        )),
+        words::by_measure(effect),
     )
 }
 
@@ -63,7 +66,7 @@ pub(super) fn table(effects: &[Effect]) -> Markup {
     if effects.is_empty() {
         return html! {};
     }
-    let axis = axis(effects.iter().map(|effect| &effect.ratio));
+    let axis = axis(effects.iter().filter_map(|effect| effect.ratio.as_ref()));
     html! {
         div class="scroll" {
             table class="effects" {
@@ -77,7 +80,7 @@ pub(super) fn table(effects: &[Effect]) -> Markup {
                         tr {
                             td { (effect.change) br; small { (effect.quantity) ", " (basis(effect)) } }
                             td class="bar" { (bar(&axis, effect)) }
-                            td class="num" { (factor(&effect.ratio)) }
+                            td class="num" { (factor(effect)) }
                         }
                     }
                 }
@@ -87,6 +90,11 @@ pub(super) fn table(effects: &[Effect]) -> Markup {
 }
 
 /// A factor with its interval beneath.
-pub(super) fn factor(ratio: &Interval) -> Markup {
-    html! { (words::ratio(ratio.estimate)) "×" br; small { (words::ratio_range(ratio)) } }
+pub(super) fn factor(effect: &Effect) -> Markup {
+    html! {
+        @match &effect.ratio {
+            Some(ratio) => { (words::ratio(ratio.estimate)) "×" br; small { (words::ratio_range(ratio)) } },
+            None => span class="side" { "not known" },
+        }
+    }
 }

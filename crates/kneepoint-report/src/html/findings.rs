@@ -47,7 +47,7 @@ fn article(run: &Run, told: &Told<'_>) -> Markup {
                 span class={ "confidence " (finding.confidence.name()) } { (finding.confidence.name()) }
                 " · " (finding.layer)
                 @if told.times > 1 { " · in " (told.times) " diagnoses" }
-                @if let Some(decision) = told.decision { " · remedy " @if decision.kept { "kept" } @else { "dropped" } }
+                @if let Some(decision) = told.decision { " · remedy " (decision.standing().name()) }
             }
             dl {
                 @if !finding.seen.is_empty() {

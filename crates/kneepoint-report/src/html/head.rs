@@ -171,8 +171,8 @@ fn kept(run: &Run) -> Markup {
             @for decision in kept {
                 li {
                     code { (decision.effect.change) } " "
-                    span class="side" { (decision.code) ", " (decision.effect.quantity) " ×"
-                        (words::ratio_interval(&decision.effect.ratio)) }
+                    span class="side" { (decision.code) ", " (decision.effect.quantity) " "
+                        (words::factor(&decision.effect)) }
                 }
             }
         }

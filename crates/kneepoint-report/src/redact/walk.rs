@@ -318,6 +318,9 @@ fn effect(effect: &mut Effect, secrets: &Secrets) {
     secrets.prose(&mut effect.change);
     settings(&mut effect.settings, secrets);
     secrets.prose(&mut effect.conditions);
+    for measure in &mut effect.measures {
+        secrets.prose(&mut measure.quantity);
+    }
 }
 
 fn finding(finding: &mut Finding, secrets: &Secrets) {

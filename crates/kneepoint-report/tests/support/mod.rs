@@ -510,9 +510,9 @@ pub(crate) fn not_a_number() -> Run {
         }
     }
     for decision in &mut run.decisions {
-        decision.effect.ratio = interval(f64::NAN, 0.0, f64::INFINITY);
+        decision.effect.ratio = Some(interval(f64::NAN, 0.0, f64::INFINITY));
         decision.effect.e_value = f64::NAN;
-        decision.effect.smallest_visible = f64::NAN;
+        decision.effect.smallest_visible = Some(f64::NAN);
     }
     run
 }

@@ -16,7 +16,7 @@ pub(crate) fn effect(
         change: change.into(),
         settings,
         quantity: quantity.into(),
-        ratio,
+        ratio: Some(ratio),
         pairs,
         e_value: if clear { 4_812.0 } else { 0.21 },
         verdict: if !clear {
@@ -27,11 +27,13 @@ pub(crate) fn effect(
             "worse"
         }
         .into(),
-        smallest_visible: ratio.relative_half_width() * 1.4,
+        smallest_visible: Some(ratio.relative_half_width() * 1.4),
         conditions: "at saturation, 8 workers, 5 s each".into(),
         permutation_p: None,
         bootstrap: None,
         void_pairs: 0,
+        measures: Vec::new(),
+        cpu_binds: None,
     }
 }
 

@@ -11,7 +11,7 @@ const FINE: usize = 61;
 const SEEN: f64 = 1e-4;
 const SLOPE_POINTS: usize = 11;
 /// Median and log-sd of the slope b (method.md: ln b ~ N(ln 25, 0.6)).
-const SLOPE_MEDIAN: f64 = 25.0;
+pub(super) const SLOPE_MEDIAN: f64 = 25.0;
 const SLOPE_LOG_SD: f64 = 0.6;
 /// Values of tau, in logits (method.md: 0.15 to 3).
 const SPREADS: [f64; 6] = [0.15, 0.3, 0.6, 1.0, 1.7, 3.0];

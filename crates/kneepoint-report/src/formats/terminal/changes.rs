@@ -1,9 +1,10 @@
 //! Changes that were decided on, each with the trials it rests on.
 
 use super::LABEL;
+use crate::summary;
 use crate::text::{Page, Style};
 use crate::words;
-use kneepoint_model::run::Decision;
+use kneepoint_model::run::{Decision, Standing};
 use kneepoint_model::{Effect, Run};
 
 /// What was tried, what it did, and why it was kept or dropped.
@@ -26,6 +27,22 @@ pub(super) fn decisions(page: &mut Page, run: &Run) {
     }
 }
 
+/// What stays to be done although its comparison did not end: what is wrong was read from the stack itself.
+pub(super) fn recommended(page: &mut Page, run: &Run) {
+    let read = summary::recommended(run);
+    if read.is_empty() {
+        return;
+    }
+    page.heading("Recommended, though its gain could not be measured");
+    for (decision, finding) in read {
+        page.columns(
+            &[("", 2, None), (&decision.code, 9, Some(Style::Strong))],
+            &format!("{}: {}", decision.effect.change, finding.title),
+            None,
+        );
+    }
+}
+
 /// What is said of the changes together.
 fn together(page: &mut Page, what: &str, verdict: &str, effect: &Effect, more: &str) {
     page.columns(
@@ -35,10 +52,10 @@ fn together(page: &mut Page, what: &str, verdict: &str, effect: &Effect, more: &
             (verdict, LABEL, None),
         ],
         &format!(
-            "{}: {} x{}, {}{more}",
+            "{}: {} {}, {}{more}",
             effect.change,
             effect.quantity,
-            words::ratio_interval(&effect.ratio),
+            words::factor(effect),
             words::effect_basis(effect)
         ),
         None,
@@ -46,16 +63,17 @@ fn together(page: &mut Page, what: &str, verdict: &str, effect: &Effect, more: &
 }
 
 fn change(page: &mut Page, decision: &Decision) {
-    let (word, style) = if decision.kept {
-        ("kept", Style::Good)
-    } else {
-        ("dropped", Style::Faint)
+    let standing = decision.standing();
+    let style = match standing {
+        Standing::Kept => Style::Good,
+        Standing::Dropped => Style::Faint,
+        Standing::Undecided => Style::Alert,
     };
     page.columns(
         &[
             ("", 2, None),
             (&decision.code, 9, Some(Style::Strong)),
-            (word, LABEL, Some(style)),
+            (standing.name(), LABEL, Some(style)),
         ],
         &decision.effect.change,
         Some(Style::Strong),
@@ -71,9 +89,9 @@ fn change(page: &mut Page, decision: &Decision) {
     detail(
         "A/B",
         &format!(
-            "{} x{}, {}, {}",
+            "{} {}, {}, {}",
             effect.quantity,
-            words::ratio_interval(&effect.ratio),
+            words::factor(effect),
             effect.verdict,
             words::effect_basis(effect)
         ),
@@ -82,8 +100,8 @@ fn change(page: &mut Page, decision: &Decision) {
         detail(
             "left out",
             &format!(
-                "best with it over best without it x{}, {}, {}",
-                words::ratio_interval(&left_out.ratio),
+                "best with it over best without it {}, {}, {}",
+                words::factor(left_out),
                 left_out.verdict,
                 words::effect_basis(left_out)
             ),

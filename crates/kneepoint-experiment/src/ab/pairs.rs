@@ -1,0 +1,471 @@
+//! Which steps a comparison of two arms takes, and what they say of the change's effect on capacity.
+//!
+//! Two measures of one effect. *Alone*: each arm by itself, one after the other, by what it serves. *Both at once*: the two in
+//! the same seconds, by the CPU time that a request took of each one's own control groups; what the machine does then, it
+//! does to both, so that this scatters far less (docs/noise.md). Capacity follows from cost only where the CPU binds, which
+//! the steps alone tell: as long as it does, three steps of both at once follow each pair alone.
+//!
+//! What other programs used is a covariate. Where the CPU binds, a step alone counts for the share of the machine that there
+//! was for it; and a pair whose steps had unlike shares counts for less.
+
+use super::{Side, order_bit};
+use kneepoint_model::statistics::autocorrelation::lag_one;
+use kneepoint_model::statistics::sequential::{Combined, MIN_PAIRS_UNKNOWN, Paired, Scatter};
+use kneepoint_model::{Interval, LoadPoint, PairedMeasure};
+
+/// What is known of the scatter of pairs before the first, as ln ratios (docs/noise.md): of cost with both at once, and of
+/// throughput alone.
+const COST: Scatter = Scatter {
+    sd: 0.03,
+    pairs: 8.0,
+};
+const ALONE: Scatter = Scatter {
+    sd: 0.1,
+    pairs: 8.0,
+};
+/// Share of what there was of the machine that may be idle where the CPU binds.
+const IDLE: f64 = 0.2;
+/// By how much ln of what there was of the machine must differ between two steps for their pair to scatter as much again as
+/// others do: what a step loses to others is known to about a third of it.
+const UNLIKE: f64 = 0.15;
+/// Failed share up to which the CPU time of a request is known: what the stack does for one that fails is counted, and the
+/// request is not.
+const MOST_FAILED: f64 = 0.02;
+/// Fewest served requests of a step of which the CPU time means something.
+const FEWEST_SERVED: u64 = 10;
+/// Autocorrelation of the pairs beyond which neighbours are merged (docs/noise.md).
+const RESEMBLANCE: f64 = 0.15;
+/// Factor between the arms beyond which cost is not asked: a slow arm's work drives the fast one's out of the caches, so that
+/// the two look less unlike than they are (docs/noise.md); and steps alone tell such a factor in seconds.
+const UNEQUAL: f64 = 2.0;
+/// Of so many pairs the first is alone and the others are both at once, where the CPU binds.
+const ROUND: usize = 4;
+
+/// One step alone.
+#[derive(Debug, Clone, Copy)]
+struct Turn {
+    /// ln of the capacity it speaks for.
+    value: f64,
+    /// Its variance as a multiple of that of a step that says exactly where the limit is.
+    variance: f64,
+    /// ln of the share of the machine that there was.
+    ln_available: f64,
+    /// Share of that which was idle; `None` where nobody looked.
+    idle: Option<f64>,
+}
+
+/// Which step is next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turns {
+    /// One arm by itself.
+    Alone(Side),
+    /// Both at once, this one named first.
+    Both(Side),
+}
+
+/// The pairs of a comparison so far.
+#[derive(Debug, Clone)]
+pub(crate) struct Pairs {
+    seed: u64,
+    /// Whether both arms can be loaded at once.
+    at_once: bool,
+    pending: (Option<Turn>, Option<Turn>),
+    alone: Vec<(Turn, Turn)>,
+    /// ln(CPU a request of A / the same of B) of each step of both at once.
+    cost: Vec<f64>,
+    void: usize,
+}
+
+impl Pairs {
+    pub(crate) fn new(seed: u64, at_once: bool) -> Self {
+        Self {
+            seed,
+            at_once,
+            pending: (None, None),
+            alone: Vec::new(),
+            cost: Vec::new(),
+            void: 0,
+        }
+    }
+
+    /// Which step is next. Who comes first in a pair is chance, and the other way round in the next pair of its kind: what
+    /// the first step of a pair has over the second is no effect then.
+    pub(crate) fn next(&self) -> Turns {
+        let pair = self.begun();
+        let both = self.at_once && self.cost_tells() && !pair.is_multiple_of(ROUND);
+        let nth = if both {
+            self.cost.len()
+        } else {
+            self.alone.len()
+        } as u64;
+        let first = if order_bit(self.seed, nth / 2) != (nth % 2 == 1) {
+            Side::A
+        } else {
+            Side::B
+        };
+        match self.pending {
+            (None, None) if both => Turns::Both(first),
+            (None, None) => Turns::Alone(first),
+            (Some(_), _) => Turns::Alone(Side::B),
+            (None, Some(_)) => Turns::Alone(Side::A),
+        }
+    }
+
+    /// Takes in a step alone: ln of the capacity it speaks for, and its variance as a multiple of a usual step's. One that is
+    /// invalid voids its pair, whichever side it was.
+    pub(crate) fn record_alone(
+        &mut self,
+        side: Side,
+        (value, variance): (f64, f64),
+        point: &LoadPoint,
+    ) {
+        if !point.validity.is_valid() {
+            self.pending = (None, None);
+            self.void += 1;
+            return;
+        }
+        let available = point.health.available_share();
+        let turn = Turn {
+            value,
+            variance,
+            ln_available: available.ln(),
+            idle: point.health.idle_share.map(|idle| idle / available),
+        };
+        match side {
+            Side::A => self.pending.0 = Some(turn),
+            Side::B => self.pending.1 = Some(turn),
+        }
+        if let (Some(a), Some(b)) = self.pending {
+            self.alone.push((a, b));
+            self.pending = (None, None);
+        }
+    }
+
+    /// Takes in a step of both at once.
+    pub(crate) fn record_both(&mut self, a: &LoadPoint, b: &LoadPoint) {
+        match cost_ms(a).zip(cost_ms(b)) {
+            Some((a, b)) => self.cost.push((a / b).ln()),
+            None => self.void += 1,
+        }
+    }
+
+    /// Whether cost says something of capacity: the CPU binds both arms, and they are not too unlike.
+    fn cost_tells(&self) -> bool {
+        let apart: f64 = self.alone().iter().map(|(difference, _)| difference).sum();
+        let apart = apart.abs() / self.alone.len().max(1) as f64;
+        self.cpu_binds() == Some(true) && apart < UNEQUAL.ln()
+    }
+
+    /// Whether the CPU binds, by the steps alone; `None` before the first pair of them or where nobody looked.
+    pub(crate) fn cpu_binds(&self) -> Option<bool> {
+        let (a, b) = self.idle()?;
+        Some(a.max(b) <= IDLE)
+    }
+
+    /// Share of what there was of the machine that each arm left idle when it was alone.
+    fn idle(&self) -> Option<(f64, f64)> {
+        let mean = |turn: fn(&(Turn, Turn)) -> Turn| {
+            let idle: Option<Vec<f64>> = self.alone.iter().map(|pair| turn(pair).idle).collect();
+            let idle = idle.filter(|idle| !idle.is_empty())?;
+            Some(idle.iter().sum::<f64>() / idle.len() as f64)
+        };
+        Some((mean(|pair| pair.0)?, mean(|pair| pair.1)?))
+    }
+
+    /// Pairs that count.
+    pub(crate) fn count(&self) -> usize {
+        self.alone.len() + self.counted_cost().len()
+    }
+
+    /// Whether one step of a pair is taken and the other is not.
+    pub(crate) fn is_amid(&self) -> bool {
+        self.pending.0.is_some() != self.pending.1.is_some()
+    }
+
+    /// Pairs that were begun.
+    pub(crate) fn begun(&self) -> usize {
+        self.alone.len() + self.cost.len() + self.void
+    }
+
+    /// Pairs that do not, since the generator was not sound or requests failed.
+    pub(crate) fn void(&self) -> usize {
+        self.void
+    }
+
+    /// ln(capacity B / capacity A) of each pair of both at once, where cost says something of it: an arm serves what it uses
+    /// of the CPU over what a request takes.
+    fn counted_cost(&self) -> Vec<f64> {
+        match self.idle().filter(|_| self.cost_tells()) {
+            Some((a, b)) => {
+                let used = ((1.0 - b) / (1.0 - a)).ln();
+                self.cost.iter().map(|cost| cost + used).collect()
+            }
+            None => Vec::new(),
+        }
+    }
+
+    /// ln(capacity B / capacity A) of each pair alone, and its variance as a multiple of a quiet pair's.
+    fn alone(&self) -> Vec<(f64, f64)> {
+        let follows = if self.cpu_binds() == Some(true) {
+            1.0
+        } else {
+            0.0
+        };
+        let pair = |(a, b): &(Turn, Turn)| {
+            let unlike = b.ln_available - a.ln_available;
+            let difference = b.value - a.value - follows * unlike;
+            let variance = f64::midpoint(a.variance, b.variance) + (unlike / UNLIKE).powi(2);
+            (difference, variance)
+        };
+        self.alone.iter().map(pair).collect()
+    }
+
+    /// What all pairs say together.
+    pub(crate) fn effect(&self) -> Combined {
+        let [cost, alone] = self.kinds();
+        Combined::of([cost, alone])
+    }
+
+    fn kinds(&self) -> [Paired; 2] {
+        let cost = self.counted_cost().into_iter().map(|it| (it, 1.0));
+        [
+            paired(COST, &merged(cost.collect())),
+            paired(ALONE, &merged(self.alone())),
+        ]
+    }
+
+    /// The differences of the measure that is known best.
+    pub(crate) fn leading(&self) -> Vec<f64> {
+        let [cost, alone] = self.kinds();
+        if cost.count() >= 2 && cost.standard_error() < alone.standard_error() {
+            self.counted_cost()
+        } else {
+            self.alone()
+                .iter()
+                .map(|(difference, _)| *difference)
+                .collect()
+        }
+    }
+
+    /// What each measure says by itself, the one that was taken alone under this name.
+    pub(crate) fn measures(&self, alone_name: &str) -> Vec<PairedMeasure> {
+        let names = ["CPU time a request, both at once", alone_name];
+        let known = names.into_iter().zip(self.kinds());
+        let known = known.filter(|(_, kind)| kind.count() > 0);
+        known
+            .map(|(name, kind)| PairedMeasure {
+                quantity: name.to_owned(),
+                ratio: kind.mean().exp(),
+                pairs: kind.count() as u32,
+                pair_sd: (kind.count() > 1).then(|| kind.sd()),
+            })
+            .collect()
+    }
+}
+
+/// CPU time of a request in ms, where a step knows it.
+fn cost_ms(point: &LoadPoint) -> Option<f64> {
+    let tells = point.validity.is_valid()
+        && point.error_share() <= MOST_FAILED
+        && point.served_in_all() >= FEWEST_SERVED;
+    point.cpu_ms.filter(|ms| tells && *ms > 0.0)
+}
+
+fn paired(known: Scatter, pairs: &[(f64, f64)]) -> Paired {
+    let mut paired = Paired::new(known);
+    for (difference, variance) in pairs {
+        paired.push(*difference, *variance);
+    }
+    paired
+}
+
+/// Neighbours that resemble each other count as one.
+fn merged(pairs: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+    let differences: Vec<f64> = pairs.iter().map(|(difference, _)| *difference).collect();
+    let enough = pairs.len() / 2 >= MIN_PAIRS_UNKNOWN;
+    if !enough || lag_one(&differences).is_none_or(|rho| rho <= RESEMBLANCE) {
+        return pairs;
+    }
+    let middle = |two: &[(f64, f64)]| {
+        (
+            f64::midpoint(two[0].0, two[1].0),
+            f64::midpoint(two[0].1, two[1].1),
+        )
+    };
+    pairs.chunks_exact(2).map(middle).collect()
+}
+
+/// The interval of a ratio from that of its logarithm.
+pub(crate) fn ratio_of(ln: Interval) -> Interval {
+    Interval {
+        low: ln.low.exp(),
+        estimate: ln.estimate.exp(),
+        high: ln.high.exp(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kneepoint_model::{Outcome, Second, Validity};
+
+    /// A step that served so much a second, at so many ms of CPU a request.
+    fn point(served: u64, cpu_ms: f64, (foreign, idle): (f64, f64)) -> LoadPoint {
+        let mut second = Second::default();
+        second.outcomes.by_outcome.insert(Outcome::Ok, served);
+        let mut point = LoadPoint {
+            window_s: 1.0,
+            arrivals: served,
+            outcomes: second.outcomes.clone(),
+            seconds: vec![second],
+            cpu_ms: Some(cpu_ms),
+            ..LoadPoint::default()
+        };
+        point.health.foreign_share = Some(foreign);
+        point.health.idle_share = Some(idle);
+        point
+    }
+
+    /// What the steps of a comparison do: A, B, and what a request costs each of them at once.
+    struct World {
+        served: [u64; 2],
+        cost_ms: [f64; 2],
+        foreign: [f64; 2],
+        idle: [f64; 2],
+    }
+
+    const EQUAL: World = World {
+        served: [1000, 1000],
+        cost_ms: [2.0, 2.0],
+        foreign: [0.0, 0.0],
+        idle: [0.02, 0.02],
+    };
+
+    /// So many steps of a comparison; which they were.
+    fn played(world: &World, steps: usize) -> (Pairs, String) {
+        let mut pairs = Pairs::new(7, true);
+        let mut told = String::new();
+        for _ in 0..steps {
+            let of = |side: Side| {
+                let at = side as usize;
+                point(
+                    world.served[at],
+                    world.cost_ms[at],
+                    (world.foreign[at], world.idle[at]),
+                )
+            };
+            match pairs.next() {
+                Turns::Alone(side) => {
+                    let point = of(side);
+                    pairs.record_alone(side, (crate::ab::ln_served(&point), 1.0), &point);
+                    told.push(if side == Side::A { 'a' } else { 'b' });
+                }
+                Turns::Both(_) => {
+                    pairs.record_both(&of(Side::A), &of(Side::B));
+                    told.push('2');
+                }
+            }
+        }
+        told = told.replace("ba", "ab");
+        (pairs, told)
+    }
+
+    #[test]
+    fn where_the_cpu_binds_three_steps_of_both_follow_each_pair_alone() {
+        assert_eq!(played(&EQUAL, 10).1, "ab222ab222");
+    }
+
+    #[test]
+    fn where_it_does_not_bind_or_the_arms_are_very_unlike_each_is_measured_alone() {
+        let idle = World {
+            idle: [0.02, 0.4],
+            ..EQUAL
+        };
+        assert_eq!(played(&idle, 6).1, "ababab");
+        let unlike = World {
+            served: [100, 900],
+            ..EQUAL
+        };
+        assert_eq!(played(&unlike, 6).1, "ababab");
+    }
+
+    #[test]
+    fn who_comes_first_in_a_pair_loses_nothing_by_it() {
+        for seed in 0..200 {
+            let mut pairs = Pairs::new(seed, false);
+            let firsts = (0..8).filter(|_| {
+                let Turns::Alone(first) = pairs.next() else {
+                    return false;
+                };
+                for side in [Side::A, Side::B] {
+                    pairs.record_alone(side, (0.0, 1.0), &point(100, 1.0, (0.0, 0.5)));
+                }
+                first == Side::A
+            });
+            assert_eq!(firsts.count(), 4, "of eight pairs, seed {seed}");
+        }
+    }
+
+    #[test]
+    fn capacity_follows_from_cost_and_from_how_much_of_the_cpu_an_arm_can_use() {
+        let ratio = |world: &World| played(world, 12).0.effect().mean().exp();
+        let cheaper = World {
+            served: [1000, 1100],
+            cost_ms: [2.2, 2.0],
+            ..EQUAL
+        };
+        assert!((ratio(&cheaper) - 1.1).abs() < 0.01, "{}", ratio(&cheaper));
+        // B costs a tenth less and leaves a tenth of the machine idle: it serves no more.
+        let held_up = World {
+            served: [1000, 1000],
+            cost_ms: [2.2, 2.0],
+            idle: [0.02, 0.11],
+            ..EQUAL
+        };
+        assert!((ratio(&held_up) - 1.0).abs() < 0.01, "{}", ratio(&held_up));
+    }
+
+    #[test]
+    fn what_others_used_is_no_effect_of_the_change() {
+        let beside = World {
+            served: [1000, 700],
+            foreign: [0.0, 0.3],
+            ..EQUAL
+        };
+        let (pairs, _) = played(&beside, 12);
+        assert!(pairs.effect().mean().abs() < 0.01, "{:?}", pairs.effect());
+        assert_eq!(pairs.void(), 0, "and no step is left out for it");
+        // Where the CPU does not bind, they took nothing from it.
+        let waiting = World {
+            served: [1000, 1000],
+            idle: [0.6, 0.3],
+            ..beside
+        };
+        assert!(played(&waiting, 12).0.effect().mean().abs() < 0.01);
+    }
+
+    #[test]
+    fn a_step_that_the_generator_could_not_drive_voids_its_pair() {
+        let mut pairs = Pairs::new(7, true);
+        let invalid = LoadPoint {
+            validity: Validity::Invalid {
+                because: vec!["lag".into()],
+            },
+            ..LoadPoint::default()
+        };
+        pairs.record_alone(Side::A, (0.0, 1.0), &point(100, 1.0, (0.0, 0.0)));
+        pairs.record_alone(Side::B, (0.0, 1.0), &invalid);
+        assert_eq!((pairs.count(), pairs.void()), (0, 1));
+    }
+
+    #[test]
+    fn each_measure_is_told_by_itself() {
+        let told = played(&EQUAL, 13).0.measures("throughput");
+        let told: Vec<_> = told
+            .iter()
+            .map(|it| (it.quantity.as_str(), it.pairs))
+            .collect();
+        let expected = [("CPU time a request, both at once", 7), ("throughput", 3)];
+        assert_eq!(told, expected);
+    }
+}

@@ -1,0 +1,156 @@
+//! What became of a change that was tried: words claim no more than its comparison showed.
+
+use super::{Decision, Run};
+use crate::{Confidence, Finding};
+
+/// What became of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It won, and stayed.
+    Kept,
+    /// It was shown not to help, or not to help beside the others.
+    Dropped,
+    /// Its comparison showed neither, or there was no time for one.
+    Undecided,
+}
+
+impl Standing {
+    /// The word in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kept => "kept",
+            Self::Dropped => "dropped",
+            Self::Undecided => "undecided",
+        }
+    }
+}
+
+/// The verdict of a comparison that showed nothing either way.
+const INCONCLUSIVE: &str = "inconclusive";
+
+impl Decision {
+    /// What became of the change.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        if self.kept {
+            Standing::Kept
+        } else if self.effect.verdict == INCONCLUSIVE || self.effect.ratio.is_none() {
+            Standing::Undecided
+        } else {
+            Standing::Dropped
+        }
+    }
+}
+
+impl Run {
+    /// Remedies of suspected findings that could not be judged, in the order they were tried.
+    #[must_use]
+    pub fn undecided(&self) -> Vec<(&Decision, &Finding)> {
+        let undecided = self.decisions.iter();
+        let undecided = undecided.filter(|it| it.standing() == Standing::Undecided);
+        undecided
+            .filter_map(|decision| {
+                let mut findings = self.findings.iter();
+                let finding = findings.find(|finding| finding.code == decision.code)?;
+                (finding.confidence > Confidence::Noted).then_some((decision, finding))
+            })
+            .collect()
+    }
+}
+
+impl Finding {
+    /// Whether it was read from the stack itself, such as a setting that a program answered with, and not only concluded from
+    /// how the stack behaved under load. It stays a recommendation whether or not a comparison of its remedy ended.
+    #[must_use]
+    pub fn is_read(&self) -> bool {
+        self.confidence > Confidence::Noted
+            && self.seen.iter().any(|seen| seen.conditions.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Effect, Evidenced, Interval, Layer};
+
+    fn decision(code: &str, verdict: &str, kept: bool) -> Decision {
+        Decision {
+            code: code.into(),
+            settings: Vec::new(),
+            effect: Effect {
+                verdict: verdict.into(),
+                ratio: Some(Interval::default()),
+                ..Effect::default()
+            },
+            kept,
+            leave_one_out: None,
+            reason: String::new(),
+        }
+    }
+
+    fn finding(code: &str, confidence: Confidence, conditions: &str) -> Finding {
+        Finding {
+            code: code.into(),
+            title: String::new(),
+            layer: Layer::Php,
+            seen: vec![Evidenced {
+                what: "opcache.enable = 0".into(),
+                conditions: conditions.into(),
+            }],
+            refuted_by: String::new(),
+            remedy: None,
+            expected_gain: String::new(),
+            confidence,
+            weight: 0.0,
+            source: String::new(),
+            effects: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn dropped_is_only_what_was_shown_not_to_help() {
+        let standing = |verdict, kept| decision("X", verdict, kept).standing();
+        assert_eq!(standing("better", true), Standing::Kept);
+        assert_eq!(standing("worse", false), Standing::Dropped);
+        assert_eq!(standing("equivalent", false), Standing::Dropped);
+        assert_eq!(standing("no better", false), Standing::Dropped);
+        assert_eq!(standing("inconclusive", false), Standing::Undecided);
+        // It won, and was taken back when it was left out.
+        assert_eq!(standing("better", false), Standing::Dropped);
+        let mut untried = decision("X", "", false);
+        untried.effect.ratio = None;
+        assert_eq!(untried.standing(), Standing::Undecided);
+    }
+
+    #[test]
+    fn undecided_are_remedies_of_suspected_findings_only() {
+        let run = Run {
+            findings: vec![
+                finding("OPC-01", Confidence::Suspected, ""),
+                finding("OPC-06", Confidence::Noted, ""),
+                finding("RDS-01", Confidence::Suspected, "at 40/s"),
+            ],
+            decisions: vec![
+                decision("OPC-01", "inconclusive", false),
+                decision("OPC-06", "inconclusive", false),
+                decision("RDS-01", "no better", false),
+                decision("pool-size", "inconclusive", false),
+            ],
+            ..Run::default()
+        };
+        let codes: Vec<&str> = run
+            .undecided()
+            .iter()
+            .map(|(it, _)| it.code.as_str())
+            .collect();
+        assert_eq!(codes, ["OPC-01"]);
+    }
+
+    #[test]
+    fn what_was_read_from_the_stack_stays_a_recommendation() {
+        assert!(finding("OPC-01", Confidence::Suspected, "").is_read());
+        assert!(!finding("RDS-01", Confidence::Suspected, "at 40/s").is_read());
+        assert!(!finding("OPC-06", Confidence::Noted, "").is_read());
+    }
+}
