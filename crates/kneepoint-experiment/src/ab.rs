@@ -16,7 +16,7 @@ use crate::bench::{Canary, Step};
 use kneepoint_model::statistics::sequential::{Combined, ENOUGH, MIN_PAIRS};
 use kneepoint_model::statistics::special::logit;
 use kneepoint_model::{Effect, LoadPoint, Setting};
-use pairs::{Pairs, Turns, ratio_of};
+use pairs::{Pairs, Said, Turns, ratio_of, served};
 use std::time::Duration;
 
 /// What the pairs measure.
@@ -169,7 +169,7 @@ pub const LARGE: f64 = 1.25;
 /// Least gain that is worth a change. One that is shown to gain less is not wanted for its gain.
 pub const WORTH: f64 = 0.05;
 /// Variance of a step whose violating share lies beyond what says how far away the limit is, as a multiple of a usual one's.
-const CLIPPED: f64 = 9.0;
+const CLIPPED: f64 = 4.0;
 /// Closed-loop workers of each arm where both are loaded at once: as many as two cores are kept at work by, and so few that
 /// none waits in a queue. With a full pool the arm that happens to get more of the machine also takes less CPU for a
 /// request, and a slow arm's requests time out (docs/noise.md).
@@ -295,7 +295,7 @@ impl AbTest {
             (self.speed_found, self.speed_now) = (canary.during(), canary.after);
             return;
         }
-        self.pairs.record_alone(side, self.value(point), point);
+        self.pairs.record_alone(side, self.said(point), point);
         if !self.pairs.is_amid() {
             self.speed_now = canary.after;
         }
@@ -314,20 +314,20 @@ impl AbTest {
         }
     }
 
-    /// ln of the capacity a step speaks for, up to a constant that both arms share, and how uncertain it is.
-    fn value(&self, point: &LoadPoint) -> (f64, f64) {
+    /// What a step says, up to a constant that both arms share.
+    fn said(&self, point: &LoadPoint) -> Said {
         match self.options.measure {
-            Measure::Saturation { .. } => (ln_served(point), 1.0),
+            Measure::Saturation { .. } => served(point),
             Measure::AtRate { slope, .. } => {
                 let share = (point.violations() as f64 + 0.5) / (point.arrivals as f64 + 1.0);
                 let (centre, seen) = (logit(0.05), logit(share));
                 let within = seen.clamp(centre - CLIP, centre + 2.0 * CLIP);
-                let variance = if (within - seen).abs() > 0.0 {
-                    CLIPPED
-                } else {
-                    1.0
-                };
-                (-within / slope.max(1.0), variance)
+                let is_clipped = (within - seen).abs() > 0.0;
+                Said {
+                    value: -within / slope.max(1.0),
+                    variance: if is_clipped { CLIPPED } else { 1.0 },
+                    available: point.health.available_share(),
+                }
             }
         }
     }
@@ -452,13 +452,6 @@ impl AbTest {
     pub fn progress(&self) -> f64 {
         self.pairs() as f64 / self.options.max_pairs.max(1) as f64
     }
-}
-
-/// ln of what a step served a second: one more than counted, so that an arm that serves nothing compares as bad and not as
-/// undefined.
-pub(crate) fn ln_served(point: &LoadPoint) -> f64 {
-    let served = point.outcomes.of(kneepoint_model::Outcome::Ok) as f64;
-    ((served + 1.0) / point.window_s.max(0.1)).ln()
 }
 
 /// A step of both arms at once beside steps alone of this length.

@@ -167,6 +167,7 @@ impl Tally {
             ceiling_hz: plan.ceiling_hz,
             steal_share: steal.and_then(|(before, after)| after.steal_share_since(before)),
             foreign_share: None,
+            foreign_peak_share: None,
             idle_share: None,
         };
         let offered_hz = offered_hz(plan, &window, window_s, ended_at);

@@ -156,6 +156,9 @@ pub struct Health {
     /// looked. It never makes a step invalid: whoever judges the step weighs it.
     #[serde(default)]
     pub foreign_share: Option<f64>,
+    /// The same in the second in which it was most; `None` where nobody looked that often.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub foreign_peak_share: Option<f64>,
     /// CPU time in which a core had nothing to run, as a share of all cores; `None` where nobody looked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_share: Option<f64>,
@@ -167,12 +170,31 @@ impl Health {
     pub const QUIET: f64 = 0.05;
     /// The most of the machine that others are taken to have kept from the stack: with more, what is left says little.
     const MOST_KEPT: f64 = 0.9;
+    /// What a single second may be counted wrong by, CPU time being told in ticks of 10 ms for each core and kind: the most
+    /// that others used in one of some seconds lies above their mean by as much without anybody's doing.
+    const PEAK_ERROR: f64 = 0.05;
 
     /// Share of the machine's CPU time that others did not use and its host did not keep: what there was for the stack, the
     /// generator and idling. 1 where nobody looked.
     #[must_use]
     pub fn available_share(&self) -> f64 {
-        let kept = self.foreign_share.unwrap_or(0.0) + self.steal_share.unwrap_or(0.0);
+        self.left_by(self.foreign_share.unwrap_or(0.0))
+    }
+
+    /// The same in the second in which others used most, where somebody looked that often: a twentieth of the requests of a
+    /// step may be late, and one crowded second makes more of them late than that. It says at which rate the SLO holds, as
+    /// [`Self::available_share`] says how much is served.
+    #[must_use]
+    pub fn available_at_worst(&self) -> f64 {
+        let mean = self.foreign_share.unwrap_or(0.0);
+        let peak = self
+            .foreign_peak_share
+            .filter(|peak| *peak > mean + Self::PEAK_ERROR);
+        self.left_by(peak.unwrap_or(mean))
+    }
+
+    fn left_by(&self, others: f64) -> f64 {
+        let kept = others + self.steal_share.unwrap_or(0.0);
         1.0 - kept.clamp(0.0, Self::MOST_KEPT)
     }
 }
@@ -358,5 +380,29 @@ impl LoadPoint {
             self.outcomes.failed(),
             self.arrivals,
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Health;
+
+    #[test]
+    fn there_is_of_the_machine_what_others_and_its_host_left() {
+        let health = Health {
+            foreign_share: Some(0.2),
+            steal_share: Some(0.05),
+            foreign_peak_share: Some(0.5),
+            ..Health::default()
+        };
+        assert!((health.available_share() - 0.75).abs() < 1e-9);
+        assert!((health.available_at_worst() - 0.45).abs() < 1e-9);
+        // What a second is counted wrong by is nobody's doing.
+        let even = Health {
+            foreign_peak_share: Some(0.24),
+            ..health
+        };
+        assert!((even.available_at_worst() - 0.75).abs() < 1e-9);
+        assert!((Health::default().available_at_worst() - 1.0).abs() < 1e-9);
     }
 }

@@ -5,7 +5,7 @@ use kneepoint_model::RunningTier;
 use rustix::param::clock_ticks_per_second;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The machine's account of CPU time at a moment.
 #[derive(Debug, Clone)]
@@ -39,6 +39,12 @@ impl CpuAccount {
             tiers_s,
             own_s: own.tv_sec as f64 + own.tv_nsec as f64 / 1e9,
         })
+    }
+
+    /// How long ago it was read.
+    #[must_use]
+    pub fn age(&self) -> Duration {
+        self.at.elapsed()
     }
 
     /// Cores that others used on average since an earlier account; 0 where less than a clock tick passed.
@@ -113,7 +119,6 @@ fn parse_machine(stat: &[u8]) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn interrupts_are_nobodys_and_waiting_for_a_disk_is_idling() {

@@ -17,7 +17,7 @@ const LONGER: f64 = 1.5;
 pub(super) fn head(out: &mut impl Write) -> anyhow::Result<()> {
     writeln!(
         out,
-        "{:<7}{:>6}{:>8}{:>8}  {:<28}{:<28}decisions (factor), + left out once",
+        "{:<7}{:>6}{:>8}{:>8}  {:<30}{:<34}decisions (factor), + left out once",
         "machine", "min", "others", "first", "R* of base", "R* of best"
     )?;
     Ok(())
@@ -42,7 +42,7 @@ pub(super) fn row(demo: &Demo, out: &mut impl Write) -> anyhow::Result<()> {
     let decisions: Vec<String> = demo.run.decisions.iter().map(decision).collect();
     writeln!(
         out,
-        "{:<7}{:>6.1}{:>6.0} %{:>8}  {:<28}{:<28}{}",
+        "{:<7}{:>6.1}{:>6.0} %{:>8}  {:<30}{:<34}{}",
         if demo.busy { "busy" } else { "quiet" },
         demo.took.as_secs_f64() / 60.0,
         foreign_share(demo) * 100.0,

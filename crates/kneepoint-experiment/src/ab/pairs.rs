@@ -11,17 +11,17 @@
 use super::{Side, order_bit};
 use kneepoint_model::statistics::autocorrelation::lag_one;
 use kneepoint_model::statistics::sequential::{Combined, MIN_PAIRS_UNKNOWN, Paired, Scatter};
-use kneepoint_model::{Interval, LoadPoint, PairedMeasure};
+use kneepoint_model::{Interval, LoadPoint, Outcome, PairedMeasure};
 
 /// What is known of the scatter of pairs before the first, as ln ratios (docs/noise.md): of cost with both at once, and of
 /// throughput alone.
 const COST: Scatter = Scatter {
     sd: 0.03,
-    pairs: 8.0,
+    pairs: 12.0,
 };
 const ALONE: Scatter = Scatter {
-    sd: 0.1,
-    pairs: 8.0,
+    sd: 0.12,
+    pairs: 12.0,
 };
 /// Share of what there was of the machine that may be idle where the CPU binds.
 const IDLE: f64 = 0.2;
@@ -40,6 +40,17 @@ const RESEMBLANCE: f64 = 0.15;
 const UNEQUAL: f64 = 2.0;
 /// Of so many pairs the first is alone and the others are both at once, where the CPU binds.
 const ROUND: usize = 4;
+
+/// What a step alone says, as the measure that was taken has it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Said {
+    /// ln of the capacity it speaks for.
+    pub(crate) value: f64,
+    /// Its variance as a multiple of that of a usual step.
+    pub(crate) variance: f64,
+    /// Share of the machine that there was, as far as it matters to this measure.
+    pub(crate) available: f64,
+}
 
 /// One step alone.
 #[derive(Debug, Clone, Copy)]
@@ -111,25 +122,19 @@ impl Pairs {
         }
     }
 
-    /// Takes in a step alone: ln of the capacity it speaks for, and its variance as a multiple of a usual step's. One that is
-    /// invalid voids its pair, whichever side it was.
-    pub(crate) fn record_alone(
-        &mut self,
-        side: Side,
-        (value, variance): (f64, f64),
-        point: &LoadPoint,
-    ) {
+    /// Takes in a step alone, and what it says. One that is invalid voids its pair, whichever side it was.
+    pub(crate) fn record_alone(&mut self, side: Side, said: Said, point: &LoadPoint) {
         if !point.validity.is_valid() {
             self.pending = (None, None);
             self.void += 1;
             return;
         }
-        let available = point.health.available_share();
+        let there_was = point.health.available_share();
         let turn = Turn {
-            value,
-            variance,
-            ln_available: available.ln(),
-            idle: point.health.idle_share.map(|idle| idle / available),
+            value: said.value,
+            variance: said.variance,
+            ln_available: said.available.ln(),
+            idle: point.health.idle_share.map(|idle| idle / there_was),
         };
         match side {
             Side::A => self.pending.0 = Some(turn),
@@ -263,6 +268,17 @@ impl Pairs {
     }
 }
 
+/// What a step at saturation says: ln of what it served a second, one more than counted, so that an arm that serves nothing
+/// compares as bad and not as undefined.
+pub(crate) fn served(point: &LoadPoint) -> Said {
+    let served = point.outcomes.of(Outcome::Ok) as f64;
+    Said {
+        value: ((served + 1.0) / point.window_s.max(0.1)).ln(),
+        variance: 1.0,
+        available: point.health.available_share(),
+    }
+}
+
 /// CPU time of a request in ms, where a step knows it.
 fn cost_ms(point: &LoadPoint) -> Option<f64> {
     let tells = point.validity.is_valid()
@@ -307,7 +323,7 @@ pub(crate) fn ratio_of(ln: Interval) -> Interval {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kneepoint_model::{Outcome, Second, Validity};
+    use kneepoint_model::{Second, Validity};
 
     /// A step that served so much a second, at so many ms of CPU a request.
     fn point(served: u64, cpu_ms: f64, (foreign, idle): (f64, f64)) -> LoadPoint {
@@ -357,7 +373,7 @@ mod tests {
             match pairs.next() {
                 Turns::Alone(side) => {
                     let point = of(side);
-                    pairs.record_alone(side, (crate::ab::ln_served(&point), 1.0), &point);
+                    pairs.record_alone(side, served(&point), &point);
                     told.push(if side == Side::A { 'a' } else { 'b' });
                 }
                 Turns::Both(_) => {
@@ -398,7 +414,8 @@ mod tests {
                     return false;
                 };
                 for side in [Side::A, Side::B] {
-                    pairs.record_alone(side, (0.0, 1.0), &point(100, 1.0, (0.0, 0.5)));
+                    let point = point(100, 1.0, (0.0, 0.5));
+                    pairs.record_alone(side, served(&point), &point);
                 }
                 first == Side::A
             });
@@ -453,8 +470,9 @@ mod tests {
             },
             ..LoadPoint::default()
         };
-        pairs.record_alone(Side::A, (0.0, 1.0), &point(100, 1.0, (0.0, 0.0)));
-        pairs.record_alone(Side::B, (0.0, 1.0), &invalid);
+        let valid = point(100, 1.0, (0.0, 0.0));
+        pairs.record_alone(Side::A, served(&valid), &valid);
+        pairs.record_alone(Side::B, served(&invalid), &invalid);
         assert_eq!((pairs.count(), pairs.void()), (0, 1));
     }
 

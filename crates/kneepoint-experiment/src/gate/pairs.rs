@@ -5,8 +5,8 @@
 //! the question: not whether there is a difference, but whether it is larger than a share, so the test stops where the
 //! confidence sequence leaves that share, not zero.
 
-use crate::ab::pairs::{Pairs, Turns};
-use crate::ab::{Side, both, ln_served};
+use crate::ab::pairs::{Pairs, Turns, served};
+use crate::ab::{Side, both};
 use crate::bench::Step;
 use kneepoint_model::gate::{Claim, judge, loss_of_ln};
 use kneepoint_model::units::{format_rate, format_share};
@@ -91,8 +91,7 @@ impl GatePairs {
     /// Takes in a measured step. One that is invalid for the generator's own reasons voids its pair, whichever side it
     /// was.
     pub fn record(&mut self, side: Side, point: &LoadPoint) {
-        let value = (ln_served(point), 1.0);
-        self.pairs.record_alone(side, value, point);
+        self.pairs.record_alone(side, served(point), point);
         if point.validity.is_valid() {
             let (sum, steps) = &mut self.served[side as usize];
             *sum += point.throughput_hz();

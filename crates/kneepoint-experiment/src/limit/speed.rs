@@ -31,7 +31,7 @@ pub(super) struct Reading {
     canary: Option<f64>,
     /// CPU time of a request in ms.
     cost_ms: Option<f64>,
-    /// Share of the machine that others did not use.
+    /// Share of the machine that others did not use in the second in which they used most.
     available: f64,
 }
 
@@ -41,7 +41,7 @@ impl Reading {
         Self {
             canary: canary.during(),
             cost_ms: point.cpu_ms.filter(|ms| tells && *ms > 0.0),
-            available: point.health.available_share(),
+            available: point.health.available_at_worst(),
         }
     }
 

@@ -69,8 +69,8 @@ pub(super) struct Drive<'a, 'b> {
     deadlines: VecDeque<usize>,
     speed_until_s: f64,
     began_s: f64,
-    /// Core seconds of the other programs so far, and until when they are counted.
-    others_s: f64,
+    /// Core seconds of the other programs in each second so far, and until when they are counted.
+    others_by_s: Vec<f64>,
     others_until_s: f64,
     point: LoadPoint,
 }
@@ -91,7 +91,7 @@ impl<'a, 'b> Drive<'a, 'b> {
             deadlines: VecDeque::new(),
             speed_until_s: began_s,
             began_s,
-            others_s: 0.0,
+            others_by_s: Vec::new(),
             others_until_s: began_s,
             point: LoadPoint::default(),
             bed,
@@ -187,7 +187,12 @@ impl<'a, 'b> Drive<'a, 'b> {
     }
 
     fn count_others(&mut self, now_s: f64) {
-        self.others_s += self.bed.machine.others() * (now_s - self.others_until_s).max(0.0);
+        let passed_s = (now_s - self.others_until_s).max(0.0);
+        let second = (self.others_until_s - self.began_s).max(0.0) as usize;
+        if self.others_by_s.len() <= second {
+            self.others_by_s.resize(second + 1, 0.0);
+        }
+        self.others_by_s[second] += self.bed.machine.others() * passed_s;
         self.others_until_s = now_s;
     }
 
@@ -287,8 +292,11 @@ impl<'a, 'b> Drive<'a, 'b> {
         let core_s = ((now_s - self.began_s) * cores).max(1e-9);
         let busy_s = self.bed.pool.busy_s() - self.busy_before_s;
         // A second pool is at work for its share as this one is.
-        let used_s = self.others_s + busy_s / self.bed.share;
-        self.point.health.foreign_share = Some(self.others_s / core_s);
+        let others_s: f64 = self.others_by_s.iter().sum();
+        let used_s = others_s + busy_s / self.bed.share;
+        let peak_s = self.others_by_s.iter().copied().fold(0.0, f64::max);
+        self.point.health.foreign_share = Some(others_s / core_s);
+        self.point.health.foreign_peak_share = Some(peak_s / cores);
         self.point.health.idle_share = Some((1.0 - used_s / core_s).max(0.0));
         self.point.seconds = self.seconds();
         self.point.cpu_ms = self.cpu_ms();

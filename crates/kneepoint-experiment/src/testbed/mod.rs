@@ -23,14 +23,16 @@ use kneepoint_stack::Program;
 use kneepoint_telemetry::{Collector, CpuAccount, Options, Recording};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The host the generator sends from.
 const CLIENT: &str = "client";
 /// Connections the generator opens at most: enough for every queue in the chain, and far from a flood.
 const MOST_CONNECTIONS: usize = 1500;
+/// How often what others use is looked at during a step.
+const A_SECOND: Duration = Duration::from_secs(1);
 /// Factor on how long telemetry waits between two samples where only the first and the last of a step are asked for.
 const SELDOM: f64 = 100.0;
 
@@ -354,10 +356,31 @@ impl Testbed {
     /// Sends requests to an arm, and says what ran beside it.
     fn send(&self, name: &str, plan: &LoadPlan) -> Result<LoadPoint, ExperimentError> {
         self.attended(&[name], || {
-            let point = Engine::run(plan, &|progress| self.show(progress), &self.stop)?;
+            let others = Mutex::new((self.cpu_account(), None));
+            let progress = |progress: &kneepoint_load::Progress| {
+                self.show(progress);
+                self.look_at_others(&others);
+            };
+            let mut point = Engine::run(plan, &progress, &self.stop)?;
+            let (_, peak) = others.into_inner().unwrap_or_else(PoisonError::into_inner);
+            point.health.foreign_peak_share = peak;
             Ok([point])
         })
         .map(|[point]| point)
+    }
+
+    /// What others used in the last second, where a second has passed, and the most they did in any.
+    fn look_at_others(&self, others: &Mutex<(Option<CpuAccount>, Option<f64>)>) {
+        let mut others = others.lock().unwrap_or_else(PoisonError::into_inner);
+        let (last, peak) = &mut *others;
+        let Some(known) = last.as_ref().filter(|last| last.age() >= A_SECOND) else {
+            return;
+        };
+        if let Some(now) = self.cpu_account() {
+            let used = now.foreign_cores_since(known) / f64::from(self.machine.cores.max(1));
+            *peak = Some(peak.map_or(used, |peak: f64| peak.max(used)));
+            *last = Some(now);
+        }
     }
 
     /// Sends requests to two arms in the same seconds: what the machine does then, it does to both.

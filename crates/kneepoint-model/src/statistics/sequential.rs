@@ -339,7 +339,7 @@ mod tests {
     /// What is known of the scatter in these tests, as a third of what it mostly is.
     const KNOWN: Scatter = Scatter {
         sd: 1.0,
-        pairs: 8.0,
+        pairs: 12.0,
     };
 
     /// Pairs around a mean whose scatter is `sd` times a variance of each pair's own.

@@ -42,6 +42,7 @@ pub(crate) fn point(id: u64, offered_hz: f64, limit_hz: f64, window_s: f64) -> L
             ceiling_hz: Some(41_200.0),
             steal_share: Some(0.003),
             foreign_share: None,
+            foreign_peak_share: None,
             idle_share: None,
         },
         ..LoadPoint::default()

@@ -42,8 +42,9 @@ pub struct LimitArgs {
     /// What a pipeline asks.
     #[command(flatten)]
     pub gate: GateArgs,
-    /// Dry run on a simulated stack on a machine of this noise: none, quiet, medium (when left out) or high. No server
-    /// is started; workers, cores, backlog and SLO are the scenario's, what requests take is made up
+    /// Dry run on a simulated stack on a machine of this noise: none, quiet, medium (when left out), high, or busy
+    /// (medium, and other programs come and go). No server is started; workers, cores, backlog and SLO are the
+    /// scenario's, what requests take is made up
     #[arg(long, value_name = "NOISE", num_args = 0..=1, require_equals = true, default_missing_value = "medium", conflicts_with = "ci")]
     pub simulate: Option<String>,
     /// Seed of the arrivals, and of the simulation

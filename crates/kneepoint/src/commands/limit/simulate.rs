@@ -16,7 +16,9 @@ const WINDOWS: usize = 150;
 
 pub(super) fn run(args: &LimitArgs, scenario: &Scenario, noise: &str) -> Result<ExitCode> {
     let known = Noise::named(noise).with_context(|| {
-        format!("--simulate={noise}: write none, quiet, medium or high, or nothing for medium")
+        format!(
+            "--simulate={noise}: write none, quiet, medium, high or busy, or nothing for medium"
+        )
     })?;
     let app = application(scenario);
     let size = app.size;
