@@ -166,9 +166,8 @@ impl Tally {
             cpu_share: cpu,
             ceiling_hz: plan.ceiling_hz,
             steal_share: steal.and_then(|(before, after)| after.steal_share_since(before)),
-            foreign_share: None,
-            foreign_peak_share: None,
-            idle_share: None,
+            // What others used is for whoever knows the stack's processes to say.
+            ..Health::default()
         };
         let offered_hz = offered_hz(plan, &window, window_s, ended_at);
         let validity = health::judge(&health::Evidence {
