@@ -19,6 +19,9 @@ use kneepoint_model::{Effect, LoadPoint, Setting};
 use pairs::{Pairs, Said, Turns, ratio_of, served};
 use std::time::Duration;
 
+/// What a comparison at one rate measures, as its effect names it.
+pub const BY_SHARE: &str = "R* by the violating share at one rate";
+
 /// What the pairs measure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Measure {
@@ -421,7 +424,7 @@ impl AbTest {
     fn quantity(&self) -> &'static str {
         match self.options.measure {
             Measure::Saturation { .. } => "throughput at saturation",
-            Measure::AtRate { .. } => "R* by the violating share at one rate",
+            Measure::AtRate { .. } => BY_SHARE,
         }
     }
 

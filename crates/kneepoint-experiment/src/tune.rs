@@ -14,7 +14,7 @@ mod proof;
 mod sizes;
 mod together;
 
-use crate::ab::{Measure, Verdict, WORTH};
+use crate::ab::{BY_SHARE, Measure, Verdict, WORTH};
 use crate::compare::{
     Comparison, Ground, compare, compare_for, compare_with_itself, describe_effect,
     describe_settings,
@@ -418,8 +418,11 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             settings,
             ground,
         )?;
-        self.costs
-            .compared(effect.pairs, self.recorder.elapsed() - began);
+        // At one rate a pair waits for pools to shrink and a rate that tells is looked for: others take no such time.
+        if effect.quantity != BY_SHARE {
+            self.costs
+                .compared(effect.pairs, self.recorder.elapsed() - began);
+        }
         self.decide(finding, settings, &effect);
         let kept = verdict == Verdict::Better;
         if kept {
