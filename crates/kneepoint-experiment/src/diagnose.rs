@@ -333,13 +333,23 @@ fn observe(
             None => (testbed.observe(arm, step, is_settled)?, None),
         };
         say_when_invalid(recorder, &observed.0);
-        let is_sound = observed.0.validity.is_valid();
+        let crowded = observed.0.health.foreign_share;
+        let crowded = crowded.filter(|others| *others > CROWDED && kind != PhaseKind::Over);
+        if let Some(others) = crowded {
+            let others = format_share(others);
+            recorder.result(format!("others used {others} of the machine meanwhile"));
+        }
+        let is_sound = observed.0.validity.is_valid() && crowded.is_none();
         Ok((Driven { observed, stacks }, is_sound))
     })
 }
 
-/// Makes an attempt, and another one when the generator was not sound, since evidence that came late says nothing of
-/// the stack: the last is what counts, alone. An overload is taken as it is: it leaves the generator of a shared machine
+/// What others may use of the machine before a phase is looked at once more: rules read who had the CPU from it, and no
+/// correction tells them.
+const CROWDED: f64 = 0.1;
+
+/// Makes an attempt, and another one when the generator was not sound or others were at work, since evidence that came late
+/// says nothing of the stack, and what others took looks like the stack's: the last is what counts, alone. An overload is taken as it is: it leaves the generator of a shared machine
 /// little.
 fn until_sound<T>(
     kind: PhaseKind,
