@@ -539,11 +539,11 @@ fn a_hundred_workers_cost_a_few_looks_at_each() {
         (recording.cost_s / span_s / look_s, recording)
     };
     // A share of a core tells how fast the machine is, too; looks a second tell of the collector alone. What else runs
-    // for a moment weighs on the looks or on the collector: the middle one of three counts. With a look at a hundred
+    // for a moment weighs on the looks or on the collector: the middle one of five counts. With a look at a hundred
     // workers at once instead of ten it is beyond the bound.
-    let mut counts: Vec<_> = (0..3).map(|_| watched()).collect();
+    let mut counts: Vec<_> = (0..5).map(|_| watched()).collect();
     counts.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (looks, recording) = &counts[1];
+    let (looks, recording) = &counts[2];
     assert!(
         *looks < 40.0,
         "{looks:.1} looks at each worker a second, for {} sources",
