@@ -124,3 +124,24 @@ impl Sink {
         })
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use kneepoint_model::{CgroupPaths, Layer, RunningTier, ServerKind};
+
+    /// A tier of PHP of which only the first process is known.
+    pub(crate) fn tier_without_doors(pid: u32) -> RunningTier {
+        RunningTier {
+            layer: Layer::Php,
+            server: ServerKind::new("fpm"),
+            pid,
+            netns: None,
+            cgroup: CgroupPaths::default(),
+            listen: Vec::new(),
+            peers: Vec::new(),
+            endpoints: Vec::new(),
+            logs: Vec::new(),
+            workers: None,
+        }
+    }
+}

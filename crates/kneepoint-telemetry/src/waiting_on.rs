@@ -365,18 +365,7 @@ mod tests {
             .arg("20")
             .spawn()
             .expect("sleep starts");
-        let tier = RunningTier {
-            layer: Layer::Php,
-            server: kneepoint_model::ServerKind::new("fpm"),
-            pid: child.id(),
-            netns: None,
-            cgroup: kneepoint_model::CgroupPaths::default(),
-            listen: Vec::new(),
-            peers: Vec::new(),
-            endpoints: Vec::new(),
-            logs: Vec::new(),
-            workers: None,
-        };
+        let tier = crate::source::tests::tier_without_doors(child.id());
         let mut peers = Peers::of(&tier);
         let asleep = (0..200).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(10));

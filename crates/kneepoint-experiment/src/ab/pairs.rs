@@ -17,11 +17,11 @@ use kneepoint_model::{Interval, LoadPoint, Outcome, PairedMeasure};
 /// throughput alone.
 const COST: Scatter = Scatter {
     sd: 0.03,
-    pairs: 12.0,
+    pairs: 10.0,
 };
 const ALONE: Scatter = Scatter {
     sd: 0.12,
-    pairs: 12.0,
+    pairs: 10.0,
 };
 /// Share of what there was of the machine that may be idle where the CPU binds.
 const IDLE: f64 = 0.2;

@@ -14,7 +14,7 @@ use super::Interval;
 const MIXTURE: f64 = 0.5;
 /// Evidence at which a test stops: 1 in 20 false stops at most, whenever one looks.
 pub const ENOUGH: f64 = 20.0;
-/// Fewest pairs at which anything is said: with fewer no scatter that is known before lets the e-value reach [`ENOUGH`].
+/// Fewest pairs at which anything is said, however large their differences.
 pub const MIN_PAIRS: usize = 3;
 /// Fewest pairs where nothing is known of the scatter before: with fewer the e-value cannot reach [`ENOUGH`].
 pub const MIN_PAIRS_UNKNOWN: usize = 6;
@@ -209,10 +209,18 @@ impl Combined {
         self.kinds.iter().map(|kind| kind.ln_e(distance)).sum()
     }
 
-    /// The e-value against "their mean is zero". 1 with fewer than two pairs.
+    /// The e-value against "their mean is zero". 1 with fewer than [`MIN_PAIRS`] pairs: they say nothing yet.
     #[must_use]
     pub fn e_value(&self) -> f64 {
+        if self.count() < MIN_PAIRS {
+            return 1.0;
+        }
         self.ln_e(self.mean).exp()
+    }
+
+    /// How many pairs of all kinds there are.
+    fn count(&self) -> usize {
+        self.kinds.iter().map(Paired::count).sum()
     }
 
     /// The 95 % confidence sequence of the mean: the values that the e-test does not reject. It is valid at every time of
@@ -220,8 +228,7 @@ impl Combined {
     #[must_use]
     pub fn confidence_sequence(&self) -> Option<Interval> {
         let scale = self.standard_error();
-        let pairs: usize = self.kinds.iter().map(Paired::count).sum();
-        if pairs < MIN_PAIRS || !scale.is_finite() {
+        if self.count() < MIN_PAIRS || !scale.is_finite() {
             return None;
         }
         let rejects = |distance: f64| self.ln_e(distance) >= ENOUGH.ln();
@@ -339,7 +346,7 @@ mod tests {
     /// What is known of the scatter in these tests, as a third of what it mostly is.
     const KNOWN: Scatter = Scatter {
         sd: 1.0,
-        pairs: 12.0,
+        pairs: 10.0,
     };
 
     /// Pairs around a mean whose scatter is `sd` times a variance of each pair's own.

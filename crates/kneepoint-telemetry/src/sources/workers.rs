@@ -174,3 +174,52 @@ fn named(kind: &Kind, doing: Doing) -> Doing {
         (_, doing) => doing,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::sync::mpsc;
+    use std::thread;
+
+    /// Calls of `read` that the calling thread has made.
+    fn reads() -> u64 {
+        let io = fs::read("/proc/thread-self/io").expect("this thread");
+        crate::proc::keyed(&io, "syscr:").expect("a count")
+    }
+
+    #[test]
+    fn of_a_hundred_workers_a_tick_looks_at_ten() {
+        let mut ends = Vec::new();
+        let workers: Vec<_> = (0..100)
+            .map(|index| {
+                let (end, wait) = mpsc::channel::<()>();
+                ends.push(end);
+                let name = format!("counted-{index}");
+                let body = move || assert!(wait.recv().is_err(), "an end");
+                thread::Builder::new()
+                    .name(name)
+                    .spawn(body)
+                    .expect("a thread")
+            })
+            .collect();
+        let tier = crate::source::tests::tier_without_doors(std::process::id());
+        let kind = Kind::Threads {
+            name: "counted-".to_owned(),
+            idle: Vec::new(),
+        };
+        let mut probe = Workers::new(&tier, kind);
+        let ticks = (0..2 * REFRESH).map(|_| {
+            let before = reads();
+            let mut sink = Sink::default();
+            probe.sample(&mut sink).expect("workers");
+            reads() - before
+        });
+        // A tick that looks for new workers reads all their names.
+        let fewest = ticks.min().expect("ticks");
+        drop(ends);
+        workers.into_iter().for_each(|it| it.join().expect("an end"));
+        let looked = AT_ONCE as u64;
+        assert!((looked..2 * looked).contains(&fewest), "{fewest}");
+    }
+}

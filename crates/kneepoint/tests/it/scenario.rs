@@ -162,10 +162,9 @@ fn explain_and_rules_tell_of_every_rule() {
     assert_eq!(unknown.status.code(), Some(1));
 }
 
-/// What another program takes from the machine meanwhile is not held against the stack: the steps beside it do not
-/// count, and say why.
+/// What another program takes from the machine meanwhile is told with each step, and makes none of them void.
 #[test]
-fn a_neighbour_that_takes_the_cpu_is_seen_and_its_steps_do_not_count() {
+fn a_neighbour_that_takes_the_cpu_is_seen_and_voids_no_step() {
     let _alone = alone();
     let directory = tempfile::tempdir().expect("temp dir");
     let scenario = plain_scenario(directory.path(), "");
@@ -195,20 +194,11 @@ fn a_neighbour_that_takes_the_cpu_is_seen_and_its_steps_do_not_count() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let run: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let trials = run["run"]["trials"].as_array().expect("trials");
-    let disturbed = trials
-        .iter()
-        .filter(|trial| {
-            let why = trial["load"]["validity"]["because"].to_string();
-            why.contains("not part of this run")
-        })
-        .count();
-    assert!(disturbed >= 1, "{}", run["run"]["journal"]);
-    let used = run["run"]["limits"][0]["steps"]
-        .as_array()
-        .map_or(0, Vec::len);
-    let steps = trials
-        .iter()
-        .filter(|trial| trial["purpose"] == "limit: step")
-        .count();
-    assert!(used + disturbed <= steps + 1, "{used} {disturbed} {steps}");
+    let others = |trial: &serde_json::Value| trial["load"]["health"]["foreign_share"].as_f64();
+    let most = trials.iter().filter_map(others).fold(0.0, f64::max);
+    assert!(most > 0.1, "{}", run["run"]["journal"]);
+    for trial in trials {
+        let why = trial["load"]["validity"]["because"].to_string();
+        assert!(!why.contains("not part of this run"), "{why}");
+    }
 }
