@@ -3,6 +3,7 @@
 mod app;
 mod arm;
 mod chain;
+mod copy;
 mod drain;
 pub(crate) mod machine;
 
@@ -44,6 +45,8 @@ pub struct Testbed {
     programs: BTreeMap<String, Program>,
     /// Freshly initialised data directories that further arms copy, by the kind of database.
     db_templates: BTreeMap<String, PathBuf>,
+    /// By the user's directory: the application as this run first saw it.
+    pristine: BTreeMap<PathBuf, Arc<copy::Pristine>>,
     arms: BTreeMap<String, Arm>,
     machine: Machine,
     ceiling_hz: Option<f64>,
@@ -81,6 +84,7 @@ impl Testbed {
             client,
             programs: BTreeMap::new(),
             db_templates: BTreeMap::new(),
+            pristine: BTreeMap::new(),
             arms: BTreeMap::new(),
             machine: machine::machine(),
             ceiling_hz: None,
@@ -152,12 +156,13 @@ impl Testbed {
         let arm = arm::stand_up(self, name, scenario).inspect_err(|_| self.remove_hosts(name))?;
         self.arms.insert(name.to_owned(), arm);
         match self.arms[name].check_and_warm(&self.client, &self.stop) {
-            Ok(first_response) => {
-                if let Some(arm) = self.arms.get_mut(name) {
+            Ok(first_response) => match self.arms.get_mut(name) {
+                Some(arm) => {
                     arm.cold_start.first_response = first_response;
+                    arm.settle()
                 }
-                Ok(())
-            }
+                None => Ok(()),
+            },
             Err(error) => {
                 self.tear_down(name);
                 Err(error)
