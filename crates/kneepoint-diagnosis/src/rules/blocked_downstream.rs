@@ -16,7 +16,7 @@ pub(crate) static RULE: Rule = Rule {
     signal: Signal::Saturation,
     applies_to: AppliesTo::Any,
     requires: &[metric::WORKERS_WAITING, metric::MACHINE_BUSY_S],
-    yields_to: &["FPM-10", "SES-01"],
+    yields_to: &["FPM-10", "SES-01", "MYS-06"],
     title: "workers wait for a tier behind PHP",
     doc: RuleDoc {
         what_it_is: "Every worker is busy, but not with PHP: most of them sleep until the database or the cache \
@@ -88,7 +88,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         .inside(evidence.seen_calls(CallKind::Query, asks))
         .inside(evidence.seen_calls(CallKind::Command, asks))
         .suspected_if(blocked.congested() || slow)
-        .weight(1.0 - blocked.cpu.share)
+        .weight(blocked.workers / blocked.pool.busy)
         .refuted_by("goodput that rises with twice the workers")
         .remedy(
             Advice::new(

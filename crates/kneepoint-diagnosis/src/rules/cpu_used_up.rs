@@ -1,4 +1,4 @@
-//! CAP-02: nothing is wrong, the CPU is used up.
+//! CAP-02: the CPU is used up. Whether nothing is wrong besides is not for this rule to say (`clear.rs`).
 
 use crate::rules::prelude::*;
 
@@ -23,11 +23,12 @@ pub(crate) static RULE: Rule = Rule {
     applies_to: AppliesTo::Any,
     requires: &[metric::MACHINE_BUSY_S],
     yields_to: &[],
-    title: "nothing is wrong: the CPU is the limit",
+    title: "the CPU is the limit",
     doc: RuleDoc {
-        what_it_is: "Every layer was looked at and none wastes or blocks: the cores simply have no more time. This is \
-            the limit a well-configured stack should have. No setting moves it much; less work per request or more \
-            cores do.",
+        what_it_is: "The cores simply have no more time, and no other cause was found. This is the limit a well-configured \
+            stack should have: no setting moves it much; less work per request or more cores do. That nothing is wrong \
+            is said only when every rule could judge, PHP's code was looked into, and no function, wait or extension \
+            stands out; otherwise the finding lists what stands out and what is not known.",
         how_it_shows: "The cores are busy, workers are running rather than waiting, goodput no longer follows the \
             offered rate, and no other rule has anything to say.",
         how_it_is_confirmed: "Give the stack one core more or one less: the limit follows in proportion.",
@@ -82,7 +83,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
                 evidence,
                 format!(
                     "Add cores or hosts, or make requests cheaper: profile {largest} first, since most of the CPU \
-                     goes there. No setting of the stack is in the way."
+                     goes there."
                 ),
             )
             .build(),

@@ -53,8 +53,10 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         return None;
     }
     let commands = phase.series.rate(Layer::Cache, metric::REDIS_COMMANDS);
-    let connecting = connect_share(evidence, phase);
-    let cost = (hz * CONNECT_COST_S / evidence.cores()).max(connecting);
+    let connecting = phase.connecting(Layer::Cache);
+    let cost = evidence
+        .part_of_cpu(phase, hz * CONNECT_COST_S)
+        .max(connecting);
     let mut verdict = RULE
         .finds(Layer::Cache, RULE.title)
         .measured(
@@ -103,16 +105,6 @@ fn recycling(phase: &Phase, connections_hz: f64) -> bool {
         .series
         .rate(Layer::Php, metric::WORKER_STARTS)
         .is_some_and(|starts| starts >= connections_hz / 4.0)
-}
-
-fn connect_share(evidence: &Evidence, phase: &Phase) -> f64 {
-    let waiting: f64 = phase
-        .waits()
-        .iter()
-        .filter(|wait| wait.is_connect() && wait.layer() == Some(Layer::Cache))
-        .map(|wait| wait.workers)
-        .sum();
-    crate::pool::PoolState::read(evidence, phase).map_or(0.0, |pool| waiting / pool.busy.max(1.0))
 }
 
 #[cfg(test)]

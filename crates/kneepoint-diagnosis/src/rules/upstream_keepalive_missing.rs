@@ -58,7 +58,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         return None;
     }
     let ports = port_share(evidence);
-    let cost = opens_hz * CONNECT_COST_S / evidence.cores();
+    let cost = evidence.part_of_cpu(phase, opens_hz * CONNECT_COST_S);
     let in_flight = evidence
         .stressed()
         .and_then(|phase| phase.largest(layer, metric::NGINX_WRITING));

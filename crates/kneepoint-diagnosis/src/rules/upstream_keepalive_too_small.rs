@@ -71,7 +71,10 @@ fn check(evidence: &Evidence) -> Option<Finding> {
             ),
             phase,
         )
-        .weight(churn * done / phase.load.window_s.max(1.0) * CONNECT_COST_S / evidence.cores())
+        .weight(evidence.part_of_cpu(
+            phase,
+            churn * phase.load.throughput_hz() * CONNECT_COST_S,
+        ))
         .refuted_by("as many connections opened with twice the keepalive")
         .remedy(
             Advice::new(
