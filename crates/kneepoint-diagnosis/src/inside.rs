@@ -347,6 +347,10 @@ mod tests {
                     ..Place::default()
                 },
                 place("App\\Rates::show", "/srv/app/Rates.php", 44),
+                Place {
+                    function: "array_map".to_owned(),
+                    ..Place::default()
+                },
             ],
             stacks: vec![
                 met("GET /rates", &[0, 1, 2, 3, 4], 90),
@@ -354,7 +358,7 @@ mod tests {
                 met("GET /", &[0], 4),
                 met("GET /rates", &[0, 1, 2], 2),
                 met("GET /rates", &[0, 5], 3),
-                met("GET /rates", &[0, 1, 3], 1),
+                met("GET /rates", &[0, 1, 6], 1),
             ],
             ..StackProfile::default()
         };
@@ -398,7 +402,7 @@ mod tests {
             function: "mysqli_query".to_owned(),
             ..Place::default()
         });
-        stacks.stacks.push(met("GET /rates", &[0, 1, 6], 500));
+        stacks.stacks.push(met("GET /rates", &[0, 1, 7], 500));
         let hot = evidence.hot_functions();
         assert_eq!((hot[0].share, hot[0].of), (0.4, 10));
     }

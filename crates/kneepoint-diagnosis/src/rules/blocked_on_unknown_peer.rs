@@ -121,13 +121,13 @@ mod tests {
         check(
             case,
             expect![[r#"
-            named: APP-05
-            suspected app (80 %): workers wait for something outside the stack
-              saw 6.8 of 8.0 busy workers wait: poll 203.0.113.9:443, at 240/s offered for 10 s
-              saw 33.2 ms of it in each request, at 240/s offered for 10 s
-              saw 20 % of the machine's 2 cores used, at 240/s offered for 10 s
-              do: Give the call a short timeout, cache its answer, or move it to a queue. More workers only help while the other side keeps up.
-        "#]],
+                named: APP-05
+                suspected app (83 %): requests wait for 203.0.113.9:443, outside the stack, 83 % of their time
+                  saw recv 203.0.113.9:443 takes 83 % of the time of busy workers, at 240/s offered for 10 s
+                  saw 33.2 ms of it in each request, at 240/s offered for 10 s
+                  saw 20 % of the machine's 2 cores used, at 240/s offered for 10 s
+                  do: Give the call a short timeout, cache its answer, or move it to a queue. More workers only help while the other side keeps up.
+            "#]],
         );
     }
 
@@ -167,15 +167,15 @@ mod tests {
         check(
             case,
             expect![[r#"
-            named: APP-05
-            suspected app (80 %): workers wait for something outside the stack
-              saw 6.8 of 8.0 busy workers wait: poll 203.0.113.9:443, at 240/s offered for 10 s
-              saw 33.2 ms of it in each request, at 240/s offered for 10 s
-              saw 20 % of the machine's 2 cores used, at 240/s offered for 10 s
-              saw waiting there: GET /rates, App\Rates::show at app/Rates.php:31, 100 % of 900 stacks, sampled 50 times a second, at 240/s offered for 10 s
-              saw GET http://api.example.org/rates through curl_exec, once in each GET /rates, in App\Rates::show at app/Rates.php:31, in 10 requests that were traced, one after the other
-              do: Give the call a short timeout, cache its answer, or move it to a queue. More workers only help while the other side keeps up.
-        "#]],
+                named: APP-05
+                suspected app (83 %): requests wait for 203.0.113.9:443, outside the stack, 83 % of their time
+                  saw recv 203.0.113.9:443 takes 83 % of the time of busy workers, at 240/s offered for 10 s
+                  saw 33.2 ms of it in each request, at 240/s offered for 10 s
+                  saw 20 % of the machine's 2 cores used, at 240/s offered for 10 s
+                  saw waiting there: GET /rates, App\Rates::show at app/Rates.php:31, 100 % of 900 stacks, sampled 50 times a second, at 240/s offered for 10 s
+                  saw GET http://api.example.org/rates through curl_exec, once in each GET /rates, in App\Rates::show at app/Rates.php:31, in 10 requests that were traced, one after the other
+                  do: Give the call a short timeout, cache its answer, or move it to a queue. More workers only help while the other side keeps up.
+            "#]],
         );
     }
 
@@ -190,7 +190,14 @@ mod tests {
             .waiting(PhaseKind::Knee, "recv cache", 0.1);
         check(
             case,
-            expect![[r#""#]],
+            expect![[r#"
+                named: APP-05
+                suspected app (72 %): requests wait for 127.0.0.1:9977, outside the stack, 72 % of their time
+                  saw recv 127.0.0.1:9977 takes 72 % of the time of busy workers, at 190/s offered for 10 s
+                  saw 18.9 ms of it in each request, at 190/s offered for 10 s
+                  saw 89 % of the machine's 2 cores used, at 190/s offered for 10 s
+                  do: Give the call a short timeout, cache its answer, or move it to a queue. More workers only help while the other side keeps up.
+            "#]],
         );
     }
 
@@ -203,7 +210,14 @@ mod tests {
             .waiting(PhaseKind::Over, "recv 127.0.0.1:9977", 4.1);
         check(
             case,
-            expect![[r#""#]],
+            expect![[r#"
+                named: APP-05
+                suspected app (74 %): requests wait for 127.0.0.1:9977, outside the stack, 74 % of their time
+                  saw recv 127.0.0.1:9977 takes 74 % of the time of busy workers, at 240/s offered for 10 s
+                  saw 20.0 ms of it in each request, at 240/s offered for 10 s
+                  saw 36 % of the machine's 2 cores used, at 240/s offered for 10 s
+                  do: Give the call a short timeout, cache its answer, or move it to a queue. More workers only help while the other side keeps up.
+            "#]],
         );
     }
 
@@ -214,16 +228,31 @@ mod tests {
             .waiting(PhaseKind::Knee, "connect 203.0.113.9:443", 1.4);
         check(
             third,
-            expect![[r#""#]],
+            expect![[r#"
+                named: CAP-02
+                noted app (29 %): requests wait for 203.0.113.9:443, outside the stack, 29 % of their time
+                  saw connect 203.0.113.9:443 takes 29 % of the time of busy workers, at 190/s offered for 10 s
+                  saw 7.37 ms of it in each request, at 190/s offered for 10 s
+                  saw 89 % of the machine's 2 cores used, at 190/s offered for 10 s
+                  do: Give the call a short timeout, cache its answer, or move it to a queue. More workers only help while the other side keeps up.
+            "#]],
         );
         let pause = Case::healthy()
             .pool_of(2)
             .machine_at(PhaseKind::Over, 0.1)
             .running(PhaseKind::Over, 0.1)
+            .waiting(PhaseKind::Low, "sleep", 0.5)
             .waiting(PhaseKind::Over, "sleep", 1.8);
         check(
             pause,
-            expect![[r#""#]],
+            expect![[r#"
+                named: FPM-01
+                noted app (90 %): workers wait for something outside the stack
+                  saw 1.8 of 2.0 busy workers wait: sleep, at 240/s offered for 10 s
+                  saw 8.78 ms of it in each request, at 240/s offered for 10 s
+                  saw 10 % of the machine's 2 cores used, at 240/s offered for 10 s
+                  do: Give the call a short timeout, cache its answer, or move it to a queue. More workers only help while the other side keeps up.
+            "#]],
         );
     }
 

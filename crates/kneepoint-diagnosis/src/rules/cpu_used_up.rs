@@ -121,13 +121,14 @@ mod tests {
         check(
             Case::healthy(),
             expect![[r#"
-            named: CAP-02
-            suspected php (0 %): nothing is wrong: the CPU is the limit
-              saw 96 % of the machine's 2 cores used, at 240/s offered for 10 s
-              saw of the CPU used: php 78 %, db 13 %, cache 3.3 %, proxy 2.2 %, web 2.2 %, generator 1.3 %, at 240/s offered for 10 s
-              saw 9.40 ms of CPU for each request, at 240/s offered for 10 s
-              do: Add cores or hosts, or make requests cheaper: profile php first, since most of the CPU goes there. No setting of the stack is in the way.
-        "#]],
+                named: CAP-02
+                suspected php (0 %): the CPU is the limit
+                  saw 96 % of the machine's 2 cores used, at 240/s offered for 10 s
+                  saw of the CPU used: php 78 %, db 13 %, cache 3.3 %, proxy 2.2 %, web 2.2 %, generator 1.3 %, at 240/s offered for 10 s
+                  saw 9.40 ms of CPU for each request, at 240/s offered for 10 s
+                  saw which code uses the CPU was not seen
+                  do: Add cores or hosts, or make requests cheaper: profile php first, since most of the CPU goes there.
+            "#]],
         );
     }
 
@@ -140,13 +141,14 @@ mod tests {
         check(
             case,
             expect![[r#"
-            named: CAP-02
-            suspected php (0 %): nothing is wrong: the CPU is the limit
-              saw 98 % of the 1.00 cores of the php host used, at 240/s offered for 10 s
-              saw of the CPU used: php 70 %, db 18 %, cache 4.4 %, proxy 2.9 %, web 2.9 %, generator 1.7 %, at 240/s offered for 10 s
-              saw 6.83 ms of CPU for each request, at 240/s offered for 10 s
-              do: Add cores or hosts, or make requests cheaper: profile php first, since most of the CPU goes there. No setting of the stack is in the way.
-        "#]],
+                named: CAP-02
+                suspected php (0 %): the CPU is the limit
+                  saw 98 % of the 1.00 cores of the php host used, at 240/s offered for 10 s
+                  saw of the CPU used: php 70 %, db 18 %, cache 4.4 %, proxy 2.9 %, web 2.9 %, generator 1.7 %, at 240/s offered for 10 s
+                  saw 6.83 ms of CPU for each request, at 240/s offered for 10 s
+                  saw which code uses the CPU was not seen
+                  do: Add cores or hosts, or make requests cheaper: profile php first, since most of the CPU goes there.
+            "#]],
         );
     }
 

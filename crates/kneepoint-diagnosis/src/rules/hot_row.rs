@@ -123,13 +123,29 @@ mod tests {
 
     #[test]
     fn fires_when_workers_pass_through_a_row_one_after_the_other() {
-        check(waiting(6.0), expect![[r#""#]]);
+        check(waiting(6.0), expect![[r#"
+            named: MYS-06
+            suspected db (75 %): requests wait for one another's locks on rows
+              saw 1800 waits for a row, 33.3 ms each on average, at 240/s offered for 10 s
+              saw they take 75 % of the time of busy workers, at 240/s offered for 10 s
+              saw the database uses 0.25 cores, at 240/s offered for 10 s
+              saw update hits set n = n + ? where page = ?, once in each GET /, in App\Hits::count at app/Hits.php:12, in 10 requests that were traced, one after the other
+              do: Change the row as late in the transaction as can be, or outside of it; count in Redis or a queue and write sums; or spread a counter over several rows.
+        "#]]);
     }
 
     #[test]
     fn only_notes_a_few_waits() {
         let few = waiting(0.8).machine_at(PhaseKind::Over, 0.96);
-        check(few, expect![[r#""#]]);
+        check(few, expect![[r#"
+            named: CAP-02
+            noted db (10.0 %): requests wait for one another's locks on rows
+              saw 1800 waits for a row, 4.44 ms each on average, at 240/s offered for 10 s
+              saw they take 10.0 % of the time of busy workers, at 240/s offered for 10 s
+              saw the database uses 0.25 cores, at 240/s offered for 10 s
+              saw update hits set n = n + ? where page = ?, once in each GET /, in App\Hits::count at app/Hits.php:12, in 10 requests that were traced, one after the other
+              do: Change the row as late in the transaction as can be, or outside of it; count in Redis or a queue and write sums; or spread a counter over several rows.
+        "#]]);
     }
 
     #[test]

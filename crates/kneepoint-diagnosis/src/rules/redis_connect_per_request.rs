@@ -126,12 +126,12 @@ mod tests {
         check(
             connecting(380.0),
             expect![[r#"
-            named: RDS-01
-            suspected cache (2.8 %): every request opens a connection to Redis
-              saw 380/s connections accepted, 2.00 for each request PHP served, at 190/s offered for 10 s
-              saw 2.0 commands for each connection, at 190/s offered for 10 s
-              set app.redis.persistent = true
-        "#]],
+                named: CAP-02
+                noted cache (3.2 %): every request opens a connection to Redis
+                  saw 380/s connections accepted, 2.00 for each request PHP served, at 190/s offered for 10 s
+                  saw 2.0 commands for each connection, at 190/s offered for 10 s
+                  set app.redis.persistent = true
+            "#]],
         );
     }
 
@@ -140,12 +140,12 @@ mod tests {
         check(
             connecting(60.0),
             expect![[r#"
-            named: RDS-01
-            suspected cache (0.4 %): every request opens a connection to Redis
-              saw 60.0/s connections accepted, 0.32 for each request PHP served, at 190/s offered for 10 s
-              saw 12.7 commands for each connection, at 190/s offered for 10 s
-              set app.redis.persistent = true
-        "#]],
+                named: CAP-02
+                noted cache (0.5 %): every request opens a connection to Redis
+                  saw 60.0/s connections accepted, 0.32 for each request PHP served, at 190/s offered for 10 s
+                  saw 12.7 commands for each connection, at 190/s offered for 10 s
+                  set app.redis.persistent = true
+            "#]],
         );
     }
 
@@ -154,8 +154,8 @@ mod tests {
         check(
             connecting(380.0).keep("app.redis.persistent"),
             expect![[r#"
-                named: RDS-01
-                suspected cache (2.8 %): every request opens a connection to Redis
+                named: CAP-02
+                noted cache (3.2 %): every request opens a connection to Redis
                   saw 380/s connections accepted, 2.00 for each request PHP served, at 190/s offered for 10 s
                   saw 2.0 commands for each connection, at 190/s offered for 10 s
                   do: Keep connections to Redis between requests: pconnect in PhpRedis, `persistent` in Laravel's config/database.php, `persistent=1` in session.save_path. Not proposed as a change: app.redis.persistent = true, since it is to be kept as it is.

@@ -222,13 +222,13 @@ mod tests {
         check(
             case,
             expect![[r#"
-            named: FPM-03
-            suspected php (78 %): the pool adds workers more slowly than the load arrives
-              saw php.pm = dynamic: 2 workers at the start, 1 more a second at most, so 8 s to 10
-              saw the pool grew from 2 to 9 workers in 7 s while 14.0 requests queued and 60 % of the CPU was used, at 190/s offered for 10 s
-              saw 3 log lines: seems busy (you may need to increase ...), at 190/s offered for 10 s
-              set php.pm = static
-        "#]],
+                named: FPM-03
+                suspected php (27 %): the pool adds workers more slowly than the load arrives
+                  saw php.pm = dynamic: 2 workers at the start, 1 more a second at most, so 8 s to 10
+                  saw the pool grew from 2 to 9 workers in 7 s while 14.0 requests queued and 60 % of the CPU was used, at 190/s offered for 10 s
+                  saw 3 log lines: seems busy (you may need to increase ...), at 190/s offered for 10 s
+                  set php.pm = static
+            "#]],
         );
     }
 

@@ -144,7 +144,13 @@ mod tests {
     fn fires_when_the_debugger_is_loaded() {
         check(
             loaded("xdebug").set(Layer::Php, "xdebug.mode", "develop,debug"),
-            expect![[r#""#]],
+            expect![[r#"
+                named: APP-03
+                suspected php (52 %): PHP runs with xdebug, a debugger
+                  saw php.extension.xdebug = on
+                  saw php.xdebug.mode = develop,debug
+                  set php.extension.xdebug = off
+            "#]],
         );
     }
 
@@ -152,9 +158,20 @@ mod tests {
     fn only_notes_a_debugger_that_is_off_and_what_measures_for_somebody() {
         check(
             loaded("xdebug").set(Layer::Php, "xdebug.mode", "off"),
-            expect![[r#""#]],
+            expect![[r#"
+                named: CAP-02
+                noted php (0 %): PHP runs with xdebug, a debugger
+                  saw php.extension.xdebug = on
+                  saw php.xdebug.mode = off
+                  set php.extension.xdebug = off
+            "#]],
         );
-        check(loaded("newrelic"), expect![[r#""#]]);
+        check(loaded("newrelic"), expect![[r#"
+            named: CAP-02
+            noted php (0 %): PHP runs with newrelic, a monitoring agent
+              saw php.extension.newrelic = on
+              set php.extension.newrelic = off
+        "#]]);
     }
 
     #[test]
