@@ -12,7 +12,7 @@ use crate::testbed::Testbed;
 use kneepoint_diagnosis::{Evidence, Phase, PhaseKind};
 use kneepoint_model::run::{LimitResult, Observation};
 use kneepoint_model::units::{format_ms, format_rate, format_share};
-use kneepoint_model::{Confidence, Finding, LoadPoint, Scenario, Setting, Stack, StackProfile};
+use kneepoint_model::{Confidence, Effect, Finding, LoadPoint, Scenario, Setting, Stack, StackProfile};
 use kneepoint_profiler::Profile;
 use kneepoint_telemetry::Recording;
 use std::time::Duration;
@@ -166,6 +166,7 @@ pub fn diagnose(
     let evidence = gather(testbed, recorder, arm, label, limit)?;
     let findings = kneepoint_diagnosis::diagnose(&evidence);
     report_findings(recorder, &findings);
+    report_unjudged(recorder, &evidence);
     recorder.findings(&findings);
     Ok((evidence, findings))
 }
@@ -408,6 +409,18 @@ pub(crate) fn report_findings(recorder: &mut Recorder<'_>, findings: &[Finding])
     }
 }
 
+/// Says which rules could not judge, and for lack of what: their silence says nothing.
+fn report_unjudged(recorder: &mut Recorder<'_>, evidence: &Evidence) {
+    for (rule, lacking) in kneepoint_diagnosis::unjudged(evidence) {
+        recorder.result(format!(
+            "{} ({}) could not be judged: no numbers of {}",
+            rule.code,
+            rule.title,
+            lacking.join(", ")
+        ));
+    }
+}
+
 /// The findings worth an intervention: those with settings that can be changed, of at least this confidence.
 pub fn worth_trying(
     findings: &[Finding],
@@ -432,7 +445,7 @@ pub fn confirm(
     recorder: &mut Recorder<'_>,
     arm: &str,
     scenario: &Scenario,
-    (evidence, findings): (&Evidence, &mut [Finding]),
+    (evidence, findings): (&Evidence, &mut Vec<Finding>),
     ground: Ground,
     most: usize,
 ) -> Result<(), ExperimentError> {
@@ -479,7 +492,27 @@ pub fn confirm(
         }
         recorder.findings(findings);
     }
+    let others = what_else(evidence, findings);
+    if !others.is_empty() {
+        recorder.result("what was suspected was tried in vain; what else it can be:");
+        report_findings(recorder, &others);
+        findings.extend(others);
+        recorder.findings(findings);
+    }
     Ok(())
+}
+
+/// What the rules say when those whose remedies were tried in vain are left out: the CPU that is used up, where it stood
+/// back behind them.
+fn what_else(evidence: &Evidence, findings: &[Finding]) -> Vec<Finding> {
+    let in_vain = |finding: &&Finding| finding.effects.last().is_some_and(Effect::is_no_help);
+    let refuted: Vec<&str> = findings.iter().filter(in_vain).map(|it| it.code.as_str()).collect();
+    if refuted.is_empty() {
+        return Vec::new();
+    }
+    let mut others = kneepoint_diagnosis::diagnose_without(evidence, &refuted);
+    others.retain(|other| findings.iter().all(|known| known.code != other.code));
+    others
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::text::{Page, Style};
 use crate::words;
 use crate::{Format, Options, Outcome, Summary, summarise};
 use crate::{capacity, gate};
-use kneepoint_model::{Confidence, GateVerdict, Run};
+use kneepoint_model::{Confidence, Effect, GateVerdict, Run};
 
 /// For whoever ran the command.
 pub(super) static FORMAT: Format = Format {
@@ -167,11 +167,11 @@ fn findings(page: &mut Page, run: &Run) {
     }
     page.heading("Findings");
     for told in &all {
-        finding(page, told);
+        finding(page, told, run.tried(told.finding));
     }
 }
 
-fn finding(page: &mut Page, told: &Told<'_>) {
+fn finding(page: &mut Page, told: &Told<'_>, tried: Option<&Effect>) {
     let finding = told.finding;
     let confidence = finding.confidence;
     page.columns(
@@ -205,6 +205,10 @@ fn finding(page: &mut Page, told: &Told<'_>) {
         for setting in &remedy.settings {
             detail("", &setting.to_string());
         }
+    }
+    if let Some(effect) = tried {
+        let factor = words::factor(effect);
+        detail("measured", &format!("{factor}, {}", effect.verdict));
     }
 }
 

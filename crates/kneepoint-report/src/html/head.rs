@@ -87,7 +87,7 @@ fn headline(run: &Run, summary: &Summary) -> String {
         (Outcome::Limit, Some(base), _) => {
             let healthy = summary.bound_by.is_none() && !run.observations.is_empty();
             let tail = match (healthy, summary.kept) {
-                (true, _) => "; nothing is wrong with its configuration",
+                (true, _) => "; what binds it was not found",
                 (false, 0) => "",
                 (false, _) => " before the changes",
             };
