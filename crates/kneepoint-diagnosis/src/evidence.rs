@@ -19,7 +19,7 @@ pub struct Evidence {
     pub machine: Machine,
     /// What was measured, in the order it was driven.
     pub phases: Vec<Phase>,
-    /// R* per second with its interval, when it was measured.
+    /// R* in requests per second with its interval, when it was measured.
     pub limit_hz: Option<Interval>,
     /// Settings nobody may touch: no remedy proposes them.
     pub keep: Vec<SettingKey>,

@@ -26,6 +26,8 @@ const LONGEST: Duration = Duration::from_secs(120);
 /// Requests of a trace, and how long they are asked for one after the other.
 const TRACED: u64 = 40;
 const TRACE_TIME: Duration = Duration::from_secs(6);
+/// What the tracing takes at most, with what is prepared for it.
+pub(crate) const TRACE_TAKES: Duration = Duration::from_secs(8);
 
 /// The PHP-FPM of an arm.
 pub struct Fpm {

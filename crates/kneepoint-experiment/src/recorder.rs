@@ -81,7 +81,7 @@ impl<'a> Recorder<'a> {
             id: format!(
                 "{}-{}-{command}",
                 now.strftime("%Y%m%d-%H%M%S"),
-                scenario.name
+                scenario.slug()
             ),
             command: command.to_owned(),
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -130,9 +130,9 @@ impl<'a> Recorder<'a> {
         self.began.elapsed()
     }
 
-    /// Sets when the run must be over, for the time left.
+    /// Sets how long the run may take in all, counted from its beginning.
     pub fn set_budget(&mut self, budget: Duration) {
-        self.deadline = Some(self.elapsed() + budget);
+        self.deadline = Some(budget);
     }
 
     /// Time left of the budget; very long without one.

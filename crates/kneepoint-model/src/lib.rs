@@ -59,7 +59,7 @@ pub use run::{CpuTime, JournalEntry, Run, Trial};
 pub use running::{CgroupPaths, Endpoint, LogFormat, LogSource, RunningTier, Sum, Workers};
 pub use scenario::{AppKind, AppSetting, Budget, FilePatch, HostLimits, Scenario, TierSpec};
 pub use schedule::{Arrivals, FirstArrival, Schedule, Segment};
-pub use session::{ClosedLoop, Script, Sessions, ThinkTime};
+pub use session::{ClosedLoop, Script, Sessions, ThinkTime, VisitShape};
 pub use stack::{
     Address, Apply, Layer, ServerKind, Setting, SettingKey, Stack, Tier, Tunable, ValueKind,
     WorkerPool,

@@ -12,6 +12,7 @@ use crate::waterfall::{self, Pair};
 use crate::words::{self, plain};
 use crate::{capacity, contest, gate, replay};
 use kneepoint_model::run::{Decision, LimitResult, Standing};
+use kneepoint_model::units::RateUnit;
 use kneepoint_model::{Finding, GateVerdict, Interval, Run};
 use serde::Serialize;
 
@@ -42,6 +43,8 @@ pub struct Confirmation {
     pub arm: String,
     /// Its offered rate per second.
     pub offered_hz: f64,
+    /// What that counts.
+    pub unit: RateUnit,
     /// Its requests.
     pub requests: u64,
     /// Those of them that failed.
@@ -222,8 +225,8 @@ fn verdict(
         };
         return format!(
             "R* {verb} from {} to {}, a factor of {}.",
-            words::rate_interval(&base.rate_hz),
-            words::rate_interval(&best.rate_hz),
+            words::of_limit(base),
+            words::of_limit(best),
             words::ratio_interval(&gain),
         );
     }
@@ -236,14 +239,14 @@ fn verdict(
     match (base, run.headline()) {
         (Some(limit), Some(finding)) => format!(
             "R* is {}; what binds it: {} ({}{}).",
-            words::rate_interval(&limit.rate_hz),
+            words::of_limit(limit),
             finding.title.trim_end_matches('.'),
             finding.code,
             measured(run, finding),
         ),
         (Some(limit), None) => format!(
             "R* is {}{}",
-            words::rate_interval(&limit.rate_hz),
+            words::of_limit(limit),
             if run.observations.is_empty() {
                 ".".to_owned()
             } else {
@@ -313,6 +316,7 @@ fn confirmation(limit: &LimitResult) -> Option<Confirmation> {
     (limit.soak_arrivals > 0).then(|| Confirmation {
         arm: limit.arm.clone(),
         offered_hz: limit.soak_hz,
+        unit: limit.unit(),
         requests: limit.soak_arrivals,
         failed: limit.soak_failed,
         p95_ms: limit.soak_p95_ms,
@@ -335,7 +339,7 @@ pub(crate) fn machine_speed(limit: &LimitResult) -> Option<String> {
         } else {
             ""
         },
-        words::rate_interval(&reference),
+        words::interval_in(limit.unit(), &reference),
     ))
 }
 
@@ -346,7 +350,7 @@ impl Confirmation {
             "{} of {} failed at {}, p95 {}{}",
             words::count(self.failed),
             words::counted(self.requests, "request", "requests"),
-            words::rate(self.offered_hz),
+            words::rate_in(self.unit, self.offered_hz),
             words::ms(self.p95_ms),
             if self.held { "" } else { ": not confirmed" },
         )
@@ -362,6 +366,6 @@ fn bound_now(run: &Run) -> Option<String> {
         part.layer,
         part.what,
         words::share(share),
-        words::rate(knee.offered_hz),
+        words::requests_in(run.unit(), knee.offered_hz),
     )))
 }

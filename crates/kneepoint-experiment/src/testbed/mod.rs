@@ -18,7 +18,8 @@ use kneepoint_lab::{HostPlan, Lab, LabPlan};
 use kneepoint_load::{AbortRule, Engine, LoadPlan, Mode, REQUEST_ID};
 use kneepoint_model::run::{FileDiff, Machine};
 use kneepoint_model::{
-    Arrivals, ClosedLoop, Layer, LoadPoint, RunningTier, Scenario, Schedule, Slo, Stack, Workload,
+    Arrivals, ClosedLoop, Layer, LoadPoint, RunningTier, Scenario, Schedule, Sessions, Slo, Stack,
+    ThinkTime, VisitShape, Workload,
 };
 use kneepoint_stack::Program;
 use kneepoint_telemetry::{Collector, CpuAccount, Options, Recording};
@@ -26,7 +27,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The host the generator sends from.
 const CLIENT: &str = "client";
@@ -56,6 +57,7 @@ pub struct Testbed {
     notes: Vec<String>,
     nonce: u64,
     observer: Arc<dyn Observer + Send + Sync>,
+    opened: Instant,
 }
 
 impl Testbed {
@@ -70,7 +72,7 @@ impl Testbed {
         observer: Arc<dyn Observer + Send + Sync>,
     ) -> Result<Self, ExperimentError> {
         let lab = Lab::start(LabPlan {
-            name: scenario.name.clone(),
+            name: scenario.slug(),
             hosts: vec![HostPlan::new(CLIENT)],
             loopback,
         })?;
@@ -93,6 +95,7 @@ impl Testbed {
             notes,
             nonce: machine::nonce(),
             observer,
+            opened: Instant::now(),
         };
         let ceiling =
             kneepoint_load::ceiling(1, testbed.client.netns.as_deref(), Duration::from_secs(1))?;
@@ -331,6 +334,10 @@ impl Testbed {
             Offer::Workers(workers) => Mode::Closed(ClosedLoop::new(workers, step.duration)),
         };
         let mut workload = self.arm(name)?.workload.clone();
+        if let (Offer::Workers(_), Some(sessions)) = (step.offer, &mut workload.sessions) {
+            // Workers who pause leave the stack idle, however many requests it could serve.
+            sessions.think_time = ThinkTime::None;
+        }
         if step.slowest > 0 {
             name_requests(&mut workload);
         }
@@ -491,6 +498,15 @@ impl Bench for Testbed {
 
     fn slo(&self) -> &Slo {
         &self.scenario.slo
+    }
+
+    fn visit(&self) -> Option<VisitShape> {
+        let sessions = self.scenario.workload.sessions.as_ref();
+        sessions.map(Sessions::shape)
+    }
+
+    fn now(&self) -> Duration {
+        self.opened.elapsed()
     }
 
     fn measure(&mut self, arm: &str, step: &Step) -> Result<LoadPoint, ExperimentError> {

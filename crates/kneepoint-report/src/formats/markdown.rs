@@ -109,12 +109,16 @@ fn limits(out: &mut String, run: &Run) {
     }
     section(out, "R*");
     let rows = measured.into_iter().map(|limit| {
+        let rate = |hz| words::rate_in(limit.unit(), hz);
         vec![
             limit.arm.clone(),
-            words::rate(limit.rate_hz.estimate),
-            words::rate_range(&limit.rate_hz),
+            match limit.besides_visits() {
+                Some(besides) => format!("{} ({besides})", rate(limit.rate_hz.estimate)),
+                None => rate(limit.rate_hz.estimate),
+            },
+            words::range_in(limit.unit(), &limit.rate_hz),
             limit.bound_by.clone(),
-            words::rate(limit.saturation_hz),
+            rate(limit.saturation_hz),
             format!(
                 "{} of {}{}",
                 words::count(limit.soak_failed),

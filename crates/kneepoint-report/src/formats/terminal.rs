@@ -82,13 +82,10 @@ fn head(page: &mut Page, run: &Run, summary: &Summary) {
         );
     }
     if let Some((_, limit)) = summary::limits(run).last() {
-        let saturation = words::rate(limit.saturation_hz);
+        let saturation = words::saturation(limit);
         fact(
             "Limit",
-            &format!(
-                "{} is what the SLO binds on; a closed loop reaches {saturation}",
-                limit.bound_by
-            ),
+            &format!("{} is what the SLO binds on; {saturation}", limit.bound_by),
         );
         if let Some(machine) = summary::machine_speed(limit) {
             fact("Machine", &machine);

@@ -144,7 +144,7 @@ fn caption(run: &Run) -> String {
         let trial = run.trials.iter().find(|trial| trial.id == seen.trial)?;
         Some(format!(
             "{} over {}",
-            words::rate(trial.load.offered_hz),
+            words::offered(&trial.load),
             words::duration(trial.load.window_s)
         ))
     });

@@ -43,6 +43,8 @@ fn limit(arm: &str, rate: Interval, saturation_hz: f64, trials: &[Trial]) -> Lim
     LimitResult {
         arm: arm.into(),
         rate_hz: rate,
+        requests_a_visit: None,
+        visit_s: None,
         reference_hz: None,
         r90_hz: None,
         noise: None,

@@ -81,6 +81,13 @@ const KEYS: &[Key] = &[
     ),
     key(
         APP,
+        "name",
+        "`\"shop\"`",
+        "the name of its directory",
+        "What runs and reports are called after.",
+    ),
+    key(
+        APP,
         "front",
         "`\"public/index.php\"`",
         "the first that exists of public/index.php and index.php (a static chain: also index.html)",

@@ -19,3 +19,4 @@ mod profile;
 mod replay;
 mod scenario;
 mod support;
+mod visits;
