@@ -106,7 +106,10 @@ pub(crate) fn connects_each_time(
     }
     if connecting > 0.0 {
         verdict = verdict.measured(
-            format!("busy workers wait {} of their time to be connected", format_share(connecting)),
+            format!(
+                "busy workers wait {} of their time to be connected",
+                format_share(connecting)
+            ),
             phase,
         );
     }

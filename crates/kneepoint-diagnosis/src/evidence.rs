@@ -1,5 +1,6 @@
 //! What a diagnosis is given, and the readings that several rules take from it.
 
+use kneepoint_model::account::NativeAccount;
 use kneepoint_model::metric;
 use kneepoint_model::run::Machine;
 use kneepoint_model::units::format_rate;
@@ -29,6 +30,10 @@ pub struct Evidence {
     pub calls: Option<CallTrace>,
     /// The PHP stacks that workers were met on; `None` where nobody looked.
     pub stacks: Option<StackProfile>,
+    /// Those they were met on just below the limit.
+    pub knee_stacks: Option<StackProfile>,
+    /// What the CPU of each tier went into just below the limit, by mapped file; empty where nobody looked.
+    pub native: Vec<NativeAccount>,
 }
 
 /// A stretch of load with what telemetry and the logs said meanwhile.

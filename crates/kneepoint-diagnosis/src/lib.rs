@@ -3,11 +3,12 @@
 //! This crate alone says which layer binds and why. [`diagnose`] is a pure function of [`Evidence`]; each rule of
 //! the catalogue is one file in `rules/` with its documentation, its thresholds and its tests, and one line in the
 //! ordered list of `rules.rs`. [`waterfall()`] shows where a request's time goes, [`remedy_guard`] says why a change
-//! must not be tried.
+//! must not be tried, and [`account()`] divides the CPU and the time by who took them.
 //!
 //! It must never do IO, read a clock, draw a random number, name a program's file or format, or decide that
 //! something was *confirmed*: that takes an intervention, and the experiments do those.
 
+mod account;
 mod advice;
 mod backlog;
 mod clear;
@@ -29,6 +30,7 @@ mod verdict;
 mod waits;
 mod waterfall;
 
+pub use account::account;
 pub use evidence::{Evidence, Phase, PhaseKind};
 pub use explain::explain;
 pub use guard::remedy_guard;

@@ -7,16 +7,19 @@ use crate::ab::Verdict;
 use crate::bench::{Bench, Step};
 use crate::compare::{Ground, compare_for, describe_settings};
 use crate::error::ExperimentError;
-use crate::inside::{Fpm, Looked};
+use crate::inside::{Fpm, Looked, with_cpu};
 use crate::limit::{LimitMove, LimitOptions, LimitSearch};
 use crate::recorder::Recorder;
 use crate::testbed::Testbed;
 use crate::tune::budget::Costs;
 use kneepoint_diagnosis::{Evidence, Phase, PhaseKind};
+use kneepoint_model::account::NativeAccount;
 use kneepoint_model::run::{LimitResult, Observation};
 use kneepoint_model::units::{format_ms, format_rate, format_share};
-use kneepoint_model::{Confidence, Effect, Finding, LoadPoint, Scenario, Setting, Stack, StackProfile};
-use kneepoint_profiler::Profile;
+use kneepoint_model::{
+    Account, Confidence, Effect, Finding, LoadPoint, Scenario, Setting, Stack, StackProfile,
+};
+use kneepoint_profiler::{CpuProfile, Profile};
 use kneepoint_telemetry::Recording;
 use std::time::Duration;
 pub use time::DiagnosisTime;
@@ -230,6 +233,7 @@ pub(crate) fn gather(
             format_share(shorter)
         ));
     }
+    let mut native = Vec::new();
     for (nth, (kind, share, length)) in PHASES.into_iter().enumerate() {
         recorder.check_stop()?;
         let length = length.mul_f64(shorter);
@@ -252,6 +256,9 @@ pub(crate) fn gather(
                 profile.map(|profile| fpm.record(profile, (name, label), &driven.observed.0));
             sampled.extend(record);
         }
+        if let Some(looked) = driven.cpu {
+            native = of_cpu(recorder, looked);
+        }
         phases.push(write_down(
             recorder,
             &stack,
@@ -270,9 +277,10 @@ pub(crate) fn gather(
         };
         calls = said(recorder, "requests were not traced", looked);
     }
+    let knee_stacks = of_knee(&sampled);
     let stacks = with_slowest(sampled);
     recorder.inside(stacks.as_ref(), calls.as_ref());
-    Ok(Evidence {
+    let evidence = Evidence {
         stack,
         slo: testbed.slo().clone(),
         machine: testbed.machine().clone(),
@@ -282,13 +290,35 @@ pub(crate) fn gather(
         memory_budget_bytes: testbed.scenario().budget.memory_bytes,
         calls,
         stacks,
-    })
+        knee_stacks,
+        native,
+    };
+    recorder.account(Account {
+        arm: label.to_owned(),
+        ..kneepoint_diagnosis::account(&evidence)
+    });
+    Ok(evidence)
 }
 
 /// Whether stacks are sampled in a phase: beyond the limit all workers are at work, and just below it those requests are
 /// slow that are so by themselves.
 fn is_sampled(kind: PhaseKind) -> bool {
     matches!(kind, PhaseKind::Knee | PhaseKind::Over)
+}
+
+/// What the CPU was used for; what should be known besides goes into the journal.
+fn of_cpu(recorder: &mut Recorder<'_>, looked: Looked<CpuProfile>) -> Vec<NativeAccount> {
+    let profile = said(recorder, "programs were not sampled", looked).unwrap_or_default();
+    for note in profile.notes {
+        recorder.result(format!("sampling programs: {note}"));
+    }
+    profile.accounts
+}
+
+/// The stacks just below the limit.
+fn of_knee(sampled: &[StackProfile]) -> Option<StackProfile> {
+    let knee = |profile: &&StackProfile| profile.phase == PhaseKind::Knee.name();
+    sampled.iter().find(knee).cloned()
 }
 
 /// The stacks beyond the limit, with where the slowest requests of the knee were.
@@ -366,6 +396,8 @@ fn write_down(
 struct Driven {
     observed: (LoadPoint, Recording),
     stacks: Option<Looked<Profile>>,
+    /// What the CPUs did, where that was sampled.
+    cpu: Option<Looked<CpuProfile>>,
 }
 
 /// Drives one phase and watches it.
@@ -379,14 +411,25 @@ fn observe(
     let is_settled = kind != PhaseKind::Repeat;
     // Stacks belong to the attempt that counts: another one's requests have the same names.
     let may_repeat = time::for_another_look(recorder.left(), step.duration);
+    let tiers = testbed.first_processes(arm)?;
     until_sound(kind, may_repeat, |_| {
-        let (observed, stacks) = match fpm.filter(|_| is_sampled(kind)) {
+        let mut drive = || match fpm.filter(|_| is_sampled(kind)) {
             Some(fpm) => {
                 let (observed, looked) = fpm.sampled(|| testbed.observe(arm, step, is_settled));
-                (observed?, Some(looked))
+                observed.map(|observed| (observed, Some(looked)))
             }
-            None => (testbed.observe(arm, step, is_settled)?, None),
+            None => testbed
+                .observe(arm, step, is_settled)
+                .map(|observed| (observed, None)),
         };
+        let (driven, cpu) = match kind {
+            PhaseKind::Knee => {
+                let (driven, looked) = with_cpu(&tiers, &mut drive);
+                (driven, Some(looked))
+            }
+            _ => (drive(), None),
+        };
+        let (observed, stacks) = driven?;
         say_when_invalid(recorder, &observed.0);
         let crowded = observed.0.health.foreign_share;
         let crowded = crowded.filter(|others| *others > CROWDED && kind != PhaseKind::Over);
@@ -395,7 +438,12 @@ fn observe(
             recorder.result(format!("others used {others} of the machine meanwhile"));
         }
         let is_sound = observed.0.validity.is_valid() && crowded.is_none();
-        Ok((Driven { observed, stacks }, is_sound))
+        let driven = Driven {
+            observed,
+            stacks,
+            cpu,
+        };
+        Ok((driven, is_sound))
     })
 }
 
@@ -570,7 +618,11 @@ pub fn confirm(
 /// back behind them.
 fn what_else(evidence: &Evidence, findings: &[Finding]) -> Vec<Finding> {
     let in_vain = |finding: &&Finding| finding.effects.last().is_some_and(Effect::is_no_help);
-    let refuted: Vec<&str> = findings.iter().filter(in_vain).map(|it| it.code.as_str()).collect();
+    let refuted: Vec<&str> = findings
+        .iter()
+        .filter(in_vain)
+        .map(|it| it.code.as_str())
+        .collect();
     if refuted.is_empty() {
         return Vec::new();
     }

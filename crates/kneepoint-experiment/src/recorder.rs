@@ -8,8 +8,8 @@ use kneepoint_model::run::{
     Standing, Trial,
 };
 use kneepoint_model::{
-    CallTrace, CapacityPlan, Contest, CpuTime, Effect, Finding, GateResult, LoadPoint, Run,
-    Scenario, Stack, StackProfile,
+    Account, CallTrace, CapacityPlan, Contest, CpuTime, Effect, Finding, GateResult, LoadPoint,
+    Run, Scenario, Stack, StackProfile,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -284,6 +284,12 @@ impl<'a> Recorder<'a> {
             self.append(&Record::Calls(Box::new(calls.clone())));
             self.run.calls.push(calls.clone());
         }
+    }
+
+    /// Records where the CPU and a request's time went in a diagnosis.
+    pub fn account(&mut self, account: Account) {
+        self.append(&Record::Account(Box::new(account.clone())));
+        self.run.accounts.push(account);
     }
 
     /// Adds findings, or raises what is known about those there are.

@@ -12,8 +12,8 @@ pub use standing::Standing;
 
 use crate::replay::Replay;
 use crate::{
-    CallTrace, CapacityPlan, Contest, Effect, Finding, GateResult, Interval, Layer, LoadPoint,
-    Scenario, SeriesSet, Setting, Stack, StackProfile,
+    Account, CallTrace, CapacityPlan, Contest, Effect, Finding, GateResult, Interval, Layer,
+    LoadPoint, Scenario, SeriesSet, Setting, Stack, StackProfile,
 };
 use serde::{Deserialize, Serialize};
 
@@ -290,6 +290,9 @@ pub struct Run {
     /// The PHP stacks that workers were met on, in the order they were sampled.
     #[serde(default)]
     pub stacks: Vec<StackProfile>,
+    /// Where the CPU and a request's time went, a diagnosis each.
+    #[serde(default)]
+    pub accounts: Vec<Account>,
     /// Findings in the order they were made; the first of a diagnosis is what binds.
     pub findings: Vec<Finding>,
     /// Changes decided on.

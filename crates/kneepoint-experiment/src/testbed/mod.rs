@@ -299,6 +299,15 @@ impl Testbed {
         Ok(fpm.map(|tier| (tier.clone(), arm.app_root.clone())))
     }
 
+    /// The tiers of an arm with the first process of each.
+    ///
+    /// # Errors
+    /// There is no such arm.
+    pub fn first_processes(&self, name: &str) -> Result<Vec<(Layer, u32)>, ExperimentError> {
+        let tiers = self.arm(name)?.running.iter();
+        Ok(tiers.map(|tier| (tier.layer, tier.pid)).collect())
+    }
+
     /// Drives load of any shape at an arm at rest, with the application's state put back, while every layer is sampled.
     ///
     /// # Errors

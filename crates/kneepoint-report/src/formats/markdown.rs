@@ -1,5 +1,6 @@
 //! Markdown for a pull request: the verdict, the changes, the findings and the diff.
 
+mod account;
 mod contest;
 mod gate;
 mod plan;
@@ -29,6 +30,7 @@ fn render(run: &Run, options: &Options) -> String {
     contest::contest(&mut out, run);
     limits(&mut out, run);
     decisions(&mut out, run);
+    account::account(&mut out, run);
     findings(&mut out, run);
     list(&mut out, "Not in this run", &summary.missing);
     list(&mut out, "Doubts", &summary.doubts);

@@ -1,5 +1,6 @@
 //! The terminal summary: plain text of at most 100 columns, the verdict first.
 
+mod account;
 mod changes;
 mod contest;
 mod replay;
@@ -31,6 +32,7 @@ fn render(run: &Run, options: &Options) -> String {
     replay::replay(&mut page, run);
     plan(&mut page, run);
     contest::contest(&mut page, run);
+    account::account(&mut page, run);
     findings(&mut page, run);
     changes::decisions(&mut page, run);
     changes::recommended(&mut page, run);

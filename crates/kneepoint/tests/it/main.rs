@@ -5,6 +5,7 @@
 )]
 #![allow(clippy::print_stderr, reason = "a test that cannot run here says so")]
 
+mod account;
 mod bad_input;
 mod by_hand;
 mod compare;
