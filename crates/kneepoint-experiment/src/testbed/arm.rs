@@ -1,6 +1,6 @@
 //! One configuration of the whole stack, standing.
 
-use super::{CLIENT, Testbed, app, chain};
+use super::{CLIENT, Testbed, app, chain, offers};
 use crate::error::ExperimentError;
 use kneepoint_lab::{HostInfo, HostPlan, Lab, Process};
 use kneepoint_load::{Rehearsal, Rehearsed, Target, identify};
@@ -341,7 +341,8 @@ fn app_context(
     if layer == Layer::Php {
         context.root = app::root(scenario, &host.dir, commands)?;
         context.env = standing.env.clone();
-        context.env.extend(app::environment(scenario, &host.dir)?);
+        let own = app::environment(scenario, &host.dir)?;
+        context.env.extend(offers::filled(own, &standing.env));
     }
     Ok(context)
 }
@@ -477,7 +478,7 @@ impl Arm {
     }
 
     /// The last lines of PHP's logs, where the cause of a 500 is told.
-    fn last_words(&self) -> String {
+    pub(super) fn last_words(&self) -> String {
         let mut words = String::new();
         for path in &self.php_logs {
             let text = std::fs::read_to_string(path).unwrap_or_default();
