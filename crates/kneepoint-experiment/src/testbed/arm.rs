@@ -342,7 +342,8 @@ fn app_context(
         context.root = app::root(scenario, &host.dir, commands)?;
         context.env = standing.env.clone();
         let own = app::environment(scenario, &host.dir)?;
-        context.env.extend(offers::filled(own, &standing.env));
+        let offers = offers::with_root(&standing.env, &context.root);
+        context.env.extend(offers::filled(own, &offers));
     }
     Ok(context)
 }

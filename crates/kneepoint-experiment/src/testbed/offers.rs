@@ -1,6 +1,20 @@
 //! What the lab's tiers offer to the application, in the words that the application reads.
 
 use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What values may name beside what the tiers offer: where PHP finds the application.
+const ROOT: &str = "APP_ROOT";
+
+/// What the tiers offer, and where the application is.
+pub(super) fn with_root(
+    offers: &BTreeMap<String, String>,
+    root: &Path,
+) -> BTreeMap<String, String> {
+    let mut offers = offers.clone();
+    offers.insert(ROOT.to_owned(), root.display().to_string());
+    offers
+}
 
 /// The application's own values with those of the lab in place of `{NAME}`, for applications that want them under other
 /// names or in one text.
@@ -29,8 +43,17 @@ mod tests {
             pairs.iter().map(own).collect::<BTreeMap<_, _>>()
         };
         let offers = pairs(&[("DB_HOST", "10.0.0.2"), ("DB_PORT", "3306")]);
-        let own = pairs(&[("URL", "mysql://{DB_HOST}:{DB_PORT}/{OTHER}"), ("A", "b")]);
-        let expected = pairs(&[("URL", "mysql://10.0.0.2:3306/{OTHER}"), ("A", "b")]);
+        let offers = with_root(&offers, Path::new("/lab/app"));
+        let own = pairs(&[
+            ("URL", "mysql://{DB_HOST}:{DB_PORT}/{OTHER}"),
+            ("A", "b"),
+            ("FILE", "{APP_ROOT}/x"),
+        ]);
+        let expected = pairs(&[
+            ("URL", "mysql://10.0.0.2:3306/{OTHER}"),
+            ("A", "b"),
+            ("FILE", "/lab/app/x"),
+        ]);
         assert_eq!(filled(own, &offers), expected);
     }
 }

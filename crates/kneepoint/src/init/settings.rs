@@ -145,6 +145,7 @@ fn change_settings(
         facts.notes.extend(notes);
     }
     for file in files {
+        facts.changes.extend(known::own_paths(root, file));
         match (found.kind, found.name, file.path.as_str()) {
             (AppKind::Wordpress, _, "wp-config.php") => {
                 facts.changes.extend(known::wordpress(file))

@@ -33,7 +33,8 @@ impl Engine {
     }
 
     /// The name of the server in a scenario; SQLite has none.
-    pub(super) fn server(self) -> Option<&'static str> {
+    #[must_use]
+    pub fn server(self) -> Option<&'static str> {
         match self {
             Self::Mariadb => Some("mariadb"),
             Self::Postgresql => Some("postgresql"),

@@ -63,6 +63,7 @@ pub(super) fn look(root: &Path, kind: AppKind, reads: &Reads) -> Environment {
         values.extend(pairs);
     }
     let mut found = of_values(&values, kind, reads);
+    found.values.extend(own_paths(root, &values));
     found.told_in = told_in;
     if kind == AppKind::Laravel && root.join("bootstrap/cache/config.php").is_file() {
         found.values.push(EnvValue {
@@ -72,6 +73,19 @@ pub(super) fn look(root: &Path, kind: AppKind, reads: &Reads) -> Environment {
         });
     }
     found
+}
+
+/// Paths of the application as it lies in your directory: the copy has its own.
+fn own_paths(root: &Path, values: &BTreeMap<String, String>) -> Vec<EnvValue> {
+    let within = values.iter().filter_map(|(name, value)| {
+        let rest = Path::new(value).strip_prefix(root).ok()?;
+        Some(EnvValue {
+            name: name.clone(),
+            value: format!("{{APP_ROOT}}/{}", rest.display()),
+            why: "A path within your directory: the copy takes the same within itself.".into(),
+        })
+    });
+    within.collect()
 }
 
 fn of_values(values: &BTreeMap<String, String>, kind: AppKind, reads: &Reads) -> Environment {
@@ -236,6 +250,18 @@ mod tests {
                 REDIS_URL = redis://{REDIS_HOST}:{REDIS_PORT}
             "#]],
         );
+    }
+
+    #[test]
+    fn paths_of_the_application_become_the_copys() {
+        let values = dotenv::values("DB_DATABASE=/srv/app/database/x.sqlite\nOTHER=/srv/apples\n");
+        let values = values.into_iter().collect();
+        let set = own_paths(Path::new("/srv/app"), &values);
+        let set: Vec<(&str, &str)> = set
+            .iter()
+            .map(|set| (set.name.as_str(), set.value.as_str()))
+            .collect();
+        assert_eq!(set, [("DB_DATABASE", "{APP_ROOT}/database/x.sqlite")]);
     }
 
     #[test]

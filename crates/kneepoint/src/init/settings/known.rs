@@ -169,21 +169,38 @@ pub(super) fn mediawiki(root: &Path, file: &SettingsFile) -> (Vec<Change>, Vec<S
         changes.push(with_value(file, &old, "''", why));
     }
     if let Some(old) = find(&file.text, "$wgSQLiteDataDir") {
-        match old.text().map(|dir| (dir, Path::new(dir).strip_prefix(root))) {
-            Some((_, Ok(inside))) => {
-                let new = format!("__DIR__ . '/{}'", inside.display());
-                let why = "The copy's own SQLite files instead of yours.";
-                changes.push(with_value(file, &old, &new, why));
-            }
-            Some((dir, Err(_))) if Path::new(dir).is_absolute() => notes.push(format!(
-                "the SQLite files are in {dir}, outside of the application: copy them below {} and name that directory \
-                 in $wgSQLiteDataDir, so that the private copy has its own",
+        let dir = old.text().map(Path::new);
+        if let Some(dir) = dir.filter(|dir| dir.is_absolute() && !dir.starts_with(root)) {
+            notes.push(format!(
+                "the SQLite files are in {}, outside of the application: copy them below {} and name that directory in \
+                 $wgSQLiteDataDir, so that the private copy has its own",
+                dir.display(),
                 root.display()
-            )),
-            _ => {}
+            ));
         }
     }
     (changes, notes)
+}
+
+/// Paths of the application as it lies in your directory: the copy has its own.
+pub(super) fn own_paths(root: &Path, file: &SettingsFile) -> Vec<Change> {
+    const WHY: &str = "A path within your directory: the copy takes the same within itself.";
+    let root = root.display().to_string();
+    let depth = file.path.matches('/').count();
+    let found = assignments(&file.text);
+    let of_root = found.iter().filter(|old| !old.fixed).filter_map(|old| {
+        let (before, after) = old.text()?.split_once(&root)?;
+        let whole = after.is_empty() || after.starts_with(['/', '?']);
+        let quote = &old.value[..1];
+        let up = "/..".repeat(depth);
+        let start = match before.is_empty() {
+            true => String::new(),
+            false => format!("{quote}{before}{quote} . "),
+        };
+        let new = format!("{start}__DIR__ . {quote}{up}{after}{quote}");
+        whole.then(|| with_value(file, old, &new, WHY))
+    });
+    of_root.collect()
 }
 
 /// Drupal: its list of databases, and by which names it may be called.
@@ -299,8 +316,9 @@ mod tests {
         let file = file(
             "<?php\n$wgScriptPath = \"/w\";\n$wgServer = \"https://wiki.example\";\n$wgSQLiteDataDir = \"/srv/wiki/data\";\n",
         );
-        let (changes, notes) = mediawiki(Path::new("/srv/wiki"), &file);
+        let (mut changes, notes) = mediawiki(Path::new("/srv/wiki"), &file);
         assert!(notes.is_empty());
+        changes.extend(own_paths(Path::new("/srv/wiki"), &file));
         check(
             &file,
             &changes,
@@ -308,11 +326,31 @@ mod tests {
             <?php
             $wgScriptPath = '';
             $wgServer = 'http://' . ($_SERVER['HTTP_HOST'] ?? 'localhost');
-            $wgSQLiteDataDir = __DIR__ . '/data';
+            $wgSQLiteDataDir = __DIR__ . "/data";
         "#]],
         );
         let (_, notes) = mediawiki(Path::new("/srv/other"), &file);
         assert!(notes[0].contains("/srv/wiki/data"), "{notes:?}");
+    }
+
+    #[test]
+    fn paths_of_the_application_become_the_copys() {
+        let file = SettingsFile {
+            path: "config/config.php".into(),
+            text: "<?php\n$c['db_dsnw'] = 'sqlite:////srv/app/db/x.db?mode=0646';\ndefine('DATA', '/srv/app');\n\
+                   $a = '/srv/application';\n"
+                .into(),
+        };
+        check(
+            &file,
+            &own_paths(Path::new("/srv/app"), &file),
+            &expect![[r#"
+            <?php
+            $c['db_dsnw'] = 'sqlite:///' . __DIR__ . '/../db/x.db?mode=0646';
+            define('DATA', __DIR__ . '/..');
+            $a = '/srv/application';
+        "#]],
+        );
     }
 
     #[test]

@@ -45,6 +45,19 @@ const DOING: &[&str] = &[
     "toggle",
     "rollback",
 ];
+/// Those of them that are not looked at even as a part of a word: `delete-all`. (`new-products` is a page.)
+const UNDOING: &[&str] = &[
+    "logout",
+    "signout",
+    "logoff",
+    "delete",
+    "remove",
+    "destroy",
+    "edit",
+    "purge",
+    "unsubscribe",
+    "install",
+];
 /// Names in a query that only say what is looked at.
 const READING: &[&str] = &[
     "p", "page", "page_id", "paged", "id", "cat", "category", "tag", "title", "q", "lang", "view",
@@ -74,7 +87,8 @@ pub(super) fn is_harmless(path: &str) -> bool {
 fn does_something(path: &str) -> bool {
     let mut words = path.split(|c: char| !(c.is_ascii_alphanumeric() || "-_".contains(c)));
     words.any(|word| {
-        DOING.contains(&word) || word.split(['-', '_']).any(|part| DOING.contains(&part))
+        let mut parts = word.split(['-', '_']);
+        DOING.contains(&word) || parts.any(|part| UNDOING.contains(&part))
     })
 }
 
@@ -164,6 +178,7 @@ mod tests {
             Some("/index.php?title=Main_Page"),
         );
         check("/credits", Some("/credits"));
+        check("/new-products/", Some("/new-products/"));
     }
 
     #[test]
