@@ -465,6 +465,7 @@ impl Arm {
             request,
             fetched,
             missed,
+            ..
         } = rehearsed;
         let Some(missed) = missed else {
             return Ok(());

@@ -118,7 +118,7 @@ pub(super) fn settings_files(root: &Path, public: &Path) -> Vec<SettingsFile> {
 }
 
 /// A text file of bearable size.
-pub(super) fn read(path: &Path) -> Option<String> {
+pub(in crate::init) fn read(path: &Path) -> Option<String> {
     let file = std::fs::metadata(path).ok()?;
     let small = file.is_file() && file.len() <= LARGEST_BYTES;
     small.then(|| std::fs::read_to_string(path).ok()).flatten()
