@@ -1,7 +1,7 @@
 //! One configuration of the whole stack, standing.
 
 use super::copy::{Pristine, PrivateCopy};
-use super::{CLIENT, Testbed, app, chain};
+use super::{CLIENT, Testbed, app, chain, offers};
 use crate::error::ExperimentError;
 use kneepoint_lab::{HostInfo, HostPlan, Lab, Process};
 use kneepoint_load::{Rehearsal, Rehearsed, Target, identify};
@@ -359,7 +359,9 @@ fn app_context(
     };
     if layer == Layer::Php {
         context.env = standing.env.clone();
-        context.env.extend(app::environment(scenario, &host.dir)?);
+        let own = app::environment(scenario, &host.dir)?;
+        let offers = offers::with_root(&standing.env, &context.root);
+        context.env.extend(offers::filled(own, &offers));
     }
     Ok(context)
 }
@@ -488,6 +490,7 @@ impl Arm {
             request,
             fetched,
             missed,
+            ..
         } = rehearsed;
         let Some(missed) = missed else {
             return Ok(());
@@ -502,7 +505,7 @@ impl Arm {
     }
 
     /// The last lines of PHP's logs, where the cause of a 500 is told.
-    fn last_words(&self) -> String {
+    pub(super) fn last_words(&self) -> String {
         let mut words = String::new();
         for path in &self.php_logs {
             let text = std::fs::read_to_string(path).unwrap_or_default();

@@ -6,6 +6,8 @@ mod chain;
 mod copy;
 mod drain;
 pub(crate) mod machine;
+mod offers;
+mod visit;
 
 use crate::ab::Measure;
 use crate::bench::{Bench, Canary, Offer, Step};
@@ -14,6 +16,7 @@ use crate::error::ExperimentError;
 use crate::recorder::{Event, Observer};
 use arm::Arm;
 pub use arm::ColdStart;
+pub use visit::{Php, Visited};
 use kneepoint_lab::{HostPlan, Lab, LabPlan};
 use kneepoint_load::{AbortRule, Engine, LoadPlan, Mode, REQUEST_ID};
 use kneepoint_model::run::{FileDiff, Machine};

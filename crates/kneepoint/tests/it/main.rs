@@ -11,6 +11,7 @@ mod by_hand;
 mod compare;
 mod forms;
 mod gate;
+mod init;
 mod inside;
 mod interrupted;
 mod load;
