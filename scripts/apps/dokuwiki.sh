@@ -13,6 +13,7 @@ mkdir -p "$app/data"/{attic,cache,index,locks,media,media_attic,media_meta,meta,
 # What Debian keeps elsewhere, back where upstream has it: its own directories instead of /etc and /usr/share.
 rm "$app/inc/preload.php"
 rm -f "$app/install.php"
+sed -i "s|'/var/lib/dokuwiki/data'|'./data'|" "$app/conf/dokuwiki.php"
 mkdir "$app/vendor/debian"
 cp -aL "$root/usr/share/php-geshi" "$app/vendor/debian/geshi"
 cp -aL "$root/usr/share/php/simplepie" "$app/vendor/debian/simplepie"

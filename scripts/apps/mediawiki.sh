@@ -13,7 +13,7 @@ rm -rf "$app/mw-config/overrides"
 start_database
 php "$app/maintenance/install.php" --dbtype=mysql --dbserver="localhost:$socket" --dbname=wiki --dbuser=root --dbpass= \
     --server=http://wiki.example.org --scriptpath= --lang=en --pass=not-a-secret-of-anyone --skins=Vector,MonoBook \
-    --with-extensions= 'The Harbour Wiki' Editor >"$scratch/content.log" 2>&1 \
+    'The Harbour Wiki' Editor >"$scratch/content.log" 2>&1 \
     || fail "MediaWiki cannot be installed: $(tail -n 5 "$scratch/content.log")"
 cat >>"$app/LocalSettings.php" <<'PHP'
 
