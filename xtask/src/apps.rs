@@ -114,7 +114,10 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<Ex
         known("fault", &names, &options.only)?;
         plant_all(&program, &source, faults, &options, &mut out)?
     } else {
-        let names: Vec<&str> = APPLICATIONS.iter().map(|application| application.name).collect();
+        let names: Vec<&str> = APPLICATIONS
+            .iter()
+            .map(|application| application.name)
+            .collect();
         known("application", &names, &options.only)?;
         visit_all(&program, &source, &options, &mut out)?
     };
@@ -163,8 +166,14 @@ fn plant_all(
     out: &mut impl std::io::Write,
 ) -> anyhow::Result<bool> {
     let build = program.build()?;
-    let known = options.json.as_deref().map(|path| score::read(path, &build));
-    let mut score = Score { build, rows: known.transpose()?.unwrap_or_default() };
+    let known = options
+        .json
+        .as_deref()
+        .map(|path| score::read(path, &build));
+    let mut score = Score {
+        build,
+        rows: known.transpose()?.unwrap_or_default(),
+    };
     let count = faults.len();
     for (index, fault) in faults.iter().enumerate() {
         if program.interrupted.load(Ordering::Relaxed) {
@@ -173,7 +182,12 @@ fn plant_all(
         if !wanted(&options.only, &fault.name) || score.has(&fault.name) {
             continue;
         }
-        progress(&format!("[{}/{count}] {}: {}", index + 1, fault.name, fault.about))?;
+        progress(&format!(
+            "[{}/{count}] {}: {}",
+            index + 1,
+            fault.name,
+            fault.about
+        ))?;
         let row = plant::run(program, source, fault)?;
         progress(&format!("      {}", row.in_words()))?;
         // What was interrupted was not judged.
@@ -195,7 +209,10 @@ fn wanted(only: &[String], name: &str) -> bool {
 /// Something is asked for that there is not.
 fn known(what: &str, names: &[&str], only: &[String]) -> anyhow::Result<()> {
     match only.iter().find(|name| !names.contains(&name.as_str())) {
-        Some(unknown) => bail!("there is no {what} `{unknown}`; there are {}", names.join(", ")),
+        Some(unknown) => bail!(
+            "there is no {what} `{unknown}`; there are {}",
+            names.join(", ")
+        ),
         None => Ok(()),
     }
 }
@@ -223,12 +240,16 @@ mod tests {
 
     #[test]
     fn options_are_read_and_slips_are_named() {
-        let options = read(&["--faults", "--only", "a", "--only", "b", "--budget", "1m"]).expect("valid");
+        let options =
+            read(&["--faults", "--only", "a", "--only", "b", "--budget", "1m"]).expect("valid");
         assert!(options.faults && wanted(&options.only, "b") && !wanted(&options.only, "c"));
         assert_eq!(options.budget, Some(Duration::from_secs(60)));
         assert!(wanted(&read(&[]).expect("valid").only, "any"));
         let error = read(&["--onyl", "a"]).expect_err("a slip").to_string();
-        assert!(error.contains("`--onyl` is not an option of apps"), "{error}");
+        assert!(
+            error.contains("`--onyl` is not an option of apps"),
+            "{error}"
+        );
         assert!(read(&["--budget", "soon"]).is_err());
     }
 

@@ -36,16 +36,27 @@ pub(super) const APPLICATIONS: &[Application] = &[
 ];
 
 const fn packaged(name: &'static str, dump: Option<&'static str>) -> Application {
-    Application { name, origin: Origin::Packages, dump }
+    Application {
+        name,
+        origin: Origin::Packages,
+        dump,
+    }
 }
 
 const fn given(name: &'static str) -> Application {
-    Application { name, origin: Origin::Given, dump: None }
+    Application {
+        name,
+        origin: Origin::Given,
+        dump: None,
+    }
 }
 
 /// The application of this name.
 pub(super) fn find(name: &str) -> Option<Application> {
-    APPLICATIONS.iter().copied().find(|application| application.name == name)
+    APPLICATIONS
+        .iter()
+        .copied()
+        .find(|application| application.name == name)
 }
 
 /// Where applications are.
@@ -67,9 +78,9 @@ impl Source {
             Origin::Given => {
                 let name = application.name;
                 let brought = self.given.as_ref().map(|given| given.join(name));
-                brought
-                    .filter(|dir| dir.is_dir())
-                    .ok_or_else(|| format!("no package brings it: put it into DIR/{name} and add --from DIR"))
+                brought.filter(|dir| dir.is_dir()).ok_or_else(|| {
+                    format!("no package brings it: put it into DIR/{name} and add --from DIR")
+                })
             }
         }
     }
@@ -81,11 +92,14 @@ impl Source {
         }
         let script = crate::workspace().join("scripts/apps/prepare");
         let done = Command::new(&script).arg(&self.kept).arg(name).output();
-        let done = done.map_err(|error| format!("`{}` cannot be started: {error}", script.display()))?;
+        let done =
+            done.map_err(|error| format!("`{}` cannot be started: {error}", script.display()))?;
         if done.status.success() {
             return Ok(dir);
         }
-        Err(crate::faults::last_words(&String::from_utf8_lossy(&done.stderr)))
+        Err(crate::faults::last_words(&String::from_utf8_lossy(
+            &done.stderr,
+        )))
     }
 
     /// The shared object of a PHP extension (`xdebug`), unpacked and not installed.
@@ -95,12 +109,30 @@ impl Source {
     pub(super) fn extension(&self, name: &str) -> Result<PathBuf, String> {
         let script = crate::workspace().join("scripts/apps/extension");
         let done = Command::new(&script).arg(&self.kept).arg(name).output();
-        let done = done.map_err(|error| format!("`{}` cannot be started: {error}", script.display()))?;
+        let done =
+            done.map_err(|error| format!("`{}` cannot be started: {error}", script.display()))?;
         if !done.status.success() {
-            return Err(crate::faults::last_words(&String::from_utf8_lossy(&done.stderr)));
+            return Err(crate::faults::last_words(&String::from_utf8_lossy(
+                &done.stderr,
+            )));
         }
         Ok(PathBuf::from(String::from_utf8_lossy(&done.stdout).trim()))
     }
+}
+
+/// A directory for a copy and what is measured on it. Servers run as users of their own, who have to get to the copy.
+///
+/// # Errors
+/// There is no place for it.
+pub(super) fn scratch() -> anyhow::Result<tempfile::TempDir> {
+    let dir = tempfile::Builder::new()
+        .prefix("kneepoint-app-")
+        .tempdir()?;
+    std::fs::set_permissions(
+        dir.path(),
+        std::os::unix::fs::PermissionsExt::from_mode(0o755),
+    )?;
+    Ok(dir)
 }
 
 /// A copy with owners, modes and times as they are.
@@ -135,18 +167,29 @@ mod tests {
             given: given.map(Path::to_owned),
         };
         let kanboard = find("kanboard").expect("is known");
-        let why = source(None).directory(&kanboard).expect_err("nobody brought it");
-        assert!(why.contains("put it into DIR/kanboard and add --from DIR"), "{why}");
+        let why = source(None)
+            .directory(&kanboard)
+            .expect_err("nobody brought it");
+        assert!(
+            why.contains("put it into DIR/kanboard and add --from DIR"),
+            "{why}"
+        );
         assert!(source(Some(dir.path())).directory(&kanboard).is_err());
         std::fs::create_dir(dir.path().join("kanboard")).expect("directory");
-        assert_eq!(source(Some(dir.path())).directory(&kanboard), Ok(dir.path().join("kanboard")));
+        assert_eq!(
+            source(Some(dir.path())).directory(&kanboard),
+            Ok(dir.path().join("kanboard"))
+        );
     }
 
     #[test]
     fn one_that_was_prepared_is_not_prepared_again() {
         let dir = tempfile::tempdir().expect("directory");
         std::fs::create_dir(dir.path().join("dokuwiki")).expect("directory");
-        let source = Source { kept: dir.path().to_owned(), given: None };
+        let source = Source {
+            kept: dir.path().to_owned(),
+            given: None,
+        };
         let found = source.directory(&find("dokuwiki").expect("is known"));
         assert_eq!(found, Ok(dir.path().join("dokuwiki")));
     }

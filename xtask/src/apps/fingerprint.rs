@@ -19,7 +19,10 @@ impl Fingerprint {
     /// Something cannot be read.
     pub(super) fn of(dir: &Path) -> anyhow::Result<Self> {
         let mut entries = BTreeMap::new();
-        let listed = output(dir, &["find", ".", "-type", "d", "-printf", "%p\\t%y %m %U %G\\n"])?;
+        let listed = output(
+            dir,
+            &["find", ".", "-type", "d", "-printf", "%p\\t%y %m %U %G\\n"],
+        )?;
         let others = "%p\\t%y %m %U %G %s %T@ %l\\n";
         let files = output(dir, &["find", ".", "!", "-type", "d", "-printf", others])?;
         for line in listed.lines().chain(files.lines()) {
@@ -27,7 +30,10 @@ impl Fingerprint {
             entries.insert(path.to_owned(), rest.to_owned());
         }
         // Content by a program: in an unoptimised build, hashing a wiki here takes a minute.
-        let hashes = output(dir, &["find", ".", "-type", "f", "-exec", "sha256sum", "{}", "+"])?;
+        let hashes = output(
+            dir,
+            &["find", ".", "-type", "f", "-exec", "sha256sum", "{}", "+"],
+        )?;
         for line in hashes.lines() {
             let (hash, path) = line.split_once("  ").unwrap_or((line, ""));
             entries.entry(path.to_owned()).or_default().push_str(hash);
@@ -38,9 +44,16 @@ impl Fingerprint {
 
     /// What is different in a later one, in a sentence; `None` when nothing is.
     pub(super) fn changed(&self, later: &Self) -> Option<String> {
-        let gone = self.0.iter().filter(|(path, what)| later.0.get(*path) != Some(what));
+        let gone = self
+            .0
+            .iter()
+            .filter(|(path, what)| later.0.get(*path) != Some(what));
         let new = later.0.keys().filter(|path| !self.0.contains_key(*path));
-        let paths: Vec<&str> = gone.map(|(path, _)| path).chain(new).map(String::as_str).collect();
+        let paths: Vec<&str> = gone
+            .map(|(path, _)| path)
+            .chain(new)
+            .map(String::as_str)
+            .collect();
         match paths.as_slice() {
             [] => None,
             [one] => Some(format!("{one} was changed")),
@@ -81,7 +94,10 @@ mod tests {
         fs::write(dir.path().join("data/b.txt"), "new").expect("file");
         assert_eq!(changed().as_deref(), Some("./data/b.txt was changed"));
         fs::write(dir.path().join("data/a.txt"), "two").expect("file");
-        assert_eq!(changed().as_deref(), Some("./data/a.txt and 1 more were changed"));
+        assert_eq!(
+            changed().as_deref(),
+            Some("./data/a.txt and 1 more were changed")
+        );
         fs::remove_file(dir.path().join("data/b.txt")).expect("file");
         fs::remove_file(dir.path().join("data/a.txt")).expect("file");
         assert_eq!(changed().as_deref(), Some("./data/a.txt was changed"));

@@ -44,7 +44,11 @@ impl Helper {
                 let _ = thread::Builder::new().stack_size(STACK_BYTES).spawn(answer);
             }
         })?;
-        Ok(Self { address, ended, thread: Some(thread) })
+        Ok(Self {
+            address,
+            ended,
+            thread: Some(thread),
+        })
     }
 }
 
@@ -89,7 +93,9 @@ mod tests {
         let ask = move || {
             let began = Instant::now();
             let mut stream = TcpStream::connect(address).expect("connects");
-            stream.write_all(b"GET / HTTP/1.0\r\n\r\n").expect("is sent");
+            stream
+                .write_all(b"GET / HTTP/1.0\r\n\r\n")
+                .expect("is sent");
             let mut answer = String::new();
             stream.read_to_string(&mut answer).expect("is answered");
             assert!(answer.ends_with("{\"version\":\"1.0\"}"), "{answer}");

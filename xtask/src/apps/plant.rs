@@ -1,13 +1,14 @@
 //! A fault, planted into a private copy of its application and diagnosed.
 
 use super::PATIENCE;
-use super::catalog::{Source, copy};
+use super::catalog::{Source, copy, scratch};
 use super::helper::Helper;
 use super::planted::{Change, Planted};
 use super::program::Program;
 use super::record::Record;
 use super::score::{Outcome, Row};
 use anyhow::{Context as _, bail, ensure};
+use serde_json::Value;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
@@ -20,12 +21,19 @@ struct Places {
     helper: Option<String>,
     /// `{{extension}}`: path of the shared object.
     extension: Option<String>,
+    /// `{{app}}`: the copy of the application.
+    app: Option<String>,
 }
 
 impl Places {
     fn fill(&self, text: &str) -> String {
         let mut text = text.to_owned();
-        for (name, value) in [("{{helper}}", &self.helper), ("{{extension}}", &self.extension)] {
+        let known = [
+            ("{{helper}}", &self.helper),
+            ("{{extension}}", &self.extension),
+            ("{{app}}", &self.app),
+        ];
+        for (name, value) in known {
             if let Some(value) = value {
                 text = text.replace(name, value);
             }
@@ -49,27 +57,46 @@ pub(super) fn run(program: &Program, source: &Source, fault: &Planted) -> anyhow
         Ok(dir) => dir,
         Err(why) => return Ok(row(Outcome::Skipped(why))),
     };
-    let extension = match fault.extension.as_deref().map(|name| source.extension(name)).transpose() {
+    let extension = match fault
+        .extension
+        .as_deref()
+        .map(|name| source.extension(name))
+        .transpose()
+    {
         Ok(path) => path.map(|path| path.display().to_string()),
         Err(why) => return Ok(row(Outcome::Skipped(why))),
     };
     let helper = fault.helper.map(Helper::start).transpose()?;
+    let scratch = scratch()?;
+    let own = scratch.path().join(fault.application.name);
+    copy(&dir, &own)?;
     let places = Places {
         helper: helper.as_ref().map(|helper| helper.address.to_string()),
         extension,
+        app: Some(own.display().to_string()),
     };
-    let scratch = tempfile::Builder::new().prefix("kneepoint-app-").tempdir()?;
-    let own = scratch.path().join(fault.application.name);
-    copy(&dir, &own)?;
-    plant(fault, &own, &places).with_context(|| format!("the fault `{}` does not fit", fault.name))?;
+    plant(fault, &own, &places)
+        .with_context(|| format!("the fault `{}` does not fit", fault.name))?;
     let overlay = scratch.path().join("overlay.toml");
     fs::write(&overlay, overlay_text(fault, scratch.path(), &places)?)?;
 
     let began = Instant::now();
-    let outcome = diagnose(program, fault, &own, scratch.path(), &overlay, began)?;
-    Ok(Row { elapsed: began.elapsed(), ..row(outcome) })
+    let found = diagnose(program, fault, &own, scratch.path(), &overlay, began)?;
+    let culprits: Vec<String> = fault.culprit.iter().map(|text| places.fill(text)).collect();
+    let outcome = match found {
+        Err(words) => Outcome::Failed(words),
+        Ok(value) => {
+            let record = Record(&value);
+            Outcome::judge(&fault.codes, &culprits, record.named(), record.limit())
+        }
+    };
+    Ok(Row {
+        elapsed: began.elapsed(),
+        ..row(outcome)
+    })
 }
 
+/// The record of the diagnosis, or why there is none.
 fn diagnose(
     program: &Program,
     fault: &Planted,
@@ -77,9 +104,9 @@ fn diagnose(
     scratch: &Path,
     overlay: &Path,
     began: Instant,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<Result<Value, String>> {
     if let Err(words) = program.init(own, PATIENCE) {
-        return Ok(Outcome::Failed(format!("init: {words}")));
+        return Ok(Err(format!("init: {words}")));
     }
     let mut more: Vec<&OsStr> = vec![OsStr::new("--overlay"), overlay.as_os_str()];
     if fault.helper.is_some() {
@@ -88,16 +115,8 @@ fn diagnose(
     }
     let left = PATIENCE.saturating_sub(began.elapsed());
     let scenario = own.join("kneepoint.toml");
-    let done = program.measure("diagnose", &scenario, &more, scratch, left)?;
-    let value = match done.record {
-        Ok(value) => value,
-        Err(words) => return Ok(Outcome::Failed(words)),
-    };
-    let record = Record(&value);
-    if let Err(words) = record.finished() {
-        return Ok(Outcome::Failed(words));
-    }
-    Ok(Outcome::judge(&fault.codes, &fault.culprit, record.named(), record.limit()))
+    let record = program.measure("diagnose", &scenario, &more, scratch, left)?;
+    Ok(record.and_then(|value| Record(&value).finished().map(|()| value)))
 }
 
 /// Makes the changes in a copy.
@@ -106,7 +125,8 @@ fn diagnose(
 /// A file that is to be changed is not there, or lacks the text that is to be replaced.
 fn plant(fault: &Planted, own: &Path, places: &Places) -> anyhow::Result<()> {
     for change in &fault.files {
-        apply(change, own, places).with_context(|| format!("`{}` cannot be changed", change.path))?;
+        apply(change, own, places)
+            .with_context(|| format!("`{}` cannot be changed", change.path))?;
     }
     if let (Some(sql), Some(dump)) = (&fault.sql, fault.application.dump) {
         let path = own.join(dump);
@@ -118,8 +138,19 @@ fn plant(fault: &Planted, own: &Path, places: &Places) -> anyhow::Result<()> {
 }
 
 fn apply(change: &Change, own: &Path, places: &Places) -> anyhow::Result<()> {
+    if let Some(copies) = change.copies {
+        for n in 1..=copies {
+            apply(&change.numbered(n), own, places)?;
+        }
+        return Ok(());
+    }
     let path = own.join(&change.path);
-    let text = match (&change.content, &change.append, &change.find, &change.replace) {
+    let text = match (
+        &change.content,
+        &change.append,
+        &change.find,
+        &change.replace,
+    ) {
         (Some(content), ..) => {
             let dir = path.parent().context("it has no directory")?;
             fs::create_dir_all(dir)?;
@@ -177,13 +208,17 @@ mod tests {
             "sql = \"SELECT 2;\"\n\
              [[file]]\npath = \"a.php\"\nfind = \"one\"\nreplace = \"two\"\n\
              [[file]]\npath = \"a.php\"\nappend = \" // {{helper}}\"\n\
-             [[file]]\npath = \"new/b.php\"\ncontent = \"<?php b();\"\n",
+             [[file]]\npath = \"new/b{n}.php\"\ncopies = 2\ncontent = \"<?php b({n});\"\n",
         );
-        let places = Places { helper: Some("127.0.0.1:9".into()), extension: None };
+        let places = Places {
+            helper: Some("127.0.0.1:9".into()),
+            ..Places::default()
+        };
         plant(&fault, dir.path(), &places).expect("planted");
         let read = |path: &str| fs::read(dir.path().join(path)).expect(path);
         assert_eq!(read("a.php"), b"<?php two(); // 127.0.0.1:9");
-        assert_eq!(read("new/b.php"), b"<?php b();");
+        assert_eq!(read("new/b1.php"), b"<?php b(1);");
+        assert_eq!(read("new/b2.php"), b"<?php b(2);");
         assert_eq!(read("wordpress.sql"), b"\xff;\nSELECT 2;\n");
     }
 
@@ -193,14 +228,22 @@ mod tests {
         fs::write(dir.path().join("a.php"), "<?php").expect("file");
         let fault = fault("[[file]]\npath = \"a.php\"\nfind = \"one\"\nreplace = \"two\"\n");
         let error = plant(&fault, dir.path(), &Places::default()).expect_err("no such text");
-        assert!(format!("{error:#}").contains("does not contain `one`"), "{error:#}");
+        assert!(
+            format!("{error:#}").contains("does not contain `one`"),
+            "{error:#}"
+        );
     }
 
     #[test]
     fn a_php_ini_becomes_a_file_of_the_scenario() {
         let dir = tempfile::tempdir().expect("directory");
-        let fault = fault("ini = \"zend_extension={{extension}}\"\n[inject.stack.php.settings]\n\"pm\" = \"static\"\n");
-        let places = Places { helper: None, extension: Some("/x.so".into()) };
+        let fault = fault(
+            "ini = \"zend_extension={{extension}}\"\n[inject.stack.php.settings]\n\"pm\" = \"static\"\n",
+        );
+        let places = Places {
+            extension: Some("/x.so".into()),
+            ..Places::default()
+        };
         let text = overlay_text(&fault, dir.path(), &places).expect("overlay");
         let overlay: toml::Table = text.parse().expect("TOML");
         let php = &overlay["stack"]["php"];

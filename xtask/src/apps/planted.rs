@@ -45,6 +45,8 @@ pub(super) struct Change {
     /// Text that has to be there; every occurrence is replaced.
     pub(super) find: Option<String>,
     pub(super) replace: Option<String>,
+    /// How many such files, with `{n}` in path and content as the number of each.
+    pub(super) copies: Option<u32>,
 }
 
 #[derive(Deserialize)]
@@ -75,20 +77,31 @@ impl Planted {
     /// Not TOML, an unknown or missing key, or keys that contradict each other.
     pub(super) fn read(path: &Path, text: &str) -> anyhow::Result<Self> {
         let written: Written = toml::from_str(text)?;
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let name = path
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         let application = catalog::find(&written.application)
             .with_context(|| format!("there is no application `{}`", written.application))?;
         let mut codes = vec![written.expect];
         codes.extend(written.equally_right);
         for code in &codes {
-            ensure!(crate::faults::is_code(code), "`{code}` is not the code of a rule such as \"OPC-01\"");
+            ensure!(
+                crate::faults::is_code(code),
+                "`{code}` is not the code of a rule such as \"OPC-01\""
+            );
         }
         ensure!(
-            !written.culprit.is_empty() && written.culprit.iter().all(|text| !text.trim().is_empty()),
+            !written.culprit.is_empty()
+                && written.culprit.iter().all(|text| !text.trim().is_empty()),
             "`culprit` names nothing: write what a person would have to read in the finding"
         );
         ensure!(
-            written.report.as_ref().is_none_or(|address| address.starts_with("https://")),
+            written
+                .report
+                .as_ref()
+                .is_none_or(|address| address.starts_with("https://")),
             "`report` is not an address"
         );
         ensure!(
@@ -101,7 +114,9 @@ impl Planted {
         for change in &written.file {
             change.check()?;
         }
-        let delay = written.helper_delay.map(|text| kneepoint_model::units::parse_duration(&text));
+        let delay = written
+            .helper_delay
+            .map(|text| kneepoint_model::units::parse_duration(&text));
         Ok(Self {
             name,
             about: written.about,
@@ -121,15 +136,38 @@ impl Planted {
 impl Change {
     fn check(&self) -> anyhow::Result<()> {
         let path = Path::new(&self.path);
-        let inside = path.components().all(|part| matches!(part, std::path::Component::Normal(_)));
-        ensure!(inside, "`{}` is not a path inside the application", self.path);
+        let inside = path
+            .components()
+            .all(|part| matches!(part, std::path::Component::Normal(_)));
+        ensure!(
+            inside,
+            "`{}` is not a path inside the application",
+            self.path
+        );
         let ways = [&self.content, &self.append, &self.find];
         ensure!(
-            ways.iter().filter(|way| way.is_some()).count() == 1 && self.find.is_some() == self.replace.is_some(),
+            ways.iter().filter(|way| way.is_some()).count() == 1
+                && self.find.is_some() == self.replace.is_some(),
             "`{}` has to have one of `content`, `append`, or `find` with `replace`",
             self.path
         );
+        ensure!(
+            self.copies.is_none() || (self.content.is_some() && self.path.contains("{n}")),
+            "`{}` with `copies` has to have `{{n}}` in its path, and `content`",
+            self.path
+        );
         Ok(())
+    }
+
+    /// One of its copies.
+    pub(super) fn numbered(&self, n: u32) -> Self {
+        let fill = |text: &String| text.replace("{n}", &n.to_string());
+        Self {
+            path: fill(&self.path),
+            content: self.content.as_ref().map(fill),
+            copies: None,
+            ..self.clone()
+        }
     }
 }
 
@@ -142,12 +180,20 @@ pub(super) fn read_dir(dir: &Path) -> anyhow::Result<Vec<Planted>> {
     let entries = std::fs::read_dir(dir).with_context(cannot)?;
     let paths: std::io::Result<Vec<_>> = entries.map(|entry| Ok(entry?.path())).collect();
     let mut paths = paths.with_context(cannot)?;
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
-    ensure!(!paths.is_empty(), "there is no fault file (*.toml) in `{}`", dir.display());
+    paths.retain(|path| {
+        path.extension()
+            .is_some_and(|extension| extension == "toml")
+    });
+    ensure!(
+        !paths.is_empty(),
+        "there is no fault file (*.toml) in `{}`",
+        dir.display()
+    );
     paths.sort();
     let read = |path: &std::path::PathBuf| {
         let text = std::fs::read_to_string(path)?;
-        Planted::read(path, &text).with_context(|| format!("the fault `{}` cannot be used", path.display()))
+        Planted::read(path, &text)
+            .with_context(|| format!("the fault `{}` cannot be used", path.display()))
     };
     paths.iter().map(read).collect()
 }
@@ -167,7 +213,9 @@ mod tests {
 
     #[test]
     fn a_planted_fault_is_read() {
-        let text = format!("{HEAD}equally_right = [\"MYS-03\"]\nhelper_delay = \"150ms\"\nsql = \"SELECT 1;\"\n");
+        let text = format!(
+            "{HEAD}equally_right = [\"MYS-03\"]\nhelper_delay = \"150ms\"\nsql = \"SELECT 1;\"\n"
+        );
         let fault = Planted::read(Path::new("/f/wordpress-x.toml"), &text).expect("fault");
         assert_eq!(fault.name, "wordpress-x");
         assert_eq!(fault.codes, ["APP-10", "MYS-03"]);
@@ -177,21 +225,46 @@ mod tests {
     #[test]
     fn one_that_cannot_be_meant_is_refused() {
         refused(HEAD, "nothing is planted");
-        refused(&HEAD.replace("wordpress", "joomla"), "no application `joomla`");
-        refused(&format!("{HEAD}[[file]]\npath = \"../x\"\ncontent = \"y\"\n"), "inside the application");
-        refused(&format!("{HEAD}[[file]]\npath = \"x\"\nfind = \"y\"\n"), "`find` with `replace`");
+        refused(
+            &HEAD.replace("wordpress", "joomla"),
+            "no application `joomla`",
+        );
+        refused(
+            &format!("{HEAD}[[file]]\npath = \"../x\"\ncontent = \"y\"\n"),
+            "inside the application",
+        );
+        refused(
+            &format!("{HEAD}[[file]]\npath = \"x\"\nfind = \"y\"\n"),
+            "`find` with `replace`",
+        );
+        refused(
+            &format!("{HEAD}[[file]]\npath = \"x\"\ncopies = 2\ncontent = \"y\"\n"),
+            "`{n}` in its path",
+        );
         refused(&HEAD.replace("\"wp_options\"", "\" \""), "names nothing");
-        refused(&HEAD.replace("wordpress", "dokuwiki").replace("culprit", "sql = \"x\"\nculprit"), "no dump");
-        refused(&HEAD.replace("about", "cpus = 2\nabout"), "unknown field `cpus`");
+        refused(
+            &HEAD
+                .replace("wordpress", "dokuwiki")
+                .replace("culprit", "sql = \"x\"\nculprit"),
+            "no dump",
+        );
+        refused(
+            &HEAD.replace("about", "cpus = 2\nabout"),
+            "unknown field `cpus`",
+        );
     }
 
     #[test]
-    fn every_application_of_the_bench_has_three_faults_of_different_kinds_and_twelve_follow_a_report() {
+    fn every_application_of_the_bench_has_three_faults_of_different_kinds_and_twelve_follow_a_report()
+     {
         let dir = crate::workspace().join("faults/apps");
         let faults = read_dir(&dir).expect("faults");
         let mut codes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for fault in &faults {
-            codes.entry(fault.application.name).or_default().push(&fault.codes[0]);
+            codes
+                .entry(fault.application.name)
+                .or_default()
+                .push(&fault.codes[0]);
         }
         for (application, mut codes) in codes {
             codes.sort_unstable();

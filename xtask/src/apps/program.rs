@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Load time of a limit and of a diagnosis, unless another was asked for.
 const LIMIT: Duration = Duration::from_secs(90);
@@ -21,14 +21,6 @@ pub(super) struct Program {
     pub(super) budget: Option<Duration>,
 }
 
-/// What came of a command.
-pub(super) struct Done {
-    /// Wall-clock time.
-    pub(super) elapsed: Duration,
-    /// Its record, or what went wrong in its own last words.
-    pub(super) record: Result<Value, String>,
-}
-
 impl Program {
     /// Which program it is: of another one, no result counts.
     ///
@@ -40,19 +32,27 @@ impl Program {
         Ok(format!("{} bytes, {} s", about.len(), changed.as_secs()))
     }
 
-    /// `kneepoint init DIR`: how long it took, or its last words.
-    pub(super) fn init(&self, dir: &Path, patience: Duration) -> Result<Duration, String> {
-        let began = Instant::now();
+    /// `kneepoint init DIR`.
+    ///
+    /// # Errors
+    /// It refuses, or takes too long: its last words.
+    pub(super) fn init(&self, dir: &Path, patience: Duration) -> Result<(), String> {
         let mut command = Command::new(&self.binary);
-        let done = measured::run(command.arg("init").arg(dir), patience, &self.interrupted, &mut |_, _| {})
-            .map_err(|error| format!("{error:#}"))?;
+        let done = measured::run(
+            command.arg("init").arg(dir),
+            patience,
+            &self.interrupted,
+            &mut |_, _| {},
+        )
+        .map_err(|error| format!("{error:#}"))?;
         if done.status.success() {
-            return Ok(began.elapsed());
+            return Ok(());
         }
         Err(crate::faults::last_words(&done.stderr))
     }
 
-    /// `limit` or `diagnose` of a scenario, with more arguments. Runs and reports go into `scratch`.
+    /// The record of `limit` or `diagnose` of a scenario, with more arguments, or what went wrong in the program's own last
+    /// words. Runs and reports go into `scratch`.
     ///
     /// # Errors
     /// The scratch directory cannot be used. A program that fails is not an error.
@@ -63,11 +63,10 @@ impl Program {
         more: &[&std::ffi::OsStr],
         scratch: &Path,
         patience: Duration,
-    ) -> anyhow::Result<Done> {
+    ) -> anyhow::Result<Result<Value, String>> {
         let record = scratch.join(format!("{command}.json"));
         let usual = if command == "limit" { LIMIT } else { DIAGNOSIS };
         let budget = self.budget.unwrap_or(usual);
-        let began = Instant::now();
         let done = measured::run(
             Command::new(&self.binary)
                 .arg(command)
@@ -84,15 +83,13 @@ impl Program {
             &self.interrupted,
             &mut |_, _| {},
         );
-        let elapsed = began.elapsed();
-        let record = match done {
+        Ok(match done {
             Err(error) => Err(format!("{error:#}")),
             // The record decides, not the exit code: a verdict has one, too.
             Ok(done) => match std::fs::read_to_string(&record) {
                 Ok(text) => Ok(serde_json::from_str(&text).context("the record is not JSON")?),
                 Err(_) => Err(crate::faults::last_words(&done.stderr)),
             },
-        };
-        Ok(Done { elapsed, record })
+        })
     }
 }

@@ -25,7 +25,10 @@ impl Record<'_> {
     pub(super) fn finished(&self) -> Result<(), String> {
         match self.at("/run/ended").and_then(Value::as_str) {
             Some("finished") => Ok(()),
-            other => Err(format!("the run did not finish: `{}`", other.unwrap_or("?"))),
+            other => Err(format!(
+                "the run did not finish: `{}`",
+                other.unwrap_or("?")
+            )),
         }
     }
 
@@ -57,7 +60,11 @@ impl Record<'_> {
         let rate = &limits.iter().rev().find(|limit| limit["arm"] == "base")?["rate_hz"];
         // JSON has no infinity: an end that is missing is one.
         let end = |name: &str, missing: f64| rate[name].as_f64().unwrap_or(missing);
-        Some([end("low", 0.0), rate["estimate"].as_f64()?, end("high", f64::INFINITY)])
+        Some([
+            end("low", 0.0),
+            rate["estimate"].as_f64()?,
+            end("high", f64::INFINITY),
+        ])
     }
 
     /// How much of the stack's CPU the last account explains: tiers whole, PHP as far as its stacks name the code at work.
@@ -153,7 +160,10 @@ mod tests {
         let record = Record(&value);
         assert_eq!(record.finished(), Ok(()));
         let named = record.named().expect("a finding");
-        assert_eq!((named.code.as_str(), named.title.as_str()), ("APP-10", "big options"));
+        assert_eq!(
+            (named.code.as_str(), named.title.as_str()),
+            ("APP-10", "big options")
+        );
         assert!(named.text.contains("big_blob"), "{}", named.text);
         // The source says the same of every finding of this kind.
         assert!(!named.text.contains("wp_options"), "{}", named.text);
@@ -185,7 +195,9 @@ mod tests {
         assert_eq!(record.explained(), None);
         let empty = json!({});
         let nothing = Record(&empty);
-        assert!(nothing.finished().is_err() && nothing.named().is_none() && nothing.limit().is_none());
+        assert!(
+            nothing.finished().is_err() && nothing.named().is_none() && nothing.limit().is_none()
+        );
         assert!(nothing.measured().is_empty());
     }
 }

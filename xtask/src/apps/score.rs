@@ -32,11 +32,23 @@ pub(super) enum Outcome {
 
 impl Outcome {
     /// Compares what was named with what is right. Culprits are found whatever the case of their letters.
-    pub(super) fn judge(codes: &[String], culprits: &[String], named: Option<Named>, limit: Option<[f64; 3]>) -> Self {
-        let text = named.as_ref().map(|named| named.text.to_lowercase()).unwrap_or_default();
+    pub(super) fn judge(
+        codes: &[String],
+        culprits: &[String],
+        named: Option<Named>,
+        limit: Option<[f64; 3]>,
+    ) -> Self {
+        let text = named
+            .as_ref()
+            .map(|named| named.text.to_lowercase())
+            .unwrap_or_default();
         Self::Judged {
-            right: named.as_ref().is_some_and(|named| codes.contains(&named.code)),
-            culprit: culprits.iter().any(|culprit| text.contains(&culprit.to_lowercase())),
+            right: named
+                .as_ref()
+                .is_some_and(|named| codes.contains(&named.code)),
+            culprit: culprits
+                .iter()
+                .any(|culprit| text.contains(&culprit.to_lowercase())),
             named: named.map(|named| (named.code, named.title)),
             limit_hz: limit.map(|ends| ends.map(|end| end.is_finite().then_some(end))),
         }
@@ -54,7 +66,14 @@ pub(super) struct Row {
 
 impl Row {
     fn is_right(&self) -> bool {
-        matches!(self.outcome, Outcome::Judged { right: true, culprit: true, .. })
+        matches!(
+            self.outcome,
+            Outcome::Judged {
+                right: true,
+                culprit: true,
+                ..
+            }
+        )
     }
 
     /// One line for progress.
@@ -77,7 +96,12 @@ impl Row {
     fn cells(&self) -> Vec<String> {
         let mut cells = vec![self.name.clone(), self.expected.clone()];
         match &self.outcome {
-            Outcome::Judged { named, right, culprit, limit_hz } => {
+            Outcome::Judged {
+                named,
+                right,
+                culprit,
+                limit_hz,
+            } => {
                 let word = |yes: &bool| if *yes { "yes" } else { "NO" }.to_owned();
                 let limit = limit_hz.and_then(|[_, estimate, _]| estimate);
                 cells.push(word(right));
@@ -111,14 +135,22 @@ pub(super) fn read(path: &Path, build: &str) -> anyhow::Result<Vec<Row>> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         text => text?,
     };
-    let ours = || format!("`{}` holds no results of this bench: name another --json", path.display());
+    let ours = || {
+        format!(
+            "`{}` holds no results of this bench: name another --json",
+            path.display()
+        )
+    };
     let mut value: Value = serde_json::from_str(&text).with_context(ours)?;
     if value["build"] != build {
         return Ok(Vec::new());
     }
     let rows: Vec<Row> = serde_json::from_value(value["rows"].take()).with_context(ours)?;
     // What was skipped may be there now.
-    Ok(rows.into_iter().filter(|row| !matches!(row.outcome, Outcome::Skipped(_))).collect())
+    Ok(rows
+        .into_iter()
+        .filter(|row| !matches!(row.outcome, Outcome::Skipped(_)))
+        .collect())
 }
 
 impl Score {
@@ -167,21 +199,38 @@ mod tests {
     use super::*;
 
     fn named(code: &str, text: &str) -> Option<Named> {
-        Some(Named { code: code.into(), title: "t".into(), text: text.into() })
+        Some(Named {
+            code: code.into(),
+            title: "t".into(),
+            text: text.into(),
+        })
     }
 
     fn row(name: &str, outcome: Outcome) -> Row {
-        Row { name: name.into(), expected: "APP-10".into(), elapsed: Duration::from_secs(1), outcome }
+        Row {
+            name: name.into(),
+            expected: "APP-10".into(),
+            elapsed: Duration::from_secs(1),
+            outcome,
+        }
     }
 
     fn judged(found: Option<Named>) -> Outcome {
         let limit = Some([1.0, 2.0, f64::INFINITY]);
-        Outcome::judge(&["APP-10".into()], &["WP_Options".into(), "blob".into()], found, limit)
+        Outcome::judge(
+            &["APP-10".into()],
+            &["WP_Options".into(), "blob".into()],
+            found,
+            limit,
+        )
     }
 
     #[test]
     fn a_fault_counts_only_with_its_culprit() {
-        let score = |outcome| Score { build: "b".into(), rows: vec![row("x", outcome)] };
+        let score = |outcome| Score {
+            build: "b".into(),
+            rows: vec![row("x", outcome)],
+        };
         assert!(score(judged(named("APP-10", "wp_options is big"))).passed());
         assert!(!score(judged(named("APP-10", "something is big"))).passed());
         assert!(!score(judged(named("MYS-02", "wp_options is big"))).passed());
@@ -198,7 +247,10 @@ mod tests {
             row("a", judged(named("APP-10", "blob"))),
             row("b", Outcome::Skipped("no package".into())),
         ];
-        let score = Score { build: "one".into(), rows };
+        let score = Score {
+            build: "one".into(),
+            rows,
+        };
         assert_eq!(read(&path, "one").expect("nothing yet"), []);
         std::fs::write(&path, score.to_json().to_string()).expect("file");
         assert_eq!(read(&path, "one").expect("ours"), score.rows[..1]);
@@ -219,7 +271,15 @@ mod tests {
             ],
         };
         let said = score.to_string();
-        assert!(said.contains("1 of 3 faults named first, 1 of them with the culprit; 1 failed, 1 skipped"), "{said}");
-        assert!(said.contains("MYS-02: t") && said.contains("skipped: no package"), "{said}");
+        assert!(
+            said.contains(
+                "1 of 3 faults named first, 1 of them with the culprit; 1 failed, 1 skipped"
+            ),
+            "{said}"
+        );
+        assert!(
+            said.contains("MYS-02: t") && said.contains("skipped: no package"),
+            "{said}"
+        );
     }
 }

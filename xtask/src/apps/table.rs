@@ -51,7 +51,11 @@ fn cells(row: &Row) -> Vec<String> {
         Some(_) => "CHANGED".into(),
     });
     cells.push(or_none(row.explained.map(|share| {
-        let doubt = if share < EXPLAINED { " (too little)" } else { "" };
+        let doubt = if share < EXPLAINED {
+            " (too little)"
+        } else {
+            ""
+        };
         format!("{:.0} %{doubt}", share * 100.0)
     })));
     cells.push(minutes(row.elapsed));
@@ -69,7 +73,15 @@ fn minutes(time: Duration) -> String {
 
 impl fmt::Display for Table<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let head = ["application", "first R* after", "R*", "files", "explained", "time", "named first"];
+        let head = [
+            "application",
+            "first R* after",
+            "R*",
+            "files",
+            "explained",
+            "time",
+            "named first",
+        ];
         write_columns(f, &head, self.0.iter().map(cells).collect())?;
         for row in self.0 {
             let said = row.failed.iter().chain(&row.changed);
@@ -82,7 +94,11 @@ impl fmt::Display for Table<'_> {
         }
         let tried = self.0.iter().filter(|row| row.skipped.is_none());
         let corrected = tried.clone().filter(|row| row.failed.is_some()).count();
-        writeln!(f, "corrections needed: {corrected} of {} applications (0 asked)", tried.count())
+        writeln!(
+            f,
+            "corrections needed: {corrected} of {} applications (0 asked)",
+            tried.count()
+        )
     }
 }
 
@@ -100,11 +116,23 @@ mod tests {
                 limit: Some([9.0, 10.0, 11.0]),
                 pages: vec!["/ \"Home\"".into()],
                 explained: Some(0.5),
-                named: Some(Named { code: "CAP-02".into(), title: "the CPU".into(), text: String::new() }),
+                named: Some(Named {
+                    code: "CAP-02".into(),
+                    title: "the CPU".into(),
+                    text: String::new(),
+                }),
                 ..Row::default()
             },
-            Row { name: "dokuwiki", failed: Some("init: no kind".into()), ..Row::default() },
-            Row { name: "laravel", skipped: Some("nobody brought it".into()), ..Row::default() },
+            Row {
+                name: "dokuwiki",
+                failed: Some("init: no kind".into()),
+                ..Row::default()
+            },
+            Row {
+                name: "laravel",
+                skipped: Some("nobody brought it".into()),
+                ..Row::default()
+            },
         ];
         let said = Table(&rows).to_string();
         for part in [

@@ -1,9 +1,9 @@
 //! An application as its first user meets it: `init`, `limit`, `diagnose`, and not a file of it changed.
 
 use super::PATIENCE;
-use super::catalog::{Application, Source, copy};
+use super::catalog::{Application, Source, copy, scratch};
 use super::fingerprint::Fingerprint;
-use super::program::{Done, Program};
+use super::program::Program;
 use super::record::{Named, Record};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -33,7 +33,10 @@ pub(super) struct Row {
 
 impl Row {
     fn new(application: &Application) -> Self {
-        Self { name: application.name, ..Self::default() }
+        Self {
+            name: application.name,
+            ..Self::default()
+        }
     }
 
     /// Whether it needed no correction and was left as it was. One that was skipped did not fail.
@@ -46,9 +49,15 @@ impl Row {
         if let Some(why) = &self.skipped {
             return format!("skipped: {why}");
         }
-        let named = self.named.as_ref().map_or("nothing", |named| named.code.as_str());
+        let named = self
+            .named
+            .as_ref()
+            .map_or("nothing", |named| named.code.as_str());
         let failed = self.failed.as_ref().or(self.changed.as_ref());
-        let word = failed.map_or_else(|| format!("ok, named {named}"), |words| format!("FAILED: {words}"));
+        let word = failed.map_or_else(
+            || format!("ok, named {named}"),
+            |words| format!("FAILED: {words}"),
+        );
         format!("{word} in {} s", self.elapsed.as_secs())
     }
 }
@@ -57,7 +66,11 @@ impl Row {
 ///
 /// # Errors
 /// The temporary directory cannot be used. What the program does to the application is in the row.
-pub(super) fn visit(program: &Program, source: &Source, application: &Application) -> anyhow::Result<Row> {
+pub(super) fn visit(
+    program: &Program,
+    source: &Source,
+    application: &Application,
+) -> anyhow::Result<Row> {
     let mut row = Row::new(application);
     let dir = match source.directory(application) {
         Ok(dir) => dir,
@@ -66,7 +79,7 @@ pub(super) fn visit(program: &Program, source: &Source, application: &Applicatio
             return Ok(row);
         }
     };
-    let scratch = tempfile::Builder::new().prefix("kneepoint-app-").tempdir()?;
+    let scratch = scratch()?;
     let own = scratch.path().join(application.name);
     copy(&dir, &own)?;
     let before = Fingerprint::of(&own)?;
@@ -94,7 +107,7 @@ fn walk(
     }
     let scenario = own.join("kneepoint.toml");
     for command in ["limit", "diagnose"] {
-        let Done { record, .. } = program.measure(command, &scenario, &[], scratch, left())?;
+        let record = program.measure(command, &scenario, &[], scratch, left())?;
         let took = began.elapsed();
         note_change(command, own, before, row)?;
         let read = record.and_then(|value| Record(&value).finished().map(|()| value));
@@ -118,7 +131,12 @@ fn walk(
     Ok(())
 }
 
-fn note_change(command: &str, own: &Path, before: &Fingerprint, row: &mut Row) -> anyhow::Result<()> {
+fn note_change(
+    command: &str,
+    own: &Path,
+    before: &Fingerprint,
+    row: &mut Row,
+) -> anyhow::Result<()> {
     if row.changed.is_none() {
         let changed = before.changed(&Fingerprint::of(own)?);
         row.changed = changed.map(|what| format!("{command}: {what}"));
@@ -130,7 +148,7 @@ fn note_change(command: &str, own: &Path, before: &Fingerprint, row: &mut Row) -
 mod tests {
     use super::*;
     use std::fs;
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::fs::PermissionsExt;
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
 
@@ -147,7 +165,10 @@ mod tests {
             interrupted: Arc::new(AtomicBool::new(false)),
             budget: Some(Duration::from_secs(1)),
         };
-        let source = Source { kept: dir.path().to_owned(), given: None };
+        let source = Source {
+            kept: dir.path().to_owned(),
+            given: None,
+        };
         let dokuwiki = super::super::catalog::find("dokuwiki").expect("is known");
         visit(&program, &source, &dokuwiki).expect("runs")
     }
@@ -175,7 +196,10 @@ mod tests {
         let refused = visited("echo 'error: no kind' >&2; exit 2");
         assert_eq!(refused.failed.as_deref(), Some("init: error: no kind"));
         let wrote = visited(&script("echo changed > $dir/page.txt"));
-        assert_eq!(wrote.changed.as_deref(), Some("limit: ./page.txt was changed"));
+        assert_eq!(
+            wrote.changed.as_deref(),
+            Some("limit: ./page.txt was changed")
+        );
         assert!(!wrote.passed() && wrote.failed.is_none());
     }
 }
