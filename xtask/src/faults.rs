@@ -23,6 +23,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use table::{Outcome, Row, Table};
 
+pub(crate) use fault::is_code;
+pub(crate) use runner::last_words;
+pub(crate) use table::write_columns;
+
 const USAGE: &str = "\
 cargo xtask faults [--dir DIR] [--only NAME]... [--binary PATH] [--json FILE]
 

@@ -7,6 +7,7 @@
     reason = "chores run git, cargo, rustfmt, the program that was built, and for its bench servers and its peers"
 )]
 
+mod apps;
 mod bench_load;
 mod faults;
 mod flags;
@@ -27,6 +28,7 @@ use std::process::ExitCode;
 const HELP: &str = "\
 cargo xtask COMMAND
 
+  apps        applications that nobody here wrote, and faults planted in them; apps --help says more
   bench-load  compare the load engine with wrk, oha, k6 and others in the same run; bench-load --help says more
   faults      run the fault bench on a real stack; faults --help says more
   memory      measure the load engine's memory: 10 000 connections, and half an hour; memory --help says more
@@ -51,6 +53,7 @@ fn run() -> Result<ExitCode> {
     let mut args = std::env::args_os().skip(1);
     let command = args.next().unwrap_or_else(|| "help".into());
     match command.to_string_lossy().as_ref() {
+        "apps" => apps::run(args),
         "bench-load" => bench_load::run(args),
         "faults" => faults::run(args),
         "memory" => memory::run(args),

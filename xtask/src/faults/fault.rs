@@ -104,7 +104,7 @@ impl Fault {
 }
 
 /// Two to four capitals, a hyphen, two digits.
-fn is_code(text: &str) -> bool {
+pub(crate) fn is_code(text: &str) -> bool {
     text.split_once('-').is_some_and(|(area, number)| {
         (2..=4).contains(&area.len())
             && area.bytes().all(|byte| byte.is_ascii_uppercase())

@@ -134,7 +134,7 @@ fn wait_until(
 
 /// The last lines of what a program said, as one line that fits a table. Progress that was drawn over and colours are
 /// left out.
-fn last_words(text: &str) -> String {
+pub(crate) fn last_words(text: &str) -> String {
     let lines: Vec<String> = text
         .lines()
         .map(|line| {

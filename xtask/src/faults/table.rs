@@ -282,7 +282,11 @@ impl fmt::Display for Table {
 
 /// A table with aligned columns and an empty line after it. The last cell of a row may be as long as it likes: it takes
 /// no part in the widths, so that one failure's words do not push every column aside.
-fn write_columns(f: &mut fmt::Formatter<'_>, head: &[&str], rows: Vec<Vec<String>>) -> fmt::Result {
+pub(crate) fn write_columns(
+    f: &mut fmt::Formatter<'_>,
+    head: &[&str],
+    rows: Vec<Vec<String>>,
+) -> fmt::Result {
     let head = head.iter().map(|cell| (*cell).to_owned()).collect();
     let lines: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
     let mut widths: Vec<usize> = Vec::new();

@@ -1,0 +1,262 @@
+//! Applications that nobody here wrote: each made as it would lie on a person's disk, then taken through `init`, `limit`
+//! and `diagnose` by the built program, as its first user would; and faults planted in them (`--faults`).
+//!
+//! `faults/apps/README.md` documents the format of a planted fault. The bench knows no rule: it reads the program's record.
+
+mod catalog;
+mod fingerprint;
+mod helper;
+mod plant;
+mod planted;
+mod program;
+mod record;
+mod score;
+mod table;
+mod visit;
+
+use crate::{flags, program as built};
+use anyhow::{Context as _, bail};
+use catalog::{APPLICATIONS, Source};
+use planted::Planted;
+use program::Program;
+use score::Score;
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+const USAGE: &str = "\
+cargo xtask apps [--faults] [--only NAME]... [--dir DIR] [--from DIR] [--budget TIME] [--binary PATH] [--json FILE]
+
+  --faults       the faults planted in them (faults/apps/) instead of the applications as they are
+  --only NAME    this application only, or with --faults this fault; may be repeated
+  --dir DIR      where applications are prepared and kept (default: kneepoint-apps in the system's temporary directory)
+  --from DIR     where those lie that no package brings: DIR/kanboard, DIR/freshrss, DIR/symfony, DIR/laravel
+  --budget TIME  what each command is told to take (default: 90s for a limit, 2m for a diagnosis)
+  --binary PATH  the program to test (default: built with cargo build --release -p kneepoint)
+  --json FILE    the results for programs too, renewed after each; with --faults, what the same program was already asked is
+                 taken from it";
+
+/// How long an application, or a fault, may take altogether.
+const PATIENCE: Duration = Duration::from_secs(6 * 60);
+
+/// What was asked for on the command line.
+#[derive(Debug, Default, PartialEq)]
+struct Options {
+    faults: bool,
+    only: Vec<String>,
+    dir: Option<PathBuf>,
+    from: Option<PathBuf>,
+    budget: Option<Duration>,
+    binary: Option<PathBuf>,
+    json: Option<PathBuf>,
+    help: bool,
+}
+
+impl Options {
+    fn read(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<Self> {
+        let mut options = Self::default();
+        let (faults, args): (Vec<OsString>, Vec<OsString>) =
+            args.into_iter().partition(|arg| arg == "--faults");
+        options.faults = !faults.is_empty();
+        options.help = flags::each("apps", USAGE, args, |name, value| {
+            match name {
+                "--only" => options.only.push(value.to_string_lossy().into_owned()),
+                "--dir" => options.dir = Some(value.into()),
+                "--from" => options.from = Some(value.into()),
+                "--budget" => {
+                    let text = value.to_string_lossy().into_owned();
+                    let time = kneepoint_model::units::parse_duration(&text);
+                    options.budget = Some(time.with_context(|| format!("--budget {text}"))?);
+                }
+                "--binary" => options.binary = Some(value.into()),
+                _ => options.json = Some(value.into()),
+            }
+            Ok(())
+        })?;
+        Ok(options)
+    }
+
+    fn source(&self) -> anyhow::Result<Source> {
+        let kept = || std::env::temp_dir().join("kneepoint-apps");
+        Ok(Source {
+            kept: std::path::absolute(self.dir.clone().unwrap_or_else(kept))?,
+            given: self.from.as_ref().map(std::path::absolute).transpose()?,
+        })
+    }
+}
+
+/// Runs the bench with the arguments that follow `apps`. The exit code is 1 when an application needed a correction, a file of
+/// one changed, too few faults were named, or the bench was interrupted.
+///
+/// # Errors
+/// The arguments or a fault file cannot be read, the program cannot be built, or the results cannot be written. What an
+/// application or a fault does is a row of the table, not an error.
+pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<ExitCode> {
+    let options = Options::read(args)?;
+    let mut out = std::io::stdout();
+    if options.help {
+        writeln!(out, "{USAGE}")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let source = options.source()?;
+    let program = Program {
+        binary: built::find(options.binary.as_deref())?,
+        interrupted: flags::raised_by_signals()?,
+        budget: options.budget,
+    };
+    let passed = if options.faults {
+        let dir = crate::workspace().join("faults/apps");
+        let faults = planted::read_dir(&dir)?;
+        let names: Vec<&str> = faults.iter().map(|fault| fault.name.as_str()).collect();
+        known("fault", &names, &options.only)?;
+        plant_all(&program, &source, faults, &options, &mut out)?
+    } else {
+        let names: Vec<&str> = APPLICATIONS
+            .iter()
+            .map(|application| application.name)
+            .collect();
+        known("application", &names, &options.only)?;
+        visit_all(&program, &source, &options, &mut out)?
+    };
+    let complete = !program.interrupted.load(Ordering::Relaxed);
+    if !complete {
+        writeln!(out, "interrupted: the table is not complete")?;
+    }
+    Ok(if complete && passed {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// One application after the other; whether all of them passed.
+fn visit_all(
+    program: &Program,
+    source: &Source,
+    options: &Options,
+    out: &mut impl std::io::Write,
+) -> anyhow::Result<bool> {
+    let mut rows = Vec::new();
+    for application in APPLICATIONS {
+        if program.interrupted.load(Ordering::Relaxed) {
+            break;
+        }
+        if !wanted(&options.only, application.name) {
+            continue;
+        }
+        progress(&format!("{}:", application.name))?;
+        let row = visit::visit(program, source, application)?;
+        progress(&format!("      {}", row.in_words()))?;
+        rows.push(row);
+        write_json(options.json.as_deref(), &table::to_json(&rows))?;
+    }
+    write!(out, "{}", table::Table(&rows))?;
+    Ok(!rows.is_empty() && rows.iter().all(visit::Row::passed))
+}
+
+/// One fault after the other; whether enough of them were named.
+fn plant_all(
+    program: &Program,
+    source: &Source,
+    faults: Vec<Planted>,
+    options: &Options,
+    out: &mut impl std::io::Write,
+) -> anyhow::Result<bool> {
+    let build = program.build()?;
+    let known = options
+        .json
+        .as_deref()
+        .map(|path| score::read(path, &build));
+    let mut score = Score {
+        build,
+        rows: known.transpose()?.unwrap_or_default(),
+    };
+    let count = faults.len();
+    for (index, fault) in faults.iter().enumerate() {
+        if program.interrupted.load(Ordering::Relaxed) {
+            break;
+        }
+        if !wanted(&options.only, &fault.name) || score.has(&fault.name) {
+            continue;
+        }
+        progress(&format!(
+            "[{}/{count}] {}: {}",
+            index + 1,
+            fault.name,
+            fault.about
+        ))?;
+        let row = plant::run(program, source, fault)?;
+        progress(&format!("      {}", row.in_words()))?;
+        // What was interrupted was not judged.
+        if !program.interrupted.load(Ordering::Relaxed) {
+            score.rows.push(row);
+            write_json(options.json.as_deref(), &score.to_json())?;
+        }
+    }
+    score.rows.retain(|row| wanted(&options.only, &row.name));
+    write!(out, "{score}")?;
+    Ok(score.passed())
+}
+
+fn wanted(only: &[String], name: &str) -> bool {
+    only.is_empty() || only.iter().any(|one| one == name)
+}
+
+/// # Errors
+/// Something is asked for that there is not.
+fn known(what: &str, names: &[&str], only: &[String]) -> anyhow::Result<()> {
+    match only.iter().find(|name| !names.contains(&name.as_str())) {
+        Some(unknown) => bail!(
+            "there is no {what} `{unknown}`; there are {}",
+            names.join(", ")
+        ),
+        None => Ok(()),
+    }
+}
+
+fn progress(line: &str) -> std::io::Result<()> {
+    writeln!(std::io::stderr(), "{line}")
+}
+
+fn write_json(path: Option<&Path>, value: &serde_json::Value) -> anyhow::Result<()> {
+    let Some(path) = path else {
+        return Ok(());
+    };
+    let text = serde_json::to_string_pretty(value)? + "\n";
+    std::fs::write(path, text)
+        .with_context(|| format!("the results cannot be written to `{}`", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(args: &[&str]) -> anyhow::Result<Options> {
+        Options::read(args.iter().map(OsString::from))
+    }
+
+    #[test]
+    fn options_are_read_and_slips_are_named() {
+        let options =
+            read(&["--faults", "--only", "a", "--only", "b", "--budget", "1m"]).expect("valid");
+        assert!(options.faults && wanted(&options.only, "b") && !wanted(&options.only, "c"));
+        assert_eq!(options.budget, Some(Duration::from_secs(60)));
+        assert!(wanted(&read(&[]).expect("valid").only, "any"));
+        let error = read(&["--onyl", "a"]).expect_err("a slip").to_string();
+        assert!(
+            error.contains("`--onyl` is not an option of apps"),
+            "{error}"
+        );
+        assert!(read(&["--budget", "soon"]).is_err());
+    }
+
+    #[test]
+    fn a_name_that_nothing_has_is_told_with_those_that_there_are() {
+        let error = known("fault", &["a", "b"], &["c".into()]).expect_err("unknown");
+        assert_eq!(error.to_string(), "there is no fault `c`; there are a, b");
+        assert!(known("fault", &["a"], &["a".into()]).is_ok());
+    }
+}

@@ -1,0 +1,254 @@
+//! A fault, planted into a private copy of its application and diagnosed.
+
+use super::PATIENCE;
+use super::catalog::{Source, copy, scratch};
+use super::helper::Helper;
+use super::planted::{Change, Planted};
+use super::program::Program;
+use super::record::Record;
+use super::score::{Outcome, Row};
+use anyhow::{Context as _, bail, ensure};
+use serde_json::Value;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+/// What stands in a fault's texts for what is only known when it runs.
+#[derive(Default)]
+struct Places {
+    /// `{{helper}}`: host and port of the helper.
+    helper: Option<String>,
+    /// `{{extension}}`: path of the shared object.
+    extension: Option<String>,
+    /// `{{app}}`: the copy of the application.
+    app: Option<String>,
+}
+
+impl Places {
+    fn fill(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        let known = [
+            ("{{helper}}", &self.helper),
+            ("{{extension}}", &self.extension),
+            ("{{app}}", &self.app),
+        ];
+        for (name, value) in known {
+            if let Some(value) = value {
+                text = text.replace(name, value);
+            }
+        }
+        text
+    }
+}
+
+/// Plants a fault and has it diagnosed.
+///
+/// # Errors
+/// The fault does not fit the application, or the temporary directory cannot be used. What the program says is in the row.
+pub(super) fn run(program: &Program, source: &Source, fault: &Planted) -> anyhow::Result<Row> {
+    let row = |outcome| Row {
+        name: fault.name.clone(),
+        expected: fault.codes.join(" or "),
+        elapsed: std::time::Duration::ZERO,
+        outcome,
+    };
+    let dir = match source.directory(&fault.application) {
+        Ok(dir) => dir,
+        Err(why) => return Ok(row(Outcome::Skipped(why))),
+    };
+    let extension = match fault
+        .extension
+        .as_deref()
+        .map(|name| source.extension(name))
+        .transpose()
+    {
+        Ok(path) => path.map(|path| path.display().to_string()),
+        Err(why) => return Ok(row(Outcome::Skipped(why))),
+    };
+    let helper = fault.helper.map(Helper::start).transpose()?;
+    let scratch = scratch()?;
+    let own = scratch.path().join(fault.application.name);
+    copy(&dir, &own)?;
+    let places = Places {
+        helper: helper.as_ref().map(|helper| helper.address.to_string()),
+        extension,
+        app: Some(own.display().to_string()),
+    };
+    plant(fault, &own, &places)
+        .with_context(|| format!("the fault `{}` does not fit", fault.name))?;
+    let overlay = scratch.path().join("overlay.toml");
+    fs::write(&overlay, overlay_text(fault, scratch.path(), &places)?)?;
+
+    let began = Instant::now();
+    let found = diagnose(program, fault, &own, scratch.path(), &overlay, began)?;
+    let culprits: Vec<String> = fault.culprit.iter().map(|text| places.fill(text)).collect();
+    let outcome = match found {
+        Err(words) => Outcome::Failed(words),
+        Ok(value) => {
+            let record = Record(&value);
+            Outcome::judge(&fault.codes, &culprits, record.named(), record.limit())
+        }
+    };
+    Ok(Row {
+        elapsed: began.elapsed(),
+        ..row(outcome)
+    })
+}
+
+/// The record of the diagnosis, or why there is none.
+fn diagnose(
+    program: &Program,
+    fault: &Planted,
+    own: &Path,
+    scratch: &Path,
+    overlay: &Path,
+    began: Instant,
+) -> anyhow::Result<Result<Value, String>> {
+    if let Err(words) = program.init(own, PATIENCE) {
+        return Ok(Err(format!("init: {words}")));
+    }
+    let mut more: Vec<&OsStr> = vec![OsStr::new("--overlay"), overlay.as_os_str()];
+    if fault.helper.is_some() {
+        // The helper listens on this machine's loopback, which a lab with networks of its own does not see.
+        more.push(OsStr::new("--loopback"));
+    }
+    let left = PATIENCE.saturating_sub(began.elapsed());
+    let scenario = own.join("kneepoint.toml");
+    let record = program.measure("diagnose", &scenario, &more, scratch, left)?;
+    Ok(record.and_then(|value| Record(&value).finished().map(|()| value)))
+}
+
+/// Makes the changes in a copy.
+///
+/// # Errors
+/// A file that is to be changed is not there, or lacks the text that is to be replaced.
+fn plant(fault: &Planted, own: &Path, places: &Places) -> anyhow::Result<()> {
+    for change in &fault.files {
+        apply(change, own, places)
+            .with_context(|| format!("`{}` cannot be changed", change.path))?;
+    }
+    if let (Some(sql), Some(dump)) = (&fault.sql, fault.application.dump) {
+        let path = own.join(dump);
+        let mut text = fs::read(&path).with_context(|| format!("there is no dump `{dump}`"))?;
+        text.extend_from_slice(format!("\n{}\n", places.fill(sql).trim()).as_bytes());
+        fs::write(&path, text)?;
+    }
+    Ok(())
+}
+
+fn apply(change: &Change, own: &Path, places: &Places) -> anyhow::Result<()> {
+    if let Some(copies) = change.copies {
+        for n in 1..=copies {
+            apply(&change.numbered(n), own, places)?;
+        }
+        return Ok(());
+    }
+    let path = own.join(&change.path);
+    let text = match (
+        &change.content,
+        &change.append,
+        &change.find,
+        &change.replace,
+    ) {
+        (Some(content), ..) => {
+            let dir = path.parent().context("it has no directory")?;
+            fs::create_dir_all(dir)?;
+            places.fill(content)
+        }
+        (_, Some(append), ..) => fs::read_to_string(&path)? + &places.fill(append),
+        (_, _, Some(find), Some(replace)) => {
+            let text = fs::read_to_string(&path)?;
+            ensure!(text.contains(find.as_str()), "it does not contain `{find}`");
+            text.replace(find.as_str(), &places.fill(replace))
+        }
+        _ => bail!("nothing is to be changed in it"),
+    };
+    Ok(fs::write(&path, text)?)
+}
+
+/// What is laid over the scenario: the fault's own, and its php.ini as a file of the scenario.
+fn overlay_text(fault: &Planted, scratch: &Path, places: &Places) -> anyhow::Result<String> {
+    let mut overlay = fault.overlay.clone();
+    if let Some(ini) = &fault.ini {
+        let path = scratch.join("php.ini");
+        fs::write(&path, places.fill(ini))?;
+        let php = table(table(&mut overlay, "stack")?, "php")?;
+        php.insert("ini".into(), path.display().to_string().into());
+    }
+    Ok(toml::to_string(&overlay)?)
+}
+
+/// The table of this name, made when it is not there.
+fn table<'a>(parent: &'a mut toml::Table, name: &str) -> anyhow::Result<&'a mut toml::Table> {
+    parent
+        .entry(name)
+        .or_insert_with(|| toml::Value::Table(toml::Table::new()))
+        .as_table_mut()
+        .with_context(|| format!("`{name}` of the fault's [inject] is not a table"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(rest: &str) -> Planted {
+        let text = format!(
+            "about = \"x\"\napplication = \"wordpress\"\nexpect = \"APP-10\"\nculprit = [\"x\"]\n{rest}"
+        );
+        Planted::read(Path::new("x.toml"), &text).expect("fault")
+    }
+
+    #[test]
+    fn changes_are_made_in_the_copy_with_places_filled_in() {
+        let dir = tempfile::tempdir().expect("directory");
+        fs::write(dir.path().join("a.php"), "<?php one();").expect("file");
+        fs::write(dir.path().join("wordpress.sql"), b"\xff;").expect("file");
+        let fault = fault(
+            "sql = \"SELECT 2;\"\n\
+             [[file]]\npath = \"a.php\"\nfind = \"one\"\nreplace = \"two\"\n\
+             [[file]]\npath = \"a.php\"\nappend = \" // {{helper}}\"\n\
+             [[file]]\npath = \"new/b{n}.php\"\ncopies = 2\ncontent = \"<?php b({n});\"\n",
+        );
+        let places = Places {
+            helper: Some("127.0.0.1:9".into()),
+            ..Places::default()
+        };
+        plant(&fault, dir.path(), &places).expect("planted");
+        let read = |path: &str| fs::read(dir.path().join(path)).expect(path);
+        assert_eq!(read("a.php"), b"<?php two(); // 127.0.0.1:9");
+        assert_eq!(read("new/b1.php"), b"<?php b(1);");
+        assert_eq!(read("new/b2.php"), b"<?php b(2);");
+        assert_eq!(read("wordpress.sql"), b"\xff;\nSELECT 2;\n");
+    }
+
+    #[test]
+    fn a_change_that_finds_nothing_is_an_error() {
+        let dir = tempfile::tempdir().expect("directory");
+        fs::write(dir.path().join("a.php"), "<?php").expect("file");
+        let fault = fault("[[file]]\npath = \"a.php\"\nfind = \"one\"\nreplace = \"two\"\n");
+        let error = plant(&fault, dir.path(), &Places::default()).expect_err("no such text");
+        assert!(
+            format!("{error:#}").contains("does not contain `one`"),
+            "{error:#}"
+        );
+    }
+
+    #[test]
+    fn a_php_ini_becomes_a_file_of_the_scenario() {
+        let dir = tempfile::tempdir().expect("directory");
+        let fault = fault(
+            "ini = \"zend_extension={{extension}}\"\n[inject.stack.php.settings]\n\"pm\" = \"static\"\n",
+        );
+        let places = Places {
+            extension: Some("/x.so".into()),
+            ..Places::default()
+        };
+        let text = overlay_text(&fault, dir.path(), &places).expect("overlay");
+        let overlay: toml::Table = text.parse().expect("TOML");
+        let php = &overlay["stack"]["php"];
+        assert_eq!(php["settings"]["pm"].as_str(), Some("static"));
+        let ini = fs::read_to_string(php["ini"].as_str().expect("a path")).expect("file");
+        assert_eq!(ini, "zend_extension=/x.so");
+    }
+}
