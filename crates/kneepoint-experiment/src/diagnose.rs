@@ -15,7 +15,7 @@ use crate::tune::budget::Costs;
 use kneepoint_diagnosis::{Evidence, Phase, PhaseKind};
 use kneepoint_model::account::NativeAccount;
 use kneepoint_model::run::{LimitResult, Observation};
-use kneepoint_model::units::{format_ms, format_rate, format_share};
+use kneepoint_model::units::{format_ms, format_share};
 use kneepoint_model::{
     Account, Confidence, Effect, Finding, LoadPoint, Scenario, Setting, Stack, StackProfile,
 };
