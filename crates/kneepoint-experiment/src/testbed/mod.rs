@@ -4,7 +4,10 @@ mod app;
 mod arm;
 mod chain;
 mod drain;
+mod log;
 pub(crate) mod machine;
+mod rehearse;
+mod seen;
 
 use crate::ab::Measure;
 use crate::bench::{Bench, Canary, Offer, Step};
@@ -152,9 +155,9 @@ impl Testbed {
         let arm = arm::stand_up(self, name, scenario).inspect_err(|_| self.remove_hosts(name))?;
         self.arms.insert(name.to_owned(), arm);
         match self.arms[name].check_and_warm(&self.client, &self.stop) {
-            Ok(first_response) => {
+            Ok(rehearsed) => {
                 if let Some(arm) = self.arms.get_mut(name) {
-                    arm.cold_start.first_response = first_response;
+                    arm.learn(rehearsed);
                 }
                 Ok(())
             }
