@@ -109,6 +109,9 @@ fn stand_up(
     for entry in entries {
         recorder.stage(format!("Stand up {}", entry.name));
         testbed.stand_up(&entry.name, &entry.scenario)?;
+        if contestants.is_empty() {
+            testbed.tell_pages(&entry.name, recorder)?;
+        }
         let stack = testbed.stack(&entry.name)?;
         let cold = testbed.cold_start(&entry.name)?;
         let tiers = stack.tiers.iter();

@@ -65,7 +65,7 @@ pub fn against_run(
     let before = baseline_limit(stored).ok_or_else(|| no_limit(&stored.id))?;
     recorder.stage("Stand up the stack");
     testbed.stand_up(NOW, scenario)?;
-    recorder.base(testbed.stack(NOW)?.clone());
+    testbed.introduce(NOW, recorder)?;
     let mut claim = compared_to(testbed, recorder, (stored, before), gate)?;
     if fails(&claim) {
         // A disturbance of this machine looks like a loss: only what shows twice is taken for one.
@@ -110,7 +110,7 @@ pub fn side_by_side(
 ) -> Result<(), ExperimentError> {
     recorder.stage("Stand up the stack");
     testbed.stand_up(NOW, now)?;
-    recorder.base(testbed.stack(NOW)?.clone());
+    testbed.introduce(NOW, recorder)?;
     recorder.stage(format!(
         "Stand up the stack as it was, with {}",
         before.root.display()

@@ -9,7 +9,7 @@ use kneepoint_model::run::{
 };
 use kneepoint_model::{
     Account, CallTrace, CapacityPlan, Contest, CpuTime, Effect, Finding, GateResult, LoadPoint,
-    Run, Scenario, Stack, StackProfile,
+    Outcome, Run, Scenario, Stack, StackProfile,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -228,6 +228,7 @@ impl<'a> Recorder<'a> {
         load: LoadPoint,
         cpu: Option<CpuTime>,
     ) -> u64 {
+        self.tell_other_pages(arm, &load);
         let id = self.run.trials.len() as u64;
         let at_s = (self.elapsed().as_secs_f64() - load.window_s).max(0.0);
         let trial = Trial {
@@ -241,6 +242,16 @@ impl<'a> Recorder<'a> {
         self.append(&Record::Trial(Box::new(trial.clone())));
         self.run.trials.push(trial);
         id
+    }
+
+    /// Says once of each arm and page when answers are other pages than they should be.
+    fn tell_other_pages(&mut self, arm: &str, load: &LoadPoint) {
+        let errors = self.run.scenario.as_ref().map_or(0.0, |s| s.slo.errors);
+        let told = other_pages(arm, load, errors);
+        let known = |what: &String| self.run.journal.iter().any(|entry| entry.text == *what);
+        if let Some(what) = told.filter(|what| !known(what)) {
+            self.warn(what);
+        }
     }
 
     /// Records the machine.
@@ -393,5 +404,45 @@ impl<'a> Recorder<'a> {
         how.clone_into(&mut self.run.ended);
         self.append(&Record::End(how.to_owned()));
         self.run
+    }
+}
+
+/// That more answers than the share that may fail came in time and with the right status, and were another page.
+fn other_pages(arm: &str, load: &LoadPoint, errors: f64) -> Option<String> {
+    let wrong = load.outcomes.of(Outcome::WrongBody);
+    let kind = format!(": {}, ", Outcome::WrongBody.name());
+    let example = load.examples.iter().find(|text| text.contains(&kind))?;
+    (wrong as f64 > errors * load.arrivals as f64).then(|| {
+        format!(
+            "answers of {arm} are another page under load than they should be, and count as failed. For example {example}"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether something is said of a load in which so many of 1000 answers were another page.
+    fn told(wrong: u64) -> Option<String> {
+        let mut load = LoadPoint {
+            arrivals: 1000,
+            examples: vec![
+                "GET /: wrong body, status 200, expected a body with \"x\": Sorry".into(),
+            ],
+            ..LoadPoint::default()
+        };
+        load.outcomes.by_outcome.insert(Outcome::WrongBody, wrong);
+        other_pages("base", &load, 0.001)
+    }
+
+    #[test]
+    fn another_page_under_load_is_told_beyond_what_may_fail() {
+        let said = told(2).expect("more than one of 1000");
+        assert!(
+            said.ends_with("expected a body with \"x\": Sorry"),
+            "{said}"
+        );
+        assert_eq!((told(0), told(1)), (None, None));
     }
 }

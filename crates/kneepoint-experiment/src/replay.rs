@@ -94,7 +94,7 @@ pub fn replay(
     for nth in 0..played.stages.len() {
         stand_up(testbed, recorder, played, &mut replay.stages[nth], nth)?;
         if nth == 0 {
-            recorder.base(testbed.stack(&arm(0))?.clone());
+            testbed.introduce(&arm(0), recorder)?;
         }
         recorder.replay(replay.clone());
     }

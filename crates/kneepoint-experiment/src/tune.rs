@@ -137,7 +137,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         let arm = self.next_arm();
         self.testbed.stand_up(&arm, &base)?;
         self.recorder.machine(self.testbed.machine().clone());
-        self.recorder.base(self.testbed.stack(&arm)?.clone());
+        self.testbed.introduce(&arm, self.recorder)?;
         self.recorder
             .stage("Limit: the highest rate at which the SLO holds");
         let options = self.limit_options(&arm, FIRST_LIMIT_SHARE)?;

@@ -166,8 +166,7 @@ pub fn stand_up(
 ) -> Result<(), ExperimentError> {
     recorder.stage("Stand up the stack");
     testbed.stand_up("base", scenario)?;
-    recorder.base(testbed.stack("base")?.clone());
-    Ok(())
+    testbed.introduce("base", recorder)
 }
 
 /// Runs a job that needs no testbed, watched and written down, and prints the results.

@@ -1,10 +1,11 @@
 //! One configuration of the whole stack, standing.
 
 use super::copy::{Pristine, PrivateCopy};
+use super::seen::Told;
 use super::{CLIENT, Testbed, app, chain, offers};
 use crate::error::ExperimentError;
 use kneepoint_lab::{HostInfo, HostPlan, Lab, Process};
-use kneepoint_load::{Rehearsal, Rehearsed, Target, identify};
+use kneepoint_load::Target;
 use kneepoint_model::run::FileDiff;
 use kneepoint_model::{
     Address, CommandSpec, Layer, RunningTier, Scenario, Stack, Tier, TierSpec, Workload,
@@ -16,16 +17,8 @@ use kneepoint_stack::{
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-
-/// Where a target answers with the run's nonce (DESIGN section 16).
-const IDENTITY: &str = "/.well-known/kneepoint";
-/// Rounds of the whole mix sent one by one before an arm counts as warm: every worker of a small pool sees
-/// each script, and OPcache holds all of them.
-const WARM_ROUNDS: usize = 8;
-/// Longest wait for one warm-up response. The first one compiles the whole application.
-const FIRST_RESPONSE: Duration = Duration::from_secs(20);
 
 /// A standing stack.
 pub(super) struct Arm {
@@ -40,10 +33,11 @@ pub(super) struct Arm {
     resets: Vec<(String, CommandSpec)>,
     files: Vec<(Layer, ConfigFile)>,
     settings: Vec<(String, String)>,
-    nonce: String,
+    pub(super) nonce: String,
     /// What it is asked.
     pub(super) workload: Workload,
-    php_logs: Vec<PathBuf>,
+    /// What the rehearsal saw of it.
+    pub(super) told: Told,
     /// Where its application lies.
     pub(super) app_root: PathBuf,
     /// What PHP runs; `None` without PHP.
@@ -123,7 +117,7 @@ pub(super) fn stand_up(
         settings: settings_of(scenario),
         nonce,
         workload: scenario.workload.clone(),
-        php_logs: Vec::new(),
+        told: Told::default(),
         app_root: standing.root(scenario).to_owned(),
         copy: standing.copy.take(),
         cold_start: ColdStart {
@@ -141,10 +135,6 @@ pub(super) fn stand_up(
         );
         arm.files
             .extend(rendered.files.into_iter().map(|file| (layer, file)));
-        if layer == Layer::Php {
-            arm.php_logs
-                .extend(rendered.logs.iter().map(|log| log.path.clone()));
-        }
         arm.running.push(running);
     }
     arm.reset(&testbed.lab)?;
@@ -445,82 +435,6 @@ impl Arm {
             }
         }
         Ok(())
-    }
-
-    /// Makes sure that the target is this arm, that it answers as the scenario says, and that it is warm.
-    pub(super) fn check_and_warm(
-        &self,
-        client: &HostInfo,
-        stop: &AtomicBool,
-    ) -> Result<Option<Duration>, ExperimentError> {
-        let netns = client.netns.clone();
-        let answer = identify(
-            &self.target,
-            IDENTITY,
-            netns.as_deref(),
-            Duration::from_secs(5),
-        )?;
-        if answer.trim() != self.nonce {
-            return Err(ExperimentError::Unfit(format!(
-                "the server at {} is not the one this run started: it does not echo the run's nonce",
-                self.target.address()
-            )));
-        }
-        let mut first_response = None;
-        for round in 0..WARM_ROUNDS {
-            let rehearsal =
-                Rehearsal::new(&self.target, &self.workload, netns.clone(), FIRST_RESPONSE)?;
-            let began = Instant::now();
-            for rehearsed in rehearsal {
-                first_response.get_or_insert_with(|| began.elapsed());
-                if stop.load(Ordering::Relaxed) {
-                    return Err(ExperimentError::Interrupted);
-                }
-                let rehearsed = rehearsed?;
-                if round == 0 {
-                    self.check_reply(&rehearsed)?;
-                }
-            }
-        }
-        Ok(first_response)
-    }
-
-    fn check_reply(&self, rehearsed: &Rehearsed) -> Result<(), ExperimentError> {
-        let Rehearsed {
-            request,
-            fetched,
-            missed,
-            ..
-        } = rehearsed;
-        let Some(missed) = missed else {
-            return Ok(());
-        };
-        let body = String::from_utf8_lossy(&fetched.body);
-        let shown: String = body.chars().filter(|c| !c.is_control()).take(200).collect();
-        let log = self.last_words();
-        Err(ExperimentError::Unfit(format!(
-            "the application answers {request} with status {} before any load, {missed}: fix that first. It says: {shown}{log}",
-            fetched.status
-        )))
-    }
-
-    /// The last lines of PHP's logs, where the cause of a 500 is told.
-    pub(super) fn last_words(&self) -> String {
-        let mut words = String::new();
-        for path in &self.php_logs {
-            let text = std::fs::read_to_string(path).unwrap_or_default();
-            let last: Vec<&str> = text
-                .lines()
-                .rev()
-                .filter(|line| !line.contains("NOTICE"))
-                .take(3)
-                .collect();
-            for line in last.into_iter().rev() {
-                words.push_str("\n  log: ");
-                words.extend(line.chars().take(300));
-            }
-        }
-        words
     }
 }
 

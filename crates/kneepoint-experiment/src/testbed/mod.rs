@@ -5,8 +5,11 @@ mod arm;
 mod chain;
 mod copy;
 mod drain;
+mod log;
 pub(crate) mod machine;
 mod offers;
+mod rehearse;
+mod seen;
 mod visit;
 
 use crate::ab::Measure;
@@ -16,7 +19,6 @@ use crate::error::ExperimentError;
 use crate::recorder::{Event, Observer};
 use arm::Arm;
 pub use arm::ColdStart;
-pub use visit::{Php, Visited};
 use kneepoint_lab::{HostPlan, Lab, LabPlan};
 use kneepoint_load::{AbortRule, Engine, LoadPlan, Mode, REQUEST_ID};
 use kneepoint_model::run::{FileDiff, Machine};
@@ -31,6 +33,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+pub use visit::{Php, Visited};
 
 /// The host the generator sends from.
 const CLIENT: &str = "client";
@@ -162,9 +165,9 @@ impl Testbed {
         let arm = arm::stand_up(self, name, scenario).inspect_err(|_| self.remove_hosts(name))?;
         self.arms.insert(name.to_owned(), arm);
         match self.arms[name].check_and_warm(&self.client, &self.stop) {
-            Ok(first_response) => match self.arms.get_mut(name) {
+            Ok(rehearsed) => match self.arms.get_mut(name) {
                 Some(arm) => {
-                    arm.cold_start.first_response = first_response;
+                    arm.learn(rehearsed);
                     arm.settle()
                 }
                 None => Ok(()),

@@ -367,8 +367,8 @@ const KEYS: &[Key] = &[
         EXPECT,
         "body_contains",
         "`\"visits\"`",
-        "anything",
-        "Text its body must contain, or a list of such: an error page can come with status 200.",
+        "for a plain GET the title of its page, where all answers before the load had the same",
+        "Text its body must contain, or a list of such: an error page can come with status 200. A page that holds it is never taken for an error page.",
     ),
     key(
         REQUEST,

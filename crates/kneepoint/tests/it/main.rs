@@ -16,6 +16,7 @@ mod inside;
 mod interrupted;
 mod load;
 mod nothing_left;
+mod pages;
 mod plan;
 mod profile;
 mod replay;

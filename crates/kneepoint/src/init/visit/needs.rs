@@ -50,8 +50,8 @@ impl Needs {
 /// A name of an extension as it is compared: OPcache calls itself `Zend OPcache`.
 fn plain(name: &str) -> String {
     name.to_ascii_lowercase()
-        .replace("zend ", "")
         .replace(['-', ' '], "")
+        .replace("zend", "")
 }
 
 /// The oldest version that the alternatives of a constraint begin with.

@@ -1,0 +1,94 @@
+//! The last lines of the tiers' logs, for an error that they may explain.
+
+use kneepoint_model::{Layer, RunningTier};
+use std::path::Path;
+
+/// Most lines that are told of one log.
+const LINES: usize = 3;
+/// Most characters of a line.
+const CHARS: usize = 300;
+/// Most bytes at the end of a log that are looked at.
+const TAIL_BYTES: u64 = 64 << 10;
+
+/// The last lines of all logs, each behind a line feed; empty when they say nothing.
+pub(super) fn last_words(tiers: &[RunningTier]) -> String {
+    let logs = tiers.iter().flat_map(|tier| {
+        let logs = tier.logs.iter();
+        logs.map(move |log| (tier.layer, tail(&log.path)))
+    });
+    logs.map(|(layer, text)| lines(layer, &text)).collect()
+}
+
+fn lines(layer: Layer, text: &str) -> String {
+    let told = text.lines().rev().filter(|line| tells(layer, line));
+    let last: Vec<&str> = told.take(LINES).collect();
+    let cut = |line: &str| line.chars().take(CHARS).collect::<String>();
+    last.iter()
+        .rev()
+        .map(|line| format!("\n  {layer} log: {}", cut(line.trim())))
+        .collect()
+}
+
+/// Whether a line may be the cause of something. A database writes much about its own start.
+fn tells(layer: Layer, line: &str) -> bool {
+    let line = line.trim().to_ascii_lowercase();
+    let chatter = ["notice", "[note]", "[info]"];
+    let trouble = [
+        "error", "fatal", "denied", "refused", "failed", "panic", "abort",
+    ];
+    let has = |words: &[&str]| words.iter().any(|word| line.contains(word));
+    match layer {
+        _ if line.is_empty() => false,
+        Layer::Php | Layer::Web | Layer::Proxy => !has(&chatter),
+        _ => has(&trouble) && !has(&chatter),
+    }
+}
+
+/// The end of a file; empty when it cannot be read.
+fn tail(path: &Path) -> String {
+    use std::io::{Read as _, Seek as _, SeekFrom};
+    let mut bytes = Vec::new();
+    if let Ok(mut file) = std::fs::File::open(path) {
+        let size = file.metadata().map_or(0, |data| data.len());
+        let from = SeekFrom::Start(size.saturating_sub(TAIL_BYTES));
+        // What cannot be read is not told.
+        let _ = file.seek(from).and_then(|_| file.read_to_end(&mut bytes));
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect, expect};
+
+    fn check(layer: Layer, text: &str, expected: Expect) {
+        expected.assert_eq(&lines(layer, text));
+    }
+
+    #[test]
+    fn the_last_lines_that_tell_something_are_told() {
+        check(
+            Layer::Php,
+            "[1] NOTICE: fpm is running\none\ntwo\nthree\n\nfour\n[2] NOTICE: ready\n",
+            expect![[r#"
+
+                  php log: two
+                  php log: three
+                  php log: four"#]],
+        );
+        check(
+            Layer::Db,
+            "1 [Note] ready\n2 [ERROR] Access denied for user 'x'\n3 something\n",
+            expect![[r#"
+
+                  db log: 2 [ERROR] Access denied for user 'x'"#]],
+        );
+        check(Layer::Web, "\n\n", expect![""]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_told() {
+        assert_eq!(tail(Path::new("/nowhere/at.log")), "");
+    }
+}

@@ -1,0 +1,295 @@
+//! Before any load: the stack is the one that was started, each request answers with the page that is meant, and what
+//! serves it is warm.
+
+use super::arm::Arm;
+use super::seen::{Seen, Told, tell};
+use super::{Testbed, log};
+use crate::error::ExperimentError;
+use crate::recorder::Recorder;
+use kneepoint_lab::HostInfo;
+use kneepoint_load::{Fetched, Rehearsal, Rehearsed, Target, identify};
+use kneepoint_model::{Layer, RunningTier};
+use kneepoint_telemetry::CpuAccount;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Where a target answers with the run's nonce (DESIGN section 16).
+const IDENTITY: &str = "/.well-known/kneepoint";
+/// Rounds of the whole mix sent one by one before an arm counts as warm: every worker of a small pool sees
+/// each script, and OPcache holds all of them.
+const WARM_ROUNDS: usize = 8;
+/// Longest wait for one warm-up response. The first one compiles the whole application.
+const FIRST_RESPONSE: Duration = Duration::from_secs(20);
+/// What a worker does behind a response, its CPU time included, is over after this.
+const SETTLE: Duration = Duration::from_millis(2);
+
+/// What came of a rehearsal.
+#[derive(Debug, Default)]
+pub(super) struct Rehearsals {
+    /// The first request of all.
+    first_response: Option<Duration>,
+    /// One per request.
+    seen: Vec<Seen>,
+}
+
+impl Arm {
+    /// Makes sure that the target is this arm, that it answers as the scenario says and with no error page, and that it is
+    /// warm.
+    pub(super) fn check_and_warm(
+        &self,
+        client: &HostInfo,
+        stop: &AtomicBool,
+    ) -> Result<Rehearsals, ExperimentError> {
+        let netns = client.netns.as_deref();
+        self.check_identity(netns)?;
+        let mut rehearsals = Rehearsals::default();
+        for round in 0..WARM_ROUNDS {
+            self.rehearse(netns, stop, round, &mut rehearsals)?;
+        }
+        Ok(rehearsals)
+    }
+
+    fn check_identity(&self, netns: Option<&Path>) -> Result<(), ExperimentError> {
+        let answer = identify(&self.target, IDENTITY, netns, Duration::from_secs(5))?;
+        if answer.trim() == self.nonce {
+            return Ok(());
+        }
+        Err(ExperimentError::Unfit(format!(
+            "the server at {} is not the one this run started: it does not echo the run's nonce",
+            self.target.address()
+        )))
+    }
+
+    /// Sends each request once. The first round is judged; the others warm, and show what stays the same.
+    fn rehearse(
+        &self,
+        netns: Option<&Path>,
+        stop: &AtomicBool,
+        round: usize,
+        rehearsals: &mut Rehearsals,
+    ) -> Result<(), ExperimentError> {
+        let netns = netns.map(Path::to_owned);
+        let mut rehearsal = Rehearsal::new(&self.target, &self.workload, netns, FIRST_RESPONSE)?;
+        let clock = PhpClock::of(&self.running);
+        let began = Instant::now();
+        loop {
+            let before = clock.read();
+            let Some(rehearsed) = rehearsal.next() else {
+                return Ok(());
+            };
+            rehearsals
+                .first_response
+                .get_or_insert_with(|| began.elapsed());
+            if stop.load(Ordering::Relaxed) {
+                return Err(ExperimentError::Interrupted);
+            }
+            let rehearsed = rehearsed
+                .map_err(|error| ExperimentError::Unfit(format!("{error}{}", self.last_words())))?;
+            let judged = (round == 0).then(|| self.judge(&rehearsed)).transpose()?;
+            let mut seen = rehearsals.seen.iter_mut();
+            match (seen.find(|seen| seen.is_of(rehearsed.index)), judged) {
+                (Some(seen), None) => {
+                    seen.again(&rehearsed.fetched, clock.ms_since(before.as_ref()));
+                }
+                // Several visits may ask for it.
+                (Some(seen), Some(_)) => seen.again(&rehearsed.fetched, None),
+                (None, judged) => rehearsals.seen.extend(judged),
+            }
+        }
+    }
+
+    /// What was seen of a first answer, where it is one that may be measured.
+    fn judge(&self, rehearsed: &Rehearsed) -> Result<Seen, ExperimentError> {
+        let request = &self.workload.requests[rehearsed.index];
+        let seen = Seen::new(rehearsed, request, &self.workload);
+        let wrong = match &rehearsed.missed {
+            Some(missed) => Some(self.failure(rehearsed, missed)),
+            None => seen.problem(request),
+        };
+        match wrong {
+            Some(wrong) => Err(ExperimentError::Unfit(format!(
+                "{wrong}{}",
+                self.last_words()
+            ))),
+            None => Ok(seen),
+        }
+    }
+
+    /// An answer that is not what the scenario expects, in words.
+    fn failure(&self, rehearsed: &Rehearsed, missed: &str) -> String {
+        let Rehearsed {
+            request, fetched, ..
+        } = rehearsed;
+        let status = fetched.status;
+        let what = format!(
+            "the application answers {request} with status {status} before any load, {missed}"
+        );
+        let redirects = (300..400).contains(&status);
+        match fetched.header("location").filter(|_| redirects) {
+            Some(to) => format!(
+                "{what}: {}",
+                redirected(to, self.host(rehearsed.index), status)
+            ),
+            None => format!("{what}: fix that first. {}", says(fetched)),
+        }
+    }
+
+    /// By what name a request asks for the site.
+    fn host(&self, index: usize) -> &str {
+        let mut headers = self.workload.requests[index].headers.iter();
+        let own = headers.find(|(name, _)| name.eq_ignore_ascii_case("host"));
+        match (own, &self.target) {
+            (Some((_, host)), _) => host,
+            (None, Target::Http { host_header, .. }) => host_header,
+            (None, Target::FastCgi { .. }) => "localhost",
+        }
+    }
+
+    /// Keeps what a rehearsal taught, and asks answers from now on for the piece of the title that all had.
+    pub(super) fn learn(&mut self, rehearsals: Rehearsals) {
+        self.cold_start.first_response = rehearsals.first_response;
+        // Before the marks are in it: they are not what the scenario says.
+        self.told = tell(&rehearsals.seen, &self.workload);
+        for (index, mark) in rehearsals.seen.iter().filter_map(Seen::mark) {
+            if let Some(request) = self.workload.requests.get_mut(index) {
+                request.expect.body_contains.push(mark.to_owned());
+            }
+        }
+    }
+
+    /// The last lines of the tiers' logs, where the cause of a 500 is told.
+    pub(super) fn last_words(&self) -> String {
+        log::last_words(&self.running)
+    }
+}
+
+/// What to do about a redirect that nobody expects.
+fn redirected(to: &str, host: &str, status: u16) -> String {
+    let meant = format!("expect = {{ status = {status} }} where the redirect itself is meant");
+    let behind = to.split_once("://").map(|(_, rest)| rest);
+    let Some(behind) = behind.or_else(|| to.strip_prefix("//")) else {
+        return format!(
+            "it redirects to {to}. Write path = {to:?} for the page behind it, or {meant}"
+        );
+    };
+    let (other, path) = behind
+        .find('/')
+        .map_or((behind, "/"), |at| (&behind[..at], &behind[at..]));
+    if other.eq_ignore_ascii_case(host) {
+        return format!(
+            "it redirects to {to}. Write path = {path:?} for the page behind it, or {meant}"
+        );
+    }
+    format!(
+        "it redirects to {to}, and was asked for as {host}. Where it must be asked for as {other}, write headers = {{ Host = \
+         {other:?} }}; otherwise tell the application its address, or write {meant}"
+    )
+}
+
+/// What a page says, in its own words.
+fn says(fetched: &Fetched) -> String {
+    let page = fetched.page();
+    let text = page.error().unwrap_or(page.text);
+    match (text.as_str(), page.title) {
+        ("", Some(title)) => format!("It says: {title}"),
+        ("", None) if fetched.body.is_empty() => "Its body is empty".to_owned(),
+        ("", None) => format!("Its {} bytes hold no text", fetched.body.len()),
+        (text, _) => format!("It says: {text}"),
+    }
+}
+
+/// The CPU time of PHP, where its host has an account to the microsecond.
+struct PhpClock<'t> {
+    tier: Option<&'t RunningTier>,
+}
+
+impl<'t> PhpClock<'t> {
+    fn of(running: &'t [RunningTier]) -> Self {
+        let mut tiers = running.iter();
+        let exact = |tier: &&RunningTier| {
+            let has = tier.cgroup.cpu.is_some() || tier.cgroup.cpuacct.is_some();
+            tier.layer == Layer::Php && has
+        };
+        Self {
+            tier: tiers.find(exact),
+        }
+    }
+
+    fn read(&self) -> Option<CpuAccount> {
+        CpuAccount::read([self.tier?])
+    }
+
+    /// CPU time since then in ms, when what follows a response is over.
+    fn ms_since(&self, before: Option<&CpuAccount>) -> Option<f64> {
+        let before = before?;
+        std::thread::sleep(SETTLE);
+        Some(self.read()?.tiers_s_since(before) * 1e3)
+    }
+}
+
+impl Testbed {
+    /// Writes down what an arm is, and what will be measured of it: each request with its page.
+    ///
+    /// # Errors
+    /// There is no such arm.
+    pub fn introduce(
+        &self,
+        name: &str,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), ExperimentError> {
+        recorder.base(self.arm(name)?.stack.clone());
+        self.tell_pages(name, recorder)
+    }
+
+    /// Writes down what will be measured of an arm, and what is doubtful about it.
+    ///
+    /// # Errors
+    /// There is no such arm.
+    pub fn tell_pages(
+        &self,
+        name: &str,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), ExperimentError> {
+        let Told { results, doubts } = self.arm(name)?.told.clone();
+        for result in results {
+            recorder.result(result);
+        }
+        for doubt in doubts {
+            recorder.warn(doubt);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect, expect};
+
+    fn check(to: &str, expected: Expect) {
+        expected.assert_eq(&redirected(to, "10.1.0.2", 302));
+    }
+
+    #[test]
+    fn a_redirect_tells_what_to_write() {
+        check(
+            "/wiki/Main_Page",
+            expect![[
+                r#"it redirects to /wiki/Main_Page. Write path = "/wiki/Main_Page" for the page behind it, or expect = { status = 302 } where the redirect itself is meant"#
+            ]],
+        );
+        check(
+            "http://10.1.0.2/doku.php?id=start",
+            expect![[
+                r#"it redirects to http://10.1.0.2/doku.php?id=start. Write path = "/doku.php?id=start" for the page behind it, or expect = { status = 302 } where the redirect itself is meant"#
+            ]],
+        );
+        check(
+            "https://blog.example.org/",
+            expect![[
+                r#"it redirects to https://blog.example.org/, and was asked for as 10.1.0.2. Where it must be asked for as blog.example.org, write headers = { Host = "blog.example.org" }; otherwise tell the application its address, or write expect = { status = 302 } where the redirect itself is meant"#
+            ]],
+        );
+    }
+}
