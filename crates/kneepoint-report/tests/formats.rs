@@ -247,7 +247,7 @@ fn verdicts_say_no_more_than_was_measured() {
     check(
         support::healthy(),
         Outcome::Limit,
-        "R* is 118/s (114 to 121), and no misconfiguration holds it down.",
+        "R* is 118/s (114 to 121); what binds it was not found.",
     );
     check(
         support::diagnosed(),
@@ -259,6 +259,17 @@ fn verdicts_say_no_more_than_was_measured() {
         Outcome::Nothing,
         "Nothing has been measured.",
     );
+}
+
+#[test]
+fn an_slo_that_one_request_misses_is_out_of_reach_at_any_rate() {
+    let mut run = support::healthy();
+    let scenario = run.scenario.as_mut().expect("a scenario");
+    scenario.slo.response_time = std::time::Duration::from_millis(2);
+    let verdict = summarise(&run).verdict;
+    for part in ["One request alone misses the SLO, which cannot be met at any rate", "and 2.00", "% of it is"] {
+        assert!(verdict.contains(part), "{part} in {verdict}");
+    }
 }
 
 #[test]
