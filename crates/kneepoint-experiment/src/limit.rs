@@ -66,6 +66,8 @@ pub struct LimitSearch {
     spent: Duration,
     soak: Soak,
     out_of_time: bool,
+    /// Why the interval is wider than was asked, in words; `None` where it is not.
+    why_wide: Option<String>,
     warnings: Vec<String>,
     /// Invalid steps since the last that was sound, and how long they took.
     invalid: u32,
@@ -123,6 +125,7 @@ impl LimitSearch {
             spent: Duration::ZERO,
             soak: Soak::default(),
             out_of_time: false,
+            why_wide: None,
             slo,
             options,
             warnings: Vec::new(),
@@ -159,6 +162,7 @@ impl LimitSearch {
         self.clock = Clock::new(self.options.wall);
         self.soak.forget_all_but_what_contradicts();
         self.warnings.clear();
+        self.why_wide = None;
         self.warn_of_the_build_up();
         self.stage = Stage::Stepping;
     }
@@ -334,7 +338,9 @@ impl LimitSearch {
         let narrow = width <= self.options.target;
         let steady = self.speed_sd().is_none_or(|sd| sd < self.options.noisy);
         if (enough && narrow && steady) || self.out_of_time {
-            if !narrow {
+            if narrow {
+                self.why_wide = None;
+            } else {
                 self.warn_of_the_width();
             }
             self.end_of_the_steps();
@@ -488,7 +494,12 @@ impl LimitSearch {
             soak_failed: soak.map_or(0, |point| point.outcomes.failed()),
             soak_arrivals: soak.map_or(0, |point| point.arrivals),
             soak_held: self.soak.held,
-            warnings: self.warnings.clone(),
+            warnings: self
+                .why_wide
+                .iter()
+                .chain(&self.warnings)
+                .cloned()
+                .collect(),
         }
     }
 

@@ -21,7 +21,8 @@ impl LimitSearch {
         too_wide(&self.estimate().rate_hz) && self.steps.len() >= ENOUGH_STEPS
     }
 
-    /// Says that the time is over and the interval wider than was asked, and why.
+    /// Says that the time is over and the interval wider than was asked, and why: of the last steps, where there were more
+    /// after a confirming stretch.
     pub(super) fn warn_of_the_width(&mut self) {
         let fitted = self.estimate();
         let width = format_share(fitted.rate_hz.relative_half_width());
@@ -29,7 +30,7 @@ impl LimitSearch {
             1 => "1 step".to_owned(),
             steps => format!("{steps} steps"),
         };
-        self.warnings.push(if self.is_noise_to_blame() {
+        self.why_wide = Some(if self.is_noise_to_blame() {
             format!(
                 "the load time ran out with the interval still at +-{width}: the machine is too noisy to say more in this \
                  time (what single steps say of R* scatters by {})",

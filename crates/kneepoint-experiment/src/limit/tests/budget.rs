@@ -48,7 +48,9 @@ fn the_interval_gets_narrower_with_the_time_there_is() {
         let widths = (0..6).map(|seed| {
             let wall = Duration::from_secs(seconds);
             let (found, _) = search_by(wall, &mut stack(Noise::high(), seed));
-            found.rate_hz.relative_half_width()
+            // As the machine was, the interval also holds how far its speed wandered.
+            let at_one_speed = found.reference_hz.expect("there is a canary");
+            at_one_speed.relative_half_width()
         });
         widths.sum::<f64>() / 6.0
     };
@@ -96,7 +98,15 @@ fn a_search_goes_on_where_it_stopped() {
     assert!(took <= more.mul_f64(1.05), "{took:?}");
     assert_eq!(&then.steps[..first.steps.len()], &first.steps[..]);
     assert!(then.steps.len() > first.steps.len(), "{then:?}");
-    let width = |found: &LimitResult| found.rate_hz.relative_half_width();
+    let width = |found: &LimitResult| {
+        let at_one_speed = found.reference_hz.expect("there is a canary");
+        at_one_speed.relative_half_width()
+    };
     assert!(width(&then) < width(&first), "{first:?} {then:?}");
+    let told = then
+        .warnings
+        .iter()
+        .filter(|text| text.contains("interval"));
+    assert!(told.count() <= 1, "only of the end: {:?}", then.warnings);
     assert!((then.saturation_hz - first.saturation_hz).abs() < 1e-9);
 }
