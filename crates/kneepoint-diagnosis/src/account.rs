@@ -72,7 +72,10 @@ fn sampled<'e>(evidence: &'e Evidence, phase: &Phase) -> Option<&'e StackProfile
     let enough = |profile: &&StackProfile| computing(profile) >= FEWEST_STACKS;
     near.filter(enough).or_else(|| {
         let others = [&evidence.knee_stacks, &evidence.stacks];
-        others.into_iter().flatten().max_by_key(|one| computing(one))
+        others
+            .into_iter()
+            .flatten()
+            .max_by_key(|one| computing(one))
     })
 }
 

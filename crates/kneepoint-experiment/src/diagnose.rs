@@ -13,7 +13,9 @@ use kneepoint_diagnosis::{Evidence, Phase, PhaseKind};
 use kneepoint_model::account::NativeAccount;
 use kneepoint_model::run::{LimitResult, Observation};
 use kneepoint_model::units::{format_ms, format_rate, format_share};
-use kneepoint_model::{Account, Confidence, Finding, LoadPoint, Scenario, Setting, Stack, StackProfile};
+use kneepoint_model::{
+    Account, Confidence, Finding, LoadPoint, Scenario, Setting, Stack, StackProfile,
+};
 use kneepoint_profiler::{CpuProfile, Profile};
 use kneepoint_telemetry::Recording;
 use std::time::Duration;

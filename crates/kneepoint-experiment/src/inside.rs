@@ -8,7 +8,9 @@ use crate::testbed::Testbed;
 use kneepoint_model::{
     Address, CallTrace, Layer, LoadPoint, Place, RunningTier, SlowRequests, StackProfile,
 };
-use kneepoint_profiler::{CpuProfile, Options, Pools, Profile, TraceOptions, record, sample_cpu, trace};
+use kneepoint_profiler::{
+    CpuProfile, Options, Pools, Profile, TraceOptions, record, sample_cpu, trace,
+};
 use kneepoint_telemetry::{NOT_THE_APPLICATION, Waits};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,10 +30,7 @@ const TRACED: u64 = 40;
 const TRACE_TIME: Duration = Duration::from_secs(6);
 
 /// Does something while the kernel samples what the CPUs do. `tiers` are the tiers with the first process of each.
-pub fn with_cpu<T>(
-    tiers: &[(Layer, u32)],
-    drive: impl FnOnce() -> T,
-) -> (T, Looked<CpuProfile>) {
+pub fn with_cpu<T>(tiers: &[(Layer, u32)], drive: impl FnOnce() -> T) -> (T, Looked<CpuProfile>) {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let sampler = scope.spawn(|| sample_cpu(tiers, &stop));

@@ -8,8 +8,8 @@ use kneepoint_model::run::{
     Standing, Trial,
 };
 use kneepoint_model::{
-    Account, CallTrace, CapacityPlan, Contest, CpuTime, Effect, Finding, GateResult, LoadPoint, Run,
-    Scenario, Stack, StackProfile,
+    Account, CallTrace, CapacityPlan, Contest, CpuTime, Effect, Finding, GateResult, LoadPoint,
+    Run, Scenario, Stack, StackProfile,
 };
 use std::path::Path;
 use std::sync::Arc;

@@ -8,7 +8,8 @@ use kneepoint_model::run::{
     Decision, FileDiff, JournalEntry, LimitResult, Machine, Observation, RUN_VERSION, Trial,
 };
 use kneepoint_model::{
-    Account, CallTrace, CapacityPlan, Contest, Effect, Finding, GateResult, Run, Stack, StackProfile,
+    Account, CallTrace, CapacityPlan, Contest, Effect, Finding, GateResult, Run, Stack,
+    StackProfile,
 };
 use rusqlite::{Connection, OpenFlags};
 use serde::{Deserialize, Serialize};

@@ -53,7 +53,9 @@ pub fn sample_cpu(tiers: &[(Layer, u32)], stop: &AtomicBool) -> Result<CpuProfil
         Some(kernel) => (kernel, Vec::new()),
         None => (
             Kernel::default(),
-            vec!["/proc/kallsyms tells no addresses, so the kernel's work is not divided".to_owned()],
+            vec![
+                "/proc/kallsyms tells no addresses, so the kernel's work is not divided".to_owned(),
+            ],
         ),
     };
     if lost > 0 {
@@ -120,7 +122,10 @@ mod tests {
             // Where it is not allowed, that is said with what to do.
             Err(error) => return assert!(error.to_string().contains("perf_event"), "{error}"),
         };
-        let tier = profile.accounts.iter().find(|one| one.layer == Some(Layer::Php));
+        let tier = profile
+            .accounts
+            .iter()
+            .find(|one| one.layer == Some(Layer::Php));
         let tier = tier.expect("samples of this process");
         let program = std::env::current_exe().expect("a program");
         let program = program.file_name().and_then(|name| name.to_str());
@@ -130,7 +135,10 @@ mod tests {
         };
         assert!(share(program.expect("a name")) > 0.4, "{tier:?}");
         let named = tier.symbols.iter().filter_map(|one| one.symbol.as_deref());
-        assert!(named.into_iter().any(|name| name.contains("burn")), "{tier:?}");
+        assert!(
+            named.into_iter().any(|name| name.contains("burn")),
+            "{tier:?}"
+        );
         let sum: u64 = tier.objects.iter().map(|one| one.samples).sum();
         assert_eq!(sum, tier.samples);
     }

@@ -142,7 +142,9 @@ fn check(case: Case, expected: Expect) {
 
 #[test]
 fn the_cpu_is_divided_by_tier_owner_and_function_and_the_time_by_wait() {
-    check(with_blog(Case::healthy()), expect![[r#"
+    check(
+        with_blog(Case::healthy()),
+        expect![[r#"
         knee: 1900 requests, explained 98 % of the CPU, 64 % of the time
         cpu php: 1.33 cores, 7.00 ms, 79 %
         cpu db: 0.23 cores, 1.20 ms, 13 %
@@ -170,12 +172,15 @@ fn the_cpu_is_divided_by_tier_owner_and_function_and_the_time_by_wait() {
         time cache waiting: recv cache: 0.90 ms 2.2 %
         time proxy computing: 0.40 ms 1.0 %
         time proxy not seen: the network, and servers without a core: 14.5 ms 36 %
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn without_stacks_php_is_not_explained() {
-    check(Case::healthy(), expect![[r#"
+    check(
+        Case::healthy(),
+        expect![[r#"
         knee: 1900 requests, explained 21 % of the CPU, 64 % of the time
         cpu php: 1.33 cores, 7.00 ms, 79 %
         cpu db: 0.23 cores, 1.20 ms, 13 %
@@ -192,7 +197,8 @@ fn without_stacks_php_is_not_explained() {
         time proxy computing: 0.40 ms 1.0 %
         time proxy not seen: the network, and servers without a core: 14.5 ms 36 %
         no PHP stacks were sampled, so PHP's CPU is not divided
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]

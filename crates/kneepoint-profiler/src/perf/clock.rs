@@ -154,7 +154,14 @@ mod tests {
     #[test]
     fn a_record_holds_where_who_and_through_which_functions() {
         let ids = u64::from_ne_bytes([7, 0, 0, 0, 9, 0, 0, 0]);
-        let kernel = Noted::parse(&record(&[0xffff_0035, ids, 3, MARKS + 3968, 0xffff_0035, 0xffff_0011]));
+        let kernel = Noted::parse(&record(&[
+            0xffff_0035,
+            ids,
+            3,
+            MARKS + 3968,
+            0xffff_0035,
+            0xffff_0011,
+        ]));
         let expected = Noted {
             pid: 7,
             at: 0xffff_0035,
@@ -163,7 +170,10 @@ mod tests {
         assert_eq!(kernel, Some(expected));
         // A sample of a program has no functions of the kernel.
         let program = Noted::parse(&record(&[0x5500, ids, 0]));
-        assert_eq!(program.map(|noted| (noted.at, noted.through.len())), Some((0x5500, 0)));
+        assert_eq!(
+            program.map(|noted| (noted.at, noted.through.len())),
+            Some((0x5500, 0))
+        );
         assert_eq!(Noted::parse(&record(&[0x5500, ids])), None);
     }
 

@@ -7,9 +7,9 @@ use kneepoint_model::replay::{Replay, Stage};
 use kneepoint_model::run::{Decision, LimitResult, Observation};
 use kneepoint_model::scenario::FilePatch;
 use kneepoint_model::{
-    Account, AppSetting, Body, CallTrace, CapacityPlan, CaptureFrom, Contest, Effect, Expect, Finding,
-    GateResult, HeaderExpectation, JournalEntry, LoadPoint, PartContent, Place, Request, Run, Scenario,
-    Setting, Stack, StackProfile, Tunable, Validity, ValueKind,
+    Account, AppSetting, Body, CallTrace, CapacityPlan, CaptureFrom, Contest, Effect, Expect,
+    Finding, GateResult, HeaderExpectation, JournalEntry, LoadPoint, PartContent, Place, Request,
+    Run, Scenario, Setting, Stack, StackProfile, Tunable, Validity, ValueKind,
 };
 use std::collections::BTreeMap;
 
