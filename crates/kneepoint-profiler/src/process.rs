@@ -8,6 +8,9 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
 
 /// Largest program or library that is looked into, in bytes. A PHP with all its extensions built in has some 50 MB.
 const PROGRAM_BYTES: u64 = 512 << 20;
@@ -160,30 +163,39 @@ pub(crate) fn ended(pid: u32) -> bool {
     }
 }
 
-/// Whether a process that is ready to run was woken from a wait and has had no core since. The kernel tells the functions
-/// it stands in while it is off its core (proc(5): /proc/PID/stack), and none of one that is on a core.
-pub(crate) fn waits_for_core(pid: u32) -> bool {
-    let stack = std::fs::read_to_string(format!("/proc/{pid}/stack"));
-    stack.is_ok_and(|stack| is_woken(&stack))
+/// Whether a process that is ready to run has no core. The kernel tells the functions it stands in while it is off its core
+/// (proc(5): /proc/PID/stack), and none of one that is on a core, where [`tells_cores`] says so.
+pub(crate) fn is_off_core(pid: u32) -> bool {
+    std::fs::read(format!("/proc/{pid}/stack")).is_ok_and(|stack| !stack.is_empty())
 }
 
-/// Functions by which a system call is entered: x86-64, arm64.
-const CALLED: [&str; 2] = ["do_syscall_64", "el0_svc"];
-/// Parts of the names of functions in which a process stands that lost its core while it computed.
-const PREEMPTED: [&str; 4] = [
-    "exit_to_user_mode",
-    "irqentry_exit",
-    "preempt",
-    "cond_resched",
-];
+/// How often a thread that computes is looked at, and the time between two looks.
+const CORE_LOOKS: u32 = 20;
+const CORE_PAUSE: Duration = Duration::from_millis(1);
 
-/// Whether a stack of the kernel is that of a process that went to sleep by itself, in a system call.
-fn is_woken(stack: &str) -> bool {
-    let stands_in = |parts: &[&str]| {
-        let mut lines = stack.lines();
-        lines.any(|line| parts.iter().any(|part| line.contains(part)))
-    };
-    stands_in(&CALLED) && !stands_in(&PREEMPTED)
+/// Whether this kernel tells no functions of what is on a core, tried on a thread that computes meanwhile. It may not be root
+/// that asks, there may be one core only, and some kernels tell of a running process where it stood when it last lost its
+/// core: then there is no telling.
+pub(crate) fn tells_cores() -> bool {
+    let (thread, stop) = (AtomicU32::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let own = rustix::thread::gettid().as_raw_nonzero().get();
+            thread.store(own.unsigned_abs(), Ordering::Relaxed);
+            while !stop.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        let mut looks = 0..CORE_LOOKS;
+        let tells = looks.any(|_| {
+            thread::sleep(CORE_PAUSE);
+            let own = thread.load(Ordering::Relaxed);
+            let stack = std::fs::read(format!("/proc/self/task/{own}/stack"));
+            own > 0 && stack.is_ok_and(|stack| stack.is_empty())
+        });
+        stop.store(true, Ordering::Relaxed);
+        tells
+    })
 }
 
 /// The threads of a process.
@@ -317,14 +329,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_that_was_woken_is_told_from_one_that_lost_its_core() {
-        let woken = "[<0>] wait_woken+0x1f/0x60\n[<0>] tcp_recvmsg+0x1/0x2\n[<0>] do_syscall_64+0x71/0x280\n";
-        let preempted = "[<0>] irqentry_exit_to_user_mode+0x9/0x20\n[<0>] asm_sysvec_apic_timer_interrupt+0x1a/0x20\n";
-        let in_a_call = "[<0>] __cond_resched+0x1/0x2\n[<0>] vfs_read+0x1/0x2\n[<0>] do_syscall_64+0x71/0x280\n";
-        assert!(is_woken(woken));
-        for other in [preempted, in_a_call, ""] {
-            assert!(!is_woken(other), "{other}");
+    fn a_thread_that_sleeps_is_off_its_core() {
+        if std::fs::read("/proc/self/stack").is_err() {
+            // Only root is told.
+            return assert!(!tells_cores());
         }
+        let (thread, stop) = (AtomicU32::new(0), AtomicBool::new(false));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let own = rustix::thread::gettid().as_raw_nonzero().get();
+                thread.store(own.unsigned_abs(), Ordering::Relaxed);
+                while !stop.load(Ordering::Relaxed) {
+                    thread::sleep(Duration::from_millis(50));
+                }
+            });
+            let off = (0..100).any(|_| {
+                thread::sleep(Duration::from_millis(5));
+                let own = thread.load(Ordering::Relaxed);
+                own > 0 && is_off_core(own)
+            });
+            stop.store(true, Ordering::Relaxed);
+            assert!(off);
+        });
     }
     use proptest::prelude::*;
 

@@ -1,7 +1,7 @@
 //! Samples a worker, or all workers of a master, for a while.
 
 use crate::error::Error;
-use crate::process::{Pools, threads, waits_for_core, workers};
+use crate::process::{Pools, is_off_core, tells_cores, threads, workers};
 use crate::profile::Profile;
 use crate::sampler::{Outcome, Sample, Sampler, State};
 use kneepoint_model::Place;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What a worker waits for that was woken and has no core yet.
+/// What a worker waits for that is ready to run and has no core.
 const FOR_A_CORE: &str = "a core";
 /// Time between two looks for workers that came.
 const LOOK: Duration = Duration::from_millis(250);
@@ -52,8 +52,8 @@ pub type WaitsFor<'w> = dyn FnMut(u32) -> Option<String> + 'w;
 
 /// Samples until the time is over, `stop` is raised, or there is nothing left to sample. `progress` is called about
 /// four times a second. A stack of a worker that was blocked in one call while it was read ends in a
-/// frame with what `waits_for` says of it, in brackets; that of one that was woken and has no core yet in `[a core]`, where
-/// the kernel tells it (`/proc/PID/stack`: root).
+/// frame with what `waits_for` says of it, in brackets; that of one that is ready to run and has no core in `[a core]`,
+/// where the kernel tells it (`/proc/PID/stack`: root).
 ///
 /// # Errors
 /// As [`Sampler::attach`], for the process that was named; a master none of whose workers can be attached gives the
@@ -99,12 +99,10 @@ pub fn record(
     Ok(profile)
 }
 
-/// Whether a worker with a stack was ready to run all the while, and has had no core since what it waited for came: it
-/// stands at the call that waited, and computes nothing there.
+/// Whether a worker with a stack was ready to run all the while and has no core. It computes nothing then: what waits longest
+/// for a core is what was woken most often, or what computes longest without a pause, not what takes most of the CPU.
 fn queued(pid: u32, sample: &Sample) -> bool {
-    !sample.stack.is_empty()
-        && sample.state == (State::Running, State::Running)
-        && waits_for_core(pid)
+    !sample.stack.is_empty() && sample.state == (State::Running, State::Running) && is_off_core(pid)
 }
 
 fn nap_until(due: Instant, stop: &AtomicBool) {
@@ -131,6 +129,8 @@ struct Recorder {
     master: bool,
     /// Whether its PHP was built for threads. Workers run the program of their master.
     threads: bool,
+    /// Whether the kernel tells which workers have no core.
+    tells_cores: bool,
     attached: BTreeSet<u32>,
     /// How often workers could not be attached: from [`TRIES`] on they are not tried again.
     refusals: BTreeMap<u32, u32>,
@@ -146,6 +146,7 @@ impl Recorder {
             sampler,
             master: false,
             threads: named.threads,
+            tells_cores: tells_cores(),
             attached: BTreeSet::new(),
             refusals: BTreeMap::new(),
             profile: Profile::new(
@@ -244,7 +245,7 @@ impl Recorder {
             let mut sample = self.sampler.sample(*pid);
             let wait = match sample.blocked() {
                 true => waits_for(*pid),
-                false => queued(*pid, &sample).then(|| FOR_A_CORE.to_owned()),
+                false => (self.tells_cores && queued(*pid, &sample)).then(|| FOR_A_CORE.to_owned()),
             };
             if let Some(wait) = wait {
                 sample.stack.push(Place {

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 /// How names of the functions begin that enter a system call, by architecture and kernel version.
 const CALLS: [&str; 4] = ["__x64_sys_", "__arm64_sys_", "__se_sys_", "__do_sys_"];
+/// The function that calls what does a system call. A compiler may let that one's name vanish from the chain, where it ends
+/// in a call of another (`ksys_read`): then that other is what the chain has next.
+const DISPATCHES: [&str; 2] = ["do_syscall_64", "el0_svc_common"];
 /// How names of functions begin by which the kernel was entered otherwise, and what that is called.
 const ENTRIES: [(&str, &str); 10] = [
     ("asm_exc_page_fault", "page fault"),
@@ -58,6 +61,15 @@ impl Kernel {
             let call = CALLS.iter().find_map(|prefix| name.strip_prefix(prefix))?;
             Some(call.to_owned())
         });
+        let dispatched = || {
+            let all: Vec<&str> = names().collect();
+            let at = all.iter().rposition(|name| {
+                let mut dispatch = DISPATCHES.iter();
+                dispatch.any(|one| name.starts_with(one))
+            })?;
+            let next = all.get(at.checked_sub(1)?)?;
+            Some(next.trim_start_matches("ksys_").to_owned())
+        };
         let entry = || {
             names().rev().find_map(|name| {
                 let entry = ENTRIES
@@ -66,7 +78,8 @@ impl Kernel {
                 Some(entry.1.to_owned())
             })
         };
-        call.or_else(entry)
+        call.or_else(dispatched)
+            .or_else(entry)
             .or_else(|| names().next().map(str::to_owned))
     }
 }
@@ -77,7 +90,8 @@ mod tests {
     use proptest::prelude::*;
 
     const SYMBOLS: &str = "ffff0010 T __x64_sys_newfstatat\nffff0020 t vfs_statx\nffff0030 t lookup_fast\n\
-        ffff0040 T asm_exc_page_fault\nffff0050 t clear_page\nffff0060 D some_data\nffff0070 t asm_sysvec_apic\n";
+        ffff0040 T asm_exc_page_fault\nffff0050 t clear_page\nffff0060 D some_data\nffff0070 t asm_sysvec_apic\n\
+        ffff0080 t ksys_read\nffff0090 T do_syscall_64\nffff00a0 T entry_SYSCALL_64_after_hwframe\n";
 
     fn check(through: &[u64], expected: Option<&str>) {
         let does = Kernel::parse(SYMBOLS).does(through);
@@ -94,6 +108,11 @@ mod tests {
             Some("newfstatat"),
         );
         check(&[0xffff_0071], Some("interrupt"));
+        check(
+            &[0xffff_0022, 0xffff_0085, 0xffff_0095, 0xffff_00a1],
+            Some("read"),
+        );
+        check(&[0xffff_0095, 0xffff_00a1], Some("entry of a system call"));
         check(&[0xffff_0033], Some("lookup_fast"));
         check(&[1], None);
         check(&[], None);

@@ -46,7 +46,7 @@ fn figure(run: &Run, account: &Account) -> Markup {
                 }
             }
             @if !account.time.is_empty() {
-                h3 { "Where a request's time goes, " (name) }
+                h3 { "Where the time goes, " (name) }
                 p class="caption" { (account::time_sentence(account)) }
                 (table("part", &account::time_rows(account)))
             }
