@@ -85,7 +85,8 @@ pub(crate) fn connects_each_time(
     if share < PER_REQUEST || opened < FEWEST || recycling {
         return None;
     }
-    let cost = hz * cost_s / evidence.cores();
+    let connecting = phase.connecting(Layer::Db);
+    let cost = evidence.part_of_cpu(phase, hz * cost_s).max(connecting);
     let mut verdict = rule
         .finds(Layer::Db, rule.title)
         .measured(
@@ -102,6 +103,15 @@ pub(crate) fn connects_each_time(
         ));
     if let Some(used) = phase.cores_used(Layer::Db) {
         verdict = verdict.measured(format!("the database uses {used:.2} cores"), phase);
+    }
+    if connecting > 0.0 {
+        verdict = verdict.measured(
+            format!(
+                "busy workers wait {} of their time to be connected",
+                format_share(connecting)
+            ),
+            phase,
+        );
     }
     let slots = evidence.stack.number(Layer::Db, "max_connections");
     verdict

@@ -1,5 +1,6 @@
 //! What a diagnosis is given, and the readings that several rules take from it.
 
+use kneepoint_model::account::NativeAccount;
 use kneepoint_model::metric;
 use kneepoint_model::run::Machine;
 use kneepoint_model::units::format_rate;
@@ -19,7 +20,7 @@ pub struct Evidence {
     pub machine: Machine,
     /// What was measured, in the order it was driven.
     pub phases: Vec<Phase>,
-    /// R* per second with its interval, when it was measured.
+    /// R* in requests per second with its interval, when it was measured.
     pub limit_hz: Option<Interval>,
     /// Settings nobody may touch: no remedy proposes them.
     pub keep: Vec<SettingKey>,
@@ -29,6 +30,10 @@ pub struct Evidence {
     pub calls: Option<CallTrace>,
     /// The PHP stacks that workers were met on; `None` where nobody looked.
     pub stacks: Option<StackProfile>,
+    /// Those they were met on just below the limit.
+    pub knee_stacks: Option<StackProfile>,
+    /// What the CPU of each tier went into just below the limit, by mapped file; empty where nobody looked.
+    pub native: Vec<NativeAccount>,
 }
 
 /// A stretch of load with what telemetry and the logs said meanwhile.
@@ -119,6 +124,12 @@ impl Wait {
         Self::LOCK_CALLS.contains(&self.call.as_str())
     }
 
+    /// A worker that waits for a peer over a connection which leads to no tier of the stack.
+    pub(crate) fn is_for_outsider(&self) -> bool {
+        // Telemetry names a peer by its layer where it is a tier, and by its address otherwise.
+        self.peer.contains([':', '/']) && self.layer().is_none()
+    }
+
     pub(crate) fn is_connect(&self) -> bool {
         self.call == "connect"
     }
@@ -202,6 +213,21 @@ impl Phase {
             .collect();
         waits.sort_by(|a, b| b.workers.total_cmp(&a.workers));
         waits
+    }
+
+    /// Busy workers by their wait states, running and waiting together; `None` when nobody looked, or none was busy.
+    pub(crate) fn busy_workers(&self) -> Option<f64> {
+        let running = self.series.mean(Layer::Php, metric::WORKERS_RUNNING);
+        let waiting: f64 = self.waits().iter().map(|wait| wait.workers).sum();
+        Some(running.unwrap_or(0.0) + waiting).filter(|busy| *busy > 0.0 && busy.is_finite())
+    }
+
+    /// Share of the time of busy workers that they wait for a connection to a tier to be made.
+    pub(crate) fn connecting(&self, layer: Layer) -> f64 {
+        let waits = self.waits().into_iter();
+        let to_it = waits.filter(|wait| wait.is_connect() && wait.layer() == Some(layer));
+        let workers: f64 = to_it.map(|wait| wait.workers).sum();
+        self.busy_workers().map_or(0.0, |busy| workers / busy)
     }
 
     /// Workers that wait for a request on a kept connection, on average; `None` when nobody looked.
@@ -313,6 +339,14 @@ impl Evidence {
             share: busy / (self.cores() - stolen).max(0.1),
             of: format!("the machine's {:.0} cores", self.cores()),
         })
+    }
+
+    /// Which part of all CPU time that was used so many cores are: what R* would gain without them where the CPU
+    /// binds. Of all cores where use was not measured.
+    pub(crate) fn part_of_cpu(&self, phase: &Phase, cores: f64) -> f64 {
+        let used = phase.series.rate(Layer::Generator, metric::MACHINE_BUSY_S);
+        let used = used.filter(|used| *used > cores).unwrap_or(self.cores());
+        cores / used
     }
 
     /// Lines of one meaning in the logs of these layers, over all phases; the layer with the most of them.

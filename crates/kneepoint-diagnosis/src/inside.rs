@@ -50,10 +50,56 @@ fn named<'a>(profile: &'a StackProfile, stack: &'a MetStack) -> Option<&'a Place
 pub(crate) struct Hot<'a> {
     /// The function, with its line that was met most.
     pub(crate) place: &'a Place,
-    /// Of the stacks that did not wait.
+    /// Of the stacks that computed.
     pub(crate) share: f64,
     /// How many those were.
     pub(crate) of: u64,
+    /// The function of PHP itself in which it was met more often than not: `password_verify`.
+    pub(crate) through: Option<&'a str>,
+}
+
+/// Beginnings of functions of PHP itself that send to a peer and wait for its answer. A worker that the answer woke and
+/// that waits for a core is met there as if it computed: it waits for the peer.
+const ASKS_A_PEER: [&str; 11] = [
+    "mysqli",
+    "PDO",
+    "pg_",
+    "Redis",
+    "Memcache",
+    "curl_",
+    "fsockopen",
+    "stream_socket",
+    "SoapClient",
+    "gethostbyname",
+    "ldap_",
+];
+
+/// Whether a function of PHP itself waits for a peer while it runs.
+fn asks_a_peer(function: &str) -> bool {
+    ASKS_A_PEER.iter().any(|begin| function.starts_with(begin))
+}
+
+/// Stacks of a function: all of them, by its places, and by the function of PHP itself they ended in.
+#[derive(Default)]
+struct Counted<'a> {
+    count: u64,
+    places: BTreeMap<&'a Place, u64>,
+    through: BTreeMap<&'a str, u64>,
+}
+
+impl<'a> Counted<'a> {
+    /// The function among so many stacks.
+    fn of(self, of: u64) -> Option<Hot<'a>> {
+        let (place, _) = self.places.into_iter().max_by_key(|(_, count)| *count)?;
+        let most = self.through.into_iter().max_by_key(|(_, count)| *count);
+        let through = most.filter(|(_, count)| 2 * count > self.count);
+        Some(Hot {
+            place,
+            share: self.count as f64 / of as f64,
+            of,
+            through: through.map(|(name, _)| name),
+        })
+    }
 }
 
 impl Evidence {
@@ -114,44 +160,35 @@ impl Evidence {
         (all > 0).then(|| through as f64 / all as f64)
     }
 
-    /// The functions in which workers that did not wait were at work themselves, most first. What PHP's own functions
-    /// take is their caller's.
+    /// The functions in which workers that computed were at work themselves, most first. What PHP's own functions take
+    /// is their caller's, except where they ask a peer: that is a wait, whether or not the worker was met asleep.
     pub(crate) fn hot_functions(&self) -> Vec<Hot<'_>> {
-        /// Stacks of a function, and of each of its places.
-        type Counted<'a> = (u64, BTreeMap<&'a Place, u64>);
         let Some(profile) = &self.stacks else {
             return Vec::new();
         };
         let mut of = 0;
         let mut functions: BTreeMap<(&str, &Option<String>), Counted<'_>> = BTreeMap::new();
         for stack in &profile.stacks {
-            if profile.wait_of(stack).is_some() {
+            let innermost = profile.places_of(stack).next_back();
+            let through = innermost.filter(|place| place.file.is_none());
+            let through = through.map(|place| place.function.as_str());
+            if profile.wait_of(stack).is_some() || through.is_some_and(asks_a_peer) {
                 continue;
             }
             of += stack.count;
-            let innermost = profile
-                .places_of(stack)
-                .rev()
-                .find(|place| place.file.is_some());
-            if let Some(place) = innermost {
-                let function = functions
-                    .entry((place.function.as_str(), &place.file))
-                    .or_default();
-                function.0 += stack.count;
-                *function.1.entry(place).or_default() += stack.count;
+            let mut outwards = profile.places_of(stack).rev();
+            if let Some(place) = outwards.find(|place| place.file.is_some()) {
+                let key = (place.function.as_str(), &place.file);
+                let function = functions.entry(key).or_default();
+                function.count += stack.count;
+                *function.places.entry(place).or_default() += stack.count;
+                if let Some(through) = through {
+                    *function.through.entry(through).or_default() += stack.count;
+                }
             }
         }
-        let mut hot: Vec<Hot<'_>> = functions
-            .into_values()
-            .filter_map(|(count, places)| {
-                let (place, _) = places.into_iter().max_by_key(|(_, count)| *count)?;
-                Some(Hot {
-                    place,
-                    share: count as f64 / of as f64,
-                    of,
-                })
-            })
-            .collect();
+        let hot = functions.into_values().filter_map(|it| it.of(of));
+        let mut hot: Vec<Hot<'_>> = hot.collect();
         hot.sort_by(|a, b| b.share.total_cmp(&a.share));
         hot
     }
@@ -181,20 +218,16 @@ impl Evidence {
             .collect()
     }
 
-    /// How many files requests opened or looked up, and which most often, as a line of a finding.
-    pub(crate) fn seen_files(&self, kind: CallKind) -> Vec<Evidenced> {
+    /// How many files requests opened, and which most often, as a line of a finding.
+    pub(crate) fn seen_opened(&self) -> Vec<Evidenced> {
         let Some(trace) = self.calls.as_ref().filter(|trace| trace.requests() > 0) else {
             return Vec::new();
         };
-        let Some((done, failed)) = trace.per_request(kind) else {
+        let Some((done, failed)) = trace.per_request(CallKind::Open) else {
             return Vec::new();
         };
-        let did = match kind {
-            CallKind::Open => "opened",
-            _ => "looked up",
-        };
         let most = trace
-            .sums(kind)
+            .sums(CallKind::Open)
             .into_iter()
             .next()
             .filter(|most| most.per_request >= REPEATED)
@@ -210,9 +243,20 @@ impl Evidence {
                 )
             });
         vec![Evidenced {
-            what: format!("{:.0} files {did} in each request{most}", done + failed),
+            what: format!("{:.0} files opened in each request{most}", done + failed),
             conditions: self.traced_under(),
         }]
+    }
+
+    /// Scripts that the engine itself looked up in each request, as OPcache does to see whether they changed; the
+    /// application's own `file_exists` is none of them. `None` where no request was traced.
+    pub(crate) fn checked_scripts(&self) -> Option<f64> {
+        let trace = self.calls.as_ref().filter(|it| it.requests() > 0)?;
+        let by_engine = trace
+            .of(CallKind::Look)
+            .filter(|call| call.through.is_empty());
+        let count: u64 = by_engine.map(|call| call.count).sum();
+        Some(count as f64 / trace.requests() as f64)
     }
 
     /// Where the CPU goes, as a line of a finding.
@@ -314,6 +358,10 @@ mod tests {
                     ..Place::default()
                 },
                 place("App\\Rates::show", "/srv/app/Rates.php", 44),
+                Place {
+                    function: "array_map".to_owned(),
+                    ..Place::default()
+                },
             ],
             stacks: vec![
                 met("GET /rates", &[0, 1, 2, 3, 4], 90),
@@ -321,7 +369,7 @@ mod tests {
                 met("GET /", &[0], 4),
                 met("GET /rates", &[0, 1, 2], 2),
                 met("GET /rates", &[0, 5], 3),
-                met("GET /rates", &[0, 1, 3], 1),
+                met("GET /rates", &[0, 1, 6], 1),
             ],
             ..StackProfile::default()
         };
@@ -355,6 +403,19 @@ mod tests {
         assert_eq!(shown[0].0, "/srv/app/Rates.php:44");
         assert_eq!((shown[0].1, shown[0].2), (0.4, 10));
         assert_eq!(shown.len(), 3);
+    }
+
+    #[test]
+    fn a_worker_that_the_database_woke_does_not_compute() {
+        let mut evidence = evidence();
+        let stacks = evidence.stacks.as_mut().expect("stacks");
+        stacks.places.push(Place {
+            function: "mysqli_query".to_owned(),
+            ..Place::default()
+        });
+        stacks.stacks.push(met("GET /rates", &[0, 1, 7], 500));
+        let hot = evidence.hot_functions();
+        assert_eq!((hot[0].share, hot[0].of), (0.4, 10));
     }
 
     #[test]

@@ -3,17 +3,20 @@
 //! This crate alone says which layer binds and why. [`diagnose`] is a pure function of [`Evidence`]; each rule of
 //! the catalogue is one file in `rules/` with its documentation, its thresholds and its tests, and one line in the
 //! ordered list of `rules.rs`. [`waterfall()`] shows where a request's time goes, [`remedy_guard`] says why a change
-//! must not be tried.
+//! must not be tried, and [`account()`] divides the CPU and the time by who took them.
 //!
 //! It must never do IO, read a clock, draw a random number, name a program's file or format, or decide that
 //! something was *confirmed*: that takes an intervention, and the experiments do those.
 
+mod account;
 mod advice;
 mod backlog;
+mod clear;
 mod database;
 mod evidence;
 mod explain;
 mod guard;
+mod headline;
 mod inside;
 mod pool;
 mod ports;
@@ -27,6 +30,7 @@ mod verdict;
 mod waits;
 mod waterfall;
 
+pub use account::account;
 pub use evidence::{Evidence, Phase, PhaseKind};
 pub use explain::explain;
 pub use guard::remedy_guard;
@@ -45,15 +49,25 @@ const LAST_RESORT: Stage = Stage::Capacity;
 ///
 /// Order: at least suspected before noted, then by stage in the discriminating order of the catalogue (section 3),
 /// then by the share of the limit a finding is estimated to cost. Waits and code share a stage's rank, since
-/// neither is a symptom of the other: the costlier one goes first. On a healthy stack the answer is CAP-02 alone,
-/// beside what is merely noted.
+/// neither is a symptom of the other: the costlier one goes first. A suspicion whose share is small or not known is
+/// merely noted. On a healthy stack the answer is CAP-02 alone, beside what is merely noted; it says that nothing is
+/// wrong only where every rule could judge and nothing stands out.
 #[must_use]
 pub fn diagnose(evidence: &Evidence) -> Vec<Finding> {
+    diagnose_without(evidence, &[])
+}
+
+/// The same without the rules of these codes: what else it can be, when their remedies were tried in vain.
+#[must_use]
+pub fn diagnose_without(evidence: &Evidence, refuted: &[&str]) -> Vec<Finding> {
     let mut found: Vec<(&Rule, Finding)> = RULES
         .iter()
-        .filter(|rule| rule.can_judge(evidence))
+        .filter(|rule| rule.can_judge(evidence) && !refuted.contains(&rule.code))
         .filter_map(|rule| Some((*rule, (rule.check)(evidence)?)))
         .collect();
+    for (rule, finding) in &mut found {
+        headline::settle(rule, finding);
+    }
     let named: Vec<(&str, Stage)> = found
         .iter()
         .filter(|(_, finding)| finding.confidence >= Confidence::Suspected)
@@ -67,6 +81,7 @@ pub fn diagnose(evidence: &Evidence) -> Vec<Finding> {
                 .any(|(code, stage)| *code != rule.code && *stage < LAST_RESORT);
         !(explained || outranked)
     });
+    clear::settle(&mut found, evidence);
     found.sort_by(|(rule_a, a), (rule_b, b)| {
         let noted = |finding: &Finding| finding.confidence < Confidence::Suspected;
         noted(a)
@@ -83,7 +98,7 @@ pub fn diagnose(evidence: &Evidence) -> Vec<Finding> {
 pub fn unjudged(evidence: &Evidence) -> Vec<(&'static Rule, Vec<&'static str>)> {
     RULES
         .iter()
-        .filter(|rule| rule.applies(&evidence.stack))
+        .filter(|rule| rule.applies(&evidence.stack) && rule.has_layer(&evidence.stack))
         .filter_map(|rule| {
             let missing = rule.missing(evidence);
             (!missing.is_empty()).then_some((*rule, missing))

@@ -97,6 +97,12 @@ pub struct RuleDoc {
 }
 
 /// One rule of the catalogue.
+///
+/// The weight of its finding is an honest share: the part of R* that the cause costs, from 0 to 1. Where the CPU binds it
+/// is the part of the CPU time of a request at R* that the cause takes; where it does not, the part of the time that
+/// busy workers spend on it, or of the rate that is lost. 0 says that the part is not known. What costs less than a
+/// twentieth is merely noted, and so is what nobody knows the part of, unless it is an error or a limit that is seen
+/// directly: `headline.rs` decides that for all rules.
 #[derive(Debug, Clone, Copy)]
 pub struct Rule {
     /// The id in the catalogue: `OPC-01`.
@@ -137,6 +143,17 @@ impl Rule {
                     .is_some_and(|tier| tier.server.as_str() == name)
             }),
         }
+    }
+
+    /// Whether the stack has a tier where the rule's cause can sit. The generator is always there, and the application
+    /// where PHP is.
+    #[must_use]
+    pub fn has_layer(&self, stack: &Stack) -> bool {
+        self.layers.iter().any(|layer| match layer {
+            Layer::Generator => true,
+            Layer::App => stack.tier(Layer::Php).is_some(),
+            tier => stack.tier(*tier).is_some(),
+        })
     }
 
     /// The required metrics that no phase has a sample of.

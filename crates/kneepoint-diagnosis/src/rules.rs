@@ -49,6 +49,7 @@ catalogue! {
     session_lock,
     redis_session_lock,
     blocked_on_unknown_peer,
+    hot_row,
     blocked_downstream,
     redis_connect_per_request,
     db_connect_per_request,
@@ -63,7 +64,10 @@ catalogue! {
     opcache_keys_full,
     opcache_interned_full,
     opcache_validates_timestamps,
+    tracing_extension,
     repeated_query,
+    full_scan,
+    large_answers,
     hot_function,
     // 6: the number of workers
     spawn_lag,

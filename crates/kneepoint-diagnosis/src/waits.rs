@@ -5,6 +5,7 @@ use crate::PhaseKind;
 use crate::evidence::{CpuUse, Phase, Wait};
 use crate::pool::PoolState;
 use kneepoint_model::Layer;
+use kneepoint_model::units::format_share;
 
 /// CPU use below which more work could be done (catalogue FPM-01).
 pub(crate) const CPU_HEADROOM: f64 = 0.7;
@@ -105,6 +106,65 @@ impl<'a> Blocked<'a> {
             self.workers,
             self.pool.busy,
             labels.join(", ")
+        )
+    }
+}
+
+/// Whoever is no tier of the stack and is waited for most: another host, a service on this one. Unlike [`Blocked`] it asks
+/// for no idle CPU and no exhausted pool: the wait is part of every request, however much there is to compute beside.
+pub(crate) struct Outside<'a> {
+    /// The phase it was seen in: below the limit, where no queue for workers or the CPU hides it, if there.
+    pub(crate) phase: &'a Phase,
+    /// The waits for that peer, most workers first.
+    waits: Vec<Wait>,
+    /// Share of the time of busy workers, which is that of a request's time in PHP.
+    pub(crate) share: f64,
+    /// Time a request spends so, in ms.
+    pub(crate) ms: f64,
+}
+
+impl<'a> Outside<'a> {
+    /// Finds it, where it takes at least a share of the time of busy workers.
+    pub(crate) fn find(evidence: &'a Evidence, least: f64) -> Option<Self> {
+        let phases = [PhaseKind::Knee, PhaseKind::Low, PhaseKind::Over].into_iter();
+        let found = phases.filter_map(|kind| Self::find_in(evidence.phase(kind)?));
+        found
+            .filter(|outside| outside.share >= least)
+            .max_by(|a, b| a.share.total_cmp(&b.share))
+    }
+
+    fn find_in(phase: &'a Phase) -> Option<Self> {
+        let busy = phase.busy_workers()?;
+        let mut waits = phase.waits();
+        waits.retain(Wait::is_for_outsider);
+        let waits = largest_group(waits);
+        let key = group(waits.first()?);
+        let workers: f64 = waits.iter().map(|wait| wait.workers).sum();
+        Some(Self {
+            phase,
+            share: workers / busy,
+            ms: ms_per_request(phase, &key)?,
+            waits,
+        })
+    }
+
+    /// Whether a wait, as a label, is one of these.
+    pub(crate) fn is_it(&self, label: &str) -> bool {
+        self.waits.iter().any(|wait| wait.label() == label)
+    }
+
+    /// The peer as telemetry names it: `127.0.0.1:9977`.
+    pub(crate) fn peer(&self) -> &str {
+        self.waits.first().map_or("", |wait| wait.peer.as_str())
+    }
+
+    /// `recv 127.0.0.1:9977 takes 66 % of the time of busy workers`.
+    pub(crate) fn describe(&self) -> String {
+        let labels: Vec<String> = self.waits.iter().map(Wait::label).collect();
+        format!(
+            "{} takes {} of the time of busy workers",
+            labels.join(", "),
+            format_share(self.share)
         )
     }
 }

@@ -18,6 +18,13 @@ const UNSEEN_SHARE: f64 = 0.1;
 /// Parts that exceed the measured mean by more than this are mentioned.
 const OVERSHOOT: f64 = 0.05;
 
+/// Parts of a waterfall, as they are called: workers on a CPU or ready to run, the same where nobody told them from those
+/// that wait, those whose state nobody saw, and those that wait for what is named behind it.
+pub(crate) const RUNNING: &str = "PHP running";
+pub(crate) const RUNNING_OR_WAITING: &str = "PHP, running or waiting";
+pub(crate) const UNSEEN: &str = "PHP, in a state not seen";
+pub(crate) const WAITING: &str = "PHP waiting: ";
+
 /// Splits the mean response time of a phase by layer, with a check by Little's law (method.md section 4).
 ///
 /// The parts are never negative and add up to the measured mean. Where they would exceed it (sampling error, or
@@ -129,31 +136,23 @@ fn workers(
         match busy {
             Some(busy) => {
                 remarks.push("wait states of workers were not sampled".to_owned());
-                parts.push(part(
-                    Layer::Php,
-                    "PHP, running or waiting",
-                    per_request(busy),
-                ));
+                parts.push(part(Layer::Php, RUNNING_OR_WAITING, per_request(busy)));
             }
             None => remarks.push("workers were not sampled, so PHP is in the rest".to_owned()),
         }
         return;
     };
-    parts.push(part(Layer::Php, "PHP running", per_request(running)));
+    parts.push(part(Layer::Php, RUNNING, per_request(running)));
     let mut seen = running;
     for wait in phase.waits() {
         seen += wait.workers;
         let layer = wait.layer().unwrap_or(Layer::Php);
-        let what = format!("PHP waiting: {}", wait.label());
+        let what = format!("{WAITING}{}", wait.label());
         parts.push(part(layer, &what, per_request(wait.workers)));
     }
     let unseen = busy.map_or(0.0, |busy| busy - seen);
     if unseen > UNSEEN_SHARE * seen.max(1.0) {
-        parts.push(part(
-            Layer::Php,
-            "PHP, in a state not seen",
-            per_request(unseen),
-        ));
+        parts.push(part(Layer::Php, UNSEEN, per_request(unseen)));
     }
 }
 

@@ -1,14 +1,14 @@
 //! One measured step, as planners ask for it.
 
-use kneepoint_model::{LoadPoint, Slo};
+use kneepoint_model::{LoadPoint, Slo, VisitShape};
 use std::time::Duration;
 
 /// How load is offered in a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Offer {
-    /// Open loop at this rate per second.
+    /// Open loop at this rate per second: of visits where visitors come, else of requests.
     Rate(f64),
-    /// Closed loop with this many workers.
+    /// Closed loop with this many workers. Visitors make no pauses in it: it asks what the stack can do.
     Workers(u32),
 }
 
@@ -98,6 +98,15 @@ pub trait Bench {
 
     /// When a request counts as good.
     fn slo(&self) -> &Slo;
+
+    /// What a visit is by the scenario; `None` where every request stands for itself. An open loop of visits is at its rate
+    /// only after as long as a visit pauses.
+    fn visit(&self) -> Option<VisitShape> {
+        None
+    }
+
+    /// Time since the bench was opened: what budgets are kept by, and simulated where the stack is.
+    fn now(&self) -> Duration;
 
     /// Drains the arm, drives the step at it and returns what was measured.
     ///

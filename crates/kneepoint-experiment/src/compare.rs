@@ -75,7 +75,8 @@ where
     let began = recorder.elapsed();
     loop {
         recorder.check_stop()?;
-        if test.pairs() >= enough && recorder.elapsed().saturating_sub(began) > patience {
+        let impatient = recorder.elapsed().saturating_sub(began) > patience;
+        if (test.pairs() >= enough && impatient) || recorder.left().is_zero() {
             break;
         }
         let progress = |step: &Step| {

@@ -1,21 +1,28 @@
 //! Gathers the evidence at low load, at the limit and beyond it, lets the rules judge, and confirms what they
 //! suspect by an intervention.
 
+mod time;
+
 use crate::ab::Verdict;
 use crate::bench::{Bench, Step};
 use crate::compare::{Ground, compare_for, describe_settings};
 use crate::error::ExperimentError;
-use crate::inside::{Fpm, Looked};
+use crate::inside::{Fpm, Looked, with_cpu};
 use crate::limit::{LimitMove, LimitOptions, LimitSearch};
 use crate::recorder::Recorder;
 use crate::testbed::Testbed;
+use crate::tune::budget::Costs;
 use kneepoint_diagnosis::{Evidence, Phase, PhaseKind};
+use kneepoint_model::account::NativeAccount;
 use kneepoint_model::run::{LimitResult, Observation};
-use kneepoint_model::units::{format_ms, format_rate, format_share};
-use kneepoint_model::{Confidence, Finding, LoadPoint, Scenario, Setting, Stack, StackProfile};
-use kneepoint_profiler::Profile;
+use kneepoint_model::units::{format_ms, format_share};
+use kneepoint_model::{
+    Account, Confidence, Effect, Finding, LoadPoint, Scenario, Setting, Stack, StackProfile,
+};
+use kneepoint_profiler::{CpuProfile, Profile};
 use kneepoint_telemetry::Recording;
 use std::time::Duration;
+pub use time::DiagnosisTime;
 
 /// Finds the limit of an arm and writes it down.
 ///
@@ -44,14 +51,45 @@ pub fn find_limit_in_turns<B: Bench>(
     arm: &str,
     label: &str,
     options: LimitOptions,
-    mut beside: impl FnMut(&mut B, &mut Recorder<'_>) -> Result<(), ExperimentError>,
+    beside: impl FnMut(&mut B, &mut Recorder<'_>) -> Result<(), ExperimentError>,
 ) -> Result<(LimitResult, f64), ExperimentError>
 where
     ExperimentError: From<B::Error>,
 {
-    let whole = options.load_time + options.soak;
-    let only_looks = options.soak.is_zero();
-    let mut search = LimitSearch::new(bench.slo().clone(), options);
+    let mut search = LimitSearch::of(bench, options);
+    let result = search_in_turns(bench, recorder, (arm, label), &mut search, beside)?;
+    Ok((result, search.estimate().slope))
+}
+
+/// Goes on with a search until it is done, and writes the limit down.
+///
+/// # Errors
+/// As [`find_limit`].
+pub fn search_limit<B: Bench>(
+    bench: &mut B,
+    recorder: &mut Recorder<'_>,
+    (arm, label): (&str, &str),
+    search: &mut LimitSearch,
+) -> Result<LimitResult, ExperimentError>
+where
+    ExperimentError: From<B::Error>,
+{
+    search_in_turns(bench, recorder, (arm, label), search, |_, _| Ok(()))
+}
+
+fn search_in_turns<B: Bench>(
+    bench: &mut B,
+    recorder: &mut Recorder<'_>,
+    (arm, label): (&str, &str),
+    search: &mut LimitSearch,
+    mut beside: impl FnMut(&mut B, &mut Recorder<'_>) -> Result<(), ExperimentError>,
+) -> Result<LimitResult, ExperimentError>
+where
+    ExperimentError: From<B::Error>,
+{
+    let whole = search.options().takes();
+    let only_looks = search.options().soak.is_zero();
+    let began = bench.now();
     while let LimitMove::Measure(step) = search.next_move() {
         recorder.check_stop()?;
         let share = search.progress();
@@ -63,11 +101,11 @@ where
         let (point, canary) = bench.measure_with_canary(arm, &step)?;
         recorder.result(format!("{}: {}", step.purpose, point.describe()));
         say_when_invalid(recorder, &point);
+        search.at(bench.now() - began);
         search.record(&point, canary);
         recorder.trial(&step.purpose, label, point);
         beside(bench, recorder)?;
     }
-    let slope = search.estimate().slope;
     let mut result = search.result(label);
     if let Some(noise) = &mut result.noise {
         noise.reference_ms = bench.canary_ms();
@@ -77,19 +115,21 @@ where
             recorder.warn(warning.clone());
         }
     }
-    let rate = result.rate_hz;
+    let (rate, unit) = (result.rate_hz, result.unit());
+    let besides = result.besides_visits();
     recorder.result(format!(
-        "R* of {label} is {} (95 %: {} to {}), bound by {}; {} steps, {}{}",
-        format_rate(rate.estimate),
-        format_rate(rate.low),
-        format_rate(rate.high),
+        "R* of {label} is {} (95 %: {} to {}{}), bound by {}; {} steps, {}{}",
+        unit.format(rate.estimate),
+        unit.format(rate.low),
+        unit.format(rate.high),
+        besides.map_or_else(String::new, |besides| format!("; that is {besides}")),
         result.bound_by,
         result.steps.len(),
         confirmed(&result),
         at_reference(&result),
     ));
     recorder.limit(result.clone());
-    Ok((result, slope))
+    Ok(result)
 }
 
 /// What the longer stretch of load said, in words.
@@ -105,7 +145,7 @@ fn confirmed(result: &LimitResult) -> String {
             "not confirmed"
         },
         result.soak_arrivals,
-        format_rate(result.soak_hz),
+        result.unit().format(result.soak_hz),
         result.soak_failed
     )
 }
@@ -126,9 +166,9 @@ fn at_reference(result: &LimitResult) -> String {
     });
     format!(
         "{cpu}; at the machine's reference speed {} (95 %: {} to {}), its speed varied by {}",
-        format_rate(rate.estimate),
-        format_rate(rate.low),
-        format_rate(rate.high),
+        result.unit().format(rate.estimate),
+        result.unit().format(rate.low),
+        result.unit().format(rate.high),
         format_share(noise.speed_sd.unwrap_or(0.0))
     )
 }
@@ -166,6 +206,7 @@ pub fn diagnose(
     let evidence = gather(testbed, recorder, arm, label, limit)?;
     let findings = kneepoint_diagnosis::diagnose(&evidence);
     report_findings(recorder, &findings);
+    report_unjudged(recorder, &evidence);
     recorder.findings(&findings);
     Ok((evidence, findings))
 }
@@ -185,8 +226,17 @@ pub(crate) fn gather(
     let fpm = Fpm::of(testbed, arm)?;
     let mut phases = Vec::new();
     let mut sampled = Vec::new();
+    let shorter = time::shorter(recorder.left());
+    if shorter < 1.0 {
+        recorder.warn(format!(
+            "the phases of the evidence are shortened to {} of their length, to end within the budget",
+            format_share(shorter)
+        ));
+    }
+    let mut native = Vec::new();
     for (nth, (kind, share, length)) in PHASES.into_iter().enumerate() {
         recorder.check_stop()?;
+        let length = length.mul_f64(shorter);
         let mut rate_hz = (limit.rate_hz.estimate * share).max(1.0);
         if kind == PhaseKind::Over {
             rate_hz = rate_hz.max(surely_over(limit));
@@ -194,16 +244,20 @@ pub(crate) fn gather(
         let name = kind.name();
         let what = format!(
             "{label}: watching every layer at {name} load ({})",
-            format_rate(rate_hz)
+            limit.unit().format(rate_hz)
         );
         recorder.progress(&what, nth as f64 / 5.0, None);
-        let step = phase_step(kind, rate_hz, length, 77 + nth as u64);
+        let requests = limit.in_requests_hz(rate_hz) * length.as_secs_f64();
+        let step = phase_step(kind, (rate_hz, requests), length, 77 + nth as u64);
         let driven = observe(testbed, recorder, (arm, fpm.as_ref()), &step, kind)?;
         if let Some((fpm, looked)) = fpm.as_ref().zip(driven.stacks) {
             let profile = said(recorder, "PHP stacks were not sampled", looked);
             let record =
                 profile.map(|profile| fpm.record(profile, (name, label), &driven.observed.0));
             sampled.extend(record);
+        }
+        if let Some(looked) = driven.cpu {
+            native = of_cpu(recorder, looked);
         }
         phases.push(write_down(
             recorder,
@@ -217,28 +271,54 @@ pub(crate) fn gather(
     if let Some(fpm) = fpm {
         let what = format!("{label}: tracing what each request does");
         recorder.progress(&what, 0.8, None);
-        let looked = fpm.traced(testbed, arm, label)?;
+        let looked = match time::for_the_trace(recorder.left()) {
+            Ok(()) => fpm.traced(testbed, arm, label)?,
+            Err(why) => Err(why),
+        };
         calls = said(recorder, "requests were not traced", looked);
     }
+    let knee_stacks = of_knee(&sampled);
     let stacks = with_slowest(sampled);
     recorder.inside(stacks.as_ref(), calls.as_ref());
-    Ok(Evidence {
+    let evidence = Evidence {
         stack,
         slo: testbed.slo().clone(),
         machine: testbed.machine().clone(),
         phases,
-        limit_hz: Some(limit.rate_hz),
+        limit_hz: Some(limit.in_requests()),
         keep: testbed.scenario().budget.keep.clone(),
         memory_budget_bytes: testbed.scenario().budget.memory_bytes,
         calls,
         stacks,
-    })
+        knee_stacks,
+        native,
+    };
+    recorder.account(Account {
+        arm: label.to_owned(),
+        ..kneepoint_diagnosis::account(&evidence)
+    });
+    Ok(evidence)
 }
 
 /// Whether stacks are sampled in a phase: beyond the limit all workers are at work, and just below it those requests are
 /// slow that are so by themselves.
 fn is_sampled(kind: PhaseKind) -> bool {
     matches!(kind, PhaseKind::Knee | PhaseKind::Over)
+}
+
+/// What the CPU was used for; what should be known besides goes into the journal.
+fn of_cpu(recorder: &mut Recorder<'_>, looked: Looked<CpuProfile>) -> Vec<NativeAccount> {
+    let profile = said(recorder, "programs were not sampled", looked).unwrap_or_default();
+    for note in profile.notes {
+        recorder.result(format!("sampling programs: {note}"));
+    }
+    profile.accounts
+}
+
+/// The stacks just below the limit.
+fn of_knee(sampled: &[StackProfile]) -> Option<StackProfile> {
+    let knee = |profile: &&StackProfile| profile.phase == PhaseKind::Knee.name();
+    sampled.iter().find(knee).cloned()
 }
 
 /// The stacks beyond the limit, with where the slowest requests of the knee were.
@@ -254,8 +334,13 @@ const SLOWEST: f64 = 0.05;
 /// How many they are at least and at most.
 const SLOWEST_REQUESTS: (f64, f64) = (5.0, 500.0);
 
-/// The step that drives a phase.
-fn phase_step(kind: PhaseKind, rate_hz: f64, length: Duration, seed: u64) -> Step {
+/// The step that drives a phase, in which about so many requests come.
+fn phase_step(
+    kind: PhaseKind,
+    (rate_hz, requests): (f64, f64),
+    length: Duration,
+    seed: u64,
+) -> Step {
     Step {
         // The start is where pools that must grow and queues that must fill show: it belongs to the evidence.
         skip: Duration::ZERO,
@@ -263,8 +348,7 @@ fn phase_step(kind: PhaseKind, rate_hz: f64, length: Duration, seed: u64) -> Ste
         may_abort: false,
         slowest: match kind {
             PhaseKind::Knee => {
-                let share = SLOWEST * rate_hz * length.as_secs_f64();
-                share.clamp(SLOWEST_REQUESTS.0, SLOWEST_REQUESTS.1) as usize
+                (SLOWEST * requests).clamp(SLOWEST_REQUESTS.0, SLOWEST_REQUESTS.1) as usize
             }
             _ => 0,
         },
@@ -312,6 +396,8 @@ fn write_down(
 struct Driven {
     observed: (LoadPoint, Recording),
     stacks: Option<Looked<Profile>>,
+    /// What the CPUs did, where that was sampled.
+    cpu: Option<Looked<CpuProfile>>,
 }
 
 /// Drives one phase and watches it.
@@ -324,14 +410,26 @@ fn observe(
 ) -> Result<Driven, ExperimentError> {
     let is_settled = kind != PhaseKind::Repeat;
     // Stacks belong to the attempt that counts: another one's requests have the same names.
-    until_sound(kind, |_| {
-        let (observed, stacks) = match fpm.filter(|_| is_sampled(kind)) {
+    let may_repeat = time::for_another_look(recorder.left(), step.duration);
+    let tiers = testbed.first_processes(arm)?;
+    until_sound(kind, may_repeat, |_| {
+        let mut drive = || match fpm.filter(|_| is_sampled(kind)) {
             Some(fpm) => {
                 let (observed, looked) = fpm.sampled(|| testbed.observe(arm, step, is_settled));
-                (observed?, Some(looked))
+                observed.map(|observed| (observed, Some(looked)))
             }
-            None => (testbed.observe(arm, step, is_settled)?, None),
+            None => testbed
+                .observe(arm, step, is_settled)
+                .map(|observed| (observed, None)),
         };
+        let (driven, cpu) = match kind {
+            PhaseKind::Knee => {
+                let (driven, looked) = with_cpu(&tiers, &mut drive);
+                (driven, Some(looked))
+            }
+            _ => (drive(), None),
+        };
+        let (observed, stacks) = driven?;
         say_when_invalid(recorder, &observed.0);
         let crowded = observed.0.health.foreign_share;
         let crowded = crowded.filter(|others| *others > CROWDED && kind != PhaseKind::Over);
@@ -340,7 +438,12 @@ fn observe(
             recorder.result(format!("others used {others} of the machine meanwhile"));
         }
         let is_sound = observed.0.validity.is_valid() && crowded.is_none();
-        Ok((Driven { observed, stacks }, is_sound))
+        let driven = Driven {
+            observed,
+            stacks,
+            cpu,
+        };
+        Ok((driven, is_sound))
     })
 }
 
@@ -353,10 +456,11 @@ const CROWDED: f64 = 0.1;
 /// little.
 fn until_sound<T>(
     kind: PhaseKind,
+    may_repeat: bool,
     mut attempt: impl FnMut(u32) -> Result<(T, bool), ExperimentError>,
 ) -> Result<T, ExperimentError> {
     let (first, is_sound) = attempt(1)?;
-    if is_sound || kind == PhaseKind::Over {
+    if is_sound || kind == PhaseKind::Over || !may_repeat {
         return Ok(first);
     }
     attempt(2).map(|(second, _)| second)
@@ -408,6 +512,18 @@ pub(crate) fn report_findings(recorder: &mut Recorder<'_>, findings: &[Finding])
     }
 }
 
+/// Says which rules could not judge, and for lack of what: their silence says nothing.
+fn report_unjudged(recorder: &mut Recorder<'_>, evidence: &Evidence) {
+    for (rule, lacking) in kneepoint_diagnosis::unjudged(evidence) {
+        recorder.result(format!(
+            "{} ({}) could not be judged: no numbers of {}",
+            rule.code,
+            rule.title,
+            lacking.join(", ")
+        ));
+    }
+}
+
 /// The findings worth an intervention: those with settings that can be changed, of at least this confidence.
 pub fn worth_trying(
     findings: &[Finding],
@@ -423,7 +539,7 @@ pub fn worth_trying(
 }
 
 /// Confirms suspected findings by interventions: the remedy is set on a second arm and the two are compared.
-/// At most `most` findings are tried.
+/// At most `most` findings are tried, and those that the budget leaves no time for are named.
 ///
 /// # Errors
 /// As [`compare`].
@@ -432,42 +548,51 @@ pub fn confirm(
     recorder: &mut Recorder<'_>,
     arm: &str,
     scenario: &Scenario,
-    (evidence, findings): (&Evidence, &mut [Finding]),
+    (evidence, findings): (&Evidence, &mut Vec<Finding>),
     ground: Ground,
     most: usize,
 ) -> Result<(), ExperimentError> {
+    let mut costs = Costs::default();
     let tries: Vec<(Finding, Vec<Setting>)> = worth_trying(findings, Confidence::Suspected)
         .take(most)
         .map(|(finding, settings)| (finding.clone(), settings.to_vec()))
         .collect();
-    for (finding, settings) in tries {
-        let objections = kneepoint_diagnosis::remedy_guard(evidence, &settings);
+    for (nth, (finding, settings)) in tries.iter().enumerate() {
+        let objections = kneepoint_diagnosis::remedy_guard(evidence, settings);
         if !objections.is_empty() {
             recorder.change(format!(
                 "{}: {} is not tried: {}",
                 finding.code,
-                describe_settings(&settings),
+                describe_settings(settings),
                 objections.join("; ")
             ));
             continue;
         }
+        let Some(ground) = time::in_time(ground, &costs, recorder.left(), tries.len() - nth) else {
+            let needs = costs.shortest_comparison() + time::ENDING;
+            recorder.change(format!(
+                "{}: {} is not tried: {:.0} s left, and a comparison needs about {:.0} s",
+                finding.code,
+                describe_settings(settings),
+                recorder.left().as_secs_f64(),
+                needs.as_secs_f64()
+            ));
+            continue;
+        };
         recorder.stage(format!(
             "Confirm {}: {}",
             finding.code,
-            describe_settings(&settings)
+            describe_settings(settings)
         ));
-        let changed = scenario.with(&settings).map_err(ExperimentError::Unfit)?;
+        let changed = scenario.with(settings).map_err(ExperimentError::Unfit)?;
+        let began = recorder.elapsed();
         testbed.stand_up("probe", &changed)?;
-        let outcome = compare_for(
-            testbed,
-            recorder,
-            (arm, "probe"),
-            &finding,
-            &settings,
-            ground,
-        );
+        costs.stood_up(recorder.elapsed() - began);
+        let began = recorder.elapsed();
+        let outcome = compare_for(testbed, recorder, (arm, "probe"), finding, settings, ground);
         testbed.tear_down("probe");
         let (verdict, effect) = outcome?;
+        costs.compared(effect.pairs, recorder.elapsed() - began);
         for known in findings
             .iter_mut()
             .filter(|known| known.code == finding.code)
@@ -479,7 +604,31 @@ pub fn confirm(
         }
         recorder.findings(findings);
     }
+    let others = what_else(evidence, findings);
+    if !others.is_empty() {
+        recorder.result("what was suspected was tried in vain; what else it can be:");
+        report_findings(recorder, &others);
+        findings.extend(others);
+        recorder.findings(findings);
+    }
     Ok(())
+}
+
+/// What the rules say when those whose remedies were tried in vain are left out: the CPU that is used up, where it stood
+/// back behind them.
+fn what_else(evidence: &Evidence, findings: &[Finding]) -> Vec<Finding> {
+    let in_vain = |finding: &&Finding| finding.effects.last().is_some_and(Effect::is_no_help);
+    let refuted: Vec<&str> = findings
+        .iter()
+        .filter(in_vain)
+        .map(|it| it.code.as_str())
+        .collect();
+    if refuted.is_empty() {
+        return Vec::new();
+    }
+    let mut others = kneepoint_diagnosis::diagnose_without(evidence, &refuted);
+    others.retain(|other| findings.iter().all(|known| known.code != other.code));
+    others
 }
 
 #[cfg(test)]
@@ -488,8 +637,18 @@ mod tests {
 
     /// What an attempt saw that counts, where attempts are sound or not.
     fn check(kind: PhaseKind, sound: [bool; 2], expected: &[u32]) {
-        let seen = until_sound(kind, |nth| Ok((vec![nth], sound[nth as usize - 1])));
+        check_in_time(kind, true, sound, expected);
+    }
+
+    fn check_in_time(kind: PhaseKind, may_repeat: bool, sound: [bool; 2], expected: &[u32]) {
+        let attempt = |nth: u32| Ok((vec![nth], sound[nth as usize - 1]));
+        let seen = until_sound(kind, may_repeat, attempt);
         assert_eq!(seen.expect("attempts"), expected, "{kind:?} {sound:?}");
+    }
+
+    #[test]
+    fn without_time_for_another_look_the_first_counts() {
+        check_in_time(PhaseKind::Knee, false, [false, true], &[1]);
     }
 
     #[test]

@@ -169,7 +169,7 @@ fn limit_of(
     };
     recorder.stage(format!("Limit: {whose}"));
     let workers = testbed.saturating_workers(arm)?;
-    let options = LimitOptions::within(time, workers);
+    let options = LimitOptions::taking(time, workers);
     find_limit(testbed, recorder, arm, arm, options).map(|(limit, _)| limit)
 }
 

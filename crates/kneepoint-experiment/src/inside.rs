@@ -8,7 +8,9 @@ use crate::testbed::Testbed;
 use kneepoint_model::{
     Address, CallTrace, Layer, LoadPoint, Place, RunningTier, SlowRequests, StackProfile,
 };
-use kneepoint_profiler::{Options, Pools, Profile, TraceOptions, record, trace};
+use kneepoint_profiler::{
+    CpuProfile, Options, Pools, Profile, TraceOptions, record, sample_cpu, trace,
+};
 use kneepoint_telemetry::{NOT_THE_APPLICATION, Waits};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +28,23 @@ const LONGEST: Duration = Duration::from_secs(120);
 /// Requests of a trace, and how long they are asked for one after the other.
 const TRACED: u64 = 40;
 const TRACE_TIME: Duration = Duration::from_secs(6);
+/// What the tracing takes at most, with what is prepared for it.
+pub(crate) const TRACE_TAKES: Duration = Duration::from_secs(8);
+
+/// Does something while the kernel samples what the CPUs do. `tiers` are the tiers with the first process of each.
+pub fn with_cpu<T>(tiers: &[(Layer, u32)], drive: impl FnOnce() -> T) -> (T, Looked<CpuProfile>) {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let sampler = scope.spawn(|| sample_cpu(tiers, &stop));
+        let driven = drive();
+        stop.store(true, Ordering::Relaxed);
+        let profile = match sampler.join() {
+            Ok(profile) => profile.map_err(|error| error.to_string()),
+            Err(_) => Err("the sampler of the CPUs failed".to_owned()),
+        };
+        (driven, profile)
+    })
+}
 
 /// The PHP-FPM of an arm.
 pub struct Fpm {

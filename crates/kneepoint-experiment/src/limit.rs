@@ -6,131 +6,24 @@
 //! the machine was during each step, and what others used how much of it there was, so that a machine that drifts, or has
 //! other work, moves the rates and not the result at reference speed. No step is left out for what others did.
 
+mod clock;
+mod options;
 mod soak;
 mod speed;
 #[cfg(test)]
 mod tests;
+mod width;
 
-use crate::bench::{Canary, Step};
+use crate::bench::{Bench, Canary, Step};
+use clock::Clock;
 use kneepoint_model::run::{LimitNoise, LimitResult};
 use kneepoint_model::statistics::limit_fit::{Fit, FitStep, Prior, fit};
-use kneepoint_model::units::format_share;
+use kneepoint_model::units::RateUnit;
 use kneepoint_model::{Interval, LoadPoint, Outcome, Slo};
+pub use options::LimitOptions;
 use soak::Soak;
 use speed::{Reading, Speeds};
 use std::time::Duration;
-
-/// Time over load time of a search: between the steps the queue runs empty and the machine's speed is looked at. A search of
-/// 81 s of load took 94 s on the demo's stack.
-const WITH_RESTS: f64 = 1.15;
-
-/// How much effort a search may take.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LimitOptions {
-    /// Load time after which the search stops refining (the soak comes on top).
-    pub load_time: Duration,
-    /// Relative half-width of the interval at which it stops earlier.
-    pub target: f64,
-    /// Standard deviation of the machine's speed from which on it does not: stopping on the width of the interval
-    /// costs coverage on a noisy machine (method.md section 1).
-    pub noisy: f64,
-    /// Steps it takes at least.
-    pub min_steps: usize,
-    /// Length of the saturating closed loop.
-    pub saturate: Duration,
-    /// Closed-loop workers at saturation: twice the pool, so that it is full.
-    pub workers: u32,
-    /// Shortest step.
-    pub step_min: Duration,
-    /// Longest step.
-    pub step_max: Duration,
-    /// Length of the confirming stretch; zero goes without, for a limit that only says where to look.
-    pub soak: Duration,
-    /// Confirming stretches after the first at most, each at a lower rate.
-    pub more_soaks: u32,
-    /// Seed of the first step.
-    pub seed: u64,
-}
-
-impl LimitOptions {
-    /// The full search of method.md, five minutes of load in all, with what `cargo xtask method` found to be better:
-    /// steps of 7 s (5 s there: the second that each leaves out is less of it, and the bias is gone; from 10 s on the
-    /// machine's drift within a step costs more), and a confirming stretch of 45 s (60 s there: it adds nothing to what
-    /// is known of R*).
-    #[must_use]
-    pub fn thorough(workers: u32) -> Self {
-        Self {
-            load_time: Duration::from_secs(215),
-            target: 0.02,
-            noisy: 0.02,
-            min_steps: 10,
-            saturate: Duration::from_secs(6),
-            workers,
-            step_min: Duration::from_secs(7),
-            step_max: Duration::from_secs(15),
-            soak: Duration::from_secs(45),
-            more_soaks: 3,
-            seed: 1,
-        }
-    }
-
-    /// A search that fits the time it is given, for tuning under a budget. The interval is as wide as the
-    /// data leave it. Steps of 5 s where there is a minute or more: each begins with an empty queue, so that from
-    /// shorter ones R* comes out too high (`cargo xtask method --budget 180`: 0.6 to 0.9 % with 4 s and 0.0 to 0.2 % with 5 s,
-    /// at the same spread; on real stacks, whose slowest requests take longer, by more).
-    #[must_use]
-    pub fn within(load_time: Duration, workers: u32) -> Self {
-        let tight = load_time < Duration::from_secs(60);
-        Self {
-            load_time: load_time.mul_f64(0.75),
-            target: if tight { 0.06 } else { 0.04 },
-            // Under a budget the time that is saved is worth more than the last percent of coverage.
-            noisy: f64::INFINITY,
-            min_steps: if tight { 4 } else { 10 },
-            saturate: Duration::from_secs(4),
-            step_min: Duration::from_secs(if tight { 4 } else { 5 }),
-            step_max: Duration::from_secs(if tight { 6 } else { 8 }),
-            soak: load_time.mul_f64(0.25).max(Duration::from_secs(5)),
-            more_soaks: 2,
-            ..Self::thorough(workers)
-        }
-    }
-
-    /// What the search takes where the first confirming stretch holds: the load, and the rests between the steps.
-    #[must_use]
-    pub fn takes(&self) -> Duration {
-        (self.load_time + self.soak).mul_f64(WITH_RESTS)
-    }
-
-    /// What each confirming stretch after the first one takes.
-    #[must_use]
-    pub fn another_soak_takes(&self) -> Duration {
-        self.soak.mul_f64(WITH_RESTS)
-    }
-
-    /// The same with only as many more confirming stretches as end within this time, the whole search included.
-    #[must_use]
-    pub fn ending_within(self, time: Duration) -> Self {
-        if self.soak.is_zero() {
-            return self;
-        }
-        let spare = time.saturating_sub(self.takes());
-        let fit = spare.div_duration_f64(self.another_soak_takes()) as u32;
-        Self {
-            more_soaks: self.more_soaks.min(fit),
-            ..self
-        }
-    }
-
-    /// The same without the confirming stretch: for a limit that only says where to measure next.
-    #[must_use]
-    pub fn unconfirmed(self) -> Self {
-        Self {
-            soak: Duration::ZERO,
-            ..self
-        }
-    }
-}
 
 /// What the search wants next.
 #[derive(Debug, Clone, PartialEq)]
@@ -155,6 +48,10 @@ pub struct LimitSearch {
     slo: Slo,
     options: LimitOptions,
     stage: Stage,
+    clock: Clock,
+    /// Requests and visits of the load so far; no visits where every request stands for itself.
+    requests: u64,
+    visits: u64,
     saturation_hz: f64,
     /// What the prior takes for the throughput at saturation: what the closed loop reached, until steps show more.
     prior_hz: f64,
@@ -180,6 +77,8 @@ struct StepRecord {
     rate_hz: f64,
     /// The rate of the arrivals that came: they are random, and a step that drew more of them is a higher load.
     drawn_hz: f64,
+    /// Mean response time; `None` without responses.
+    response_ms: Option<f64>,
     arrivals: u64,
     violations: u64,
     failed: u64,
@@ -196,14 +95,14 @@ const RAISE: f64 = 1.15;
 const BRACKET: f64 = 2.0;
 /// Failed share from which on a closed loop says little: failures end early, and their workers crowd out the rest.
 const MUCH_FAILED: f64 = 0.1;
+/// Visits of each worker of a closed loop from which on they say how many requests one has.
+const VISITS_EACH: u64 = 3;
 /// Where the prior puts R* within the throughput at saturation (method.md section 1).
 const PRIOR_CENTRE: f64 = 0.87;
 /// Invalid steps in a row after which the search gives up, when they took this share of the load time besides: what
 /// disturbs for half a minute is waited out, and a generator that is never sound does not cost the whole time.
 const INVALID_LIMIT: u32 = 6;
 const INVALID_SHARE: f64 = 1.0 / 3.0;
-/// Relative half width that, with the time spent, says that the machine is too noisy to say.
-const TOO_WIDE: f64 = 0.1;
 
 impl LimitSearch {
     /// A search for this SLO.
@@ -211,6 +110,9 @@ impl LimitSearch {
     pub fn new(slo: Slo, options: LimitOptions) -> Self {
         Self {
             stage: Stage::Saturating,
+            clock: Clock::new(options.wall),
+            requests: 0,
+            visits: 0,
             saturation_hz: 0.0,
             prior_hz: 0.0,
             raise: RAISE,
@@ -229,6 +131,38 @@ impl LimitSearch {
         }
     }
 
+    /// A search on a bench, for its SLO and its visitors.
+    #[must_use]
+    pub fn of<B: Bench>(bench: &B, options: LimitOptions) -> Self {
+        let visit = bench.visit();
+        Self::new(bench.slo().clone(), LimitOptions { visit, ..options })
+    }
+
+    /// How much effort it may take.
+    #[must_use]
+    pub fn options(&self) -> &LimitOptions {
+        &self.options
+    }
+
+    /// Goes on with a search that was done, for so long in all: with further steps, and with another confirming stretch at
+    /// what is the lower end then.
+    pub fn go_on_for(&mut self, wall: Duration) {
+        if self.saturation_hz <= 0.0 {
+            return;
+        }
+        self.options = LimitOptions {
+            visit: self.options.visit,
+            seed: self.options.seed,
+            ..LimitOptions::by(wall, self.options.workers)
+        };
+        self.options.load_time += self.spent;
+        self.clock = Clock::new(self.options.wall);
+        self.soak.forget_all_but_what_contradicts();
+        self.warnings.clear();
+        self.warn_of_the_build_up();
+        self.stage = Stage::Stepping;
+    }
+
     /// What to measure next.
     #[must_use]
     pub fn next_move(&self) -> LimitMove {
@@ -242,20 +176,51 @@ impl LimitSearch {
             )),
             Stage::Stepping => {
                 let rate = self.next_rate();
-                LimitMove::Measure(Step::at_rate(
-                    "limit: step",
-                    rate,
-                    self.step_length(rate),
-                    seed,
-                ))
+                let length = self.length_of_step(rate);
+                let step = Step::at_rate("limit: step", rate, length, seed);
+                LimitMove::Measure(self.built_up(step))
             }
             Stage::Soaking => {
                 let seed = seed + 1000 + u64::from(self.soak.attempts);
-                let step = Step::at_rate("limit: soak", self.soak.rate_hz, self.options.soak, seed);
-                LimitMove::Measure(step.to_the_end())
+                let step = Step::at_rate("limit: soak", self.soak.rate_hz, self.soak.length, seed);
+                LimitMove::Measure(self.built_up(step).to_the_end())
             }
             Stage::Finished => LimitMove::Done,
         }
+    }
+
+    /// A step that leaves out as much more of its start as visitors pause in a visit: only then as many are on the site as
+    /// its rate brings.
+    fn built_up(&self, step: Step) -> Step {
+        let build_up = self.options.build_up();
+        Step {
+            duration: step.duration + build_up,
+            skip: step.skip + build_up,
+            ..step
+        }
+    }
+
+    /// What the rates of the search count.
+    fn unit(&self) -> RateUnit {
+        if self.visits > 0 || self.options.visit.is_some() {
+            RateUnit::Visits
+        } else {
+            RateUnit::Requests
+        }
+    }
+
+    /// Requests of a visit as measured so far, and before that by the scenario; 1 where every request stands for itself.
+    fn requests_a_visit(&self) -> f64 {
+        match self.visits {
+            0 => self.options.visit.map_or(1.0, |visit| visit.requests),
+            visits => self.requests as f64 / visits as f64,
+        }
+    }
+
+    /// Says how much time has passed since the search began, rests included: call it before [`Self::record`] where the whole
+    /// has a bound ([`LimitOptions::wall`]).
+    pub fn at(&mut self, passed: Duration) {
+        self.clock.passed = passed;
     }
 
     /// The current estimate of R* with its interval.
@@ -278,6 +243,9 @@ impl LimitSearch {
     /// What share of the load time is spent, for progress.
     #[must_use]
     pub fn progress(&self) -> f64 {
+        if let Some(share) = self.clock.progress() {
+            return share;
+        }
         let whole = self.options.load_time + self.options.soak;
         let done = self.spent
             + if self.stage == Stage::Finished {
@@ -291,6 +259,7 @@ impl LimitSearch {
     /// Takes in a measured step, with what the canary said around it.
     pub fn record(&mut self, point: &LoadPoint, canary: Canary) {
         self.canary = canary.after;
+        self.count(point);
         let reading = Reading::of(point, canary);
         match self.stage {
             Stage::Saturating => self.record_saturation(point),
@@ -300,13 +269,31 @@ impl LimitSearch {
         }
     }
 
+    /// Counts requests and visits. Where much failed, visits were broken off, and had fewer requests than they have; of a
+    /// closed loop whose workers made few visits, it is chance how many began in the window.
+    fn count(&mut self, point: &LoadPoint) {
+        let whole = point.error_share() <= MUCH_FAILED && !point.aborted;
+        let least = point
+            .closed_workers
+            .map_or(1, |workers| VISITS_EACH * u64::from(workers));
+        if let Some(visits) = point.sessions
+            && whole
+            && visits.started >= least
+        {
+            self.requests += point.arrivals;
+            self.visits += visits.started;
+        }
+    }
+
     fn record_saturation(&mut self, point: &LoadPoint) {
-        self.saturation_hz = point.throughput_hz();
+        self.saturation_hz = point.throughput_hz() / self.requests_a_visit();
         self.prior_hz = self.saturation_hz;
         if point.error_share() > MUCH_FAILED || !point.validity.is_valid() {
             self.raise = BRACKET;
         }
         self.spent += self.options.saturate;
+        self.clock.drove(self.options.saturate);
+        self.warn_of_the_build_up();
         if self.saturation_hz <= 0.0 {
             self.warnings.push(format!(
                 "no request succeeded at saturation ({} of {} failed): the stack serves nothing, so there is no limit to find",
@@ -321,15 +308,18 @@ impl LimitSearch {
     }
 
     fn record_step(&mut self, point: &LoadPoint, reading: Reading) {
-        self.spent += self.time_of(point);
-        self.out_of_time = self.spent >= self.options.load_time;
+        let took = self.time_of(point);
+        self.spent += took;
+        self.clock.drove(took);
         if !point.validity.is_valid() {
+            self.out_of_time = self.is_out_of_time();
             return self.record_invalid(point);
         }
         (self.invalid, self.invalid_time) = (0, Duration::ZERO);
         self.steps.push(StepRecord {
-            rate_hz: point.offered_hz,
+            rate_hz: point.rate_hz(),
             drawn_hz: drawn_hz(point),
+            response_ms: point.response.mean_ms(),
             arrivals: point.arrivals,
             violations: point.violations(),
             failed: point.outcomes.failed(),
@@ -338,23 +328,24 @@ impl LimitSearch {
         });
         self.raise_prior(point);
         self.refit();
-        let rate_hz = self.estimate().rate_hz;
-        let width = rate_hz.relative_half_width();
+        self.out_of_time = self.is_out_of_time();
+        let width = self.estimate().rate_hz.relative_half_width();
         let enough = self.steps.len() >= self.options.min_steps;
         let narrow = width <= self.options.target;
         let steady = self.speed_sd().is_none_or(|sd| sd < self.options.noisy);
         if (enough && narrow && steady) || self.out_of_time {
             if !narrow {
-                let why = if too_wide(&rate_hz) {
-                    ": the machine is too noisy to say more in this time"
-                } else {
-                    ""
-                };
-                self.warnings.push(format!(
-                    "the load time ran out with the interval still at +-{}{why}",
-                    format_share(width)
-                ));
+                self.warn_of_the_width();
             }
+            self.end_of_the_steps();
+        }
+    }
+
+    /// What follows the steps: the confirming stretch, unless one held already.
+    fn end_of_the_steps(&mut self) {
+        if self.soak.held {
+            self.stage = Stage::Finished;
+        } else {
             self.begin_soak();
         }
     }
@@ -370,19 +361,16 @@ impl LimitSearch {
                 "the last steps ({}) were invalid, for reasons that are not the stack's; the limit rests on the others",
                 self.invalid
             ));
-            self.begin_soak();
+            self.end_of_the_steps();
         }
     }
 
     /// How long a step loaded the stack: one that ended early, for as long as it was.
     fn time_of(&self, point: &LoadPoint) -> Duration {
-        let whole = self.step_length(point.offered_hz);
-        let skip = Step::at_rate("", point.offered_hz, whole, 0).skip;
-        if point.aborted {
-            whole.min(skip + Duration::from_secs_f64(point.window_s))
-        } else {
-            whole
-        }
+        let skip = self
+            .built_up(Step::at_rate("", 1.0, self.options.step_min, 0))
+            .skip;
+        skip + Duration::from_secs_f64(point.window_s)
     }
 
     /// How fast the machine was in the steps so far.
@@ -403,8 +391,8 @@ impl LimitSearch {
     /// A step that holds well where the prior ends shows that the limit is further up than the closed loop said.
     fn raise_prior(&mut self, point: &LoadPoint) {
         let holds = point.violating_share() < 0.5 * self.slo.violating_share();
-        if holds && point.offered_hz > CONTRADICTS * self.prior_hz {
-            self.prior_hz = self.raise * point.offered_hz / PRIOR_CENTRE;
+        if holds && point.rate_hz() > CONTRADICTS * self.prior_hz {
+            self.prior_hz = self.raise * point.rate_hz() / PRIOR_CENTRE;
         }
     }
 
@@ -436,9 +424,10 @@ impl LimitSearch {
         binding.then(|| self.fit_of(|step| step.failed, goal))
     }
 
-    /// Step length: enough arrivals for the share to mean something, within bounds (method.md section 1).
+    /// Step length: enough requests for the share to mean something, within bounds (method.md section 1).
     fn step_length(&self, rate_hz: f64) -> Duration {
-        let by_count = Duration::from_secs_f64((500.0 / rate_hz.max(0.1)).min(3600.0));
+        let requests_hz = rate_hz * self.requests_a_visit();
+        let by_count = Duration::from_secs_f64((500.0 / requests_hz.max(0.1)).min(3600.0));
         by_count.clamp(
             self.options.step_min,
             self.options.step_max.max(self.options.step_min),
@@ -473,6 +462,8 @@ impl LimitSearch {
         LimitResult {
             arm: arm.to_owned(),
             rate_hz: if serves { rate_hz } else { Interval::default() },
+            requests_a_visit: (self.unit() == RateUnit::Visits).then(|| self.requests_a_visit()),
+            visit_s: self.visit_s(),
             reference_hz,
             r90_hz: (!self.steps.is_empty()).then_some(fitted.r90_hz),
             noise: (!self.steps.is_empty()).then(|| self.noise(&fitted)),
@@ -501,13 +492,23 @@ impl LimitSearch {
         }
     }
 
+    /// How long a visit takes: its pauses and its responses, as in the confirming stretch or else in the last step.
+    fn visit_s(&self) -> Option<f64> {
+        let soak = self.soak.point.as_ref();
+        let soaked_ms = soak.and_then(|point| point.response.mean_ms());
+        let response_ms = soaked_ms.or(self.steps.last()?.response_ms)?;
+        let responses_s = self.requests_a_visit() * response_ms / 1e3;
+        let visits = self.unit() == RateUnit::Visits;
+        visits.then(|| self.options.pauses().as_secs_f64() + responses_s)
+    }
+
     fn noise(&self, fitted: &Fit) -> LimitNoise {
         LimitNoise {
             speed_sd: self.speed_sd(),
             speed_exponent: fitted.beta,
             step_sd: fitted.step_sd,
             autocorrelation: fitted.autocorrelation,
-            too_noisy: self.out_of_time && too_wide(&fitted.rate_hz),
+            too_noisy: self.out_of_time && self.is_noise_to_blame(),
             // For whoever owns the canary to say.
             reference_ms: None,
             cpu_ms: self.speeds().cost_ms(),
@@ -528,11 +529,6 @@ impl LimitSearch {
     }
 }
 
-/// Whether the interval of R* as the machine was says little of it. At reference speed it may be narrow all the same.
-fn too_wide(rate_hz: &Interval) -> bool {
-    rate_hz.relative_half_width() > TOO_WIDE
-}
-
 fn prior(saturation_hz: f64, violating_share: f64) -> Prior {
     Prior {
         saturation_hz: saturation_hz.max(f64::MIN_POSITIVE),
@@ -544,9 +540,9 @@ fn prior(saturation_hz: f64, violating_share: f64) -> Prior {
 /// more of its luck than of its load.
 fn drawn_hz(point: &LoadPoint) -> f64 {
     if point.aborted || point.arrivals == 0 || point.window_s <= 0.0 {
-        point.offered_hz
+        point.rate_hz()
     } else {
-        point.arrivals as f64 / point.window_s
+        point.drawn_hz()
     }
 }
 

@@ -8,8 +8,8 @@ use kneepoint_model::run::{
     Standing, Trial,
 };
 use kneepoint_model::{
-    CallTrace, CapacityPlan, Contest, CpuTime, Effect, Finding, GateResult, LoadPoint, Run,
-    Scenario, Stack, StackProfile,
+    Account, CallTrace, CapacityPlan, Contest, CpuTime, Effect, Finding, GateResult, LoadPoint,
+    Run, Scenario, Stack, StackProfile,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ impl<'a> Recorder<'a> {
             id: format!(
                 "{}-{}-{command}",
                 now.strftime("%Y%m%d-%H%M%S"),
-                scenario.name
+                scenario.slug()
             ),
             command: command.to_owned(),
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -130,9 +130,9 @@ impl<'a> Recorder<'a> {
         self.began.elapsed()
     }
 
-    /// Sets when the run must be over, for the time left.
+    /// Sets how long the run may take in all, counted from its beginning.
     pub fn set_budget(&mut self, budget: Duration) {
-        self.deadline = Some(self.elapsed() + budget);
+        self.deadline = Some(budget);
     }
 
     /// Time left of the budget; very long without one.
@@ -284,6 +284,12 @@ impl<'a> Recorder<'a> {
             self.append(&Record::Calls(Box::new(calls.clone())));
             self.run.calls.push(calls.clone());
         }
+    }
+
+    /// Records where the CPU and a request's time went in a diagnosis.
+    pub fn account(&mut self, account: Account) {
+        self.append(&Record::Account(Box::new(account.clone())));
+        self.run.accounts.push(account);
     }
 
     /// Adds findings, or raises what is known about those there are.

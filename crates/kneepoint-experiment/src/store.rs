@@ -8,7 +8,8 @@ use kneepoint_model::run::{
     Decision, FileDiff, JournalEntry, LimitResult, Machine, Observation, RUN_VERSION, Trial,
 };
 use kneepoint_model::{
-    CallTrace, CapacityPlan, Contest, Effect, Finding, GateResult, Run, Stack, StackProfile,
+    Account, CallTrace, CapacityPlan, Contest, Effect, Finding, GateResult, Run, Stack,
+    StackProfile,
 };
 use rusqlite::{Connection, OpenFlags};
 use serde::{Deserialize, Serialize};
@@ -41,6 +42,8 @@ pub enum Record {
     Calls(Box<CallTrace>),
     /// The PHP stacks that workers were met on.
     Stacks(Box<StackProfile>),
+    /// Where the CPU and a request's time went.
+    Account(Box<Account>),
     /// All findings so far.
     Findings(Vec<Finding>),
     /// All decisions so far.
@@ -77,6 +80,7 @@ impl Record {
             Self::Observation(observation) => run.observations.push(*observation),
             Self::Calls(calls) => run.calls.push(*calls),
             Self::Stacks(stacks) => run.stacks.push(*stacks),
+            Self::Account(account) => run.accounts.push(*account),
             Self::Findings(findings) => run.findings = findings,
             Self::Decisions(decisions) => run.decisions = decisions,
             Self::Proof(effect) => run.proof = Some(effect),

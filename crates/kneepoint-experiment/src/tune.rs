@@ -5,12 +5,13 @@
 //! that serves as much; what a fresh start takes of it, and base against best after one. The time for all of it is divided
 //! before each comparison ([`budget`]).
 
-mod budget;
+pub(crate) mod budget;
 mod deep;
 mod left_out;
 mod levers;
 mod pool;
 mod proof;
+mod rest;
 mod sizes;
 mod together;
 
@@ -19,9 +20,9 @@ use crate::compare::{
     Comparison, Ground, compare, compare_for, compare_with_itself, describe_effect,
     describe_settings,
 };
-use crate::diagnose::{diagnose, find_limit, worth_trying};
+use crate::diagnose::{diagnose, find_limit, search_limit, worth_trying};
 use crate::error::ExperimentError;
-use crate::limit::LimitOptions;
+use crate::limit::{LimitOptions, LimitSearch};
 use crate::recorder::Recorder;
 use crate::testbed::Testbed;
 use budget::{Costs, ToCome};
@@ -38,6 +39,9 @@ const IDLE_ROUNDS: u32 = 2;
 /// Shares of the budget that go into the load of the limit of the first configuration, and of one in between.
 const FIRST_LIMIT_SHARE: f64 = 0.14;
 const LIMIT_BETWEEN_SHARE: f64 = 0.07;
+/// Shortest and longest load of a limit.
+const SHORTEST_LIMIT: Duration = Duration::from_secs(20);
+const LONGEST_LIMIT: Duration = Duration::from_secs(360);
 /// Share of the budget that is kept for trying combinations where that was asked for.
 const DEEP_SHARE: f64 = 0.35;
 
@@ -45,10 +49,6 @@ const DEEP_SHARE: f64 = 0.35;
 const A_A_PAIRS: usize = 12;
 /// Budget for each pair of it: a short run leaves the A/A out, and a long one spends a twentieth on it.
 const BUDGET_PER_PAIR: Duration = Duration::from_secs(100);
-
-/// Fewest pairs for which a comparison that showed nothing is made again, and how many times as many as before they are.
-const AGAIN_PAIRS: usize = 8;
-const AGAIN_TIMES: usize = 2;
 
 /// Time beside the proof for which it is worth to look once more at what the last changes left.
 const WORTH_SEEING: Duration = Duration::from_secs(300);
@@ -63,6 +63,8 @@ struct Current {
     is_measured: bool,
     /// What the last diagnosis saw, as long as the configuration is the one it saw.
     seen: Option<Evidence>,
+    /// The search for the base's limit, to go on with if time is left.
+    search: LimitSearch,
 }
 
 impl Current {
@@ -109,6 +111,15 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         }
     }
 
+    /// The least time in which a remedy is tried and proved once the stack stands: a limit, a diagnosis, a comparison, and the
+    /// two of the proof with the limit of the best.
+    #[must_use]
+    pub fn least() -> Duration {
+        let costs = Costs::default();
+        let limit = LimitOptions::taking(SHORTEST_LIMIT, 1).takes();
+        limit * 2 + costs.diagnosis() + costs.shortest_comparison() * 3
+    }
+
     /// Whether the settings that survive are tried in combinations, too.
     #[must_use]
     pub fn deep(self, is_deep: bool) -> Self {
@@ -130,14 +141,16 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         self.recorder
             .stage("Limit: the highest rate at which the SLO holds");
         let options = self.limit_options(&arm, FIRST_LIMIT_SHARE)?;
-        let (limit, slope) = find_limit(self.testbed, self.recorder, &arm, "base", options)?;
+        let mut search = LimitSearch::of(self.testbed, options);
+        let limit = search_limit(self.testbed, self.recorder, (&arm, "base"), &mut search)?;
         let mut current = Current {
             arm,
             scenario: base,
             limit,
-            slope,
+            slope: search.estimate().slope,
             is_measured: true,
             seen: None,
+            search,
         };
         if current.limit.rate_hz.estimate <= 0.0 {
             return Ok(());
@@ -150,7 +163,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         self.search_together(&mut current)?;
         self.see(&mut current)?;
         self.size_pool(&mut current)?;
-        self.prove(&current)
+        self.prove(&mut current)
     }
 
     /// The A/A, as long as the budget allows: a few pairs too few to mean something are left out.
@@ -181,14 +194,14 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
     /// A limit that may take this share of the budget.
     fn limit_options(&self, arm: &str, share: f64) -> Result<LimitOptions, ExperimentError> {
         let workers = self.testbed.saturating_workers(arm)?;
-        Ok(LimitOptions::within(self.limit_time(share), workers))
+        Ok(LimitOptions::taking(self.limit_time(share), workers))
     }
 
     /// Load time of a limit that may take this share of the budget.
     fn limit_time(&self, share: f64) -> Duration {
         self.budget
             .mul_f64(share)
-            .clamp(Duration::from_secs(20), Duration::from_secs(360))
+            .clamp(SHORTEST_LIMIT, LONGEST_LIMIT)
     }
 
     /// Where R* of the configuration kept so far is now, to judge the next changes there.
@@ -243,7 +256,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
 
     /// What it takes to see where the configuration kept so far stands.
     fn look_takes(&self) -> Duration {
-        let limit = LimitOptions::within(self.limit_time(LIMIT_BETWEEN_SHARE), 1);
+        let limit = LimitOptions::taking(self.limit_time(LIMIT_BETWEEN_SHARE), 1);
         limit.unconfirmed().takes() + self.costs.diagnosis()
     }
 
@@ -349,25 +362,6 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             won |= self.try_one(current, finding, settings, pairs)?;
         }
         Ok(won)
-    }
-
-    /// Makes comparisons that showed nothing once more, with what time is left beside the proof: those are close.
-    fn settle(&mut self, current: &mut Current) -> Result<(), ExperimentError> {
-        let undecided = self.recorder.run().undecided().into_iter();
-        let undecided: Vec<(Finding, Vec<Setting>, usize)> = undecided
-            .map(|(decision, finding)| {
-                let pairs = decision.effect.pairs as usize;
-                (finding.clone(), decision.settings.clone(), pairs)
-            })
-            .collect();
-        for (nth, (finding, settings, before)) in undecided.iter().enumerate() {
-            let pairs = self.affordable(undecided.len() - nth, false);
-            let enough = AGAIN_PAIRS.max(AGAIN_TIMES * before);
-            if let Some(pairs) = pairs.filter(|pairs| *pairs >= enough) {
-                self.try_one(current, finding, settings, pairs)?;
-            }
-        }
-        Ok(())
     }
 
     /// There is no time to try a remedy: whether it helps is not known.
@@ -477,7 +471,9 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         };
         if effect.pairs == 0 {
             return format!(
-                "undecided: there was no time left to try it; a longer --budget would decide it{expected}"
+                "undecided: not tried, since {:.0} s are left, which the proof of what was kept needs; a longer --budget \
+                 would decide it{expected}",
+                self.recorder.left().as_secs_f64()
             );
         }
         let needs = effect

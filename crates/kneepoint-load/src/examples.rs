@@ -1,5 +1,6 @@
 //! A few examples of what went wrong, for people.
 
+use crate::page::Page;
 use kneepoint_model::Outcome;
 
 /// Most examples a load point carries.
@@ -64,6 +65,26 @@ pub(crate) fn printable(bytes: &[u8]) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// The beginning of a body as a person reads it: HTML without its tags, unless nothing else has come of it yet.
+pub(crate) fn readable(body: &[u8]) -> String {
+    let Page {
+        title,
+        text,
+        is_html: true,
+        ..
+    } = Page::read(body, None)
+    else {
+        return printable(body);
+    };
+    let title = title.filter(|title| !text.starts_with(title.as_str()));
+    let texts = [title.unwrap_or_default(), text];
+    let texts: Vec<String> = texts.into_iter().filter(|text| !text.is_empty()).collect();
+    match texts.is_empty() {
+        true => printable(body),
+        false => texts.join(". "),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,5 +107,19 @@ mod tests {
         let mut many = Examples::default();
         (0..9).for_each(|n| many.add(Outcome::HttpError, 500 + n, 0, || n.to_string()));
         assert_eq!(many.into_texts().len(), MOST);
+    }
+
+    #[test]
+    fn a_body_is_shown_as_it_is_read() {
+        let check = |body: &str, expected: &str| assert_eq!(readable(body.as_bytes()), expected);
+        check(
+            "<!DOCTYPE html><html><head><meta charset='utf-8'><title>Database Error</title><style type=\"t",
+            "Database Error",
+        );
+        check("<br />\n<b>Fatal error</b>:  no", "Fatal error: no");
+        check("<title>Oh</title><p>Oh no</p>", "Oh no");
+        check("{\"a\":\n1}", "{\"a\": 1}");
+        check("<html><head><meta", "<html><head><meta");
+        check("", "");
     }
 }

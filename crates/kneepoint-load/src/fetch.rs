@@ -1,8 +1,9 @@
 //! A single request outside a load: to check who answers, to warm up, to wait for a first response.
 
-use crate::examples::printable;
+use crate::examples::{printable, readable};
 use crate::http2;
 use crate::namespace;
+use crate::page::Page;
 use crate::plan::LoadError;
 use crate::render::{self, Template};
 use crate::reply::{Fed, Malformed, Reply};
@@ -16,6 +17,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
+use std::borrow::Cow;
+use std::io::Read as _;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -29,6 +32,8 @@ const READ_BYTES: usize = 16 << 10;
 pub struct Fetched {
     /// HTTP status (for FastCGI, of the `Status` header, else 200).
     pub status: u16,
+    /// Its headers, name and value, in their order.
+    pub headers: Vec<(String, String)>,
     /// The body as on the wire, up to 4 MiB.
     pub body: Vec<u8>,
     /// First bytes of the FastCGI error stream.
@@ -37,6 +42,50 @@ pub struct Fetched {
     pub first_byte: Duration,
     /// From before the connection to the last byte.
     pub elapsed: Duration,
+}
+
+impl Fetched {
+    /// The value of the first header of this name, letter case ignored.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let mut headers = self.headers.iter();
+        let found = headers.find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// The body without compression, up to 4 MiB; `None` where it is compressed by something else than gzip.
+    #[must_use]
+    pub fn plain_body(&self) -> Option<Cow<'_, [u8]>> {
+        match self.header("content-encoding").map(str::trim) {
+            None | Some("" | "identity") => Some(Cow::Borrowed(&self.body)),
+            Some(gzip) if gzip.eq_ignore_ascii_case("gzip") => {
+                let mut plain = Vec::new();
+                // Of a body that is cut off or damaged, what came before is shown.
+                let _ = flate2::read::MultiGzDecoder::new(self.body.as_slice())
+                    .take(LARGEST_BODY as u64)
+                    .read_to_end(&mut plain);
+                Some(Cow::Owned(plain))
+            }
+            Some(_) => None,
+        }
+    }
+
+    /// Whether a text stands in the body as it is on the wire.
+    #[must_use]
+    pub fn contains(&self, text: &str) -> bool {
+        memchr::memmem::find(&self.body, text.as_bytes()).is_some()
+    }
+
+    /// What a person reads on it. Its size is that of the body on the wire.
+    #[must_use]
+    pub fn page(&self) -> Page {
+        let mut page = match self.plain_body() {
+            Some(body) => Page::read(&body, self.header("content-type")),
+            None => Page::default(),
+        };
+        page.size_bytes = self.body.len();
+        page
+    }
 }
 
 /// Sends one request on a new connection and returns what comes, whatever its status.
@@ -77,7 +126,7 @@ pub fn identify(
     if fetched.status == 200 {
         return Ok(String::from_utf8_lossy(&fetched.body).into_owned());
     }
-    let shown = printable(&fetched.body[..fetched.body.len().min(crate::reply::EXCERPT_BYTES)]);
+    let shown = readable(&fetched.body[..fetched.body.len().min(crate::reply::EXCERPT_BYTES)]);
     Err(LoadError::Fetch {
         request: format!("GET {path}"),
         address: target.address().to_string(),
@@ -305,6 +354,7 @@ impl Call<'_> {
         let elapsed = self.began.elapsed();
         Ok(Fetched {
             status: reply.status,
+            headers: reply.take_headers(),
             stderr: printable(&reply.stderr),
             body: reply.take_body(),
             first_byte: first_byte.unwrap_or(elapsed),
@@ -323,4 +373,43 @@ fn write_plain(fd: &OwnedFd, bytes: &[u8], written: &mut usize) -> Result<bool, 
         }
     }
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use std::io::Write as _;
+
+    fn check(body: &[u8], encoding: &str, title: Option<&str>) {
+        let fetched = Fetched {
+            status: 200,
+            headers: vec![
+                ("content-type".into(), "text/html".into()),
+                ("Content-Encoding".into(), encoding.into()),
+            ],
+            body: body.to_vec(),
+            stderr: String::new(),
+            first_byte: Duration::ZERO,
+            elapsed: Duration::ZERO,
+        };
+        let page = fetched.page();
+        assert_eq!(page.title.as_deref(), title, "{encoding}");
+        assert_eq!(page.size_bytes, body.len());
+    }
+
+    #[test]
+    fn a_compressed_page_is_read_as_the_one_it_was() {
+        let html = format!("<title>My blog</title>{}", "<p>words</p>".repeat(100));
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(html.as_bytes()).expect("compressed");
+        let gzip = encoder.finish().expect("compressed");
+        check(html.as_bytes(), "", Some("My blog"));
+        check(html.as_bytes(), "identity", Some("My blog"));
+        check(&gzip, "gzip", Some("My blog"));
+        check(&gzip, "GZIP", Some("My blog"));
+        check(&gzip, "br", None);
+        check(b"no gzip at all", "gzip", None);
+    }
 }

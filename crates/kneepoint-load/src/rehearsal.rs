@@ -17,6 +17,8 @@ use std::time::Duration;
 /// What came of one request of a rehearsal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rehearsed {
+    /// Which of the workload's requests it is, counted from 0.
+    pub index: usize,
     /// `GET /path`.
     pub request: String,
     /// The response.
@@ -107,6 +109,7 @@ impl Rehearsal {
             false => Some(Missed::Status),
         };
         Ok(Rehearsed {
+            index,
             request: template.name.clone(),
             fetched,
             missed: missed.map(|missed| missed.describe(&template.request)),

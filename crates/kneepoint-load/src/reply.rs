@@ -99,6 +99,8 @@ pub(crate) struct Reply<'p> {
     json: Vec<u8>,
     /// The whole body with its largest size, for single requests.
     whole: Option<(Vec<u8>, usize)>,
+    /// The headers, for single requests.
+    headers: Vec<(String, String)>,
 }
 
 impl<'p> Reply<'p> {
@@ -139,6 +141,11 @@ impl<'p> Reply<'p> {
         };
         reply.begin(None, true);
         reply
+    }
+
+    /// The headers that were kept, in their order.
+    pub(crate) fn take_headers(&mut self) -> Vec<(String, String)> {
+        std::mem::take(&mut self.headers)
     }
 
     /// The body that was kept.
@@ -202,6 +209,10 @@ impl<'p> Reply<'p> {
     pub(crate) fn on_header(&mut self, name: &str, value: &[u8]) {
         if self.wants_cookies && name.eq_ignore_ascii_case("set-cookie") {
             self.cookies.push(value.to_vec());
+        }
+        if self.whole.is_some() {
+            let value = String::from_utf8_lossy(value.trim_ascii()).into_owned();
+            self.headers.push((name.to_owned(), value));
         }
         if let Some(watch) = self.watch {
             self.look_at_header(watch, name, value.trim_ascii());

@@ -4,7 +4,9 @@ use crate::health::{self, MachineTime};
 use crate::plan::{LoadPlan, Mode, Progress};
 use crate::recorder::{Counts, Gauges, Live, Outbox, SecondTally, Window};
 use crate::traffic::Finished;
-use kneepoint_model::{Health, LatencyHistogram, LoadPoint, Outcome, Second, SessionCounts};
+use kneepoint_model::{
+    Health, LatencyHistogram, LoadPoint, Outcome, Schedule, Second, SessionCounts,
+};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -203,6 +205,7 @@ impl Tally {
             doubts: plan.target.doubts(),
             aborted: false,
             sessions,
+            visits_offered_hz: visits_offered_hz(plan, window_s, ended_at),
             stopped_because: None,
         }
     }
@@ -224,11 +227,26 @@ fn offered_hz(plan: &LoadPlan, window: &Window, window_s: f64, ended_at: Duratio
     }
     let offered = match &plan.mode {
         Mode::Open { schedule, .. } if plan.workload.sessions.is_none() => {
-            schedule.area(ended_at.as_secs_f64()) - schedule.area(plan.skip.as_secs_f64())
+            scheduled(plan, schedule, ended_at)
         }
         Mode::Open { .. } | Mode::Closed(_) => window.arrivals as f64,
     };
     offered / window_s
+}
+
+/// The mean rate at which the schedule lets visitors come over the window; `None` where none do, or workers take turns.
+fn visits_offered_hz(plan: &LoadPlan, window_s: f64, ended_at: Duration) -> Option<f64> {
+    match &plan.mode {
+        Mode::Open { schedule, .. } if plan.workload.sessions.is_some() && window_s > 0.0 => {
+            Some(scheduled(plan, schedule, ended_at) / window_s)
+        }
+        Mode::Open { .. } | Mode::Closed(_) => None,
+    }
+}
+
+/// Arrivals of a schedule in the window.
+fn scheduled(plan: &LoadPlan, schedule: &Schedule, ended_at: Duration) -> f64 {
+    schedule.area(ended_at.as_secs_f64()) - schedule.area(plan.skip.as_secs_f64())
 }
 
 /// Seconds as they come in from the threads. A second is finished when every thread has handed it over or has

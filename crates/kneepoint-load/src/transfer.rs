@@ -1,7 +1,7 @@
 //! What happens on a connection: it opens, a request goes out, a response comes in, something breaks.
 
 use crate::connection::Phase;
-use crate::examples::printable;
+use crate::examples::readable;
 use crate::flight::NONE;
 use crate::render;
 use crate::reply::{Fed, Malformed};
@@ -302,7 +302,7 @@ impl<'p> Worker<'p> {
             self.traffic
                 .examples
                 .add(outcome, status, flight.request, || {
-                    let body = printable(&reply.excerpt);
+                    let body = readable(&reply.excerpt);
                     let expected = missed.describe(&template.request);
                     format!(
                         "{}: {}, status {status}, {expected}: {body}",

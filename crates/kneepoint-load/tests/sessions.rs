@@ -102,6 +102,8 @@ fn visitors_follow_the_script_with_one_cookie() {
             "requests, not visits: {}",
             point.offered_hz
         );
+        let visits_hz = point.visits_offered_hz.expect("visitors come");
+        assert!((visits_hz - 20.0 / 1.2).abs() < 1e-6, "{visits_hz}");
     }
 }
 

@@ -6,6 +6,7 @@
 //! It must never do IO, read a clock, draw a random number, or know a program's file formats. Everything
 //! here is a value or a pure function of values.
 
+pub mod account;
 pub mod autostop;
 pub mod body;
 pub mod capacity;
@@ -20,6 +21,7 @@ pub mod inside;
 pub mod load;
 pub mod log;
 pub mod metric;
+mod owner;
 mod pieces;
 pub mod ports;
 pub mod process;
@@ -36,6 +38,7 @@ pub mod units;
 pub mod variables;
 pub mod workload;
 
+pub use account::Account;
 pub use autostop::Autostop;
 pub use body::{Body, FileContent, Part, PartContent};
 pub use capacity::CapacityPlan;
@@ -54,12 +57,13 @@ pub use load::{
 };
 pub use log::{LogEvent, LogKind};
 pub use metric::{Kind, Metric, Series, SeriesSet};
+pub use owner::{Owner, OwnerKind};
 pub use process::{CommandOutput, CommandSpec, Commands, ProcessSpec, Ready, Signal};
 pub use run::{CpuTime, JournalEntry, Run, Trial};
 pub use running::{CgroupPaths, Endpoint, LogFormat, LogSource, RunningTier, Sum, Workers};
 pub use scenario::{AppKind, AppSetting, Budget, FilePatch, HostLimits, Scenario, TierSpec};
 pub use schedule::{Arrivals, FirstArrival, Schedule, Segment};
-pub use session::{ClosedLoop, Script, Sessions, ThinkTime};
+pub use session::{ClosedLoop, Script, Sessions, ThinkTime, VisitShape};
 pub use stack::{
     Address, Apply, Layer, ServerKind, Setting, SettingKey, Stack, Tier, Tunable, ValueKind,
     WorkerPool,

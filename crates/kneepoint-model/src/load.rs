@@ -1,5 +1,7 @@
 //! What a stretch of load measured, and whether the generator can be believed.
 
+mod visits;
+
 use crate::LatencyHistogram;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -307,6 +309,10 @@ pub struct LoadPoint {
     /// What became of the visits; `None` where every request stands for itself.
     #[serde(default)]
     pub sessions: Option<SessionCounts>,
+    /// Visits that were to begin by the schedule, mean over the window, per second; `None` in a closed loop, where every
+    /// request stands for itself, and in runs of versions that did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub visits_offered_hz: Option<f64>,
     /// Why a stop rule ended the load early, as a sentence; `None` when none did.
     #[serde(default)]
     pub stopped_because: Option<String>,
@@ -364,22 +370,6 @@ impl LoadPoint {
         } else {
             self.outcomes.failed() as f64 / self.arrivals as f64
         }
-    }
-
-    /// `412/s offered, 411/s good, p95 38 ms, 0 errors` for journals.
-    #[must_use]
-    pub fn describe(&self) -> String {
-        let p95 = self.response.quantile_ms(0.95).map_or_else(
-            || "no response".to_owned(),
-            |ms| format!("p95 {}", crate::units::format_ms(ms)),
-        );
-        format!(
-            "{} offered, {} good, {p95}, {} of {} failed",
-            crate::units::format_rate(self.offered_hz),
-            crate::units::format_rate(self.goodput_hz()),
-            self.outcomes.failed(),
-            self.arrivals,
-        )
     }
 }
 

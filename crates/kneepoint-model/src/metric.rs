@@ -109,6 +109,11 @@ metrics! {
     DB_ACTIVE Gauge "db.active" "Client connections that run a statement.";
     DB_TRANSACTIONS Counter "db.transactions" "Transactions committed or rolled back.";
     DB_IDLE_IN_TRANSACTION Gauge "db.idle_in_transaction" "Client connections idle inside a transaction.";
+    DB_ROW_LOCK_WAITS Counter "db.row_lock_waits" "Times a statement waited for a lock on a row.";
+    DB_ROW_LOCK_S Counter "db.row_lock_s" "Time statements waited for locks on rows, in seconds, added when a wait ends.";
+    DB_ROWS_SCANNED Counter "db.rows_scanned" "Rows read one after the other, without an index.";
+    DB_SCANS Counter "db.scans" "SELECTs that read the whole of their first table.";
+    DB_BYTES_SENT Counter "db.bytes_sent" "Bytes sent to all clients.";
 
     UP Gauge "source.up" "1 when the source named by the label answered, else 0.";
     SOURCE_COST_S Counter "source.cost_s" "CPU time all sources together have used, in seconds.";

@@ -5,14 +5,15 @@ mod family;
 mod gain;
 mod speed;
 mod standing;
+mod visits;
 
 pub use basis::LimitBasis;
 pub use standing::Standing;
 
 use crate::replay::Replay;
 use crate::{
-    CallTrace, CapacityPlan, Contest, Effect, Finding, GateResult, Interval, Layer, LoadPoint,
-    Scenario, SeriesSet, Setting, Stack, StackProfile,
+    Account, CallTrace, CapacityPlan, Contest, Effect, Finding, GateResult, Interval, Layer,
+    LoadPoint, Scenario, SeriesSet, Setting, Stack, StackProfile,
 };
 use serde::{Deserialize, Serialize};
 
@@ -105,8 +106,16 @@ pub struct JournalEntry {
 pub struct LimitResult {
     /// Which configuration: `base`, `best`.
     pub arm: String,
-    /// R* per second with its 95 % interval, at the machine's mean speed while it was measured.
+    /// R* per second with its 95 % interval, at the machine's mean speed while it was measured. It counts visits where
+    /// [`Self::requests_a_visit`] is known, else requests; so do all rates here.
     pub rate_hz: Interval,
+    /// Requests that a visit made on average, as measured over the steps; `None` where every request stands for itself, and
+    /// in runs of versions that mixed visits and requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests_a_visit: Option<f64>,
+    /// How long a visit takes at R* in seconds, with its pauses; `None` where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub visit_s: Option<f64>,
     /// R* at the speed the machine had when the run began; `None` where the speed was not measured. To compare with
     /// another run, see [`Self::at_canary_ms`].
     #[serde(default)]
@@ -121,7 +130,7 @@ pub struct LimitResult {
     pub bound_by: String,
     /// Closed-loop throughput at saturation, per second.
     pub saturation_hz: f64,
-    /// (offered rate, violating share, arrivals) of every step the fit used.
+    /// (offered rate, violating share, requests that came) of every step the fit used.
     pub steps: Vec<(f64, f64, u64)>,
     /// The machine's speed during each of them relative to the reference; empty where it was not measured.
     #[serde(default)]
@@ -281,6 +290,9 @@ pub struct Run {
     /// The PHP stacks that workers were met on, in the order they were sampled.
     #[serde(default)]
     pub stacks: Vec<StackProfile>,
+    /// Where the CPU and a request's time went, a diagnosis each.
+    #[serde(default)]
+    pub accounts: Vec<Account>,
     /// Findings in the order they were made; the first of a diagnosis is what binds.
     pub findings: Vec<Finding>,
     /// Changes decided on.

@@ -106,7 +106,7 @@ pub struct Budget {
 /// Everything a run needs to know, checked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Scenario {
-    /// The scenario's own name: its file's stem or directory.
+    /// What runs and reports are called after: the application's own name, or its directory's.
     pub name: String,
     /// The application's directory, absolute.
     pub root: PathBuf,
@@ -134,7 +134,22 @@ pub struct Scenario {
     pub budget: Budget,
 }
 
+/// Longest name that files and labs are called by.
+const SLUG_LONGEST: usize = 32;
+
 impl Scenario {
+    /// Its name as files and labs may be called: letters, digits, `-`, `_` and `.` of the ASCII characters, any other as `-`.
+    #[must_use]
+    pub fn slug(&self) -> String {
+        let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        let slug = self.name.chars().map(|c| if fits(c) { c } else { '-' });
+        let slug: String = slug.take(SLUG_LONGEST).collect();
+        match slug.trim_start_matches(['.', '-']) {
+            "" => "kneepoint".to_owned(),
+            slug => slug.to_owned(),
+        }
+    }
+
     /// The same scenario with settings changed: sysctls on the host, tier settings on the tier, application
     /// settings in the environment.
     ///

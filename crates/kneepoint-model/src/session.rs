@@ -25,6 +25,24 @@ pub enum ThinkTime {
     },
 }
 
+impl ThinkTime {
+    /// Its mean.
+    #[must_use]
+    pub fn mean(&self) -> Duration {
+        match self {
+            Self::None => Duration::ZERO,
+            Self::Fixed(pause) => *pause,
+            Self::Exponential { mean } => *mean,
+            // Linear between two quantiles, and as often between any two neighbours.
+            Self::Empirical { quantiles } => {
+                let between = quantiles.windows(2).map(|pair| (pair[0] + pair[1]) / 2);
+                let count = quantiles.len().saturating_sub(1).max(1) as u32;
+                between.sum::<Duration>() / count
+            }
+        }
+    }
+}
+
 /// A closed loop: each worker sends its next request when its last one has ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClosedLoop {
@@ -77,6 +95,40 @@ pub struct Sessions {
     pub think_time: ThinkTime,
 }
 
+/// What a visit is by its scenario, on average.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct VisitShape {
+    /// Its requests.
+    pub requests: f64,
+    /// How long the visitor pauses in it, in all.
+    pub pauses: Duration,
+}
+
+impl Sessions {
+    /// What a visit is on average, as long as no request of it fails.
+    #[must_use]
+    pub fn shape(&self) -> VisitShape {
+        let by_script = self
+            .scripts
+            .iter()
+            .map(|script| (script.requests.len() as f64, script.weight));
+        let by_length = self
+            .lengths
+            .iter()
+            .map(|(length, weight)| (f64::from(*length), *weight));
+        let (sum, weights) = by_script
+            .chain(by_length.filter(|_| self.scripts.is_empty()))
+            .fold((0.0, 0.0), |(sum, weights), (requests, weight)| {
+                (sum + weight * requests, weights + weight)
+            });
+        let requests = if weights > 0.0 { sum / weights } else { 1.0 };
+        VisitShape {
+            requests,
+            pauses: self.think_time.mean().mul_f64((requests - 1.0).max(0.0)),
+        }
+    }
+}
+
 /// A fixed sequence of requests of one visitor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Script {
@@ -86,4 +138,39 @@ pub struct Script {
     pub weight: f64,
     /// The requests in order, as indices into the workload's requests.
     pub requests: Vec<usize>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: fn(u64) -> Duration = Duration::from_secs;
+
+    fn check(think_time: ThinkTime, expected: Duration) {
+        let script = |weight, requests: &[usize]| Script {
+            name: "a visit".into(),
+            weight,
+            requests: requests.into(),
+        };
+        let sessions = Sessions {
+            // Four pauses in three of four visits, none in the others.
+            scripts: vec![script(3.0, &[0, 1, 2, 1, 0]), script(1.0, &[0])],
+            lengths: vec![(9, 1.0)],
+            think_time,
+        };
+        let shape = sessions.shape();
+        assert!((shape.requests - 4.0).abs() < 1e-9, "{shape:?}");
+        assert_eq!(shape.pauses, expected);
+    }
+
+    #[test]
+    fn a_visit_pauses_between_its_requests() {
+        check(ThinkTime::None, Duration::ZERO);
+        check(ThinkTime::Fixed(S(2)), S(6));
+        check(ThinkTime::Exponential { mean: S(1) }, S(3));
+        let quantiles = vec![S(0), S(2), S(4), S(12)];
+        // Means of 1, 3 and 8 s between them.
+        check(ThinkTime::Empirical { quantiles }, S(12));
+        assert_eq!(Sessions::default().shape().pauses, Duration::ZERO);
+    }
 }

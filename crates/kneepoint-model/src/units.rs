@@ -194,6 +194,17 @@ pub fn format_ms(ms: f64) -> String {
     }
 }
 
+/// A duration as a budget is written: `45s`, `8m`, `1m30s`.
+#[must_use]
+pub fn format_span(time: Duration) -> String {
+    let seconds = time.as_secs_f64().round() as u64;
+    match (seconds / 60, seconds % 60) {
+        (0, seconds) => format!("{seconds}s"),
+        (minutes, 0) => format!("{minutes}m"),
+        (minutes, seconds) => format!("{minutes}m{seconds}s"),
+    }
+}
+
 /// A rate for a person, with no more figures than it deserves: `38.5/s`, `420/s`, `12 400/s`.
 #[must_use]
 pub fn format_rate(per_second: f64) -> String {
@@ -207,6 +218,47 @@ pub fn format_rate(per_second: f64) -> String {
     } else {
         format!("{whole}/s")
     }
+}
+
+/// What a rate counts. Where visitors make several requests each, load is offered in visits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RateUnit {
+    /// Requests, each of which stands for itself.
+    Requests,
+    /// Visits of one or more requests.
+    Visits,
+}
+
+impl RateUnit {
+    /// A rate for a person: `38.5/s` where there is nothing but requests, `38.5 visits/s`.
+    #[must_use]
+    pub fn format(self, per_second: f64) -> String {
+        match self {
+            Self::Requests => format_rate(per_second),
+            Self::Visits => format_named(per_second, self.name()),
+        }
+    }
+
+    /// What is counted, in the plural: `requests`, `visits`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Requests => "requests",
+            Self::Visits => "visits",
+        }
+    }
+}
+
+/// A rate of requests where it stands beside one of visits: `130 requests/s`.
+#[must_use]
+pub fn format_requests(per_second: f64) -> String {
+    format_named(per_second, RateUnit::Requests.name())
+}
+
+fn format_named(per_second: f64, what: &str) -> String {
+    let rate = format_rate(per_second);
+    format!("{} {what}/s", rate.trim_end_matches("/s"))
 }
 
 /// A share as a percentage: `0.1 %`, `12 %`.
@@ -256,6 +308,13 @@ mod tests {
     fn numbers_are_printed_with_the_figures_they_deserve() {
         assert_eq!(format_rate(12_432.0), "12 432/s");
         assert_eq!(format_rate(38.46), "38.5/s");
+        assert_eq!(RateUnit::Requests.format(38.46), "38.5/s");
+        assert_eq!(RateUnit::Visits.format(38.46), "38.5 visits/s");
+        assert_eq!(format_requests(192.3), "192 requests/s");
+        for span in ["45s", "8m", "1m30s"] {
+            let time = parse_duration(span).expect("a duration");
+            assert_eq!(format_span(time), span);
+        }
         assert_eq!(format_ms(1250.0), "1.25 s");
         assert_eq!(format_bytes(1536 * 1024), "1.5 MiB");
         assert_eq!(format_share(0.001), "0.1 %");

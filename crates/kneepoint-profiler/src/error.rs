@@ -63,6 +63,14 @@ pub enum Error {
         /// Why not, with what to do.
         why: String,
     },
+    /// The CPUs cannot be sampled by the kernel.
+    #[error("the kernel does not sample the CPUs (perf_event_open: {why}): {remedy}")]
+    NoCpuClock {
+        /// What it answered.
+        why: String,
+        /// What to do.
+        remedy: String,
+    },
     /// It is a debug build, whose structures are larger.
     #[error(
         "process {pid} runs a debug build of PHP {version}, which lays out its memory in another way: use a release build"

@@ -4,6 +4,8 @@
 //! what it executes. What leaves it are stacks of functions, files and lines, each with how it was obtained, and
 //! the request it belongs to.
 //!
+//! Below PHP's code, the kernel's own clock tells which mapped file and system call took the CPU ([`sample_cpu`]).
+//!
 //! The timing pass ([`record`]) never stops a process, except a thread of a PHP that was built for threads, once, when
 //! it is found: only its registers tell where its globals are. The evidence pass ([`trace`]) does, at each system call: what it
 //! counts is exact, and never timed.
@@ -29,6 +31,7 @@ mod error;
 mod identify;
 mod labels;
 mod memory;
+mod perf;
 mod process;
 mod profile;
 mod ptrace;
@@ -45,6 +48,7 @@ mod trace;
 pub use abi::{GeneratorAbi, PHP_ABIS, PhpAbi};
 pub use error::Error;
 pub use memory::ProcessMemory;
+pub use perf::{CPU_RATE_HZ, CpuProfile, sample_cpu};
 pub use process::Pools;
 pub use profile::{Cost, Counts, Profile};
 pub use record::{Options, Progress, WaitsFor, record};

@@ -87,7 +87,7 @@ fn said(pid: u32, path: &str, why: &io::Error) -> Error {
 }
 
 /// Where the file of a mapping can be read: as the process sees it, in its container, or as the kernel keeps it.
-fn readable(pid: u32, mapping: &Mapping<'_>) -> PathBuf {
+pub(crate) fn readable(pid: u32, mapping: &Mapping<'_>) -> PathBuf {
     let mut within = format!("/proc/{pid}/root").into_bytes();
     within.extend(mapping.path);
     let within = PathBuf::from(OsStr::from_bytes(&within));
@@ -99,15 +99,23 @@ fn readable(pid: u32, mapping: &Mapping<'_>) -> PathBuf {
 
 /// A line of `/proc/PID/maps` (proc(5)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Mapping<'a> {
+pub(crate) struct Mapping<'a> {
     /// Its addresses, as they are written.
     range: &'a [u8],
-    start: u64,
-    offset: u64,
-    path: &'a [u8],
+    pub(crate) start: u64,
+    pub(crate) offset: u64,
+    pub(crate) path: &'a [u8],
 }
 
-fn parse_maps(bytes: &[u8]) -> Vec<Mapping<'_>> {
+impl Mapping<'_> {
+    /// The address behind its last byte.
+    pub(crate) fn end(&self) -> Option<u64> {
+        let (_, end) = std::str::from_utf8(self.range).ok()?.split_once('-')?;
+        u64::from_str_radix(end, 16).ok()
+    }
+}
+
+pub(crate) fn parse_maps(bytes: &[u8]) -> Vec<Mapping<'_>> {
     bytes
         .split(|byte| *byte == b'\n')
         .filter_map(parse_mapping)
@@ -150,6 +158,32 @@ pub(crate) fn ended(pid: u32) -> bool {
             .is_some_and(|(_, rest)| rest.starts_with(['Z', 'X'])),
         Err(_) => true,
     }
+}
+
+/// Whether a process that is ready to run was woken from a wait and has had no core since. The kernel tells the functions
+/// it stands in while it is off its core (proc(5): /proc/PID/stack), and none of one that is on a core.
+pub(crate) fn waits_for_core(pid: u32) -> bool {
+    let stack = std::fs::read_to_string(format!("/proc/{pid}/stack"));
+    stack.is_ok_and(|stack| is_woken(&stack))
+}
+
+/// Functions by which a system call is entered: x86-64, arm64.
+const CALLED: [&str; 2] = ["do_syscall_64", "el0_svc"];
+/// Parts of the names of functions in which a process stands that lost its core while it computed.
+const PREEMPTED: [&str; 4] = [
+    "exit_to_user_mode",
+    "irqentry_exit",
+    "preempt",
+    "cond_resched",
+];
+
+/// Whether a stack of the kernel is that of a process that went to sleep by itself, in a system call.
+fn is_woken(stack: &str) -> bool {
+    let stands_in = |parts: &[&str]| {
+        let mut lines = stack.lines();
+        lines.any(|line| parts.iter().any(|part| line.contains(part)))
+    };
+    stands_in(&CALLED) && !stands_in(&PREEMPTED)
 }
 
 /// The threads of a process.
@@ -281,6 +315,17 @@ fn parse_state(bytes: &[u8]) -> State {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_that_was_woken_is_told_from_one_that_lost_its_core() {
+        let woken = "[<0>] wait_woken+0x1f/0x60\n[<0>] tcp_recvmsg+0x1/0x2\n[<0>] do_syscall_64+0x71/0x280\n";
+        let preempted = "[<0>] irqentry_exit_to_user_mode+0x9/0x20\n[<0>] asm_sysvec_apic_timer_interrupt+0x1a/0x20\n";
+        let in_a_call = "[<0>] __cond_resched+0x1/0x2\n[<0>] vfs_read+0x1/0x2\n[<0>] do_syscall_64+0x71/0x280\n";
+        assert!(is_woken(woken));
+        for other in [preempted, in_a_call, ""] {
+            assert!(!is_woken(other), "{other}");
+        }
+    }
     use proptest::prelude::*;
 
     const MAPS: &[u8] =

@@ -1,9 +1,9 @@
 //! Samples a worker, or all workers of a master, for a while.
 
 use crate::error::Error;
-use crate::process::{Pools, threads, workers};
+use crate::process::{Pools, threads, waits_for_core, workers};
 use crate::profile::Profile;
-use crate::sampler::{Outcome, Sampler};
+use crate::sampler::{Outcome, Sample, Sampler, State};
 use kneepoint_model::Place;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// What a worker waits for that was woken and has no core yet.
+const FOR_A_CORE: &str = "a core";
 /// Time between two looks for workers that came.
 const LOOK: Duration = Duration::from_millis(250);
 /// Looks at which a worker may fail to be attached before it is refused.
@@ -50,7 +52,8 @@ pub type WaitsFor<'w> = dyn FnMut(u32) -> Option<String> + 'w;
 
 /// Samples until the time is over, `stop` is raised, or there is nothing left to sample. `progress` is called about
 /// four times a second. A stack of a worker that was blocked in one call while it was read ends in a
-/// frame with what `waits_for` says of it, in brackets.
+/// frame with what `waits_for` says of it, in brackets; that of one that was woken and has no core yet in `[a core]`, where
+/// the kernel tells it (`/proc/PID/stack`: root).
 ///
 /// # Errors
 /// As [`Sampler::attach`], for the process that was named; a master none of whose workers can be attached gives the
@@ -94,6 +97,14 @@ pub fn record(
     profile.elapsed_s = began.elapsed().as_secs_f64();
     profile.cost_s = cpu_s() - cpu_before;
     Ok(profile)
+}
+
+/// Whether a worker with a stack was ready to run all the while, and has had no core since what it waited for came: it
+/// stands at the call that waited, and computes nothing there.
+fn queued(pid: u32, sample: &Sample) -> bool {
+    !sample.stack.is_empty()
+        && sample.state == (State::Running, State::Running)
+        && waits_for_core(pid)
 }
 
 fn nap_until(due: Instant, stop: &AtomicBool) {
@@ -231,7 +242,11 @@ impl Recorder {
         let mut gone = Vec::new();
         for pid in &self.attached {
             let mut sample = self.sampler.sample(*pid);
-            if let Some(wait) = sample.blocked().then(|| waits_for(*pid)).flatten() {
+            let wait = match sample.blocked() {
+                true => waits_for(*pid),
+                false => queued(*pid, &sample).then(|| FOR_A_CORE.to_owned()),
+            };
+            if let Some(wait) = wait {
                 sample.stack.push(Place {
                     function: format!("[{wait}]"),
                     file: None,

@@ -4,6 +4,7 @@
 //! Pictures are SVG whose x coordinates are percentages, so that they follow the width of the page while
 //! their text keeps its size, on a phone as on paper.
 
+mod account;
 mod axis;
 mod capacity;
 mod changes;
@@ -47,6 +48,7 @@ pub(crate) fn page(run: &Run, against: Option<&Run>) -> String {
         replay::section(run),
         capacity::section(run),
         contest::section(run),
+        account::section(run),
         waterfall::section(run),
         stack::section(run),
         curves::section(run),

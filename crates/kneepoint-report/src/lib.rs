@@ -9,6 +9,7 @@
 //!
 //! To add a format: one file in `src/formats/` with a `FORMAT`, and one line in [`FORMATS`].
 
+mod account;
 mod capacity;
 mod contest;
 mod formats;

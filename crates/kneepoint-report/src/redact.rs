@@ -106,12 +106,17 @@ impl Secrets {
         is_secret_name(name) || self.app_settings.iter().any(|secret| secret == name)
     }
 
-    fn hide(&self, text: &mut String, grammar: Grammar) {
+    /// Hides the values that are known to be secret, whatever stands around them.
+    fn known(&self, text: &mut String) {
         for value in &self.values {
             if text.contains(value.as_str()) {
                 *text = text.replace(value.as_str(), HIDDEN);
             }
         }
+    }
+
+    fn hide(&self, text: &mut String, grammar: Grammar) {
+        self.known(text);
         let hidden = scan::hide(text, grammar);
         if hidden != *text {
             *text = hidden;

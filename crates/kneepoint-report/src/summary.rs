@@ -3,15 +3,16 @@
 mod doubts;
 mod findings;
 mod missing;
+mod never;
 
 pub(crate) use doubts::{HealthRange, health, reads_until_it_broke};
 pub(crate) use findings::{Told, told};
 
-use crate::tiers;
 use crate::waterfall::{self, Pair};
 use crate::words::{self, plain};
 use crate::{capacity, contest, gate, replay};
 use kneepoint_model::run::{Decision, LimitResult, Standing};
+use kneepoint_model::units::RateUnit;
 use kneepoint_model::{Finding, GateVerdict, Interval, Run};
 use serde::Serialize;
 
@@ -42,6 +43,8 @@ pub struct Confirmation {
     pub arm: String,
     /// Its offered rate per second.
     pub offered_hz: f64,
+    /// What that counts.
+    pub unit: RateUnit,
     /// Its requests.
     pub requests: u64,
     /// Those of them that failed.
@@ -112,7 +115,7 @@ pub fn summarise(run: &Run) -> Summary {
     Summary {
         outcome,
         subject: subject(run),
-        verdict: plain(&format!("{verdict}{}", still_open(run))),
+        verdict: plain(&format!("{verdict}{}{}", never::met(run), still_open(run))),
         base_hz: base.map(|limit| limit.rate_hz),
         best_hz: best.map(|limit| limit.rate_hz),
         gain: run.gain(),
@@ -121,7 +124,7 @@ pub fn summarise(run: &Run) -> Summary {
             .as_ref()
             .map(|scenario| scenario.slo.describe()),
         confirmation: best.or(base).and_then(confirmation),
-        bound_by: tiers::first_binding(run).map(|it| (it.code.clone(), it.title.clone())),
+        bound_by: run.headline().map(|it| (it.code.clone(), it.title.clone())),
         bound_now: bound_now(run),
         kept,
         dropped: dropped.count(),
@@ -222,8 +225,8 @@ fn verdict(
         };
         return format!(
             "R* {verb} from {} to {}, a factor of {}.",
-            words::rate_interval(&base.rate_hz),
-            words::rate_interval(&best.rate_hz),
+            words::of_limit(base),
+            words::of_limit(best),
             words::ratio_interval(&gain),
         );
     }
@@ -233,36 +236,70 @@ fn verdict(
     if let Some(contest) = &run.contest {
         return contest::sentence(contest);
     }
-    match (base, tiers::first_binding(run)) {
+    match (base, run.headline()) {
         (Some(limit), Some(finding)) => format!(
-            "R* is {}; what binds it: {} ({}).",
-            words::rate_interval(&limit.rate_hz),
+            "R* is {}; what binds it: {} ({}{}).",
+            words::of_limit(limit),
             finding.title.trim_end_matches('.'),
             finding.code,
+            measured(run, finding),
         ),
         (Some(limit), None) => format!(
-            "R* is {}{}.",
-            words::rate_interval(&limit.rate_hz),
+            "R* is {}{}",
+            words::of_limit(limit),
             if run.observations.is_empty() {
-                ""
+                ".".to_owned()
             } else {
-                ", and no misconfiguration holds it down"
+                format!("; {}", not_found(run))
             },
         ),
         (None, Some(finding)) => format!(
-            "What binds: {} ({}, {}).",
+            "What binds: {} ({}, {}{}).",
             finding.title.trim_end_matches('.'),
             finding.code,
             finding.confidence.name(),
+            measured(run, finding),
         ),
         (None, None) if run.capacity.is_some() => run
             .capacity
             .as_ref()
             .map_or_else(String::new, capacity::sentence),
         (None, None) if outcome == Outcome::Diagnosis => {
-            "No misconfiguration was found in what was observed.".into()
+            let text = not_found(run);
+            format!("{}{}", text[..1].to_uppercase(), &text[1..])
         }
         (None, None) => "Nothing has been measured.".into(),
+    }
+}
+
+/// `, its remedy measured x0.99 (0.95 to 1.04), inconclusive`, where the remedy of a suspicion was tried.
+fn measured(run: &Run, finding: &Finding) -> String {
+    let tried = run.tried(finding);
+    tried.map_or_else(String::new, |effect| {
+        format!(
+            "; its remedy measured {}: {}",
+            words::factor(effect),
+            effect.verdict
+        )
+    })
+}
+
+/// That nobody knows what binds, and what was suspected and tried in vain.
+fn not_found(run: &Run) -> String {
+    let tried: Vec<String> = run
+        .refuted()
+        .into_iter()
+        .map(|(finding, effect)| {
+            format!(
+                "{} was suspected, and its remedy did not help: {}",
+                finding.code,
+                words::factor(effect)
+            )
+        })
+        .collect();
+    match tried.as_slice() {
+        [] => "what binds it was not found.".to_owned(),
+        tried => format!("what binds it was not found; {}.", tried.join("; ")),
     }
 }
 
@@ -279,6 +316,7 @@ fn confirmation(limit: &LimitResult) -> Option<Confirmation> {
     (limit.soak_arrivals > 0).then(|| Confirmation {
         arm: limit.arm.clone(),
         offered_hz: limit.soak_hz,
+        unit: limit.unit(),
         requests: limit.soak_arrivals,
         failed: limit.soak_failed,
         p95_ms: limit.soak_p95_ms,
@@ -301,7 +339,7 @@ pub(crate) fn machine_speed(limit: &LimitResult) -> Option<String> {
         } else {
             ""
         },
-        words::rate_interval(&reference),
+        words::interval_in(limit.unit(), &reference),
     ))
 }
 
@@ -312,7 +350,7 @@ impl Confirmation {
             "{} of {} failed at {}, p95 {}{}",
             words::count(self.failed),
             words::counted(self.requests, "request", "requests"),
-            words::rate(self.offered_hz),
+            words::rate_in(self.unit, self.offered_hz),
             words::ms(self.p95_ms),
             if self.held { "" } else { ": not confirmed" },
         )
@@ -328,6 +366,6 @@ fn bound_now(run: &Run) -> Option<String> {
         part.layer,
         part.what,
         words::share(share),
-        words::rate(knee.offered_hz),
+        words::requests_in(run.unit(), knee.offered_hz),
     )))
 }

@@ -1,7 +1,7 @@
 //! What each tier was doing in a phase: the key numbers beside its box in the picture of the stack.
 
 use crate::waterfall::{self, Pair};
-use kneepoint_model::{Confidence, Finding, Layer, Run, metric};
+use kneepoint_model::{Layer, Run, metric};
 
 /// Numbers of one tier in one phase. Absent where telemetry has none.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -46,16 +46,9 @@ pub(crate) fn numbers(run: &Run, layer: Layer, arm: &str) -> TierNumbers {
     }
 }
 
-/// The first finding that is more than noted: what bound when the run began.
-pub(crate) fn first_binding(run: &Run) -> Option<&Finding> {
-    run.findings
-        .iter()
-        .find(|finding| finding.confidence >= Confidence::Suspected)
-}
-
 /// Where the stack was bound at first: by the first finding, else by the largest part of the time.
 pub(crate) fn binding_before(run: &Run) -> Option<Layer> {
-    first_binding(run)
+    run.headline()
         .map(|finding| finding.layer)
         .or_else(|| most_time(Pair::of_base(run)?))
 }

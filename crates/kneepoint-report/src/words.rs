@@ -3,8 +3,9 @@
 //! Spaces inside a number or between a number and its unit are no-break spaces, so that no format wraps there;
 //! [`plain`] turns them back where text is meant to be searched and copied.
 
-use kneepoint_model::run::LimitBasis;
-use kneepoint_model::{Effect, Health, Interval, units};
+use kneepoint_model::run::{LimitBasis, LimitResult};
+use kneepoint_model::units::{self, RateUnit};
+use kneepoint_model::{Effect, Health, Interval, LoadPoint};
 
 const NO_BREAK: char = '\u{a0}';
 
@@ -26,6 +27,75 @@ pub(crate) fn rate(per_second: f64) -> String {
     }
 }
 
+/// `38.5/s`, and `38.5 visits/s` where those are counted; `unknown` for what is not a number.
+pub(crate) fn rate_in(unit: RateUnit, per_second: f64) -> String {
+    if per_second.is_finite() {
+        tied(&unit.format(per_second))
+    } else {
+        "unknown".into()
+    }
+}
+
+/// A rate of requests: `130/s`, and `130 requests/s` in a run whose loads are of visits.
+pub(crate) fn requests_in(unit: RateUnit, per_second: f64) -> String {
+    match unit {
+        RateUnit::Visits if per_second.is_finite() => tied(&units::format_requests(per_second)),
+        RateUnit::Visits | RateUnit::Requests => rate(per_second),
+    }
+}
+
+/// What a load was offered at: `130/s`, or `26.0 visits/s`.
+pub(crate) fn offered(load: &LoadPoint) -> String {
+    let unit = match load.sessions {
+        Some(_) => RateUnit::Visits,
+        None => RateUnit::Requests,
+    };
+    rate_in(unit, load.rate_hz())
+}
+
+/// R* with its interval: `38.5/s (37.2 to 39.8)`; of visits `26.3 visits/s (25.0 to 27.5), that is 131 requests/s, about 40
+/// users online`.
+pub(crate) fn of_limit(limit: &LimitResult) -> String {
+    let own = interval_in(limit.unit(), &limit.rate_hz);
+    match limit.besides_visits() {
+        Some(besides) => format!("{own}, that is {besides}"),
+        None => own,
+    }
+}
+
+/// `38.5 visits/s (37.2 to 39.8)`.
+pub(crate) fn interval_in(unit: RateUnit, interval: &Interval) -> String {
+    let range = rate_range(interval);
+    format!(
+        "{} ({})",
+        rate_in(unit, interval.estimate),
+        range.trim_end_matches("/s")
+    )
+}
+
+/// `37.2 to 39.8 visits/s`.
+pub(crate) fn range_in(unit: RateUnit, interval: &Interval) -> String {
+    let low = rate(interval.low);
+    let low = low.trim_end_matches("/s");
+    format!(
+        "{low}{NO_BREAK}to{NO_BREAK}{}",
+        rate_in(unit, interval.high)
+    )
+}
+
+/// What a closed loop reached. It opens the search: where R* is above it, the stack had not yet come up to what it serves, as a
+/// pool that still grows.
+pub(crate) fn saturation(limit: &LimitResult) -> String {
+    let reached = rate_in(limit.unit(), limit.saturation_hz);
+    if limit.saturation_hz < limit.rate_hz.estimate {
+        format!(
+            "a closed loop reached {reached} when the search began, before the stack had come up to what it serves"
+        )
+    } else {
+        format!("a closed loop reaches {reached}")
+    }
+}
+
 /// A round rate on an axis: `0`, `2.5`, `50`, `12 000`.
 pub(crate) fn rate_tick(per_second: f64) -> String {
     rate(per_second)
@@ -36,19 +106,12 @@ pub(crate) fn rate_tick(per_second: f64) -> String {
 
 /// `37.2 to 39.8/s`.
 pub(crate) fn rate_range(interval: &Interval) -> String {
-    let low = rate(interval.low);
-    let low = low.trim_end_matches("/s");
-    format!("{low}{NO_BREAK}to{NO_BREAK}{}", rate(interval.high))
+    range_in(RateUnit::Requests, interval)
 }
 
 /// `38.5/s (37.2 to 39.8)`.
 pub(crate) fn rate_interval(interval: &Interval) -> String {
-    let range = rate_range(interval);
-    format!(
-        "{} ({})",
-        rate(interval.estimate),
-        range.trim_end_matches("/s")
-    )
+    interval_in(RateUnit::Requests, interval)
 }
 
 /// A ratio with the figures it deserves: `1.84`, `0.993`, `12.4`.
@@ -283,6 +346,33 @@ mod tests {
         check(moment("2026-11-20T03:12:44Z"), "2026-11-20 03:12 UTC");
         check(moment("yesterday"), "yesterday");
         check(listed(&["a".into(), "b".into(), "c".into()]), "a, b and c");
+    }
+
+    #[test]
+    fn a_limit_of_visits_says_what_it_counts() {
+        let mut limit = LimitResult {
+            rate_hz: Interval {
+                low: 25.0,
+                estimate: 26.3,
+                high: 27.5,
+            },
+            saturation_hz: 30.0,
+            ..LimitResult::default()
+        };
+        check(of_limit(&limit), "26.3/s (25.0 to 27.5)");
+        check(saturation(&limit), "a closed loop reaches 30.0/s");
+        (limit.requests_a_visit, limit.visit_s) = (Some(5.0), Some(13.0));
+        check(
+            of_limit(&limit),
+            "26.3 visits/s (25.0 to 27.5), that is 132 requests/s, about 342 users online",
+        );
+        limit.saturation_hz = 22.0;
+        check(
+            saturation(&limit),
+            "a closed loop reached 22.0 visits/s when the search began, before the stack had come up to what it serves",
+        );
+        check(requests_in(RateUnit::Visits, 131.5), "132 requests/s");
+        check(requests_in(RateUnit::Requests, 131.5), "132/s");
     }
 
     #[test]

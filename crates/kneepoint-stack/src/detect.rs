@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 pub struct Detected {
     /// The kind.
     pub kind: AppKind,
+    /// What people call it: `DokuWiki`; `PHP application` where nothing tells.
+    pub name: &'static str,
     /// The front controller, relative to the root.
     pub front: PathBuf,
     /// The files that led to it, relative to the root, for a message.
@@ -17,6 +19,7 @@ pub struct Detected {
 /// A kind of application: every mark must be there (of alternatives, one), and one of the fronts.
 struct Signature {
     kind: AppKind,
+    name: &'static str,
     marks: &'static [&'static [&'static str]],
     fronts: &'static [&'static str],
 }
@@ -25,35 +28,84 @@ struct Signature {
 const SIGNATURES: &[Signature] = &[
     Signature {
         kind: AppKind::Laravel,
+        name: "Laravel",
         marks: &[&["artisan", "bootstrap/app.php"]],
         fronts: &["public/index.php"],
     },
     Signature {
         kind: AppKind::Wordpress,
+        name: "WordPress",
         marks: &[&["wp-login.php", "wp-config.php", "wp-load.php"]],
         fronts: &["index.php"],
     },
     Signature {
         kind: AppKind::Mediawiki,
+        name: "MediaWiki",
         marks: &[&["LocalSettings.php", "includes/WebStart.php"]],
         fronts: &["index.php"],
     },
     Signature {
+        kind: AppKind::Plain,
+        name: "Drupal",
+        marks: &[&[
+            "core/lib/Drupal.php",
+            "web/core/lib/Drupal.php",
+            "docroot/core/lib/Drupal.php",
+        ]],
+        fronts: &["web/index.php", "docroot/index.php", "index.php"],
+    },
+    Signature {
         kind: AppKind::Symfony,
+        name: "Symfony",
         marks: &[&["bin/console"]],
         fronts: &["public/index.php", "web/app.php"],
     },
-    Signature {
-        kind: AppKind::Plain,
-        marks: &[],
-        fronts: &[
+    plain("DokuWiki", &[&["doku.php"]], &["index.php", "doku.php"]),
+    plain(
+        "phpMyAdmin",
+        &[&[
+            "libraries/classes/Config.php",
+            "libraries/vendor_config.php",
+        ]],
+        &["index.php", "public/index.php"],
+    ),
+    plain(
+        "Kanboard",
+        &[&["jsonrpc.php"], &["app/common.php"]],
+        &["index.php"],
+    ),
+    plain(
+        "Roundcube",
+        &[&["program/include/rcmail.php"]],
+        &["public_html/index.php", "index.php"],
+    ),
+    plain("FreshRSS", &[&["app/FreshRSS.php"]], &["p/index.php"]),
+    plain(
+        "PHP application",
+        &[],
+        &[
             "public/index.php",
             "index.php",
             "web/index.php",
             "htdocs/index.php",
+            "public_html/index.php",
+            "www/index.php",
         ],
-    },
+    ),
 ];
+
+const fn plain(
+    name: &'static str,
+    marks: &'static [&'static [&'static str]],
+    fronts: &'static [&'static str],
+) -> Signature {
+    Signature {
+        kind: AppKind::Plain,
+        name,
+        marks,
+        fronts,
+    }
+}
 
 /// Guesses from the existence of files: `exists` is asked for paths relative to the root.
 /// `None` when there is no front controller to be found.
@@ -69,6 +121,7 @@ pub fn detect(exists: impl Fn(&Path) -> bool) -> Option<Detected> {
         because.push(front.clone());
         Some(Detected {
             kind: signature.kind,
+            name: signature.name,
             front,
             because,
         })
@@ -113,6 +166,14 @@ mod tests {
         check(
             &["LocalSettings.php", "index.php"],
             Some((AppKind::Mediawiki, "index.php")),
+        );
+        check(
+            &["web/core/lib/Drupal.php", "web/index.php"],
+            Some((AppKind::Plain, "web/index.php")),
+        );
+        check(
+            &["app/FreshRSS.php", "p/index.php", "index.php"],
+            Some((AppKind::Plain, "p/index.php")),
         );
         check(&["index.php"], Some((AppKind::Plain, "index.php")));
         check(&["README.md"], None);

@@ -24,4 +24,5 @@ pub use server::{Server, server};
 pub use servers::SERVERS;
 pub use tier::{
     AppContext, ConfigFile, ConfigText, DirSpec, Program, RenderedTier, TierContext, install,
+    php_user,
 };

@@ -323,6 +323,22 @@ fn set_access(path: &Path, mode: u32, owner: Option<&str>) -> Result<(), StackEr
         .map_err(|error| failed(&error))
 }
 
+/// User and group id that PHP's workers run with where root starts them: what they are to write must belong to it.
+///
+/// # Errors
+/// This machine has no such user.
+pub fn php_user() -> Result<(u32, u32), StackError> {
+    user_ids(crate::php::settled::USER).ok_or_else(|| {
+        let path = Path::new("/etc/passwd");
+        let name = crate::php::settled::USER;
+        StackError::io(
+            "find PHP's user in",
+            path,
+            &format!("this machine has no user `{name}`"),
+        )
+    })
+}
+
 /// User and group id of a user, from `/etc/passwd`.
 fn user_ids(name: &str) -> Option<(u32, u32)> {
     let passwd = std::fs::read_to_string("/etc/passwd").ok()?;

@@ -5,10 +5,9 @@ mod rig;
 
 use kneepoint_model::metric::{self, Metric};
 use kneepoint_model::{CgroupPaths, Layer, LogKind};
-use kneepoint_telemetry::{Collector, Options, Recording, SOURCES, sample_once};
+use kneepoint_telemetry::{Collector, Options, Recording, sample_once};
 use rig::{Plan, Rig};
 use rustix::process::Signal;
-use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::path::Path;
 use std::thread;

@@ -194,6 +194,12 @@ pub struct InitArgs {
     /// Print the scenario instead of writing kneepoint.toml
     #[arg(long)]
     pub print: bool,
+    /// Do not start the application in the lab: the requests of the scenario are then yours to write
+    #[arg(long)]
+    pub no_visit: bool,
+    /// Use loopback instead of network namespaces, also as root
+    #[arg(long)]
+    pub loopback: bool,
 }
 
 /// Arguments of `report`.

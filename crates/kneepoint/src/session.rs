@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// A flag that Ctrl-C or SIGTERM raises. The second Ctrl-C ends the program at once; the lab's keeper cleans
 /// up either way.
@@ -66,6 +67,12 @@ pub fn read_scenario(args: &RunArgs) -> Result<Scenario> {
     scenario
         .with(&settings)
         .map_err(|error| anyhow::anyhow!("--set: {error}"))
+}
+
+/// What the whole command may take, where somebody said so.
+#[must_use]
+pub fn asked_budget(args: &RunArgs, scenario: &Scenario) -> Option<Duration> {
+    args.budget.as_ref().map(|_| scenario.budget.time)
 }
 
 fn parse_setting(text: &str, scenario: &Scenario) -> Result<Setting> {

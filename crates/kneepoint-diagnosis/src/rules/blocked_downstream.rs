@@ -16,7 +16,7 @@ pub(crate) static RULE: Rule = Rule {
     signal: Signal::Saturation,
     applies_to: AppliesTo::Any,
     requires: &[metric::WORKERS_WAITING, metric::MACHINE_BUSY_S],
-    yields_to: &["FPM-10", "SES-01"],
+    yields_to: &["FPM-10", "SES-01", "MYS-06"],
     title: "workers wait for a tier behind PHP",
     doc: RuleDoc {
         what_it_is: "Every worker is busy, but not with PHP: most of them sleep until the database or the cache \
@@ -88,7 +88,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         .inside(evidence.seen_calls(CallKind::Query, asks))
         .inside(evidence.seen_calls(CallKind::Command, asks))
         .suspected_if(blocked.congested() || slow)
-        .weight(1.0 - blocked.cpu.share)
+        .weight(blocked.workers / blocked.pool.busy)
         .refuted_by("goodput that rises with twice the workers")
         .remedy(
             Advice::new(
@@ -127,14 +127,14 @@ mod tests {
         check(
             waiting_for_db(7.2),
             expect![[r#"
-            named: FPM-04
-            suspected db (70 %): workers wait for db while the CPU is idle
-              saw 7.2 of 8.0 busy workers wait: recv db, at 240/s offered for 10 s
-              saw 120 ms waiting in each request, 6.67 ms of CPU, at 240/s offered for 10 s
-              saw 30 % of the machine's 2 cores used, at 240/s offered for 10 s
-              saw 2.10 ms waiting in each request, at 60.0/s offered for 10 s
-              do: Look for what makes db slow (locks, missing indexes, slow commands), and set timeouts. More workers help only when its answers do not get slower with them.
-        "#]],
+                named: FPM-04
+                suspected db (90 %): workers wait for db while the CPU is idle
+                  saw 7.2 of 8.0 busy workers wait: recv db, at 240/s offered for 10 s
+                  saw 120 ms waiting in each request, 6.67 ms of CPU, at 240/s offered for 10 s
+                  saw 30 % of the machine's 2 cores used, at 240/s offered for 10 s
+                  saw 2.10 ms waiting in each request, at 60.0/s offered for 10 s
+                  do: Look for what makes db slow (locks, missing indexes, slow commands), and set timeouts. More workers help only when its answers do not get slower with them.
+            "#]],
         );
     }
 
@@ -170,16 +170,16 @@ mod tests {
         check(
             case,
             expect![[r#"
-            named: FPM-04
-            suspected db (70 %): workers wait for db while the CPU is idle
-              saw 7.2 of 8.0 busy workers wait: recv db, at 240/s offered for 10 s
-              saw 120 ms waiting in each request, 6.67 ms of CPU, at 240/s offered for 10 s
-              saw 30 % of the machine's 2 cores used, at 240/s offered for 10 s
-              saw 2.10 ms waiting in each request, at 60.0/s offered for 10 s
-              saw waiting there: GET /orders, App\Orders::list at app/Orders.php:23, 100 % of 900 stacks, sampled 50 times a second, at 240/s offered for 10 s
-              saw select * from orders, once in each GET /orders, in App\Orders::list at app/Orders.php:23, in 10 requests that were traced, one after the other
-              do: Look for what makes db slow (locks, missing indexes, slow commands), and set timeouts. More workers help only when its answers do not get slower with them.
-        "#]],
+                named: FPM-04
+                suspected db (90 %): workers wait for db while the CPU is idle
+                  saw 7.2 of 8.0 busy workers wait: recv db, at 240/s offered for 10 s
+                  saw 120 ms waiting in each request, 6.67 ms of CPU, at 240/s offered for 10 s
+                  saw 30 % of the machine's 2 cores used, at 240/s offered for 10 s
+                  saw 2.10 ms waiting in each request, at 60.0/s offered for 10 s
+                  saw waiting there: GET /orders, App\Orders::list at app/Orders.php:23, 100 % of 900 stacks, sampled 50 times a second, at 240/s offered for 10 s
+                  saw select * from orders, once in each GET /orders, in App\Orders::list at app/Orders.php:23, in 10 requests that were traced, one after the other
+                  do: Look for what makes db slow (locks, missing indexes, slow commands), and set timeouts. More workers help only when its answers do not get slower with them.
+            "#]],
         );
     }
 
@@ -193,14 +193,14 @@ mod tests {
         check(
             far_away(waiting_for_db(5.0)),
             expect![[r#"
-            named: FPM-04, FPM-01
-            suspected db (70 %): workers wait for db while the CPU is idle
-              saw 5.0 of 8.0 busy workers wait: recv db, at 240/s offered for 10 s
-              saw 83.3 ms waiting in each request, 6.67 ms of CPU, at 240/s offered for 10 s
-              saw 30 % of the machine's 2 cores used, at 240/s offered for 10 s
-              saw 81.7 ms waiting in each request, at 60.0/s offered for 10 s
-              do: Look for what makes db slow (locks, missing indexes, slow commands), and set timeouts. More workers help only when its answers do not get slower with them.
-        "#]],
+                named: FPM-04, FPM-01
+                suspected db (62 %): workers wait for db while the CPU is idle
+                  saw 5.0 of 8.0 busy workers wait: recv db, at 240/s offered for 10 s
+                  saw 83.3 ms waiting in each request, 6.67 ms of CPU, at 240/s offered for 10 s
+                  saw 30 % of the machine's 2 cores used, at 240/s offered for 10 s
+                  saw 81.7 ms waiting in each request, at 60.0/s offered for 10 s
+                  do: Look for what makes db slow (locks, missing indexes, slow commands), and set timeouts. More workers help only when its answers do not get slower with them.
+            "#]],
         );
     }
 
@@ -215,14 +215,14 @@ mod tests {
         check(
             small,
             expect![[r#"
-            named: FPM-01
-            noted db (70 %): workers wait for db while the CPU is idle
-              saw 3.2 of 4.0 busy workers wait: recv db, at 240/s offered for 10 s
-              saw 15.6 ms waiting in each request, 7.00 ms of CPU, at 240/s offered for 10 s
-              saw 30 % of the machine's 2 cores used, at 240/s offered for 10 s
-              saw 15.0 ms waiting in each request, at 60.0/s offered for 10 s
-              do: Look for what makes db slow (locks, missing indexes, slow commands), and set timeouts. More workers help only when its answers do not get slower with them.
-        "#]],
+                named: FPM-01
+                noted db (80 %): workers wait for db while the CPU is idle
+                  saw 3.2 of 4.0 busy workers wait: recv db, at 240/s offered for 10 s
+                  saw 15.6 ms waiting in each request, 7.00 ms of CPU, at 240/s offered for 10 s
+                  saw 30 % of the machine's 2 cores used, at 240/s offered for 10 s
+                  saw 15.0 ms waiting in each request, at 60.0/s offered for 10 s
+                  do: Look for what makes db slow (locks, missing indexes, slow commands), and set timeouts. More workers help only when its answers do not get slower with them.
+            "#]],
         );
     }
 

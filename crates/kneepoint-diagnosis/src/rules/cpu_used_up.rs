@@ -1,4 +1,4 @@
-//! CAP-02: nothing is wrong, the CPU is used up.
+//! CAP-02: the CPU is used up. Whether nothing is wrong besides is not for this rule to say (`clear.rs`).
 
 use crate::rules::prelude::*;
 
@@ -23,11 +23,12 @@ pub(crate) static RULE: Rule = Rule {
     applies_to: AppliesTo::Any,
     requires: &[metric::MACHINE_BUSY_S],
     yields_to: &[],
-    title: "nothing is wrong: the CPU is the limit",
+    title: "the CPU is the limit",
     doc: RuleDoc {
-        what_it_is: "Every layer was looked at and none wastes or blocks: the cores simply have no more time. This is \
-            the limit a well-configured stack should have. No setting moves it much; less work per request or more \
-            cores do.",
+        what_it_is: "The cores simply have no more time, and no other cause was found. This is the limit a well-configured \
+            stack should have: no setting moves it much; less work per request or more cores do. That nothing is wrong \
+            is said only when every rule could judge, PHP's code was looked into, and no function, wait or extension \
+            stands out; otherwise the finding lists what stands out and what is not known.",
         how_it_shows: "The cores are busy, workers are running rather than waiting, goodput no longer follows the \
             offered rate, and no other rule has anything to say.",
         how_it_is_confirmed: "Give the stack one core more or one less: the limit follows in proportion.",
@@ -82,7 +83,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
                 evidence,
                 format!(
                     "Add cores or hosts, or make requests cheaper: profile {largest} first, since most of the CPU \
-                     goes there. No setting of the stack is in the way."
+                     goes there."
                 ),
             )
             .build(),
@@ -120,13 +121,14 @@ mod tests {
         check(
             Case::healthy(),
             expect![[r#"
-            named: CAP-02
-            suspected php (0 %): nothing is wrong: the CPU is the limit
-              saw 96 % of the machine's 2 cores used, at 240/s offered for 10 s
-              saw of the CPU used: php 78 %, db 13 %, cache 3.3 %, proxy 2.2 %, web 2.2 %, generator 1.3 %, at 240/s offered for 10 s
-              saw 9.40 ms of CPU for each request, at 240/s offered for 10 s
-              do: Add cores or hosts, or make requests cheaper: profile php first, since most of the CPU goes there. No setting of the stack is in the way.
-        "#]],
+                named: CAP-02
+                suspected php (0 %): the CPU is the limit
+                  saw 96 % of the machine's 2 cores used, at 240/s offered for 10 s
+                  saw of the CPU used: php 78 %, db 13 %, cache 3.3 %, proxy 2.2 %, web 2.2 %, generator 1.3 %, at 240/s offered for 10 s
+                  saw 9.40 ms of CPU for each request, at 240/s offered for 10 s
+                  saw which code uses the CPU was not seen
+                  do: Add cores or hosts, or make requests cheaper: profile php first, since most of the CPU goes there.
+            "#]],
         );
     }
 
@@ -139,13 +141,14 @@ mod tests {
         check(
             case,
             expect![[r#"
-            named: CAP-02
-            suspected php (0 %): nothing is wrong: the CPU is the limit
-              saw 98 % of the 1.00 cores of the php host used, at 240/s offered for 10 s
-              saw of the CPU used: php 70 %, db 18 %, cache 4.4 %, proxy 2.9 %, web 2.9 %, generator 1.7 %, at 240/s offered for 10 s
-              saw 6.83 ms of CPU for each request, at 240/s offered for 10 s
-              do: Add cores or hosts, or make requests cheaper: profile php first, since most of the CPU goes there. No setting of the stack is in the way.
-        "#]],
+                named: CAP-02
+                suspected php (0 %): the CPU is the limit
+                  saw 98 % of the 1.00 cores of the php host used, at 240/s offered for 10 s
+                  saw of the CPU used: php 70 %, db 18 %, cache 4.4 %, proxy 2.9 %, web 2.9 %, generator 1.7 %, at 240/s offered for 10 s
+                  saw 6.83 ms of CPU for each request, at 240/s offered for 10 s
+                  saw which code uses the CPU was not seen
+                  do: Add cores or hosts, or make requests cheaper: profile php first, since most of the CPU goes there.
+            "#]],
         );
     }
 

@@ -129,7 +129,7 @@ mod tests {
         check(
             case,
             expect![[r#"
-                named: KRN-01, NGX-05
+                named: KRN-01
                 suspected proxy (95 %): proxy runs out of local ports towards the next tier
                   saw proxy.net.ipv4.ip_local_port_range = 32768 33791
                   saw 990 of 1024 local ports towards web taken, most by closed connections, at 190/s offered for 10 s

@@ -57,12 +57,12 @@ mod tests {
             &RULE,
             case,
             expect![[r#"
-            named: MYS-02
-            suspected db (1.5 %): every request opens a session at the database
-              saw 100/s sessions opened, 0.53 for each request PHP served, at 190/s offered for 10 s
-              saw the database uses 0.23 cores, at 190/s offered for 10 s
-              set app.db.persistent = true
-        "#]],
+                named: CAP-02
+                noted db (1.7 %): every request opens a session at the database
+                  saw 100/s sessions opened, 0.53 for each request PHP served, at 190/s offered for 10 s
+                  saw the database uses 0.23 cores, at 190/s offered for 10 s
+                  set app.db.persistent = true
+            "#]],
         );
     }
 

@@ -79,7 +79,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         advice = advice.set(Layer::Php, "extension.opcache", "on");
     }
     verdict
-        .inside(evidence.seen_files(CallKind::Open))
+        .inside(evidence.seen_opened())
         .gain("two to five times the rate, from S2 (33 to 119/s) and S3 (880 to 70 files opened a request)")
         .refuted_by("the same limit with OPcache on")
         .remedy(advice.build())

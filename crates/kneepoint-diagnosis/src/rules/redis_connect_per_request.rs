@@ -53,8 +53,10 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         return None;
     }
     let commands = phase.series.rate(Layer::Cache, metric::REDIS_COMMANDS);
-    let connecting = connect_share(evidence, phase);
-    let cost = (hz * CONNECT_COST_S / evidence.cores()).max(connecting);
+    let connecting = phase.connecting(Layer::Cache);
+    let cost = evidence
+        .part_of_cpu(phase, hz * CONNECT_COST_S)
+        .max(connecting);
     let mut verdict = RULE
         .finds(Layer::Cache, RULE.title)
         .measured(
@@ -105,16 +107,6 @@ fn recycling(phase: &Phase, connections_hz: f64) -> bool {
         .is_some_and(|starts| starts >= connections_hz / 4.0)
 }
 
-fn connect_share(evidence: &Evidence, phase: &Phase) -> f64 {
-    let waiting: f64 = phase
-        .waits()
-        .iter()
-        .filter(|wait| wait.is_connect() && wait.layer() == Some(Layer::Cache))
-        .map(|wait| wait.workers)
-        .sum();
-    crate::pool::PoolState::read(evidence, phase).map_or(0.0, |pool| waiting / pool.busy.max(1.0))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,12 +126,12 @@ mod tests {
         check(
             connecting(380.0),
             expect![[r#"
-            named: RDS-01
-            suspected cache (2.8 %): every request opens a connection to Redis
-              saw 380/s connections accepted, 2.00 for each request PHP served, at 190/s offered for 10 s
-              saw 2.0 commands for each connection, at 190/s offered for 10 s
-              set app.redis.persistent = true
-        "#]],
+                named: CAP-02
+                noted cache (3.2 %): every request opens a connection to Redis
+                  saw 380/s connections accepted, 2.00 for each request PHP served, at 190/s offered for 10 s
+                  saw 2.0 commands for each connection, at 190/s offered for 10 s
+                  set app.redis.persistent = true
+            "#]],
         );
     }
 
@@ -148,12 +140,12 @@ mod tests {
         check(
             connecting(60.0),
             expect![[r#"
-            named: RDS-01
-            suspected cache (0.4 %): every request opens a connection to Redis
-              saw 60.0/s connections accepted, 0.32 for each request PHP served, at 190/s offered for 10 s
-              saw 12.7 commands for each connection, at 190/s offered for 10 s
-              set app.redis.persistent = true
-        "#]],
+                named: CAP-02
+                noted cache (0.5 %): every request opens a connection to Redis
+                  saw 60.0/s connections accepted, 0.32 for each request PHP served, at 190/s offered for 10 s
+                  saw 12.7 commands for each connection, at 190/s offered for 10 s
+                  set app.redis.persistent = true
+            "#]],
         );
     }
 
@@ -162,8 +154,8 @@ mod tests {
         check(
             connecting(380.0).keep("app.redis.persistent"),
             expect![[r#"
-                named: RDS-01
-                suspected cache (2.8 %): every request opens a connection to Redis
+                named: CAP-02
+                noted cache (3.2 %): every request opens a connection to Redis
                   saw 380/s connections accepted, 2.00 for each request PHP served, at 190/s offered for 10 s
                   saw 2.0 commands for each connection, at 190/s offered for 10 s
                   do: Keep connections to Redis between requests: pconnect in PhpRedis, `persistent` in Laravel's config/database.php, `persistent=1` in session.save_path. Not proposed as a change: app.redis.persistent = true, since it is to be kept as it is.

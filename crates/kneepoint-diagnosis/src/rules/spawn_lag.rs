@@ -93,6 +93,14 @@ impl<'a> Climb<'a> {
     }
 }
 
+impl Climb<'_> {
+    /// Share of the workers in use at the end that was missing, on average over the phase: they came one after the other.
+    fn missing(&self) -> f64 {
+        let while_growing = (1.0 - self.from / self.to) / 2.0;
+        while_growing * (self.seconds / self.phase.load.window_s.max(1.0)).min(1.0)
+    }
+}
+
 fn seen(evidence: &Evidence, pool: &WorkerPool, per_s: f64, climb: &Climb<'_>) -> Option<Finding> {
     let mut verdict = RULE
         .finds(Layer::Php, RULE.title)
@@ -110,7 +118,7 @@ fn seen(evidence: &Evidence, pool: &WorkerPool, per_s: f64, climb: &Climb<'_>) -
         );
     verdict = verdict.logged(evidence.logged(&[Layer::Php], LogKind::PoolBusySpawning));
     verdict
-        .weight(1.0 - climb.from / climb.to)
+        .weight(climb.missing())
         .gain(format!(
             "no slow first {:.0} s after the load rises",
             climb.seconds
@@ -145,7 +153,7 @@ fn expected(evidence: &Evidence, pool: &WorkerPool, per_s: f64) -> Option<Findin
             phase,
         )
         .suspected_if(room && warned.is_some())
-        .weight(if room { missing / state.busy } else { 0.0 })
+        .weight(if room { missing / state.busy.max(1.0) } else { 0.0 })
         .refuted_by("a step of load from rest that has no slow first seconds")
         .remedy(remedy(evidence, pool))
         .done()
@@ -214,13 +222,13 @@ mod tests {
         check(
             case,
             expect![[r#"
-            named: FPM-03
-            suspected php (78 %): the pool adds workers more slowly than the load arrives
-              saw php.pm = dynamic: 2 workers at the start, 1 more a second at most, so 8 s to 10
-              saw the pool grew from 2 to 9 workers in 7 s while 14.0 requests queued and 60 % of the CPU was used, at 190/s offered for 10 s
-              saw 3 log lines: seems busy (you may need to increase ...), at 190/s offered for 10 s
-              set php.pm = static
-        "#]],
+                named: FPM-03
+                suspected php (27 %): the pool adds workers more slowly than the load arrives
+                  saw php.pm = dynamic: 2 workers at the start, 1 more a second at most, so 8 s to 10
+                  saw the pool grew from 2 to 9 workers in 7 s while 14.0 requests queued and 60 % of the CPU was used, at 190/s offered for 10 s
+                  saw 3 log lines: seems busy (you may need to increase ...), at 190/s offered for 10 s
+                  set php.pm = static
+            "#]],
         );
     }
 

@@ -58,7 +58,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         return None;
     }
     let ports = port_share(evidence);
-    let cost = opens_hz * CONNECT_COST_S / evidence.cores();
+    let cost = evidence.part_of_cpu(phase, opens_hz * CONNECT_COST_S);
     let in_flight = evidence
         .stressed()
         .and_then(|phase| phase.largest(layer, metric::NGINX_WRITING));
@@ -144,13 +144,13 @@ mod tests {
         check(
             opening(),
             expect![[r#"
-            named: NGX-04
-            suspected proxy (0.5 %): the proxy opens a connection to the web server for every request
-              saw proxy.upstream.keepalive = 0
-              saw 190/s connections opened, 1.00 for each request, at 190/s offered for 10 s
-              saw 0.1 % of the local ports towards one peer taken, at 190/s offered for 10 s
-              set proxy.upstream.keepalive = 32
-        "#]],
+                named: CAP-02
+                noted proxy (0.5 %): the proxy opens a connection to the web server for every request
+                  saw proxy.upstream.keepalive = 0
+                  saw 190/s connections opened, 1.00 for each request, at 190/s offered for 10 s
+                  saw 0.1 % of the local ports towards one peer taken, at 190/s offered for 10 s
+                  set proxy.upstream.keepalive = 32
+            "#]],
         );
     }
 

@@ -71,7 +71,10 @@ fn check(evidence: &Evidence) -> Option<Finding> {
             ),
             phase,
         )
-        .weight(churn * done / phase.load.window_s.max(1.0) * CONNECT_COST_S / evidence.cores())
+        .weight(evidence.part_of_cpu(
+            phase,
+            churn * phase.load.throughput_hz() * CONNECT_COST_S,
+        ))
         .refuted_by("as many connections opened with twice the keepalive")
         .remedy(
             Advice::new(
@@ -100,12 +103,12 @@ mod tests {
         check(
             case,
             expect![[r#"
-            named: NGX-05
-            suspected proxy (0.2 %): the proxy keeps fewer connections than it needs at once
-              saw proxy.upstream.keepalive = 2
-              saw 700 connections opened for 1900 requests, at most 9 of which were under way at once, at 190/s offered for 10 s
-              set proxy.upstream.keepalive = 32
-        "#]],
+                named: CAP-02
+                noted proxy (0.2 %): the proxy keeps fewer connections than it needs at once
+                  saw proxy.upstream.keepalive = 2
+                  saw 700 connections opened for 1900 requests, at most 9 of which were under way at once, at 190/s offered for 10 s
+                  set proxy.upstream.keepalive = 32
+            "#]],
         );
     }
 

@@ -2,7 +2,7 @@
 
 use super::{LimitSearch, Stage};
 use kneepoint_model::statistics::special::logit;
-use kneepoint_model::units::{format_rate, format_share};
+use kneepoint_model::units::format_share;
 use kneepoint_model::{Interval, LoadPoint, Second};
 use std::time::Duration;
 
@@ -38,6 +38,8 @@ const AS_MANY: f64 = 0.15;
 pub(super) struct Soak {
     /// Rate of the one that is next, or of the last.
     pub(super) rate_hz: f64,
+    /// Its length.
+    pub(super) length: Duration,
     pub(super) point: Option<LoadPoint>,
     pub(super) attempts: u32,
     /// Whether the last of them held.
@@ -57,6 +59,7 @@ impl Default for Soak {
     fn default() -> Self {
         Self {
             rate_hz: 0.0,
+            length: Duration::ZERO,
             point: None,
             attempts: 0,
             held: false,
@@ -70,6 +73,16 @@ impl Default for Soak {
 }
 
 impl Soak {
+    /// A search goes on: what its stretches contradicted stays so, and the limit is to be confirmed anew.
+    pub(super) fn forget_all_but_what_contradicts(&mut self) {
+        *self = Self {
+            spent: self.spent,
+            contradicted_hz: std::mem::take(&mut self.contradicted_hz),
+            bore: self.bore,
+            ..Self::default()
+        };
+    }
+
     /// An interval of R* with what the confirming stretches say: where the fit was contradicted, the limit lies between
     /// the rate that held and the last that did not, and no higher than the first. One that had to be repeated lower by
     /// chance says nothing that the fit did not: to widen the interval for it made it cover too often
@@ -98,14 +111,30 @@ impl Soak {
 }
 
 impl LimitSearch {
-    /// Confirms the lower end, unless nobody asked for it.
+    /// Confirms the lower end, unless nobody asked for it or there is no time.
     pub(super) fn begin_soak(&mut self) {
         self.soak.rate_hz = self.confirmable_hz();
-        self.stage = if self.options.soak.is_zero() {
-            Stage::Finished
-        } else {
-            Stage::Soaking
-        };
+        self.stage = Stage::Finished;
+        if self.options.soak.is_zero() {
+            return;
+        }
+        match self.soak_length() {
+            Some(length) => self.soak_for(length),
+            None => self.warnings.push(
+                "the budget was too small for a stretch of load that confirms the limit".to_owned(),
+            ),
+        }
+    }
+
+    fn soak_for(&mut self, length: Duration) {
+        if length < self.options.soak {
+            self.warnings.push(format!(
+                "the stretch of load that confirms the limit was shortened to {:.0} s, to end within the budget",
+                length.as_secs_f64()
+            ));
+        }
+        self.soak.length = length;
+        self.stage = Stage::Soaking;
     }
 
     /// The lower end of R* at a speed of the machine, as far as it was not refuted yet.
@@ -130,11 +159,13 @@ impl LimitSearch {
             && point.error_share() <= self.slo.errors;
         self.soak.point = Some(point.clone());
         self.soak.attempts += 1;
-        self.soak.spent += self.options.soak;
+        let took = self.soak.length + self.options.build_up();
+        self.soak.spent += took;
+        self.clock.drove(took);
         self.stage = Stage::Finished;
         self.soak.held = held && point.validity.is_valid();
         if self.soak.held {
-            return;
+            return self.go_on();
         }
         let (why, next_hz) = self.after_a_failure(point, held, speed);
         let rate_hz = self.soak.rate_hz;
@@ -144,15 +175,25 @@ impl LimitSearch {
             self.warnings.push(format!(
                 "{why} over {:.0} s at {} ({}): the limit is not confirmed",
                 point.window_s,
-                format_rate(rate_hz),
+                self.unit().format(rate_hz),
                 late_or_failed(point),
             ));
             return;
         }
+        let Some(length) = self.soak_length() else {
+            self.warnings.push(format!(
+                "{why} over {:.0} s at {} ({}): the limit is not confirmed, since the budget leaves no time for another \
+                 stretch",
+                point.window_s,
+                self.unit().format(rate_hz),
+                late_or_failed(point),
+            ));
+            return;
+        };
         self.warnings.push(format!(
             "{why} over {:.0} s at {} ({}): {}",
             point.window_s,
-            format_rate(rate_hz),
+            self.unit().format(rate_hz),
             late_or_failed(point),
             if contradicted {
                 "the limit is lowered"
@@ -163,7 +204,18 @@ impl LimitSearch {
             }
         ));
         self.soak.rate_hz = next_hz;
-        self.stage = Stage::Soaking;
+        self.soak_for(length);
+    }
+
+    /// The limit is confirmed: what is left of a bounded time goes into further steps, unless R* is narrow, or the steps were
+    /// contradicted.
+    fn go_on(&mut self) {
+        let narrow = self.estimate().rate_hz.relative_half_width() <= self.options.target;
+        let bounded = self.options.wall.is_some() && self.soak.contradicted_hz.is_empty();
+        self.out_of_time = self.is_out_of_time();
+        if bounded && !narrow && !self.out_of_time {
+            self.stage = Stage::Stepping;
+        }
     }
 
     /// Why a soak did not confirm, in words, and at which rate the next one may.

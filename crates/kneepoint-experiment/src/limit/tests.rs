@@ -1,3 +1,6 @@
+mod budget;
+mod visits;
+
 use super::*;
 use crate::bench::Bench;
 use crate::simulated::{App, Noise, SimulatedStack, Truth, truth};
@@ -51,8 +54,8 @@ fn the_limit_of_a_simulated_stack_is_found_at_every_noise() {
             assert!(off.abs() < 0.06, "{off} {found:?}");
             within += u32::from(at_reference.contains(known().limit_hz));
             let limits = found.noise.expect("it says how noisy it was");
-            assert!(at_reference.relative_half_width() <= TOO_WIDE, "{found:?}");
-            let says_little = found.rate_hz.relative_half_width() > TOO_WIDE;
+            assert!(!width::too_wide(&at_reference), "{found:?}");
+            let says_little = width::too_wide(&found.rate_hz);
             assert_eq!(limits.too_noisy, says_little, "{found:?}");
             assert!(!limits.too_noisy || noise != Noise::quiet(), "{found:?}");
         }
@@ -400,19 +403,4 @@ fn a_step_counts_at_the_rate_it_drew_unless_it_ended_early() {
     point.aborted = true;
     assert!((drawn_hz(&point) - 100.0).abs() < 1e-9);
     assert!(drawn_hz(&LoadPoint::default()).abs() < 1e-9);
-}
-
-#[test]
-fn confirming_stretches_are_only_repeated_where_they_end_in_time() {
-    let options = LimitOptions::within(Duration::from_secs(80), 20);
-    let repeats_within = |time| options.clone().ending_within(time).more_soaks;
-    let alone = options.takes();
-    let another = options.another_soak_takes();
-    assert!(alone > options.load_time + options.soak, "rests take time");
-    assert_eq!(repeats_within(Duration::ZERO), 0);
-    assert_eq!(repeats_within(alone + another / 2), 0);
-    assert_eq!(repeats_within(alone + another * 3 / 2), 1);
-    assert_eq!(repeats_within(alone + another * 9), options.more_soaks);
-    let unconfirmed = options.clone().unconfirmed();
-    assert_eq!(unconfirmed.clone().ending_within(alone), unconfirmed);
 }

@@ -23,6 +23,9 @@ pub struct App {
     pub size: PoolSize,
     /// The mix.
     pub kinds: Vec<Kind>,
+    /// Requests of a visit, each of which follows the response to the one before; `None` where every request stands for
+    /// itself.
+    pub requests_a_visit: Option<u32>,
 }
 
 impl Default for App {
@@ -49,6 +52,7 @@ impl Default for App {
                     pieces: 3,
                 },
             ],
+            requests_a_visit: None,
         }
     }
 }

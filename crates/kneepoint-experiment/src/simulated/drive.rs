@@ -6,7 +6,7 @@ use super::pool::{Ended, Pool};
 use crate::bench::{Offer, Step};
 use crate::random::Random;
 use kneepoint_load::AbortRule;
-use kneepoint_model::{LoadPoint, Outcome, Second, Slo};
+use kneepoint_model::{LoadPoint, Outcome, Second, SessionCounts, Slo};
 use std::collections::VecDeque;
 
 /// How long a refusal takes to come back, in seconds: an answer without work.
@@ -40,8 +40,20 @@ impl Bed<'_> {
 /// What other programs never take of a pool's cores.
 const LEAST_CORES: f64 = 0.05;
 
+/// A request that is to start.
+#[derive(Debug, Clone, Copy)]
+struct Due {
+    at_s: f64,
+    /// Requests of its visit before it.
+    made: u32,
+    /// Whether the visit began in the window.
+    counted: bool,
+}
+
 struct Request {
     due_s: f64,
+    made: u32,
+    counted: bool,
     in_window: bool,
     /// How it ended; `None` while it is open.
     outcome: Option<Outcome>,
@@ -62,7 +74,7 @@ pub(super) struct Drive<'a, 'b> {
     arrivals: Random,
     kinds: Random,
     /// When the next requests of an open loop (one) or a closed one (those that are due) start.
-    due: VecDeque<f64>,
+    due: VecDeque<Due>,
     requests: Vec<Request>,
     open: usize,
     /// Requests in the order in which their timeouts come.
@@ -72,6 +84,7 @@ pub(super) struct Drive<'a, 'b> {
     /// Core seconds of the other programs in each second so far, and until when they are counted.
     others_by_s: Vec<f64>,
     others_until_s: f64,
+    sessions: SessionCounts,
     point: LoadPoint,
 }
 
@@ -93,13 +106,17 @@ impl<'a, 'b> Drive<'a, 'b> {
             began_s,
             others_by_s: Vec::new(),
             others_until_s: began_s,
+            sessions: SessionCounts::default(),
             point: LoadPoint::default(),
             bed,
             step,
         };
         match step.offer {
             Offer::Rate(_) => drive.next_arrival(began_s),
-            Offer::Workers(workers) => drive.due.extend((0..workers).map(|_| began_s)),
+            Offer::Workers(workers) => {
+                let first = drive.first_of_a_visit(began_s);
+                drive.due.extend((0..workers).map(|_| first));
+            }
         }
         drive
     }
@@ -132,7 +149,8 @@ impl<'a, 'b> Drive<'a, 'b> {
     /// Goes to the step's end, and until what is under way then has ended or timed out.
     fn run_out(&mut self) {
         loop {
-            let due_s = self.due.front().copied().filter(|due| *due < self.ends_s);
+            let due_s = self.due.front().map(|due| due.at_s);
+            let due_s = due_s.filter(|due_s| *due_s < self.ends_s);
             if due_s.is_none() && self.open == 0 {
                 return;
             }
@@ -150,7 +168,15 @@ impl<'a, 'b> Drive<'a, 'b> {
     fn next_arrival(&mut self, after_s: f64) {
         if let Offer::Rate(rate_hz) = self.step.offer {
             let gap_s = self.arrivals.exponential(1.0 / rate_hz);
-            self.due.push_back(after_s + gap_s);
+            self.due.push_back(self.first_of_a_visit(after_s + gap_s));
+        }
+    }
+
+    fn first_of_a_visit(&self, at_s: f64) -> Due {
+        Due {
+            at_s,
+            made: 0,
+            counted: at_s >= self.window_begins_s,
         }
     }
 
@@ -176,13 +202,16 @@ impl<'a, 'b> Drive<'a, 'b> {
                 self.close(index, Outcome::Timeout, now_s);
             }
         }
-        while let Some(due_s) = self.due.front().copied()
-            && due_s <= now_s
-            && due_s < self.ends_s
+        while let Some(due) = self.due.front().copied()
+            && due.at_s <= now_s
+            && due.at_s < self.ends_s
         {
             self.due.pop_front();
-            self.next_arrival(due_s);
-            self.issue(due_s);
+            if due.made == 0 {
+                self.next_arrival(due.at_s);
+                self.sessions.started += u64::from(due.counted);
+            }
+            self.issue(due);
         }
     }
 
@@ -196,11 +225,14 @@ impl<'a, 'b> Drive<'a, 'b> {
         self.others_until_s = now_s;
     }
 
-    fn issue(&mut self, due_s: f64) {
+    fn issue(&mut self, due: Due) {
+        let due_s = due.at_s;
         let pieces = self.bed.app.kind(&mut self.kinds).draw(self.bed.sizes);
         let index = self.requests.len();
         self.requests.push(Request {
             due_s,
+            made: due.made,
+            counted: due.counted,
             in_window: due_s >= self.window_begins_s,
             outcome: None,
             took_s: f64::INFINITY,
@@ -235,9 +267,12 @@ impl<'a, 'b> Drive<'a, 'b> {
         if outcome == Outcome::Ok {
             request.took_s = time_s;
         }
-        if matches!(self.step.offer, Offer::Workers(_)) {
-            self.due.push_back(at_s);
-        }
+        let next = Due {
+            at_s,
+            made: request.made + 1,
+            counted: request.counted,
+        };
+        self.follow(next, outcome == Outcome::Ok);
         if !in_window {
             return;
         }
@@ -257,6 +292,23 @@ impl<'a, 'b> Drive<'a, 'b> {
         if self.step.may_abort && hopeless && at_s < self.ends_s {
             self.ends_s = at_s;
             self.point.aborted = true;
+        }
+    }
+
+    /// The next request of whose request has ended: of the same visit, or of a closed loop's next one.
+    fn follow(&mut self, next: Due, ok: bool) {
+        let length = self.bed.app.requests_a_visit.unwrap_or(1);
+        let goes_on = ok && next.made < length;
+        if !goes_on {
+            self.sessions.completed += u64::from(ok && next.counted);
+            self.sessions.broken_off += u64::from(!ok && next.counted);
+        }
+        match self.step.offer {
+            // Before the arrival that is awaited, which lies ahead.
+            Offer::Rate(_) if goes_on => self.due.push_front(next),
+            Offer::Workers(_) if goes_on => self.due.push_back(next),
+            Offer::Workers(_) => self.due.push_back(self.first_of_a_visit(next.at_s)),
+            Offer::Rate(_) => {}
         }
     }
 
@@ -303,12 +355,13 @@ impl<'a, 'b> Drive<'a, 'b> {
         let mut point = self.point;
         point.window_s = (self.ends_s - self.window_begins_s).max(0.0);
         point.service = point.response.clone();
+        let visits = self.bed.app.requests_a_visit.map(|_| self.sessions);
+        point.sessions = visits;
+        point.offered_hz = point.arrivals as f64 / point.window_s.max(1e-9);
         match self.step.offer {
+            Offer::Rate(rate_hz) if visits.is_some() => point.visits_offered_hz = Some(rate_hz),
             Offer::Rate(rate_hz) => point.offered_hz = rate_hz,
-            Offer::Workers(workers) => {
-                point.offered_hz = point.arrivals as f64 / point.window_s.max(1e-9);
-                point.closed_workers = Some(workers);
-            }
+            Offer::Workers(workers) => point.closed_workers = Some(workers),
         }
         point.health.achieved_share = 1.0;
         point

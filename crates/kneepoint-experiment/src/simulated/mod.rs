@@ -17,7 +17,7 @@ pub use truth::{Truth, truth};
 use crate::bench::{Bench, Step};
 use crate::random::Random;
 use drive::{Bed, Drive};
-use kneepoint_model::{LoadPoint, Slo};
+use kneepoint_model::{LoadPoint, Slo, VisitShape};
 use noise::Machine;
 use pool::Pool;
 use std::collections::BTreeMap;
@@ -184,6 +184,18 @@ impl Bench for SimulatedStack {
 
     fn slo(&self) -> &Slo {
         &self.slo
+    }
+
+    fn visit(&self) -> Option<VisitShape> {
+        let requests = self.app.requests_a_visit?;
+        Some(VisitShape {
+            requests: f64::from(requests),
+            pauses: Duration::ZERO,
+        })
+    }
+
+    fn now(&self) -> Duration {
+        self.elapsed()
     }
 
     fn measure(&mut self, arm: &str, step: &Step) -> Result<LoadPoint, Self::Error> {

@@ -163,6 +163,7 @@ mod tests {
                 wait_s: 0.0,
                 pieces: 1,
             }],
+            requests_a_visit: None,
         };
         let slo = Slo {
             response_time: Duration::from_millis(30),

@@ -1,9 +1,11 @@
-//! The application on disk: the user's own directory, or a private copy where the scenario changes files.
+//! The application on disk: its private copy with the scenario's changes, and its environment.
 
+use super::copy::{Pristine, PrivateCopy};
 use crate::error::ExperimentError;
-use kneepoint_model::{AppKind, CommandSpec, Commands, FilePatch, Scenario};
+use kneepoint_model::{AppKind, FilePatch, Scenario};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
 /// What stands for a private writable directory in values of `[app.env]`.
 const STORAGE: &str = "{storage}";
@@ -12,37 +14,19 @@ fn unfit(what: &str, path: &Path, error: &dyn std::fmt::Display) -> ExperimentEr
     ExperimentError::Unfit(format!("{what} {}: {error}", path.display()))
 }
 
-/// The directory PHP runs the application from: the scenario's root, or a copy below `dir` with the
-/// scenario's file changes made.
+/// An arm's private copy of the application below `dir`, with the scenario's changes made.
 ///
 /// # Errors
 /// The copy cannot be made, or a change does not fit the file.
-pub(super) fn root(
-    scenario: &Scenario,
+pub(super) fn private_copy(
+    pristine: Arc<Pristine>,
+    patches: &[FilePatch],
     dir: &Path,
-    commands: &dyn Commands,
-) -> Result<PathBuf, ExperimentError> {
-    if scenario.app_files.is_empty() {
-        return Ok(scenario.root.clone());
-    }
-    let copy = dir.join("app");
-    let from = scenario.root.join(".");
-    std::fs::create_dir_all(&copy).map_err(|error| unfit("cannot create", &copy, &error))?;
-    let command = CommandSpec::new("/bin/cp").args([
-        "-a".to_owned(),
-        from.display().to_string(),
-        copy.display().to_string(),
-    ]);
-    let output = commands.run(&command).map_err(ExperimentError::Unfit)?;
-    if !output.success() {
-        return Err(ExperimentError::Unfit(format!(
-            "cannot copy {}: {}",
-            scenario.root.display(),
-            output.stderr.trim()
-        )));
-    }
-    for patch in &scenario.app_files {
-        apply(&copy, patch)?;
+) -> Result<PrivateCopy, ExperimentError> {
+    let copy = PrivateCopy::make(pristine, dir)?;
+    for patch in patches {
+        apply(&copy.root, patch)?;
+        copy.hand_over(&patch.path)?;
     }
     Ok(copy)
 }

@@ -1,6 +1,7 @@
 //! One configuration of the whole stack, standing.
 
-use super::{CLIENT, Testbed, app, chain};
+use super::copy::{Pristine, PrivateCopy};
+use super::{CLIENT, Testbed, app, chain, offers};
 use crate::error::ExperimentError;
 use kneepoint_lab::{HostInfo, HostPlan, Lab, Process};
 use kneepoint_load::{Rehearsal, Rehearsed, Target, identify};
@@ -9,10 +10,12 @@ use kneepoint_model::{
     Address, CommandSpec, Layer, RunningTier, Scenario, Stack, Tier, TierSpec, Workload,
 };
 use kneepoint_stack::{
-    AppContext, ConfigFile, ConfigText, Program, RenderedTier, TierContext, install, server,
+    AppContext, ConfigFile, ConfigText, Program, RenderedTier, TierContext, install, php_user,
+    server,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -43,6 +46,8 @@ pub(super) struct Arm {
     php_logs: Vec<PathBuf>,
     /// Where its application lies.
     pub(super) app_root: PathBuf,
+    /// What PHP runs; `None` without PHP.
+    pub(super) copy: Option<PrivateCopy>,
     /// How it came to life.
     pub(super) cold_start: ColdStart,
 }
@@ -66,12 +71,19 @@ pub(super) fn host_name(arm: &str, layer: Layer) -> String {
 struct Standing {
     addresses: Vec<(Layer, Address)>,
     env: BTreeMap<String, String>,
-    /// Where PHP runs the application from, once PHP stands.
-    root: Option<PathBuf>,
+    /// What PHP runs, once it is made.
+    copy: Option<PrivateCopy>,
     rendered: Vec<(RenderedTier, RunningTier)>,
     processes: Vec<Process>,
     /// How long the PHP runtime took to start.
     start: Option<Duration>,
+}
+
+impl Standing {
+    /// Where the application lies: nginx must name a script as PHP sees it.
+    fn root<'a>(&'a self, scenario: &'a Scenario) -> &'a Path {
+        self.copy.as_ref().map_or(&scenario.root, |copy| &copy.root)
+    }
 }
 
 /// Stands all tiers up, the last of the chain first.
@@ -112,10 +124,8 @@ pub(super) fn stand_up(
         nonce,
         workload: scenario.workload.clone(),
         php_logs: Vec::new(),
-        app_root: standing
-            .root
-            .clone()
-            .unwrap_or_else(|| scenario.root.clone()),
+        app_root: standing.root(scenario).to_owned(),
+        copy: standing.copy.take(),
         cold_start: ColdStart {
             start: standing.start,
             first_response: None,
@@ -212,6 +222,11 @@ fn stand_up_tier(
         name: name.clone(),
         limits,
     })?;
+    if spec.layer == Layer::Php {
+        let pristine = pristine(testbed, &scenario.root)?;
+        let copy = app::private_copy(pristine, &scenario.app_files, &host.dir)?;
+        standing.copy = Some(copy);
+    }
     let commands = testbed.lab.commands(&name);
     let program = match testbed.programs.get(server.kind()) {
         Some(program) => program.clone(),
@@ -224,9 +239,6 @@ fn stand_up_tier(
         }
     };
     let context = context(testbed, scenario, spec, &host, program, nonce, standing)?;
-    if spec.layer == Layer::Php {
-        standing.root = Some(context.app.root.clone());
-    }
     let rendered = server.render(&context)?;
     install(&rendered)?;
     for command in &rendered.prepare {
@@ -247,6 +259,22 @@ fn stand_up_tier(
     standing.rendered.push((rendered, running));
     standing.processes.push(process);
     Ok(())
+}
+
+/// The application as this run first saw it; copied when it is first asked for.
+fn pristine(testbed: &mut Testbed, root: &Path) -> Result<Arc<Pristine>, ExperimentError> {
+    if let Some(pristine) = testbed.pristine.get(root) {
+        return Ok(Arc::clone(pristine));
+    }
+    let nth = testbed.pristine.len();
+    let dir = testbed.lab.dir().join(format!("app-{nth}"));
+    let as_root = rustix::process::geteuid().is_root();
+    let owner = if as_root { Some(php_user()?) } else { None };
+    let pristine = Arc::new(Pristine::of(root, dir, owner)?);
+    testbed
+        .pristine
+        .insert(root.to_owned(), Arc::clone(&pristine));
+    Ok(pristine)
 }
 
 /// Everything the configuration of a tier depends on.
@@ -276,13 +304,7 @@ fn context(
         address: host.address,
         upstream: chain::upstream(spec.layer, &standing.addresses),
         peers: reachable.cloned().collect(),
-        app: app_context(
-            spec.layer,
-            scenario,
-            host,
-            &testbed.lab.commands(&host.name),
-            standing,
-        )?,
+        app: app_context(spec.layer, scenario, host, standing)?,
         config: read(spec.config.as_deref())?,
         ini: read(spec.ini.as_deref())?,
         seed: read(spec.seed.as_deref())?.map(|seed| seed.text),
@@ -328,20 +350,18 @@ fn app_context(
     layer: Layer,
     scenario: &Scenario,
     host: &HostInfo,
-    commands: &dyn kneepoint_model::Commands,
     standing: &Standing,
 ) -> Result<AppContext, ExperimentError> {
-    // nginx must name the script as PHP sees it, also where PHP runs a private copy.
-    let root = standing.root.as_ref().unwrap_or(&scenario.root);
     let mut context = AppContext {
-        root: root.clone(),
+        root: standing.root(scenario).to_owned(),
         front: scenario.front.clone(),
         env: BTreeMap::new(),
     };
     if layer == Layer::Php {
-        context.root = app::root(scenario, &host.dir, commands)?;
         context.env = standing.env.clone();
-        context.env.extend(app::environment(scenario, &host.dir)?);
+        let own = app::environment(scenario, &host.dir)?;
+        let offers = offers::with_root(&standing.env, &context.root);
+        context.env.extend(offers::filled(own, &offers));
     }
     Ok(context)
 }
@@ -398,11 +418,18 @@ fn must_succeed(lab: &Lab, host: &str, command: &CommandSpec) -> Result<(), Expe
 }
 
 impl Arm {
-    /// Puts the state of cache and database back to the beginning.
+    /// Puts the state of cache and database back to the beginning, and the application's files back to what they were after
+    /// the warm-up.
     pub(super) fn reset(&self, lab: &Lab) -> Result<(), ExperimentError> {
+        self.copy.iter().try_for_each(PrivateCopy::restore)?;
         self.resets
             .iter()
             .try_for_each(|(host, command)| must_succeed(lab, host, command))
+    }
+
+    /// What the application's files are now, they are before each step.
+    pub(super) fn settle(&mut self) -> Result<(), ExperimentError> {
+        self.copy.iter_mut().try_for_each(PrivateCopy::settle)
     }
 
     /// Makes sure that every tier still runs: a target that died is said to have died, not to be slow.
@@ -463,6 +490,7 @@ impl Arm {
             request,
             fetched,
             missed,
+            ..
         } = rehearsed;
         let Some(missed) = missed else {
             return Ok(());
@@ -477,7 +505,7 @@ impl Arm {
     }
 
     /// The last lines of PHP's logs, where the cause of a 500 is told.
-    fn last_words(&self) -> String {
+    pub(super) fn last_words(&self) -> String {
         let mut words = String::new();
         for path in &self.php_logs {
             let text = std::fs::read_to_string(path).unwrap_or_default();

@@ -3,8 +3,11 @@
 mod app;
 mod arm;
 mod chain;
+mod copy;
 mod drain;
 pub(crate) mod machine;
+mod offers;
+mod visit;
 
 use crate::ab::Measure;
 use crate::bench::{Bench, Canary, Offer, Step};
@@ -13,11 +16,13 @@ use crate::error::ExperimentError;
 use crate::recorder::{Event, Observer};
 use arm::Arm;
 pub use arm::ColdStart;
+pub use visit::{Php, Visited};
 use kneepoint_lab::{HostPlan, Lab, LabPlan};
 use kneepoint_load::{AbortRule, Engine, LoadPlan, Mode, REQUEST_ID};
 use kneepoint_model::run::{FileDiff, Machine};
 use kneepoint_model::{
-    Arrivals, ClosedLoop, Layer, LoadPoint, RunningTier, Scenario, Schedule, Slo, Stack, Workload,
+    Arrivals, ClosedLoop, Layer, LoadPoint, RunningTier, Scenario, Schedule, Sessions, Slo, Stack,
+    ThinkTime, VisitShape, Workload,
 };
 use kneepoint_stack::Program;
 use kneepoint_telemetry::{Collector, CpuAccount, Options, Recording};
@@ -25,7 +30,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The host the generator sends from.
 const CLIENT: &str = "client";
@@ -44,6 +49,8 @@ pub struct Testbed {
     programs: BTreeMap<String, Program>,
     /// Freshly initialised data directories that further arms copy, by the kind of database.
     db_templates: BTreeMap<String, PathBuf>,
+    /// By the user's directory: the application as this run first saw it.
+    pristine: BTreeMap<PathBuf, Arc<copy::Pristine>>,
     arms: BTreeMap<String, Arm>,
     machine: Machine,
     ceiling_hz: Option<f64>,
@@ -53,6 +60,7 @@ pub struct Testbed {
     notes: Vec<String>,
     nonce: u64,
     observer: Arc<dyn Observer + Send + Sync>,
+    opened: Instant,
 }
 
 impl Testbed {
@@ -67,7 +75,7 @@ impl Testbed {
         observer: Arc<dyn Observer + Send + Sync>,
     ) -> Result<Self, ExperimentError> {
         let lab = Lab::start(LabPlan {
-            name: scenario.name.clone(),
+            name: scenario.slug(),
             hosts: vec![HostPlan::new(CLIENT)],
             loopback,
         })?;
@@ -81,6 +89,7 @@ impl Testbed {
             client,
             programs: BTreeMap::new(),
             db_templates: BTreeMap::new(),
+            pristine: BTreeMap::new(),
             arms: BTreeMap::new(),
             machine: machine::machine(),
             ceiling_hz: None,
@@ -89,6 +98,7 @@ impl Testbed {
             notes,
             nonce: machine::nonce(),
             observer,
+            opened: Instant::now(),
         };
         let ceiling =
             kneepoint_load::ceiling(1, testbed.client.netns.as_deref(), Duration::from_secs(1))?;
@@ -152,12 +162,13 @@ impl Testbed {
         let arm = arm::stand_up(self, name, scenario).inspect_err(|_| self.remove_hosts(name))?;
         self.arms.insert(name.to_owned(), arm);
         match self.arms[name].check_and_warm(&self.client, &self.stop) {
-            Ok(first_response) => {
-                if let Some(arm) = self.arms.get_mut(name) {
+            Ok(first_response) => match self.arms.get_mut(name) {
+                Some(arm) => {
                     arm.cold_start.first_response = first_response;
+                    arm.settle()
                 }
-                Ok(())
-            }
+                None => Ok(()),
+            },
             Err(error) => {
                 self.tear_down(name);
                 Err(error)
@@ -291,6 +302,15 @@ impl Testbed {
         Ok(fpm.map(|tier| (tier.clone(), arm.app_root.clone())))
     }
 
+    /// The tiers of an arm with the first process of each.
+    ///
+    /// # Errors
+    /// There is no such arm.
+    pub fn first_processes(&self, name: &str) -> Result<Vec<(Layer, u32)>, ExperimentError> {
+        let tiers = self.arm(name)?.running.iter();
+        Ok(tiers.map(|tier| (tier.layer, tier.pid)).collect())
+    }
+
     /// Drives load of any shape at an arm at rest, with the application's state put back, while every layer is sampled.
     ///
     /// # Errors
@@ -326,6 +346,10 @@ impl Testbed {
             Offer::Workers(workers) => Mode::Closed(ClosedLoop::new(workers, step.duration)),
         };
         let mut workload = self.arm(name)?.workload.clone();
+        if let (Offer::Workers(_), Some(sessions)) = (step.offer, &mut workload.sessions) {
+            // Workers who pause leave the stack idle, however many requests it could serve.
+            sessions.think_time = ThinkTime::None;
+        }
         if step.slowest > 0 {
             name_requests(&mut workload);
         }
@@ -486,6 +510,15 @@ impl Bench for Testbed {
 
     fn slo(&self) -> &Slo {
         &self.scenario.slo
+    }
+
+    fn visit(&self) -> Option<VisitShape> {
+        let sessions = self.scenario.workload.sessions.as_ref();
+        sessions.map(Sessions::shape)
+    }
+
+    fn now(&self) -> Duration {
+        self.opened.elapsed()
     }
 
     fn measure(&mut self, arm: &str, step: &Step) -> Result<LoadPoint, ExperimentError> {

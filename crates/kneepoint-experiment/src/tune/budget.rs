@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// What parts of tuning take, by what they took so far in this run.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Costs {
+pub(crate) struct Costs {
     /// Starting a stack, warming it and taking the last one down.
     stand_up: Duration,
     /// One pair of a comparison.
@@ -51,30 +51,35 @@ impl Default for Costs {
 
 impl Costs {
     /// A stack was started.
-    pub(super) fn stood_up(&mut self, took: Duration) {
+    pub(crate) fn stood_up(&mut self, took: Duration) {
         self.stand_up = toward(self.stand_up, took);
     }
 
     /// A comparison of so many pairs was made.
-    pub(super) fn compared(&mut self, pairs: u32, took: Duration) {
+    pub(crate) fn compared(&mut self, pairs: u32, took: Duration) {
         if pairs > 0 {
             self.pair = toward(self.pair, took / pairs);
         }
     }
 
     /// A diagnosis was made.
-    pub(super) fn diagnosed(&mut self, took: Duration) {
+    pub(crate) fn diagnosed(&mut self, took: Duration) {
         self.diagnosis = toward(self.diagnosis, took);
     }
 
     /// What a diagnosis takes.
-    pub(super) fn diagnosis(&self) -> Duration {
+    pub(crate) fn diagnosis(&self) -> Duration {
         self.diagnosis
     }
 
     /// What a comparison with the fewest pairs takes, its stack included.
-    pub(super) fn shortest_comparison(&self) -> Duration {
+    pub(crate) fn shortest_comparison(&self) -> Duration {
         self.stand_up + self.pair * MIN_PAIRS as u32
+    }
+
+    /// What so many pairs take.
+    pub(crate) fn pairs_take(&self, pairs: u32) -> Duration {
+        self.pair * pairs
     }
 
     /// Pairs that the next comparison may take when `left` is divided among it and everything to come; `None` where not even
@@ -94,9 +99,15 @@ impl Costs {
     }
 
     /// Pairs of each of so many comparisons, a stack started for each, that fit into this time.
-    pub(super) fn fit(&self, time: Duration, comparisons: u32) -> usize {
+    pub(crate) fn fit(&self, time: Duration, comparisons: u32) -> usize {
         let pairs = time.saturating_sub(self.stand_up * comparisons);
         (pairs.div_duration_f64(self.pair) / f64::from(comparisons.max(1))) as usize
+    }
+
+    /// Pairs of one more comparison beside the proof of what it may find, where no other is to follow; none where fewer fit.
+    pub(super) fn pairs_alone(&self, left: Duration, proof: Duration) -> usize {
+        let proof = proof + self.shortest_comparison().mul_f64(PROOF_COMPARISONS);
+        self.fit(left.saturating_sub(proof), 1)
     }
 
     /// Time that more pairs would take until a gain of this share is seen with 80 % power, at the scatter seen so far: what
@@ -149,6 +160,16 @@ mod tests {
     fn the_fewest_pairs_are_taken_while_the_proof_still_fits() {
         assert_eq!(costs().pairs(S(230), to_come(5, 0)), Some(MIN_PAIRS));
         assert_eq!(costs().pairs(S(150), to_come(1, 0)), None);
+    }
+
+    /// What was left of eight minutes when nothing had been kept, and was not used.
+    #[test]
+    fn a_comparison_is_made_again_where_it_fits_alone_and_not_among_all() {
+        let left = S(215);
+        assert_eq!(costs().pairs(left, to_come(3, 0)), Some(MIN_PAIRS));
+        // The proof takes 80 s and two comparisons of 21 s; a stack is started, and 87 s are 17 pairs.
+        assert_eq!(costs().pairs_alone(left, S(80)), 17);
+        assert_eq!(costs().pairs_alone(S(120), S(80)), 0);
     }
 
     #[test]

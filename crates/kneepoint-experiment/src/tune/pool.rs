@@ -10,15 +10,14 @@ use kneepoint_diagnosis::{Evidence, PoolNeed, pool_need, remedy_guard};
 use kneepoint_model::run::Decision;
 use kneepoint_model::units::format_bytes;
 use kneepoint_model::{Effect, Scenario, Setting};
-use std::time::Duration;
 
 /// What such a decision is called where others have the code of a finding.
 const NAME: &str = "pool-size";
 /// Loss of throughput up to which a smaller pool serves as much (method.md section 3).
 pub(super) const NOT_WORSE: f64 = 0.02;
-/// Most pairs of a comparison, and the longest it takes: two steps of 2 s a pair, and the rest between them.
+/// Most pairs of a comparison, and the fewest that are worth beginning with: a loss of a fiftieth shows in no less.
 const PAIRS: usize = 40;
-const LONGEST: Duration = Duration::from_secs(260);
+const FEWEST_PAIRS: usize = 12;
 
 /// A smaller pool that serves as much, standing.
 struct Smaller {
@@ -46,14 +45,20 @@ impl Tuner<'_, '_, '_> {
         }
         let mut found: Option<Smaller> = None;
         while let Some(size) = sizes.next_size() {
-            if self.recorder.left() < self.for_the_proof() + LONGEST {
+            let left = self.recorder.left();
+            let beside = left.saturating_sub(self.for_the_proof());
+            let pairs = self.costs.fit(beside, 1).min(PAIRS);
+            if pairs < FEWEST_PAIRS {
                 self.recorder.result(format!(
-                    "{} = {}: {size} workers may serve as much; there is no time left to try",
-                    need.key, need.workers
+                    "{} = {}: {size} workers may serve as much; not tried: {:.0} s left, and a comparison beside the proof \
+                     needs more",
+                    need.key,
+                    need.workers,
+                    left.as_secs_f64()
                 ));
                 break;
             }
-            let smaller = self.try_size(current, &evidence, &need, size)?;
+            let smaller = self.try_size(current, &evidence, (&need, size), pairs)?;
             sizes.record(size, smaller.is_some());
             if let Some(smaller) = smaller
                 && let Some(larger) = found.replace(smaller)
@@ -79,8 +84,8 @@ impl Tuner<'_, '_, '_> {
         &mut self,
         current: &Current,
         evidence: &Evidence,
-        need: &PoolNeed,
-        size: u64,
+        (need, size): (&PoolNeed, u64),
+        pairs: usize,
     ) -> Result<Option<Smaller>, ExperimentError> {
         let settings = vec![Setting {
             key: need.key.clone(),
@@ -101,7 +106,7 @@ impl Tuner<'_, '_, '_> {
             .map_err(ExperimentError::Unfit)?;
         let arm = self.next_arm();
         self.testbed.stand_up(&arm, &scenario)?;
-        let effect = self.compare_sizes(&current.arm, &arm, &settings)?;
+        let effect = self.compare_sizes((&current.arm, &arm), &settings, pairs)?;
         let serves = effect
             .ratio
             .is_some_and(|ratio| ratio.low >= 1.0 - NOT_WORSE);
@@ -129,13 +134,13 @@ impl Tuner<'_, '_, '_> {
 
     fn compare_sizes(
         &mut self,
-        present: &str,
-        smaller: &str,
+        (present, smaller): (&str, &str),
         settings: &[Setting],
+        pairs: usize,
     ) -> Result<Effect, ExperimentError> {
         let comparison = Comparison {
             settings: settings.to_vec(),
-            max_pairs: PAIRS,
+            max_pairs: pairs,
             at_once: false,
             not_worse: Some(NOT_WORSE),
             seed: 71,

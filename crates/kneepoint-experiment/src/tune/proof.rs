@@ -13,9 +13,6 @@ use std::time::Duration;
 
 /// Share of the budget that goes into the load of the best's limit.
 const LIMIT_SHARE: f64 = 0.15;
-/// Share of what is left of the budget at the end that goes into its load where that is more: the rest is for what passes
-/// between the steps, and for another confirming stretch.
-const LIMIT_OF_LEFT: f64 = 0.7;
 /// Most pairs of base against best, and of the restart.
 const PAIRS: usize = 12;
 
@@ -27,7 +24,7 @@ impl Tuner<'_, '_, '_> {
     }
 
     pub(super) fn limit_of_the_best_takes(&self) -> Duration {
-        LimitOptions::within(self.limit_time(LIMIT_SHARE), 1).takes()
+        LimitOptions::taking(self.limit_time(LIMIT_SHARE), 1).takes()
     }
 
     /// Pairs of the next comparison of the proof, when there is time for so many more after it.
@@ -38,8 +35,9 @@ impl Tuner<'_, '_, '_> {
     }
 
     /// Fresh start, what it takes, limit of the best, base against best.
-    pub(super) fn prove(&mut self, current: &Current) -> Result<(), ExperimentError> {
+    pub(super) fn prove(&mut self, current: &mut Current) -> Result<(), ExperimentError> {
         if self.kept().is_empty() {
+            self.narrow_the_base(current)?;
             self.recorder
                 .result(match self.recorder.run().undecided().len() {
                     0 => "no change won, so the configuration stays as it is",
@@ -73,14 +71,15 @@ impl Tuner<'_, '_, '_> {
         Ok(())
     }
 
-    /// R* of the best, in all the time that is left: what it is told with is what people read first. One more confirming
-    /// stretch is kept room for, since the first may meet a slow spell.
+    /// R* of the best, in the time that is left: what it is told with is what people read first. Where that is much, the
+    /// diagnosis of what binds now comes after it.
     fn limit_of_the_best(&mut self) -> Result<LimitResult, ExperimentError> {
         let left = self.recorder.left();
-        let least = self.limit_time(LIMIT_SHARE);
+        let least = self.limit_of_the_best_takes();
+        let beside = left.saturating_sub(self.costs.diagnosis());
+        let wall = if beside >= least { beside } else { left };
         let workers = self.testbed.saturating_workers("best")?;
-        let options = LimitOptions::within(least.max(left.mul_f64(LIMIT_OF_LEFT)), workers)
-            .ending_within(left);
+        let options = LimitOptions::by(wall.max(LimitOptions::least()), workers);
         let (limit, _) = find_limit(self.testbed, self.recorder, "best", "best", options)?;
         Ok(limit)
     }

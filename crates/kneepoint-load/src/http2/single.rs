@@ -107,6 +107,7 @@ async fn one(
     }
     Ok(Fetched {
         status: reply.status,
+        headers: reply.take_headers(),
         stderr: String::new(),
         body: reply.take_body(),
         first_byte: Duration::from_nanos(done.first_byte),

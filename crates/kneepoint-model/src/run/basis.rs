@@ -59,7 +59,7 @@ impl Run {
             .find(|search| {
                 search
                     .iter()
-                    .any(|trial| Some(trial.load.offered_hz) == first_hz)
+                    .any(|trial| Some(trial.load.rate_hz()) == first_hz)
             })
             .map_or_else(Vec::new, <[&Trial]>::to_vec)
     }

@@ -1,7 +1,7 @@
 //! What became of a change that was tried: words claim no more than its comparison showed.
 
 use super::{Decision, Run};
-use crate::{Confidence, Finding};
+use crate::{Confidence, Effect, Finding};
 
 /// What became of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +28,16 @@ impl Standing {
 
 /// The verdict of a comparison that showed nothing either way.
 const INCONCLUSIVE: &str = "inconclusive";
+/// The verdicts of one that showed a change to be of no help.
+const OF_NO_HELP: [&str; 3] = ["worse", "equivalent", "no better"];
+
+impl Effect {
+    /// Whether it showed the change to be of no help.
+    #[must_use]
+    pub fn is_no_help(&self) -> bool {
+        self.ratio.is_some() && OF_NO_HELP.contains(&self.verdict.as_str())
+    }
+}
 
 impl Decision {
     /// What became of the change.
@@ -56,6 +66,52 @@ impl Run {
                 (finding.confidence > Confidence::Noted).then_some((decision, finding))
             })
             .collect()
+    }
+}
+
+impl Run {
+    /// The finding that heads a report, what bound when the run began: the first that is at least suspected, and whose
+    /// remedy was not tried in vain.
+    #[must_use]
+    pub fn headline(&self) -> Option<&Finding> {
+        let mut suspected = self.suspected();
+        suspected.find(|finding| !self.tried(finding).is_some_and(Effect::is_no_help))
+    }
+
+    /// Suspicions whose remedy was tried in vain, with what was measured, each once.
+    #[must_use]
+    pub fn refuted(&self) -> Vec<(&Finding, &Effect)> {
+        let mut refuted: Vec<(&Finding, &Effect)> = Vec::new();
+        for finding in self.suspected() {
+            let is_known = refuted.iter().any(|(known, _)| known.code == finding.code);
+            let effect = self.tried(finding).filter(|effect| effect.is_no_help());
+            if let Some(effect) = effect.filter(|_| !is_known) {
+                refuted.push((finding, effect));
+            }
+        }
+        refuted
+    }
+
+    /// What the last comparison of a finding's remedy measured; `None` where none was made.
+    #[must_use]
+    pub fn tried<'a>(&'a self, finding: &'a Finding) -> Option<&'a Effect> {
+        let decided = self
+            .decisions
+            .iter()
+            .rev()
+            .find(|it| it.code == finding.code);
+        let same = self.findings.iter().filter(|it| it.code == finding.code);
+        let confirmed = same.filter_map(|it| it.effects.last()).next_back();
+        decided
+            .map(|decision| &decision.effect)
+            .or(finding.effects.last())
+            .or(confirmed)
+            .filter(|effect| effect.ratio.is_some())
+    }
+
+    fn suspected(&self) -> impl Iterator<Item = &Finding> {
+        let findings = self.findings.iter();
+        findings.filter(|finding| finding.confidence >= Confidence::Suspected)
     }
 }
 
@@ -145,6 +201,30 @@ mod tests {
             .map(|(it, _)| it.code.as_str())
             .collect();
         assert_eq!(codes, ["OPC-01"]);
+    }
+
+    #[test]
+    fn a_cause_whose_remedy_was_tried_in_vain_heads_no_report() {
+        let mut run = Run {
+            findings: vec![
+                finding("FPM-03", Confidence::Suspected, "at 40/s"),
+                finding("CAP-02", Confidence::Suspected, "at 40/s"),
+            ],
+            ..Run::default()
+        };
+        let heads = |run: &Run| run.headline().map(|it| it.code.clone());
+        assert_eq!(heads(&run).as_deref(), Some("FPM-03"));
+        run.decisions = vec![decision("FPM-03", "inconclusive", false)];
+        assert_eq!(heads(&run).as_deref(), Some("FPM-03"));
+        run.decisions = vec![decision("FPM-03", "equivalent", false)];
+        assert_eq!(heads(&run).as_deref(), Some("CAP-02"));
+        assert_eq!(run.refuted().len(), 1);
+        // The same where a diagnosis tried it, and nothing else was suspected.
+        run.decisions.clear();
+        run.findings.pop();
+        run.findings[0].effects = vec![decision("", "no better", false).effect];
+        assert_eq!(heads(&run), None);
+        assert_eq!(run.refuted()[0].0.code, "FPM-03");
     }
 
     #[test]

@@ -78,7 +78,7 @@ fn sustains(limit: &LimitResult) -> TestCaseStatus {
 fn told(run: &Run, limit: &LimitResult) -> String {
     plain(&format!(
         "{}, bound by {}; {}",
-        words::rate_interval(&limit.rate_hz),
+        words::of_limit(limit),
         limit.bound_by,
         words::limit_basis(&run.limit_basis(limit))
     ))

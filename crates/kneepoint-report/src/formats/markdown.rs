@@ -1,5 +1,6 @@
 //! Markdown for a pull request: the verdict, the changes, the findings and the diff.
 
+mod account;
 mod contest;
 mod gate;
 mod plan;
@@ -29,6 +30,7 @@ fn render(run: &Run, options: &Options) -> String {
     contest::contest(&mut out, run);
     limits(&mut out, run);
     decisions(&mut out, run);
+    account::account(&mut out, run);
     findings(&mut out, run);
     list(&mut out, "Not in this run", &summary.missing);
     list(&mut out, "Doubts", &summary.doubts);
@@ -109,12 +111,16 @@ fn limits(out: &mut String, run: &Run) {
     }
     section(out, "R*");
     let rows = measured.into_iter().map(|limit| {
+        let rate = |hz| words::rate_in(limit.unit(), hz);
         vec![
             limit.arm.clone(),
-            words::rate(limit.rate_hz.estimate),
-            words::rate_range(&limit.rate_hz),
+            match limit.besides_visits() {
+                Some(besides) => format!("{} ({besides})", rate(limit.rate_hz.estimate)),
+                None => rate(limit.rate_hz.estimate),
+            },
+            words::range_in(limit.unit(), &limit.rate_hz),
             limit.bound_by.clone(),
-            words::rate(limit.saturation_hz),
+            rate(limit.saturation_hz),
             format!(
                 "{} of {}{}",
                 words::count(limit.soak_failed),

@@ -1,5 +1,6 @@
 //! The terminal summary: plain text of at most 100 columns, the verdict first.
 
+mod account;
 mod changes;
 mod contest;
 mod replay;
@@ -10,7 +11,7 @@ use crate::text::{Page, Style};
 use crate::words;
 use crate::{Format, Options, Outcome, Summary, summarise};
 use crate::{capacity, gate};
-use kneepoint_model::{Confidence, GateVerdict, Run};
+use kneepoint_model::{Confidence, Effect, GateVerdict, Run};
 
 /// For whoever ran the command.
 pub(super) static FORMAT: Format = Format {
@@ -31,6 +32,7 @@ fn render(run: &Run, options: &Options) -> String {
     replay::replay(&mut page, run);
     plan(&mut page, run);
     contest::contest(&mut page, run);
+    account::account(&mut page, run);
     findings(&mut page, run);
     changes::decisions(&mut page, run);
     changes::recommended(&mut page, run);
@@ -82,13 +84,10 @@ fn head(page: &mut Page, run: &Run, summary: &Summary) {
         );
     }
     if let Some((_, limit)) = summary::limits(run).last() {
-        let saturation = words::rate(limit.saturation_hz);
+        let saturation = words::saturation(limit);
         fact(
             "Limit",
-            &format!(
-                "{} is what the SLO binds on; a closed loop reaches {saturation}",
-                limit.bound_by
-            ),
+            &format!("{} is what the SLO binds on; {saturation}", limit.bound_by),
         );
         if let Some(machine) = summary::machine_speed(limit) {
             fact("Machine", &machine);
@@ -167,11 +166,11 @@ fn findings(page: &mut Page, run: &Run) {
     }
     page.heading("Findings");
     for told in &all {
-        finding(page, told);
+        finding(page, told, run.tried(told.finding));
     }
 }
 
-fn finding(page: &mut Page, told: &Told<'_>) {
+fn finding(page: &mut Page, told: &Told<'_>, tried: Option<&Effect>) {
     let finding = told.finding;
     let confidence = finding.confidence;
     page.columns(
@@ -205,6 +204,10 @@ fn finding(page: &mut Page, told: &Told<'_>) {
         for setting in &remedy.settings {
             detail("", &setting.to_string());
         }
+    }
+    if let Some(effect) = tried {
+        let factor = words::factor(effect);
+        detail("measured", &format!("{factor}, {}", effect.verdict));
     }
 }
 

@@ -99,7 +99,7 @@ fn invalid(run: &Run) -> Markup {
                 "."
             }
             ul { @for (trial, because) in &invalid {
-                li { "Step " (trial.id) ", " (trial.purpose) " of " (trial.arm) " at " (words::rate(trial.load.offered_hz)) ": " (because) }
+                li { "Step " (trial.id) ", " (trial.purpose) " of " (trial.arm) " at " (words::offered(&trial.load)) ": " (because) }
             } }
         }
     }

@@ -5,6 +5,7 @@ use super::plot::Plot;
 use super::{Section, arm_name, distribution, tone};
 use crate::words;
 use kneepoint_model::run::LimitResult;
+use kneepoint_model::units::RateUnit;
 use kneepoint_model::{LoadPoint, Run, Slo};
 use maud::{Markup, html};
 
@@ -13,7 +14,9 @@ const SHARE_FLOOR: f64 = 0.001;
 
 /// One step as the pictures show it.
 pub(super) struct Point {
+    /// In the unit of the run's loads.
     offered_hz: f64,
+    /// In requests.
     goodput_hz: f64,
     /// `None`: more than the quantile leaves room for did not answer.
     quantile_ms: Option<f64>,
@@ -31,6 +34,9 @@ pub(super) struct Curve<'a> {
     limit: Option<&'a LimitResult>,
     points: Vec<Point>,
     window_s: Option<f64>,
+    /// What its loads are offered in, and how many requests one of those is.
+    unit: RateUnit,
+    requests_of_one: f64,
     /// The valid step nearest to R*.
     pub(super) at_limit: Option<&'a LoadPoint>,
 }
@@ -74,11 +80,11 @@ fn curve<'a>(run: &'a Run, arm: &'a str, slo: &Slo) -> Option<Curve<'a>> {
     let limit = run.limit(arm);
     let measured: Vec<Point> = usable().map(|load| point(load, slo)).collect();
     let points = match (measured.is_empty(), limit) {
-        (true, Some(limit)) => limit.steps.iter().map(fitted).collect(),
+        (true, Some(limit)) => limit.steps.iter().map(|step| fitted(step, limit)).collect(),
         _ => measured,
     };
     let distance = |load: &LoadPoint, limit: &LimitResult| {
-        (load.offered_hz / limit.rate_hz.estimate).ln().abs()
+        (load.rate_hz() / limit.rate_hz.estimate).ln().abs()
     };
     let at_limit = limit.and_then(|limit| {
         usable()
@@ -92,6 +98,10 @@ fn curve<'a>(run: &'a Run, arm: &'a str, slo: &Slo) -> Option<Curve<'a>> {
         name: arm_name(run, arm),
         limit,
         window_s: windows.get(windows.len() / 2).copied(),
+        unit: run.unit(),
+        requests_of_one: limit
+            .and_then(|limit| limit.requests_a_visit)
+            .unwrap_or(1.0),
         points,
         at_limit,
     })
@@ -102,7 +112,7 @@ fn point(load: &LoadPoint, slo: &Slo) -> Point {
     // The quantile of all arrivals: those that failed are slower than any that answered.
     let quantile = slo.quantile * load.arrivals as f64 / ok;
     Point {
-        offered_hz: load.offered_hz,
+        offered_hz: load.rate_hz(),
         goodput_hz: load.goodput_hz(),
         quantile_ms: (quantile <= 1.0)
             .then(|| load.response.quantile_ms(quantile))
@@ -113,10 +123,10 @@ fn point(load: &LoadPoint, slo: &Slo) -> Point {
     }
 }
 
-fn fitted(&(offered_hz, violating, arrivals): &(f64, f64, u64)) -> Point {
+fn fitted(&(offered_hz, violating, arrivals): &(f64, f64, u64), limit: &LimitResult) -> Point {
     Point {
         offered_hz,
-        goodput_hz: offered_hz * (1.0 - violating),
+        goodput_hz: limit.in_requests_hz(offered_hz) * (1.0 - violating),
         quantile_ms: None,
         violating,
         arrivals,
@@ -134,13 +144,27 @@ fn rate_axis(curves: &[Curve<'_>]) -> Axis {
     Axis::rates(&points.chain(limits).collect::<Vec<_>>())
 }
 
+fn unit_of(curves: &[Curve<'_>]) -> RateUnit {
+    curves
+        .first()
+        .map_or(RateUnit::Requests, |curve| curve.unit)
+}
+
+/// What the axis of offered rates counts: the unit that the search's steps and R* have.
+fn offered_label(curves: &[Curve<'_>]) -> &'static str {
+    match unit_of(curves) {
+        RateUnit::Visits => "visits offered, per second",
+        RateUnit::Requests => "offered, per second",
+    }
+}
+
 fn bands(plot: &Plot<'_>, curves: &[Curve<'_>]) -> Markup {
     html! {
         @for (row, curve) in curves.iter().enumerate() {
             @if let Some(limit) = curve.limit {
                 @let rate = &limit.rate_hz;
                 @let whose = if curves.len() > 1 { curve.name } else { "" };
-                @let name = format!("R* {whose} {}", words::rate(rate.estimate)).replace("  ", " ");
+                @let name = format!("R* {whose} {}", words::rate_in(curve.unit, rate.estimate)).replace("  ", " ");
                 (plot.band(curve.tone, (rate.low, rate.high), rate.estimate, &name, row))
             }
         }
@@ -163,7 +187,7 @@ fn dots(plot: &Plot<'_>, curves: &[Curve<'_>], y: impl Fn(&Point) -> f64) -> Mar
                 circle class={ "dot " (curve.tone) (hollow) } cx=(plot.x(point.offered_hz))
                     cy=(plot.y(y(point))) r=(format!("{radius:.1}")) {
                     title {
-                        (words::rate(point.offered_hz)) " offered, " (words::rate(point.goodput_hz)) " good, "
+                        (words::rate_in(curve.unit, point.offered_hz)) " offered, " (words::requests_in(curve.unit, point.goodput_hz)) " good, "
                         (words::share(point.violating)) " violating, " (words::counted(point.arrivals, "arrival", "arrivals"))
                     }
                 }
@@ -180,7 +204,7 @@ fn described(curves: &[Curve<'_>]) -> String {
             Some(format!(
                 "R* {} {}",
                 curve.name,
-                words::rate_interval(&limit.rate_hz)
+                words::interval_in(curve.unit, &limit.rate_hz)
             ))
         })
         .collect();
@@ -192,17 +216,22 @@ fn goodput(curves: &[Curve<'_>]) -> Markup {
     let plot = Plot {
         x: rate_axis(curves),
         y: Axis::from_zero(points().map(|point| point.goodput_hz)),
-        x_label: "offered, per second",
-        y_label: "goodput, per second",
+        x_label: offered_label(curves),
+        y_label: match unit_of(curves) {
+            RateUnit::Visits => "good requests, per second",
+            RateUnit::Requests => "goodput, per second",
+        },
         x_text: words::rate_tick,
         y_text: words::rate_tick,
         x_ticks: None,
     };
-    let end = plot.x.high().min(plot.y.high());
-    let start = plot.x.low().max(plot.y.low());
+    // So many good requests come of every rate that is offered when all are good.
+    let each = curves.first().map_or(1.0, |curve| curve.requests_of_one);
+    let end = plot.x.high().min(plot.y.high() / each);
+    let start = plot.x.low().max(plot.y.low() / each);
     let diagonal: Vec<_> = (0..=24)
         .map(|i| start + (end - start) * f64::from(i) / 24.0)
-        .map(|v| (v, v))
+        .map(|v| (v, v * each))
         .collect();
     let marks = html! {
         (bands(&plot, curves))
@@ -237,7 +266,7 @@ fn response(curves: &[Curve<'_>], slo: &Slo) -> Markup {
     let plot = Plot {
         x: rate_axis(curves),
         y: Axis::log(points().map(y_of).chain([target]), 1.2),
-        x_label: "offered, per second",
+        x_label: offered_label(curves),
         y_label: &label,
         x_text: words::rate_tick,
         y_text: milliseconds,
@@ -261,7 +290,7 @@ fn violations(curves: &[Curve<'_>], slo: &Slo) -> Markup {
     let plot = Plot {
         x: rate_axis(curves),
         y: Axis::between(SHARE_FLOOR / 1.3, 1.0),
-        x_label: "offered, per second",
+        x_label: offered_label(curves),
         y_label: "violating share (log)",
         x_text: words::rate_tick,
         y_text: |value| words::share(value).replace(".0", ""),

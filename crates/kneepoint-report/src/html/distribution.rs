@@ -60,11 +60,7 @@ pub(super) fn figure(curves: &[Curve<'_>], slo: &Slo) -> Markup {
         .iter()
         .map(|(curve, load, _)| {
             let answers = words::counted(load.response.count(), "answer", "answers");
-            format!(
-                "{} at {} ({answers})",
-                curve.name,
-                words::rate(load.offered_hz)
-            )
+            format!("{} at {} ({answers})", curve.name, words::offered(load))
         })
         .collect();
     let title = "Distribution of response times near R*";

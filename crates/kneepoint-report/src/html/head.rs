@@ -5,6 +5,7 @@ use super::{arm_name, spread, tone};
 use crate::words;
 use crate::{Outcome, Summary};
 use kneepoint_model::run::LimitResult;
+use kneepoint_model::units::RateUnit;
 use kneepoint_model::{Run, units};
 use maud::{Markup, html};
 
@@ -47,16 +48,10 @@ fn headline(run: &Run, summary: &Summary) -> String {
         return format!("{}: {}", it.report, it.title);
     }
     let subject = words::sentence(&summary.subject);
-    let sustains = |hz: f64| {
-        format!(
-            "{} requests per second",
-            words::rate(hz).trim_end_matches("/s")
-        )
-    };
     match (summary.outcome, summary.base_hz, summary.best_hz) {
         (Outcome::Improved, _, Some(best)) => {
             let times = words::ratio(summary.gain.map_or(f64::NAN, |gain| gain.estimate));
-            let rate = sustains(best.estimate);
+            let rate = sustained(run, "best", best.estimate);
             if run.limit("best").is_some_and(refuted) {
                 format!(
                     "{subject} may now sustain {rate}, {times} times as many as before, but not for long"
@@ -68,13 +63,13 @@ fn headline(run: &Run, summary: &Summary) -> String {
         (Outcome::Unchanged, _, Some(best)) => {
             format!(
                 "{subject} sustains {}; no change moved that measurably",
-                sustains(best.estimate)
+                sustained(run, "best", best.estimate)
             )
         }
         (Outcome::Worse, _, Some(best)) => {
             format!(
                 "{subject} sustains {}, fewer than before",
-                sustains(best.estimate)
+                sustained(run, "best", best.estimate)
             )
         }
         (Outcome::Plan, ..) => {
@@ -82,19 +77,48 @@ fn headline(run: &Run, summary: &Summary) -> String {
                 .capacity
                 .as_ref()
                 .map_or(f64::NAN, |plan| plan.limit_hz.estimate);
-            format!("{subject} is predicted to sustain {}", sustains(predicted))
+            format!(
+                "{subject} is predicted to sustain {}",
+                per_second(predicted, RateUnit::Requests)
+            )
         }
         (Outcome::Limit, Some(base), _) => {
             let healthy = summary.bound_by.is_none() && !run.observations.is_empty();
             let tail = match (healthy, summary.kept) {
-                (true, _) => "; nothing is wrong with its configuration",
+                (true, _) => "; what binds it was not found",
                 (false, 0) => "",
                 (false, _) => " before the changes",
             };
-            format!("{subject} sustains {}{tail}", sustains(base.estimate))
+            format!(
+                "{subject} sustains {}{tail}",
+                sustained(run, "base", base.estimate)
+            )
         }
         _ => summary.verdict.clone(),
     }
+}
+
+/// `26.3 visits per second (132 requests per second)`: R* of a configuration as the headline has it.
+fn sustained(run: &Run, arm: &str, rate_hz: f64) -> String {
+    let limit = run.limit(arm).or_else(|| run.limits.first());
+    let visits = limit.filter(|limit| limit.unit() == RateUnit::Visits);
+    match visits {
+        Some(limit) => format!(
+            "{} ({})",
+            per_second(rate_hz, RateUnit::Visits),
+            per_second(limit.in_requests_hz(rate_hz), RateUnit::Requests)
+        ),
+        None => per_second(rate_hz, RateUnit::Requests),
+    }
+}
+
+fn per_second(rate_hz: f64, unit: RateUnit) -> String {
+    let number = words::rate(rate_hz);
+    format!(
+        "{} {} per second",
+        number.trim_end_matches("/s"),
+        unit.name()
+    )
 }
 
 /// Whether the stretch of load that was to confirm a limit did not.
@@ -139,15 +163,16 @@ fn limit_row(run: &Run, axis: &Axis, limit: &LimitResult) -> Markup {
     html! {
         tr {
             th scope="row" class=(tone) { (words::sentence(arm_name(run, &limit.arm))) }
-            td { strong class="big" { (words::rate(limit.rate_hz.estimate)) } br; small { (words::rate_range(&limit.rate_hz)) }
+            td { strong class="big" { (words::rate_in(limit.unit(), limit.rate_hz.estimate)) } br; small { (words::rate_range(&limit.rate_hz)) }
+                @if let Some(besides) = limit.besides_visits() { br; small { (besides) } }
                 br; small { (words::limit_basis(&run.limit_basis(limit))) } }
-            td class="bar" { (spread::row(axis, 28.0, Some(0.0), &words::rate_interval(&limit.rate_hz), &mark)) }
+            td class="bar" { (spread::row(axis, 28.0, Some(0.0), &words::interval_in(limit.unit(), &limit.rate_hz), &mark)) }
             td {
                 @if limit.soak_arrivals == 0 { "not confirmed" } @else {
                     @if refuted(limit) { "not confirmed: " }
                     (words::count(limit.soak_failed)) " of " (words::count(limit.soak_arrivals)) " failed"
                     br;
-                    small { "p95 " (words::ms(limit.soak_p95_ms)) " at " (words::rate(limit.soak_hz))
+                    small { "p95 " (words::ms(limit.soak_p95_ms)) " at " (words::rate_in(limit.unit(), limit.soak_hz))
                         "; bound by " (limit.bound_by) }
                     @if let Some(machine) = crate::summary::machine_speed(limit) { br; small { "machine: " (machine) } }
                 }

@@ -63,7 +63,7 @@ fn tier_box(run: &Run, tier: &Tier) -> Markup {
 
 /// What the first configuration's mark says: a finding binds, a waterfall only shows where the time goes.
 fn mark(run: &Run) -> &'static str {
-    match (tiers::first_binding(run).is_some(), is_compared(run)) {
+    match (run.headline().is_some(), is_compared(run)) {
         (true, true) => "binds at first",
         (true, false) => "binds",
         (false, true) => "most time at first",
@@ -144,7 +144,7 @@ fn caption(run: &Run) -> String {
         let trial = run.trials.iter().find(|trial| trial.id == seen.trial)?;
         Some(format!(
             "{} over {}",
-            words::rate(trial.load.offered_hz),
+            words::offered(&trial.load),
             words::duration(trial.load.window_s)
         ))
     });

@@ -47,8 +47,8 @@ fn figure(run: &Run, pair: &Pair<'_>, axis: &Axis) -> Markup {
                 thead { tr {
                     th scope="col" { "part" }
                     th scope="col" class="bar" { span class="hidden" { "picture" } }
-                    th scope="col" class="num" { "low load" (rate(pair.low)) }
-                    th scope="col" class="num" { "near R*" (rate(pair.knee)) }
+                    th scope="col" class="num" { "low load" (rate(run, pair.low)) }
+                    th scope="col" class="num" { "near R*" (rate(run, pair.knee)) }
                 } }
                 tbody {
                     @for part in &parts {
@@ -72,8 +72,8 @@ fn figure(run: &Run, pair: &Pair<'_>, axis: &Axis) -> Markup {
     }
 }
 
-fn rate(waterfall: Option<&Waterfall>) -> Markup {
-    html! { @if let Some(waterfall) = waterfall { br; small { (words::rate(waterfall.offered_hz)) } } }
+fn rate(run: &Run, waterfall: Option<&Waterfall>) -> Markup {
+    html! { @if let Some(waterfall) = waterfall { br; small { (words::requests_in(run.unit(), waterfall.offered_hz)) } } }
 }
 
 fn number(ms: f64) -> String {

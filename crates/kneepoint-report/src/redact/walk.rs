@@ -7,9 +7,9 @@ use kneepoint_model::replay::{Replay, Stage};
 use kneepoint_model::run::{Decision, LimitResult, Observation};
 use kneepoint_model::scenario::FilePatch;
 use kneepoint_model::{
-    AppSetting, Body, CallTrace, CapacityPlan, CaptureFrom, Contest, Effect, Expect, Finding,
-    GateResult, HeaderExpectation, JournalEntry, LoadPoint, PartContent, Request, Run, Scenario,
-    Setting, Stack, StackProfile, Tunable, Validity, ValueKind,
+    Account, AppSetting, Body, CallTrace, CapacityPlan, CaptureFrom, Contest, Effect, Expect,
+    Finding, GateResult, HeaderExpectation, JournalEntry, LoadPoint, PartContent, Place, Request,
+    Run, Scenario, Setting, Stack, StackProfile, Tunable, Validity, ValueKind,
 };
 use std::collections::BTreeMap;
 
@@ -32,6 +32,7 @@ pub(super) fn run(run: &mut Run, secrets: &Secrets) {
         observations,
         calls,
         stacks,
+        accounts,
         findings,
         decisions,
         proof,
@@ -62,6 +63,7 @@ pub(super) fn run(run: &mut Run, secrets: &Secrets) {
         .for_each(|it| observation(it, secrets));
     calls.iter_mut().for_each(|it| trace(it, secrets));
     stacks.iter_mut().for_each(|it| profile(it, secrets));
+    accounts.iter_mut().for_each(|it| account(it, secrets));
     findings.iter_mut().for_each(|it| finding(it, secrets));
     decisions.iter_mut().for_each(|it| decision(it, secrets));
     [proof, restarted]
@@ -137,6 +139,35 @@ fn profile(profile: &mut StackProfile, secrets: &Secrets) {
     routes
         .chain(slow.map(|met| &mut met.route))
         .for_each(|route| secrets.prose(route));
+}
+
+/// Where the CPU and the time went. Names of functions and files hold no values, but a path may hold one that is known.
+fn account(account: &mut Account, secrets: &Secrets) {
+    let Account {
+        time, notes, code, ..
+    } = account;
+    notes.iter_mut().for_each(|text| secrets.prose(text));
+    for part in time {
+        secrets.prose(&mut part.what);
+        let lines = part.lines.iter_mut();
+        lines.for_each(|line| place(&mut line.place, secrets));
+    }
+    if let Some(code) = code {
+        let owners = code.owners.iter_mut();
+        owners.for_each(|one| secrets.known(&mut one.owner.name));
+        let files = code.files.iter_mut();
+        files.for_each(|one| secrets.known(&mut one.file));
+        for one in &mut code.functions {
+            secrets.known(&mut one.owner.name);
+            let places = [&mut one.place].into_iter().chain(&mut one.caller);
+            places.for_each(|at| place(at, secrets));
+        }
+    }
+}
+
+fn place(place: &mut Place, secrets: &Secrets) {
+    secrets.known(&mut place.function);
+    place.file.iter_mut().for_each(|file| secrets.known(file));
 }
 
 fn gate(gate: &mut GateResult, secrets: &Secrets) {

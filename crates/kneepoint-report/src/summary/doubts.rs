@@ -75,7 +75,13 @@ pub(super) fn doubts(run: &Run) -> Vec<String> {
             .warnings
             .iter()
             .map(|text| format!("R* of {}: {text}", limit.arm));
-        warnings.chain(soak).collect::<Vec<_>>()
+        let mixed = run.mixes_units(limit).then(|| {
+            format!(
+                "R* of {} was measured by a version that took requests for visits: measure it again.",
+                limit.arm
+            )
+        });
+        warnings.chain(mixed).chain(soak).collect::<Vec<_>>()
     });
     let said = run
         .journal

@@ -1,6 +1,5 @@
 //! What a complete run would have and this one has not.
 
-use crate::tiers::first_binding;
 use kneepoint_model::Run;
 
 /// A sentence for each thing that is missing; empty for a complete run of its command.
@@ -58,8 +57,7 @@ fn proof(run: &Run) -> Option<String> {
         .filter(|decision| decision.kept)
         .collect();
     if kept.is_empty() {
-        let idle =
-            run.command == "tune" && run.decisions.is_empty() && first_binding(run).is_some();
+        let idle = run.command == "tune" && run.decisions.is_empty() && run.headline().is_some();
         return idle.then(|| "No change was tried.".into());
     }
     let not_left_out: Vec<_> = kept

@@ -1,5 +1,6 @@
 //! Sample runs as the experiments would record them: realistic shapes, no measurement.
 
+mod account;
 mod inside;
 mod load;
 pub(crate) mod loads;
@@ -43,6 +44,8 @@ fn limit(arm: &str, rate: Interval, saturation_hz: f64, trials: &[Trial]) -> Lim
     LimitResult {
         arm: arm.into(),
         rate_hz: rate,
+        requests_a_visit: None,
+        visit_s: None,
         reference_hz: None,
         r90_hz: None,
         noise: None,
@@ -265,6 +268,10 @@ pub(crate) fn tuned() -> Run {
             inside::stacks("base", 900, 150),
             inside::stacks("best", 20, 640),
         ],
+        accounts: vec![
+            account::account("base", 36.6, 44.1),
+            account::account("best", 112.0, 14.9),
+        ],
         findings: findings(),
         decisions: decisions(),
         proof: Some(Effect {
@@ -443,6 +450,7 @@ pub(crate) fn diagnosed() -> Run {
             .filter(|trial| [20, 21].contains(&trial.id))
             .collect(),
         observations: full.observations.into_iter().take(2).collect(),
+        accounts: full.accounts.into_iter().take(1).collect(),
         findings: full.findings.into_iter().skip(1).take(2).collect(),
         ..begun("diagnose")
     }
@@ -461,6 +469,16 @@ pub(crate) fn hostile() -> Run {
     run.stacks[0].places[0].function = INJECTION.into();
     run.stacks[1].stacks[0].route = format!("GET /{INJECTION}");
     run.calls[0].calls[0].what = format!("\u{1b}[2J{INJECTION}");
+    run.accounts[0].time[3].what = format!("waiting: {INJECTION}");
+    run.accounts[1].time[3].lines[0].place.function = INJECTION.into();
+    for account in &mut run.accounts {
+        let code = account.code.as_mut().expect("code");
+        code.functions[0].place.function = INJECTION.into();
+        code.functions[1].place.file = Some(format!("cache/{SECRET}.php"));
+        code.owners[0].owner.name = INJECTION.into();
+        code.files[0].file = format!("{INJECTION}/{SECRET}");
+        account.native[0].objects[0].object = format!("\u{1b}[2J{INJECTION}");
+    }
     run.trials[7].load.validity = Validity::Invalid {
         because: vec![INJECTION.into()],
     };
@@ -508,6 +526,18 @@ pub(crate) fn not_a_number() -> Run {
         for (part, ms) in waterfall.parts.iter_mut().zip(odd) {
             part.ms = ms;
         }
+    }
+    for account in &mut run.accounts {
+        account.response_ms = f64::NAN;
+        for (part, odd) in account.cpu.iter_mut().zip(odd) {
+            (part.cores, part.ms, part.share) = (odd, odd, odd);
+        }
+        for (part, odd) in account.time.iter_mut().zip(odd) {
+            (part.ms, part.share) = (odd, odd);
+        }
+        account.native[0].samples = 0;
+        let code = account.code.as_mut().expect("code");
+        (code.stacks, code.unnamed, code.owners[0].share) = (0, f64::NAN, f64::INFINITY);
     }
     for decision in &mut run.decisions {
         decision.effect.ratio = Some(interval(f64::NAN, 0.0, f64::INFINITY));

@@ -39,6 +39,7 @@ const INI: &[Knob] = &[
     Knob::new("session.lazy_write", SWITCH, "1", Reload, "write a session only when it changed (SES-01)"),
     Knob::new("session.gc_probability", Integer(0, 1_000_000, ""), "1", Reload, "chance of clearing old sessions within a request (SES-03)"),
     Knob::new("session.gc_divisor", Integer(1, 1_000_000_000, ""), "100", Reload, "of so many requests (SES-03)"),
+    Knob::new("xdebug.mode", Text, "develop", Reload, "what the debugger does, where it is loaded; off is next to nothing (APP-03)"),
     Knob::new("redis.session.locking_enabled", SWITCH, "0", Reload, "phpredis locks sessions (SES-02)"),
     Knob::new("redis.session.lock_wait_time", Integer(0, 10_000_000, "microseconds"), "20000", Reload, "between attempts at the lock (SES-02)"),
     Knob::new("redis.pconnect.pooling_enabled", SWITCH, "1", Reload, "phpredis pools persistent connections (RDS-02)"),
@@ -50,6 +51,13 @@ const INI: &[Knob] = &[
 const EXTENSIONS: &[Knob] = &[
     Knob::new("extension.opcache", Switch("off", "on"), "on", Reload, "whether the opcode cache is loaded at all (OPC-01, OPC-02)"),
     Knob::new("extension.xdebug", Switch("off", "on"), "off", Reload, "whether the debugger is loaded (APP-03)"),
+    Knob::new("extension.pcov", Switch("off", "on"), "off", Reload, "whether the coverage driver is loaded (APP-03)"),
+    Knob::new("extension.xhprof", Switch("off", "on"), "off", Reload, "whether this profiler is loaded (APP-03)"),
+    Knob::new("extension.spx", Switch("off", "on"), "off", Reload, "whether this profiler is loaded (APP-03)"),
+    Knob::new("extension.blackfire", Switch("off", "on"), "off", Reload, "whether this profiler is loaded (APP-03)"),
+    Knob::new("extension.tideways", Switch("off", "on"), "off", Reload, "whether this profiler is loaded (APP-03)"),
+    Knob::new("extension.newrelic", Switch("off", "on"), "off", Reload, "whether this monitoring agent is loaded (APP-03)"),
+    Knob::new("extension.ddtrace", Switch("off", "on"), "off", Reload, "whether this monitoring agent is loaded (APP-03)"),
 ];
 
 /// Every tunable of php.ini with the defaults of a PHP version; an empty version is the newest.

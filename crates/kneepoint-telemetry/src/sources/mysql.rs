@@ -2,8 +2,8 @@
 
 use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
 use kneepoint_model::metric::{
-    DB_ACTIVE, DB_CONNECTIONS, DB_IDLE_IN_TRANSACTION, DB_MAX_CONNECTIONS, DB_SESSIONS,
-    DB_TRANSACTIONS,
+    DB_ACTIVE, DB_BYTES_SENT, DB_CONNECTIONS, DB_IDLE_IN_TRANSACTION, DB_MAX_CONNECTIONS,
+    DB_ROW_LOCK_S, DB_ROW_LOCK_WAITS, DB_ROWS_SCANNED, DB_SCANS, DB_SESSIONS, DB_TRANSACTIONS,
 };
 use kneepoint_model::{Address, Endpoint};
 use mysql::prelude::Queryable;
@@ -14,7 +14,8 @@ use std::time::Duration;
 /// Metadata.
 pub(super) static SOURCE: Source = Source {
     name: "mysql",
-    about: "sessions, connections by state and transactions, from SHOW GLOBAL STATUS and InnoDB's transactions",
+    about: "sessions, connections by state, transactions, waits for rows, rows scanned and bytes sent, from SHOW GLOBAL \
+            STATUS and InnoDB's transactions",
     requirements: "a login without password that may read the list of processes",
     overhead: "two queries a second on a connection that is kept: one slot of max_connections, about 1 ms",
     cadence: Duration::from_secs(1),
@@ -25,6 +26,11 @@ pub(super) static SOURCE: Source = Source {
         DB_ACTIVE,
         DB_TRANSACTIONS,
         DB_IDLE_IN_TRANSACTION,
+        DB_ROW_LOCK_WAITS,
+        DB_ROW_LOCK_S,
+        DB_ROWS_SCANNED,
+        DB_SCANS,
+        DB_BYTES_SENT,
     ],
     lane: Lane::Own,
     open: Open::Tier(|tier| {
@@ -45,7 +51,8 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 /// PostgreSQL calls transactions.
 const STATUS: &str = "\
     SHOW GLOBAL STATUS WHERE Variable_name IN \
-    ('Connections', 'Threads_connected', 'Threads_running', 'Handler_commit', 'Handler_rollback')";
+    ('Connections', 'Threads_connected', 'Threads_running', 'Handler_commit', 'Handler_rollback', \
+     'Innodb_row_lock_waits', 'Innodb_row_lock_time', 'Handler_read_rnd_next', 'Select_scan', 'Bytes_sent')";
 
 /// The most connections there can be, and those that keep a transaction open and do nothing.
 const STATE: &str = "\
@@ -108,6 +115,11 @@ fn push(sink: &mut Sink, status: &BTreeMap<String, f64>, state: Option<(f64, f64
                 .zip(of("Handler_rollback"))
                 .map(|(done, undone)| done + undone),
         ),
+        (DB_ROW_LOCK_WAITS, of("Innodb_row_lock_waits")),
+        (DB_ROW_LOCK_S, of("Innodb_row_lock_time").map(|ms| ms / 1e3)),
+        (DB_ROWS_SCANNED, of("Handler_read_rnd_next")),
+        (DB_SCANS, of("Select_scan")),
+        (DB_BYTES_SENT, of("Bytes_sent")),
         (DB_MAX_CONNECTIONS, state.map(|(most, _)| most)),
         (DB_IDLE_IN_TRANSACTION, state.map(|(_, idle)| idle)),
     ] {

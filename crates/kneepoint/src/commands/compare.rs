@@ -7,7 +7,7 @@ use kneepoint_experiment::contest::variants::on_runtime;
 use kneepoint_experiment::contest::{Entry, contest};
 use kneepoint_experiment::tune::Tuner;
 use kneepoint_model::{Scenario, units};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -41,9 +41,8 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitCode> {
 /// must know of them.
 fn entries(args: &CompareArgs) -> Result<(Vec<Entry>, Vec<String>)> {
     let mut entries: Vec<Entry> = Vec::new();
-    for path in &args.scenarios {
-        let scenario = read(path, &[])?;
-        let name = name_for(&scenario, &entries);
+    for (own, scenario) in own_names(&args.scenarios)? {
+        let name = name_for(&own, &entries);
         entries.push(entry(name, scenario));
     }
     let base = entries[0].scenario.clone();
@@ -82,12 +81,28 @@ fn entry(name: String, scenario: Scenario) -> Entry {
     }
 }
 
-/// A scenario's own name; with a number where another has it already, since one may be compared with itself.
-fn name_for(scenario: &Scenario, others: &[Entry]) -> String {
-    let stem = &scenario.name;
+/// The scenarios, each with the name of its application; with that of its file where several are of one application.
+fn own_names(paths: &[PathBuf]) -> Result<Vec<(String, Scenario)>> {
+    let scenarios = paths.iter().map(|path| read(path, &[]));
+    let scenarios = scenarios.collect::<Result<Vec<_>>>()?;
+    let names: Vec<String> = scenarios.iter().map(Scenario::slug).collect();
+    let named = scenarios.into_iter().zip(paths).zip(&names);
+    let named = named.map(|((scenario, path), name)| {
+        let of_one = names.iter().filter(|other| *other == name).count() > 1;
+        let stem = path
+            .file_stem()
+            .filter(|stem| of_one && *stem != "kneepoint");
+        let stem = stem.map(|stem| stem.to_string_lossy().into_owned());
+        (stem.unwrap_or_else(|| name.clone()), scenario)
+    });
+    Ok(named.collect())
+}
+
+/// A name; with a number where another has it already, since a scenario may be compared with itself.
+fn name_for(own: &str, others: &[Entry]) -> String {
     let is_free = |name: &String| others.iter().all(|other| other.name != *name);
-    let numbered = (2..).map(|nth| format!("{stem}-{nth}"));
-    let mut names = std::iter::once(stem.clone()).chain(numbered);
+    let numbered = (2..).map(|nth| format!("{own}-{nth}"));
+    let mut names = std::iter::once(own.to_owned()).chain(numbered);
     names.find(is_free).unwrap_or_default()
 }
 

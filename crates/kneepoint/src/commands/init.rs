@@ -1,32 +1,114 @@
-//! `kneepoint init`: a first scenario, from looking at the application and the host.
+//! `kneepoint init`: a first scenario, from looking at the application, in the lab too.
 
 use crate::args::InitArgs;
-use crate::{init, session};
+use crate::init::{self, InitFacts, Outcome, Visit};
+use crate::progress::Terminal;
+use crate::{FOUND, INTERRUPTED, session};
 use anyhow::{Context as _, Result, bail};
+use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(super) fn run(args: &InitArgs) -> Result<ExitCode> {
     let root = args
         .root
         .canonicalize()
         .with_context(|| format!("cannot look at {}", args.root.display()))?;
-    let text = init::draft(&init::look(&root)?);
-    if args.print {
-        session::print(&text)?;
-        return Ok(ExitCode::SUCCESS);
-    }
     let target = root.join("kneepoint.toml");
-    if target.exists() {
+    if target.exists() && !args.print {
         bail!(
             "{} is there already; remove it, or use --print to see what would be written",
             target.display()
         );
     }
-    session::write_text(&target, &text)?;
-    session::print(&format!(
-        "wrote {}; look it over, then run: kneepoint tune {}",
-        target.display(),
-        target.display()
-    ))?;
-    Ok(ExitCode::SUCCESS)
+    let terminal = Arc::new(Terminal::new());
+    let facts = init::look(&root)?;
+    tell_facts(&terminal, &facts);
+    let stop = session::stop_flag()?;
+    let outcome = (!args.no_visit).then(|| visit(args, &root, &facts, &terminal, &stop));
+    terminal.finish();
+    if stop.load(Ordering::Relaxed) {
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
+    let outcome = outcome.transpose()?;
+    let text = init::draft(&facts, outcome.as_ref());
+    let failure = outcome
+        .as_ref()
+        .and_then(|outcome| outcome.failure.as_deref());
+    if args.print {
+        session::print(&text)?;
+    } else {
+        session::write_text(&target, &text)?;
+        session::print(&next_step(&target, failure.is_some()))?;
+    }
+    match failure {
+        None => Ok(ExitCode::SUCCESS),
+        Some(failure) => {
+            terminal.line(&format!("kneepoint: {failure}"));
+            Ok(ExitCode::from(FOUND))
+        }
+    }
+}
+
+fn next_step(target: &Path, failed: bool) -> String {
+    let target = target.display();
+    match failed {
+        false => format!("wrote {target}; look it over, then run: kneepoint tune {target}"),
+        true => format!(
+            "wrote {target}, but the application does not answer in the lab yet: mend what is said below, in the \
+             application or in that file, and see whether it does with: kneepoint limit {target} --budget 1m"
+        ),
+    }
+}
+
+fn tell_facts(terminal: &Terminal, facts: &InitFacts) {
+    terminal.line(&format!("{}, front controller {}", facts.name, facts.front));
+    if let Some(engine) = facts.engine {
+        let told = facts
+            .told_in
+            .as_ref()
+            .map_or(String::new(), |file| format!(", as {file} says"));
+        terminal.line(&format!("database: {}{told}", engine.title()));
+    }
+    if let Some(seed) = &facts.seed {
+        terminal.line(&format!("seed: {}, {}", seed.path, seed.why));
+    }
+    if facts.redis {
+        terminal.line("cache: Redis, as its environment says");
+    }
+    for note in &facts.notes {
+        terminal.line(&format!("note: {note}"));
+    }
+}
+
+fn visit(
+    args: &InitArgs,
+    root: &Path,
+    facts: &InitFacts,
+    terminal: &Arc<Terminal>,
+    stop: &Arc<AtomicBool>,
+) -> Result<Outcome> {
+    terminal.line("visiting it in the lab ...");
+    let draft = init::draft(facts, None);
+    let asked = Visit {
+        draft: &draft,
+        dir: root,
+        needs: &facts.needs,
+        loopback: args.loopback,
+    };
+    let observer = Arc::<Terminal>::clone(terminal);
+    let outcome = init::visit(&asked, stop, observer)?;
+    for told in &outcome.told {
+        terminal.line(told);
+    }
+    for page in &outcome.pages {
+        let mark = page.mark.as_deref().unwrap_or("nothing to know it by");
+        terminal.line(&format!(
+            "  GET {}: {mark}; {}",
+            page.path,
+            init::took(page)
+        ));
+    }
+    Ok(outcome)
 }

@@ -3,6 +3,7 @@
 mod simulate;
 
 use crate::args::{GateArgs, Inconclusive, LimitArgs, RunArgs};
+use crate::budget::{self, Need};
 use crate::{session, stored};
 use anyhow::{Context as _, Result, bail};
 use kneepoint_experiment::RunStore;
@@ -55,23 +56,24 @@ pub(super) fn run(args: &LimitArgs) -> Result<ExitCode> {
         run.loopback,
         &run.output,
         |testbed, recorder| {
+            let least = LimitOptions::least();
+            let asked = session::asked_budget(run, &scenario);
+            budget::keep(recorder, asked, &Need::all_the_same("a limit", least));
             session::stand_up(testbed, recorder, &scenario)?;
             recorder.stage("Limit: the highest rate at which the SLO holds");
             let workers = testbed.saturating_workers("base")?;
-            let options = options(args, &scenario, workers);
+            let left = asked.map(|_| budget::left(recorder, least));
+            let options = options(args, left, workers);
             find_limit(testbed, recorder, "base", "base", options).map(drop)
         },
     )
 }
 
-/// The search that the time allows: all of method.md's where there are five minutes for it.
-fn options(args: &LimitArgs, scenario: &Scenario, workers: u32) -> LimitOptions {
-    let time = load_time(&args.run, scenario, LOAD_TIME);
-    let thorough = LimitOptions::thorough(workers);
-    let options = if time >= thorough.load_time + thorough.soak {
-        thorough
-    } else {
-        LimitOptions::within(time, workers)
+/// The search that the time left allows: all of method.md's where there are five minutes for it.
+fn options(args: &LimitArgs, left: Option<Duration>, workers: u32) -> LimitOptions {
+    let options = match left {
+        Some(left) => LimitOptions::by(left, workers),
+        None => LimitOptions::within(LOAD_TIME, workers),
     };
     LimitOptions {
         seed: args.seed,
@@ -80,11 +82,7 @@ fn options(args: &LimitArgs, scenario: &Scenario, workers: u32) -> LimitOptions 
 }
 
 fn load_time(run: &RunArgs, scenario: &Scenario, usual: Duration) -> Duration {
-    if run.budget.is_some() {
-        scenario.budget.time
-    } else {
-        usual
-    }
+    session::asked_budget(run, scenario).unwrap_or(usual)
 }
 
 fn asked(gate: &GateArgs, load_time: Duration) -> Result<Gate> {
@@ -113,9 +111,16 @@ fn stored_run(runs: &Path, name: &str, scenario: &Scenario) -> Result<Run> {
         "--baseline: a baseline is the run file that `kneepoint limit` wrote for the commit to compare with",
     )?;
     let run = RunStore::read(&path)?;
-    if baseline_limit(&run).is_none() {
+    let Some(limit) = baseline_limit(&run) else {
         bail!(
             "--baseline {}: the run has no R* of the stack as it was; take one of `kneepoint limit` that finished",
+            path.display()
+        );
+    };
+    if run.mixes_units(limit) {
+        bail!(
+            "--baseline {}: its R* was measured by a version that took requests for visits; measure a new baseline with \
+             `kneepoint limit`",
             path.display()
         );
     }

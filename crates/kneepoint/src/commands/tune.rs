@@ -1,6 +1,7 @@
 //! `kneepoint tune`: the whole job.
 
 use crate::args::TuneArgs;
+use crate::budget::{self, Need};
 use crate::session;
 use anyhow::Result;
 use kneepoint_experiment::tune::Tuner;
@@ -13,6 +14,14 @@ pub(super) fn run(args: &TuneArgs) -> Result<ExitCode> {
         &scenario,
         args.run.loopback,
         &args.run.output,
-        |testbed, recorder| Tuner::new(testbed, recorder).deep(args.deep).run(),
+        |testbed, recorder| {
+            let need = Need {
+                what: "tuning",
+                least: Tuner::least(),
+                otherwise: "remedies stay untried",
+            };
+            budget::keep(recorder, Some(scenario.budget.time), &need);
+            Tuner::new(testbed, recorder).deep(args.deep).run()
+        },
     )
 }

@@ -25,6 +25,8 @@ const STATIC_FRONTS: &[&str] = &["public/index.html", "index.html"];
 
 /// What `[app]` says.
 pub(super) struct App {
+    /// What runs and reports call it; `None` where nobody says.
+    pub(super) name: Option<String>,
     pub(super) root: PathBuf,
     pub(super) front: PathBuf,
     pub(super) kind: AppKind,
@@ -48,6 +50,10 @@ pub(super) fn read(reader: &mut Reader<'_>, top: &Section<'_>, executes_php: boo
         .get("env")
         .map_or_else(BTreeMap::new, |node| env(reader, node, &settings));
     let kind = app.get("kind").map(|node| reader.choice(node, KINDS));
+    let name = app
+        .get("name")
+        .and_then(|node| reader.text(node, "a name for reports, such as \"shop\""))
+        .map(str::to_owned);
     let Some(root_node) = app.get("root") else {
         reader.missing(Some(app.at), "app.root", WANTED);
         return None;
@@ -61,6 +67,7 @@ pub(super) fn read(reader: &mut Reader<'_>, top: &Section<'_>, executes_php: boo
         None => find_front(reader, root_node, &root, executes_php),
     };
     Some(App {
+        name,
         root,
         front: front?,
         kind: kind.flatten().unwrap_or_default(),

@@ -81,6 +81,13 @@ const KEYS: &[Key] = &[
     ),
     key(
         APP,
+        "name",
+        "`\"shop\"`",
+        "the name of its directory",
+        "What runs and reports are called after.",
+    ),
+    key(
+        APP,
         "front",
         "`\"public/index.php\"`",
         "the first that exists of public/index.php and index.php (a static chain: also index.html)",
@@ -98,7 +105,7 @@ const KEYS: &[Key] = &[
         "env",
         "table of names and values",
         "empty",
-        "Environment of the application. Values never reach a report.",
+        "Environment of the application. Values never reach a report. The lab offers DB_HOST, DB_PORT, DB_DATABASE, DB_USERNAME and DB_PASSWORD by itself where it has a database, REDIS_HOST and REDIS_PORT where it has Redis; `{DB_HOST}` and so on stand for them in a value, and `{APP_ROOT}` for where PHP finds the application, for an application that reads other names: `DATABASE_URL = \"mysql://{DB_USERNAME}:{DB_PASSWORD}@{DB_HOST}:{DB_PORT}/{DB_DATABASE}\"`.",
     ),
     key(
         APP,

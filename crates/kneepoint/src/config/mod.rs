@@ -34,6 +34,8 @@ pub use values::check_value;
 
 use kneepoint_model::{Layer, Scenario, ServerKind, Tunable};
 use reader::Reader;
+use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::path::Path;
 
 /// Largest scenario file that is read, in bytes. A thousand requests fit in a tenth of it.
@@ -192,7 +194,7 @@ fn scenario(
     let budget = tune::read(reader, &top, &tiers, declared);
     let app = app?;
     Some(Scenario {
-        name: name(source, &app.root),
+        name: name(source, &app),
         root: app.root,
         front: app.front,
         kind: app.kind,
@@ -207,13 +209,38 @@ fn scenario(
     })
 }
 
-/// The scenario's name: the stem of its file, or for a plain `kneepoint.toml` the application's directory.
-fn name(source: &Source<'_>, root: &Path) -> String {
-    let stem = Path::new(source.file).file_stem();
-    stem.filter(|stem| *stem != "kneepoint")
-        .or_else(|| root.file_name())
-        .map_or_else(
-            || "kneepoint".into(),
-            |name| name.to_string_lossy().into_owned(),
-        )
+/// Directories that many applications have: their names say nothing.
+const EVERYBODYS: [&str; 12] = [
+    "app",
+    "code",
+    "current",
+    "htdocs",
+    "html",
+    "public",
+    "public_html",
+    "site",
+    "src",
+    "web",
+    "webroot",
+    "www",
+];
+
+/// What runs and reports are called after: the application's own name where it is given, else its directory, or the one
+/// around it where that is called as many are. The file's name only where that says more.
+fn name(source: &Source<'_>, app: &app::App) -> String {
+    if let Some(name) = &app.name {
+        return name.clone();
+    }
+    let directories = app.root.ancestors().take(2).filter_map(Path::file_name);
+    let own = directories
+        .map(OsStr::to_string_lossy)
+        .find(|name| !EVERYBODYS.contains(&name.as_ref()));
+    let stem = Path::new(source.file)
+        .file_stem()
+        .map(OsStr::to_string_lossy);
+    let stem = stem.filter(|stem| stem != "kneepoint");
+    let root = app.root.file_name().map(OsStr::to_string_lossy);
+    own.or(stem)
+        .or(root)
+        .map_or_else(|| "kneepoint".into(), Cow::into_owned)
 }

@@ -448,3 +448,26 @@ proptest! {
         }
     }
 }
+
+/// A run is called after the application, and not after the file that somebody tried something with.
+#[test]
+fn a_scenario_is_called_after_its_application() {
+    let dir = TempDir::new().expect("a temporary directory");
+    let check = |root: &str, file: &str, name: &str, expected: &str| {
+        let root = dir.path().join(root);
+        std::fs::create_dir_all(&root).expect("a directory");
+        std::fs::write(root.join("index.php"), "<?php").expect("a file");
+        let text = format!(
+            "[app]\nroot = '{}'\n{name}[stack]\nweb = {{ server = \"nginx\" }}\nphp = {{ runtime = \"fpm\" }}\n",
+            root.display()
+        );
+        let scenario = parse(&text, dir.path(), file, &Few).expect("in order");
+        assert_eq!(scenario.name, expected, "{} {file}", root.display());
+    };
+    check("kanboard", "kneepoint.toml", "", "kanboard");
+    check("kanboard", "K6.toml", "", "kanboard");
+    check("kanboard/public", "K6.toml", "", "kanboard");
+    check("www/html", "K6.toml", "", "K6");
+    check("www/html", "kneepoint.toml", "", "html");
+    check("kanboard", "K6.toml", "name = 'Our board'\n", "Our board");
+}

@@ -5,11 +5,13 @@
 )]
 #![allow(clippy::print_stderr, reason = "a test that cannot run here says so")]
 
+mod account;
 mod bad_input;
 mod by_hand;
 mod compare;
 mod forms;
 mod gate;
+mod init;
 mod inside;
 mod interrupted;
 mod load;
@@ -19,3 +21,4 @@ mod profile;
 mod replay;
 mod scenario;
 mod support;
+mod visits;

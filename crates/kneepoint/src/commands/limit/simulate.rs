@@ -38,7 +38,8 @@ pub(super) fn run(args: &LimitArgs, scenario: &Scenario, noise: &str) -> Result<
         let slo = scenario.slo.clone();
         let mut stack = SimulatedStack::new(app.clone(), slo.clone(), known, args.seed);
         let workers = stack.saturating_workers();
-        let options = options(args, scenario, workers);
+        let left = session::asked_budget(&args.run, scenario);
+        let options = options(args, left, workers);
         find_limit(&mut stack, recorder, "base", "base", options)?;
         let truth = truth(&app, &slo, known.without_drift(), WINDOWS, 1);
         recorder.result(format!(

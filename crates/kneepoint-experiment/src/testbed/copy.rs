@@ -1,0 +1,233 @@
+//! The application's private copy: PHP never runs in the user's directory.
+//!
+//! What is copied is copied once in a run ([`Pristine`]), so that all arms serve the same files whatever happens to the
+//! user's meanwhile; each arm has a copy of that ([`PrivateCopy`]). Before each step an arm's copy is put back to what it was
+//! after the warm-up, as cache and database are.
+
+mod listing;
+mod tree;
+
+use crate::error::ExperimentError;
+use listing::{Listing, list, way_back};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tree::{Owner, Refused};
+
+/// The application as it was when the run began to use it.
+#[derive(Debug)]
+pub(super) struct Pristine {
+    dir: PathBuf,
+    listing: Listing,
+    owner: Owner,
+}
+
+impl Pristine {
+    /// Copies an application. Everything in the copy belongs to the user that PHP runs as.
+    ///
+    /// # Errors
+    /// Something of it cannot be copied; the message names it.
+    pub(super) fn of(root: &Path, dir: PathBuf, owner: Owner) -> Result<Self, ExperimentError> {
+        tree::copy(root, &dir, owner).map_err(|refused| unfit("copy the application", refused))?;
+        let listing = listed(&dir)?;
+        Ok(Self {
+            dir,
+            listing,
+            owner,
+        })
+    }
+}
+
+/// One arm's copy.
+#[derive(Debug)]
+pub(super) struct PrivateCopy {
+    /// Where PHP runs the application from.
+    pub(super) root: PathBuf,
+    pristine: Arc<Pristine>,
+    /// What the arm's copy had beyond the pristine one after the warm-up.
+    kept: PathBuf,
+    /// What lay in it then; empty before.
+    settled: Listing,
+}
+
+impl PrivateCopy {
+    /// Makes an arm's copy below `dir`.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(super) fn make(pristine: Arc<Pristine>, dir: &Path) -> Result<Self, ExperimentError> {
+        let root = dir.join("app");
+        tree::copy(&pristine.dir, &root, pristine.owner)
+            .map_err(|refused| unfit("copy the application", refused))?;
+        Ok(Self {
+            root,
+            pristine,
+            kept: dir.join("app-warm"),
+            settled: Listing::new(),
+        })
+    }
+
+    /// Hands a file that was changed in the copy to the user that PHP runs as.
+    ///
+    /// # Errors
+    /// It cannot be handed over.
+    pub(super) fn hand_over(&self, path: &Path) -> Result<(), ExperimentError> {
+        let Some((uid, gid)) = self.pristine.owner else {
+            return Ok(());
+        };
+        let full = self.root.join(path);
+        std::os::unix::fs::lchown(&full, Some(uid), Some(gid)).map_err(|why| {
+            unfit(
+                "hand over",
+                Refused {
+                    path: full.clone(),
+                    why,
+                },
+            )
+        })
+    }
+
+    /// What lies in the copy now is what each step begins with.
+    ///
+    /// # Errors
+    /// It cannot be read, or there is no room to keep what the application wrote.
+    pub(super) fn settle(&mut self) -> Result<(), ExperimentError> {
+        let now = listed(&self.root)?;
+        for path in way_back(&now, &self.pristine.listing).bring {
+            let kept = self.kept.join(&path);
+            let parents = kept.parent().map_or(Ok(()), fs::create_dir_all);
+            parents
+                .map_err(|why| Refused {
+                    path: kept.clone(),
+                    why,
+                })
+                .and_then(|()| tree::copy_one(&self.root.join(&path), &kept, self.pristine.owner))
+                .map_err(|refused| unfit("keep what the application wrote", refused))?;
+        }
+        self.settled = now;
+        Ok(())
+    }
+
+    /// Puts the copy back to what it was when it settled; nothing before that.
+    ///
+    /// # Errors
+    /// Something cannot be removed or brought back.
+    pub(super) fn restore(&self) -> Result<(), ExperimentError> {
+        if self.settled.is_empty() {
+            return Ok(());
+        }
+        let way = way_back(&self.settled, &listed(&self.root)?);
+        for path in &way.remove {
+            let path = self.root.join(path);
+            let is_dir = fs::symlink_metadata(&path).is_ok_and(|about| about.is_dir());
+            let removed = if is_dir {
+                fs::remove_dir_all(&path)
+            } else {
+                fs::remove_file(&path)
+            };
+            removed.map_err(|why| unfit("put the application back", Refused { path, why }))?;
+        }
+        for path in &way.bring {
+            let kept = self.kept.join(path);
+            let from = match fs::symlink_metadata(&kept) {
+                Ok(_) => kept,
+                Err(_) => self.pristine.dir.join(path),
+            };
+            tree::copy_one(&from, &self.root.join(path), self.pristine.owner)
+                .map_err(|refused| unfit("put the application back", refused))?;
+        }
+        Ok(())
+    }
+}
+
+fn listed(root: &Path) -> Result<Listing, ExperimentError> {
+    list(root).map_err(|why| {
+        let path = root.to_owned();
+        unfit("list the application's files", Refused { path, why })
+    })
+}
+
+fn unfit(what: &str, refused: Refused) -> ExperimentError {
+    ExperimentError::Unfit(format!(
+        "cannot {what}: {}: {}",
+        refused.path.display(),
+        refused.why
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tempfile::TempDir;
+
+    /// An application that was warmed by one function and loaded by another, and put back.
+    fn check(warm: impl Fn(&Path), load: impl Fn(&Path), expected: &[(&str, &str)]) {
+        let dir = TempDir::new().expect("a temporary directory");
+        let app = dir.path().join("user");
+        fs::create_dir_all(app.join("data")).expect("a directory");
+        fs::write(app.join("data/db"), "begin").expect("a file");
+        fs::write(app.join("index.php"), "<?php").expect("a file");
+        let pristine = Pristine::of(&app, dir.path().join("pristine"), None).expect("a copy");
+        let mut copy = PrivateCopy::make(Arc::new(pristine), dir.path()).expect("a copy");
+        warm(&copy.root);
+        copy.settle().expect("settled");
+        for _ in 0..2 {
+            load(&copy.root);
+            copy.restore().expect("restored");
+            let is: Vec<(String, String)> = list(&copy.root)
+                .expect("a listing")
+                .keys()
+                .filter_map(|path| {
+                    let text = fs::read_to_string(copy.root.join(path)).ok()?;
+                    Some((path.display().to_string(), text))
+                })
+                .collect();
+            let expected = expected
+                .iter()
+                .map(|(path, text)| ((*path).to_owned(), (*text).to_owned()));
+            assert_eq!(is, expected.collect::<Vec<_>>());
+        }
+        assert_eq!(
+            fs::read_to_string(app.join("data/db")).expect("a file"),
+            "begin"
+        );
+    }
+
+    fn write(root: &Path, path: &str, text: &str) {
+        fs::create_dir_all(root.join(path).parent().expect("a parent")).expect("a directory");
+        fs::write(root.join(path), text).expect("a file");
+    }
+
+    #[test]
+    fn what_load_wrote_is_gone_and_what_the_warm_up_wrote_stays() {
+        check(
+            |app| {
+                write(app, "cache/a", "warm");
+                write(app, "data/db", "one row more");
+            },
+            |app| {
+                write(app, "cache/b", "cold");
+                write(app, "data/db", "many more rows");
+                write(app, "cache/a", "expired");
+            },
+            &[
+                ("cache/a", "warm"),
+                ("data/db", "one row more"),
+                ("index.php", "<?php"),
+            ],
+        );
+    }
+
+    #[test]
+    fn what_load_removed_comes_back() {
+        check(
+            |_| (),
+            |app| {
+                fs::remove_dir_all(app.join("data")).expect("removed");
+                fs::remove_file(app.join("index.php")).expect("removed");
+                fs::create_dir(app.join("index.php")).expect("a directory");
+            },
+            &[("data/db", "begin"), ("index.php", "<?php")],
+        );
+    }
+}

@@ -1,0 +1,260 @@
+//! Copies a directory tree so that nothing in the copy leads out of it.
+//!
+//! An application that writes through a link would write where the link leads: into the user's own files. So a link
+//! within the tree stays a link within the copy; one that leads out of it becomes a copy of what it leads to.
+
+use std::fs::{self, File, FileTimes};
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, lchown, symlink};
+use std::path::{Component, Path, PathBuf};
+use walkdir::WalkDir;
+
+/// What version control keeps: large, and nothing that a page needs.
+const LEFT_OUT: [&str; 2] = [".git/objects", ".git/lfs"];
+/// How many links out of the tree may follow one another: what one leads to may hold the next.
+const DEEPEST: usize = 8;
+
+/// User and group that everything in a copy belongs to; `None` leaves it to whoever copies.
+pub(super) type Owner = Option<(u32, u32)>;
+
+/// A path that could not be copied, and why.
+#[derive(Debug)]
+pub(super) struct Refused {
+    pub(super) path: PathBuf,
+    pub(super) why: io::Error,
+}
+
+/// Copies what is below `from` into `to`, which is made where it is not there yet.
+///
+/// # Errors
+/// Something cannot be read or written, or a link leads to a directory that holds the tree itself.
+pub(super) fn copy(from: &Path, to: &Path, owner: Owner) -> Result<(), Refused> {
+    let root = from.canonicalize().map_err(refused(from))?;
+    Copying { owner, depth: 0 }.tree(&root, to)
+}
+
+/// Copies one entry with its time and mode, over what is there. A file is written in place: whoever has it open sees what it
+/// was.
+///
+/// # Errors
+/// It cannot be read or written.
+pub(super) fn copy_one(from: &Path, to: &Path, owner: Owner) -> Result<(), Refused> {
+    let about = fs::symlink_metadata(from).map_err(refused(from))?;
+    let kind = about.file_type();
+    if kind.is_symlink() {
+        let leads_to = fs::read_link(from).map_err(refused(from))?;
+        return link(&leads_to, to, owner);
+    }
+    if kind.is_dir() {
+        fs::create_dir_all(to).map_err(refused(to))?;
+    } else {
+        contents(from, to)?;
+    }
+    access(&about, to, owner)
+}
+
+fn contents(from: &Path, to: &Path) -> Result<(), Refused> {
+    let mut source = File::open(from).map_err(refused(from))?;
+    let mut target = File::create(to).map_err(refused(to))?;
+    // `io::copy` lets the kernel share the blocks where the file system can.
+    io::copy(&mut source, &mut target).map_err(refused(to))?;
+    let about = source.metadata().map_err(refused(from))?;
+    let modified = about.modified().map_err(refused(from))?;
+    // A script whose time changed would be compiled once more.
+    let times = FileTimes::new().set_modified(modified);
+    target.set_times(times).map_err(refused(to))
+}
+
+fn access(about: &fs::Metadata, to: &Path, owner: Owner) -> Result<(), Refused> {
+    if let Some((uid, gid)) = owner {
+        lchown(to, Some(uid), Some(gid)).map_err(refused(to))?;
+    }
+    // Its new owner can read and write all of it, as on the host where it runs; nothing of it runs as somebody else.
+    let least = if about.is_dir() { 0o700 } else { 0o600 };
+    let mode = (about.mode() & 0o777) | least;
+    fs::set_permissions(to, fs::Permissions::from_mode(mode)).map_err(refused(to))
+}
+
+fn link(leads_to: &Path, to: &Path, owner: Owner) -> Result<(), Refused> {
+    if fs::symlink_metadata(to).is_ok() {
+        fs::remove_file(to).map_err(refused(to))?;
+    }
+    symlink(leads_to, to).map_err(refused(to))?;
+    match owner {
+        Some((uid, gid)) => lchown(to, Some(uid), Some(gid)).map_err(refused(to)),
+        None => Ok(()),
+    }
+}
+
+fn refused(path: &Path) -> impl Fn(io::Error) -> Refused {
+    let path = path.to_owned();
+    move |why| Refused {
+        path: path.clone(),
+        why,
+    }
+}
+
+struct Copying {
+    owner: Owner,
+    /// Links out of the tree that led here.
+    depth: usize,
+}
+
+impl Copying {
+    /// `root` has no links in its path.
+    fn tree(&self, root: &Path, to: &Path) -> Result<(), Refused> {
+        copy_one(root, to, self.owner)?;
+        let left_out = |path: &Path| {
+            let below = path.strip_prefix(root).unwrap_or(path);
+            // The copy may lie below what is copied.
+            LEFT_OUT.iter().any(|it| below.ends_with(it)) || path == to
+        };
+        let walk = WalkDir::new(root).min_depth(1).into_iter();
+        for found in walk.filter_entry(|found| !left_out(found.path())) {
+            let found = found.map_err(|error| Refused {
+                path: error.path().unwrap_or(root).to_owned(),
+                why: error.into(),
+            })?;
+            let Ok(below) = found.path().strip_prefix(root) else {
+                continue;
+            };
+            let target = to.join(below);
+            let kind = found.file_type();
+            if kind.is_symlink() {
+                self.link(root, found.path(), &target)?;
+            } else if kind.is_dir() || kind.is_file() {
+                copy_one(found.path(), &target, self.owner)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A link to nothing is left out: who wrote through it would make a file elsewhere.
+    fn link(&self, root: &Path, path: &Path, to: &Path) -> Result<(), Refused> {
+        let Ok(leads_to) = path.canonicalize() else {
+            return Ok(());
+        };
+        if let Ok(within) = leads_to.strip_prefix(root) {
+            let below = path.strip_prefix(root).unwrap_or(path);
+            return link(&relative(below, within), to, self.owner);
+        }
+        let about = fs::metadata(&leads_to).map_err(refused(path))?;
+        if about.is_file() {
+            return copy_one(&leads_to, to, self.owner);
+        }
+        if !about.is_dir() {
+            return Ok(());
+        }
+        if root.starts_with(&leads_to) || self.depth >= DEEPEST {
+            let words = format!(
+                "this link leads to {}, which holds it; remove the link, or name another directory as app.root",
+                leads_to.display()
+            );
+            return Err(refused(path)(io::Error::other(words)));
+        }
+        let deeper = Self {
+            owner: self.owner,
+            depth: self.depth + 1,
+        };
+        deeper.tree(&leads_to, to)
+    }
+}
+
+/// The way from a link to what it leads to, both relative to the same directory.
+fn relative(link: &Path, leads_to: &Path) -> PathBuf {
+    let parents = link.components().count().saturating_sub(1);
+    let up = std::iter::repeat_n(Component::ParentDir, parents);
+    let way: PathBuf = up.chain(leads_to.components()).collect();
+    if way.as_os_str().is_empty() {
+        PathBuf::from(".")
+    } else {
+        way
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tempfile::TempDir;
+
+    /// An application beside something that is not part of it, and its copy.
+    fn check(make: impl Fn(&Path, &Path)) -> (TempDir, PathBuf, Result<(), Refused>) {
+        let dir = TempDir::new().expect("a temporary directory");
+        let (app, beside) = (dir.path().join("app"), dir.path().join("beside"));
+        for path in [&app, &beside] {
+            fs::create_dir(path).expect("a directory");
+        }
+        make(&app, &beside);
+        let to = dir.path().join("lab/app");
+        fs::create_dir(dir.path().join("lab")).expect("a directory");
+        let result = copy(&app, &to, None);
+        (dir, to, result)
+    }
+
+    fn write(path: PathBuf, text: &str) {
+        fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+        fs::write(path, text).expect("a file");
+    }
+
+    #[test]
+    fn files_keep_their_text_time_and_mode_but_run_as_nobody_else() {
+        let (dir, to, result) = check(|app, _| {
+            write(app.join("bin/run"), "x");
+            let mode = fs::Permissions::from_mode(0o4755);
+            fs::set_permissions(app.join("bin/run"), mode).expect("a mode");
+        });
+        result.expect("a copy");
+        let about = |path: &Path| fs::metadata(path.join("bin/run")).expect("a file");
+        let (was, is) = (about(&dir.path().join("app")), about(&to));
+        assert_eq!(was.modified().expect("time"), is.modified().expect("time"));
+        assert_eq!(is.mode() & 0o7777, 0o755);
+    }
+
+    #[test]
+    fn a_link_within_the_application_stays_within_the_copy() {
+        let (dir, to, result) = check(|app, _| {
+            write(app.join("storage/a.txt"), "a");
+            write(app.join("public/index.php"), "");
+            symlink(app.join("storage"), app.join("public/storage")).expect("a link");
+        });
+        result.expect("a copy");
+        fs::write(to.join("public/storage/a.txt"), "b").expect("written");
+        let users = fs::read_to_string(dir.path().join("app/storage/a.txt"));
+        assert_eq!(users.expect("a file"), "a");
+        assert_eq!(
+            fs::read_to_string(to.join("storage/a.txt")).expect("a file"),
+            "b"
+        );
+    }
+
+    #[test]
+    fn what_is_written_through_a_link_out_of_the_application_stays_in_the_copy() {
+        let (dir, to, result) = check(|app, beside| {
+            write(beside.join("env"), "SECRET");
+            write(beside.join("shared/log"), "old");
+            symlink("../beside/env", app.join(".env")).expect("a link");
+            symlink(beside.join("shared"), app.join("shared")).expect("a link");
+            symlink(beside.join("nothing"), app.join("nothing")).expect("a link");
+        });
+        result.expect("a copy");
+        for name in [".env", "shared/log", "nothing"] {
+            fs::write(to.join(name), "new").expect("written");
+        }
+        let beside = |name| fs::read_to_string(dir.path().join("beside").join(name)).ok();
+        assert_eq!(beside("env").as_deref(), Some("SECRET"));
+        assert_eq!(beside("shared/log").as_deref(), Some("old"));
+        assert_eq!(beside("nothing"), None);
+    }
+
+    #[test]
+    fn a_link_to_what_holds_the_application_is_refused_by_name() {
+        let (dir, _, result) = check(|app, _| symlink("..", app.join("up")).expect("a link"));
+        let refused = result.expect_err("a circle");
+        assert!(
+            refused
+                .path
+                .starts_with(dir.path().canonicalize().expect("a path"))
+        );
+        assert!(refused.path.ends_with("up"));
+    }
+}

@@ -1,0 +1,150 @@
+//! Where the links of a page lead, as far as it is the same site.
+
+/// Longest path that is taken: what is longer is no page that a person asks for.
+const LONGEST: usize = 500;
+
+/// The paths with their queries, each once.
+pub(super) fn same_site(hrefs: &[String], path: &str, host: &str) -> Vec<String> {
+    let mut links: Vec<String> = Vec::new();
+    for link in hrefs.iter().filter_map(|href| resolve(href, path, host)) {
+        if !links.contains(&link) {
+            links.push(link);
+        }
+    }
+    links
+}
+
+/// What a link asks the same site for (RFC 3986, section 5.2, without a base of another scheme).
+fn resolve(href: &str, path: &str, host: &str) -> Option<String> {
+    let href = href.trim().split('#').next().unwrap_or_default();
+    let visible = |c: char| !c.is_control() && c != ' ';
+    if href.is_empty() || href.len() > LONGEST || !href.chars().all(visible) {
+        return None;
+    }
+    let own = path.split('?').next().unwrap_or_default();
+    if let Some(rest) = without_scheme(href) {
+        let local = on_host(rest?, host)?;
+        let root = if local.starts_with('/') { "" } else { "/" };
+        return Some(without_dots(&format!("{root}{local}")));
+    }
+    if href.starts_with('?') {
+        let own = if own.is_empty() { "/" } else { own };
+        return Some(format!("{own}{href}"));
+    }
+    if href.starts_with('/') {
+        return Some(without_dots(href));
+    }
+    let folder = own.rfind('/').map_or("/", |at| &own[..=at]);
+    Some(without_dots(&format!("{folder}{href}")))
+}
+
+/// What follows the scheme of an absolute link; `None` for a link without one, `Some(None)` for one that no browser
+/// fetches a page by.
+fn without_scheme(href: &str) -> Option<Option<&str>> {
+    if href.starts_with("//") {
+        return Some(Some(href));
+    }
+    let (scheme, rest) = href.split_once(':')?;
+    let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'));
+    let fetched = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
+    is_scheme.then_some((fetched && rest.starts_with("//")).then_some(rest))
+}
+
+/// The path behind `//host`, where that is the host meant.
+fn on_host<'h>(rest: &'h str, host: &str) -> Option<&'h str> {
+    let rest = rest.strip_prefix("//")?;
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    rest[..end]
+        .eq_ignore_ascii_case(host)
+        .then_some(&rest[end..])
+}
+
+/// A path without `.` and `..`.
+fn without_dots(link: &str) -> String {
+    let (path, query) = match link.split_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (link, None),
+    };
+    let mut parts: Vec<&str> = Vec::new();
+    let segments: Vec<&str> = path.split('/').skip(1).collect();
+    for (index, segment) in segments.iter().enumerate() {
+        let last = index + 1 == segments.len();
+        match *segment {
+            "." => {}
+            ".." => {
+                parts.pop();
+            }
+            other => {
+                parts.push(other);
+                continue;
+            }
+        }
+        if last {
+            parts.push("");
+        }
+    }
+    let mut resolved = format!("/{}", parts.join("/"));
+    if let Some(query) = query {
+        resolved.push('?');
+        resolved.push_str(query);
+    }
+    resolved
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::page::Page;
+
+    #[track_caller]
+    fn check(href: &str, expected: Option<&str>) {
+        let body = format!("<a href=\"{href}\">x</a>");
+        let page = Page::read(body.as_bytes(), Some("text/html"));
+        let links = page.links("/blog/2024/post?p=1", "Example.org:8080");
+        let expected: Vec<&str> = expected.into_iter().collect();
+        assert_eq!(links, expected, "{href}");
+    }
+
+    #[test]
+    fn links_of_the_same_site_are_paths() {
+        check("/about", Some("/about"));
+        check("/about?a=1&amp;b=2#top", Some("/about?a=1&b=2"));
+        check("other", Some("/blog/2024/other"));
+        check("./other/", Some("/blog/2024/other/"));
+        check("../", Some("/blog/"));
+        check("../../../../x", Some("/x"));
+        check("?p=2", Some("/blog/2024/post?p=2"));
+        check("http://example.org:8080/x", Some("/x"));
+        check("//example.org:8080", Some("/"));
+        check("HTTPS://EXAMPLE.ORG:8080?a", Some("/?a"));
+        check("Special:Random", None);
+        check("/wiki/Special:Random", Some("/wiki/Special:Random"));
+    }
+
+    #[test]
+    fn other_sites_and_what_is_no_page_are_left_out() {
+        for href in [
+            "http://example.org/x",
+            "//elsewhere.org/",
+            "mailto:a@b.c",
+            "javascript:void(0)",
+            "tel:1",
+            "#top",
+            "",
+            "http:x",
+        ] {
+            check(href, None);
+        }
+    }
+
+    #[test]
+    fn each_link_comes_once_in_the_order_of_the_page() {
+        let page = Page::read(
+            b"<a href='/b'>1</a><a href='/a'>2</a><a name=x>3</a><a href='/b#c'>4</a>",
+            Some("text/html"),
+        );
+        assert_eq!(page.links("/", "h"), ["/b", "/a"]);
+    }
+}

@@ -1,0 +1,214 @@
+//! The text of the scenario.
+
+use super::{Change, InitFacts, Outcome, Page};
+use crate::config::KINDS;
+use std::fmt::Write as _;
+
+/// Writes a commented scenario, with what a visit found where there was one. It can be read back as it is; every line
+/// that starts with `# ` and a key can be switched on by removing the `# `.
+#[must_use]
+pub fn draft(facts: &InitFacts, outcome: Option<&Outcome>) -> String {
+    let mut text = String::from(
+        "# What Kneepoint needs to know. `kneepoint tune` finds the limit of this stack, and what to change.\n",
+    );
+    for note in &facts.notes {
+        comment(&mut text, &format!("Note: {note}."));
+    }
+    if let Some(failure) = outcome.and_then(|outcome| outcome.failure.as_ref()) {
+        comment(&mut text, &format!("NOT READY: {failure}"));
+    }
+    text.push('\n');
+    app(&mut text, facts);
+    stack(&mut text, facts);
+    requests(&mut text, outcome);
+    rest(&mut text, facts);
+    text
+}
+
+fn app(text: &mut String, facts: &InitFacts) {
+    let kind = KINDS.iter().find(|(_, kind)| *kind == facts.kind);
+    let kind = kind.map_or("plain", |(name, _)| name);
+    let _ = write!(
+        text,
+        "# {}.\n[app]\nroot = {}\nfront = {}\nkind = \"{kind}\"\n\n\
+         # Environment of the application, such as where it finds its key. Values never reach a report. The lab's database\n\
+         # is offered as DB_HOST, DB_PORT, DB_DATABASE, DB_USERNAME and DB_PASSWORD, its Redis as REDIS_HOST and REDIS_PORT;\n\
+         # {{DB_HOST}} and so on stand for them in a value.\n\
+         [app.env]\n",
+        facts.name,
+        quoted(&facts.root),
+        quoted(&facts.front),
+    );
+    if facts.env.is_empty() {
+        text.push_str("# APP_ENV = \"production\"\n");
+    }
+    for set in &facts.env {
+        comment(text, &set.why);
+        let _ = writeln!(text, "{} = {}", set.name, quoted(&set.value));
+    }
+    text.push('\n');
+    if !facts.changes.is_empty() {
+        comment(
+            text,
+            "What is changed in the private copy that the lab runs. Your own files stay as they are.",
+        );
+    }
+    for change in &facts.changes {
+        file(text, change);
+    }
+}
+
+fn file(text: &mut String, change: &Change) {
+    let _ = writeln!(text, "[[app.file]]");
+    comment(text, &change.why);
+    let _ = writeln!(text, "path = {}", quoted(&change.path));
+    match &change.find {
+        Some(find) => {
+            let _ = writeln!(
+                text,
+                "find = {}\nreplace = {}\n",
+                quoted(find),
+                quoted(&change.text)
+            );
+        }
+        None => {
+            let _ = writeln!(text, "content = {}\n", quoted(&change.text));
+        }
+    }
+}
+
+fn stack(text: &mut String, facts: &InitFacts) {
+    text.push_str(
+        "# The chain a request goes through; a tier that is not here is not started. Your own configuration\n\
+         # files go into `config` (and `ini` for PHP); without them a sane one is written.\n\
+         [stack]\n\
+         # proxy = { server = \"nginx\" }\n\
+         web = { server = \"nginx\" }\n\
+         php = { runtime = \"fpm\" }\n",
+    );
+    let off = if facts.redis { "" } else { "# " };
+    let _ = writeln!(text, "{off}cache = {{ server = \"redis\" }}");
+    let server = facts.engine.and_then(super::Engine::server);
+    match (server, &facts.seed) {
+        (Some(server), Some(seed)) => {
+            comment(text, &format!("The seed brings the database to its initial state. {}: {}.", seed.path, seed.why));
+            let _ = writeln!(text, "db = {{ server = \"{server}\", seed = {} }}\n", quoted(&seed.path));
+        }
+        (Some(server), None) => {
+            let _ = writeln!(
+                text,
+                "db = {{ server = \"{server}\" }} # seed = \"seed.sql\" brings it to its initial state\n"
+            );
+        }
+        (None, _) => text.push_str(
+            "# db = { server = \"postgresql\" } # or mariadb; seed = \"seed.sql\" brings it to its initial state\n\n",
+        ),
+    }
+    let memory_mib = memory_mib(facts);
+    let _ = write!(
+        text,
+        "# What each tier may use, when the machines you plan for are smaller than this one: {} cores, {memory_mib} MiB.\n\
+         [hosts]\n# php = {{ cpus = {}, memory = \"{memory_mib}MiB\" }}\n\n",
+        facts.cores,
+        facts.cores.max(1),
+    );
+}
+
+fn memory_mib(facts: &InitFacts) -> u64 {
+    (facts.memory_bytes >> 20).max(16)
+}
+
+fn requests(text: &mut String, outcome: Option<&Outcome>) {
+    let pages = outcome.map_or(&[][..], |outcome| &outcome.pages);
+    if pages.is_empty() {
+        text.push_str(
+            "# What users ask for, by weight. Name pages that matter, and text that only a good answer contains.\n\
+             [[request]]\n\
+             path = \"/\"\n\
+             weight = 1\n\
+             expect = { status = 200 }\n\n",
+        );
+        return;
+    }
+    comment(
+        text,
+        "What users ask for, by weight: pages that a visit in the lab saw. The weights are guesses; an access log knows \
+         better (`mix = \"access.log\"` at the top of the file, in place of these). Beside each: what one request took when \
+         nobody else asked.",
+    );
+    for told in outcome.iter().flat_map(|outcome| &outcome.told) {
+        comment(text, told);
+    }
+    for page in pages {
+        request(text, page);
+    }
+}
+
+fn request(text: &mut String, page: &Page) {
+    let _ = writeln!(text, "[[request]]");
+    comment(text, &took(page));
+    let expect = match &page.mark {
+        Some(mark) => format!("{{ status = 200, body_contains = {} }}", quoted(mark)),
+        None => "{ status = 200 } # nothing was found in it that an error page could not have, too"
+            .to_owned(),
+    };
+    let _ = writeln!(
+        text,
+        "path = {}\nweight = 1\nexpect = {expect}\n",
+        quoted(&page.path)
+    );
+}
+
+/// What a request for a page took, in words.
+#[must_use]
+pub fn took(page: &Page) -> String {
+    let size = match page.bytes {
+        0..1024 => format!("{} bytes", page.bytes),
+        bytes => format!("{:.1} KiB", bytes as f64 / 1024.0),
+    };
+    let php = page
+        .php_ms
+        .map_or_else(String::new, |ms| format!(", {ms:.1} ms of it CPU of PHP"));
+    format!("{size}, {:.1} ms{php}", page.time_ms)
+}
+
+fn rest(text: &mut String, facts: &InitFacts) {
+    text.push_str(
+        "# When the stack counts as coping.\n\
+         [slo]\n\
+         timeout = \"2s\"\n\
+         response_time = { p95 = \"200ms\" }\n\
+         errors = \"0.1%\"\n\n",
+    );
+    let _ = write!(
+        text,
+        "# How long tuning may take, how much memory all tiers may use, and what nobody may touch.\n\
+         [tune]\nbudget = \"20m\"\n# memory = \"{}MiB\"\n# keep = [\"php.pm.max_requests\"]\n",
+        memory_mib(facts)
+    );
+}
+
+/// Words as comment lines of bearable length.
+fn comment(text: &mut String, words: &str) {
+    const WIDTH: usize = 110;
+    for line in words.lines() {
+        let mut width = 0;
+        for word in line.split_whitespace() {
+            let length = word.chars().count();
+            if width == 0 || width + 1 + length > WIDTH {
+                text.push_str(if width == 0 { "#" } else { "\n#" });
+                width = 1;
+            }
+            // A control character would end the comment, or the file.
+            text.push(' ');
+            text.extend(word.chars().filter(|c| !c.is_control()));
+            width += 1 + length;
+        }
+        text.push('\n');
+    }
+}
+
+/// A TOML string with everything escaped that needs to be.
+pub(super) fn quoted(text: &str) -> String {
+    toml::Value::from(text).to_string()
+}

@@ -1,0 +1,209 @@
+//! Where an application has the settings of its database and cache, and how the lab's get in.
+
+mod changes;
+mod code;
+mod database;
+mod dotenv;
+mod environment;
+mod known;
+mod reads;
+mod roles;
+
+pub use changes::Change;
+pub use database::Engine;
+pub(super) use database::read;
+pub use environment::EnvValue;
+
+use super::{InitFacts, seeds};
+use changes::PortStyle;
+use database::{DbSetting, SettingsFile};
+use environment::Environment;
+use kneepoint_model::AppKind;
+use kneepoint_stack::detect::Detected;
+use reads::Reads;
+use std::path::Path;
+
+/// Finds the database, the way to it, and what it begins with.
+pub(super) fn look(root: &Path, found: &Detected, facts: &mut InitFacts) {
+    let reads = reads::look(root);
+    let environment = environment::look(root, found.kind, &reads);
+    let public = found.front.parent().unwrap_or(Path::new(""));
+    let files = database::settings_files(root, public);
+    let settings = database::settings(&files);
+    let elsewhere = wordpress_elsewhere(root, found, &settings);
+    let drupal = files.iter().filter(|_| found.name == "Drupal");
+    let driver = drupal.clone().find_map(known::drupal_driver);
+    let told = database::engine(&settings)
+        .or(environment.engine)
+        .or_else(|| Engine::named(&driver?));
+    let has_settings = !settings.is_empty() || elsewhere.is_some();
+    let usual = (found.kind == AppKind::Wordpress).then_some(Engine::Mariadb);
+    let likely = told.or(usual).or(by_code(&reads));
+    let mut settings_of_name = settings
+        .iter()
+        .filter(|setting| setting.role == roles::Role::Name);
+    let name = settings_of_name.find_map(|name| name.code.text());
+    let name = elsewhere
+        .as_ref()
+        .and_then(|found| found.database.as_deref())
+        .or(name);
+    let wanted = seeds::Wanted {
+        kind: found.kind,
+        engine: likely,
+        database: name.or(environment.database.as_deref()),
+    };
+    let needs_one = has_settings || told.is_some() || reads_database(&environment, &reads);
+    let seed = needs_one.then(|| seeds::best(root, wanted)).flatten();
+    facts.engine = likely
+        .filter(|_| needs_one)
+        .or(seed.as_ref().map(|seed| seed.engine));
+    facts.seed = seed.filter(|_| facts.engine != Some(Engine::Sqlite));
+    facts.told_in = settings
+        .first()
+        .map(|setting| setting.file.to_owned())
+        .or(environment.told_in.clone());
+    facts.redis = environment.redis;
+    change_settings(root, found, &files, &settings, &reads, facts);
+    if let Some(elsewhere) = elsewhere {
+        facts.told_in = Some(elsewhere.from.display().to_string());
+        facts
+            .changes
+            .retain(|change| change.path != elsewhere.change.path);
+        facts.changes.push(elsewhere.change);
+    }
+    set_environment(environment, facts);
+    note_what_is_missing(root, found, has_settings, facts);
+    if facts.engine.is_none() {
+        facts.notes.extend(unclear(has_settings, likely));
+    }
+}
+
+fn wordpress_elsewhere(
+    root: &Path,
+    found: &Detected,
+    settings: &[DbSetting<'_>],
+) -> Option<known::Elsewhere> {
+    // Debian's wp-config.php names a database and a host where nobody else does, and never a password.
+    let own = settings
+        .iter()
+        .any(|setting| setting.role == roles::Role::Password || setting.reads_environment());
+    let is_wordpress = found.kind == AppKind::Wordpress && !own;
+    is_wordpress
+        .then(|| known::wordpress_elsewhere(root))
+        .flatten()
+}
+
+/// What is not known of the database, in a sentence.
+fn unclear(has_settings: bool, likely: Option<Engine>) -> Option<String> {
+    const DO: &str = "if it needs one, switch `db` on in [stack]";
+    match (has_settings, likely) {
+        (true, _) => Some(format!(
+            "it has settings of a database that do not say which program it is: {DO}"
+        )),
+        (false, Some(engine)) => Some(format!(
+            "its code can reach {}, and no settings of that were found: {DO}, and let an [[app.file]] make it read \
+             getenv('DB_HOST') and so on",
+            engine.title()
+        )),
+        (false, None) => None,
+    }
+}
+
+/// Whether the environment or what the code reads of it names a database.
+fn reads_database(environment: &Environment, reads: &Reads) -> bool {
+    let in_code = || {
+        reads
+            .env
+            .iter()
+            .any(|name| roles::of_database(name).is_some())
+    };
+    environment.told_in.is_some() || in_code()
+}
+
+/// What the code connects to, where it is one of the two.
+fn by_code(reads: &Reads) -> Option<Engine> {
+    match (reads.mysql, reads.postgresql) {
+        (true, false) => Some(Engine::Mariadb),
+        (false, true) => Some(Engine::Postgresql),
+        _ => None,
+    }
+}
+
+fn change_settings(
+    root: &Path,
+    found: &Detected,
+    files: &[SettingsFile],
+    settings: &[DbSetting<'_>],
+    reads: &Reads,
+    facts: &mut InitFacts,
+) {
+    let server = facts.engine.filter(|engine| engine.server().is_some());
+    if let Some(engine) = server {
+        let style = PortStyle::of(found.kind, engine, settings, reads);
+        let (changes, notes) = changes::of_database(engine, settings, style);
+        facts.changes.extend(changes);
+        facts.notes.extend(notes);
+    }
+    for file in files {
+        facts.changes.extend(known::own_paths(root, file));
+        match (found.kind, found.name, file.path.as_str()) {
+            (AppKind::Wordpress, _, "wp-config.php") => {
+                facts.changes.extend(known::wordpress(file))
+            }
+            (AppKind::Mediawiki, _, "LocalSettings.php") => {
+                let (changes, notes) = known::mediawiki(root, file);
+                facts.changes.extend(changes);
+                facts.notes.extend(notes);
+            }
+            (_, "Drupal", _) if server.is_some() => facts.changes.extend(known::drupal(file)),
+            _ => {}
+        }
+    }
+}
+
+/// Takes over what the environment needs; what stands for a tier that is not in the chain is left out.
+fn set_environment(environment: Environment, facts: &mut InitFacts) {
+    let has_server = facts.engine.is_some_and(|engine| engine.server().is_some());
+    let redis = facts.redis;
+    facts.env = environment.values;
+    facts.env.retain(|set| {
+        (has_server || !set.value.contains("{DB_")) && (redis || !set.value.contains("{REDIS_"))
+    });
+}
+
+fn note_what_is_missing(root: &Path, found: &Detected, has_settings: bool, facts: &mut InitFacts) {
+    let not_installed = match found.kind {
+        AppKind::Wordpress if !has_settings && facts.told_in.is_none() => Some("wp-config.php"),
+        AppKind::Mediawiki if !root.join("LocalSettings.php").exists() => Some("LocalSettings.php"),
+        _ => None,
+    };
+    if let Some(file) = not_installed {
+        facts.notes.push(format!(
+            "{} has no {file}: it is not installed yet, and only its installer would be measured; install it first",
+            found.name
+        ));
+    }
+    match facts.engine {
+        Some(Engine::Sqlite) => {
+            let files = database::sqlite_files(root);
+            if let Some(file) = files.first() {
+                facts.notes.push(format!(
+                    "its data is in {} (SQLite), which the private copy has a copy of",
+                    file.display()
+                ));
+            }
+        }
+        Some(engine) if facts.seed.is_none() => {
+            let maker = match engine {
+                Engine::Postgresql => "pg_dump --no-owner NAME > seed.sql",
+                _ => "mariadb-dump NAME > seed.sql",
+            };
+            facts.notes.push(format!(
+                "no dump of its database was found: the lab's {} is empty. Write one on the machine that has it \
+                 ({maker}), put it beside the scenario and name it as `seed`",
+                engine.title()
+            ));
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,333 @@
+//! Where PHP code says a name is to have a value: `define('DB_HOST', 'x');`, `const DB_HOST = 'x';`,
+//! `$wgDBserver = 'x';`, `$config['db_dsnw'] = 'x';`. Found without executing anything.
+
+/// One such place. The three texts are pieces of the file, to the letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Assignment<'t> {
+    /// What gets the value: `DB_HOST`, `$wgDBserver`, `$config['db_dsnw']`.
+    pub(super) target: &'t str,
+    /// The whole statement with its semicolon.
+    pub(super) whole: &'t str,
+    /// The statement up to its value.
+    pub(super) before: &'t str,
+    /// The value as it is written.
+    pub(super) value: &'t str,
+    /// Whether it can be no call of a function: that of a `const`, or of a property where it is declared.
+    pub(super) fixed: bool,
+}
+
+impl<'t> Assignment<'t> {
+    /// What the value is where it is one piece of quoted text; escapes stay as they are.
+    pub(super) fn text(&self) -> Option<&'t str> {
+        let quote = self.value.chars().next().filter(|c| "'\"".contains(*c))?;
+        let inside = self.value.get(1..)?.strip_suffix(quote)?;
+        let end = end_of_string(self.value, 0)?;
+        (end == self.value.len()).then_some(inside)
+    }
+}
+
+/// Everything that gets a value in a file of PHP, in its order. What is in comments is not there.
+pub(super) fn assignments(text: &str) -> Vec<Assignment<'_>> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    let mut in_php = false;
+    while at < text.len() {
+        if !in_php {
+            let Some(tag) = text[at..].find("<?") else {
+                break;
+            };
+            at += tag + 2;
+            in_php = true;
+            continue;
+        }
+        if text[at..].starts_with("?>") {
+            in_php = false;
+            at += 2;
+            continue;
+        }
+        if let Some(end) = end_of_passage(text, at) {
+            at = end;
+            continue;
+        }
+        if let Some(assignment) = assignment_at(text, at) {
+            at += assignment.whole.len();
+            found.push(assignment);
+            continue;
+        }
+        at = next(text, at);
+    }
+    found
+}
+
+/// The byte behind the character, or behind the whole word, that begins at `at`.
+fn next(text: &str, at: usize) -> usize {
+    let rest = &text[at..];
+    let word = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
+    at + word.max(rest.chars().next().map_or(1, char::len_utf8))
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// The end of a comment or of quoted text that begins here.
+fn end_of_passage(text: &str, at: usize) -> Option<usize> {
+    end_of_comment(text, at).or_else(|| end_of_string(text, at))
+}
+
+fn end_of_comment(text: &str, at: usize) -> Option<usize> {
+    let rest = &text[at..];
+    if rest.starts_with("/*") {
+        return Some(
+            rest.get(2..)
+                .and_then(|rest| rest.find("*/"))
+                .map_or(text.len(), |end| at + end + 4),
+        );
+    }
+    let is_line = rest.starts_with("//") || (rest.starts_with('#') && !rest.starts_with("#["));
+    if !is_line {
+        return None;
+    }
+    // The end of PHP ends a comment, too.
+    let ends = [rest.find('\n'), rest.find("?>")];
+    Some(at + ends.into_iter().flatten().min().unwrap_or(rest.len()))
+}
+
+/// The end of the quoted text that begins at `at`; the file's end where it is not closed.
+fn end_of_string(text: &str, at: usize) -> Option<usize> {
+    let quote = text[at..].chars().next().filter(|c| "'\"`".contains(*c))? as u8;
+    let bytes = text.as_bytes();
+    let mut at = at + 1;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' => at += 2,
+            byte if byte == quote => return Some(at + 1),
+            _ => at += 1,
+        }
+    }
+    Some(text.len())
+}
+
+fn skip_space(text: &str, mut at: usize) -> usize {
+    loop {
+        let rest = &text[at..];
+        let space = rest.len() - rest.trim_start().len();
+        at += space;
+        match end_of_comment(text, at) {
+            Some(end) => at = end,
+            None => return at,
+        }
+    }
+}
+
+fn assignment_at(text: &str, at: usize) -> Option<Assignment<'_>> {
+    let rest = &text[at..];
+    let begins_word = !text[..at].ends_with(is_word);
+    let keyword = |word: &str| {
+        let same = rest
+            .get(..word.len())
+            .is_some_and(|r| r.eq_ignore_ascii_case(word));
+        same && begins_word && !rest[word.len()..].starts_with(is_word)
+    };
+    if keyword("define") {
+        return define_at(text, at);
+    }
+    if keyword("const") {
+        let name = skip_space(text, at + "const".len());
+        let found = with_equals(text, at, (name, next(text, name)), ';')?;
+        return Some(Assignment {
+            fixed: true,
+            ..found
+        });
+    }
+    match rest.starts_with('$') {
+        true => with_equals(text, at, (at, end_of_variable(text, at)?), ';'),
+        false => None,
+    }
+}
+
+/// Whether what stands before a variable declares it as a property: `public`, `private ?string`.
+fn declares_property(before: &str) -> bool {
+    const MODIFIERS: &[&str] = &["public", "private", "protected", "var", "readonly"];
+    let statement = before
+        .rsplit([';', '{', '}', '(', ','])
+        .next()
+        .unwrap_or_default();
+    statement
+        .split_whitespace()
+        .any(|word| MODIFIERS.contains(&word))
+}
+
+fn define_at(text: &str, at: usize) -> Option<Assignment<'_>> {
+    let open = skip_space(text, at + "define".len());
+    text[open..].starts_with('(').then_some(())?;
+    let name = skip_space(text, open + 1);
+    let name_end = end_of_string(text, name)?;
+    let target = text.get(name + 1..name_end.checked_sub(1)?)?;
+    let comma = skip_space(text, name_end);
+    text[comma..].starts_with(',').then_some(())?;
+    let value = skip_space(text, comma + 1);
+    let close = end_of_value(text, value, ')')?;
+    let semicolon = skip_space(text, close + 1);
+    text[semicolon..].starts_with(';').then_some(())?;
+    Some(Assignment {
+        target,
+        whole: &text[at..=semicolon],
+        before: &text[at..value],
+        value: text[value..close].trim_end(),
+        fixed: false,
+    })
+}
+
+/// `$name`, with what follows of it: `->name`, `['key']`, `[$key]`.
+fn end_of_variable(text: &str, at: usize) -> Option<usize> {
+    let name = at + 1;
+    text[name..].starts_with(is_word).then_some(())?;
+    let mut end = next(text, name);
+    loop {
+        let rest = &text[end..];
+        if rest.starts_with("->") && rest[2..].starts_with(is_word) {
+            end = next(text, end + 2);
+        } else if rest.starts_with('[') {
+            end = end_of_value(text, end + 1, ']')? + 1;
+        } else {
+            return Some(end);
+        }
+    }
+}
+
+/// What stands between `at` and an end, with `= value` behind its name.
+fn with_equals(
+    text: &str,
+    at: usize,
+    (name, name_end): (usize, usize),
+    end: char,
+) -> Option<Assignment<'_>> {
+    let equals = skip_space(text, name_end);
+    let rest = text[equals..].strip_prefix('=')?;
+    if rest.starts_with(['=', '>']) {
+        return None;
+    }
+    let value = skip_space(text, equals + 1);
+    let close = end_of_value(text, value, end)?;
+    Some(Assignment {
+        target: &text[name..name_end],
+        whole: &text[at..=close],
+        before: &text[at..value],
+        value: text[value..close].trim_end(),
+        fixed: declares_property(&text[..at]),
+    })
+}
+
+/// Where the character `end` stands behind a value, outside of its brackets, quoted texts and comments.
+fn end_of_value(text: &str, mut at: usize, end: char) -> Option<usize> {
+    let mut depth = 0_u32;
+    while at < text.len() {
+        if let Some(end) = end_of_passage(text, at) {
+            at = end;
+            continue;
+        }
+        let c = text[at..].chars().next()?;
+        if depth == 0 && c == end {
+            return Some(at);
+        }
+        match c {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth = depth.checked_sub(1)?,
+            _ => {}
+        }
+        at += c.len_utf8();
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &[(&str, &str)]) {
+        let found = assignments(text);
+        let pairs: Vec<_> = found.iter().map(|f| (f.target, f.value)).collect();
+        assert_eq!(pairs, expected);
+        for found in found {
+            assert!(text.contains(found.whole) && found.whole.starts_with(found.before));
+            assert!(found.whole[found.before.len()..].starts_with(found.value));
+        }
+    }
+
+    #[test]
+    fn what_gets_a_value_is_found_in_every_way_of_writing_it() {
+        check("<?php define( 'DB_HOST', 'x' );", &[("DB_HOST", "'x'")]);
+        check(
+            "<?php DEFINE(\"A\" , f('b', [1]) ) ;\nconst B = 2;",
+            &[("A", "f('b', [1])"), ("B", "2")],
+        );
+        check(
+            "<?php\n$wgDBserver = \"db;1\";\n$CFG->dbhost='h';$c['db']['host'] = 'i';",
+            &[
+                ("$wgDBserver", "\"db;1\""),
+                ("$CFG->dbhost", "'h'"),
+                ("$c['db']['host']", "'i'"),
+            ],
+        );
+        check(
+            "<?php $databases['default']['default'] = [\n  'host' => 'x', // it's\n];",
+            &[(
+                "$databases['default']['default']",
+                "[\n  'host' => 'x', // it's\n]",
+            )],
+        );
+    }
+
+    #[test]
+    fn comments_html_comparisons_and_other_words_are_not_taken_for_it() {
+        check("<?php // define('A', 1);\n# $a = 1;\n/* $b = 2; */", &[]);
+        check("it's $a = 1; <?php if ($a == 1) {} ?> $b = 2;", &[]);
+        check(
+            "<?php undefine('A', 1); $a .= 'x'; 'define(\"A\", 1);';",
+            &[],
+        );
+        check("<?php // done ?> don't <?php $a = 1;", &[("$a", "1")]);
+    }
+
+    #[test]
+    fn what_can_be_no_call_is_marked() {
+        let fixed = |text: &str| assignments(text).first().map(|found| found.fixed);
+        assert_eq!(
+            fixed("<?php class A { public ?string $db = 'x'; }"),
+            Some(true)
+        );
+        assert_eq!(fixed("<?php const DB = 'x';"), Some(true));
+        assert_eq!(
+            fixed("<?php /* public */ $db = 'x';"),
+            Some(true),
+            "said rather than broken"
+        );
+        assert_eq!(fixed("<?php f(); $db = 'x';"), Some(false));
+        assert_eq!(fixed("<?php define('DB', 'x');"), Some(false));
+    }
+
+    #[test]
+    fn a_value_is_text_only_where_it_is_nothing_else() {
+        let text = |value: &str| {
+            let code = format!("<?php $a = {value};");
+            let found = assignments(&code);
+            found.first().and_then(Assignment::text).map(str::to_owned)
+        };
+        assert_eq!(text("'x'").as_deref(), Some("x"));
+        assert_eq!(text("'a' . 'b'"), None);
+        assert_eq!(text("getenv('A')"), None);
+        assert_eq!(text("''").as_deref(), Some(""));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_too_strange(text in "(<\\?php |\\$a|define\\(|'|\"|=|;|/\\*|//|\\[|\\)|,|é|\\n|->|x| ){0,40}") {
+            for found in assignments(&text) {
+                prop_assert!(text.contains(found.whole));
+            }
+        }
+    }
+}

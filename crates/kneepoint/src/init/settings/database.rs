@@ -1,0 +1,208 @@
+//! Which database an application uses, and where it says so.
+
+use super::code::{Assignment, assignments};
+use super::roles::{Role, of_database};
+use std::path::{Path, PathBuf};
+
+/// Largest configuration file looked into, in bytes.
+const LARGEST_BYTES: u64 = 1 << 20;
+
+/// A program, or files, that hold the application's data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    /// MariaDB or MySQL.
+    Mariadb,
+    /// PostgreSQL.
+    Postgresql,
+    /// SQLite: files of the application, no server.
+    Sqlite,
+}
+
+impl Engine {
+    /// What configurations call it: `mysqli`, `pdo_pgsql`, the scheme of an address.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        let name = name.to_ascii_lowercase();
+        let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
+        if has(&["mysql", "mariadb"]) {
+            Some(Self::Mariadb)
+        } else if has(&["pgsql", "postgres"]) {
+            Some(Self::Postgresql)
+        } else {
+            has(&["sqlite"]).then_some(Self::Sqlite)
+        }
+    }
+
+    /// The name of the server in a scenario; SQLite has none.
+    #[must_use]
+    pub fn server(self) -> Option<&'static str> {
+        match self {
+            Self::Mariadb => Some("mariadb"),
+            Self::Postgresql => Some("postgresql"),
+            Self::Sqlite => None,
+        }
+    }
+
+    /// What people call it.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Mariadb => "MariaDB",
+            Self::Postgresql => "PostgreSQL",
+            Self::Sqlite => "SQLite",
+        }
+    }
+
+    /// The scheme of its address.
+    pub(super) fn scheme(self) -> &'static str {
+        match self {
+            Self::Mariadb => "mysql",
+            Self::Postgresql => "postgresql",
+            Self::Sqlite => "sqlite",
+        }
+    }
+}
+
+/// A file of settings in PHP, with its text.
+#[derive(Debug, Clone)]
+pub(super) struct SettingsFile {
+    /// Relative to the application's root.
+    pub(super) path: String,
+    pub(super) text: String,
+}
+
+/// Where applications of many kinds keep their settings in PHP.
+const USUAL: &[&str] = &[
+    "wp-config.php",
+    "LocalSettings.php",
+    "config.php",
+    "config.inc.php",
+    "configuration.php",
+    "settings.php",
+    "db.php",
+    "database.php",
+    "config/config.php",
+    "config/config.inc.php",
+    "config/settings.php",
+    "config/db.php",
+    "config/database.php",
+    "config/db.inc.php",
+    "inc/config.php",
+    "include/config.php",
+    "includes/config.php",
+    "includes/configure.php",
+    "app/config.php",
+    "app/config/database.php",
+    "app/config/config.php",
+    "application/config/database.php",
+    "src/config.php",
+    "data/config.php",
+    "conf/config.php",
+    "sites/default/settings.php",
+    "sites/default/settings.local.php",
+];
+
+/// The settings files of an application. `public` is the directory of the front controller, relative to the root.
+pub(super) fn settings_files(root: &Path, public: &Path) -> Vec<SettingsFile> {
+    let below = |dir: &Path| USUAL.iter().map(|name| dir.join(name)).collect::<Vec<_>>();
+    let mut paths = below(Path::new(""));
+    if public != Path::new("") {
+        paths.extend(below(public));
+    }
+    let found = paths.into_iter().filter_map(|path| {
+        Some(SettingsFile {
+            text: read(&root.join(&path))?,
+            path: path.display().to_string(),
+        })
+    });
+    found.collect()
+}
+
+/// A text file of bearable size.
+pub(in crate::init) fn read(path: &Path) -> Option<String> {
+    let file = std::fs::metadata(path).ok()?;
+    let small = file.is_file() && file.len() <= LARGEST_BYTES;
+    small.then(|| std::fs::read_to_string(path).ok()).flatten()
+}
+
+/// A setting of the database, as one of the files has it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DbSetting<'t> {
+    pub(super) file: &'t str,
+    pub(super) role: Role,
+    pub(super) code: Assignment<'t>,
+}
+
+impl DbSetting<'_> {
+    /// Whether the value comes from the environment already.
+    pub(super) fn reads_environment(&self) -> bool {
+        let reads = ["getenv", "env(", "_ENV", "_SERVER"];
+        reads.iter().any(|word| self.code.value.contains(word))
+    }
+}
+
+/// The settings of the database in all files.
+pub(super) fn settings(files: &[SettingsFile]) -> Vec<DbSetting<'_>> {
+    let of_file = |file| {
+        let SettingsFile { path, text }: &SettingsFile = file;
+        assignments(text).into_iter().filter_map(move |code| {
+            let role = of_database(code.target)?;
+            let is_address = || code.text().is_some_and(is_address);
+            (role != Role::Url || is_address()).then_some(DbSetting {
+                file: path,
+                role,
+                code,
+            })
+        })
+    };
+    files.iter().flat_map(of_file).collect()
+}
+
+/// Whether a text is the address of a database and not that of a page.
+pub(super) fn is_address(text: &str) -> bool {
+    let scheme = text.split_once(':').map(|(scheme, _)| scheme);
+    scheme.is_some_and(|scheme| Engine::named(scheme).is_some())
+}
+
+/// What the settings say the database is: the driver, the scheme of an address, or the usual port.
+pub(super) fn engine(settings: &[DbSetting<'_>]) -> Option<Engine> {
+    let text_of = |role: Role| {
+        let mut of_role = settings.iter().filter(move |setting| setting.role == role);
+        of_role.find_map(|setting| setting.code.text())
+    };
+    let scheme = |text: &'_ str| Engine::named(text.split(':').next()?);
+    let by_port = |port: &str| match port {
+        "3306" => Some(Engine::Mariadb),
+        "5432" => Some(Engine::Postgresql),
+        _ => None,
+    };
+    let driver = text_of(Role::Driver).and_then(Engine::named);
+    let address = || text_of(Role::Url).and_then(scheme);
+    let port = || text_of(Role::Port).and_then(by_port);
+    driver.or_else(address).or_else(port)
+}
+
+/// Files of SQLite where applications have them, relative to the root.
+pub(super) fn sqlite_files(root: &Path) -> Vec<PathBuf> {
+    const DIRS: &[&str] = &[
+        "", "data", "database", "db", "var", "storage", "writable", "sqlite",
+    ];
+    let mut found = Vec::new();
+    for dir in DIRS {
+        let entries = std::fs::read_dir(root.join(dir)).into_iter().flatten();
+        for entry in entries.flatten() {
+            let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+            if is_file && is_sqlite(&entry.path()) {
+                found.push(Path::new(dir).join(entry.file_name()));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn is_sqlite(path: &Path) -> bool {
+    use std::io::Read as _;
+    let mut magic = [0; 16];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut magic));
+    read.is_ok() && &magic == b"SQLite format 3\0"
+}

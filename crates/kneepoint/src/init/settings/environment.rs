@@ -1,0 +1,288 @@
+//! What an application reads from its environment, and which of it the lab has to be told to offer.
+
+use super::database::{Engine, is_address};
+use super::dotenv;
+use super::reads::Reads;
+use super::roles::{Role, of_database, of_redis};
+use kneepoint_model::AppKind;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What the lab offers by itself, where its tiers are in the chain.
+const OFFERED: &[&str] = &[
+    "DB_HOST",
+    "DB_PORT",
+    "DB_DATABASE",
+    "DB_USERNAME",
+    "DB_PASSWORD",
+    "DB_SOCKET",
+    "REDIS_HOST",
+    "REDIS_PORT",
+];
+/// Files of settings as Laravel, Symfony and others have them; what a later one says counts.
+const FILES: &[&str] = &[".env", ".env.local", ".env.prod", ".env.prod.local"];
+
+/// One line of `[app.env]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EnvValue {
+    /// The variable.
+    pub name: String,
+    /// Its value; `{DB_HOST}` stands for the lab's.
+    pub value: String,
+    /// What it is for, in words.
+    pub why: String,
+}
+
+/// What the environment says and needs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Environment {
+    /// Which database it names.
+    pub(super) engine: Option<Engine>,
+    /// The database's name within it.
+    pub(super) database: Option<String>,
+    /// The file that says so.
+    pub(super) told_in: Option<String>,
+    /// Whether the application uses Redis.
+    pub(super) redis: bool,
+    /// What has to be set.
+    pub(super) values: Vec<EnvValue>,
+}
+
+/// Reads the files of settings of an application, with what its code reads.
+pub(super) fn look(root: &Path, kind: AppKind, reads: &Reads) -> Environment {
+    let mut values = BTreeMap::new();
+    let mut told_in = None;
+    for file in FILES {
+        let Some(text) = super::read(&root.join(file)) else {
+            continue;
+        };
+        let pairs = dotenv::values(&text);
+        if pairs.iter().any(|(name, _)| of_database(name).is_some()) {
+            told_in = Some((*file).to_owned());
+        }
+        values.extend(pairs);
+    }
+    let mut found = of_values(&values, kind, reads);
+    found.values.extend(own_paths(root, &values));
+    found.told_in = told_in;
+    if kind == AppKind::Laravel && root.join("bootstrap/cache/config.php").is_file() {
+        found.values.push(EnvValue {
+            name: "APP_CONFIG_CACHE".into(),
+            value: "bootstrap/cache/config-of-the-lab.php".into(),
+            why: "The cached configuration (bootstrap/cache/config.php) holds your addresses: it is passed over.".into(),
+        });
+    }
+    found
+}
+
+/// Paths of the application as it lies in your directory: the copy has its own.
+fn own_paths(root: &Path, values: &BTreeMap<String, String>) -> Vec<EnvValue> {
+    let within = values.iter().filter_map(|(name, value)| {
+        let rest = Path::new(value).strip_prefix(root).ok()?;
+        Some(EnvValue {
+            name: name.clone(),
+            value: format!("{{APP_ROOT}}/{}", rest.display()),
+            why: "A path within your directory: the copy takes the same within itself.".into(),
+        })
+    });
+    within.collect()
+}
+
+fn of_values(values: &BTreeMap<String, String>, kind: AppKind, reads: &Reads) -> Environment {
+    let mut found = Environment {
+        redis: uses_redis(values, kind),
+        ..Environment::default()
+    };
+    for (name, value) in values.iter().filter(|(_, value)| !value.is_empty()) {
+        match of_database(name) {
+            Some(Role::Driver) => found.engine = Engine::named(value).or(found.engine),
+            Some(Role::Url) if is_address(value) => found.engine = Engine::named(scheme(value)),
+            Some(Role::Name) => found.database = Some(value.clone()),
+            _ => {}
+        }
+    }
+    let mut names: Vec<&str> = values
+        .keys()
+        .chain(&reads.env)
+        .map(String::as_str)
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    let set = names.into_iter().filter_map(|name| {
+        let value = values.get(name).map_or("", String::as_str);
+        for_name(name, value, kind, found.engine)
+    });
+    found.values = set.collect();
+    found
+}
+
+/// What one variable has to be in the lab, where it is not there by itself.
+fn for_name(name: &str, old: &str, kind: AppKind, engine: Option<Engine>) -> Option<EnvValue> {
+    let set = |value: &str, why: &str| {
+        Some(EnvValue {
+            name: name.to_owned(),
+            value: value.to_owned(),
+            why: why.to_owned(),
+        })
+    };
+    const REDIS: &str = "The lab's Redis instead of yours.";
+    match of_redis(name) {
+        Some(Role::Password) if !old.is_empty() && old != "null" => {
+            return set("null", "The lab's Redis asks for no password.");
+        }
+        Some(Role::Host) if !OFFERED.contains(&name) => return set("{REDIS_HOST}", REDIS),
+        Some(Role::Port) if !OFFERED.contains(&name) => return set("{REDIS_PORT}", REDIS),
+        Some(Role::Url) if !old.is_empty() => {
+            return set("redis://{REDIS_HOST}:{REDIS_PORT}", REDIS);
+        }
+        _ => {}
+    }
+    const DB: &str = "The lab's database instead of yours.";
+    let role = of_database(name)?;
+    if role == Role::Host && kind == AppKind::Wordpress {
+        return set("{DB_HOST}:{DB_PORT}", DB);
+    }
+    if engine == Some(Engine::Sqlite) || OFFERED.contains(&name) {
+        return None;
+    }
+    match role {
+        Role::Host => set("{DB_HOST}", DB),
+        Role::Port => set("{DB_PORT}", DB),
+        Role::Name => set("{DB_DATABASE}", DB),
+        Role::User => set("{DB_USERNAME}", DB),
+        Role::Password => set("{DB_PASSWORD}", DB),
+        Role::Url if is_address(old) => set(&address(old), DB),
+        Role::Url | Role::Driver => None,
+    }
+}
+
+fn scheme(address: &str) -> &str {
+    address.split(':').next().unwrap_or_default()
+}
+
+/// The lab's address in the form of another, with its options and without its secrets.
+fn address(old: &str) -> String {
+    let options = old.split_once('?').map_or("", |(_, options)| options);
+    // An option may be a secret, too: those that say how to speak to the server are kept.
+    let kept: Vec<&str> = options
+        .split('&')
+        .filter(|option| {
+            let name = option.split('=').next().unwrap_or_default();
+            ["serverVersion", "charset", "collation"].contains(&name)
+        })
+        .collect();
+    let question = if kept.is_empty() { "" } else { "?" };
+    format!(
+        "{}://{{DB_USERNAME}}:{{DB_PASSWORD}}@{{DB_HOST}}:{{DB_PORT}}/{{DB_DATABASE}}{question}{}",
+        scheme(old),
+        kept.join("&")
+    )
+}
+
+fn uses_redis(values: &BTreeMap<String, String>, kind: AppKind) -> bool {
+    let is_set = |name: &str| values.get(name).is_some_and(|value| !value.is_empty());
+    // Laravel's file names a Redis whether one is used or not.
+    const USERS: &[&str] = &[
+        "CACHE_STORE",
+        "CACHE_DRIVER",
+        "SESSION_DRIVER",
+        "QUEUE_CONNECTION",
+    ];
+    let used = || {
+        let mut users = USERS.iter().filter_map(|name| values.get(*name));
+        users.any(|value| value == "redis")
+    };
+    used() || (kind != AppKind::Laravel && (is_set("REDIS_HOST") || is_set("REDIS_URL")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect, expect};
+
+    #[track_caller]
+    fn check(kind: AppKind, text: &str, reads: &[&str], expected: &Expect) {
+        let values = dotenv::values(text).into_iter().collect();
+        let reads = Reads {
+            env: reads.iter().map(|name| (*name).to_owned()).collect(),
+            ..Reads::default()
+        };
+        let found = of_values(&values, kind, &reads);
+        let mut told = format!("{:?} redis: {}\n", found.engine, found.redis);
+        for set in found.values {
+            told.push_str(&format!("{} = {}\n", set.name, set.value));
+        }
+        assert!(!told.contains("secret"));
+        expected.assert_eq(&told);
+    }
+
+    #[test]
+    fn laravel_reads_what_the_lab_offers() {
+        check(
+            AppKind::Laravel,
+            "DB_CONNECTION=mysql\nDB_HOST=127.0.0.1\nDB_DATABASE=shop\nDB_PASSWORD=secret\nREDIS_HOST=r\n\
+             REDIS_PASSWORD=secret\nSESSION_DRIVER=redis\n",
+            &["DB_URL", "DB_FOREIGN_KEYS", "REDIS_URL"],
+            &expect![[r#"
+                Some(Mariadb) redis: true
+                REDIS_PASSWORD = null
+            "#]],
+        );
+        check(
+            AppKind::Laravel,
+            "DB_CONNECTION=sqlite\nREDIS_HOST=127.0.0.1\nREDIS_PASSWORD=null\n",
+            &["MYSQL_HOST"],
+            &expect![[r#"
+                Some(Sqlite) redis: false
+            "#]],
+        );
+    }
+
+    #[test]
+    fn an_address_is_written_anew_without_its_secrets() {
+        check(
+            AppKind::Symfony,
+            "DATABASE_URL=\"postgresql://u:secret@h:5432/n?serverVersion=15&sslpassword=secret\"\nREDIS_URL=redis://:secret@r\n",
+            &[],
+            &expect![[r#"
+                Some(Postgresql) redis: true
+                DATABASE_URL = postgresql://{DB_USERNAME}:{DB_PASSWORD}@{DB_HOST}:{DB_PORT}/{DB_DATABASE}?serverVersion=15
+                REDIS_URL = redis://{REDIS_HOST}:{REDIS_PORT}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn paths_of_the_application_become_the_copys() {
+        let values = dotenv::values("DB_DATABASE=/srv/app/database/x.sqlite\nOTHER=/srv/apples\n");
+        let values = values.into_iter().collect();
+        let set = own_paths(Path::new("/srv/app"), &values);
+        let set: Vec<(&str, &str)> = set
+            .iter()
+            .map(|set| (set.name.as_str(), set.value.as_str()))
+            .collect();
+        assert_eq!(set, [("DB_DATABASE", "{APP_ROOT}/database/x.sqlite")]);
+    }
+
+    #[test]
+    fn names_that_only_the_code_knows_are_set_too() {
+        check(
+            AppKind::Plain,
+            "",
+            &[
+                "MYSQL_HOST",
+                "MYSQL_USER",
+                "MYSQL_PASSWORD",
+                "MYSQL_DATABASE",
+                "SMTP_HOST",
+            ],
+            &expect![[r#"
+                None redis: false
+                MYSQL_DATABASE = {DB_DATABASE}
+                MYSQL_HOST = {DB_HOST}
+                MYSQL_PASSWORD = {DB_PASSWORD}
+                MYSQL_USER = {DB_USERNAME}
+            "#]],
+        );
+    }
+}

@@ -1,0 +1,142 @@
+//! What the code of an application says it reads: names of environment variables, and the ways it reaches a database.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Files looked into at most: an application's own code is smaller, and what is installed is passed over.
+const MOST_FILES: usize = 4_000;
+/// Largest file looked into, in bytes: code is smaller, data is not code.
+const LARGEST_BYTES: u64 = 300_000;
+/// How deep directories are followed.
+const DEEPEST: u32 = 8;
+/// Directories of others' code, of data and of tests.
+const PASSED_OVER: &[&str] = &[
+    "vendor",
+    "vendors",
+    "node_modules",
+    "tests",
+    "test",
+    "cache",
+    "var",
+    "storage",
+    "docs",
+    "locale",
+    "languages",
+    "i18n",
+    "uploads",
+    "assets",
+    "plugins",
+    "themes",
+    "extensions",
+    "skins",
+];
+/// How code reads an environment variable, up to its name.
+const READERS: &[&str] = &["getenv(", "getenv_docker(", "env(", "_ENV[", "_SERVER["];
+
+/// What was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Reads {
+    /// Names of environment variables.
+    pub(super) env: BTreeSet<String>,
+    /// Through PDO, with the port within the data source name.
+    pub(super) pdo: bool,
+    /// Through mysqli.
+    pub(super) mysqli: bool,
+    /// MariaDB or MySQL, through either.
+    pub(super) mysql: bool,
+    /// PostgreSQL.
+    pub(super) postgresql: bool,
+}
+
+/// Looks into the PHP files below a directory, as many as an application has.
+pub(super) fn look(root: &Path) -> Reads {
+    let mut reads = Reads::default();
+    let mut left = MOST_FILES;
+    walk(root, 0, &mut left, &mut reads);
+    reads
+}
+
+fn walk(dir: &Path, depth: u32, left: &mut usize, reads: &mut Reads) {
+    let Ok(entries) = std::fs::read_dir(dir) else {
+        return;
+    };
+    let mut entries: Vec<_> = entries.flatten().collect();
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        // What a link leads to may be anywhere, and may lead back.
+        let Ok(kind) = entry.file_type() else {
+            continue;
+        };
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if kind.is_dir() {
+            let passed = name.starts_with('.') || PASSED_OVER.contains(&name.as_str());
+            if depth < DEEPEST && !passed {
+                walk(&entry.path(), depth + 1, left, reads);
+            }
+        } else if kind.is_file() && (name.ends_with(".php") || name.ends_with(".inc")) {
+            if *left == 0 {
+                return;
+            }
+            *left -= 1;
+            if entry
+                .metadata()
+                .is_ok_and(|file| file.len() <= LARGEST_BYTES)
+            {
+                let bytes = std::fs::read(entry.path()).unwrap_or_default();
+                note(&String::from_utf8_lossy(&bytes), reads);
+            }
+        }
+    }
+}
+
+fn note(text: &str, reads: &mut Reads) {
+    for reader in READERS {
+        for (at, _) in text.match_indices(reader) {
+            let rest = text[at + reader.len()..].trim_start();
+            let Some(rest) = rest.strip_prefix(['\'', '"']) else {
+                continue;
+            };
+            let end = rest.find(['\'', '"']).unwrap_or(0);
+            let name = &rest[..end];
+            let plain = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+            if !name.is_empty() && name.chars().all(plain) {
+                reads.env.insert(name.to_owned());
+            }
+        }
+    }
+    let has = |word: &str| text.contains(word);
+    let mysqli = has("mysqli_connect(")
+        || has("mysqli_real_connect(")
+        || has("new mysqli(")
+        || has("new \\mysqli(");
+    let pdo_mysql = has("mysql:host=") || has("mysql:dbname=");
+    reads.mysqli |= mysqli;
+    reads.pdo |= pdo_mysql || has("pgsql:host=") || has("new PDO(") || has("new \\PDO(");
+    reads.mysql |= mysqli || pdo_mysql;
+    reads.postgresql |= has("pgsql:host=") || has("pgsql:dbname=") || has("pg_connect(");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_ways_are_found_in_code_and_not_in_what_is_installed() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let write = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+            std::fs::write(path, text).expect("a file");
+        };
+        write(
+            "src/Db.php",
+            "<?php new PDO('mysql:host=' . getenv( 'MYSQL_HOST'), $_ENV[\"MYSQL_USER\"], env('MYSQL_PASSWORD', ''));",
+        );
+        write("vendor/x/y.php", "<?php getenv('OTHER'); pg_connect('');");
+        write("notes.txt", "getenv('NOTES')");
+        let reads = look(dir.path());
+        let names: Vec<&str> = reads.env.iter().map(String::as_str).collect();
+        assert_eq!(names, ["MYSQL_HOST", "MYSQL_PASSWORD", "MYSQL_USER"]);
+        assert!(reads.pdo && reads.mysql && !reads.mysqli && !reads.postgresql);
+    }
+}

@@ -1,0 +1,145 @@
+//! What a name is for, told from the name: `DB_HOSTNAME`, `$wgDBserver` and `MYSQL_HOST` all say where the database is.
+
+/// What a setting of a database or cache says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Role {
+    /// Which program it is.
+    Driver,
+    /// Where it is.
+    Host,
+    /// At which port.
+    Port,
+    /// Which of its databases.
+    Name,
+    /// Who logs in.
+    User,
+    /// With which password.
+    Password,
+    /// All of that in one text: `mysql://user:password@host/name`.
+    Url,
+}
+
+/// The end of a name in small letters, without what separates words, and what it is for. The first that fits counts.
+const ENDS: &[(&str, Role)] = &[
+    ("hostname", Role::Host),
+    ("dbserver", Role::Host),
+    ("host", Role::Host),
+    ("port", Role::Port),
+    ("username", Role::User),
+    ("user", Role::User),
+    ("login", Role::User),
+    ("password", Role::Password),
+    ("passwd", Role::Password),
+    ("pass", Role::Password),
+    ("pwd", Role::Password),
+    ("databaseurl", Role::Url),
+    ("dsnw", Role::Url),
+    ("dsn", Role::Url),
+    ("url", Role::Url),
+    ("driver", Role::Driver),
+    ("dbtype", Role::Driver),
+    ("connection", Role::Driver),
+    ("database", Role::Name),
+    ("dbname", Role::Name),
+    ("name", Role::Name),
+    ("db", Role::Name),
+];
+
+/// What a name has in it that is one of a database.
+const DATABASE: &[&str] = &["db", "database", "mysql", "mariadb", "postgres", "pgsql"];
+/// What it has where it is another's: a test's, a second server's, a file's.
+const OTHERS: &[&str] = &[
+    "test", "redis", "mongo", "admin", "root", "slave", "replica", "ldap",
+];
+
+fn plain(name: &str) -> String {
+    let kept = name.chars().filter(|c| c.is_ascii_alphanumeric());
+    kept.collect::<String>().to_ascii_lowercase()
+}
+
+fn by_its_end(plain: &str) -> Option<Role> {
+    let mut ends = ENDS.iter();
+    ends.find(|(end, _)| plain.ends_with(end))
+        .map(|(_, role)| *role)
+}
+
+/// Whether a word of a name begins with this: `feedback` has no `db`.
+fn begins_in(name: &str, word: &str) -> bool {
+    let bytes = name.as_bytes();
+    let same = |at: usize| bytes[at..at + word.len()].eq_ignore_ascii_case(word.as_bytes());
+    let mut places = 0..=bytes.len().saturating_sub(word.len());
+    bytes.len() >= word.len()
+        && places.any(|at| {
+            let before = at.checked_sub(1).map(|before| bytes[before]);
+            let begins = before.is_none_or(|before| {
+                !before.is_ascii_alphabetic()
+                    || (before.is_ascii_lowercase() && bytes[at].is_ascii_uppercase())
+            });
+            begins && same(at)
+        })
+}
+
+/// What a name of a constant, variable or environment variable says of the application's database.
+pub(super) fn of_database(name: &str) -> Option<Role> {
+    let plain = plain(name);
+    let is_one = DATABASE.iter().any(|word| begins_in(name, word)) || name.starts_with("PG");
+    let is_others = OTHERS.iter().any(|word| plain.contains(word));
+    (is_one && !is_others).then(|| by_its_end(&plain)).flatten()
+}
+
+/// What a name of an environment variable says of Redis.
+pub(super) fn of_redis(name: &str) -> Option<Role> {
+    let plain = plain(name);
+    (plain.contains("redis"))
+        .then(|| by_its_end(&plain))
+        .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_many_applications_say_what_they_are_for() {
+        for (name, role) in [
+            ("DB_HOST", Role::Host),
+            ("$wgDBserver", Role::Host),
+            ("$CFG->dbhost", Role::Host),
+            ("MYSQL_HOST", Role::Host),
+            ("PGHOST", Role::Host),
+            ("WORDPRESS_DB_HOST", Role::Host),
+            ("DB_NAME", Role::Name),
+            ("$wgDBname", Role::Name),
+            ("MYSQL_DATABASE", Role::Name),
+            ("PGDATABASE", Role::Name),
+            ("DB_USER", Role::User),
+            ("$dbuser", Role::User),
+            ("DB_PASSWORD", Role::Password),
+            ("$CFG->dbpass", Role::Password),
+            ("DB_DRIVER", Role::Driver),
+            ("$wgDBtype", Role::Driver),
+            ("DB_CONNECTION", Role::Driver),
+            ("DATABASE_URL", Role::Url),
+            ("$config['db_dsnw']", Role::Url),
+        ] {
+            assert_eq!(of_database(name), Some(role), "{name}");
+        }
+        for name in [
+            "DB_CHARSET",
+            "DB_COLLATE",
+            "$wgDBprefix",
+            "SMTP_HOST",
+            "SITE_NAME",
+            "TEST_DB_HOST",
+            "REDIS_HOST",
+            "AUTH_KEY",
+            "feedback_url",
+            "$wgDBTableOptions",
+        ] {
+            assert_eq!(of_database(name), None, "{name}");
+        }
+        assert_eq!(of_redis("REDIS_HOST"), Some(Role::Host));
+        assert_eq!(of_redis("REDIS_URL"), Some(Role::Url));
+        assert_eq!(of_redis("DB_HOST"), None);
+    }
+}

@@ -1,0 +1,241 @@
+//! Whole directories, from their files to a scenario that can be read.
+
+use super::*;
+use tempfile::TempDir;
+
+fn app(files: &[(&str, &str)]) -> TempDir {
+    let dir = TempDir::new().expect("a temporary directory");
+    for (file, text) in files {
+        let path = dir.path().join(file);
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+        std::fs::write(path, text).expect("a file");
+    }
+    dir
+}
+
+/// The files make this kind of application, and the draft is a scenario, also with every key switched on. It has no
+/// secret.
+#[track_caller]
+fn check(files: &[(&str, &str)], kind: AppKind, front: &str) -> (InitFacts, String) {
+    let dir = app(files);
+    let facts = look(dir.path()).expect("an application");
+    assert_eq!((facts.kind, facts.front.as_str()), (kind, front));
+    let text = draft(&facts, None);
+    assert!(!text.contains("secret"), "{text}");
+    let all = text.replace("\n# APP", "\nAPP");
+    let all = ["proxy", "cache", "db", "php", "memory", "keep"]
+        .iter()
+        .fold(all, |all, key| {
+            all.replace(&format!("\n# {key} ="), &format!("\n{key} ="))
+        });
+    assert_ne!(text, all);
+    for text in [&text, &all] {
+        let read = config::parse(text, dir.path(), "kneepoint.toml", &config::StackServers);
+        let scenario = read.unwrap_or_else(|errors| panic!("{errors}\n{text}"));
+        assert_eq!(scenario.kind, kind);
+    }
+    (facts, text)
+}
+
+fn empty(names: &[&'static str]) -> Vec<(&'static str, &'static str)> {
+    names.iter().map(|name| (*name, "")).collect()
+}
+
+#[test]
+fn applications_are_recognised_and_their_drafts_can_be_read() {
+    for (files, kind, front) in [
+        (
+            &["artisan", "public/index.php"][..],
+            AppKind::Laravel,
+            "public/index.php",
+        ),
+        (
+            &["bin/console", "public/index.php"],
+            AppKind::Symfony,
+            "public/index.php",
+        ),
+        (
+            &["wp-load.php", "index.php"],
+            AppKind::Wordpress,
+            "index.php",
+        ),
+        (
+            &["includes/WebStart.php", "index.php"],
+            AppKind::Mediawiki,
+            "index.php",
+        ),
+        (&["index.php"], AppKind::Plain, "index.php"),
+    ] {
+        check(&empty(files), kind, front);
+    }
+}
+
+const WP_CONFIG: &str = "<?php
+define( 'DB_NAME', 'shop' );
+define( 'DB_USER', 'shop' );
+define( 'DB_PASSWORD', 'secret' );
+define( 'DB_HOST', 'localhost' );
+$table_prefix = 'wp_';
+require_once ABSPATH . 'wp-settings.php';
+";
+const WP_DUMP: &str = "-- MariaDB dump\nCREATE TABLE `wp_postmeta` ();\nCREATE TABLE `wp_termmeta` ();\nINSERT INTO x";
+
+#[test]
+fn wordpress_gets_its_database_its_dump_and_its_address() {
+    let files = [
+        ("index.php", ""),
+        ("wp-load.php", ""),
+        ("wp-config.php", WP_CONFIG),
+        ("backup/site.sql", WP_DUMP),
+    ];
+    let (facts, text) = check(&files, AppKind::Wordpress, "index.php");
+    assert_eq!(facts.engine, Some(Engine::Mariadb));
+    assert!(facts.notes.is_empty(), "{:?}", facts.notes);
+    assert!(
+        text.contains("db = { server = \"mariadb\", seed = \"backup/site.sql\" }"),
+        "{text}"
+    );
+    // Four of the database, one that adds the site's address.
+    assert_eq!(text.matches("\n[[app.file]]").count(), 5, "{text}");
+}
+
+#[test]
+fn what_is_missing_is_said() {
+    let files = [
+        ("index.php", ""),
+        ("wp-load.php", ""),
+        ("wp-config.php", WP_CONFIG),
+    ];
+    let (facts, _) = check(&files, AppKind::Wordpress, "index.php");
+    assert!(
+        facts.notes[0].contains("no dump of its database"),
+        "{:?}",
+        facts.notes
+    );
+    let (facts, _) = check(
+        &empty(&["index.php", "doku.php"]),
+        AppKind::Plain,
+        "index.php",
+    );
+    assert_eq!((facts.name.as_str(), facts.engine), ("DokuWiki", None));
+    assert!(facts.notes.is_empty(), "{:?}", facts.notes);
+}
+
+#[test]
+fn frameworks_tell_by_their_environment() {
+    let files = [
+        ("bin/console", ""),
+        ("public/index.php", ""),
+        (
+            ".env",
+            "APP_SECRET=secret\nDATABASE_URL=\"mysql://u:secret@h:3306/shop?serverVersion=10.11\"\n",
+        ),
+        (
+            "composer.json",
+            "{\"require\": {\"php\": \">=8.2\", \"ext-intl\": \"*\"}}",
+        ),
+    ];
+    let (facts, text) = check(&files, AppKind::Symfony, "public/index.php");
+    assert_eq!(facts.engine, Some(Engine::Mariadb));
+    assert_eq!(facts.needs.extensions, ["intl"]);
+    let set = "DATABASE_URL = \"mysql://{DB_USERNAME}:{DB_PASSWORD}@{DB_HOST}:{DB_PORT}/{DB_DATABASE}?serverVersion=10.11\"";
+    assert!(text.contains(set), "{text}");
+}
+
+#[test]
+fn a_configuration_of_constants_without_a_name_is_read_too() {
+    let files = [
+        (
+            "index.php",
+            "<?php require 'config.php'; new PDO('mysql:host=' . DB_HOSTNAME);",
+        ),
+        (
+            "config.php",
+            "<?php define('DB_DRIVER', 'mysql'); define('DB_HOSTNAME', 'db'); define('DB_PASSWORD', 'secret');",
+        ),
+    ];
+    let (facts, text) = check(&files, AppKind::Plain, "index.php");
+    assert_eq!(facts.engine, Some(Engine::Mariadb));
+    assert!(
+        text.contains("getenv('DB_HOST') . ';port=' . getenv('DB_PORT')"),
+        "{text}"
+    );
+    let files = [
+        ("index.php", ""),
+        (
+            "config.php",
+            "<?php define('DB_DRIVER', 'sqlite'); define('DB_HOSTNAME', 'db');",
+        ),
+        ("data/db.sqlite", "SQLite format 3\0"),
+    ];
+    let (facts, _) = check(&files, AppKind::Plain, "index.php");
+    assert_eq!(
+        (facts.engine, facts.changes.len()),
+        (Some(Engine::Sqlite), 0)
+    );
+    assert!(
+        facts.notes[0].contains("data/db.sqlite"),
+        "{:?}",
+        facts.notes
+    );
+}
+
+#[test]
+fn what_a_visit_saw_is_written_as_a_mix() {
+    let dir = app(&empty(&["index.php"]));
+    let facts = look(dir.path()).expect("an application");
+    let outcome = Outcome {
+        told: vec!["GET / redirects to /start (status 302); the scenario asks for that.".into()],
+        pages: vec![Page {
+            path: "/start?a=\"b\"".into(),
+            mark: Some("Fish &amp; \"chips\"".into()),
+            bytes: 2048,
+            time_ms: 1.25,
+            php_ms: Some(0.5),
+        }],
+        failure: None,
+    };
+    let text = draft(&facts, Some(&outcome));
+    let scenario = config::parse(&text, dir.path(), "kneepoint.toml", &config::StackServers);
+    let scenario = scenario.unwrap_or_else(|errors| panic!("{errors}\n{text}"));
+    let request = &scenario.workload.requests[0];
+    assert_eq!(request.path, "/start?a=\"b\"");
+    assert!(
+        text.contains("# 2.0 KiB, 1.2 ms, 0.5 ms of it CPU of PHP"),
+        "{text}"
+    );
+    assert!(text.contains("# GET / redirects to /start"), "{text}");
+
+    let failed = Outcome {
+        failure: Some("GET / answers with status 500.\n  log: \u{1b}[1mx".into()),
+        ..Outcome::default()
+    };
+    let text = draft(&facts, Some(&failed));
+    assert!(
+        text.contains("# NOT READY: GET / answers with status 500."),
+        "{text}"
+    );
+    let read = config::parse(&text, dir.path(), "kneepoint.toml", &config::StackServers);
+    assert!(read.is_ok(), "{read:?}");
+}
+
+#[test]
+fn strange_names_and_small_machines_are_written_safely() {
+    let dir = app(&[("a \"b\"\\c/index.php", "")]);
+    let facts = InitFacts {
+        root: "a \"b\"\\c".into(),
+        cores: 0,
+        memory_bytes: 0,
+        ..look(&dir.path().join("a \"b\"\\c")).expect("an application")
+    };
+    let text = draft(&facts, None);
+    let read = config::parse(&text, dir.path(), "x.toml", &config::StackServers);
+    assert!(read.is_ok(), "{read:?}");
+}
+
+#[test]
+fn a_directory_without_php_is_refused_by_name() {
+    let dir = app(&empty(&["index.html"]));
+    let error = look(dir.path()).expect_err("no PHP").to_string();
+    assert!(error.contains("public/index.php and index.php"), "{error}");
+}

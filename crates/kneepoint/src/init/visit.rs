@@ -1,0 +1,295 @@
+//! Visits an application in the lab: what its first page is, what that page links to, and what each takes.
+
+mod links;
+mod mix;
+mod needs;
+
+pub use mix::{Outcome, Page};
+pub use needs::Needs;
+
+use crate::config;
+use anyhow::Result;
+use kneepoint_experiment::testbed::Visited;
+use kneepoint_experiment::{ExperimentError, Observer, Testbed};
+use kneepoint_load::Page as Read;
+use kneepoint_model::{Request, Scenario};
+use links::{is_harmless, within_site};
+use mix::{Seen, choose, mark};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The arm that is visited.
+const ARM: &str = "visit";
+/// Pages looked at on the first round at most, the start page and the one that is not there included.
+const MOST_FETCHES: usize = 20;
+/// Redirects followed from one page at most, as browsers do not follow many more.
+const MOST_REDIRECTS: usize = 5;
+/// How often each page of the mix is asked for, to say what it takes.
+const ASKED: usize = 5;
+/// A path that no application has.
+const MISSING: &str = "/kneepoint-looks-for-a-page-that-is-not-there";
+
+/// What a visit is told.
+pub struct Visit<'v> {
+    /// The draft, as text.
+    pub draft: &'v str,
+    /// The directory that it is meant for.
+    pub dir: &'v Path,
+    /// What of PHP the application says it needs.
+    pub needs: &'v Needs,
+    /// Whether to use loopback instead of network namespaces.
+    pub loopback: bool,
+}
+
+/// Stands the drafted stack up and looks at the application as a visitor would, without doing anything there.
+///
+/// # Errors
+/// The draft cannot be read, or somebody asked to stop. That no lab can be made, or that the application does not answer as
+/// it should, is no error: the outcome says so.
+pub fn visit(
+    visit: &Visit<'_>,
+    stop: &Arc<AtomicBool>,
+    observer: Arc<dyn Observer + Send + Sync>,
+) -> Result<Outcome> {
+    let scenario = config::parse(
+        visit.draft,
+        visit.dir,
+        "kneepoint.toml",
+        &config::StackServers,
+    )
+    .map_err(|errors| anyhow::anyhow!("{errors}"))?;
+    let mut outcome = Outcome::default();
+    let result = Testbed::open(&scenario, visit.loopback, Arc::clone(stop), observer)
+        .and_then(|testbed| in_testbed(testbed, &scenario, visit.needs, stop, &mut outcome));
+    match result {
+        _ if stop.load(Ordering::Relaxed) => Err(ExperimentError::Interrupted.into()),
+        Ok(()) => Ok(outcome),
+        Err(error) => {
+            outcome.failure.get_or_insert(error.to_string());
+            Ok(outcome)
+        }
+    }
+}
+
+fn in_testbed(
+    mut testbed: Testbed,
+    scenario: &Scenario,
+    needs: &Needs,
+    stop: &AtomicBool,
+    outcome: &mut Outcome,
+) -> Result<(), ExperimentError> {
+    let result = testbed.stand_up_unasked(ARM, scenario).and_then(|()| {
+        let mut visitor = Visitor {
+            testbed: &testbed,
+            stop,
+            host: testbed.host_header(ARM)?,
+            fetches: 0,
+        };
+        visitor.look_round(needs, outcome)
+    });
+    testbed.close();
+    result
+}
+
+/// A page at the end of its redirects.
+struct Arrived {
+    path: String,
+    visited: Visited,
+    read: Read,
+}
+
+/// Somebody who looks at pages.
+struct Visitor<'t> {
+    testbed: &'t Testbed,
+    stop: &'t AtomicBool,
+    host: String,
+    fetches: usize,
+}
+
+impl Visitor<'_> {
+    fn look_round(&mut self, needs: &Needs, outcome: &mut Outcome) -> Result<(), ExperimentError> {
+        if let Some(php) = self.testbed.php(ARM)? {
+            outcome.told.extend(needs.not_met_by(&php));
+        }
+        let Some(start) = self.arrive("/", outcome)? else {
+            return Ok(());
+        };
+        let missing = self.ask(MISSING)?;
+        let seen = self.follow_links(start)?;
+        for page in choose(seen) {
+            let page = self.measure(&page, &missing.fetched.body)?;
+            outcome.pages.push(page);
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, path: &str) -> Result<Visited, ExperimentError> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(ExperimentError::Interrupted);
+        }
+        self.fetches += 1;
+        self.testbed.visit(ARM, &Request::get(path))
+    }
+
+    /// The start page at the end of its redirects. `None` where it is none to be measured; the outcome says why.
+    fn arrive(
+        &mut self,
+        from: &str,
+        outcome: &mut Outcome,
+    ) -> Result<Option<Arrived>, ExperimentError> {
+        let mut path = from.to_owned();
+        for _ in 0..=MOST_REDIRECTS {
+            let visited = self.ask(&path)?;
+            let status = visited.fetched.status;
+            let Some(location) = location(&visited) else {
+                let read = visited.fetched.page();
+                outcome.failure = self.failure(&path, &visited, &read)?;
+                let arrived = Arrived {
+                    path,
+                    visited,
+                    read,
+                };
+                return Ok(outcome.failure.is_none().then_some(arrived));
+            };
+            let Some(next) = within_site(&location, &path, &self.host) else {
+                outcome.failure = Some(format!(
+                    "GET {path} redirects to {location} (status {status}), away from the lab's address: the application \
+                     insists on its own. Make it take the address it is asked by (an [[app.file]] can)"
+                ));
+                return Ok(None);
+            };
+            outcome.told.push(format!(
+                "GET {path} redirects to {next} (status {status}); the scenario asks for that."
+            ));
+            if is_installer(&next) {
+                outcome.failure = Some(format!(
+                    "GET {path} redirects to {next}, its installer: it does not find its data. Give its database a dump \
+                     as `seed`, or install it first"
+                ));
+                return Ok(None);
+            }
+            path = next;
+        }
+        outcome.failure = Some(format!(
+            "GET {from} redirects more than {MOST_REDIRECTS} times, the last time to {path}"
+        ));
+        Ok(None)
+    }
+
+    /// Why an answer is none to be measured.
+    fn failure(
+        &self,
+        path: &str,
+        visited: &Visited,
+        read: &Read,
+    ) -> Result<Option<String>, ExperimentError> {
+        let status = visited.fetched.status;
+        let error = read.error();
+        if status == 200 && error.is_none() {
+            return Ok(None);
+        }
+        let says = error.unwrap_or_else(|| read.text.clone());
+        let says = match says.is_empty() {
+            true => "It says nothing".to_owned(),
+            false => format!("It says: {says}"),
+        };
+        Ok(Some(format!(
+            "GET {path} answers with status {status}, and no page to be measured. {says}{}",
+            self.testbed.last_words(ARM)?
+        )))
+    }
+
+    /// The start page and what it links to.
+    fn follow_links(&mut self, start: Arrived) -> Result<Vec<Seen>, ExperimentError> {
+        let mut known = BTreeSet::from([start.path.clone()]);
+        let links = start.read.links(&start.path, &self.host);
+        let mut seen = vec![Seen {
+            path: start.path,
+            body: start.visited.fetched.body,
+        }];
+        for link in links {
+            if self.fetches >= MOST_FETCHES {
+                break;
+            }
+            if !is_harmless(&link) || !known.insert(link.clone()) {
+                continue;
+            }
+            if let Some(page) = self.follow(&link, &mut known)? {
+                seen.push(page);
+            }
+        }
+        Ok(seen)
+    }
+
+    /// The page that a link leads to, over one redirect; `None` where it is no page, or an error.
+    fn follow(
+        &mut self,
+        link: &str,
+        known: &mut BTreeSet<String>,
+    ) -> Result<Option<Seen>, ExperimentError> {
+        let (mut path, mut visited) = (link.to_owned(), self.ask(link)?);
+        if let Some(location) = location(&visited) {
+            let next = within_site(&location, link, &self.host);
+            let Some(next) = next.filter(|next| is_harmless(next) && known.insert(next.clone()))
+            else {
+                return Ok(None);
+            };
+            (visited, path) = (self.ask(&next)?, next);
+        }
+        let read = visited.fetched.page();
+        let good = visited.fetched.status == 200 && read.is_html && read.error().is_none();
+        Ok(good.then_some(Seen {
+            path,
+            body: visited.fetched.body,
+        }))
+    }
+
+    /// Asks for a page some more times: what it takes, and whether what it is known by is there each time.
+    fn measure(&mut self, page: &Seen, missing: &[u8]) -> Result<Page, ExperimentError> {
+        let mut mark = mark(&page.body, Some(missing));
+        let (mut times_ms, mut php_ms) = (Vec::new(), Some(0.0));
+        for _ in 0..ASKED {
+            let visited = self.ask(&page.path)?;
+            let body = &visited.fetched.body;
+            mark = mark.filter(|mark| memchr::memmem::find(body, mark.as_bytes()).is_some());
+            times_ms.push(visited.fetched.elapsed.as_secs_f64() * 1e3);
+            php_ms = php_ms.zip(visited.php_ms).map(|(sum, ms)| sum + ms);
+        }
+        times_ms.sort_by(f64::total_cmp);
+        Ok(Page {
+            path: page.path.clone(),
+            mark,
+            bytes: page.body.len(),
+            time_ms: times_ms[ASKED / 2],
+            php_ms: php_ms.map(|sum| sum / ASKED as f64),
+        })
+    }
+}
+
+/// Where an answer sends its visitor.
+fn location(visited: &Visited) -> Option<String> {
+    let redirects = (300..400).contains(&visited.fetched.status);
+    let location = visited.fetched.header("location").filter(|_| redirects);
+    location.map(str::to_owned)
+}
+
+fn is_installer(path: &str) -> bool {
+    let small = path.to_ascii_lowercase();
+    let mut words = small.split(|c: char| !c.is_ascii_alphanumeric());
+    words.any(|word| ["install", "installer", "installation", "setup"].contains(&word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_installer_is_known_by_its_path() {
+        assert!(is_installer("/wp-admin/install.php"));
+        assert!(is_installer("/setup/"));
+        assert!(!is_installer("/installed-apps"));
+        assert!(!is_installer("/"));
+    }
+}
