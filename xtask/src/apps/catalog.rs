@@ -12,6 +12,8 @@ pub(super) struct Application {
     origin: Origin,
     /// The dump of its database, beside its files; `None` where it has none.
     pub(super) dump: Option<&'static str>,
+    /// What stands on its pages and on no page of an error; `None` where that is not known.
+    pub(super) shows: Option<&'static str>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,22 +26,27 @@ enum Origin {
 
 /// All of them, in the order they are tried.
 pub(super) const APPLICATIONS: &[Application] = &[
-    packaged("wordpress", Some("wordpress.sql")),
-    packaged("mediawiki", Some("wiki.sql")),
-    packaged("dokuwiki", None),
-    packaged("phpmyadmin", None),
-    packaged("roundcube", Some("roundcube.sql")),
+    packaged("wordpress", Some("wordpress.sql"), "The Harbour Paper"),
+    packaged("mediawiki", Some("wiki.sql"), "The Harbour Wiki"),
+    packaged("dokuwiki", None, "The Harbour Notes"),
+    packaged("phpmyadmin", None, "phpMyAdmin"),
+    packaged("roundcube", Some("roundcube.sql"), "Harbour Mail"),
     given("kanboard"),
     given("freshrss"),
     given("symfony"),
     given("laravel"),
 ];
 
-const fn packaged(name: &'static str, dump: Option<&'static str>) -> Application {
+const fn packaged(
+    name: &'static str,
+    dump: Option<&'static str>,
+    shows: &'static str,
+) -> Application {
     Application {
         name,
         origin: Origin::Packages,
         dump,
+        shows: Some(shows),
     }
 }
 
@@ -48,6 +55,19 @@ const fn given(name: &'static str) -> Application {
         name,
         origin: Origin::Given,
         dump: None,
+        shows: None,
+    }
+}
+
+impl Application {
+    /// What is wrong with the pages that were measured: where none of them was asked for what stands on the application's
+    /// pages only, they may have been those of an error. `None` when nothing is.
+    pub(super) fn doubt(&self, measured: &[String]) -> Option<String> {
+        let shows = self.shows?;
+        let shown = measured.iter().any(|page| page.contains(shows));
+        (!shown).then(|| {
+            format!("no measured page was asked for `{shows}`: they may have been an error's")
+        })
     }
 }
 
@@ -180,6 +200,17 @@ mod tests {
             source(Some(dir.path())).directory(&kanboard),
             Ok(dir.path().join("kanboard"))
         );
+    }
+
+    #[test]
+    fn pages_that_are_not_shown_to_be_the_applications_are_doubted() {
+        let dokuwiki = find("dokuwiki").expect("is known");
+        let doubt = |page: &str| dokuwiki.doubt(&[page.to_owned()]);
+        assert!(doubt("/ (no text)").is_some_and(|words| words.contains("`The Harbour Notes`")));
+        assert!(dokuwiki.doubt(&[]).is_some());
+        assert_eq!(doubt("/ \"start [The Harbour Notes]\""), None);
+        // Nobody here knows what one that was brought shows.
+        assert_eq!(find("laravel").expect("is known").doubt(&[]), None);
     }
 
     #[test]

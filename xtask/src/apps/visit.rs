@@ -85,6 +85,11 @@ pub(super) fn visit(
     let before = Fingerprint::of(&own)?;
     let began = Instant::now();
     walk(program, &own, scratch.path(), began, &before, &mut row)?;
+    if row.failed.is_none() {
+        row.failed = application
+            .doubt(&row.pages)
+            .map(|words| format!("limit: {words}"));
+    }
     row.elapsed = began.elapsed();
     Ok(row)
 }
@@ -173,7 +178,7 @@ mod tests {
         visit(&program, &source, &dokuwiki).expect("runs")
     }
 
-    const RECORD: &str = r#"{"run":{"ended":"finished","limits":[{"arm":"base","rate_hz":{"low":9,"estimate":10,"high":11}}]}}"#;
+    const RECORD: &str = r#"{"run":{"ended":"finished","scenario":{"workload":[{"path":"/","expect":{"body_contains":["The Harbour Notes"]}}]},"limits":[{"arm":"base","rate_hz":{"low":9,"estimate":10,"high":11}}]}}"#;
 
     /// `init` writes the scenario; the others check it and write a record where `--json` says.
     fn script(also: &str) -> String {
