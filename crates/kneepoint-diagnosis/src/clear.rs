@@ -44,20 +44,32 @@ fn reservations(found: &[(&Rule, Finding)], evidence: &Evidence) -> Vec<Evidence
         let is_note = finding.confidence < Confidence::Suspected && finding.weight >= LEAST_PART;
         if is_note {
             let (code, share) = (&finding.code, format_share(finding.weight));
-            say(format!("to be looked at: {} ({code}, {share})", finding.title), String::new());
+            say(
+                format!("to be looked at: {} ({code}, {share})", finding.title),
+                String::new(),
+            );
         }
     }
     if let Some((phase, label, share)) = largest_wait(evidence) {
-        let what = format!("busy workers wait {} of their time: {label}", format_share(share));
+        let what = format!(
+            "busy workers wait {} of their time: {label}",
+            format_share(share)
+        );
         say(what, phase.conditions());
     }
     if evidence.stacks.is_none() {
-        say("which code uses the CPU was not seen".to_owned(), String::new());
+        say(
+            "which code uses the CPU was not seen".to_owned(),
+            String::new(),
+        );
     }
     let lacking = unjudged(evidence);
     if !lacking.is_empty() {
         let codes: Vec<&str> = lacking.iter().map(|(rule, _)| rule.code).collect();
-        let what = format!("could not be judged for lack of numbers: {}", codes.join(", "));
+        let what = format!(
+            "could not be judged for lack of numbers: {}",
+            codes.join(", ")
+        );
         say(what, String::new());
     }
     all
@@ -118,7 +130,11 @@ mod tests {
         );
         let remedy = limit.remedy.as_ref().map_or("", |remedy| &remedy.text);
         let is_clear = title.contains("nothing is wrong");
-        assert_eq!(remedy.contains("No setting of the stack"), is_clear, "{remedy}");
+        assert_eq!(
+            remedy.contains("No setting of the stack"),
+            is_clear,
+            "{remedy}"
+        );
     }
 
     #[test]
@@ -131,9 +147,12 @@ mod tests {
         let case = looked_into().without(REDIS_CONNECTIONS);
         check(case, "the CPU is the limit", "RDS-01");
         // A tier that is not there leaves nothing to judge.
-        let no_cache = looked_into()
-            .without(REDIS_CONNECTIONS)
-            .with(|evidence| evidence.stack.tiers.retain(|tier| tier.server.as_str() != "redis"));
+        let no_cache = looked_into().without(REDIS_CONNECTIONS).with(|evidence| {
+            evidence
+                .stack
+                .tiers
+                .retain(|tier| tier.server.as_str() != "redis")
+        });
         check(no_cache, "nothing is wrong: the CPU is the limit", "");
         let steal = looked_into().without(MACHINE_STEAL_S);
         check(steal, "nothing is wrong: the CPU is the limit", "");

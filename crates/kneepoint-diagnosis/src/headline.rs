@@ -43,12 +43,10 @@ mod tests {
     #[test]
     fn what_costs_a_little_is_noted_and_the_cpu_binds() {
         // A session a request at MariaDB costs a few hundredths of the CPU, whatever binds.
-        let mysql = Case::healthy().on_mariadb().counter(
-            PhaseKind::Knee,
-            Layer::Db,
-            DB_SESSIONS,
-            190.0,
-        );
+        let mysql =
+            Case::healthy()
+                .on_mariadb()
+                .counter(PhaseKind::Knee, Layer::Db, DB_SESSIONS, 190.0);
         check(mysql, "MYS-02", "CAP-02");
         let redis =
             Case::healthy().counter(PhaseKind::Knee, Layer::Cache, REDIS_CONNECTIONS, 190.0);

@@ -61,7 +61,16 @@ pub(crate) struct Hot<'a> {
 /// Beginnings of functions of PHP itself that send to a peer and wait for its answer. A worker that the answer woke and
 /// that waits for a core is met there as if it computed: it waits for the peer.
 const ASKS_A_PEER: [&str; 11] = [
-    "mysqli", "PDO", "pg_", "Redis", "Memcache", "curl_", "fsockopen", "stream_socket", "SoapClient", "gethostbyname",
+    "mysqli",
+    "PDO",
+    "pg_",
+    "Redis",
+    "Memcache",
+    "curl_",
+    "fsockopen",
+    "stream_socket",
+    "SoapClient",
+    "gethostbyname",
     "ldap_",
 ];
 
@@ -243,7 +252,9 @@ impl Evidence {
     /// application's own `file_exists` is none of them. `None` where no request was traced.
     pub(crate) fn checked_scripts(&self) -> Option<f64> {
         let trace = self.calls.as_ref().filter(|it| it.requests() > 0)?;
-        let by_engine = trace.of(CallKind::Look).filter(|call| call.through.is_empty());
+        let by_engine = trace
+            .of(CallKind::Look)
+            .filter(|call| call.through.is_empty());
         let count: u64 = by_engine.map(|call| call.count).sum();
         Some(count as f64 / trace.requests() as f64)
     }

@@ -12,7 +12,9 @@ use crate::testbed::Testbed;
 use kneepoint_diagnosis::{Evidence, Phase, PhaseKind};
 use kneepoint_model::run::{LimitResult, Observation};
 use kneepoint_model::units::{format_ms, format_rate, format_share};
-use kneepoint_model::{Confidence, Effect, Finding, LoadPoint, Scenario, Setting, Stack, StackProfile};
+use kneepoint_model::{
+    Confidence, Effect, Finding, LoadPoint, Scenario, Setting, Stack, StackProfile,
+};
 use kneepoint_profiler::Profile;
 use kneepoint_telemetry::Recording;
 use std::time::Duration;
@@ -506,7 +508,11 @@ pub fn confirm(
 /// back behind them.
 fn what_else(evidence: &Evidence, findings: &[Finding]) -> Vec<Finding> {
     let in_vain = |finding: &&Finding| finding.effects.last().is_some_and(Effect::is_no_help);
-    let refuted: Vec<&str> = findings.iter().filter(in_vain).map(|it| it.code.as_str()).collect();
+    let refuted: Vec<&str> = findings
+        .iter()
+        .filter(in_vain)
+        .map(|it| it.code.as_str())
+        .collect();
     if refuted.is_empty() {
         return Vec::new();
     }

@@ -267,7 +267,11 @@ fn an_slo_that_one_request_misses_is_out_of_reach_at_any_rate() {
     let scenario = run.scenario.as_mut().expect("a scenario");
     scenario.slo.response_time = std::time::Duration::from_millis(2);
     let verdict = summarise(&run).verdict;
-    for part in ["One request alone misses the SLO, which cannot be met at any rate", "and 2.00", "% of it is"] {
+    for part in [
+        "One request alone misses the SLO, which cannot be met at any rate",
+        "and 2.00",
+        "% of it is",
+    ] {
         assert!(verdict.contains(part), "{part} in {verdict}");
     }
 }

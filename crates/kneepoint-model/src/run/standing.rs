@@ -95,7 +95,11 @@ impl Run {
     /// What the last comparison of a finding's remedy measured; `None` where none was made.
     #[must_use]
     pub fn tried<'a>(&'a self, finding: &'a Finding) -> Option<&'a Effect> {
-        let decided = self.decisions.iter().rev().find(|it| it.code == finding.code);
+        let decided = self
+            .decisions
+            .iter()
+            .rev()
+            .find(|it| it.code == finding.code);
         let same = self.findings.iter().filter(|it| it.code == finding.code);
         let confirmed = same.filter_map(|it| it.effects.last()).next_back();
         decided

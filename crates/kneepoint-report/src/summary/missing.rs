@@ -57,8 +57,7 @@ fn proof(run: &Run) -> Option<String> {
         .filter(|decision| decision.kept)
         .collect();
     if kept.is_empty() {
-        let idle =
-            run.command == "tune" && run.decisions.is_empty() && run.headline().is_some();
+        let idle = run.command == "tune" && run.decisions.is_empty() && run.headline().is_some();
         return idle.then(|| "No change was tried.".into());
     }
     let not_left_out: Vec<_> = kept

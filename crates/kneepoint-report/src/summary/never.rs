@@ -23,7 +23,12 @@ pub(super) fn met(run: &Run) -> String {
         }
         let spent = low.waterfall.as_ref().and_then(waterfall::largest);
         let spent = spent.map_or_else(String::new, |(part, share)| {
-            format!("; {} of it is {} {}", words::share(share), part.layer, part.what)
+            format!(
+                "; {} of it is {} {}",
+                words::share(share),
+                part.layer,
+                part.what
+            )
         });
         Some(format!(
             " One request alone misses the SLO, which cannot be met at any rate: p{:.0} is {} at {}, and {} is allowed{spent}.",
