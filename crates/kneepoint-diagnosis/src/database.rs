@@ -2,6 +2,7 @@
 
 use crate::advice::{Advice, app_switch};
 use crate::pool::SPARE_CONNECTIONS;
+use crate::ports::does_not_last;
 use crate::rules::prelude::*;
 
 /// Share of the slots from which on they count as used up: a few are reserved for the superuser (catalogue PG-01).
@@ -86,7 +87,9 @@ pub(crate) fn connects_each_time(
         return None;
     }
     let connecting = phase.connecting(Layer::Db);
-    let cost = evidence.part_of_cpu(phase, hz * cost_s).max(connecting);
+    let cpu = evidence.part_of_cpu(phase, hz * cost_s);
+    let fleeting = does_not_last(evidence, phase, Layer::Db, hz);
+    let cost = cpu.max(connecting).max(fleeting);
     let mut verdict = rule
         .finds(Layer::Db, rule.title)
         .measured(
@@ -98,7 +101,7 @@ pub(crate) fn connects_each_time(
         )
         .gain(format!(
             "about {} of the limit, from an estimated {} ms of CPU for each session",
-            format_share(cost),
+            format_share(cpu),
             cost_s * 1e3
         ));
     if let Some(used) = phase.cores_used(Layer::Db) {
@@ -112,6 +115,9 @@ pub(crate) fn connects_each_time(
             ),
             phase,
         );
+    }
+    if fleeting > 0.0 {
+        verdict = verdict.measured(fleeting_words(fleeting), phase);
     }
     let slots = evidence.stack.number(Layer::Db, "max_connections");
     verdict
@@ -129,6 +135,14 @@ pub(crate) fn connects_each_time(
             .build()
         })
         .done()
+}
+
+/// That connections take more ports than last.
+pub(crate) fn fleeting_words(share: f64) -> String {
+    format!(
+        "{} of that rate lasts less than a minute: each closed connection keeps a local port for so long",
+        format_share(share)
+    )
 }
 
 /// Connections the database must accept when every worker keeps one, with some to spare.

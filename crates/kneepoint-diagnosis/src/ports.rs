@@ -27,6 +27,19 @@ impl Use<'_> {
     }
 }
 
+/// Ports in TIME_WAIT for each connection opened in a phase, from which on this end closes them \[prop\].
+const CLOSED_HERE: f64 = 0.5;
+
+/// Part of the rate that does not last: closed connections of PHP towards a tier keep their local ports for a minute, and
+/// beyond the cliff connecting collapses. 0 where the other end closes, ports are shared, or they last.
+pub(crate) fn does_not_last(evidence: &Evidence, phase: &Phase, to: Layer, opened_hz: f64) -> f64 {
+    let towards = |used: &Use<'_>| used.peer == to.name();
+    let used = uses(evidence, phase, &[Layer::Php]).find(towards);
+    let closed = |used: &Use<'_>| used.held >= CLOSED_HERE * opened_hz * phase.load.window_s;
+    let lasting = used.filter(closed).map(|used| lasting_hz(used.range, 1.0));
+    lasting.map_or(0.0, |lasting| (1.0 - lasting / opened_hz).max(0.0))
+}
+
 /// What these layers hold, for those that have a network of their own: on a shared one nobody can say whose a port is.
 pub(crate) fn uses<'a>(
     evidence: &'a Evidence,

@@ -113,25 +113,6 @@ mod tests {
     }
 
     #[test]
-    fn fires_when_workers_wait_for_a_stranger() {
-        let case = Case::healthy()
-            .machine_at(PhaseKind::Over, 0.2)
-            .running(PhaseKind::Over, 0.8)
-            .waiting(PhaseKind::Over, "recv 203.0.113.9:443", 6.8);
-        check(
-            case,
-            expect![[r#"
-                named: APP-05
-                suspected app (83 %): requests wait for 203.0.113.9:443, outside the stack, 83 % of their time
-                  saw recv 203.0.113.9:443 takes 83 % of the time of busy workers, at 240/s offered for 10 s
-                  saw 33.2 ms of it in each request, at 240/s offered for 10 s
-                  saw 20 % of the machine's 2 cores used, at 240/s offered for 10 s
-                  do: Give the call a short timeout, cache its answer, or move it to a queue. More workers only help while the other side keeps up.
-            "#]],
-        );
-    }
-
-    #[test]
     fn names_route_line_and_host() {
         let at = || place("App\\Rates::show", "app/Rates.php", 31);
         let mut call = traced(

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fires_when_requests_connect() {
+    fn notes_that_requests_connect() {
         let case = Case::healthy()
             .on_mariadb()
             .set(Layer::App, "db.persistent", "false")

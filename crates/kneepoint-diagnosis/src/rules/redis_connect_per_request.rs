@@ -1,6 +1,8 @@
 //! RDS-01: every request opens a connection to Redis.
 
 use crate::advice::app_switch;
+use crate::database::fleeting_words;
+use crate::ports::does_not_last;
 use crate::rules::prelude::*;
 
 /// Connections per request PHP served from which on connecting is the habit: the brief ones of a mix in which not
@@ -54,9 +56,9 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     }
     let commands = phase.series.rate(Layer::Cache, metric::REDIS_COMMANDS);
     let connecting = phase.connecting(Layer::Cache);
-    let cost = evidence
-        .part_of_cpu(phase, hz * CONNECT_COST_S)
-        .max(connecting);
+    let cpu = evidence.part_of_cpu(phase, hz * CONNECT_COST_S);
+    let fleeting = does_not_last(evidence, phase, Layer::Cache, hz);
+    let cost = cpu.max(connecting).max(fleeting);
     let mut verdict = RULE
         .finds(Layer::Cache, RULE.title)
         .measured(
@@ -65,7 +67,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         )
         .gain(format!(
             "about {} of the limit, from {:.0} us of CPU for each connect; more where Redis is on another machine",
-            format_share(cost),
+            format_share(cpu),
             CONNECT_COST_S * 1e6
         ));
     if let Some(commands) = commands {
@@ -82,6 +84,9 @@ fn check(evidence: &Evidence) -> Option<Finding> {
             ),
             phase,
         );
+    }
+    if fleeting > 0.0 {
+        verdict = verdict.measured(fleeting_words(fleeting), phase);
     }
     verdict
         .inside(evidence.seen_calls(CallKind::Connect, |call| call.peer == Layer::Cache.name()))
@@ -122,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn fires_when_requests_connect_and_uses_the_switch_of_the_application() {
+    fn notes_that_requests_connect_and_uses_the_switch_of_the_application() {
         check(
             connecting(380.0),
             expect![[r#"
@@ -136,7 +141,25 @@ mod tests {
     }
 
     #[test]
-    fn fires_when_only_some_pages_use_redis() {
+    fn fires_when_the_connections_take_more_ports_than_last() {
+        let case = connecting(380.0)
+            .everywhere(Layer::Php, metric::PORT_RANGE, "", 28_232.0)
+            .gauge(PhaseKind::Knee, Layer::Php, metric::TIME_WAIT, "cache", 3_600.0);
+        check(
+            case,
+            expect![[r#"
+                named: RDS-01
+                suspected cache (38 %): every request opens a connection to Redis
+                  saw 380/s connections accepted, 2.00 for each request PHP served, at 190/s offered for 10 s
+                  saw 2.0 commands for each connection, at 190/s offered for 10 s
+                  saw 38 % of that rate lasts less than a minute: each closed connection keeps a local port for so long, at 190/s offered for 10 s
+                  set app.redis.persistent = true
+            "#]],
+        );
+    }
+
+    #[test]
+    fn notes_connections_that_cost_little() {
         check(
             connecting(60.0),
             expect![[r#"

@@ -93,14 +93,6 @@ impl<'a> Climb<'a> {
     }
 }
 
-impl Climb<'_> {
-    /// Share of the workers in use at the end that was missing, on average over the phase: they came one after the other.
-    fn missing(&self) -> f64 {
-        let while_growing = (1.0 - self.from / self.to) / 2.0;
-        while_growing * (self.seconds / self.phase.load.window_s.max(1.0)).min(1.0)
-    }
-}
-
 fn seen(evidence: &Evidence, pool: &WorkerPool, per_s: f64, climb: &Climb<'_>) -> Option<Finding> {
     let mut verdict = RULE
         .finds(Layer::Php, RULE.title)
@@ -117,8 +109,10 @@ fn seen(evidence: &Evidence, pool: &WorkerPool, per_s: f64, climb: &Climb<'_>) -
             climb.phase,
         );
     verdict = verdict.logged(evidence.logged(&[Layer::Php], LogKind::PoolBusySpawning));
+    let window_s = climb.phase.load.window_s.max(1.0);
     verdict
-        .weight(climb.missing())
+        // The share of workers that was missing, on average over the phase: they came one after the other.
+        .weight((1.0 - climb.from / climb.to) / 2.0 * (climb.seconds / window_s).min(1.0))
         .gain(format!(
             "no slow first {:.0} s after the load rises",
             climb.seconds
