@@ -226,13 +226,7 @@ pub(crate) fn gather(
     let fpm = Fpm::of(testbed, arm)?;
     let mut phases = Vec::new();
     let mut sampled = Vec::new();
-    let shorter = time::shorter(recorder.left());
-    if shorter < 1.0 {
-        recorder.warn(format!(
-            "the phases of the evidence are shortened to {} of their length, to end within the budget",
-            format_share(shorter)
-        ));
-    }
+    let shorter = shortened(recorder);
     let mut native = Vec::new();
     for (nth, (kind, share, length)) in PHASES.into_iter().enumerate() {
         recorder.check_stop()?;
@@ -298,6 +292,18 @@ pub(crate) fn gather(
         ..kneepoint_diagnosis::account(&evidence)
     });
     Ok(evidence)
+}
+
+/// The share of their length that the phases have in the time left; says so where that is not all of it.
+fn shortened(recorder: &mut Recorder<'_>) -> f64 {
+    let shorter = time::shorter(recorder.left());
+    if shorter < 1.0 {
+        recorder.warn(format!(
+            "the phases of the evidence are shortened to {} of their length, to end within the budget",
+            format_share(shorter)
+        ));
+    }
+    shorter
 }
 
 /// Whether stacks are sampled in a phase: beyond the limit all workers are at work, and just below it those requests are

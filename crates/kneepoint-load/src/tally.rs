@@ -183,10 +183,7 @@ impl Tally {
         });
         LoadPoint {
             offered_hz,
-            closed_workers: match &plan.mode {
-                Mode::Closed(closed) => Some(closed.workers),
-                Mode::Open { .. } => None,
-            },
+            closed_workers: closed_workers(plan),
             window_s,
             arrivals: window.arrivals,
             outcomes: window.counts.to_model(),
@@ -208,6 +205,13 @@ impl Tally {
             visits_offered_hz: visits_offered_hz(plan, window_s, ended_at),
             stopped_because: None,
         }
+    }
+}
+
+fn closed_workers(plan: &LoadPlan) -> Option<u32> {
+    match &plan.mode {
+        Mode::Closed(closed) => Some(closed.workers),
+        Mode::Open { .. } => None,
     }
 }
 
