@@ -11,8 +11,8 @@ pub use standing::Standing;
 
 use crate::replay::Replay;
 use crate::{
-    Account, CallTrace, CapacityPlan, Contest, Effect, Finding, GateResult, Interval, Layer, LoadPoint,
-    Scenario, SeriesSet, Setting, Stack, StackProfile,
+    Account, CallTrace, CapacityPlan, Contest, Effect, Finding, GateResult, Interval, Layer,
+    LoadPoint, Scenario, SeriesSet, Setting, Stack, StackProfile,
 };
 use serde::{Deserialize, Serialize};
 

@@ -107,8 +107,9 @@ pub(crate) fn owner_rows(account: &Account, code: &CodeAccount) -> Vec<Row> {
     }
     rows.push(Row {
         is_unexplained: true,
-        details: "requests begin and end, the first file is compiled, or the stack could not be read"
-            .to_owned(),
+        details:
+            "requests begin and end, the first file is compiled, or the stack could not be read"
+                .to_owned(),
         ..Row::of("unexplained", code.unnamed * all_ms, code.unnamed)
     });
     rows
