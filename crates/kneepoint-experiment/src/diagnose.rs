@@ -287,10 +287,7 @@ pub(crate) fn gather(
         knee_stacks,
         native,
     };
-    recorder.account(Account {
-        arm: label.to_owned(),
-        ..kneepoint_diagnosis::account(&evidence)
-    });
+    recorder.account(accounted(&evidence, label));
     Ok(evidence)
 }
 
@@ -310,6 +307,14 @@ fn shortened(recorder: &mut Recorder<'_>) -> f64 {
 /// slow that are so by themselves.
 fn is_sampled(kind: PhaseKind) -> bool {
     matches!(kind, PhaseKind::Knee | PhaseKind::Over)
+}
+
+/// Where the CPU and a request's time went in a configuration.
+fn accounted(evidence: &Evidence, label: &str) -> Account {
+    Account {
+        arm: label.to_owned(),
+        ..kneepoint_diagnosis::account(evidence)
+    }
 }
 
 /// What the CPU was used for; what should be known besides goes into the journal.
