@@ -1,11 +1,8 @@
 //! What the bench reads from a run's record. It reads leniently: a record of another version has other parts, and what is not
 //! there is not known.
 
-use kneepoint_model::Confidence;
+use kneepoint_model::{Account, Confidence};
 use serde_json::Value;
-
-/// The fewest stacks that say where PHP's CPU goes, as the model has it.
-const FEWEST_STACKS: u64 = 30;
 
 /// A run's record.
 pub(super) struct Record<'a>(pub(super) &'a Value);
@@ -67,21 +64,11 @@ impl Record<'_> {
         ])
     }
 
-    /// How much of the stack's CPU the last account explains: tiers whole, PHP as far as its stacks name the code at work.
-    /// `None` where the record has no account of it.
+    /// How much of the stack's CPU the last account explains; `None` where the record has no account that can be read.
     pub(super) fn explained(&self) -> Option<f64> {
         let account = self.at("/run/accounts")?.as_array()?.last()?;
-        let code = &account["code"];
-        let named = match code["stacks"].as_u64() {
-            Some(stacks) if stacks >= FEWEST_STACKS => 1.0 - code["unnamed"].as_f64()?,
-            _ => 0.0,
-        };
-        let tiers = account["cpu"].as_array()?.iter();
-        let shares = tiers.filter_map(|part| {
-            let tier = part["of"]["tier"].as_str()?;
-            Some(part["share"].as_f64()? * if tier == "php" { named } else { 1.0 })
-        });
-        shares.reduce(|sum, share| sum + share)
+        let account: Account = serde_json::from_value(account.clone()).ok()?;
+        account.explained_share()
     }
 
     /// What was measured: path and the text that shows the right answer, of each request.
@@ -170,20 +157,23 @@ mod tests {
     }
 
     #[test]
-    fn the_account_explains_tiers_whole_and_php_as_far_as_its_code_is_named() {
-        let account = |stacks: u64| {
-            json!({ "run": { "accounts": [{
-                "cpu": [
-                    { "of": { "tier": "php" }, "share": 0.8 },
-                    { "of": { "tier": "db" }, "share": 0.2 },
-                    { "of": "generator", "share": 0.0 },
-                ],
-                "code": { "stacks": stacks, "unnamed": 0.25 },
-            }] } })
+    fn how_much_is_explained_is_what_the_last_account_says() {
+        use kneepoint_model::Layer;
+        use kneepoint_model::account::{CpuOf, CpuPart};
+        let part = |layer, share| CpuPart {
+            of: CpuOf::Tier(layer),
+            cores: 1.0,
+            ms: 1.0,
+            share,
         };
-        let explained = |stacks: u64| Record(&account(stacks)).explained().expect("an account");
-        assert!((explained(400) - 0.8).abs() < 1e-9);
-        assert!((explained(3) - 0.2).abs() < 1e-9);
+        let account = Account {
+            cpu: vec![part(Layer::Php, 0.8), part(Layer::Db, 0.2)],
+            ..Account::default()
+        };
+        // No stack of PHP's names its code: only the database is explained.
+        let value = json!({ "run": { "accounts": [Account::default(), account] } });
+        let explained = Record(&value).explained().expect("an account");
+        assert!((explained - 0.2).abs() < 1e-9, "{explained}");
     }
 
     #[test]
