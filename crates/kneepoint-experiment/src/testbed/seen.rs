@@ -377,7 +377,7 @@ mod tests {
             expect![[r#"
                 stop: GET / answers with status 200 and what looks like an error page of DokuWiki, so its limit would be no application's. It says: DokuWiki Setup Error. The datadir is not writable.
                 Put that right first. If this is the page that is meant, give the request a text of it: expect = { body_contains = "..." }
-                GET /: `DokuWiki Setup Error`, 73 B, 0.50 ms of PHP's CPU time
+                GET /: `DokuWiki Setup Error`, 70 B, 0.50 ms of PHP's CPU time
                 Answers count as failed without the piece of the title that all had so far: GET / `<title>DokuWiki Setup Error</title>`. body_contains says it better
             "#]],
         );
@@ -386,7 +386,7 @@ mod tests {
             &workload,
             &[(page(), 0.1)],
             expect![[r#"
-                GET /: `DokuWiki Setup Error`, 73 B, 0.10 ms of PHP's CPU time
+                GET /: `DokuWiki Setup Error`, 70 B, 0.10 ms of PHP's CPU time
             "#]],
         );
     }
