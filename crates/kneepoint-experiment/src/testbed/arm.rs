@@ -223,7 +223,10 @@ fn stand_up_tier(
             program
         }
     };
-    let context = context(testbed, scenario, spec, &host, program, nonce, standing)?;
+    let mut context = context(testbed, scenario, spec, &host, program, nonce, standing)?;
+    if let Some(config) = context.config.take() {
+        context.config = Some(server.gathered(config, &context.program)?);
+    }
     if spec.layer == Layer::Php {
         standing.root = Some(context.app.root.clone());
     }
