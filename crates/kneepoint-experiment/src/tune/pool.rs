@@ -46,7 +46,7 @@ impl Tuner<'_, '_, '_> {
         }
         let mut found: Option<Smaller> = None;
         while let Some(size) = sizes.next_size() {
-            if self.recorder.left() < self.for_the_proof() + LONGEST {
+            if self.recorder.left() < self.proof_takes() + LONGEST {
                 self.recorder.result(format!(
                     "{} = {}: {size} workers may serve as much; there is no time left to try",
                     need.key, need.workers
