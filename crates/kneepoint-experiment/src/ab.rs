@@ -329,7 +329,6 @@ impl AbTest {
                 Said {
                     value: -within / slope.max(1.0),
                     variance: if is_clipped { CLIPPED } else { 1.0 },
-                    available: point.health.available_share(),
                 }
             }
         }

@@ -222,7 +222,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
 
     /// Diagnoses the configuration kept so far, unless that was done, where there is time for more than the proof.
     fn see(&mut self, current: &mut Current) -> Result<(), ExperimentError> {
-        let worth = self.for_the_proof() + self.look_takes() + WORTH_SEEING;
+        let worth = self.proof_takes() + self.look_takes() + WORTH_SEEING;
         if current.seen.is_some() || self.recorder.left() < worth {
             return Ok(());
         }
@@ -258,11 +258,6 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
     fn look_takes(&self) -> Duration {
         let limit = LimitOptions::taking(self.limit_time(LIMIT_BETWEEN_SHARE), 1);
         limit.unconfirmed().takes() + self.costs.diagnosis()
-    }
-
-    /// Time that is kept for the proof by what comes before it, combinations included where they were asked for.
-    fn for_the_proof(&self) -> Duration {
-        self.proof_takes()
     }
 
     /// What follows when so many remedies are still to be tried, with or without another look before the proof.
@@ -306,7 +301,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
                 idle = 0;
                 let needs = self.look_takes() + self.costs.shortest_comparison();
                 let left_out = self.costs.shortest_comparison() * self.not_left_out().len() as u32;
-                if self.recorder.left() < self.for_the_proof() + left_out + needs {
+                if self.recorder.left() < self.proof_takes() + left_out + needs {
                     return Ok(());
                 }
                 self.look_again(current, "Limit after the changes so far")?;

@@ -39,6 +39,14 @@ pub struct Evidenced {
     pub conditions: String,
 }
 
+impl Evidenced {
+    /// Whether it was read from the stack itself, so that no load had to show it.
+    #[must_use]
+    pub fn is_read(&self) -> bool {
+        self.conditions.is_empty()
+    }
+}
+
 /// What to do about a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Remedy {

@@ -1,6 +1,6 @@
 //! What every server program must be able to say.
 
-use crate::{Program, RenderedTier, SERVERS, StackError, TierContext};
+use crate::{ConfigText, Program, RenderedTier, SERVERS, StackError, TierContext};
 use kneepoint_model::{CommandOutput, CommandSpec, Commands, Layer, Tunable};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -37,6 +37,14 @@ pub trait Server: Sync {
         config: &str,
         ini: Option<&str>,
     ) -> Result<BTreeMap<String, String>, StackError>;
+
+    /// The user's configuration with all that it takes from other files of this machine, so that rendering sees it.
+    ///
+    /// # Errors
+    /// One of those files is missing, cannot be read, or is not in the program's format.
+    fn gathered(&self, config: ConfigText, _program: &Program) -> Result<ConfigText, StackError> {
+        Ok(config)
+    }
 
     /// The whole tier as text: a pure function.
     ///

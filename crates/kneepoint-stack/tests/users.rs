@@ -12,10 +12,9 @@ const USERS_NGINX: &str = r#"# the shop, as deployed
 user deploy;
 worker_processes auto;
 error_log /var/log/nginx/shop.log crit;
-include modules-enabled/*.conf;
+load_module modules/ngx_http_echo_module.so;
 events { worker_connections 768; }
 http {
-    include mime.types;
     access_log /var/log/nginx/shop.access.log combined; # one line a request
     map $http_upgrade $upgrade { default ""; websocket upgrade; }
     server {
@@ -32,7 +31,6 @@ http {
         location ~ ^/(status|ping)$ { fastcgi_pass unix:/run/php/php8.2-fpm.sock; }
         location ~ \.php$ {
             # keep this
-            include fastcgi_params;
             fastcgi_param SCRIPT_FILENAME /var/www/shop/public$fastcgi_script_name;
             fastcgi_read_timeout 30s;
             fastcgi_pass unix:/run/php/php8.2-fpm.sock;

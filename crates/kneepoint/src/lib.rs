@@ -42,14 +42,6 @@ pub fn main() -> ExitCode {
 
 #[expect(clippy::print_stderr, reason = "the binary crate talks to people")]
 fn report_failure(error: &anyhow::Error) -> ExitCode {
-    let broken_pipe = error
-        .chain()
-        .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
-        .any(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe);
-    if broken_pipe {
-        // The reader of our output left: nothing is wrong.
-        return ExitCode::SUCCESS;
-    }
     eprintln!("kneepoint: {error}");
     for cause in error.chain().skip(1) {
         eprintln!("  because {cause}");

@@ -7,12 +7,15 @@ use anyhow::{Context as _, Result};
 use kneepoint_experiment::{ExperimentError, Recorder, Testbed};
 use kneepoint_model::{GateVerdict, Run, Scenario, Setting, SettingKey, units};
 use kneepoint_report::{Format, Options, Styles, render};
-use std::io::Write as _;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+/// How a run that failed says why.
+const FAILURE: &str = "failed: ";
 
 /// A flag that Ctrl-C or SIGTERM raises. The second Ctrl-C ends the program at once; the lab's keeper cleans
 /// up either way.
@@ -207,7 +210,7 @@ fn watched(
     let ended = match &outcome {
         _ if interrupted => "interrupted".to_owned(),
         Ok(()) => "finished".to_owned(),
-        Err(error) => format!("failed: {error}"),
+        Err(error) => format!("{FAILURE}{error}"),
     };
     terminal.finish();
     let incomplete = recorder.store_error().map(str::to_owned);
@@ -277,7 +280,7 @@ fn write_results(
         .any(|(_, target)| target == Path::new("-"))
     {
         print(&rendered(
-            run,
+            &without_its_failure(run),
             "terminal",
             &Options {
                 styles: styles(),
@@ -287,6 +290,15 @@ fn write_results(
         )?)?;
     }
     Ok(())
+}
+
+/// The run as its summary is printed here: why it failed is said on standard error, and once is enough.
+fn without_its_failure(run: &Run) -> Run {
+    let mut run = run.clone();
+    if run.ended.starts_with(FAILURE) {
+        run.ended = "failed".into();
+    }
+    run
 }
 
 /// Colour for a terminal, none for a file or a pipe.
@@ -328,16 +340,133 @@ pub fn write_text(target: &Path, text: &str) -> Result<()> {
     std::fs::write(target, text).with_context(|| format!("cannot write {}", target.display()))
 }
 
-/// Prints to standard output.
+/// Prints to standard output. That its reader has left, as `head` does, is no failure; nor does it make one good: the exit
+/// code is what it would have been.
 ///
 /// # Errors
-/// Standard output is gone.
+/// Standard output cannot be written.
 pub fn print(text: &str) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    if !text.ends_with('\n') {
-        out.write_all(b"\n")?;
+    print_to(&mut std::io::stdout().lock(), text)
+}
+
+fn print_to(out: &mut impl Write, text: &str) -> Result<()> {
+    let newline = if text.ends_with('\n') { "" } else { "\n" };
+    let printed = out
+        .write_all(text.as_bytes())
+        .and_then(|()| out.write_all(newline.as_bytes()))
+        .and_then(|()| out.flush());
+    match printed {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        other => other.context("cannot write to standard output"),
     }
-    out.flush()?;
-    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kneepoint_model::run::Decision;
+    use kneepoint_model::{Confidence, Effect, Finding, GateResult, Layer};
+
+    /// A run that is judged to have this exit code.
+    fn check(run: Run, expected: u8) {
+        // An exit code can be shown, and not compared.
+        let shown = |code: ExitCode| format!("{code:?}");
+        assert_eq!(shown(judged(&run)), shown(ExitCode::from(expected)));
+    }
+
+    /// A run whose gate says this.
+    fn gated(verdict: GateVerdict, inconclusive_as: GateVerdict) -> Run {
+        Run {
+            gate: Some(GateResult {
+                baseline: "the commit before".into(),
+                max_loss: 0.05,
+                claims: Vec::new(),
+                verdict,
+                inconclusive_as,
+                obstacles: Vec::new(),
+                notes: Vec::new(),
+            }),
+            ..Run::default()
+        }
+    }
+
+    /// A run that tried the remedy of one finding, and could not tell what it did.
+    fn undecided(confidence: Confidence) -> Run {
+        let mut run = Run::default();
+        run.findings.push(Finding {
+            code: "OPC-01".into(),
+            title: "OPcache is off".into(),
+            layer: Layer::Php,
+            seen: Vec::new(),
+            refuted_by: String::new(),
+            remedy: None,
+            expected_gain: String::new(),
+            confidence,
+            weight: 1.0,
+            source: String::new(),
+            effects: Vec::new(),
+        });
+        run.decisions.push(Decision {
+            code: "OPC-01".into(),
+            settings: Vec::new(),
+            effect: Effect::default(),
+            kept: false,
+            leave_one_out: None,
+            reason: String::new(),
+        });
+        run
+    }
+
+    #[test]
+    fn a_run_that_ended_well_has_the_exit_code_of_what_it_found() {
+        use GateVerdict::{Fail, Inconclusive, Pass};
+        check(Run::default(), 0);
+        check(undecided(Confidence::Noted), 0);
+        check(undecided(Confidence::Suspected), 4);
+        check(gated(Pass, Inconclusive), 0);
+        check(gated(Fail, Inconclusive), 1);
+        check(gated(Inconclusive, Inconclusive), 3);
+        check(gated(Inconclusive, Pass), 0);
+        check(gated(Inconclusive, Fail), 1);
+        // What a gate says goes first: it was asked for.
+        let gate = gated(Pass, Inconclusive).gate;
+        check(
+            Run {
+                gate,
+                ..undecided(Confidence::Suspected)
+            },
+            0,
+        );
+    }
+
+    #[test]
+    fn only_a_reader_that_has_left_is_no_failure_of_printing() {
+        struct Broken(ErrorKind);
+        impl Write for Broken {
+            fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+                Err(self.0.into())
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        assert!(print_to(&mut Broken(ErrorKind::BrokenPipe), "R*").is_ok());
+        assert!(print_to(&mut Broken(ErrorKind::StorageFull), "R*").is_err());
+        let mut out = Vec::new();
+        print_to(&mut out, "R*").expect("a vector takes all");
+        assert_eq!(out, b"R*\n");
+    }
+
+    #[test]
+    fn a_summary_leaves_the_reason_of_a_failure_to_standard_error() {
+        let ended = |ended: &str| {
+            let run = Run {
+                ended: ended.into(),
+                ..Run::default()
+            };
+            without_its_failure(&run).ended
+        };
+        assert_eq!(ended("failed: port 80 is taken"), "failed");
+        assert_eq!(ended("interrupted"), "interrupted");
+    }
 }

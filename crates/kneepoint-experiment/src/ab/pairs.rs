@@ -48,8 +48,6 @@ pub(crate) struct Said {
     pub(crate) value: f64,
     /// Its variance as a multiple of that of a usual step.
     pub(crate) variance: f64,
-    /// Share of the machine that there was, as far as it matters to this measure.
-    pub(crate) available: f64,
 }
 
 /// One step alone.
@@ -133,7 +131,7 @@ impl Pairs {
         let turn = Turn {
             value: said.value,
             variance: said.variance,
-            ln_available: said.available.ln(),
+            ln_available: there_was.ln(),
             idle: point.health.idle_share.map(|idle| idle / there_was),
         };
         match side {
@@ -275,7 +273,6 @@ pub(crate) fn served(point: &LoadPoint) -> Said {
     Said {
         value: ((served + 1.0) / point.window_s.max(0.1)).ln(),
         variance: 1.0,
-        available: point.health.available_share(),
     }
 }
 

@@ -236,7 +236,7 @@ impl LimitSearch {
         }
         if rate_hz > SLOWED * self.low_hz(speed) {
             let next_hz = self.confirmable_hz().min(rate_hz);
-            return ("the machine had slowed and the SLO did not hold", next_hz);
+            return (self.slowed_or_disturbed(point, speed), next_hz);
         }
         if self.allows_for(point, speed) {
             self.soak.below *= STEP_DOWN;
@@ -244,6 +244,22 @@ impl LimitSearch {
         }
         self.soak.contradicted_hz.push(rate_hz);
         ("the SLO did not hold", rate_hz * self.lowering(point))
+    }
+
+    /// What made R* fall below the rate of a stretch: the machine, or what others took of it.
+    fn slowed_or_disturbed(&self, point: &LoadPoint, speed: Option<f64>) -> &'static str {
+        let undisturbed = speed.map(|speed| speed / point.health.available_at_worst());
+        if self.soak.rate_hz > SLOWED * self.low_hz(undisturbed) {
+            return "the machine had slowed and the SLO did not hold";
+        }
+        let taken = |share: Option<f64>| share.unwrap_or(0.0);
+        let health = &point.health;
+        let by_programs = taken(health.foreign_peak_share).max(taken(health.foreign_share));
+        if by_programs >= taken(health.steal_share) {
+            "other programs took part of the machine and the SLO did not hold"
+        } else {
+            "the host took part of the machine's time and the SLO did not hold"
+        }
     }
 
     /// Whether this stretch drowned after about as many requests as one before. That is not how the fit's steps scatter, which

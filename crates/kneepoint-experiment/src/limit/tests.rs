@@ -367,6 +367,38 @@ fn a_soak_in_which_the_generator_was_late_lowers_nothing() {
     assert_eq!(sound, doubted);
 }
 
+/// A stretch that drowned beside other programs is told apart from one on a machine that had slowed.
+#[test]
+fn what_others_took_of_a_stretch_is_not_called_a_slow_machine() {
+    let check = |change: fn(&mut LoadPoint), expected: &str| {
+        let options = LimitOptions::within(Duration::from_secs(60), 32);
+        let mut soaks = 0;
+        let found = search_with(&mut stack(Noise::none(), 6), options, |step, point| {
+            if step.purpose == "limit: soak" {
+                soaks += 1;
+                if soaks == 1 {
+                    point.good = point.arrivals / 2;
+                    change(point);
+                }
+            }
+        });
+        let told = found.warnings.iter().any(|text| text.starts_with(expected));
+        assert!(told, "{:?}", found.warnings);
+    };
+    check(
+        |point| point.health.foreign_share = Some(0.3),
+        "other programs took part of the machine",
+    );
+    check(
+        |point| point.health.steal_share = Some(0.3),
+        "the host took part of the machine's time",
+    );
+    check(
+        |point| point.cpu_ms = point.cpu_ms.map(|ms| ms * 1.3),
+        "the machine had slowed",
+    );
+}
+
 /// Where nothing was seen to hold, the interval reaches below the lowest rate that was tried.
 #[test]
 fn a_limit_that_is_never_confirmed_says_so() {

@@ -228,7 +228,10 @@ fn stand_up_tier(
             program
         }
     };
-    let context = context(testbed, scenario, spec, &host, program, nonce, standing)?;
+    let mut context = context(testbed, scenario, spec, &host, program, nonce, standing)?;
+    if let Some(config) = context.config.take() {
+        context.config = Some(server.gathered(config, &context.program)?);
+    }
     let rendered = server.render(&context)?;
     install(&rendered)?;
     for command in &rendered.prepare {

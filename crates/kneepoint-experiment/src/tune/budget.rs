@@ -82,19 +82,23 @@ impl Costs {
         self.pair * pairs
     }
 
+    /// What the comparisons of the proof take at least.
+    pub(super) fn shortest_proof(&self) -> Duration {
+        self.shortest_comparison().mul_f64(PROOF_COMPARISONS)
+    }
+
     /// Pairs that the next comparison may take when `left` is divided among it and everything to come; `None` where not even
     /// the fewest that mean something are left.
     pub(super) fn pairs(&self, left: Duration, to_come: ToCome) -> Option<usize> {
         let changes = f64::from(to_come.remedies) * (1.0 + KEPT) + f64::from(to_come.left_out);
         let stacks = changes + PROOF_COMPARISONS;
         let certain = self.stand_up.mul_f64(stacks) + to_come.look_again + to_come.proof;
-        let each = left.saturating_sub(certain).div_duration_f64(self.pair)
-            / (changes + PROOF_COMPARISONS);
+        let each = left.saturating_sub(certain).div_duration_f64(self.pair) / stacks;
         if each >= MIN_PAIRS as f64 {
             return Some(each.min(MOST_PAIRS) as usize);
         }
         // The next one is made as long as the proof of what was kept so far still fits after it.
-        let after = to_come.proof + (self.stand_up + self.pair * MIN_PAIRS as u32).mul_f64(2.0);
+        let after = to_come.proof + self.shortest_proof();
         (left >= after + self.shortest_comparison()).then_some(MIN_PAIRS)
     }
 

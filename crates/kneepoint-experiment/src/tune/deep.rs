@@ -71,7 +71,7 @@ impl Tuner<'_, '_, '_> {
 
     /// What of the budget is neither for the proof nor for sizing the pool.
     fn left_for_deep(&self) -> Duration {
-        let reserved = self.for_the_proof() + ONE;
+        let reserved = self.proof_takes() + ONE;
         self.recorder.left().saturating_sub(reserved)
     }
 
@@ -151,7 +151,7 @@ impl Tuner<'_, '_, '_> {
                 .result("--deep: no combination seemed better than what was found one by one");
         }
         for (settings, _) in best.into_iter().take(CANDIDATES) {
-            if self.recorder.left() < self.for_the_proof() + ONE {
+            if self.recorder.left() < self.proof_takes() + ONE {
                 self.recorder.warn(format!(
                     "--deep: no time left to prove {}: whether it helps is not known",
                     describe_settings(&settings)

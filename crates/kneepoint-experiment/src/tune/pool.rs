@@ -46,7 +46,7 @@ impl Tuner<'_, '_, '_> {
         let mut found: Option<Smaller> = None;
         while let Some(size) = sizes.next_size() {
             let left = self.recorder.left();
-            let beside = left.saturating_sub(self.for_the_proof());
+            let beside = left.saturating_sub(self.proof_takes());
             let pairs = self.costs.fit(beside, 1).min(PAIRS);
             if pairs < FEWEST_PAIRS {
                 self.recorder.result(format!(

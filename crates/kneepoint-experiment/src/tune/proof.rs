@@ -19,8 +19,7 @@ const PAIRS: usize = 12;
 impl Tuner<'_, '_, '_> {
     /// What the proof takes with all that belongs to it: no change is tried that would not leave it.
     pub(super) fn proof_takes(&self) -> Duration {
-        let comparison = self.costs.shortest_comparison();
-        self.limit_of_the_best_takes() + comparison * 2
+        self.limit_of_the_best_takes() + self.costs.shortest_proof()
     }
 
     pub(super) fn limit_of_the_best_takes(&self) -> Duration {

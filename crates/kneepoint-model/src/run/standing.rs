@@ -1,7 +1,7 @@
 //! What became of a change that was tried: words claim no more than its comparison showed.
 
 use super::{Decision, Run};
-use crate::{Confidence, Effect, Finding};
+use crate::{Confidence, Effect, Evidenced, Finding};
 
 /// What became of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,15 +120,14 @@ impl Finding {
     /// how the stack behaved under load. It stays a recommendation whether or not a comparison of its remedy ended.
     #[must_use]
     pub fn is_read(&self) -> bool {
-        self.confidence > Confidence::Noted
-            && self.seen.iter().any(|seen| seen.conditions.is_empty())
+        self.confidence > Confidence::Noted && self.seen.iter().any(Evidenced::is_read)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Effect, Evidenced, Interval, Layer};
+    use crate::{Effect, Interval, Layer};
 
     fn decision(code: &str, verdict: &str, kept: bool) -> Decision {
         Decision {

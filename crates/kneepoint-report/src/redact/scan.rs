@@ -57,8 +57,12 @@ fn hide_assignments(line: &str, grammar: Grammar) -> String {
         let (name, after) =
             from_name.split_at(from_name.find(|c| !is_name(c)).unwrap_or(from_name.len()));
         out.push_str(before);
+        let code = is_code(&out, name, after);
         out.push_str(name);
         rest = after;
+        if code {
+            continue;
+        }
         if let Some(value_at) = joined(name, after, grammar) {
             let (joint, value) = after.split_at(value_at);
             let end = value_end(name, joint, value, grammar);
@@ -70,6 +74,17 @@ fn hide_assignments(line: &str, grammar: Grammar) -> String {
         }
     }
     out + rest
+}
+
+/// Whether a name stands for a piece of PHP, whatever it sounds like: a class before its member
+/// (`DatabaseAuth::authenticate`), or a file or a method before its line (`Token.php:12`, `Auth::checkToken:12`).
+fn is_code(before: &str, name: &str, after: &str) -> bool {
+    let class = name.starts_with(char::is_uppercase) && name.contains(char::is_lowercase);
+    let member = |rest: &str| rest.starts_with(|c: char| c.is_alphabetic() || "_${".contains(c));
+    let line = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit());
+    let place = name.ends_with(".php") || before.ends_with("::") || before.ends_with("->");
+    (class && after.strip_prefix("::").is_some_and(member))
+        || (place && after.strip_prefix(':').is_some_and(line))
 }
 
 /// Where the value of a secret name begins in what follows the name; `None` when the name is ordinary or
@@ -148,6 +163,11 @@ mod tests {
             ("Authorization: Basic YWJj Zm9v", "Authorization: •••"),
             ("sent Bearer abc.def twice", "sent Bearer ••• twice"),
             ("'password' => 'abc'", "'password' => '•••'"),
+            ("DatabaseAuth: abc", "DatabaseAuth: •••"),
+            ("DB_PASSWORD::abc", "DB_PASSWORD:•••"),
+            ("Mail::PASSWORD = 'abc'", "Mail::PASSWORD = '•••'"),
+            ("$this->password:abc", "$this->password:•••"),
+            ("token: 12", "token: •••"),
         ] {
             check(Grammar::Prose, text, expected);
         }
@@ -162,6 +182,9 @@ mod tests {
             "http://10.0.0.1/ answered",
             "größe: 3 – ärger = 4",
             "password:",
+            r"Kanboard\Auth\DatabaseAuth::authenticate takes 81 %",
+            r"App\Security\UserToken::$all, Cookie::make and Passwords::{closure}",
+            "src/Security/TokenStorage.php:12, Auth::checkToken:31, $this->readToken:7",
         ] {
             check(Grammar::Prose, text, text);
         }

@@ -1,6 +1,7 @@
 //! nginx as the proxy tier and as the web tier.
 
 mod defaults;
+mod includes;
 mod knobs;
 mod private;
 mod site;
@@ -9,7 +10,7 @@ mod upstream;
 use crate::knob::{self, Knob};
 use crate::server::{self, Server};
 use crate::tier::IDENTITY_PATH;
-use crate::{ConfigFile, DirSpec, Program, RenderedTier, StackError, TierContext};
+use crate::{ConfigFile, ConfigText, DirSpec, Program, RenderedTier, StackError, TierContext};
 use kneepoint_model::{
     Address, CommandSpec, Commands, Endpoint, Layer, LogFormat, LogSource, ProcessSpec, Ready,
     Signal, Tunable,
@@ -52,9 +53,11 @@ impl Server for Nginx {
         let conf_dir = Path::new(&conf)
             .parent()
             .map_or(String::new(), |dir| dir.to_string_lossy().into_owned());
+        let prefix = server::word_after(&said, "--prefix=").unwrap_or_default();
+        let facts = [("conf_dir", conf_dir), ("prefix", prefix)];
         Ok(Program {
             version: server::word_after(&said, "nginx/").unwrap_or_default(),
-            facts: [("conf_dir".to_owned(), conf_dir)].into(),
+            facts: facts.map(|(name, dir)| (name.to_owned(), dir)).into(),
             path,
             ..Program::default()
         })
@@ -76,6 +79,10 @@ impl Server for Nginx {
         server::check_layer(self, layer)?;
         let site = Site::parse(layer, "nginx.conf", config, false, "")?;
         Ok(site.configured())
+    }
+
+    fn gathered(&self, config: ConfigText, program: &Program) -> Result<ConfigText, StackError> {
+        includes::written_out(&config, Path::new(program.fact("conf_dir")))
     }
 
     fn render(&self, context: &TierContext) -> Result<RenderedTier, StackError> {

@@ -420,6 +420,44 @@ impl Block {
         }
     }
 
+    /// Puts the directives of other blocks in place of the one at a position, below a comment that tells what stood there
+    /// and indented like it. Returns how many they are.
+    pub fn replace(&mut self, at: usize, by: Vec<Self>) -> usize {
+        let mut removed = self.items.remove(at);
+        let lead = std::mem::take(removed.lead());
+        let indent = lead[lead.rfind('\n').map_or(0, |at| at + 1)..].to_owned();
+        let stood_there = removed.to_string().replace('\n', " ");
+        // What is still to be put before the next directive.
+        let mut between = format!("{lead}# {stood_there}");
+        let mut added = 0;
+        for mut block in by {
+            block.indent_by(&indent);
+            for (nth, mut item) in block.items.into_iter().enumerate() {
+                let own = item.lead();
+                if nth == 0 && !own.starts_with('\n') {
+                    own.insert_str(0, &format!("\n{indent}"));
+                }
+                own.insert_str(0, &std::mem::take(&mut between));
+                self.items.insert(at + added, item);
+                added += 1;
+            }
+            let tail = block.tail.trim_end();
+            if !tail.is_empty() && !tail.starts_with('\n') {
+                between.push('\n');
+            }
+            between.push_str(tail);
+        }
+        let next = match self.items.get_mut(at + added) {
+            Some(item) => item.lead(),
+            None => &mut self.tail,
+        };
+        if !between.is_empty() && !next.starts_with('\n') {
+            between.push('\n');
+        }
+        next.insert_str(0, &between);
+        added
+    }
+
     /// Removes every directive of a name but the first.
     pub fn keep_first(&mut self, name: &str) {
         let is_named = |item: &Directive| item.name() == name;
@@ -475,6 +513,33 @@ impl Block {
             next.insert(0, '\n');
         }
         self.items.insert(at, directive);
+    }
+
+    /// Moves everything to the right, empty lines excepted.
+    fn indent_by(&mut self, indent: &str) {
+        let deeper = |text: &mut String| {
+            let lines = text.split('\n').enumerate();
+            let last = text.matches('\n').count();
+            let moved = lines.map(|(at, line)| match at {
+                0 => line.to_owned(),
+                _ if at < last && line.trim().is_empty() => "\n".to_owned(),
+                _ => format!("\n{indent}{line}"),
+            });
+            *text = moved.collect();
+        };
+        for item in &mut self.items {
+            for word in &mut item.words {
+                deeper(&mut word.lead);
+            }
+            match &mut item.body {
+                Body::Plain { lead } | Body::Code { lead, .. } => deeper(lead),
+                Body::Block { lead, block } => {
+                    deeper(lead);
+                    block.indent_by(indent);
+                }
+            }
+        }
+        deeper(&mut self.tail);
     }
 
     /// The spaces before the directives of this block.

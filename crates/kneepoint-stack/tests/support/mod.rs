@@ -47,7 +47,7 @@ pub(crate) fn program(path: &str, version: &str) -> Program {
     Program {
         path: path.into(),
         version: version.into(),
-        facts: [("conf_dir".to_owned(), "/etc/nginx".to_owned())].into(),
+        facts: settings(&[("conf_dir", "/etc/nginx"), ("prefix", "/usr/share/nginx")]),
         files: Vec::new(),
     }
 }

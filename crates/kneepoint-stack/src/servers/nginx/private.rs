@@ -55,11 +55,11 @@ fn main(root: &mut Block, context: &TierContext) {
     root.set_first("daemon", &["off"]);
 }
 
-/// Points files at the private directory, and relative includes at where nginx would look for them.
+/// Points files at the private directory, and modules at where nginx would look for them.
 fn paths(root: &mut Block, context: &TierContext) {
     let error_log = context.path("log/error.log");
     let access_log = context.path("log/access.log");
-    let conf_dir = context.program.fact("conf_dir").to_owned();
+    let prefix = context.program.fact("prefix").to_owned();
     let mut caches = 0;
     root.visit_mut(&mut |item| {
         let mut args = item.args();
@@ -69,7 +69,7 @@ fn paths(root: &mut Block, context: &TierContext) {
         match item.name().as_str() {
             "error_log" => args = vec![error_log.clone(), "warn".into()],
             "access_log" if first != "off" => *first = access_log.clone(),
-            "include" if !first.starts_with('/') => *first = format!("{conf_dir}/{first}"),
+            "load_module" if !first.starts_with('/') => *first = format!("{prefix}/{first}"),
             "proxy_cache_path" | "fastcgi_cache_path" => {
                 caches += 1;
                 *first = context.path(&format!("tmp/cache-{caches}"));

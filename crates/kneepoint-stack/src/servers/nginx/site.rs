@@ -54,11 +54,13 @@ impl Site {
         };
         let pass = site.pass();
         if site.path().len() < 2 {
-            return unusable("it has no `server`; if your servers are in files it includes, name the file of the server itself".into());
+            return unusable(
+                "neither it nor a file it includes has a `server`; name the file that has".into(),
+            );
         }
         if needs_pass && site.effective(pass).is_none() {
             return unusable(format!(
-                "no server in it has a `{pass}`; if your servers are in files it includes, name the file of the server itself"
+                "no server in it or in a file it includes has a `{pass}`; name the file of the server that passes requests on"
             ));
         }
         Ok(site)
