@@ -14,12 +14,14 @@ pub mod detect;
 mod error;
 mod knob;
 mod php;
+mod seed;
 mod server;
 mod servers;
 pub mod text;
 mod tier;
 
 pub use error::StackError;
+pub use seed::unpack_seed;
 pub use server::{Server, server};
 pub use servers::SERVERS;
 pub use tier::{

@@ -103,8 +103,8 @@ pub struct TierContext {
     pub config: Option<ConfigText>,
     /// The user's php.ini (PHP only).
     pub ini: Option<ConfigText>,
-    /// SQL that brings the database to its initial state (database only).
-    pub seed: Option<String>,
+    /// Where SQL lies that brings the database to its initial state, from [`crate::unpack_seed`] (database only).
+    pub seed: Option<PathBuf>,
     /// A stopped data directory to copy in place of `initdb` (PostgreSQL only).
     pub template: Option<PathBuf>,
     /// Settings on top of the configuration, by tunable name.

@@ -277,8 +277,10 @@ fn redis_serves_and_forgets() {
 fn postgresql_is_seeded_again_and_again_and_copied() {
     let dir = temp_dir();
     let (server, mut context) = real("postgresql", Layer::Db, dir.path(), dir.path());
-    context.seed =
-        Some("CREATE TABLE visits (id int);\nINSERT INTO visits VALUES (1), (2);\n".into());
+    context.seed = seed(
+        &context,
+        b"CREATE TABLE visits (id int);\nINSERT INTO visits VALUES (1), (2);\n",
+    );
     context.settings = settings(&[("max_connections", "23"), ("shared_buffers", "16MiB")]);
     let ask = |running: &Running, sql: &str| {
         let env = &running.tier.env_for_app;
@@ -339,12 +341,49 @@ fn postgresql_words_are_quoted_when_it_refuses() {
     assert!(error.to_string().contains("max_connections"), "{error}");
 }
 
+/// A seed as a tier finds it.
+fn seed(context: &TierContext, sql: &[u8]) -> Option<PathBuf> {
+    let dir = temp_dir();
+    let dump = dir.path().join("dump.sql");
+    std::fs::write(&dump, sql).expect("dump written");
+    Some(unpack_seed(&dump, &context.dir).expect("seed taken"))
+}
+
+/// A page of any wiki: its text is compressed, and `mariadb-dump` writes it as it is.
+#[test]
+fn mariadb_takes_a_dump_with_bytes_that_are_no_text() {
+    let dir = temp_dir();
+    let (server, mut context) = real("mariadb", Layer::Db, dir.path(), dir.path());
+    context.seed = seed(
+        &context,
+        b"/*!40101 SET NAMES utf8mb4 */;\n\
+          CREATE TABLE pages (body longblob);\n\
+          INSERT INTO pages VALUES (_binary '\xff\xfe\\0\x80\\'\xff;\\n'), ('\xff\xc3\\r');\n",
+    );
+    let running = Running::start(server, &context);
+    let env = &running.tier.env_for_app;
+    let output = std::process::Command::new("mariadb")
+        .arg("--no-defaults")
+        .arg(format!("--host={}", env["DB_HOST"]))
+        .arg(format!("--port={}", env["DB_PORT"]))
+        .arg(format!("--user={}", env["DB_USERNAME"]))
+        .arg(format!("--password={}", env["DB_PASSWORD"]))
+        .args(["--skip-column-names", "-e", "SELECT hex(body) FROM pages"])
+        .arg(&env["DB_DATABASE"])
+        .output()
+        .expect("the client runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(text.trim(), "FFFE008027FF3B0A\nFFC30D", "{output:?}");
+}
+
 #[test]
 fn mariadb_is_seeded_again_and_again_and_copied() {
     let dir = temp_dir();
     let (server, mut context) = real("mariadb", Layer::Db, dir.path(), dir.path());
-    context.seed =
-        Some("CREATE TABLE visits (id int);\nINSERT INTO visits VALUES (1), (2);\n".into());
+    context.seed = seed(
+        &context,
+        b"CREATE TABLE visits (id int);\nINSERT INTO visits VALUES (1), (2);\n",
+    );
     context.settings = settings(&[
         ("max_connections", "23"),
         ("innodb_buffer_pool_size", "16MiB"),
@@ -459,7 +498,7 @@ fn the_applications_run_on_the_whole_chain() {
         let (postgresql, mut db) = real("postgresql", Layer::Db, dir.path(), &app.root);
         let seed = app.root.join("seed.sql");
         // One of them has no data.
-        db.seed = std::fs::read_to_string(seed).ok();
+        db.seed = unpack_seed(&seed, &db.dir).ok();
         let db = Running::start(postgresql, &db);
         let (redis, cache) = real("redis", Layer::Cache, dir.path(), &app.root);
         let cache = Running::start(redis, &cache);
@@ -526,7 +565,7 @@ fn laravel_runs_on_apache_and_mariadb() {
     let mut app = repository_app("laravel", "public/index.php");
     let (mariadb, mut db) = real("mariadb", Layer::Db, dir.path(), &app.root);
     let seed = app.root.join("seed-mysql.sql");
-    db.seed = Some(std::fs::read_to_string(seed).expect("the application has a seed"));
+    db.seed = Some(unpack_seed(&seed, &db.dir).expect("the application has a seed"));
     let db = Running::start(mariadb, &db);
     let (redis, cache) = real("redis", Layer::Cache, dir.path(), &app.root);
     let cache = Running::start(redis, &cache);

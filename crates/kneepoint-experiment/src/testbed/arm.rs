@@ -12,7 +12,7 @@ use kneepoint_model::{
 };
 use kneepoint_stack::{
     AppContext, ConfigFile, ConfigText, Program, RenderedTier, TierContext, install, php_user,
-    server,
+    server, unpack_seed,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -300,7 +300,11 @@ fn context(
         app: app_context(spec.layer, scenario, host, standing)?,
         config: read(spec.config.as_deref())?,
         ini: read(spec.ini.as_deref())?,
-        seed: read(spec.seed.as_deref())?.map(|seed| seed.text),
+        seed: spec
+            .seed
+            .as_deref()
+            .map(|seed| unpack_seed(seed, &host.dir))
+            .transpose()?,
         template: if spec.layer == Layer::Db {
             testbed.db_templates.get(spec.server.as_str()).cloned()
         } else {

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The system user of Debian's packages.
+/// The user that every PHP runs as where root starts it: the system user of Debian's packages.
 pub(crate) const USER: &str = "www-data";
 /// Where the interpreter answers for itself.
 pub(crate) const PROBE_PATH: &str = "/.well-known/kneepoint-probe.php";

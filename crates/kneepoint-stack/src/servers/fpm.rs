@@ -7,6 +7,7 @@ mod knobs;
 mod pool;
 
 use crate::knob::{self, Knob};
+use crate::php::settled::USER;
 use crate::php::{self, settled};
 use crate::server::{self, Server};
 use crate::{Program, RenderedTier, StackError, TierContext};
@@ -23,8 +24,6 @@ use std::time::Duration;
 /// PHP's FastCGI process manager.
 pub(crate) struct Fpm;
 
-/// The system user of Debian's packages.
-const USER: &str = "www-data";
 /// Where the pool answers with its status, on a listener of its own.
 const STATUS_PATH: &str = "/kneepoint/status";
 /// Where the pool answers with the nonce, as the web tier does.

@@ -167,19 +167,11 @@ fn dirs(context: &TierContext) -> Vec<DirSpec> {
 
 fn files(context: &TierContext, document: &Ini) -> Vec<ConfigFile> {
     let name = context.config_name("my.cnf");
-    let mut files = vec![ConfigFile::new(
+    vec![ConfigFile::new(
         context.dir.join("my.cnf"),
         Some(name),
         document.to_string(),
-    )];
-    if let Some(seed) = &context.seed {
-        files.push(ConfigFile::new(
-            context.dir.join("seed.sql"),
-            None,
-            seed.clone(),
-        ));
-    }
-    files
+    )]
 }
 
 fn environment(context: &TierContext, tcp: SocketAddr) -> BTreeMap<String, String> {

@@ -210,7 +210,7 @@ fn files(context: &TierContext, document: &Lines) -> Vec<ConfigFile> {
     let file = |name: &str, user_name, text: String| {
         ConfigFile::new(context.dir.join(name), user_name, text)
     };
-    let mut files = vec![
+    vec![
         file("postgresql.conf", Some(name), document.to_string()),
         // The lab's network is its own, and everything in it belongs to the run.
         file(
@@ -218,11 +218,7 @@ fn files(context: &TierContext, document: &Lines) -> Vec<ConfigFile> {
             None,
             "local all all trust\nhost all all all trust\n".into(),
         ),
-    ];
-    if let Some(seed) = &context.seed {
-        files.push(file("seed.sql", None, seed.clone()));
-    }
-    files
+    ]
 }
 
 fn environment(context: &TierContext, tcp: SocketAddr) -> BTreeMap<String, String> {

@@ -101,8 +101,8 @@ pub(super) fn seed(context: &TierContext) -> Vec<CommandSpec> {
          DELIMITER ;\n"
     ));
     let mut commands = vec![empty];
-    if context.seed.is_some() {
-        let source = format!("source {}", context.path("seed.sql"));
+    if let Some(seed) = &context.seed {
+        let source = format!("source {}", seed.display());
         commands.push(client(&[DATABASE, "-e", &source]));
     }
     commands

@@ -111,10 +111,10 @@ pub(super) fn seed(context: &TierContext, port: u16) -> Vec<CommandSpec> {
          DROP SCHEMA IF EXISTS public CASCADE; CREATE SCHEMA public AUTHORIZATION {APP_ROLE};\n"
     ));
     let mut commands = vec![create, empty];
-    if context.seed.is_some() {
+    if let Some(seed) = &context.seed {
         // What the seed makes belongs to the application, over a connection that is the lab's.
         let as_app = format!("SET SESSION AUTHORIZATION {APP_ROLE}");
-        commands.push(psql(DATABASE).args(["-c", &as_app, "-f", &context.path("seed.sql")]));
+        commands.push(psql(DATABASE).args(["-c", &as_app, "-f", &seed.to_string_lossy()]));
     }
     commands.push(psql(DATABASE).args(["-c", "VACUUM ANALYZE"]));
     commands
