@@ -1,9 +1,10 @@
 //! What the whole diagnosis makes of a stack: no false alarm on a healthy one, and the cause before its symptoms.
 
-use crate::test_support::Case;
-use crate::{PhaseKind, diagnose, unjudged};
+use crate::test_support::{Case, check as verify, met, place, traced};
+use crate::{PhaseKind, RULES, diagnose, unjudged};
+use expect_test::expect;
 use kneepoint_model::metric::*;
-use kneepoint_model::{Confidence, Kind, Layer, LogKind, SeriesSet};
+use kneepoint_model::{CallKind, Confidence, Kind, Layer, LogKind, Place, SeriesSet, StackProfile};
 use proptest::prelude::*;
 
 fn named(case: Case) -> Vec<String> {
@@ -201,4 +202,54 @@ proptest! {
             prop_assert!((0.0..=0.95).contains(&finding.weight), "{finding:?}");
         }
     }
+}
+
+#[test]
+fn a_wait_outside_the_stack_is_told_with_route_line_and_host() {
+    let at = || place("App\\Rates::show", "app/Rates.php", 31);
+    let mut call = traced(
+        "GET /rates",
+        CallKind::Http,
+        "GET http://api.example.org/rates",
+        at(),
+        1,
+    );
+    "203.0.113.9:443".clone_into(&mut call.peer);
+    "curl_exec".clone_into(&mut call.through);
+    let mut other = call.clone();
+    "db".clone_into(&mut other.peer);
+    let stacks = StackProfile {
+        phase: "over".to_owned(),
+        rate_hz: 50,
+        places: vec![
+            at(),
+            Place {
+                function: "[recv 203.0.113.9:443]".to_owned(),
+                ..Place::default()
+            },
+        ],
+        stacks: vec![met("GET /rates", &[0, 1], 900), met("GET /", &[0], 100)],
+        ..StackProfile::default()
+    };
+    let case = Case::healthy()
+        .machine_at(PhaseKind::Over, 0.2)
+        .running(PhaseKind::Over, 0.8)
+        .waiting(PhaseKind::Over, "recv 203.0.113.9:443", 6.8)
+        .traced("GET /rates", 10, vec![call, other])
+        .with(|evidence| evidence.stacks = Some(stacks));
+    let rule = RULES.iter().find(|rule| rule.code == "APP-05");
+    verify(
+        rule.expect("a rule"),
+        case,
+        expect![[r#"
+            named: APP-05
+            suspected app (83 %): requests wait for 203.0.113.9:443, outside the stack, 83 % of their time
+              saw recv 203.0.113.9:443 takes 83 % of the time of busy workers, at 240/s offered for 10 s
+              saw 33.2 ms of it in each request, at 240/s offered for 10 s
+              saw 20 % of the machine's 2 cores used, at 240/s offered for 10 s
+              saw waiting there: GET /rates, App\Rates::show at app/Rates.php:31, 100 % of 900 stacks, sampled 50 times a second, at 240/s offered for 10 s
+              saw GET http://api.example.org/rates through curl_exec, once in each GET /rates, in App\Rates::show at app/Rates.php:31, in 10 requests that were traced, one after the other
+              do: Give the call a short timeout, cache its answer, or move it to a queue. More workers only help while the other side keeps up.
+        "#]],
+    );
 }

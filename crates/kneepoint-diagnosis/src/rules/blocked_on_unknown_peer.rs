@@ -41,9 +41,7 @@ pub(crate) static RULE: Rule = Rule {
 fn check(evidence: &Evidence) -> Option<Finding> {
     match Outside::find(evidence, NOTICEABLE) {
         Some(outside) if outside.share >= MOST => waits_for(evidence, &outside),
-        little => {
-            asleep(evidence).or_else(|| waits_for(evidence, little.as_ref()?))
-        }
+        little => asleep(evidence).or_else(|| waits_for(evidence, little.as_ref()?)),
     }
 }
 
@@ -59,16 +57,25 @@ fn waits_for(evidence: &Evidence, outside: &Outside<'_>) -> Option<Finding> {
     let mut verdict = RULE
         .finds(Layer::App, title)
         .measured(outside.describe(), phase)
-        .measured(format!("{} of it in each request", format_ms(outside.ms)), phase);
+        .measured(
+            format!("{} of it in each request", format_ms(outside.ms)),
+            phase,
+        );
     if let Some(cpu) = evidence.cpu_use(phase) {
-        verdict = verdict.measured(format!("{} of {} used", format_share(cpu.share), cpu.of), phase);
+        verdict = verdict.measured(
+            format!("{} of {} used", format_share(cpu.share), cpu.of),
+            phase,
+        );
     }
     verdict
         .inside(evidence.seen_waiting(|wait| outside.is_it(wait)))
         .inside(evidence.seen_calls(CallKind::Http, |call| call.peer == peer))
         .suspected_if(outside.share >= MOST)
         .weight(outside.share)
-        .gain(format!("{} less in each request that need not wait", format_ms(outside.ms)))
+        .gain(format!(
+            "{} less in each request that need not wait",
+            format_ms(outside.ms)
+        ))
         .refuted_by("the same limit with a stub that answers at once")
         .remedy(advice(evidence))
         .done()
@@ -84,8 +91,14 @@ fn asleep(evidence: &Evidence) -> Option<Finding> {
     let (phase, cpu) = (blocked.phase, &blocked.cpu);
     RULE.finds(Layer::App, RULE.title)
         .measured(blocked.describe(), phase)
-        .measured(format!("{} of it in each request", format_ms(blocked.ms)), phase)
-        .measured(format!("{} of {} used", format_share(cpu.share), cpu.of), phase)
+        .measured(
+            format!("{} of it in each request", format_ms(blocked.ms)),
+            phase,
+        )
+        .measured(
+            format!("{} of {} used", format_share(cpu.share), cpu.of),
+            phase,
+        )
         .inside(evidence.seen_waiting(|wait| blocked.is_it(wait)))
         .inside(evidence.seen_calls(CallKind::Http, |call| blocked.has_peer(&call.peer)))
         // A pause of a fixed length is the application's own; that a small pool cannot bridge it is the pool's matter.
@@ -105,59 +118,9 @@ fn advice(evidence: &Evidence) -> Remedy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_support::{met, place, traced};
-    use kneepoint_model::{Place, StackProfile};
 
     fn check(case: Case, expected: expect_test::Expect) {
         verify(&RULE, case, expected);
-    }
-
-    #[test]
-    fn names_route_line_and_host() {
-        let at = || place("App\\Rates::show", "app/Rates.php", 31);
-        let mut call = traced(
-            "GET /rates",
-            CallKind::Http,
-            "GET http://api.example.org/rates",
-            at(),
-            1,
-        );
-        "203.0.113.9:443".clone_into(&mut call.peer);
-        "curl_exec".clone_into(&mut call.through);
-        let mut other = call.clone();
-        "db".clone_into(&mut other.peer);
-        let stacks = StackProfile {
-            phase: "over".to_owned(),
-            rate_hz: 50,
-            places: vec![
-                at(),
-                Place {
-                    function: "[recv 203.0.113.9:443]".to_owned(),
-                    ..Place::default()
-                },
-            ],
-            stacks: vec![met("GET /rates", &[0, 1], 900), met("GET /", &[0], 100)],
-            ..StackProfile::default()
-        };
-        let case = Case::healthy()
-            .machine_at(PhaseKind::Over, 0.2)
-            .running(PhaseKind::Over, 0.8)
-            .waiting(PhaseKind::Over, "recv 203.0.113.9:443", 6.8)
-            .traced("GET /rates", 10, vec![call, other])
-            .with(|evidence| evidence.stacks = Some(stacks));
-        check(
-            case,
-            expect![[r#"
-                named: APP-05
-                suspected app (83 %): requests wait for 203.0.113.9:443, outside the stack, 83 % of their time
-                  saw recv 203.0.113.9:443 takes 83 % of the time of busy workers, at 240/s offered for 10 s
-                  saw 33.2 ms of it in each request, at 240/s offered for 10 s
-                  saw 20 % of the machine's 2 cores used, at 240/s offered for 10 s
-                  saw waiting there: GET /rates, App\Rates::show at app/Rates.php:31, 100 % of 900 stacks, sampled 50 times a second, at 240/s offered for 10 s
-                  saw GET http://api.example.org/rates through curl_exec, once in each GET /rates, in App\Rates::show at app/Rates.php:31, in 10 requests that were traced, one after the other
-                  do: Give the call a short timeout, cache its answer, or move it to a queue. More workers only help while the other side keeps up.
-            "#]],
-        );
     }
 
     #[test]
@@ -204,9 +167,11 @@ mod tests {
 
     #[test]
     fn only_notes_what_is_less_than_all_else_and_a_pause_in_a_small_pool() {
-        let third = Case::healthy()
-            .running(PhaseKind::Knee, 2.8)
-            .waiting(PhaseKind::Knee, "connect 203.0.113.9:443", 1.4);
+        let third = Case::healthy().running(PhaseKind::Knee, 2.8).waiting(
+            PhaseKind::Knee,
+            "connect 203.0.113.9:443",
+            1.4,
+        );
         check(
             third,
             expect![[r#"

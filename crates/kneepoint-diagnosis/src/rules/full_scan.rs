@@ -60,7 +60,10 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         .measured(format!("the database uses {used:.2} cores"), phase);
     if let Some(scans_hz) = phase.series.rate(Layer::Db, metric::DB_SCANS) {
         verdict = verdict.measured(
-            format!("{:.1} SELECTs a request read a whole table", scans_hz / phase.pool_hz()),
+            format!(
+                "{:.1} SELECTs a request read a whole table",
+                scans_hz / phase.pool_hz()
+            ),
             phase,
         );
     }
@@ -87,7 +90,11 @@ fn check(evidence: &Evidence) -> Option<Finding> {
 
 /// Whether a traced query reads, and is sent by a line that was met waiting for the database.
 fn is_waited_for(evidence: &Evidence, call: &TracedCall) -> bool {
-    let reads = call.what.trim_start().to_ascii_lowercase().starts_with("select");
+    let reads = call
+        .what
+        .trim_start()
+        .to_ascii_lowercase()
+        .starts_with("select");
     let met = evidence.met_waiting(|wait| wait == "recv db");
     reads && (met.is_empty() || met.iter().any(|met| call.named_place() == Some(met.place)))
 }
@@ -105,7 +112,12 @@ mod tests {
     fn scanning(rows: f64) -> Case {
         Case::healthy()
             .on_mariadb()
-            .counter(PhaseKind::Knee, Layer::Db, metric::DB_ROWS_SCANNED, 190.0 * rows)
+            .counter(
+                PhaseKind::Knee,
+                Layer::Db,
+                metric::DB_ROWS_SCANNED,
+                190.0 * rows,
+            )
             .counter(PhaseKind::Knee, Layer::Db, metric::DB_SCANS, 190.0)
             .counter(PhaseKind::Knee, Layer::Db, metric::CPU_S, 0.9)
     }
@@ -115,7 +127,13 @@ mod tests {
         let at = || place("App\\Orders::of", "app/Orders.php", 12);
         let other = place("App\\Home::index", "app/Home.php", 9);
         let calls = vec![
-            traced("GET /orders", CallKind::Query, "select * from orders where mail = ?", at(), 1),
+            traced(
+                "GET /orders",
+                CallKind::Query,
+                "select * from orders where mail = ?",
+                at(),
+                1,
+            ),
             traced("GET /", CallKind::Query, "select ?", other, 1),
         ];
         let stacks = StackProfile {
@@ -134,7 +152,9 @@ mod tests {
         let case = scanning(10_000.0)
             .traced("GET /orders", 10, calls)
             .with(|evidence| evidence.stacks = Some(stacks));
-        check(case, expect![[r#"
+        check(
+            case,
+            expect![[r#"
             named: MYS-03
             suspected db (43 %): queries read whole tables: 10000 rows in each request
               saw 10000 rows read without an index in each request PHP served, at 190/s offered for 10 s
@@ -143,7 +163,8 @@ mod tests {
               saw waiting there: GET /orders, App\Orders::of at app/Orders.php:12, 100 % of 900 stacks, sampled 50 times a second, at 240/s offered for 10 s
               saw select * from orders where mail = ?, once in each GET /orders, in App\Orders::of at app/Orders.php:12, in 10 requests that were traced, one after the other
               do: EXPLAIN the queries that are listed; give the one that reads every row (type ALL) an index over the columns of its condition.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

@@ -47,9 +47,9 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         format_share(first.share),
         first.place.function
     );
-    let within = first
-        .through
-        .map_or_else(String::new, |through| format!(", most of them in {through}"));
+    let within = first.through.map_or_else(String::new, |through| {
+        format!(", most of them in {through}")
+    });
     let mut verdict = RULE.finds(Layer::App, title).under(
         format!(
             "{} of {} stacks that computed were in {}{within}",
@@ -155,13 +155,16 @@ mod tests {
                 stack.places.push(10);
             }
         });
-        check(case, expect![[r#"
+        check(
+            case,
+            expect![[r#"
             named: CAP-02
             noted app (80 %): one function takes 80 % of PHP's CPU: App\Tree::find
               saw 80 % of 1000 stacks that computed were in App\Tree::find at app/Tree.php:12, most of them in password_verify, sampled 99 times a second, at 240/s offered for 10 s
               saw 96 % of the machine's 2 cores used, at 240/s offered for 10 s
               do: App\Tree::find hashes passwords (password_verify), which is slow by design: leave it so. Check a password once a visit and keep a session from then on; limit attempts; count logins apart from other pages.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

@@ -57,11 +57,17 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     let mut verdict = RULE
         .finds(Layer::Db, RULE.title)
         .measured(
-            format!("{waits:.0} waits for a row, {} each on average", format_ms(each_ms)),
+            format!(
+                "{waits:.0} waits for a row, {} each on average",
+                format_ms(each_ms)
+            ),
             phase,
         )
         .measured(
-            format!("they take {} of the time of busy workers", format_share(share)),
+            format!(
+                "they take {} of the time of busy workers",
+                format_share(share)
+            ),
             phase,
         );
     if let Some(cores) = phase.cores_used(Layer::Db) {
@@ -88,7 +94,8 @@ fn check(evidence: &Evidence) -> Option<Finding> {
 fn locks(evidence: &Evidence, call: &TracedCall) -> bool {
     let query = call.what.trim_start().to_ascii_lowercase();
     let takes = ["update", "delete", "insert", "replace"];
-    let is_locking = takes.iter().any(|verb| query.starts_with(verb)) || query.contains("for update");
+    let is_locking =
+        takes.iter().any(|verb| query.starts_with(verb)) || query.contains("for update");
     let met = evidence.met_waiting(|wait| wait == "recv db");
     is_locking && (met.is_empty() || met.iter().any(|met| call.named_place() == Some(met.place)))
 }
@@ -113,17 +120,27 @@ mod tests {
             .waiting(PhaseKind::Over, "recv db", statements)
             .waiting(PhaseKind::Over, "recv cache", 0.0)
             .counter(PhaseKind::Over, Layer::Db, metric::DB_ROW_LOCK_WAITS, 180.0)
-            .counter(PhaseKind::Over, Layer::Db, metric::DB_ROW_LOCK_S, statements)
+            .counter(
+                PhaseKind::Over,
+                Layer::Db,
+                metric::DB_ROW_LOCK_S,
+                statements,
+            )
             .traced(
                 "GET /",
                 10,
-                vec![query("update hits set n = n + ? where page = ?"), query("select * from pages")],
+                vec![
+                    query("update hits set n = n + ? where page = ?"),
+                    query("select * from pages"),
+                ],
             )
     }
 
     #[test]
     fn fires_when_workers_pass_through_a_row_one_after_the_other() {
-        check(waiting(6.0), expect![[r#"
+        check(
+            waiting(6.0),
+            expect![[r#"
             named: MYS-06
             suspected db (75 %): requests wait for one another's locks on rows
               saw 1800 waits for a row, 33.3 ms each on average, at 240/s offered for 10 s
@@ -131,13 +148,16 @@ mod tests {
               saw the database uses 0.25 cores, at 240/s offered for 10 s
               saw update hits set n = n + ? where page = ?, once in each GET /, in App\Hits::count at app/Hits.php:12, in 10 requests that were traced, one after the other
               do: Change the row as late in the transaction as can be, or outside of it; count in Redis or a queue and write sums; or spread a counter over several rows.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn only_notes_a_few_waits() {
         let few = waiting(0.8).machine_at(PhaseKind::Over, 0.96);
-        check(few, expect![[r#"
+        check(
+            few,
+            expect![[r#"
             named: CAP-02
             noted db (10.0 %): requests wait for one another's locks on rows
               saw 1800 waits for a row, 4.44 ms each on average, at 240/s offered for 10 s
@@ -145,7 +165,8 @@ mod tests {
               saw the database uses 0.25 cores, at 240/s offered for 10 s
               saw update hits set n = n + ? where page = ?, once in each GET /, in App\Hits::count at app/Hits.php:12, in 10 requests that were traced, one after the other
               do: Change the row as late in the transaction as can be, or outside of it; count in Redis or a queue and write sums; or spread a counter over several rows.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

@@ -32,7 +32,9 @@ pub(crate) static RULE: Rule = Rule {
             wp_options WHERE autoload IN ('yes', 'on') ORDER BY 2 DESC LIMIT 20;\n    UPDATE wp_options SET autoload = \
             'no' WHERE option_name = '...';\n\nElsewhere select the columns and rows that the page needs. A persistent \
             object cache does not help: it reads the same megabytes.",
-        references: &["https://developer.wordpress.org/advanced-administration/performance/optimization/"],
+        references: &[
+            "https://developer.wordpress.org/advanced-administration/performance/optimization/",
+        ],
     },
     check,
 };
@@ -87,7 +89,12 @@ mod tests {
         let query = |what: &str| traced("GET /", CallKind::Query, what, at(), 1);
         Case::healthy()
             .on_mariadb()
-            .counter(PhaseKind::Knee, Layer::Db, metric::DB_BYTES_SENT, 190.0 * bytes)
+            .counter(
+                PhaseKind::Knee,
+                Layer::Db,
+                metric::DB_BYTES_SENT,
+                190.0 * bytes,
+            )
             .traced(
                 "GET /",
                 10,
@@ -100,13 +107,16 @@ mod tests {
 
     #[test]
     fn fires_when_every_page_loads_megabytes() {
-        check(sending(2_000_000.0), expect![[r#"
+        check(
+            sending(2_000_000.0),
+            expect![[r#"
             named: APP-10
             suspected app (34 %): every request reads 1.9 MiB from the database
               saw the database sends 1.9 MiB for each request PHP served, at 190/s offered for 10 s
               saw SELECT option_name, option_value FROM wp_options WHERE autoload IN (?), once in each GET /, in wp_load_alloptions at wp-includes/option.php:616, in 10 requests that were traced, one after the other
               do: Find what the large answer is: in WordPress the options that are loaded on every page (autoload), elsewhere a query without a limit or with every column. Let pages read what they need.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

@@ -160,8 +160,18 @@ mod tests {
         stays_silent(&RULE, default);
         let each_time = Case::healthy()
             .set(Layer::Php, "opcache.revalidate_freq", "0")
-            .traced("GET /", 10, vec![asked(), look("app/View.php", "", 1), look("app/Home.php", "", 1)]);
-        check(each_time, expect![[r#"
+            .traced(
+                "GET /",
+                10,
+                vec![
+                    asked(),
+                    look("app/View.php", "", 1),
+                    look("app/Home.php", "", 1),
+                ],
+            );
+        check(
+            each_time,
+            expect![[r#"
             named: OPC-06
             suspected php (8.1 %): OPcache asks the file system whether scripts have changed
               saw php.opcache.validate_timestamps = 1
@@ -169,7 +179,8 @@ mod tests {
               saw 300 files checked in each request, about 8.1 % of PHP's CPU, at 190/s offered for 10 s
               saw 2 scripts looked up by the engine itself in each request, in 10 requests that were traced, one after the other
               set php.opcache.validate_timestamps = 0
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

@@ -144,7 +144,13 @@ mod tests {
     fn fires_when_the_connections_take_more_ports_than_last() {
         let case = connecting(380.0)
             .everywhere(Layer::Php, metric::PORT_RANGE, "", 28_232.0)
-            .gauge(PhaseKind::Knee, Layer::Php, metric::TIME_WAIT, "cache", 3_600.0);
+            .gauge(
+                PhaseKind::Knee,
+                Layer::Php,
+                metric::TIME_WAIT,
+                "cache",
+                3_600.0,
+            );
         check(
             case,
             expect![[r#"

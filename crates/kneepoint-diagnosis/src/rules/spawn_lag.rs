@@ -147,7 +147,11 @@ fn expected(evidence: &Evidence, pool: &WorkerPool, per_s: f64) -> Option<Findin
             phase,
         )
         .suspected_if(room && warned.is_some())
-        .weight(if room { missing / state.busy.max(1.0) } else { 0.0 })
+        .weight(if room {
+            missing / state.busy.max(1.0)
+        } else {
+            0.0
+        })
         .refuted_by("a step of load from rest that has no slow first seconds")
         .remedy(remedy(evidence, pool))
         .done()
@@ -172,12 +176,9 @@ fn remedy(evidence: &Evidence, pool: &WorkerPool) -> kneepoint_model::Remedy {
                     them at once do not fit the memory.";
         return Advice::new(evidence, text).build();
     }
-    Advice::new(
-        evidence,
-        "Have all workers there from the start: pm = static with the same pm.max_children.",
-    )
-    .set(Layer::Php, "pm", "static")
-    .build()
+    let text = "Have all workers there from the start: pm = static with the same pm.max_children.";
+    let advice = Advice::new(evidence, text);
+    advice.set(Layer::Php, "pm", "static").build()
 }
 
 #[cfg(test)]

@@ -71,7 +71,9 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         evidence.stack.is_on(Layer::Php, &key) == Some(true)
     };
     let loaded: Vec<&Watcher> = WATCHERS.iter().filter(is_loaded).collect();
-    let worst = loaded.iter().max_by(|a, b| part(evidence, a).total_cmp(&part(evidence, b)))?;
+    let worst = loaded
+        .iter()
+        .max_by(|a, b| part(evidence, a).total_cmp(&part(evidence, b)))?;
     let weight = part(evidence, worst) * php_share(evidence);
     let mut verdict = RULE.finds(
         Layer::Php,
@@ -99,11 +101,16 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         .remedy(
             Advice::new(
                 evidence,
-                format!("Leave {} out where nobody debugs or measures with it.", names.join(", ")),
+                format!(
+                    "Leave {} out where nobody debugs or measures with it.",
+                    names.join(", ")
+                ),
             )
-            .set_all(loaded.iter().map(|it| {
-                Setting::new(Layer::Php, &format!("extension.{}", it.name), "off")
-            }))
+            .set_all(
+                loaded
+                    .iter()
+                    .map(|it| Setting::new(Layer::Php, &format!("extension.{}", it.name), "off")),
+            )
             .build(),
         )
         .done()
@@ -166,12 +173,15 @@ mod tests {
                   set php.extension.xdebug = off
             "#]],
         );
-        check(loaded("newrelic"), expect![[r#"
+        check(
+            loaded("newrelic"),
+            expect![[r#"
             named: CAP-02
             noted php (0 %): PHP runs with newrelic, a monitoring agent
               saw php.extension.newrelic = on
               set php.extension.newrelic = off
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! How a diagnosis keeps its budget: what goes to the limit it starts from, to the evidence, and to interventions.
 
-use super::PHASES;
+use super::phases::PHASES;
 use crate::compare::Ground;
 use crate::inside::TRACE_TAKES;
 use crate::limit::LimitOptions;

@@ -31,6 +31,27 @@ pub(super) fn private_copy(
     Ok(copy)
 }
 
+/// A text in which the application's directory is named, with the copy in its place. A name that only begins like
+/// it is another directory's.
+pub(super) fn follow(text: &str, original: &Path, copy: &Path) -> String {
+    let named = original.to_string_lossy();
+    let copy = copy.to_string_lossy();
+    let mut result = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(named.as_ref()).filter(|_| named.len() > 1) {
+        let (before, found) = rest.split_at(at);
+        let (found, after) = found.split_at(named.len());
+        let belongs = |c: char| c.is_alphanumeric() || "_-.".contains(c);
+        let begins = result.chars().chain(before.chars()).next_back();
+        let is_it = !begins.is_some_and(|c| belongs(c) || c == '/')
+            && !after.chars().next().is_some_and(belongs);
+        result.push_str(before);
+        result.push_str(if is_it { &copy } else { found });
+        rest = after;
+    }
+    result + rest
+}
+
 fn apply(copy: &Path, patch: &FilePatch) -> Result<(), ExperimentError> {
     let path = copy.join(&patch.path);
     let text = match &patch.find {
@@ -60,6 +81,7 @@ fn apply(copy: &Path, patch: &FilePatch) -> Result<(), ExperimentError> {
 pub(super) fn environment(
     scenario: &Scenario,
     dir: &Path,
+    copy: &Path,
 ) -> Result<BTreeMap<String, String>, ExperimentError> {
     let storage = dir.join("storage");
     std::fs::create_dir_all(&storage).map_err(|error| unfit("cannot create", &storage, &error))?;
@@ -71,7 +93,10 @@ pub(super) fn environment(
     let mut env: BTreeMap<String, String> = scenario
         .env
         .iter()
-        .map(|(name, value)| (name.clone(), value.replace(STORAGE, &storage)))
+        .map(|(name, value)| {
+            let value = follow(value, &scenario.root, copy);
+            (name.clone(), value.replace(STORAGE, &storage))
+        })
         .collect();
     if scenario.kind == AppKind::Laravel {
         // Laravel 11 reads the second by itself; older skeletons need the first.
@@ -81,4 +106,39 @@ pub(super) fn environment(
         }
     }
     Ok(env)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: &str) {
+        let (original, copy) = (Path::new("/srv/app"), Path::new("/lab/php/app"));
+        assert_eq!(follow(text, original, copy), expected);
+    }
+
+    #[test]
+    fn what_names_the_application_names_its_copy() {
+        check("/srv/app", "/lab/php/app");
+        check(
+            "sqlite:/srv/app/data/db.sqlite",
+            "sqlite:/lab/php/app/data/db.sqlite",
+        );
+        check(
+            "/srv/app:/tmp:/srv/app/x",
+            "/lab/php/app:/tmp:/lab/php/app/x",
+        );
+    }
+
+    #[test]
+    fn a_name_that_only_begins_or_ends_alike_is_another_directorys() {
+        for other in [
+            "/srv/app2/data",
+            "/srv/app-old",
+            "/old/srv/app",
+            "/srv/app.bak",
+        ] {
+            check(other, other);
+        }
+    }
 }

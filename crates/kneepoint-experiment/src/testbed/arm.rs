@@ -298,8 +298,8 @@ fn context(
         upstream: chain::upstream(spec.layer, &standing.addresses),
         peers: reachable.cloned().collect(),
         app: app_context(spec.layer, scenario, host, standing)?,
-        config: read(spec.config.as_deref())?,
-        ini: read(spec.ini.as_deref())?,
+        config: read(spec.config.as_deref(), scenario, standing)?,
+        ini: read(spec.ini.as_deref(), scenario, standing)?,
         seed: spec
             .seed
             .as_deref()
@@ -356,7 +356,7 @@ fn app_context(
     };
     if layer == Layer::Php {
         context.env = standing.env.clone();
-        let own = app::environment(scenario, &host.dir)?;
+        let own = app::environment(scenario, &host.dir, &context.root)?;
         let offers = offers::with_root(&standing.env, &context.root);
         context.env.extend(offers::filled(own, &offers));
     }
@@ -384,14 +384,19 @@ fn running_tier(
     }
 }
 
-fn read(path: Option<&Path>) -> Result<Option<ConfigText>, ExperimentError> {
+/// A configuration file of the user. Where it names the application's directory, it means the copy.
+fn read(
+    path: Option<&Path>,
+    scenario: &Scenario,
+    standing: &Standing,
+) -> Result<Option<ConfigText>, ExperimentError> {
     path.map(|path| {
         let text = std::fs::read_to_string(path).map_err(|error| {
             ExperimentError::Unfit(format!("cannot read {}: {error}", path.display()))
         })?;
         Ok(ConfigText {
             path: path.to_owned(),
-            text,
+            text: app::follow(&text, &scenario.root, standing.root(scenario)),
         })
     })
     .transpose()

@@ -87,14 +87,14 @@ impl Testbed {
             .running
             .iter()
             .flat_map(|tier| &tier.endpoints);
-        let probe = endpoints.filter_map(|endpoint| match endpoint {
+        let mut probe = endpoints.filter_map(|endpoint| match endpoint {
             Endpoint::PhpProbe { address, script } => {
                 let root = script.parent().unwrap_or(script);
                 Some(Target::fastcgi(address.clone(), script, root))
             }
             _ => None,
         });
-        let said = probe.last().and_then(|target| {
+        let said = probe.next_back().and_then(|target| {
             let said = fetch(&target, &Request::get("/"), None, LONGEST).ok()?;
             serde_json::from_slice::<serde_json::Value>(&said.body).ok()
         });

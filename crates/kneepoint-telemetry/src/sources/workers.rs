@@ -218,7 +218,9 @@ mod tests {
         // A tick that looks for new workers reads all their names.
         let fewest = ticks.min().expect("ticks");
         drop(ends);
-        workers.into_iter().for_each(|it| it.join().expect("an end"));
+        workers
+            .into_iter()
+            .for_each(|it| it.join().expect("an end"));
         let looked = AT_ONCE as u64;
         assert!((looked..2 * looked).contains(&fewest), "{fewest}");
     }

@@ -36,7 +36,7 @@ php = { server = "fpm" }
             kneepoint.toml:3:1: unknown key `rooot` in [app]
                3 | rooot = "."
                  | ^^^^^
-                 expected `root`, `front`, `kind`, `env`, `setting` or `file`
+                 expected `root`, `name`, `front`, `kind`, `env`, `setting` or `file`
                  did you mean `root`?
             kneepoint.toml:4:8: `laravle` is not possible
                4 | kind = "laravle"
