@@ -139,11 +139,11 @@ fn a_configuration_that_cannot_be_used_is_said_with_what_to_do() {
     check("http {\n", "`x.conf`, line 2");
     check(
         "http { include sites/*; }\n",
-        "name the file of the server itself",
+        "neither it nor a file it includes has a `server`",
     );
     check(
         "http { server { listen 80; } }\n",
-        "no server in it has a `fastcgi_pass`",
+        "no server in it or in a file it includes has a `fastcgi_pass`",
     );
     let pool = config("x.conf", "[global]\npid = x\n");
     check_refused(

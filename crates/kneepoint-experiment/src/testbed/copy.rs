@@ -125,7 +125,14 @@ impl PrivateCopy {
             } else {
                 fs::remove_file(&path)
             };
-            removed.map_err(|why| unfit("put the application back", Refused { path, why }))?;
+            match removed {
+                // The application removed it meanwhile.
+                Err(why) if why.kind() == std::io::ErrorKind::NotFound => {}
+                removed => {
+                    removed
+                        .map_err(|why| unfit("put the application back", Refused { path, why }))?;
+                }
+            }
         }
         for path in &way.bring {
             let kept = self.kept.join(path);

@@ -120,7 +120,12 @@ pub(crate) struct Running {
 impl Running {
     /// Installs, prepares, checks, starts and seeds a tier.
     pub(crate) fn start(server: &dyn Server, context: &TierContext) -> Self {
-        let tier = server.render(context).expect("renders");
+        let mut context = context.clone();
+        if let Some(config) = context.config.take() {
+            let gathered = server.gathered(config, &context.program);
+            context.config = Some(gathered.expect("includes are found"));
+        }
+        let tier = server.render(&context).expect("renders");
         install(&tier).expect("installs");
         run_all(&tier.prepare);
         server

@@ -22,4 +22,5 @@ mod profile;
 mod replay;
 mod scenario;
 mod support;
+mod untouched;
 mod visits;

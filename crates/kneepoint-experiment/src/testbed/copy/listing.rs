@@ -35,23 +35,33 @@ pub(super) fn list(root: &Path) -> io::Result<Listing> {
         let Ok(path) = found.path().strip_prefix(root) else {
             continue;
         };
-        let kind = found.file_type();
-        let entry = if kind.is_dir() {
-            Entry::Directory
-        } else if kind.is_symlink() {
-            Entry::Link(fs::read_link(found.path())?)
-        } else if kind.is_file() {
-            let about = found.metadata()?;
-            Entry::File {
-                bytes: about.len(),
-                modified: about.modified().ok(),
+        match entry(&found) {
+            Ok(Some(entry)) => {
+                listing.insert(path.to_owned(), entry);
             }
-        } else {
-            continue;
-        };
-        listing.insert(path.to_owned(), entry);
+            Ok(None) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
     }
     Ok(listing)
+}
+
+fn entry(found: &walkdir::DirEntry) -> io::Result<Option<Entry>> {
+    let kind = found.file_type();
+    Ok(if kind.is_dir() {
+        Some(Entry::Directory)
+    } else if kind.is_symlink() {
+        Some(Entry::Link(fs::read_link(found.path())?))
+    } else if kind.is_file() {
+        let about = found.metadata().map_err(io::Error::from)?;
+        Some(Entry::File {
+            bytes: about.len(),
+            modified: about.modified().ok(),
+        })
+    } else {
+        None
+    })
 }
 
 fn is_gone(error: &walkdir::Error) -> bool {
