@@ -58,18 +58,15 @@ struct Options {
 impl Options {
     fn read(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<Self> {
         let mut options = Self::default();
-        let (faults, args): (Vec<OsString>, Vec<OsString>) =
-            args.into_iter().partition(|arg| arg == "--faults");
-        options.faults = !faults.is_empty();
+        let (faults, args) = flags::switch(args, "--faults");
+        options.faults = faults;
         options.help = flags::each("apps", USAGE, args, |name, value| {
             match name {
                 "--only" => options.only.push(value.to_string_lossy().into_owned()),
                 "--dir" => options.dir = Some(value.into()),
                 "--from" => options.from = Some(value.into()),
                 "--budget" => {
-                    let text = value.to_string_lossy().into_owned();
-                    let time = kneepoint_model::units::parse_duration(&text);
-                    options.budget = Some(time.with_context(|| format!("--budget {text}"))?);
+                    options.budget = Some(flags::time(name, &value.to_string_lossy())?);
                 }
                 "--binary" => options.binary = Some(value.into()),
                 _ => options.json = Some(value.into()),

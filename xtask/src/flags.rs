@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// Hands every flag that stands in the usage to `take`, with its value. Tells whether help was asked for.
 ///
@@ -35,6 +36,23 @@ pub(crate) fn each(
         take(&name, value)?;
     }
     Ok(help)
+}
+
+/// Takes a flag without a value out of the arguments; tells whether it was there.
+pub(crate) fn switch(
+    args: impl IntoIterator<Item = OsString>,
+    name: &str,
+) -> (bool, Vec<OsString>) {
+    let (found, rest): (Vec<_>, Vec<_>) = args.into_iter().partition(|arg| arg == name);
+    (!found.is_empty(), rest)
+}
+
+/// The time that is the value of a flag, such as `90s`.
+///
+/// # Errors
+/// It is none.
+pub(crate) fn time(name: &str, text: &str) -> anyhow::Result<Duration> {
+    kneepoint_model::units::parse_duration(text).with_context(|| format!("{name} {text}"))
 }
 
 /// The whole number that is the value of a flag.

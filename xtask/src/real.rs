@@ -57,9 +57,8 @@ struct Options {
 impl Options {
     fn read(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<Self> {
         let mut options = Self::default();
-        let (pairs, args): (Vec<OsString>, Vec<OsString>) =
-            args.into_iter().partition(|arg| arg == "--pairs");
-        options.pairs = !pairs.is_empty();
+        let (pairs, args) = flags::switch(args, "--pairs");
+        options.pairs = pairs;
         options.help = flags::each("real", USAGE, args, |name, value| {
             let text = value.to_string_lossy().into_owned();
             match name {
@@ -75,10 +74,7 @@ impl Options {
                     Ok(runs) if runs > 0 => options.runs = Some(runs),
                     _ => bail!("`--runs {text}`: write a whole number above 0"),
                 },
-                "--budget" => {
-                    let time = kneepoint_model::units::parse_duration(&text);
-                    options.budget = Some(time.with_context(|| format!("--budget {text}"))?);
-                }
+                "--budget" => options.budget = Some(flags::time(name, &text)?),
                 _ => options.binary = Some(value.into()),
             }
             Ok(())

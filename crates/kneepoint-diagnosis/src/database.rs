@@ -81,9 +81,7 @@ pub(crate) fn connects_each_time(
     let opened = phase.series.delta(Layer::Db, metric::DB_SESSIONS)?;
     let hz = phase.series.rate(Layer::Db, metric::DB_SESSIONS)?;
     let share = hz / phase.pool_hz().max(f64::MIN_POSITIVE);
-    let starts = phase.series.rate(Layer::Php, metric::WORKER_STARTS);
-    let recycling = starts.is_some_and(|starts| starts >= hz / 4.0);
-    if share < PER_REQUEST || opened < FEWEST || recycling {
+    if share < PER_REQUEST || opened < FEWEST || phase.is_recycling(hz) {
         return None;
     }
     let connecting = phase.connecting(Layer::Db);

@@ -230,6 +230,13 @@ impl Phase {
         self.busy_workers().map_or(0.0, |busy| workers / busy)
     }
 
+    /// Whether it is new workers that open so many connections a second, not new requests: then churn of workers is the cause
+    /// (FPM-06).
+    pub(crate) fn is_recycling(&self, connections_hz: f64) -> bool {
+        let starts = self.series.rate(Layer::Php, metric::WORKER_STARTS);
+        starts.is_some_and(|starts| starts >= connections_hz / 4.0)
+    }
+
     /// Workers that wait for a request on a kept connection, on average; `None` when nobody looked.
     pub(crate) fn pinned(&self) -> Option<f64> {
         let counted = self.series.mean(Layer::Php, metric::WORKERS_PINNED);

@@ -53,6 +53,13 @@ impl Fetched {
         found.map(|(_, value)| value.as_str())
     }
 
+    /// Where a redirect sends its visitor, as written; `None` for another answer, or one that does not say.
+    #[must_use]
+    pub fn redirect(&self) -> Option<&str> {
+        let redirects = (300..400).contains(&self.status);
+        self.header("location").filter(|_| redirects)
+    }
+
     /// The body without compression, up to 4 MiB; `None` where it is compressed by something else than gzip.
     #[must_use]
     pub fn plain_body(&self) -> Option<Cow<'_, [u8]>> {

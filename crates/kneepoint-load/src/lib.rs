@@ -65,7 +65,7 @@ mod worker;
 pub use engine::Engine;
 pub use fetch::{Fetched, fetch, identify};
 pub use null_server::ceiling;
-pub use page::{ErrorPage, Page};
+pub use page::{ErrorPage, Page, resolve_link};
 pub use plan::{AbortRule, LoadError, LoadPlan, Mode, Progress};
 pub use rehearsal::{Rehearsal, Rehearsed};
 pub use stop::{StopRule, StopWhen};

@@ -6,6 +6,7 @@ mod marks;
 mod read;
 
 pub use errors::ErrorPage;
+pub use links::resolve as resolve_link;
 
 /// Most characters of [`Page::text`].
 const SHOWN_CHARS: usize = 400;

@@ -134,6 +134,15 @@ impl Target {
         }
     }
 
+    /// By what name the site is asked, unless a request names another.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        match self {
+            Self::Http { host_header, .. } => host_header,
+            Self::FastCgi { .. } => "localhost",
+        }
+    }
+
     /// How connections are encrypted, if they are.
     #[must_use]
     pub fn tls(&self) -> Option<&Tls> {

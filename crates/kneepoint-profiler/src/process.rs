@@ -177,24 +177,34 @@ const CORE_PAUSE: Duration = Duration::from_millis(1);
 /// that asks, there may be one core only, and some kernels tell of a running process where it stood when it last lost its
 /// core: then there is no telling.
 pub(crate) fn tells_cores() -> bool {
+    seen_of_a_thread(std::hint::spin_loop, (CORE_LOOKS, CORE_PAUSE), |thread| {
+        let stack = std::fs::read(format!("/proc/self/task/{thread}/stack"));
+        stack.is_ok_and(|stack| stack.is_empty())
+    })
+}
+
+/// Whether one of so many looks, a pause before each, sees something of a thread that does one thing over and over.
+fn seen_of_a_thread(
+    does: impl Fn() + Sync,
+    (looks, pause): (u32, Duration),
+    sees: impl Fn(u32) -> bool,
+) -> bool {
     let (thread, stop) = (AtomicU32::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
         scope.spawn(|| {
             let own = rustix::thread::gettid().as_raw_nonzero().get();
             thread.store(own.unsigned_abs(), Ordering::Relaxed);
             while !stop.load(Ordering::Relaxed) {
-                std::hint::spin_loop();
+                does();
             }
         });
-        let mut looks = 0..CORE_LOOKS;
-        let tells = looks.any(|_| {
-            thread::sleep(CORE_PAUSE);
-            let own = thread.load(Ordering::Relaxed);
-            let stack = std::fs::read(format!("/proc/self/task/{own}/stack"));
-            own > 0 && stack.is_ok_and(|stack| stack.is_empty())
+        let seen = (0..looks).any(|_| {
+            thread::sleep(pause);
+            let thread = thread.load(Ordering::Relaxed);
+            thread > 0 && sees(thread)
         });
         stop.store(true, Ordering::Relaxed);
-        tells
+        seen
     })
 }
 
@@ -334,23 +344,9 @@ mod tests {
             // Only root is told.
             return assert!(!tells_cores());
         }
-        let (thread, stop) = (AtomicU32::new(0), AtomicBool::new(false));
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                let own = rustix::thread::gettid().as_raw_nonzero().get();
-                thread.store(own.unsigned_abs(), Ordering::Relaxed);
-                while !stop.load(Ordering::Relaxed) {
-                    thread::sleep(Duration::from_millis(50));
-                }
-            });
-            let off = (0..100).any(|_| {
-                thread::sleep(Duration::from_millis(5));
-                let own = thread.load(Ordering::Relaxed);
-                own > 0 && is_off_core(own)
-            });
-            stop.store(true, Ordering::Relaxed);
-            assert!(off);
-        });
+        let sleeps = || thread::sleep(Duration::from_millis(50));
+        let looks = (100, Duration::from_millis(5));
+        assert!(seen_of_a_thread(sleeps, looks, is_off_core));
     }
     use proptest::prelude::*;
 

@@ -51,7 +51,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         .delta(Layer::Cache, metric::REDIS_CONNECTIONS)?;
     let hz = phase.series.rate(Layer::Cache, metric::REDIS_CONNECTIONS)?;
     let share = hz / phase.pool_hz().max(f64::MIN_POSITIVE);
-    if share < PER_REQUEST || opened < FEWEST || recycling(phase, hz) {
+    if share < PER_REQUEST || opened < FEWEST || phase.is_recycling(hz) {
         return None;
     }
     let commands = phase.series.rate(Layer::Cache, metric::REDIS_COMMANDS);
@@ -102,14 +102,6 @@ fn check(evidence: &Evidence) -> Option<Finding> {
             .build(),
         )
         .done()
-}
-
-/// Whether it is new workers that connect, not new requests: then churn of workers is the cause (FPM-06).
-fn recycling(phase: &Phase, connections_hz: f64) -> bool {
-    phase
-        .series
-        .rate(Layer::Php, metric::WORKER_STARTS)
-        .is_some_and(|starts| starts >= connections_hz / 4.0)
 }
 
 #[cfg(test)]

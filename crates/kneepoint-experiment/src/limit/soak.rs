@@ -171,38 +171,31 @@ impl LimitSearch {
         let rate_hz = self.soak.rate_hz;
         let contradicted = self.soak.contradicted_hz.last() == Some(&rate_hz);
         self.soak.by_chance += u32::from(!contradicted);
+        let failed = format!(
+            "{why} over {:.0} s at {} ({})",
+            point.window_s,
+            self.unit().format(rate_hz),
+            late_or_failed(point),
+        );
         if self.soak.attempts > self.options.more_soaks || self.soak.by_chance >= MOST_BY_CHANCE {
-            self.warnings.push(format!(
-                "{why} over {:.0} s at {} ({}): the limit is not confirmed",
-                point.window_s,
-                self.unit().format(rate_hz),
-                late_or_failed(point),
-            ));
+            self.warnings
+                .push(format!("{failed}: the limit is not confirmed"));
             return;
         }
         let Some(length) = self.soak_length() else {
             self.warnings.push(format!(
-                "{why} over {:.0} s at {} ({}): the limit is not confirmed, since the budget leaves no time for another \
-                 stretch",
-                point.window_s,
-                self.unit().format(rate_hz),
-                late_or_failed(point),
+                "{failed}: the limit is not confirmed, since the budget leaves no time for another stretch"
             ));
             return;
         };
-        self.warnings.push(format!(
-            "{why} over {:.0} s at {} ({}): {}",
-            point.window_s,
-            self.unit().format(rate_hz),
-            late_or_failed(point),
-            if contradicted {
-                "the limit is lowered"
-            } else if next_hz < rate_hz {
-                "it is confirmed at a lower rate"
-            } else {
-                "it is measured again"
-            }
-        ));
+        let next = if contradicted {
+            "the limit is lowered"
+        } else if next_hz < rate_hz {
+            "it is confirmed at a lower rate"
+        } else {
+            "it is measured again"
+        };
+        self.warnings.push(format!("{failed}: {next}"));
         self.soak.rate_hz = next_hz;
         self.soak_for(length);
     }

@@ -10,9 +10,10 @@ mod tree;
 use crate::error::ExperimentError;
 use listing::{Listing, list, way_back};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tree::{Owner, Refused};
+use tree::{Owner, Refused, refused};
 
 /// The application as it was when the run began to use it.
 #[derive(Debug)]
@@ -46,8 +47,8 @@ pub(super) struct PrivateCopy {
     pristine: Arc<Pristine>,
     /// What the arm's copy had beyond the pristine one after the warm-up.
     kept: PathBuf,
-    /// What lay in it then; empty before.
-    settled: Listing,
+    /// What lay in it then; `None` before.
+    settled: Option<Listing>,
 }
 
 impl PrivateCopy {
@@ -63,7 +64,7 @@ impl PrivateCopy {
             root,
             pristine,
             kept: dir.join("app-warm"),
-            settled: Listing::new(),
+            settled: None,
         })
     }
 
@@ -72,19 +73,8 @@ impl PrivateCopy {
     /// # Errors
     /// It cannot be handed over.
     pub(super) fn hand_over(&self, path: &Path) -> Result<(), ExperimentError> {
-        let Some((uid, gid)) = self.pristine.owner else {
-            return Ok(());
-        };
-        let full = self.root.join(path);
-        std::os::unix::fs::lchown(&full, Some(uid), Some(gid)).map_err(|why| {
-            unfit(
-                "hand over",
-                Refused {
-                    path: full.clone(),
-                    why,
-                },
-            )
-        })
+        tree::hand_over(&self.root.join(path), self.pristine.owner)
+            .map_err(|refused| unfit("hand over", refused))
     }
 
     /// What lies in the copy now is what each step begins with.
@@ -97,14 +87,11 @@ impl PrivateCopy {
             let kept = self.kept.join(&path);
             let parents = kept.parent().map_or(Ok(()), fs::create_dir_all);
             parents
-                .map_err(|why| Refused {
-                    path: kept.clone(),
-                    why,
-                })
+                .map_err(refused(&kept))
                 .and_then(|()| tree::copy_one(&self.root.join(&path), &kept, self.pristine.owner))
                 .map_err(|refused| unfit("keep what the application wrote", refused))?;
         }
-        self.settled = now;
+        self.settled = Some(now);
         Ok(())
     }
 
@@ -113,10 +100,10 @@ impl PrivateCopy {
     /// # Errors
     /// Something cannot be removed or brought back.
     pub(super) fn restore(&self) -> Result<(), ExperimentError> {
-        if self.settled.is_empty() {
+        let Some(settled) = &self.settled else {
             return Ok(());
-        }
-        let way = way_back(&self.settled, &listed(&self.root)?);
+        };
+        let way = way_back(settled, &listed(&self.root)?);
         for path in &way.remove {
             let path = self.root.join(path);
             let is_dir = fs::symlink_metadata(&path).is_ok_and(|about| about.is_dir());
@@ -125,13 +112,11 @@ impl PrivateCopy {
             } else {
                 fs::remove_file(&path)
             };
-            match removed {
-                // The application removed it meanwhile.
-                Err(why) if why.kind() == std::io::ErrorKind::NotFound => {}
-                removed => {
-                    removed
-                        .map_err(|why| unfit("put the application back", Refused { path, why }))?;
-                }
+            // The application may have removed it meanwhile.
+            if let Err(why) = removed
+                && why.kind() != ErrorKind::NotFound
+            {
+                return Err(unfit("put the application back", refused(&path)(why)));
             }
         }
         for path in &way.bring {
@@ -148,10 +133,7 @@ impl PrivateCopy {
 }
 
 fn listed(root: &Path) -> Result<Listing, ExperimentError> {
-    list(root).map_err(|why| {
-        let path = root.to_owned();
-        unfit("list the application's files", Refused { path, why })
-    })
+    list(root).map_err(|why| unfit("list the application's files", refused(root)(why)))
 }
 
 fn unfit(what: &str, refused: Refused) -> ExperimentError {

@@ -161,9 +161,7 @@ impl Testbed {
     /// # Errors
     /// A program is missing or refuses its configuration, or the application does not answer as expected.
     pub fn stand_up(&mut self, name: &str, scenario: &Scenario) -> Result<(), ExperimentError> {
-        self.tear_down(name);
-        let arm = arm::stand_up(self, name, scenario).inspect_err(|_| self.remove_hosts(name))?;
-        self.arms.insert(name.to_owned(), arm);
+        self.stand_up_unasked(name, scenario)?;
         match self.arms[name].check_and_warm(&self.client, &self.stop) {
             Ok(rehearsed) => match self.arms.get_mut(name) {
                 Some(arm) => {

@@ -7,7 +7,7 @@ use super::{Testbed, log};
 use crate::error::ExperimentError;
 use crate::recorder::Recorder;
 use kneepoint_lab::HostInfo;
-use kneepoint_load::{Fetched, Rehearsal, Rehearsed, Target, identify};
+use kneepoint_load::{Fetched, Rehearsal, Rehearsed, identify};
 use kneepoint_model::{Layer, RunningTier};
 use kneepoint_telemetry::CpuAccount;
 use std::path::Path;
@@ -125,8 +125,7 @@ impl Arm {
         let what = format!(
             "the application answers {request} with status {status} before any load, {missed}"
         );
-        let redirects = (300..400).contains(&status);
-        match fetched.header("location").filter(|_| redirects) {
+        match fetched.redirect() {
             Some(to) => format!(
                 "{what}: {}",
                 redirected(to, self.host(rehearsed.index), status)
@@ -139,11 +138,7 @@ impl Arm {
     fn host(&self, index: usize) -> &str {
         let mut headers = self.workload.requests[index].headers.iter();
         let own = headers.find(|(name, _)| name.eq_ignore_ascii_case("host"));
-        match (own, &self.target) {
-            (Some((_, host)), _) => host,
-            (None, Target::Http { host_header, .. }) => host_header,
-            (None, Target::FastCgi { .. }) => "localhost",
-        }
+        own.map_or(self.target.host(), |(_, host)| host)
     }
 
     /// Keeps what a rehearsal taught, and asks answers from now on for the piece of the title that all had.

@@ -56,7 +56,7 @@ impl Seen {
             index: *index,
             name: name.clone(),
             status: fetched.status,
-            location: fetched.header("location").map(str::to_owned),
+            location: fetched.redirect().map(str::to_owned),
             body_hash: hash(&fetched.body),
             page,
             marks,
@@ -94,10 +94,7 @@ impl Seen {
             return None;
         }
         let asked = request.expect.status.is_empty();
-        let leads = self
-            .location
-            .as_deref()
-            .filter(|_| self.is_redirect() && asked);
+        let leads = self.location.as_deref().filter(|_| asked);
         if let Some(to) = leads.filter(|to| installs(to)) {
             return Some(format!(
                 "{} leads to {to} (status {status}): the application is not installed. Bring it to the state it has in \
@@ -150,8 +147,8 @@ impl Seen {
     /// What will be measured: ``GET /: `My blog`, 24.1 KiB, 12.3 ms of PHP's CPU time``.
     fn describe(&self) -> String {
         let mut parts = vec![match &self.location {
-            Some(to) if self.is_redirect() => format!("a redirect to {to}"),
-            _ => self.page.name(),
+            Some(to) => format!("a redirect to {to}"),
+            None => self.page.name(),
         }];
         if self.status != 200 {
             parts.push(format!("status {}", self.status));

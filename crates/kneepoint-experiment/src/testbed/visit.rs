@@ -71,10 +71,7 @@ impl Testbed {
     /// # Errors
     /// There is no such arm.
     pub fn host_header(&self, name: &str) -> Result<String, ExperimentError> {
-        Ok(match &self.arm(name)?.target {
-            Target::Http { host_header, .. } => host_header.clone(),
-            Target::FastCgi { .. } => "localhost".to_owned(),
-        })
+        Ok(self.arm(name)?.target.host().to_owned())
     }
 
     /// What PHP of an arm says of itself; `None` where it does not say, as without PHP-FPM.

@@ -110,8 +110,7 @@ impl Costs {
 
     /// Pairs of one more comparison beside the proof of what it may find, where no other is to follow; none where fewer fit.
     pub(super) fn pairs_alone(&self, left: Duration, proof: Duration) -> usize {
-        let proof = proof + self.shortest_comparison().mul_f64(PROOF_COMPARISONS);
-        self.fit(left.saturating_sub(proof), 1)
+        self.fit(left.saturating_sub(proof + self.shortest_proof()), 1)
     }
 
     /// Time that more pairs would take until a gain of this share is seen with 80 % power, at the scatter seen so far: what

@@ -5,25 +5,30 @@ const LONGEST: usize = 500;
 
 /// The paths with their queries, each once.
 pub(super) fn same_site(hrefs: &[String], path: &str, host: &str) -> Vec<String> {
+    let visible = |c: char| !c.is_control() && c != ' ';
+    let hrefs = hrefs.iter().map(|href| href.trim());
+    let hrefs = hrefs.filter(|href| href.chars().all(visible));
+    let is_site = |there: &str| there.eq_ignore_ascii_case(host);
     let mut links: Vec<String> = Vec::new();
-    for link in hrefs.iter().filter_map(|href| resolve(href, path, host)) {
-        if !links.contains(&link) {
+    for link in hrefs.filter_map(|href| resolve(href, path, is_site)) {
+        if link.len() <= LONGEST && !links.contains(&link) {
             links.push(link);
         }
     }
     links
 }
 
-/// What a link asks the same site for (RFC 3986, section 5.2, without a base of another scheme).
-fn resolve(href: &str, path: &str, host: &str) -> Option<String> {
-    let href = href.trim().split('#').next().unwrap_or_default();
-    let visible = |c: char| !c.is_control() && c != ' ';
-    if href.is_empty() || href.len() > LONGEST || !href.chars().all(visible) {
+/// What a link or a redirect asks the same site for: path and query, without a fragment (RFC 3986, section 5.2, without a base
+/// of another scheme). `path` is the page's own, which relative links begin from; `is_site` judges the host of an absolute one,
+/// with its port. `None` where it leads elsewhere.
+pub fn resolve(href: &str, path: &str, is_site: impl Fn(&str) -> bool) -> Option<String> {
+    let href = href.split('#').next().unwrap_or_default();
+    if href.is_empty() {
         return None;
     }
     let own = path.split('?').next().unwrap_or_default();
     if let Some(rest) = without_scheme(href) {
-        let local = on_host(rest?, host)?;
+        let local = on_host(rest?, is_site)?;
         let root = if local.starts_with('/') { "" } else { "/" };
         return Some(without_dots(&format!("{root}{local}")));
     }
@@ -53,13 +58,11 @@ fn without_scheme(href: &str) -> Option<Option<&str>> {
     is_scheme.then_some((fetched && rest.starts_with("//")).then_some(rest))
 }
 
-/// The path behind `//host`, where that is the host meant.
-fn on_host<'h>(rest: &'h str, host: &str) -> Option<&'h str> {
+/// The path behind `//host`, where that host is the site's.
+fn on_host(rest: &str, is_site: impl Fn(&str) -> bool) -> Option<&str> {
     let rest = rest.strip_prefix("//")?;
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
-    rest[..end]
-        .eq_ignore_ascii_case(host)
-        .then_some(&rest[end..])
+    is_site(&rest[..end]).then_some(&rest[end..])
 }
 
 /// A path without `.` and `..`.

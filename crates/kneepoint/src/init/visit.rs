@@ -143,7 +143,7 @@ impl Visitor<'_> {
         for _ in 0..=MOST_REDIRECTS {
             let visited = self.ask(&path)?;
             let status = visited.fetched.status;
-            let Some(location) = location(&visited) else {
+            let Some(location) = visited.fetched.redirect() else {
                 let read = visited.fetched.page();
                 outcome.failure = self.failure(&path, &visited, &read)?;
                 let arrived = Arrived {
@@ -153,7 +153,7 @@ impl Visitor<'_> {
                 };
                 return Ok(outcome.failure.is_none().then_some(arrived));
             };
-            let Some(next) = within_site(&location, &path, &self.host) else {
+            let Some(next) = within_site(location, &path, &self.host) else {
                 outcome.failure = Some(format!(
                     "GET {path} redirects to {location} (status {status}), away from the lab's address: the application \
                      insists on its own. Make it take the address it is asked by (an [[app.file]] can)"
@@ -230,8 +230,8 @@ impl Visitor<'_> {
         known: &mut BTreeSet<String>,
     ) -> Result<Option<Seen>, ExperimentError> {
         let (mut path, mut visited) = (link.to_owned(), self.ask(link)?);
-        if let Some(location) = location(&visited) {
-            let next = within_site(&location, link, &self.host);
+        if let Some(location) = visited.fetched.redirect() {
+            let next = within_site(location, link, &self.host);
             let Some(next) = next.filter(|next| is_harmless(next) && known.insert(next.clone()))
             else {
                 return Ok(None);
@@ -252,8 +252,7 @@ impl Visitor<'_> {
         let (mut times_ms, mut php_ms) = (Vec::new(), Some(0.0));
         for _ in 0..ASKED {
             let visited = self.ask(&page.path)?;
-            let body = &visited.fetched.body;
-            mark = mark.filter(|mark| memchr::memmem::find(body, mark.as_bytes()).is_some());
+            mark = mark.filter(|mark| visited.fetched.contains(mark));
             times_ms.push(visited.fetched.elapsed.as_secs_f64() * 1e3);
             php_ms = php_ms.zip(visited.php_ms).map(|(sum, ms)| sum + ms);
         }
@@ -266,13 +265,6 @@ impl Visitor<'_> {
             php_ms: php_ms.map(|sum| sum / ASKED as f64),
         })
     }
-}
-
-/// Where an answer sends its visitor.
-fn location(visited: &Visited) -> Option<String> {
-    let redirects = (300..400).contains(&visited.fetched.status);
-    let location = visited.fetched.header("location").filter(|_| redirects);
-    location.map(str::to_owned)
 }
 
 fn is_installer(path: &str) -> bool {

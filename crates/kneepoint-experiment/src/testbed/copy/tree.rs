@@ -65,10 +65,19 @@ fn contents(from: &Path, to: &Path) -> Result<(), Refused> {
     target.set_times(times).map_err(refused(to))
 }
 
-fn access(about: &fs::Metadata, to: &Path, owner: Owner) -> Result<(), Refused> {
-    if let Some((uid, gid)) = owner {
-        lchown(to, Some(uid), Some(gid)).map_err(refused(to))?;
+/// Hands an entry to its owner; a link, and not what it leads to.
+///
+/// # Errors
+/// It cannot be handed over.
+pub(super) fn hand_over(path: &Path, owner: Owner) -> Result<(), Refused> {
+    match owner {
+        Some((uid, gid)) => lchown(path, Some(uid), Some(gid)).map_err(refused(path)),
+        None => Ok(()),
     }
+}
+
+fn access(about: &fs::Metadata, to: &Path, owner: Owner) -> Result<(), Refused> {
+    hand_over(to, owner)?;
     // Its new owner can read and write all of it, as on the host where it runs; nothing of it runs as somebody else.
     let least = if about.is_dir() { 0o700 } else { 0o600 };
     let mode = (about.mode() & 0o777) | least;
@@ -80,13 +89,11 @@ fn link(leads_to: &Path, to: &Path, owner: Owner) -> Result<(), Refused> {
         fs::remove_file(to).map_err(refused(to))?;
     }
     symlink(leads_to, to).map_err(refused(to))?;
-    match owner {
-        Some((uid, gid)) => lchown(to, Some(uid), Some(gid)).map_err(refused(to)),
-        None => Ok(()),
-    }
+    hand_over(to, owner)
 }
 
-fn refused(path: &Path) -> impl Fn(io::Error) -> Refused {
+/// What makes an error of the system one of this path.
+pub(super) fn refused(path: &Path) -> impl Fn(io::Error) -> Refused {
     let path = path.to_owned();
     move |why| Refused {
         path: path.clone(),

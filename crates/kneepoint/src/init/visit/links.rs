@@ -1,5 +1,7 @@
 //! Where a redirect leads, and which links are visited: pages of the same site that a visitor may look at without doing anything.
 
+use kneepoint_load::resolve_link;
+
 /// Words of a path or query that do something, or that lead to what does.
 const DOING: &[&str] = &[
     "logout",
@@ -99,58 +101,10 @@ fn only_reads(pair: &str) -> bool {
 }
 
 /// The path of a redirect that stays on the site; fragments are cut off. `host` is how the site was asked, and `page` the
-/// path that was asked for.
+/// path that was asked for. An application may write the port it listens on behind the host, or leave it away.
 pub(super) fn within_site(link: &str, page: &str, host: &str) -> Option<String> {
-    let link = link.split('#').next().unwrap_or_default();
-    let rest = match link.split_once("://") {
-        Some(("http" | "https", rest)) => Some(rest),
-        Some(_) => return None,
-        None => link.strip_prefix("//"),
-    };
-    if let Some(rest) = rest {
-        let end = rest.find(['/', '?']).unwrap_or(rest.len());
-        let (there, path) = rest.split_at(end);
-        let name = |host: &str| host.split(':').next().unwrap_or_default().to_owned();
-        let path = if path.starts_with('/') {
-            path.to_owned()
-        } else {
-            format!("/{path}")
-        };
-        return (name(there) == name(host)).then(|| tidied(&path));
-    }
-    let bare = page.split('?').next().unwrap_or("/");
-    match link.chars().next()? {
-        '/' => Some(tidied(link)),
-        '?' => Some(format!("{bare}{link}")),
-        _ if link
-            .split(['/', '?'])
-            .next()
-            .is_some_and(|first| first.contains(':')) =>
-        {
-            None
-        }
-        _ => {
-            let dir = bare.rfind('/').map_or("/", |slash| &bare[..=slash]);
-            Some(tidied(&format!("{dir}{link}")))
-        }
-    }
-}
-
-/// A path without `.` and `..`.
-fn tidied(path: &str) -> String {
-    let (bare, query) = match path.find('?') {
-        Some(at) => path.split_at(at),
-        None => (path, ""),
-    };
-    let mut parts: Vec<&str> = Vec::new();
-    for part in bare.split('/').skip(1) {
-        match part {
-            "." => {}
-            ".." => drop(parts.pop()),
-            part => parts.push(part),
-        }
-    }
-    format!("/{}{query}", parts.join("/"))
+    let name = |host: &str| host.split(':').next().unwrap_or_default().to_owned();
+    resolve_link(link, page, |there| name(there) == name(host))
 }
 
 #[cfg(test)]
