@@ -5,7 +5,7 @@ use kneepoint_model::metric;
 use kneepoint_model::run::Machine;
 use kneepoint_model::units::format_rate;
 use kneepoint_model::{
-    CallTrace, Interval, Layer, LoadPoint, LogEvent, LogKind, Metric, Series, SeriesSet,
+    AppSwitch, CallTrace, Interval, Layer, LoadPoint, LogEvent, LogKind, Metric, Series, SeriesSet,
     SettingKey, Slo, Stack, StackProfile,
 };
 
@@ -34,6 +34,8 @@ pub struct Evidence {
     pub knee_stacks: Option<StackProfile>,
     /// What the CPU of each tier went into just below the limit, by mapped file; empty where nobody looked.
     pub native: Vec<NativeAccount>,
+    /// What the application's own settings switch on or off at a cost.
+    pub switches: Vec<AppSwitch>,
 }
 
 /// A stretch of load with what telemetry and the logs said meanwhile.
@@ -90,6 +92,9 @@ pub(crate) struct Wait {
     pub(crate) workers: f64,
 }
 
+/// What telemetry calls the tier before PHP where a worker asks it for a page, as any visitor would.
+const OWN_SITE: &str = "the-site-itself";
+
 impl Wait {
     /// Calls in which a worker waits for its next connection.
     const IDLE_CALLS: [&'static str; 3] = ["accept", "accept4", "idle"];
@@ -128,6 +133,21 @@ impl Wait {
     pub(crate) fn is_for_outsider(&self) -> bool {
         // Telemetry names a peer by its layer where it is a tier, and by its address otherwise.
         self.peer.contains([':', '/']) && self.layer().is_none()
+    }
+
+    /// A worker that waits for a lock the application took.
+    pub(crate) fn is_own_lock(&self) -> bool {
+        self.is_lock() || self.call == "semaphore"
+    }
+
+    /// A worker that does nothing on purpose.
+    pub(crate) fn is_pause(&self) -> bool {
+        self.call == "sleep"
+    }
+
+    /// A worker that asked its own site for a page and waits for the answer.
+    pub(crate) fn is_own_site(&self) -> bool {
+        self.peer == OWN_SITE
     }
 
     pub(crate) fn is_connect(&self) -> bool {
@@ -354,6 +374,18 @@ impl Evidence {
         let used = phase.series.rate(Layer::Generator, metric::MACHINE_BUSY_S);
         let used = used.filter(|used| *used > cores).unwrap_or(self.cores());
         cores / used
+    }
+
+    /// A tier's share of the CPU that all tiers use just below the limit: what costs only its CPU costs no more. 1 where
+    /// that was not measured.
+    pub(crate) fn part_of_tiers(&self, layer: Layer) -> f64 {
+        let share = || {
+            let phase = self.knee()?;
+            let used = |layer: Layer| phase.cores_used(layer);
+            let all: f64 = Layer::TIERS.into_iter().filter_map(used).sum();
+            (all > 0.0).then_some(used(layer)? / all)
+        };
+        share().unwrap_or(1.0)
     }
 
     /// Lines of one meaning in the logs of these layers, over all phases; the layer with the most of them.

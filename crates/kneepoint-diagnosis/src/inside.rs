@@ -12,6 +12,30 @@ const REPEATED: f64 = 1.5;
 /// Share of the stacks in question from which on a place is listed.
 const WORTH_LISTING: f64 = 0.1;
 
+/// Waits for locks that an application takes, as telemetry names them.
+pub(crate) const LOCKS: [&str; 3] = ["flock", "fcntl", "semaphore"];
+/// What the profiler says of a worker that is ready to run and has no core.
+const NO_CORE: &str = "a core";
+/// Beginning of the functions of PHP itself that lock a session.
+const SESSIONS: &str = "session_";
+
+/// Whether a traced lock is that of a session.
+pub(crate) fn is_session_lock(call: &TracedCall) -> bool {
+    call.through.starts_with(SESSIONS)
+}
+
+/// A function of PHP itself below which busy workers were met, running or waiting.
+pub(crate) struct Below<'a> {
+    /// Its name.
+    pub(crate) function: &'a str,
+    /// Of the stacks of busy workers.
+    pub(crate) share: f64,
+    /// How many those were.
+    pub(crate) of: u64,
+    /// The place of the application's own code it was called from most.
+    pub(crate) from: Option<&'a Place>,
+}
+
 /// A place where workers were met, and in which requests.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Met<'a> {
@@ -43,63 +67,6 @@ fn named<'a>(profile: &'a StackProfile, stack: &'a MetStack) -> Option<&'a Place
     profile
         .own_place_of(stack)
         .or_else(|| outwards.find(|place| place.file.is_some()))
-}
-
-/// A function of PHP code and the share of the stacks in which it was at work itself.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Hot<'a> {
-    /// The function, with its line that was met most.
-    pub(crate) place: &'a Place,
-    /// Of the stacks that computed.
-    pub(crate) share: f64,
-    /// How many those were.
-    pub(crate) of: u64,
-    /// The function of PHP itself in which it was met more often than not: `password_verify`.
-    pub(crate) through: Option<&'a str>,
-}
-
-/// Beginnings of functions of PHP itself that send to a peer and wait for its answer. A worker that the answer woke and
-/// that waits for a core is met there as if it computed: it waits for the peer.
-const ASKS_A_PEER: [&str; 11] = [
-    "mysqli",
-    "PDO",
-    "pg_",
-    "Redis",
-    "Memcache",
-    "curl_",
-    "fsockopen",
-    "stream_socket",
-    "SoapClient",
-    "gethostbyname",
-    "ldap_",
-];
-
-/// Whether a function of PHP itself waits for a peer while it runs.
-fn asks_a_peer(function: &str) -> bool {
-    ASKS_A_PEER.iter().any(|begin| function.starts_with(begin))
-}
-
-/// Stacks of a function: all of them, by its places, and by the function of PHP itself they ended in.
-#[derive(Default)]
-struct Counted<'a> {
-    count: u64,
-    places: BTreeMap<&'a Place, u64>,
-    through: BTreeMap<&'a str, u64>,
-}
-
-impl<'a> Counted<'a> {
-    /// The function among so many stacks.
-    fn of(self, of: u64) -> Option<Hot<'a>> {
-        let (place, _) = self.places.into_iter().max_by_key(|(_, count)| *count)?;
-        let most = self.through.into_iter().max_by_key(|(_, count)| *count);
-        let through = most.filter(|(_, count)| 2 * count > self.count);
-        Some(Hot {
-            place,
-            share: self.count as f64 / of as f64,
-            of,
-            through: through.map(|(name, _)| name),
-        })
-    }
 }
 
 impl Evidence {
@@ -148,49 +115,94 @@ impl Evidence {
         (all > 0).then(|| within as f64 / all as f64)
     }
 
-    /// The share of all stacks that pass through a place; `None` when no stacks were sampled.
-    pub(crate) fn share_through(&self, place: &Place) -> Option<f64> {
+    /// Of the stacks that wait for a lock, the share in which it is a session's; `None` when none was sampled.
+    pub(crate) fn share_of_session_locks(&self) -> Option<f64> {
         let profile = self.stacks.as_ref()?;
-        let all = profile.samples();
-        let through = profile.stacks.iter().filter(|stack| {
-            let mut places = profile.places_of(stack);
-            places.any(|one| one == place)
-        });
-        let through: u64 = through.map(|stack| stack.count).sum();
-        (all > 0).then(|| through as f64 / all as f64)
-    }
-
-    /// The functions in which workers that computed were at work themselves, most first. What PHP's own functions take
-    /// is their caller's, except where they ask a peer: that is a wait, whether or not the worker was met asleep.
-    pub(crate) fn hot_functions(&self) -> Vec<Hot<'_>> {
-        let Some(profile) = &self.stacks else {
-            return Vec::new();
-        };
-        let mut of = 0;
-        let mut functions: BTreeMap<(&str, &Option<String>), Counted<'_>> = BTreeMap::new();
+        let (mut all, mut of_session) = (0, 0);
         for stack in &profile.stacks {
-            let innermost = profile.places_of(stack).next_back();
-            let through = innermost.filter(|place| place.file.is_none());
-            let through = through.map(|place| place.function.as_str());
-            if profile.wait_of(stack).is_some() || through.is_some_and(asks_a_peer) {
-                continue;
-            }
-            of += stack.count;
-            let mut outwards = profile.places_of(stack).rev();
-            if let Some(place) = outwards.find(|place| place.file.is_some()) {
-                let key = (place.function.as_str(), &place.file);
-                let function = functions.entry(key).or_default();
-                function.count += stack.count;
-                *function.places.entry(place).or_default() += stack.count;
-                if let Some(through) = through {
-                    *function.through.entry(through).or_default() += stack.count;
+            if profile.wait_of(stack).is_some_and(|wait| LOCKS.contains(&wait)) {
+                all += stack.count;
+                let mut places = profile.places_of(stack);
+                if places.any(|place| place.function.starts_with(SESSIONS)) {
+                    of_session += stack.count;
                 }
             }
         }
-        let hot = functions.into_values().filter_map(|it| it.of(of));
-        let mut hot: Vec<Hot<'_>> = hot.collect();
-        hot.sort_by(|a, b| b.share.total_cmp(&a.share));
-        hot
+        (all > 0).then(|| of_session as f64 / all as f64)
+    }
+
+    /// What requests lock that is no session, most first.
+    pub(crate) fn locked_paths(&self) -> Vec<&str> {
+        let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+        for call in self.traced(CallKind::Lock) {
+            if !is_session_lock(call) {
+                *counts.entry(call.what.as_str()).or_default() += call.count;
+            }
+        }
+        let mut paths: Vec<(&str, u64)> = counts.into_iter().collect();
+        paths.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        paths.into_iter().map(|(path, _)| path).collect()
+    }
+
+    /// Of some functions of PHP itself, the one below which busy workers were met most; `None` when they were met below
+    /// none.
+    pub(crate) fn most_time_below(&self, wanted: impl Fn(&str) -> bool) -> Option<Below<'_>> {
+        let profile = self.stacks.as_ref()?;
+        let mut of = 0;
+        let mut met: BTreeMap<&str, (u64, BTreeMap<&Place, u64>)> = BTreeMap::new();
+        for stack in profile.stacks.iter().filter(|one| has_a_core(profile, one)) {
+            of += stack.count;
+            let mut builtin = profile.places_of(stack).filter(|place| place.file.is_none());
+            let Some(place) = builtin.find(|place| wanted(&place.function)) else {
+                continue;
+            };
+            let (count, from) = met.entry(&place.function).or_default();
+            *count += stack.count;
+            if let Some(own) = profile.own_place_of(stack) {
+                *from.entry(own).or_default() += stack.count;
+            }
+        }
+        let (function, (count, from)) = met.into_iter().max_by_key(|(_, (count, _))| *count)?;
+        Some(Below {
+            function,
+            share: count as f64 / of.max(1) as f64,
+            of,
+            from: from.into_iter().max_by_key(|(_, count)| *count).map(|(place, _)| place),
+        })
+    }
+
+    /// The share of the work of busy workers, running and waiting for others, that a traced call takes; `None` when no
+    /// stacks were sampled. It is what was met at its place, by its part of all calls of its kind that are made there: often
+    /// one function sends every query. Where the application's own place is only the line at which a script includes
+    /// another, all of a page passes through it: then only stacks count of which it is the own place, too, and which pass
+    /// through the place that asked.
+    pub(crate) fn share_of_call(&self, call: &TracedCall) -> Option<f64> {
+        let profile = self.stacks.as_ref()?;
+        let named = call.named_place()?;
+        let innermost = call.place.as_ref().filter(|_| includes(named));
+        let (mut all, mut through) = (0, 0);
+        for stack in profile.stacks.iter().filter(|one| has_a_core(profile, one)) {
+            let passes = |wanted: &Place| profile.places_of(stack).any(|one| one == wanted);
+            let is_there = match innermost {
+                Some(asked) => profile.own_place_of(stack) == Some(named) && passes(asked),
+                None => passes(named),
+            };
+            all += stack.count;
+            through += if is_there { stack.count } else { 0 };
+        }
+        let there = self.traced(call.kind).filter(|one| {
+            one.route == call.route && one.named_place() == Some(named) && one.place == call.place
+        });
+        let calls: u64 = there.map(|one| one.count).sum();
+        let part = call.count as f64 / calls.max(1) as f64;
+        (all > 0).then(|| part * through as f64 / all as f64)
+    }
+
+    /// Whether requests of its route make a call at least half as often as the one that makes it most.
+    pub(crate) fn is_usual(&self, call: &TracedCall) -> bool {
+        let trace = self.calls.as_ref();
+        let requests = trace.map_or(0, |trace| trace.requests_of(&call.route));
+        call.count * 2 >= call.most * requests
     }
 
     /// Where workers were met in waits of a kind, as lines of a finding.
@@ -326,6 +338,17 @@ impl Evidence {
     }
 }
 
+/// Whether a worker ran or waited for others when it was met: one that only waited for a core did neither.
+fn has_a_core(profile: &StackProfile, stack: &MetStack) -> bool {
+    profile.wait_of(stack) != Some(NO_CORE)
+}
+
+/// Whether a place is the code of a file, not of a function in it.
+fn includes(place: &Place) -> bool {
+    let file = place.file.as_deref().unwrap_or_default();
+    !file.is_empty() && place.function.ends_with(file)
+}
+
 /// `once`, `twice`, `51 times`, `0.3 times`.
 pub(crate) fn times(count: f64) -> String {
     match count {
@@ -339,7 +362,8 @@ pub(crate) fn times(count: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_support::{met, place};
+    use crate::test_support::{met, place, traced};
+    use kneepoint_model::CallTrace;
 
     fn evidence() -> Evidence {
         let stacks = StackProfile {
@@ -392,37 +416,54 @@ mod tests {
     }
 
     #[test]
-    fn hot_functions_are_those_that_compute() {
+    fn a_call_has_the_share_of_the_stacks_that_pass_through_its_place() {
         let evidence = evidence();
-        let hot = evidence.hot_functions();
-        let shown: Vec<_> = hot
-            .iter()
-            .map(|hot| (hot.place.at(), hot.share, hot.of))
-            .collect();
-        // A line of the function that was met most: 44 three times, 31 once.
-        assert_eq!(shown[0].0, "/srv/app/Rates.php:44");
-        assert_eq!((shown[0].1, shown[0].2), (0.4, 10));
-        assert_eq!(shown.len(), 3);
+        let at = |function: &str, file: &str, line| place(function, file, line);
+        let own = at("App\\Rates::show", "/srv/app/Rates.php", 31);
+        let mut call = traced("GET /rates", CallKind::Query, "select ?", own.clone(), 1);
+        let share = |evidence: &Evidence, call: &TracedCall| {
+            let share = evidence.share_of_call(call)?;
+            Some((share * 105.0).round())
+        };
+        assert_eq!(share(&evidence, &call), Some(93.0));
+        assert_eq!(Evidence::default().share_of_call(&call), None);
+        // Half of the queries that are sent there.
+        let other = traced("GET /rates", CallKind::Query, "select 2", own, 1);
+        let halved = Evidence {
+            calls: Some(CallTrace {
+                calls: vec![call.clone(), other],
+                ..CallTrace::default()
+            }),
+            ..evidence.clone()
+        };
+        assert_eq!(share(&halved, &call), Some(47.0));
+        // All of a page passes through the line that includes the rest of it.
+        call.own = Some(at("main /srv/index.php", "/srv/index.php", 3));
+        call.place = Some(at("Lib\\get", "/srv/vendor/lib/get.php", 8));
+        assert_eq!(share(&evidence, &call), Some(0.0));
     }
 
     #[test]
-    fn a_worker_that_the_database_woke_does_not_compute() {
-        let mut evidence = evidence();
-        let stacks = evidence.stacks.as_mut().expect("stacks");
-        stacks.places.push(Place {
-            function: "mysqli_query".to_owned(),
-            ..Place::default()
-        });
-        stacks.stacks.push(met("GET /rates", &[0, 1, 7], 500));
-        let hot = evidence.hot_functions();
-        assert_eq!((hot[0].share, hot[0].of), (0.4, 10));
-    }
-
-    #[test]
-    fn a_place_has_the_share_of_the_stacks_that_pass_through_it() {
-        let evidence = evidence();
-        let at = place("App\\Rates::show", "/srv/app/Rates.php", 31);
-        assert_eq!(evidence.share_through(&at), Some(93.0 / 105.0));
-        assert_eq!(Evidence::default().share_through(&at), None);
+    fn a_call_that_one_request_made_often_is_not_usual() {
+        let trace = |count| CallTrace {
+            routes: vec![kneepoint_model::TracedRoute {
+                route: "GET /".to_owned(),
+                requests: 10,
+            }],
+            calls: vec![TracedCall {
+                count,
+                most: 30,
+                ..traced("GET /", CallKind::Query, "select ?", place("f", "f.php", 1), 1)
+            }],
+            ..CallTrace::default()
+        };
+        for (count, usual) in [(300, true), (150, true), (70, false)] {
+            let evidence = Evidence {
+                calls: Some(trace(count)),
+                ..Evidence::default()
+            };
+            let call = evidence.traced(CallKind::Query).next().expect("a call");
+            assert_eq!(evidence.is_usual(call), usual, "{count}");
+        }
     }
 }

@@ -17,6 +17,7 @@ mod evidence;
 mod explain;
 mod guard;
 mod headline;
+mod hot;
 mod inside;
 mod pool;
 mod ports;

@@ -110,12 +110,12 @@ impl<'a> Blocked<'a> {
     }
 }
 
-/// Whoever is no tier of the stack and is waited for most: another host, a service on this one. Unlike [`Blocked`] it asks
-/// for no idle CPU and no exhausted pool: the wait is part of every request, however much there is to compute beside.
-pub(crate) struct Outside<'a> {
+/// What is waited for most of its kind: another host, a pause, a program. Unlike [`Blocked`] it asks for no idle CPU and no
+/// exhausted pool: the wait is part of every request, however much there is to compute beside.
+pub(crate) struct Part<'a> {
     /// The phase it was seen in: below the limit, where no queue for workers or the CPU hides it, if there.
     pub(crate) phase: &'a Phase,
-    /// The waits for that peer, most workers first.
+    /// The waits for the same peer (or in the same call, without a peer), most workers first.
     waits: Vec<Wait>,
     /// Share of the time of busy workers, which is that of a request's time in PHP.
     pub(crate) share: f64,
@@ -123,20 +123,24 @@ pub(crate) struct Outside<'a> {
     pub(crate) ms: f64,
 }
 
-impl<'a> Outside<'a> {
-    /// Finds it, where it takes at least a share of the time of busy workers.
-    pub(crate) fn find(evidence: &'a Evidence, least: f64) -> Option<Self> {
+impl<'a> Part<'a> {
+    /// Finds it among waits of a kind, where it takes at least a share of the time of busy workers.
+    pub(crate) fn find(
+        evidence: &'a Evidence,
+        least: f64,
+        of_kind: impl Fn(&Wait) -> bool,
+    ) -> Option<Self> {
         let phases = [PhaseKind::Knee, PhaseKind::Low, PhaseKind::Over].into_iter();
-        let found = phases.filter_map(|kind| Self::find_in(evidence.phase(kind)?));
+        let found = phases.filter_map(|kind| Self::find_in(evidence.phase(kind)?, &of_kind));
         found
-            .filter(|outside| outside.share >= least)
+            .filter(|part| part.share >= least)
             .max_by(|a, b| a.share.total_cmp(&b.share))
     }
 
-    fn find_in(phase: &'a Phase) -> Option<Self> {
+    fn find_in(phase: &'a Phase, of_kind: impl Fn(&Wait) -> bool) -> Option<Self> {
         let busy = phase.busy_workers()?;
         let mut waits = phase.waits();
-        waits.retain(Wait::is_for_outsider);
+        waits.retain(of_kind);
         let waits = largest_group(waits);
         let key = group(waits.first()?);
         let workers: f64 = waits.iter().map(|wait| wait.workers).sum();

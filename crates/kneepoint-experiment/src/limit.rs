@@ -55,6 +55,8 @@ pub struct LimitSearch {
     saturation_hz: f64,
     /// What the prior takes for the throughput at saturation: what the closed loop reached, until steps show more.
     prior_hz: f64,
+    /// Whether the closed loop got no answer at all, so that one request at a time is tried.
+    choked: bool,
     /// By how much the prior is raised when a step at its upper end holds.
     raise: f64,
     steps: Vec<StepRecord>,
@@ -112,6 +114,7 @@ impl LimitSearch {
     pub fn new(slo: Slo, options: LimitOptions) -> Self {
         Self {
             stage: Stage::Saturating,
+            choked: false,
             clock: Clock::new(options.wall),
             requests: 0,
             visits: 0,
@@ -172,12 +175,15 @@ impl LimitSearch {
     pub fn next_move(&self) -> LimitMove {
         let seed = self.options.seed + self.steps.len() as u64;
         match self.stage {
-            Stage::Saturating => LimitMove::Measure(Step::saturating(
-                "limit: saturate",
-                self.options.workers,
-                self.options.saturate,
-                seed,
-            )),
+            Stage::Saturating => {
+                let (purpose, workers) = if self.choked {
+                    ("limit: one request at a time", 1)
+                } else {
+                    ("limit: saturate", self.options.workers)
+                };
+                let length = self.options.saturate;
+                LimitMove::Measure(Step::saturating(purpose, workers, length, seed))
+            }
             Stage::Stepping => {
                 let rate = self.next_rate();
                 let length = self.length_of_step(rate);
@@ -298,16 +304,25 @@ impl LimitSearch {
         self.spent += self.options.saturate;
         self.clock.drove(self.options.saturate);
         self.warn_of_the_build_up();
-        if self.saturation_hz <= 0.0 {
+        if self.saturation_hz > 0.0 {
+            self.stage = Stage::Stepping;
+            self.refit();
+        } else if !self.choked {
+            // Pages that wait for one another serve nobody once there are as many as workers, and well below that.
+            self.choked = true;
             self.warnings.push(format!(
-                "no request succeeded at saturation ({} of {} failed): the stack serves nothing, so there is no limit to find",
+                "{} requests at once got no answer at all ({} of {} failed): the search begins with one at a time",
+                self.options.workers,
+                point.outcomes.failed(),
+                point.arrivals
+            ));
+        } else {
+            self.warnings.push(format!(
+                "no request succeeded, not even one at a time ({} of {} failed): the stack serves nothing, so there is no limit to find",
                 point.outcomes.failed(),
                 point.arrivals
             ));
             self.stage = Stage::Finished;
-        } else {
-            self.stage = Stage::Stepping;
-            self.refit();
         }
     }
 

@@ -7,6 +7,7 @@
 //! here is a value or a pure function of values.
 
 pub mod account;
+mod app_switch;
 pub mod autostop;
 pub mod body;
 pub mod capacity;
@@ -39,6 +40,7 @@ pub mod variables;
 pub mod workload;
 
 pub use account::Account;
+pub use app_switch::{AppSwitch, SwitchKind};
 pub use autostop::Autostop;
 pub use body::{Body, FileContent, Part, PartContent};
 pub use capacity::CapacityPlan;

@@ -93,6 +93,7 @@ metrics! {
     OPCACHE_MAX_KEYS Gauge "opcache.max_keys" "Hash keys there are.";
     OPCACHE_HITS Counter "opcache.hits" "Lookups that found a script.";
     OPCACHE_MISSES Counter "opcache.misses" "Lookups that did not.";
+    OPCACHE_BLACKLISTED Counter "opcache.blacklisted" "Lookups of scripts that the blacklist keeps out.";
     OPCACHE_RESTARTS Counter "opcache.restarts" "Restarts of the cache for memory, keys or by hand.";
     OPCACHE_INTERNED_FREE_SHARE Gauge "opcache.interned_free_share" "Free share of the interned-strings buffer.";
     PHP_FILES Gauge "php.included_files" "Files one request of the application includes.";

@@ -66,9 +66,9 @@ enum Name {
 /// Where files of an owner lie: the mark within their path, from the beginning of a directory's name on.
 ///
 /// Layouts as WordPress ("Determining Plugin and Content Directories"; `app/` is Bedrock's), MediaWiki
-/// (`Manual:Extensions`, `Manual:Skins`), Drupal ("Directory structure"), DokuWiki (`devel:plugins`, `devel:templates`)
-/// and Composer (`vendor-dir`) describe them.
-const MARKS: [(&str, OwnerKind, Name); 18] = [
+/// (`Manual:Extensions`, `Manual:Skins`), Drupal ("Directory structure"), DokuWiki (`devel:plugins`, `devel:templates`),
+/// Roundcube and Kanboard (`plugins/`) and Composer (`vendor-dir`) describe them.
+const MARKS: [(&str, OwnerKind, Name); 19] = [
     ("wp-content/plugins/", OwnerKind::Plugin, Name::Next),
     ("wp-content/mu-plugins/", OwnerKind::Plugin, Name::Next),
     ("wp-content/themes/", OwnerKind::Theme, Name::Next),
@@ -84,6 +84,7 @@ const MARKS: [(&str, OwnerKind, Name); 18] = [
     ("extensions/", OwnerKind::Extension, Name::Next),
     ("skins/", OwnerKind::Theme, Name::Next),
     ("lib/plugins/", OwnerKind::Plugin, Name::Next),
+    ("plugins/", OwnerKind::Plugin, Name::Next),
     ("lib/tpl/", OwnerKind::Theme, Name::Next),
     ("vendor/", OwnerKind::Package, Name::Two),
     ("usr/share/php/", OwnerKind::Package, Name::Next),
@@ -203,6 +204,8 @@ mod tests {
             ("app/core/Base.php", "the application"),
             ("core/Base.php", "the application"),
             ("lib/plugins/gallery/syntax.php", "plugin gallery"),
+            ("plugins/archive/archive.php", "plugin archive"),
+            ("vendor/acme/kit/plugins/a.php", "package acme/kit"),
             ("lib/tpl/dokuwiki/main.php", "theme dokuwiki"),
             (
                 "vendor/symfony/http-kernel/Kernel.php",

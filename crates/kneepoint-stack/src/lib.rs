@@ -10,6 +10,7 @@
 //! described as [`kneepoint_model::ProcessSpec`]), never write outside a tier's private directory, and never
 //! judge a value: whether 5 children are too few is for the diagnosis to say.
 
+pub mod application;
 pub mod detect;
 mod error;
 mod knob;

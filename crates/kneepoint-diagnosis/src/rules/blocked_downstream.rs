@@ -1,30 +1,36 @@
 //! FPM-04: workers wait for a tier behind PHP.
 
 use crate::rules::prelude::*;
-use crate::waits::Blocked;
+use crate::evidence::Wait;
+use crate::pool::PoolState;
+use crate::waits::{Blocked, Part};
 use kneepoint_model::TracedCall;
 
 /// Time waiting over time on the CPU from which on the dependency is slow in itself \[prop\].
 const SLOW: f64 = 10.0;
+/// Share of the time of busy workers that pauses take, from which on they are most of what a request does \[prop\].
+const MOST: f64 = 0.5;
+/// Workers for each core that a page which only computes needs at most (catalogue FPM-01).
+const ORDINARY: f64 = 2.0;
 
 pub(crate) static RULE: Rule = Rule {
     code: "FPM-04",
     name: "blocked-downstream",
     since: "0.1.0",
-    layers: &[Layer::Cache, Layer::Db],
+    layers: &[Layer::Cache, Layer::Db, Layer::App],
     stage: Stage::Waits,
     signal: Signal::Saturation,
     applies_to: AppliesTo::Any,
     requires: &[metric::WORKERS_WAITING, metric::MACHINE_BUSY_S],
     yields_to: &["FPM-10", "SES-01", "MYS-06"],
-    title: "workers wait for a tier behind PHP",
+    title: "workers wait for a tier behind PHP, or sleep",
     doc: RuleDoc {
         what_it_is: "Every worker is busy, but not with PHP: most of them sleep until the database or the cache \
             answers. That looks like too few workers, yet more workers would only queue at the same place when it is \
             that place which is slow.",
         how_it_shows: "No idle worker, a queue before PHP, an idle CPU, and most workers in recv towards one peer. \
             When the wait per request grows with the load, the peer is congested; when it is the same at low load, \
-            it is merely far or slow.",
+            it is merely far or slow. A page that sleeps keeps its worker in the same way (nanosleep).",
         how_it_is_confirmed: "Double pm.max_children for one run. When goodput does not rise, the dependency binds; \
             when it does, the pool was too small as well (FPM-01).",
         what_to_write: "Fix the dependency first: indexes, locks held too long, slow commands. Set timeouts, so that \
@@ -39,6 +45,44 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(evidence: &Evidence) -> Option<Finding> {
+    waits_for_tier(evidence).or_else(|| pauses(evidence))
+}
+
+/// Workers that do nothing on purpose, while others queue for one.
+fn pauses(evidence: &Evidence) -> Option<Finding> {
+    let part = Part::find(evidence, MOST, Wait::is_pause)?;
+    let (phase, pool) = [PhaseKind::Over, PhaseKind::Knee]
+        .into_iter()
+        .filter_map(|kind| evidence.phase(kind))
+        .filter_map(|phase| Some((phase, PoolState::read(evidence, phase)?)))
+        .find(|(_, pool)| pool.exhausted())?;
+    let verdict = RULE
+        .finds(Layer::App, "workers sleep while requests wait for one")
+        .measured(part.describe(), part.phase)
+        .measured(
+            format!("{} of it in each request", format_ms(part.ms)),
+            part.phase,
+        )
+        .measured(pool.describe(), phase)
+        .inside(evidence.seen_waiting(|wait| part.is_it(wait)))
+        .inside(evidence.seen_calls(CallKind::Sleep, |_| true));
+    verdict
+        // A pool that is small for a page that only computes is too small for any (FPM-01).
+        .suspected_if(pool.max >= ORDINARY * evidence.cores())
+        .weight(part.share)
+        .refuted_by("the same limit without the pause")
+        .remedy(
+            Advice::new(
+                evidence,
+                "Do not sleep in a page: answer at once and refuse what comes too often (nginx limit_req), or move what \
+                 has to wait into a queue.",
+            )
+            .build(),
+        )
+        .done()
+}
+
+fn waits_for_tier(evidence: &Evidence) -> Option<Finding> {
     let blocked = Blocked::find(evidence)?;
     let layer = blocked.layer()?;
     // Workers that connect over and over are another rule's (RDS-01, PG-02).

@@ -2,7 +2,7 @@
 
 use crate::evidence::Wait;
 use crate::rules::prelude::*;
-use crate::waits::{Blocked, Outside};
+use crate::waits::{Blocked, Part};
 use kneepoint_model::Remedy;
 
 /// Share of the time of busy workers from which on a wait for an outsider is what binds, whatever the CPU does \[prop\]:
@@ -39,7 +39,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(evidence: &Evidence) -> Option<Finding> {
-    match Outside::find(evidence, NOTICEABLE) {
+    match Part::find(evidence, NOTICEABLE, Wait::is_for_outsider) {
         Some(outside) if outside.share >= MOST => waits_for(evidence, &outside),
         little => asleep(evidence).or_else(|| waits_for(evidence, little.as_ref()?)),
     }
@@ -47,7 +47,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
 
 /// Requests spend their time on somebody who is no tier of the stack: whatever the CPU does, and however many workers
 /// there are, the answer takes that long.
-fn waits_for(evidence: &Evidence, outside: &Outside<'_>) -> Option<Finding> {
+fn waits_for(evidence: &Evidence, outside: &Part<'_>) -> Option<Finding> {
     let peer = outside.peer();
     let title = format!(
         "requests wait for {peer}, outside the stack, {} of their time",
@@ -84,7 +84,8 @@ fn waits_for(evidence: &Evidence, outside: &Outside<'_>) -> Option<Finding> {
 /// Most workers of an exhausted pool sleep on nobody in particular.
 fn asleep(evidence: &Evidence) -> Option<Finding> {
     let blocked = Blocked::find(evidence)?;
-    let is_other = |wait: &Wait| wait.is_lock() || wait.is_for_outsider();
+    let is_other =
+        |wait: &Wait| wait.is_lock() || wait.is_for_outsider() || wait.is_pause() || wait.is_own_site();
     if blocked.layer().is_some() || blocked.waits.iter().any(is_other) {
         return None;
     }
@@ -193,11 +194,7 @@ mod tests {
             pause,
             expect![[r#"
                 named: FPM-01
-                noted app (90 %): workers wait for something outside the stack
-                  saw 1.8 of 2.0 busy workers wait: sleep, at 240/s offered for 10 s
-                  saw 8.78 ms of it in each request, at 240/s offered for 10 s
-                  saw 10 % of the machine's 2 cores used, at 240/s offered for 10 s
-                  do: Give the call a short timeout, cache its answer, or move it to a queue. More workers only help while the other side keeps up.
+                silent
             "#]],
         );
     }

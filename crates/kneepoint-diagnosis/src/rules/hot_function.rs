@@ -1,12 +1,14 @@
-//! APP-07: one function of PHP code takes much of the CPU.
+//! APP-07: one function of PHP code, or one plugin, takes much of the CPU.
 
-use crate::inside::Hot;
+use crate::hot::{ENOUGH, Hot, HotOwner};
 use crate::rules::prelude::*;
+use crate::waits::CPU_HEADROOM;
+use kneepoint_model::Place;
 
 /// Share of the computing stacks in one function from which on it is where to look first \[prop\].
 const MUCH: f64 = 0.2;
-/// Stacks from which on shares are worth telling.
-const ENOUGH: u64 = 100;
+/// Part of the CPU of all tiers from which on it is what binds \[prop\]: without it the stack sustains a third more.
+const BINDS: f64 = 0.25;
 
 pub(crate) static RULE: Rule = Rule {
     code: "APP-07",
@@ -19,15 +21,16 @@ pub(crate) static RULE: Rule = Rule {
     requires: &[],
     // What compiles or checks every file is at work in whatever includes it.
     yields_to: &["OPC-01", "OPC-03", "OPC-04", "OPC-06"],
-    title: "one function takes much of PHP's CPU",
+    title: "one function or plugin takes much of PHP's CPU",
     doc: RuleDoc {
         what_it_is: "Pages of one application share code, and sometimes one function of it is most of what they do: it is \
             called far too often, or searches a list again and again. Field report S3 found one that was called \
-            430 000 times a request, and 22 000 times when a result was kept.",
+            430 000 times a request, and 22 000 times when a result was kept. Or a plugin that every page calls does more \
+            than the page itself.",
         how_it_shows: "The CPU is used up by PHP, and workers that compute are met in one function again and again, whatever \
-            page they serve.",
-        how_it_is_confirmed: "Measure the limit with the function's result kept (a static variable, a cache): it rises by \
-            the share of the function. Hashing a password is meant to be slow, and is left as it is.",
+            page they serve, or in one plugin's code and in what it calls.",
+        how_it_is_confirmed: "Measure the limit with the function's result kept (a static variable, a cache), or with the \
+            plugin switched off: it rises by its share. Hashing a password is meant to be slow, and is left as it is.",
         what_to_write: "kneepoint profile --pid MASTER --svg flame.svg shows who calls it. Call it less often: keep its result \
             for the request, look up by key where it searches, move it out of the loop.",
         references: &["field report S3 (430 000 calls of one function became 22 000)"],
@@ -35,30 +38,91 @@ pub(crate) static RULE: Rule = Rule {
     check,
 };
 
+/// What takes the CPU: one function itself, or a plugin with all that it calls.
+struct Taker<'a> {
+    /// What it is called in a sentence: `App\\Tree::find`, `plugin treemenu`.
+    name: String,
+    title: String,
+    /// Of the stacks that computed.
+    share: f64,
+    seen: String,
+    place: &'a Place,
+    through: Option<&'a str>,
+}
+
+impl<'a> Taker<'a> {
+    fn function(hot: &Hot<'a>) -> Self {
+        let name = hot.place.function.clone();
+        let share = format_share(hot.share);
+        let mut seen = format!(
+            "{share} of {} stacks that computed were in {}{}",
+            hot.of,
+            hot.place,
+            within(hot.through)
+        );
+        if let Some(caller) = hot.called_from {
+            seen.push_str(&format!("; called from {caller}"));
+        }
+        Self {
+            title: format!("one function takes {share} of PHP's CPU: {name}"),
+            name,
+            share: hot.share,
+            seen,
+            place: hot.place,
+            through: hot.through,
+        }
+    }
+
+    fn owner(hot: &HotOwner<'a>) -> Self {
+        let share = format_share(hot.share);
+        Self {
+            title: format!(
+                "{} takes {share} of PHP's CPU, with all that it calls",
+                hot.owner
+            ),
+            name: hot.owner.to_string(),
+            share: hot.share,
+            seen: format!(
+                "{share} of {} stacks that computed pass through its code, most of all at {}{}",
+                hot.of,
+                hot.place,
+                within(hot.through)
+            ),
+            place: hot.place,
+            through: hot.through,
+        }
+    }
+
+    /// What takes most: a plugin where one has as much as the hottest function.
+    fn find(evidence: &'a Evidence) -> Option<Self> {
+        let is_much = |share: f64, of: u64| share >= MUCH && of >= ENOUGH;
+        let functions = evidence.hot_functions();
+        let function = functions.first().filter(|it| is_much(it.share, it.of));
+        let owners = evidence.hot_owners();
+        let owner = owners.first().filter(|it| is_much(it.share, it.of));
+        match (owner, function) {
+            (Some(owner), Some(function)) if owner.share < function.share => {
+                Some(Self::function(function))
+            }
+            (Some(owner), _) => Some(Self::owner(owner)),
+            (None, function) => function.map(Self::function),
+        }
+    }
+}
+
+fn within(through: Option<&str>) -> String {
+    through.map_or_else(String::new, |through| format!(", most of them in {through}"))
+}
+
 fn check(evidence: &Evidence) -> Option<Finding> {
-    let hot = evidence.hot_functions();
-    let first = hot
-        .first()
-        .filter(|hot| hot.of >= ENOUGH && hot.share >= MUCH)?;
+    let taker = Taker::find(evidence)?;
     let phase = evidence.stressed()?;
     let cpu = evidence.cpu_use(phase);
-    let title = format!(
-        "one function takes {} of PHP's CPU: {}",
-        format_share(first.share),
-        first.place.function
-    );
-    let within = first.through.map_or_else(String::new, |through| {
-        format!(", most of them in {through}")
-    });
-    let mut verdict = RULE.finds(Layer::App, title).under(
-        format!(
-            "{} of {} stacks that computed were in {}{within}",
-            format_share(first.share),
-            first.of,
-            first.place
-        ),
-        evidence.sampled_under(),
-    );
+    let part = taker.share * evidence.part_of_tiers(Layer::Php);
+    let binds = cpu.as_ref().is_none_or(|cpu| cpu.share >= CPU_HEADROOM);
+    let mut verdict = RULE
+        .finds(Layer::App, taker.title.clone())
+        .under(&taker.seen, evidence.sampled_under());
     if let Some(cpu) = cpu {
         verdict = verdict.measured(
             format!("{} of {} used", format_share(cpu.share), cpu.of),
@@ -66,11 +130,10 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         );
     }
     verdict
-        // Only the application's authors can say whether it need be.
-        .suspected_if(false)
-        .weight(first.share)
-        .refuted_by("the same limit when that function does nothing")
-        .remedy(Advice::new(evidence, advice(first)).build())
+        .suspected_if(binds && part >= BINDS)
+        .weight(part)
+        .refuted_by(format!("the same limit when {} does nothing", taker.name))
+        .remedy(Advice::new(evidence, advice(&taker)).build())
         .done()
 }
 
@@ -84,20 +147,22 @@ const SLOW_BY_DESIGN: [&str; 6] = [
     "scrypt",
 ];
 
-fn advice(hot: &Hot<'_>) -> String {
-    let function = &hot.place.function;
-    let by_design = hot.through.filter(|through| {
+fn advice(taker: &Taker<'_>) -> String {
+    let name = &taker.name;
+    let by_design = taker.through.filter(|through| {
         SLOW_BY_DESIGN
             .iter()
             .any(|begin| through.starts_with(begin))
     });
     match by_design {
         Some(through) => format!(
-            "{function} hashes passwords ({through}), which is slow by design: leave it so. Check a password once a \
+            "{name} hashes passwords ({through}), which is slow by design: leave it so. Check a password once a \
              visit and keep a session from then on; limit attempts; count logins apart from other pages."
         ),
         None => format!(
-            "See what {function} does so often (kneepoint profile shows its callers): call it less, or make it cheaper."
+            "See what {name} does so often at {} (kneepoint profile shows its callers): call it less, make it cheaper, or do \
+             without it.",
+            taker.place.at()
         ),
     }
 }
@@ -134,11 +199,11 @@ mod tests {
         check(
             met_in_one(7),
             expect![[r#"
-                named: CAP-02
-                noted app (70 %): one function takes 70 % of PHP's CPU: App\Tree::find
+                named: APP-07
+                suspected app (55 %): one function takes 70 % of PHP's CPU: App\Tree::find
                   saw 70 % of 1000 stacks that computed were in App\Tree::find at app/Tree.php:12, sampled 99 times a second, at 240/s offered for 10 s
                   saw 96 % of the machine's 2 cores used, at 240/s offered for 10 s
-                  do: See what App\Tree::find does so often (kneepoint profile shows its callers): call it less, or make it cheaper.
+                  do: See what App\Tree::find does so often at app/Tree.php:12 (kneepoint profile shows its callers): call it less, make it cheaper, or do without it.
             "#]],
         );
     }
@@ -147,9 +212,9 @@ mod tests {
     fn leaves_a_password_check_as_slow_as_it_is_meant_to_be() {
         let case = met_in_one(8).with(|evidence| {
             let stacks = evidence.stacks.as_mut().expect("stacks");
-            stacks.places.push(kneepoint_model::Place {
+            stacks.places.push(Place {
                 function: "password_verify".to_owned(),
-                ..kneepoint_model::Place::default()
+                ..Place::default()
             });
             for stack in &mut stacks.stacks[..8] {
                 stack.places.push(10);
@@ -158,12 +223,12 @@ mod tests {
         check(
             case,
             expect![[r#"
-            named: CAP-02
-            noted app (80 %): one function takes 80 % of PHP's CPU: App\Tree::find
-              saw 80 % of 1000 stacks that computed were in App\Tree::find at app/Tree.php:12, most of them in password_verify, sampled 99 times a second, at 240/s offered for 10 s
-              saw 96 % of the machine's 2 cores used, at 240/s offered for 10 s
-              do: App\Tree::find hashes passwords (password_verify), which is slow by design: leave it so. Check a password once a visit and keep a session from then on; limit attempts; count logins apart from other pages.
-        "#]],
+                named: APP-07
+                suspected app (63 %): one function takes 80 % of PHP's CPU: App\Tree::find
+                  saw 80 % of 1000 stacks that computed were in App\Tree::find at app/Tree.php:12, most of them in password_verify, sampled 99 times a second, at 240/s offered for 10 s
+                  saw 96 % of the machine's 2 cores used, at 240/s offered for 10 s
+                  do: App\Tree::find hashes passwords (password_verify), which is slow by design: leave it so. Check a password once a visit and keep a session from then on; limit attempts; count logins apart from other pages.
+            "#]],
         );
     }
 

@@ -5,6 +5,8 @@ use crate::rules::prelude::*;
 /// Share of PHP's CPU that compiling takes: two to five times the latency (catalogue OPC-01); 33 against 119
 /// requests a second in field report S2 is 72 %.
 const COMPILE_SHARE: f64 = 0.65;
+/// Scripts of a request that the blacklist keeps out, from which on it is not an exception \[prop\].
+const FEWEST_LEFT_OUT: f64 = 3.0;
 
 pub(crate) static RULE: Rule = Rule {
     code: "OPC-01",
@@ -47,12 +49,12 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         None => loaded == Some(false) || enabled == Some(false),
     };
     if !off {
-        return None;
+        return left_out(evidence);
     }
     let mut verdict = RULE
         .finds(Layer::Php, RULE.title)
         .configured(evidence.quote(Layer::Php, "opcache.enable"))
-        .weight(COMPILE_SHARE * php_share(evidence));
+        .weight(COMPILE_SHARE * evidence.part_of_tiers(Layer::Php));
     if loaded == Some(false) {
         verdict = verdict
             .configured("the extension is not loaded, so that no opcache directive has an effect");
@@ -86,17 +88,42 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         .done()
 }
 
-/// PHP's share of the CPU all tiers use; compiling can only cost that.
-fn php_share(evidence: &Evidence) -> f64 {
-    let share = || {
-        let phase = evidence.knee()?;
-        let all: f64 = Layer::TIERS
-            .into_iter()
-            .filter_map(|layer| phase.cores_used(layer))
-            .sum();
-        (all > 0.0).then_some(phase.cores_used(Layer::Php)? / all)
-    };
-    share().unwrap_or(1.0)
+/// OPcache is on, and told to leave scripts out.
+fn left_out(evidence: &Evidence) -> Option<Finding> {
+    let phase = evidence.knee()?;
+    let rate = |of| phase.series.rate(Layer::Php, of);
+    let hz = rate(metric::OPCACHE_BLACKLISTED)?;
+    let files = hz / phase.pool_hz();
+    if !files.is_finite() || files < FEWEST_LEFT_OUT {
+        return None;
+    }
+    let kept: f64 = [metric::OPCACHE_HITS, metric::OPCACHE_MISSES]
+        .into_iter()
+        .filter_map(rate)
+        .sum();
+    let part = hz / (hz + kept);
+    let title = format!("OPcache is told to leave {files:.0} files of each request out: PHP compiles them");
+    RULE.finds(Layer::Php, title)
+        .configured(evidence.quote(Layer::Php, "opcache.blacklist_filename"))
+        .measured(
+            format!(
+                "{files:.0} scripts in each request are on the blacklist, {} of all it includes",
+                format_share(part)
+            ),
+            phase,
+        )
+        .inside(evidence.seen_opened())
+        .weight(COMPILE_SHARE * part * evidence.part_of_tiers(Layer::Php))
+        .refuted_by("the same limit without the blacklist")
+        .remedy(
+            Advice::new(
+                evidence,
+                "Take opcache.blacklist_filename out, or only the lines that name whole directories of the application; \
+                 reload PHP at each deployment instead.",
+            )
+            .build(),
+        )
+        .done()
 }
 
 #[cfg(test)]
@@ -184,6 +211,20 @@ mod tests {
               do: Switch OPcache on. Reload PHP at each deployment when timestamps are not checked. Not proposed as a change: php.opcache.enable = 1, since it is to be kept as it is.
         "#]],
         );
+    }
+
+    #[test]
+    fn fires_when_a_blacklist_keeps_the_application_out() {
+        let case = Case::healthy()
+            .set(Layer::Php, "opcache.blacklist_filename", "/etc/php/exclude.txt")
+            .counter(PhaseKind::Knee, Layer::Php, metric::OPCACHE_BLACKLISTED, 190.0 * 75.0);
+        check(case, expect![[r#"
+            named: OPC-01
+            suspected php (10 %): OPcache is told to leave 75 files of each request out: PHP compiles them
+              saw php.opcache.blacklist_filename = /etc/php/exclude.txt
+              saw 75 scripts in each request are on the blacklist, 20 % of all it includes, at 190/s offered for 10 s
+              do: Take opcache.blacklist_filename out, or only the lines that name whole directories of the application; reload PHP at each deployment instead.
+        "#]]);
     }
 
     #[test]

@@ -120,14 +120,14 @@ mod tests {
         check(
             asleep_in("session_start"),
             expect![[r#"
-            named: SES-02
-            suspected app (81 %): requests of one session wait for each other's lock in Redis
-              saw 6.5 of 8.0 busy workers sleep, at 240/s offered for 10 s
-              saw 8.0 of at most 8 workers busy, 120.0 requests queue before them, at 240/s offered for 10 s
-              saw 100 % of those that sleep are in session_start(), sampled 50 times a second, at 240/s offered for 10 s
-              saw waiting there: GET /cart, App\Kernel::handle at app/Kernel.php:31, 100 % of 700 stacks, sampled 50 times a second, at 240/s offered for 10 s
-              set php.redis.session.lock_wait_time = 2000
-        "#]],
+                named: SES-02, FPM-04
+                suspected app (81 %): requests of one session wait for each other's lock in Redis
+                  saw 6.5 of 8.0 busy workers sleep, at 240/s offered for 10 s
+                  saw 8.0 of at most 8 workers busy, 120.0 requests queue before them, at 240/s offered for 10 s
+                  saw 100 % of those that sleep are in session_start(), sampled 50 times a second, at 240/s offered for 10 s
+                  saw waiting there: GET /cart, App\Kernel::handle at app/Kernel.php:31, 100 % of 700 stacks, sampled 50 times a second, at 240/s offered for 10 s
+                  set php.redis.session.lock_wait_time = 2000
+            "#]],
         );
     }
 
@@ -136,9 +136,9 @@ mod tests {
         check(
             asleep_in("usleep"),
             expect![[r#"
-            named: APP-05
-            silent
-        "#]],
+                named: FPM-04
+                silent
+            "#]],
         );
         stays_silent(&RULE, Case::healthy());
     }

@@ -39,11 +39,9 @@ pub(crate) static RULE: Rule = Rule {
 fn check(evidence: &Evidence) -> Option<Finding> {
     let worst = evidence
         .traced(CallKind::Query)
-        .filter(|call| call.most >= TOO_OFTEN)
+        .filter(|call| call.most >= TOO_OFTEN && evidence.is_usual(call))
         .max_by_key(|call| call.most)?;
-    let share = worst
-        .named_place()
-        .and_then(|place| evidence.share_through(place));
+    let share = evidence.share_of_call(worst);
     let mut verdict = RULE
         .finds(Layer::App, RULE.title)
         .under(evidence.describe_call(worst), evidence.traced_under());
@@ -53,7 +51,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     if let Some(share) = share {
         verdict = verdict.under(
             format!(
-                "{} of the stacks of all workers pass through that line",
+                "it takes {} of the work of all workers that were met",
                 format_share(share)
             ),
             evidence.sampled_under(),
@@ -129,11 +127,11 @@ mod tests {
         check(
             with_calls(51).with(|evidence| evidence.stacks = Some(stacks)),
             expect![[r#"
-                named: MYS-04
+                named: APP-07, MYS-04
                 suspected app (40 %): one request runs the same query again and again
                   saw select * from items where order_id = ?, 51 times in each GET /orders, in App\Orders::list at app/Orders.php:23, in 10 requests that were traced, one after the other
                   saw before it, once: select * from orders limit ?, in 10 requests that were traced, one after the other
-                  saw 40 % of the stacks of all workers pass through that line, sampled 99 times a second, at 240/s offered for 10 s
+                  saw it takes 40 % of the work of all workers that were met, sampled 99 times a second, at 240/s offered for 10 s
                   do: Read all rows that the loop at app/Orders.php:23 needs with one query before it (in Laravel: with(...)).
             "#]],
         );

@@ -1,6 +1,7 @@
 //! SES-01: requests of one session wait for each other.
 
 use crate::evidence::Wait;
+use crate::inside::{LOCKS, is_session_lock};
 use crate::rules::prelude::*;
 use crate::waits::stuck;
 
@@ -39,12 +40,16 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(evidence: &Evidence) -> Option<Finding> {
     let (phase, pool, locked) = stuck(evidence, LOCKED, Wait::is_lock)?;
+    // A lock that the application took itself is another matter (APP-17).
+    if evidence.share_of_session_locks().is_some_and(|share| share < 0.5) {
+        return None;
+    }
     let share = locked / pool.busy.max(1.0);
     RULE.finds(Layer::App, RULE.title)
         .measured(format!("{locked:.1} of {:.1} busy workers wait for a lock", pool.busy), phase)
         .measured(pool.describe(), phase)
-        .inside(evidence.seen_waiting(|wait| wait == "flock" || wait == "fcntl"))
-        .inside(evidence.seen_calls(CallKind::Lock, |_| true))
+        .inside(evidence.seen_waiting(|wait| LOCKS.contains(&wait)))
+        .inside(evidence.seen_calls(CallKind::Lock, is_session_lock))
         .weight(share)
         .refuted_by("as many waits for locks when every visitor has a session of their own")
         .remedy(

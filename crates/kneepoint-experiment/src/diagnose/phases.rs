@@ -80,6 +80,7 @@ pub(crate) fn gather(
     let knee_stacks = of_knee(&sampled);
     let stacks = with_slowest(sampled);
     recorder.inside(stacks.as_ref(), calls.as_ref());
+    let switches = testbed.switches(arm)?;
     let evidence = Evidence {
         stack,
         slo: testbed.slo().clone(),
@@ -92,6 +93,7 @@ pub(crate) fn gather(
         stacks,
         knee_stacks,
         native,
+        switches,
     };
     recorder.account(accounted(&evidence, label));
     Ok(evidence)

@@ -136,6 +136,30 @@ fn a_closed_loop_that_mostly_failed_does_not_bound_the_search() {
 }
 
 #[test]
+fn a_stack_that_chokes_on_many_requests_at_once_has_a_limit_all_the_same() {
+    let mut stack = stack(Noise::none(), 11);
+    let options = LimitOptions::within(Duration::from_secs(120), 32);
+    let found = search_with(&mut stack, options, |step, point| {
+        if step.purpose == "limit: saturate" {
+            let lost = point.outcomes.of(Outcome::Ok);
+            point.outcomes.by_outcome.clear();
+            point.outcomes.by_outcome.insert(Outcome::Timeout, lost);
+        }
+    });
+    assert!(
+        found.warnings[0].contains("begins with one at a time"),
+        "{:?}",
+        found.warnings
+    );
+    let found = found.rate_hz;
+    assert!(
+        (found.estimate / known().limit_hz - 1.0).abs() < 0.1,
+        "{:?}: {found:?}",
+        known()
+    );
+}
+
+#[test]
 fn a_stack_that_serves_nothing_has_no_limit() {
     let mut app = App::default();
     // Every request takes longer than its timeout.
@@ -144,7 +168,7 @@ fn a_stack_that_serves_nothing_has_no_limit() {
     let found = search(&mut stack, LimitOptions::within(Duration::from_secs(30), 8));
     assert_eq!(found.rate_hz, Interval::default());
     assert!(
-        found.warnings[0].contains("serves nothing"),
+        found.warnings[1].contains("serves nothing"),
         "{:?}",
         found.warnings
     );

@@ -100,6 +100,7 @@ pub(super) fn stand_up(
         }
     }
     standing.rendered.reverse();
+    know_own_site(&mut standing);
     let entry = chain::entry(scenario, &standing.addresses)?;
     let host_header = match &entry {
         Address::Tcp(tcp) => tcp.ip().to_string(),
@@ -170,6 +171,18 @@ fn with_kernel(mut tier: Tier, scenario: &Scenario) -> Tier {
     tier.settings
         .extend(host.into_iter().flat_map(|host| host.sysctl.clone()));
     tier
+}
+
+/// Tells telemetry where PHP's own site answers, so that a page that asks it for another one is known for what it is.
+fn know_own_site(standing: &mut Standing) {
+    let before = |layer: &Layer| matches!(layer, Layer::Web | Layer::Proxy);
+    let own = standing.addresses.iter().filter(|(layer, _)| before(layer));
+    let own: Vec<(Layer, Address)> = own.cloned().collect();
+    for (_, running) in &mut standing.rendered {
+        if running.layer == Layer::Php {
+            running.peers.extend(own.iter().cloned());
+        }
+    }
 }
 
 /// What a diff of files does not show: the application's own settings and the hosts' kernel settings.

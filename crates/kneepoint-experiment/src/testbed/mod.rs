@@ -23,7 +23,7 @@ use kneepoint_lab::{HostPlan, Lab, LabPlan};
 use kneepoint_load::{AbortRule, Engine, LoadPlan, Mode, REQUEST_ID};
 use kneepoint_model::run::{FileDiff, Machine};
 use kneepoint_model::{
-    Arrivals, ClosedLoop, Layer, LoadPoint, RunningTier, Scenario, Schedule, Sessions, Slo, Stack,
+    AppSwitch, Arrivals, ClosedLoop, Layer, LoadPoint, RunningTier, Scenario, Schedule, Sessions, Slo, Stack,
     ThinkTime, VisitShape, Workload,
 };
 use kneepoint_stack::Program;
@@ -301,6 +301,16 @@ impl Testbed {
         let mut tiers = arm.running.iter();
         let fpm = tiers.find(|tier| tier.layer == Layer::Php && tier.server.as_str() == "fpm");
         Ok(fpm.map(|tier| (tier.clone(), arm.app_root.clone())))
+    }
+
+    /// What the settings of an arm's copy of the application switch on or off at a cost.
+    ///
+    /// # Errors
+    /// The arm was never stood up.
+    pub(crate) fn switches(&self, name: &str) -> Result<Vec<AppSwitch>, ExperimentError> {
+        Ok(kneepoint_stack::application::switches(
+            &self.arm(name)?.app_root,
+        ))
     }
 
     /// The tiers of an arm with the first process of each.

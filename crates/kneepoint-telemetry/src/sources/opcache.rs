@@ -3,7 +3,7 @@
 use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
 use crate::transport::{fastcgi_get, http_get};
 use kneepoint_model::metric::{
-    OPCACHE_ENABLED, OPCACHE_FREE_BYTES, OPCACHE_FULL, OPCACHE_HITS, OPCACHE_INTERNED_FREE_SHARE,
+    OPCACHE_BLACKLISTED, OPCACHE_ENABLED, OPCACHE_FREE_BYTES, OPCACHE_FULL, OPCACHE_HITS, OPCACHE_INTERNED_FREE_SHARE,
     OPCACHE_KEYS, OPCACHE_MAX_KEYS, OPCACHE_MISSES, OPCACHE_RESTARTS, OPCACHE_SCRIPTS,
     OPCACHE_USED_BYTES, OPCACHE_WASTED_SHARE, PHP_FILES,
 };
@@ -30,6 +30,7 @@ pub(super) static SOURCE: Source = Source {
         OPCACHE_MAX_KEYS,
         OPCACHE_HITS,
         OPCACHE_MISSES,
+        OPCACHE_BLACKLISTED,
         OPCACHE_RESTARTS,
         OPCACHE_INTERNED_FREE_SHARE,
         PHP_FILES,
@@ -105,7 +106,7 @@ fn parse(page: &[u8]) -> Result<Vec<(Metric, f64)>, String> {
     Ok(values)
 }
 
-fn status_values(status: &Value) -> [(Metric, Option<f64>); 10] {
+fn status_values(status: &Value) -> [(Metric, Option<f64>); 11] {
     let memory = |name: &str| status["memory_usage"][name].as_f64();
     let strings = |name: &str| status["interned_strings_usage"][name].as_f64();
     let count = |name: &str| status["opcache_statistics"][name].as_f64();
@@ -125,6 +126,7 @@ fn status_values(status: &Value) -> [(Metric, Option<f64>); 10] {
         (OPCACHE_MAX_KEYS, count("max_cached_keys")),
         (OPCACHE_HITS, count("hits")),
         (OPCACHE_MISSES, count("misses")),
+        (OPCACHE_BLACKLISTED, count("blacklist_misses")),
         (OPCACHE_RESTARTS, restarts.into_iter().sum()),
         (
             OPCACHE_INTERNED_FREE_SHARE,

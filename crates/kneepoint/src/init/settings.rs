@@ -1,9 +1,8 @@
 //! Where an application has the settings of its database and cache, and how the lab's get in.
 
 mod changes;
-mod code;
+
 mod database;
-mod dotenv;
 mod environment;
 mod known;
 mod reads;

@@ -1,6 +1,6 @@
 //! Which database an application uses, and where it says so.
 
-use super::code::{Assignment, assignments};
+use kneepoint_stack::application::code::{Assignment, assignments};
 use super::roles::{Role, of_database};
 use std::path::{Path, PathBuf};
 

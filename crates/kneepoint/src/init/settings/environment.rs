@@ -1,7 +1,7 @@
 //! What an application reads from its environment, and which of it the lab has to be told to offer.
 
 use super::database::{Engine, is_address};
-use super::dotenv;
+use kneepoint_stack::application::dotenv;
 use super::reads::Reads;
 use super::roles::{Role, of_database, of_redis};
 use kneepoint_model::AppKind;

@@ -1,7 +1,7 @@
 //! What particular applications need in their private copy beside the settings of the database.
 
 use super::changes::Change;
-use super::code::{Assignment, assignments};
+use kneepoint_stack::application::code::{Assignment, assignments};
 use super::database::{SettingsFile, read};
 use std::path::{Path, PathBuf};
 

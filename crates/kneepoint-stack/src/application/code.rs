@@ -3,22 +3,22 @@
 
 /// One such place. The three texts are pieces of the file, to the letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Assignment<'t> {
+pub struct Assignment<'t> {
     /// What gets the value: `DB_HOST`, `$wgDBserver`, `$config['db_dsnw']`.
-    pub(super) target: &'t str,
+    pub target: &'t str,
     /// The whole statement with its semicolon.
-    pub(super) whole: &'t str,
+    pub whole: &'t str,
     /// The statement up to its value.
-    pub(super) before: &'t str,
+    pub before: &'t str,
     /// The value as it is written.
-    pub(super) value: &'t str,
+    pub value: &'t str,
     /// Whether it can be no call of a function: that of a `const`, or of a property where it is declared.
-    pub(super) fixed: bool,
+    pub fixed: bool,
 }
 
 impl<'t> Assignment<'t> {
     /// What the value is where it is one piece of quoted text; escapes stay as they are.
-    pub(super) fn text(&self) -> Option<&'t str> {
+    pub fn text(&self) -> Option<&'t str> {
         let quote = self.value.chars().next().filter(|c| "'\"".contains(*c))?;
         let inside = self.value.get(1..)?.strip_suffix(quote)?;
         let end = end_of_string(self.value, 0)?;
@@ -27,7 +27,7 @@ impl<'t> Assignment<'t> {
 }
 
 /// Everything that gets a value in a file of PHP, in its order. What is in comments is not there.
-pub(super) fn assignments(text: &str) -> Vec<Assignment<'_>> {
+pub fn assignments(text: &str) -> Vec<Assignment<'_>> {
     let mut found = Vec::new();
     let mut at = 0;
     let mut in_php = false;

@@ -1,7 +1,7 @@
 //! `.env` files: which names they give a value, and to which.
 
 /// Name and value of each line, in their order; quotes are taken off, `export` too. References stay as they are.
-pub(super) fn values(text: &str) -> Vec<(String, String)> {
+pub fn values(text: &str) -> Vec<(String, String)> {
     text.lines().filter_map(line).collect()
 }
 

@@ -1,0 +1,40 @@
+//! What an application's own settings switch on or off at a cost.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What a switch does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SwitchKind {
+    /// A cache of the application keeps nothing.
+    CacheOff,
+    /// The application writes down what it does, or checks it, for its developers.
+    DebugOn,
+}
+
+/// A setting of the application itself that costs every request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppSwitch {
+    /// What it does.
+    pub kind: SwitchKind,
+    /// Its name as it is written: `$wgMainCacheType`.
+    pub name: String,
+    /// Its value as it is written.
+    pub value: String,
+    /// The file, relative to the application's root.
+    pub file: String,
+    /// The line in it, from 1.
+    pub line: u32,
+}
+
+impl fmt::Display for AppSwitch {
+    /// `$wgMainCacheType = CACHE_NONE (LocalSettings.php:12)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} = {} ({}:{})",
+            self.name, self.value, self.file, self.line
+        )
+    }
+}

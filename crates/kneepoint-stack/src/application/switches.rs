@@ -1,0 +1,212 @@
+//! Switches in an application's own settings that cost a request its time: a cache that is off, debugging that is on.
+
+use super::{code, dotenv};
+use kneepoint_model::{AppSwitch, SwitchKind};
+use std::path::Path;
+
+/// Files of settings, below the application's root.
+const FILES: [&str; 11] = [
+    "LocalSettings.php",
+    "wp-config.php",
+    "conf/local.php",
+    "conf/local.protected.php",
+    "config.inc.php",
+    "config/config.inc.php",
+    "sites/default/settings.php",
+    "sites/default/settings.local.php",
+    "configuration.php",
+    ".env",
+    ".env.local",
+];
+
+/// Values that cost.
+#[derive(Clone, Copy)]
+enum Costs {
+    /// One of these words, whatever the case of their letters.
+    Words(&'static [&'static str]),
+    /// Anything that is not off.
+    On,
+    /// A number below zero.
+    Negative,
+    /// A number of at least this.
+    AtLeast(i64),
+}
+
+/// What counts as off.
+const OFF: [&str; 7] = ["", "0", "false", "off", "no", "null", "none"];
+const NO_CACHE: Costs = Costs::Words(&["cache_none"]);
+const DRUPAL_NO_CACHE: Costs = Costs::Words(&["cache.backend.null"]);
+
+/// The switches: where they are documented stands beside each group.
+const KNOWN: [(&str, SwitchKind, Costs); 25] = [
+    // https://www.mediawiki.org/wiki/Manual:$wgMainCacheType and the pages of the others
+    ("$wgMainCacheType", SwitchKind::CacheOff, NO_CACHE),
+    ("$wgParserCacheType", SwitchKind::CacheOff, NO_CACHE),
+    ("$wgMessageCacheType", SwitchKind::CacheOff, NO_CACHE),
+    ("$wgDebugLogFile", SwitchKind::DebugOn, Costs::On),
+    ("$wgDebugToolbar", SwitchKind::DebugOn, Costs::On),
+    ("$wgDebugDumpSql", SwitchKind::DebugOn, Costs::On),
+    ("$wgDebugComments", SwitchKind::DebugOn, Costs::On),
+    ("$wgDevelopmentWarnings", SwitchKind::DebugOn, Costs::On),
+    // https://www.dokuwiki.org/config:cachetime, https://www.dokuwiki.org/config:allowdebug
+    ("$conf['cachetime']", SwitchKind::CacheOff, Costs::Negative),
+    ("$conf['allowdebug']", SwitchKind::DebugOn, Costs::On),
+    // https://developer.wordpress.org/advanced-administration/debug/debug-wordpress/
+    ("WP_DEBUG", SwitchKind::DebugOn, Costs::On),
+    ("SAVEQUERIES", SwitchKind::DebugOn, Costs::On),
+    // https://docs.phpmyadmin.net/en/latest/config.html
+    ("$cfg['DBG']['sql']", SwitchKind::DebugOn, Costs::On),
+    // https://github.com/roundcube/roundcubemail/blob/master/config/defaults.inc.php
+    ("$config['debug_level']", SwitchKind::DebugOn, Costs::AtLeast(4)),
+    ("$config['sql_debug']", SwitchKind::DebugOn, Costs::On),
+    ("$config['devel_mode']", SwitchKind::DebugOn, Costs::On),
+    // https://www.drupal.org/docs/develop/development-tools/disabling-and-debugging-caching
+    ("$settings['cache']['bins']['render']", SwitchKind::CacheOff, DRUPAL_NO_CACHE),
+    ("$settings['cache']['bins']['page']", SwitchKind::CacheOff, DRUPAL_NO_CACHE),
+    (
+        "$settings['cache']['bins']['dynamic_page_cache']",
+        SwitchKind::CacheOff,
+        DRUPAL_NO_CACHE,
+    ),
+    // https://docs.joomla.org/Debugging_problems
+    ("$debug", SwitchKind::DebugOn, Costs::On),
+    // https://laravel.com/docs/configuration#debug-mode, https://laravel.com/docs/cache
+    ("APP_DEBUG", SwitchKind::DebugOn, Costs::On),
+    ("CACHE_STORE", SwitchKind::CacheOff, Costs::Words(&["array", "null"])),
+    ("CACHE_DRIVER", SwitchKind::CacheOff, Costs::Words(&["array", "null"])),
+    ("VIEW_CACHE", SwitchKind::CacheOff, Costs::Words(&["false"])),
+    // https://symfony.com/doc/current/configuration.html#selecting-the-active-environment
+    ("APP_ENV", SwitchKind::DebugOn, Costs::Words(&["dev"])),
+];
+
+impl Costs {
+    fn hold(self, value: &str) -> bool {
+        let value = value.trim().trim_matches(['"', '\'']).to_lowercase();
+        let number = || value.parse::<i64>().ok();
+        match self {
+            Self::Words(words) => words.contains(&value.as_str()),
+            Self::On => !OFF.contains(&value.as_str()),
+            Self::Negative => number().is_some_and(|number| number < 0),
+            Self::AtLeast(least) => number().is_some_and(|number| number >= least),
+        }
+    }
+}
+
+/// The switches that cost, in the files of settings below an application's root. Where a file sets one twice, the last
+/// counts, as it does for PHP. Files that are not there or cannot be read have none; conditions around a setting are not
+/// understood.
+#[must_use]
+pub fn switches(root: &Path) -> Vec<AppSwitch> {
+    let mut found = Vec::new();
+    for file in FILES {
+        if let Ok(text) = std::fs::read(root.join(file)) {
+            found.extend(of_file(file, &String::from_utf8_lossy(&text)));
+        }
+    }
+    found
+}
+
+fn of_file(file: &str, text: &str) -> Vec<AppSwitch> {
+    let set: Vec<(String, String, u32)> = if file.ends_with(".php") {
+        code::assignments(text)
+            .iter()
+            .map(|set| {
+                let line = line_of(text, set.whole);
+                (canonical(set.target), set.value.to_owned(), line)
+            })
+            .collect()
+    } else {
+        dotenv::values(text)
+            .into_iter()
+            .map(|(name, value)| {
+                let line = last_line(text, &name);
+                (name, value, line)
+            })
+            .collect()
+    };
+    let switch = |(name, kind, costs): &(&str, SwitchKind, Costs)| {
+        let (_, value, line) = set.iter().rev().find(|(target, ..)| target == name)?;
+        costs.hold(value).then(|| AppSwitch {
+            kind: *kind,
+            name: (*name).to_owned(),
+            value: value.clone(),
+            file: file.to_owned(),
+            line: *line,
+        })
+    };
+    KNOWN.iter().filter_map(switch).collect()
+}
+
+/// The line on which a piece of a text begins, counted from 1.
+fn line_of(text: &str, piece: &str) -> u32 {
+    let at = piece.as_ptr() as usize - text.as_ptr() as usize;
+    let before = text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n');
+    u32::try_from(before.count() + 1).unwrap_or(u32::MAX)
+}
+
+/// `$conf["cachetime"]` and `$conf['cachetime']` are one.
+fn canonical(target: &str) -> String {
+    target.replace('"', "'").replace(' ', "")
+}
+
+/// The last line that gives a name a value, counted from 1.
+fn last_line(text: &str, name: &str) -> u32 {
+    let lines: Vec<&str> = text.lines().collect();
+    let sets = |line: &&str| {
+        let line = line.trim_start();
+        line.strip_prefix("export ").unwrap_or(line).starts_with(name)
+    };
+    let nth = lines.iter().rposition(sets).unwrap_or(0);
+    u32::try_from(nth + 1).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(file: &str, text: &str, expected: &[&str]) {
+        let found = of_file(file, text);
+        let shown: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(shown, expected, "{text}");
+    }
+
+    #[test]
+    fn caches_that_are_off_are_found_with_their_line() {
+        check(
+            "LocalSettings.php",
+            "<?php\n# $wgMainCacheType = CACHE_NONE;\n$wgMainCacheType = CACHE_NONE;\n$wgParserCacheType = CACHE_DB;\n",
+            &["$wgMainCacheType = CACHE_NONE (LocalSettings.php:3)"],
+        );
+        check(
+            "conf/local.php",
+            "<?php\n$conf[\"cachetime\"] = -1;\n",
+            &["$conf['cachetime'] = -1 (conf/local.php:2)"],
+        );
+        check("conf/local.php", "<?php $conf['cachetime'] = 86400;", &[]);
+    }
+
+    #[test]
+    fn the_last_value_counts() {
+        let text = "<?php\ndefine('WP_DEBUG', true);\n";
+        check("wp-config.php", text, &["WP_DEBUG = true (wp-config.php:2)"]);
+        check("wp-config.php", "<?php define('WP_DEBUG', false);", &[]);
+        let twice = "<?php\n$wgDebugToolbar = true;\n$wgDebugToolbar = false;\n";
+        check("LocalSettings.php", twice, &[]);
+    }
+
+    #[test]
+    fn an_environment_says_what_is_switched() {
+        check(
+            ".env",
+            "# APP_DEBUG=true\nAPP_ENV=prod\nAPP_DEBUG=\"true\"\nCACHE_STORE=redis\n",
+            &["APP_DEBUG = true (.env:3)"],
+        );
+        check(".env", "APP_ENV=dev", &["APP_ENV = dev (.env:1)"]);
+    }
+
+    #[test]
+    fn an_application_without_files_has_none() {
+        let dir = tempfile::tempdir().expect("directory");
+        assert!(switches(dir.path()).is_empty());
+    }
+}
