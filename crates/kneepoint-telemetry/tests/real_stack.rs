@@ -388,6 +388,31 @@ fn a_lock_that_workers_queue_for_is_named() {
 }
 
 #[test]
+fn a_worker_that_asks_its_own_site_is_told_from_one_that_is_pinned() {
+    let Some(rig) = Rig::start(&Plan {
+        pool: "pm = static\npm.max_children = 4",
+        ..Plan::default()
+    }) else {
+        return;
+    };
+    let recording = check(&rig, |rig| {
+        let clients = rig.clients(2, &format!("/?do=itself&at={}", rig.web()));
+        clients
+            .into_iter()
+            .for_each(|client| assert!(client.join().expect("client").ends_with("done")));
+    });
+    assert!(
+        waiting(&recording, "recv the-site-itself") > 1.0,
+        "{:?}",
+        labels(&recording)
+    );
+    assert_eq!(
+        recording.series.max(Layer::Php, metric::WORKERS_PINNED),
+        Some(0.0)
+    );
+}
+
+#[test]
 fn a_worker_pinned_by_a_kept_connection_is_told_from_a_busy_one() {
     let Some(rig) = Rig::start(&Plan::default()) else {
         return;

@@ -12,7 +12,7 @@ const BINDS: f64 = 0.2;
 pub(crate) static RULE: Rule = Rule {
     code: "APP-16",
     name: "asks-itself",
-    since: "0.2.0",
+    since: "0.1.0",
     layers: &[Layer::App],
     stage: Stage::Waits,
     signal: Signal::Saturation,

@@ -3,8 +3,8 @@
 use crate::rules::prelude::*;
 use crate::evidence::Wait;
 use crate::pool::PoolState;
-use crate::waits::{Blocked, Part};
-use kneepoint_model::TracedCall;
+use crate::waits::{Blocked, CPU_HEADROOM, Part};
+use kneepoint_model::{Remedy, TracedCall};
 
 /// Time waiting over time on the CPU from which on the dependency is slow in itself \[prop\].
 const SLOW: f64 = 10.0;
@@ -45,7 +45,44 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(evidence: &Evidence) -> Option<Finding> {
-    waits_for_tier(evidence).or_else(|| pauses(evidence))
+    waits_for_tier(evidence)
+        .or_else(|| pauses(evidence))
+        .or_else(|| mostly_waits(evidence))
+}
+
+/// Requests that wait for a tier most of their time, whether or not the pool is full: where an SLO of latency binds, none
+/// need be.
+fn mostly_waits(evidence: &Evidence) -> Option<Finding> {
+    let is_tier = |wait: &Wait| matches!(wait.layer(), Some(Layer::Cache | Layer::Db));
+    let part = Part::find(evidence, MOST, |wait| is_tier(wait) && !wait.is_connect())?;
+    let layer: Layer = part.peer().parse().ok()?;
+    let cpu = evidence.cpu_use(evidence.stressed()?)?;
+    if cpu.share >= CPU_HEADROOM {
+        return None;
+    }
+    let mut verdict = RULE
+        .finds(
+            layer,
+            format!(
+                "requests wait for {layer} {} of their time",
+                format_share(part.share)
+            ),
+        )
+        .measured(part.describe(), part.phase)
+        .measured(
+            format!("{} of it in each request", format_ms(part.ms)),
+            part.phase,
+        );
+    if let Some(cores) = part.phase.cores_used(layer) {
+        verdict = verdict.measured(format!("{layer} uses {cores:.2} cores"), part.phase);
+    }
+    verdict
+        .inside(evidence.seen_waiting(|wait| part.is_it(wait)))
+        .inside(evidence.seen_calls(CallKind::Query, |call| call.peer == part.peer()))
+        .weight(part.share)
+        .refuted_by(format!("the same limit when {layer} answers at once"))
+        .remedy(slow_peer(evidence, layer))
+        .done()
 }
 
 /// Workers that do nothing on purpose, while others queue for one.
@@ -134,17 +171,16 @@ fn waits_for_tier(evidence: &Evidence) -> Option<Finding> {
         .suspected_if(blocked.congested() || slow)
         .weight(blocked.workers / blocked.pool.busy)
         .refuted_by("goodput that rises with twice the workers")
-        .remedy(
-            Advice::new(
-                evidence,
-                format!(
-                    "Look for what makes {layer} slow (locks, missing indexes, slow commands), and set timeouts. More \
-                     workers help only when its answers do not get slower with them."
-                ),
-            )
-            .build(),
-        )
+        .remedy(slow_peer(evidence, layer))
         .done()
+}
+
+fn slow_peer(evidence: &Evidence, layer: Layer) -> Remedy {
+    let text = format!(
+        "Look for what makes {layer} slow (locks, missing indexes, slow commands), and set timeouts. More workers help only \
+         when its answers do not get slower with them."
+    );
+    Advice::new(evidence, text).build()
 }
 
 #[cfg(test)]
@@ -268,6 +304,50 @@ mod tests {
                   do: Look for what makes db slow (locks, missing indexes, slow commands), and set timeouts. More workers help only when its answers do not get slower with them.
             "#]],
         );
+    }
+
+    #[test]
+    fn fires_when_requests_mostly_wait_though_the_pool_has_room() {
+        let case = Case::healthy()
+            .machine_at(PhaseKind::Over, 0.3)
+            .running(PhaseKind::Over, 0.7)
+            .running(PhaseKind::Knee, 0.5)
+            .waiting(PhaseKind::Knee, "recv db", 2.5);
+        check(case, expect![[r#"
+            named: FPM-04, FPM-01
+            suspected db (79 %): requests wait for db 79 % of their time
+              saw recv db takes 79 % of the time of busy workers, at 190/s offered for 10 s
+              saw 13.2 ms of it in each request, at 190/s offered for 10 s
+              saw db uses 0.23 cores, at 190/s offered for 10 s
+              do: Look for what makes db slow (locks, missing indexes, slow commands), and set timeouts. More workers help only when its answers do not get slower with them.
+        "#]]);
+    }
+
+    #[test]
+    fn fires_when_workers_sleep_while_requests_wait_for_one() {
+        let sleeping = |workers: u64| {
+            Case::healthy()
+                .pool_of(workers)
+                .machine_at(PhaseKind::Over, 0.4)
+                .running(PhaseKind::Over, 0.5)
+                .waiting(PhaseKind::Over, "sleep", workers as f64 - 0.5)
+        };
+        check(sleeping(5), expect![[r#"
+            named: FPM-04
+            suspected app (80 %): workers sleep while requests wait for one
+              saw sleep takes 80 % of the time of busy workers, at 240/s offered for 10 s
+              saw 22.0 ms of it in each request, at 240/s offered for 10 s
+              saw 5.0 of at most 5 workers busy, 120.0 requests queue before them, at 240/s offered for 10 s
+              do: Do not sleep in a page: answer at once and refuse what comes too often (nginx limit_req), or move what has to wait into a queue.
+        "#]]);
+        check(sleeping(2), expect![[r#"
+            named: CAP-02
+            noted app (57 %): workers sleep while requests wait for one
+              saw sleep takes 57 % of the time of busy workers, at 240/s offered for 10 s
+              saw 7.32 ms of it in each request, at 240/s offered for 10 s
+              saw 2.0 of at most 2 workers busy, 120.0 requests queue before them, at 240/s offered for 10 s
+              do: Do not sleep in a page: answer at once and refuse what comes too often (nginx limit_req), or move what has to wait into a queue.
+        "#]]);
     }
 
     #[test]

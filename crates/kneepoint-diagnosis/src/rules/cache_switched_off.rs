@@ -96,7 +96,7 @@ const SAVED: [Saved; 12] = [
 pub(crate) static RULE: Rule = Rule {
     code: "APP-08",
     name: "cache-switched-off",
-    since: "0.2.0",
+    since: "0.1.0",
     layers: &[Layer::App],
     stage: Stage::Code,
     signal: Signal::Utilisation,

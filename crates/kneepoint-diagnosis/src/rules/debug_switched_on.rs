@@ -34,7 +34,7 @@ const FUNCTIONS: [&str; 19] = [
 pub(crate) static RULE: Rule = Rule {
     code: "APP-02",
     name: "debug-switched-on",
-    since: "0.2.0",
+    since: "0.1.0",
     layers: &[Layer::App],
     stage: Stage::Code,
     signal: Signal::Utilisation,

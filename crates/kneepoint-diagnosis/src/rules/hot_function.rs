@@ -10,6 +10,10 @@ const MUCH: f64 = 0.2;
 /// Part of the CPU of all tiers from which on it is what binds \[prop\]: without it the stack sustains a third more.
 const BINDS: f64 = 0.25;
 
+/// CPU time of a request in ms that is worth somebody's work \[prop\]: the code of a page that takes half of it is all in a
+/// few functions.
+const LEAST_MS: f64 = 1.0;
+
 pub(crate) static RULE: Rule = Rule {
     code: "APP-07",
     name: "hot-function",
@@ -119,7 +123,8 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     let phase = evidence.stressed()?;
     let cpu = evidence.cpu_use(phase);
     let part = taker.share * evidence.part_of_tiers(Layer::Php);
-    let binds = cpu.as_ref().is_none_or(|cpu| cpu.share >= CPU_HEADROOM);
+    let is_used_up = cpu.as_ref().is_none_or(|cpu| cpu.share >= CPU_HEADROOM);
+    let is_worth_it = php_ms(evidence).is_none_or(|ms| ms * taker.share >= LEAST_MS);
     let mut verdict = RULE
         .finds(Layer::App, taker.title.clone())
         .under(&taker.seen, evidence.sampled_under());
@@ -130,11 +135,17 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         );
     }
     verdict
-        .suspected_if(binds && part >= BINDS)
+        .suspected_if(is_used_up && is_worth_it && part >= BINDS)
         .weight(part)
         .refuted_by(format!("the same limit when {} does nothing", taker.name))
         .remedy(Advice::new(evidence, advice(&taker)).build())
         .done()
+}
+
+/// CPU time of PHP for each request just below the limit, in ms.
+fn php_ms(evidence: &Evidence) -> Option<f64> {
+    let phase = evidence.knee()?;
+    Some(phase.cores_used(Layer::Php)? / phase.pool_hz() * 1e3)
 }
 
 /// Beginnings of functions of PHP itself that are slow on purpose: a password that is quick to check is quick to guess.
@@ -230,6 +241,46 @@ mod tests {
                   do: App\Tree::find hashes passwords (password_verify), which is slow by design: leave it so. Check a password once a visit and keep a session from then on; limit attempts; count logins apart from other pages.
             "#]],
         );
+    }
+
+    #[test]
+    fn only_notes_a_function_of_a_page_that_takes_next_to_nothing() {
+        let light = met_in_one(7).counter(PhaseKind::Knee, Layer::Php, metric::CPU_S, 0.2);
+        check(light, expect![[r#"
+            named: CAP-02
+            noted app (25 %): one function takes 70 % of PHP's CPU: App\Tree::find
+              saw 70 % of 1000 stacks that computed were in App\Tree::find at app/Tree.php:12, sampled 99 times a second, at 240/s offered for 10 s
+              saw 96 % of the machine's 2 cores used, at 240/s offered for 10 s
+              do: See what App\Tree::find does so often at app/Tree.php:12 (kneepoint profile shows its callers): call it less, make it cheaper, or do without it.
+        "#]]);
+    }
+
+    #[test]
+    fn names_the_plugin_with_all_that_it_calls() {
+        let stacks = StackProfile {
+            phase: "over".to_owned(),
+            rate_hz: 99,
+            places: vec![
+                place("main doku.php", "doku.php", 36),
+                place("Menu::tree", "lib/plugins/menu/action.php", 12),
+                place("io_readFile", "inc/io.php", 105),
+                place("p_read", "inc/parserutils.php", 80),
+            ],
+            stacks: vec![
+                met("GET /", &[0, 1, 2], 300),
+                met("GET /", &[0, 1, 3], 400),
+                met("GET /", &[0], 300),
+            ],
+            ..StackProfile::default()
+        };
+        let case = Case::healthy().with(|evidence| evidence.stacks = Some(stacks));
+        check(case, expect![[r#"
+            named: APP-07
+            suspected app (55 %): plugin menu takes 70 % of PHP's CPU, with all that it calls
+              saw 70 % of 1000 stacks that computed pass through its code, most of all at Menu::tree at lib/plugins/menu/action.php:12, sampled 99 times a second, at 240/s offered for 10 s
+              saw 96 % of the machine's 2 cores used, at 240/s offered for 10 s
+              do: See what plugin menu does so often at lib/plugins/menu/action.php:12 (kneepoint profile shows its callers): call it less, make it cheaper, or do without it.
+        "#]]);
     }
 
     #[test]

@@ -14,7 +14,7 @@ const NOTICEABLE: f64 = 0.1;
 pub(crate) static RULE: Rule = Rule {
     code: "APP-17",
     name: "own-lock",
-    since: "0.2.0",
+    since: "0.1.0",
     layers: &[Layer::App],
     stage: Stage::Waits,
     signal: Signal::Saturation,

@@ -25,7 +25,7 @@ const STARTS: [&str; 10] = [
 pub(crate) static RULE: Rule = Rule {
     code: "APP-13",
     name: "program-per-request",
-    since: "0.2.0",
+    since: "0.1.0",
     layers: &[Layer::App],
     stage: Stage::Waits,
     signal: Signal::Saturation,

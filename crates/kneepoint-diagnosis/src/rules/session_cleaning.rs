@@ -12,7 +12,7 @@ const USUAL: f64 = 0.001;
 pub(crate) static RULE: Rule = Rule {
     code: "SES-03",
     name: "session-cleaning",
-    since: "0.2.0",
+    since: "0.1.0",
     layers: &[Layer::Php],
     stage: Stage::Code,
     signal: Signal::Utilisation,

@@ -4,7 +4,7 @@ use super::{CLIENT, Testbed, arm};
 use crate::error::ExperimentError;
 use crate::recorder::Event;
 use kneepoint_model::metric::{QUEUE, WORKERS, WORKERS_BUSY, WORKERS_PINNED};
-use kneepoint_model::{Endpoint, Layer, Stack, ports};
+use kneepoint_model::{CommandSpec, Endpoint, Layer, SeriesSet, Stack, ports};
 use kneepoint_telemetry::sample_once;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -13,6 +13,10 @@ use std::time::{Duration, Instant};
 const DRAIN: Duration = Duration::from_secs(8);
 /// The same for an arm that did not come to rest before: it will not now.
 const DRAIN_STUCK: Duration = Duration::from_secs(2);
+/// How often workers are ended, and how long the others are given to come to rest then: as many as queue behind them are
+/// taken up each time.
+const ROUNDS: u32 = 6;
+const ROUND: Duration = Duration::from_millis(700);
 /// Closed connections that are no matter for any step: under a hundredth of the usual 28 232 ports.
 const FEW: usize = 250;
 /// Share of a host's ports that may still be taken when a step starts: half of what makes connecting slow.
@@ -30,7 +34,8 @@ impl Testbed {
         self.free_ports(name)
     }
 
-    /// Gives up after [`DRAIN`]: workers that stay busy without load are for the diagnosis to name.
+    /// Waits for [`DRAIN`] at most, then ends the workers that are still at work: pages that wait for one another hold all
+    /// of them until a timeout of a minute, and a step that begins so measures the one before.
     fn rest_workers(&self, name: &str, rested: bool) -> Result<(), ExperimentError> {
         let arm = self.arm(name)?;
         let Some(php) = arm.running.iter().find(|tier| tier.layer == Layer::Php) else {
@@ -47,20 +52,52 @@ impl Testbed {
         } else {
             DRAIN
         };
-        let began = Instant::now();
-        while began.elapsed() < patience {
-            let Ok(seen) = sample_once(vec![watched.clone()]) else {
-                return Ok(());
-            };
-            let level = |metric| seen.series.last(Layer::Php, metric).unwrap_or(0.0);
-            let held = level(WORKERS_BUSY) - level(WORKERS_PINNED);
-            let shrunk = rest.is_none_or(|rest| level(WORKERS) <= rest);
-            if level(QUEUE) < 1.0 && held < 1.0 && shrunk {
+        let mut state = Rest::Held;
+        let mut wait = patience;
+        for round in 0..=ROUNDS {
+            let began = Instant::now();
+            while began.elapsed() < wait {
+                let Ok(seen) = sample_once(vec![watched.clone()]) else {
+                    return Ok(());
+                };
+                state = Rest::of(&seen.series, rest);
+                if state == Rest::Reached {
+                    return Ok(());
+                }
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            arm.stuck.store(true, Ordering::Relaxed);
+            // A pool that has not shrunk yet is only idle; and FPM starts others in the place of those that end.
+            if state != Rest::Held || php.server.as_str() != "fpm" || round == ROUNDS {
                 return Ok(());
             }
-            std::thread::sleep(Duration::from_millis(100));
+            self.end_workers(name, php.pid)?;
+            wait = ROUND;
         }
-        arm.stuck.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Ends the workers of an FPM by their ids; its master starts others. Requests that queue for one are taken up by those,
+    /// so that it may need doing again.
+    fn end_workers(&self, name: &str, master: u32) -> Result<(), ExperimentError> {
+        let workers = children_of(master);
+        if workers.is_empty() {
+            return Ok(());
+        }
+        self.observer.event(&Event::Progress {
+            what: &format!(
+                "{name}: ending {} PHP workers that are still at work though the load has stopped",
+                workers.len()
+            ),
+            share: 1.0,
+            left: None,
+        });
+        let ids = workers.iter().map(u32::to_string);
+        let args = std::iter::once("-TERM".to_owned()).chain(ids);
+        let host = arm::host_name(name, Layer::Php);
+        // One that ended meanwhile makes the command fail, which is no matter.
+        self.lab
+            .exec(&host, &CommandSpec::new("/bin/kill").args(args))?;
         Ok(())
     }
 
@@ -114,6 +151,41 @@ impl Testbed {
     }
 }
 
+/// How a pool is without load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    /// No request is served or queues, and a pool that shrinks has shrunk.
+    Reached,
+    /// All is idle, and the pool is still large.
+    Large,
+    /// Requests are served or queue.
+    Held,
+}
+
+impl Rest {
+    /// By the last sample, where a pool that shrinks comes down to so many workers.
+    fn of(series: &SeriesSet, rest: Option<f64>) -> Self {
+        let level = |metric| series.last(Layer::Php, metric).unwrap_or(0.0);
+        let held = level(WORKERS_BUSY) - level(WORKERS_PINNED);
+        if level(QUEUE) >= 1.0 || held >= 1.0 {
+            Self::Held
+        } else if rest.is_some_and(|rest| level(WORKERS) > rest) {
+            Self::Large
+        } else {
+            Self::Reached
+        }
+    }
+}
+
+/// The processes a process started, as the kernel lists them.
+fn children_of(pid: u32) -> Vec<u32> {
+    let list = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let list = list.unwrap_or_default();
+    list.split_whitespace()
+        .filter_map(|id| id.parse().ok())
+        .collect()
+}
+
 /// Connections in TIME_WAIT in the network of a process, as its `/proc/PID/net/sockstat` counts them.
 fn closed_connections(pid: u32) -> usize {
     let text = std::fs::read_to_string(format!("/proc/{pid}/net/sockstat")).unwrap_or_default();
@@ -140,7 +212,22 @@ fn resting_workers(stack: &Stack) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::time_wait_of;
+    use super::*;
+
+    #[test]
+    fn a_pool_is_at_rest_when_nothing_is_served_or_queues() {
+        let level = |busy: f64, queue: f64, workers: f64| {
+            let mut series = SeriesSet::default();
+            for (metric, value) in [(WORKERS_BUSY, busy), (QUEUE, queue), (WORKERS, workers)] {
+                series.push(Layer::Php, metric, "", 0.0, value);
+            }
+            series
+        };
+        assert_eq!(Rest::of(&level(0.0, 0.0, 9.0), None), Rest::Reached);
+        assert_eq!(Rest::of(&level(0.0, 0.0, 9.0), Some(3.0)), Rest::Large);
+        assert_eq!(Rest::of(&level(2.0, 0.0, 9.0), Some(3.0)), Rest::Held);
+        assert_eq!(Rest::of(&level(0.0, 4.0, 3.0), Some(3.0)), Rest::Held);
+    }
 
     #[test]
     fn closed_connections_are_counted_as_the_kernel_prints_them() {

@@ -37,6 +37,7 @@ $do = $_GET['do'] ?? '';
 if ($do === 'sleep') { usleep((int) ($_GET['ms'] ?? 2000) * 1000); }
 if ($do === 'spin') { $before = getrusage(); $before = $before['ru_utime.tv_sec'] * 1000 + $before['ru_utime.tv_usec'] / 1000; do { $used = getrusage(); } while ($used['ru_utime.tv_sec'] * 1000 + $used['ru_utime.tv_usec'] / 1000 - $before < (int) $_GET['ms']); }
 if ($do === 'flock') { $f = fopen(__DIR__ . '/lock', 'c'); flock($f, LOCK_EX); usleep(300000); }
+if ($do === 'itself') { file_get_contents('http://' . $_GET['at'] . '/?do=sleep&ms=600'); }
 if ($do === 'fatal') { undefined_function(); }
 if ($do === 'ping' || $do === 'pop') {
     $redis = new Redis();
@@ -404,6 +405,7 @@ impl Rig {
         php.peers = vec![
             (Layer::Cache, Address::Tcp(self.redis)),
             (Layer::Db, unix("pg")),
+            (Layer::Web, Address::Tcp(self.web())),
         ];
         if !self.namespaces.is_empty() {
             php.peers[1].1 = Address::Tcp(SocketAddr::from(([10, 77, 1, 99], 5432)));

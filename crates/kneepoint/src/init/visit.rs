@@ -11,7 +11,7 @@ use crate::config;
 use anyhow::Result;
 use kneepoint_experiment::testbed::Visited;
 use kneepoint_experiment::{ExperimentError, Observer, Testbed};
-use kneepoint_load::Page as Read;
+use kneepoint_load::{Fetched, Page as Read};
 use kneepoint_model::{Request, Scenario};
 use links::{is_harmless, within_site};
 use mix::{Seen, choose, mark};
@@ -93,6 +93,9 @@ fn in_testbed(
     result
 }
 
+/// CPU time of PHP in ms below which no script ran for a page: an empty one takes more.
+const LEAST_PHP_MS: f64 = 0.02;
+
 /// A page at the end of its redirects.
 struct Arrived {
     path: String,
@@ -119,8 +122,15 @@ impl Visitor<'_> {
         let missing = self.ask(MISSING)?;
         let seen = self.follow_links(start)?;
         for page in choose(seen) {
-            let page = self.measure(&page, &missing.fetched.body)?;
-            outcome.pages.push(page);
+            let page = self.measure(&page, &missing.fetched)?;
+            if is_a_file(&page) && !outcome.pages.is_empty() {
+                outcome.told.push(format!(
+                    "GET {} is a file that the web server sends without PHP: it is not in the mix.",
+                    page.path
+                ));
+            } else {
+                outcome.pages.push(page);
+            }
         }
         Ok(())
     }
@@ -247,8 +257,12 @@ impl Visitor<'_> {
     }
 
     /// Asks for a page some more times: what it takes, and whether what it is known by is there each time.
-    fn measure(&mut self, page: &Seen, missing: &[u8]) -> Result<Page, ExperimentError> {
-        let mut mark = mark(&page.body, Some(missing));
+    fn measure(&mut self, page: &Seen, missing: &Fetched) -> Result<Page, ExperimentError> {
+        let own = mark(&page.body, Some(&missing.body));
+        // Some applications show every path the same page, as one that asks everybody for a password does: that is no
+        // error page, and its title still tells it from one.
+        let shared = || mark(&page.body, None).filter(|_| missing.status == 200);
+        let mut mark = own.or_else(shared);
         let (mut times_ms, mut php_ms) = (Vec::new(), Some(0.0));
         for _ in 0..ASKED {
             let visited = self.ask(&page.path)?;
@@ -267,6 +281,11 @@ impl Visitor<'_> {
     }
 }
 
+/// Whether PHP did nothing for a page.
+fn is_a_file(page: &Page) -> bool {
+    page.php_ms.is_some_and(|ms| ms < LEAST_PHP_MS)
+}
+
 fn is_installer(path: &str) -> bool {
     let small = path.to_ascii_lowercase();
     let mut words = small.split(|c: char| !c.is_ascii_alphanumeric());
@@ -276,6 +295,20 @@ fn is_installer(path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_for_which_php_did_nothing_is_a_file() {
+        let page = |php_ms| Page {
+            path: "/manual.html".to_owned(),
+            mark: None,
+            bytes: 1,
+            time_ms: 0.1,
+            php_ms,
+        };
+        assert!(is_a_file(&page(Some(0.0))));
+        assert!(!is_a_file(&page(Some(0.2))));
+        assert!(!is_a_file(&page(None)), "nobody could look");
+    }
 
     #[test]
     fn an_installer_is_known_by_its_path() {
