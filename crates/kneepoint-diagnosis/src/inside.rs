@@ -1,7 +1,7 @@
 //! What was seen from within the workers, for the rules that name a line of code.
 
 use crate::Evidence;
-use kneepoint_model::units::format_share;
+use kneepoint_model::units::{format_ms, format_share};
 use kneepoint_model::{CallKind, Evidenced, MetStack, Place, StackProfile, TracedCall};
 use std::collections::BTreeMap;
 
@@ -173,28 +173,27 @@ impl Evidence {
 
     /// The share of the work of busy workers, running and waiting for others, that a traced call takes; `None` when no
     /// stacks were sampled. It is what was met at its place, by its part of all calls of its kind that are made there: often
-    /// one function sends every query. Where the application's own place is only the line at which a script includes
-    /// another, all of a page passes through it: then only stacks count of which it is the own place, too, and which pass
-    /// through the place that asked.
+    /// one function sends every query.
     pub(crate) fn share_of_call(&self, call: &TracedCall) -> Option<f64> {
         let profile = self.stacks.as_ref()?;
         let named = call.named_place()?;
-        let innermost = call.place.as_ref().filter(|_| includes(named));
         let (mut all, mut through) = (0, 0);
         for stack in profile.stacks.iter().filter(|one| has_a_core(profile, one)) {
-            let passes = |wanted: &Place| profile.places_of(stack).any(|one| one == wanted);
-            let is_there = match innermost {
-                Some(asked) => profile.own_place_of(stack) == Some(named) && passes(asked),
-                None => passes(named),
-            };
+            let is_there = profile.places_of(stack).any(|one| one == named);
             all += stack.count;
             through += if is_there { stack.count } else { 0 };
         }
         let there = self.traced(call.kind).filter(|one| {
             one.route == call.route && one.named_place() == Some(named) && one.place == call.place
         });
-        let calls: u64 = there.map(|one| one.count).sum();
-        let part = call.count as f64 / calls.max(1) as f64;
+        let (calls, waited) = there.fold((0, 0), |(calls, waited), one| {
+            (calls + one.count, waited + one.waited_us)
+        });
+        // By how long they take where that was seen, and else by how many they are.
+        let part = match waited {
+            0 => call.count as f64 / calls.max(1) as f64,
+            waited => call.waited_us as f64 / waited as f64,
+        };
         (all > 0).then(|| part * through as f64 / all as f64)
     }
 
@@ -228,6 +227,30 @@ impl Evidence {
                 conditions: self.traced_under(),
             })
             .collect()
+    }
+
+    /// The calls of a kind for whose answers requests waited longest in all, as lines of a finding.
+    pub(crate) fn seen_longest(&self, kind: CallKind) -> Vec<Evidenced> {
+        let mut calls: Vec<&TracedCall> = self.traced(kind).collect();
+        let all: u64 = calls.iter().map(|call| call.waited_us).sum();
+        calls.retain(|call| call.waited_us as f64 > WORTH_LISTING * all as f64);
+        calls.sort_by_key(|call| std::cmp::Reverse(call.waited_us));
+        // The same stands once for each route.
+        let mut told: Vec<&str> = Vec::new();
+        calls.retain(|call| {
+            let is_new = !told.contains(&call.what.as_str());
+            told.push(&call.what);
+            is_new
+        });
+        calls.truncate(LISTED);
+        let lines = calls.into_iter().map(|call| {
+            let each_ms = call.waited_us as f64 / 1e3 / call.count.max(1) as f64;
+            Evidenced {
+                what: format!("{} for {}", format_ms(each_ms), self.describe_call(call)),
+                conditions: self.traced_under(),
+            }
+        });
+        lines.collect()
     }
 
     /// How many files requests opened, and which most often, as a line of a finding.
@@ -343,12 +366,6 @@ fn has_a_core(profile: &StackProfile, stack: &MetStack) -> bool {
     profile.wait_of(stack) != Some(NO_CORE)
 }
 
-/// Whether a place is the code of a file, not of a function in it.
-fn includes(place: &Place) -> bool {
-    let file = place.file.as_deref().unwrap_or_default();
-    !file.is_empty() && place.function.ends_with(file)
-}
-
 /// `once`, `twice`, `51 times`, `0.3 times`.
 pub(crate) fn times(count: f64) -> String {
     match count {
@@ -420,7 +437,7 @@ mod tests {
         let evidence = evidence();
         let at = |function: &str, file: &str, line| place(function, file, line);
         let own = at("App\\Rates::show", "/srv/app/Rates.php", 31);
-        let mut call = traced("GET /rates", CallKind::Query, "select ?", own.clone(), 1);
+        let call = traced("GET /rates", CallKind::Query, "select ?", own.clone(), 1);
         let share = |evidence: &Evidence, call: &TracedCall| {
             let share = evidence.share_of_call(call)?;
             Some((share * 105.0).round())
@@ -437,10 +454,19 @@ mod tests {
             ..evidence.clone()
         };
         assert_eq!(share(&halved, &call), Some(47.0));
-        // All of a page passes through the line that includes the rest of it.
-        call.own = Some(at("main /srv/index.php", "/srv/index.php", 3));
-        call.place = Some(at("Lib\\get", "/srv/vendor/lib/get.php", 8));
-        assert_eq!(share(&evidence, &call), Some(0.0));
+        // How long they take says more than how many they are.
+        let mut timed = halved.clone();
+        let calls = &mut timed.calls.as_mut().expect("calls").calls;
+        (calls[0].waited_us, calls[1].waited_us) = (100, 900);
+        let (short, long) = (calls[0].clone(), calls[1].clone());
+        assert_eq!(share(&timed, &short), Some(9.0));
+        assert_eq!(share(&timed, &long), Some(84.0));
+        let longest = timed.seen_longest(CallKind::Query);
+        assert_eq!(longest.len(), 1, "a tenth is not worth a line: {longest:?}");
+        assert!(
+            longest[0].what.starts_with("0.900 ms for select 2"),
+            "{longest:?}"
+        );
     }
 
     #[test]

@@ -73,6 +73,7 @@ catalogue! {
     session_cleaning,
     repeated_query,
     full_scan,
+    sequential_scan,
     large_answers,
     hot_function,
     // 6: the number of workers

@@ -69,6 +69,8 @@ pub(crate) fn traced(route: &str, kind: CallKind, what: &str, at: Place, each: u
         count: each,
         failed: 0,
         most: each,
+        answer_bytes: 0,
+        waited_us: 0,
     }
 }
 
@@ -406,6 +408,7 @@ fn count(phase: &mut Phase, done: f64) {
         (Layer::Cache, REDIS_REJECTED, 0.0),
         (Layer::Db, DB_SESSIONS, 0.001),
         (Layer::Db, DB_TRANSACTIONS, 2.0),
+        (Layer::Db, DB_ROWS_SCANNED, 20.0),
     ] {
         put(phase, layer, metric, "", |at| per_request * done * at);
     }

@@ -1,5 +1,6 @@
 //! What was seen from within the workers: the calls they make for each request, and the PHP stacks they were met on.
 
+use crate::{Owner, OwnerKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,25 +28,23 @@ impl Place {
     }
 
     /// Whether it is in the application's own code: in a file, and none that Composer or a package of the system
-    /// installed, nor WordPress itself.
+    /// installed, nor of the core of WordPress or Drupal.
     #[must_use]
     pub fn is_own(&self) -> bool {
-        const FOREIGN: [&str; 5] = [
-            "vendor/",
-            "usr/share/php/",
-            "usr/share/pear/",
-            "wp-includes/",
-            "wp-admin/",
-        ];
-        let within = |file: &str, part: &str| {
-            file.starts_with(part)
-                || file
-                    .match_indices(part)
-                    .any(|(at, _)| file[..at].ends_with('/'))
+        let is_foreign = |file: &String| {
+            let kind = Owner::of_file(file).kind;
+            matches!(kind, OwnerKind::Package | OwnerKind::Core) || file.contains("usr/share/pear/")
         };
-        self.file
-            .as_ref()
-            .is_some_and(|file| !FOREIGN.iter().any(|part| within(file, part)))
+        self.file.as_ref().is_some_and(|file| !is_foreign(file))
+    }
+
+    /// Whether it is a line of the application's own at which a file is at work, not a function in it: all of a page can
+    /// pass through the line that includes the rest.
+    #[must_use]
+    pub fn is_of_a_file(&self) -> bool {
+        let of = self.owner().map(|owner| owner.kind);
+        let file = self.file.as_deref().unwrap_or_default();
+        of == Some(OwnerKind::Application) && self.function.ends_with(file)
     }
 }
 
@@ -61,10 +60,23 @@ impl fmt::Display for Place {
     }
 }
 
-/// The innermost place of the application's own code on a stack that begins with the outermost.
+/// The place to name of a stack that begins with the outermost: the innermost of the application's own code. Where that is
+/// but the line of a file that includes what does the work, it is who asked for that: the innermost place outside of the
+/// file that was at work, since one file of a framework often sends every query.
 #[must_use]
 pub fn own_place(stack: &[Place]) -> Option<&Place> {
-    stack.iter().rev().find(|place| place.is_own())
+    own_of(stack.iter().rev())
+}
+
+/// The same of places that begin with the innermost.
+fn own_of<'a>(mut outwards: impl Iterator<Item = &'a Place> + Clone) -> Option<&'a Place> {
+    let own = outwards.clone().find(|place| place.is_own())?;
+    if !own.is_of_a_file() {
+        return Some(own);
+    }
+    let innermost = outwards.find(|place| place.file.is_some())?;
+    let asked = outwards.find(|place| place.file.is_some() && place.file != innermost.file);
+    asked.or(Some(own))
 }
 
 /// What a traced call does.
@@ -132,6 +144,13 @@ pub struct TracedCall {
     pub failed: u64,
     /// How often in that one of the requests which had most of them.
     pub most: u64,
+    /// Bytes of the answers that were read, in all traced requests of the route; 0 where there is none, or none was seen.
+    #[serde(default)]
+    pub answer_bytes: u64,
+    /// Time until their first bytes came, in us, in all traced requests of the route: the other side's, and a little of the
+    /// tracing. 0 where no answer was seen.
+    #[serde(default)]
+    pub waited_us: u64,
 }
 
 impl TracedCall {
@@ -151,8 +170,8 @@ pub struct TracedRoute {
     pub requests: u64,
 }
 
-/// What workers do for each request, counted call by call at low load while they were traced. Exact as counts; it says
-/// nothing of time, which tracing stretches.
+/// What workers do for each request, counted call by call at low load while they were traced. Exact as counts; of
+/// time it says only how long others took to answer, since tracing stretches a worker's own.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CallTrace {
     /// Which configuration: `base`, the name of a variant; empty outside a run.
@@ -370,7 +389,7 @@ impl StackProfile {
     pub fn places_of<'a>(
         &'a self,
         stack: &'a MetStack,
-    ) -> impl DoubleEndedIterator<Item = &'a Place> {
+    ) -> impl DoubleEndedIterator<Item = &'a Place> + Clone {
         let index = |at: &u32| usize::try_from(*at).ok();
         stack
             .places
@@ -378,10 +397,10 @@ impl StackProfile {
             .filter_map(move |at| self.places.get(index(at)?))
     }
 
-    /// The innermost place of the application's own code on a stack.
+    /// The place of a stack to name ([`own_place`]).
     #[must_use]
     pub fn own_place_of<'a>(&'a self, stack: &'a MetStack) -> Option<&'a Place> {
-        self.places_of(stack).rev().find(|place| place.is_own())
+        own_of(self.places_of(stack).rev())
     }
 
     /// What a stack waits for, when it ends in a wait: `recv db`.
@@ -443,6 +462,38 @@ mod tests {
     }
 
     #[test]
+    fn where_a_file_only_includes_the_rest_who_asked_is_named() {
+        let named = |stack: &[Place]| own_place(stack).map(ToString::to_string);
+        let wordpress = [
+            place("main index.php", Some("index.php")),
+            place("require wp-blog-header.php", Some("wp-blog-header.php")),
+            place("get_option", Some("wp-includes/option.php")),
+            place("wpdb::get_row", Some("wp-includes/class-wpdb.php")),
+            place("wpdb::_do_query", Some("wp-includes/class-wpdb.php")),
+            place("mysqli_query", None),
+        ];
+        assert_eq!(
+            named(&wordpress).as_deref(),
+            Some("get_option at wp-includes/option.php:7")
+        );
+        // A script without functions is all there is.
+        assert_eq!(named(&wordpress[..1]).as_deref(), Some("index.php:7"));
+        // A plugin's line is its own, whether or not it stands in a function.
+        let plugin = [
+            place("main index.php", Some("index.php")),
+            place(
+                "include wp-content/plugins/hits.php",
+                Some("wp-content/plugins/hits.php"),
+            ),
+            place("wpdb::query", Some("wp-includes/class-wpdb.php")),
+        ];
+        assert_eq!(
+            named(&plugin).as_deref(),
+            Some("wp-content/plugins/hits.php:7")
+        );
+    }
+
+    #[test]
     fn what_others_wrote_is_known_by_its_directory() {
         for (file, own) in [
             ("/srv/app/Orders.php", true),
@@ -471,6 +522,8 @@ mod tests {
             count,
             failed,
             most: count,
+            answer_bytes: 0,
+            waited_us: 0,
         }
     }
 

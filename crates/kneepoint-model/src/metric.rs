@@ -112,7 +112,8 @@ metrics! {
     DB_IDLE_IN_TRANSACTION Gauge "db.idle_in_transaction" "Client connections idle inside a transaction.";
     DB_ROW_LOCK_WAITS Counter "db.row_lock_waits" "Times a statement waited for a lock on a row.";
     DB_ROW_LOCK_S Counter "db.row_lock_s" "Time statements waited for locks on rows, in seconds, added when a wait ends.";
-    DB_ROWS_SCANNED Counter "db.rows_scanned" "Rows read one after the other, without an index.";
+    DB_ROWS_SCANNED Counter "db.rows_scanned" "Rows read one after the other, by table or by index.";
+    DB_TABLE_ROWS_SCANNED Counter "db.table_rows_scanned" "The same of one table, by its name.";
     DB_SCANS Counter "db.scans" "SELECTs that read the whole of their first table.";
     DB_BYTES_SENT Counter "db.bytes_sent" "Bytes sent to all clients.";
 

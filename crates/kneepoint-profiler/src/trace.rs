@@ -77,6 +77,14 @@ pub fn trace(
     })
 }
 
+/// What was said on a connection.
+#[derive(Debug)]
+struct Asked {
+    act: Act,
+    /// When; nothing once the answer has begun.
+    at: Option<Instant>,
+}
+
 /// A worker that is traced.
 #[derive(Debug, Default)]
 struct Tracee {
@@ -88,6 +96,10 @@ struct Tracee {
     entered: Option<Act>,
     /// Queries that were prepared, by connection and name.
     prepared: HashMap<(i32, String), String>,
+    /// What was said last on a connection: what is read there is the answer to it.
+    said: HashMap<i32, Asked>,
+    /// The connection it reads from.
+    reading: Option<i32>,
 }
 
 struct Tracer {
@@ -284,6 +296,7 @@ impl Tracer {
         match call {
             Call::Accept => return self.next_request(pid),
             Call::Read(fd) => {
+                tracee.reading = Some(fd);
                 if tracee.ended == Some(fd) {
                     self.next_request(pid);
                 }
@@ -308,6 +321,7 @@ impl Tracer {
             return;
         };
         tracee.ended = None;
+        tracee.said.clear();
         if let Some(doing) = tracee.doing.replace(Doing::default()) {
             self.tally.add(doing);
         }
@@ -393,6 +407,13 @@ impl Tracer {
                 Said::Other => (CallKind::Send, String::new()),
             };
             let act = self.act(pid, kind, what, peer.to_string());
+            if let Some(tracee) = self.tracees.get_mut(&pid) {
+                let asked = Asked {
+                    act: act.clone(),
+                    at: Some(Instant::now()),
+                };
+                tracee.said.insert(fd, asked);
+            }
             self.count(pid, act, false);
         }
     }
@@ -410,8 +431,17 @@ impl Tracer {
     }
 
     fn leaves(&mut self, pid: u32, result: i64) {
-        let tracee = self.tracees.get_mut(&pid);
-        if let Some(act) = tracee.and_then(|tracee| tracee.entered.take()) {
+        let Some(tracee) = self.tracees.get_mut(&pid) else {
+            return;
+        };
+        if let (Some(fd), Ok(bytes @ 1..)) = (tracee.reading.take(), u64::try_from(result)) {
+            let doing = tracee.doing.as_mut();
+            if let Some((doing, asked)) = doing.zip(tracee.said.get_mut(&fd)) {
+                let waited = asked.at.take().map_or(Duration::ZERO, |at| at.elapsed());
+                doing.answered(&asked.act, bytes, waited);
+            }
+        }
+        if let Some(act) = tracee.entered.take() {
             // A connection that is being made is none that failed.
             let begun = act.kind == CallKind::Connect && result == -i64::from(libc::EINPROGRESS);
             self.count(pid, act, result < 0 && !begun);

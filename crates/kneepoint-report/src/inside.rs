@@ -236,6 +236,8 @@ mod tests {
             count,
             failed,
             most: count,
+            answer_bytes: 0,
+            waited_us: 0,
         }
     }
 

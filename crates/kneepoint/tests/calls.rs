@@ -38,6 +38,13 @@ fn check(trace: &CallTrace) {
         to(CallKind::Command, "cache") && to(CallKind::Query, "db"),
         "sessions and visits"
     );
+    // An answer of PostgreSQL has five bytes at least, and a row more.
+    let mut queries = trace.of(CallKind::Query);
+    assert!(
+        queries.any(|call| call.answer_bytes >= 10 * call.count && call.waited_us > 0),
+        "{:#?}",
+        trace.of(CallKind::Query).collect::<Vec<_>>()
+    );
     let by_php = trace.of(CallKind::Open).filter(|call| call.place.is_some());
     let by_php: u64 = by_php.map(|call| call.count).sum();
     let all: u64 = trace.of(CallKind::Open).map(|call| call.count).sum();

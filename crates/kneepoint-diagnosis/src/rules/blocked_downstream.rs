@@ -78,7 +78,7 @@ fn mostly_waits(evidence: &Evidence) -> Option<Finding> {
     }
     verdict
         .inside(evidence.seen_waiting(|wait| part.is_it(wait)))
-        .inside(evidence.seen_calls(CallKind::Query, |call| call.peer == part.peer()))
+        .inside(evidence.seen_longest(CallKind::Query))
         .weight(part.share)
         .refuted_by(format!("the same limit when {layer} answers at once"))
         .remedy(slow_peer(evidence, layer))

@@ -1,8 +1,8 @@
 //! APP-10: every request reads a great deal from the database.
 
 use crate::rules::prelude::*;
-use kneepoint_model::TracedCall;
 use kneepoint_model::units::format_bytes;
+use kneepoint_model::{Evidenced, TracedCall};
 
 /// Bytes a request is sent by the database from which on it is a great deal: what WordPress warns of for options that
 /// are loaded on every page (catalogue APP-10).
@@ -50,7 +50,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     let much = format_bytes(each as u64);
     RULE.finds(Layer::App, format!("every request reads {much} from the database"))
         .measured(format!("the database sends {much} for each request PHP served"), phase)
-        .inside(evidence.seen_calls(CallKind::Query, reads_whole))
+        .inside(largest(evidence))
         .weight(cost)
         .gain(format!(
             "about {} of the limit, from an estimated {:.1} ms of CPU for each MB",
@@ -69,10 +69,31 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         .done()
 }
 
-/// Whether a query reads more than one row by its key: it asks for options that load by themselves, or has no condition.
-fn reads_whole(call: &TracedCall) -> bool {
-    let query = call.what.to_ascii_lowercase();
-    query.starts_with("select") && (query.contains("autoload") || !query.contains(" where "))
+/// Share of what requests read from which on a query is listed.
+const WORTH_LISTING: f64 = 0.1;
+
+/// The queries whose answers are most of it, with their size.
+fn largest(evidence: &Evidence) -> Vec<Evidenced> {
+    let mut queries: Vec<&TracedCall> = evidence.traced(CallKind::Query).collect();
+    queries.sort_by_key(|call| std::cmp::Reverse(call.answer_bytes));
+    let all: u64 = queries.iter().map(|call| call.answer_bytes).sum();
+    let is_much = |call: &&&TracedCall| call.answer_bytes as f64 > WORTH_LISTING * all as f64;
+    // The same query stands once for each route.
+    let mut told = Vec::new();
+    let first = queries.iter().filter(is_much).filter(|call| {
+        let is_new = !told.contains(&call.what);
+        told.push(call.what.clone());
+        is_new
+    });
+    first
+        .map(|call| {
+            let each = format_bytes(call.answer_bytes / call.count.max(1));
+            Evidenced {
+                what: format!("{each} in the answer to {}", evidence.describe_call(call)),
+                conditions: evidence.traced_under(),
+            }
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -86,7 +107,10 @@ mod tests {
 
     fn sending(bytes: f64) -> Case {
         let at = || place("wp_load_alloptions", "wp-includes/option.php", 616);
-        let query = |what: &str| traced("GET /", CallKind::Query, what, at(), 1);
+        let query = |what: &str, answer_bytes: u64| TracedCall {
+            answer_bytes: answer_bytes * 10,
+            ..traced("GET /", CallKind::Query, what, at(), 1)
+        };
         Case::healthy()
             .on_mariadb()
             .counter(
@@ -99,8 +123,11 @@ mod tests {
                 "GET /",
                 10,
                 vec![
-                    query("SELECT option_name, option_value FROM wp_options WHERE autoload IN (?)"),
-                    query("SELECT * FROM wp_posts WHERE ID = ?"),
+                    query(
+                        "SELECT option_name, option_value FROM wp_options WHERE autoload IN (?)",
+                        1_900_000,
+                    ),
+                    query("SELECT * FROM wp_posts WHERE ID = ?", 2_000),
                 ],
             )
     }
@@ -110,12 +137,12 @@ mod tests {
         check(
             sending(2_000_000.0),
             expect![[r#"
-            named: APP-10
-            suspected app (34 %): every request reads 1.9 MiB from the database
-              saw the database sends 1.9 MiB for each request PHP served, at 190/s offered for 10 s
-              saw SELECT option_name, option_value FROM wp_options WHERE autoload IN (?), once in each GET /, in wp_load_alloptions at wp-includes/option.php:616, in 10 requests that were traced, one after the other
-              do: Find what the large answer is: in WordPress the options that are loaded on every page (autoload), elsewhere a query without a limit or with every column. Let pages read what they need.
-        "#]],
+                named: APP-10
+                suspected app (34 %): every request reads 1.9 MiB from the database
+                  saw the database sends 1.9 MiB for each request PHP served, at 190/s offered for 10 s
+                  saw 1.8 MiB in the answer to SELECT option_name, option_value FROM wp_options WHERE autoload IN (?), once in each GET /, in wp_load_alloptions at wp-includes/option.php:616, in 10 requests that were traced, one after the other
+                  do: Find what the large answer is: in WordPress the options that are loaded on every page (autoload), elsewhere a query without a limit or with every column. Let pages read what they need.
+            "#]],
         );
     }
 

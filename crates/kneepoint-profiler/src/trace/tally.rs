@@ -2,6 +2,7 @@
 
 use kneepoint_model::{CallKind, CallTrace, Place, TracedCall, TracedRoute, own_place};
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 /// Most different calls that are told apart.
 const DIFFERENT: usize = 20_000;
@@ -42,6 +43,8 @@ struct Counted {
     count: u64,
     failed: u64,
     most: u64,
+    answer_bytes: u64,
+    waited: Duration,
 }
 
 /// What one request did so far.
@@ -58,6 +61,14 @@ impl Doing {
         let counted = self.acts.entry(act).or_default();
         counted.count += 1;
         counted.failed += u64::from(failed);
+    }
+
+    /// So many bytes of the answer to a call were read, after so long a wait for the first.
+    pub(super) fn answered(&mut self, act: &Act, bytes: u64, waited: Duration) {
+        if let Some(counted) = self.acts.get_mut(act) {
+            counted.answer_bytes += bytes;
+            counted.waited += waited;
+        }
     }
 }
 
@@ -92,6 +103,8 @@ impl Tally {
             sum.count += one.count;
             sum.failed += one.failed;
             sum.most = sum.most.max(one.count);
+            sum.answer_bytes += one.answer_bytes;
+            sum.waited += one.waited;
         }
     }
 
@@ -121,6 +134,8 @@ impl Tally {
                 count: sum.count,
                 failed: sum.failed,
                 most: sum.most,
+                answer_bytes: sum.answer_bytes,
+                waited_us: u64::try_from(sum.waited.as_micros()).unwrap_or(u64::MAX),
             })
             .collect();
         // The same requests give the same list.

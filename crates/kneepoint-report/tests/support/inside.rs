@@ -98,6 +98,8 @@ pub(crate) fn calls(arm: &str, files: u64) -> CallTrace {
         count: each * requests,
         failed: 0,
         most: each,
+        answer_bytes: 0,
+        waited_us: 0,
     };
     let mut missed = call(CallKind::Look, "storage/framework/down", &kernel, 1);
     missed.failed = requests;

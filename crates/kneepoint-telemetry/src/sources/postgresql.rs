@@ -2,8 +2,8 @@
 
 use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
 use kneepoint_model::metric::{
-    DB_ACTIVE, DB_CONNECTIONS, DB_IDLE_IN_TRANSACTION, DB_MAX_CONNECTIONS, DB_SESSIONS,
-    DB_TRANSACTIONS,
+    DB_ACTIVE, DB_CONNECTIONS, DB_IDLE_IN_TRANSACTION, DB_MAX_CONNECTIONS, DB_ROWS_SCANNED,
+    DB_SCANS, DB_SESSIONS, DB_TABLE_ROWS_SCANNED, DB_TRANSACTIONS,
 };
 use kneepoint_model::{Address, Endpoint, Metric};
 use postgres::{Client, Config, NoTls, SimpleQueryMessage};
@@ -12,9 +12,10 @@ use std::time::Duration;
 /// Metadata.
 pub(super) static SOURCE: Source = Source {
     name: "postgresql",
-    about: "sessions, connections by state and transactions, from pg_stat_database and pg_stat_activity",
+    about: "sessions, connections by state, transactions and rows of tables read whole, from pg_stat_database, \
+            pg_stat_activity and pg_stat_user_tables",
     requirements: "a login without password; sessions are counted by PostgreSQL 14 and later",
-    overhead: "one query a second on a connection that is kept: one slot of max_connections, about 1 ms",
+    overhead: "two queries a second on a connection that is kept: one slot of max_connections, about 1 ms",
     cadence: Duration::from_secs(1),
     metrics: &[
         DB_SESSIONS,
@@ -23,6 +24,9 @@ pub(super) static SOURCE: Source = Source {
         DB_ACTIVE,
         DB_TRANSACTIONS,
         DB_IDLE_IN_TRANSACTION,
+        DB_ROWS_SCANNED,
+        DB_TABLE_ROWS_SCANNED,
+        DB_SCANS,
     ],
     lane: Lane::Own,
     open: Open::Tier(|tier| {
@@ -66,6 +70,13 @@ const COLUMNS: [(&str, Metric); 6] = [
     ("sessions", DB_SESSIONS),
 ];
 
+/// The tables that are read whole most, those of the system left out (pg_stat_user_tables counts rows and scans).
+const TABLES: &str = "\
+    SELECT relname, seq_tup_read, seq_scan FROM pg_stat_user_tables \
+    WHERE seq_scan > 0 ORDER BY seq_tup_read DESC LIMIT 200";
+/// Tables that are told apart.
+const NAMED_TABLES: usize = 8;
+
 struct Postgresql {
     address: Address,
     config: Config,
@@ -108,8 +119,36 @@ impl Postgresql {
                 }
             }
         }
-        Ok(())
+        scanned(&client.simple_query(TABLES)?, sink)
     }
+}
+
+/// Rows of tables that were read whole: of all together, and of those with the most.
+fn scanned(messages: &[SimpleQueryMessage], sink: &mut Sink) -> Result<(), postgres::Error> {
+    let (mut rows, mut scans, mut named) = (0.0, 0.0, 0);
+    for message in messages {
+        let SimpleQueryMessage::Row(row) = message else {
+            continue;
+        };
+        let number = |column| {
+            let text = row.try_get(column)?;
+            Ok::<f64, postgres::Error>(text.and_then(|text| text.parse().ok()).unwrap_or(0.0))
+        };
+        let of_table = number("seq_tup_read")?;
+        rows += of_table;
+        scans += number("seq_scan")?;
+        if named < NAMED_TABLES {
+            named += 1;
+            sink.labelled(
+                DB_TABLE_ROWS_SCANNED,
+                row.try_get("relname")?.unwrap_or_default(),
+                of_table,
+            );
+        }
+    }
+    sink.push(DB_ROWS_SCANNED, rows);
+    sink.push(DB_SCANS, scans);
+    Ok(())
 }
 
 impl Probe for Postgresql {
