@@ -13,6 +13,9 @@ const TIER_STANDS_OUT: f64 = 0.5;
 /// The same for whatever is no tier of the stack: another host, a lock, a sleep \[prop\].
 const OTHER_STANDS_OUT: f64 = 0.2;
 
+/// Share of the stack's CPU that has to be explained.
+const EXPLAINED: f64 = 0.9;
+
 /// The rule that says the CPU is the limit.
 const CPU_USED_UP: &str = "CAP-02";
 /// Its title and its remedy's last sentence when nothing is wrong.
@@ -62,6 +65,11 @@ fn reservations(found: &[(&Rule, Finding)], evidence: &Evidence) -> Vec<Evidence
             "which code uses the CPU was not seen".to_owned(),
             String::new(),
         );
+    }
+    let explained = crate::account(evidence).explained_share();
+    if let Some(share) = explained.filter(|share| *share < EXPLAINED && evidence.stacks.is_some()) {
+        let what = format!("only {} of the stack's CPU is explained", format_share(share));
+        say(what, String::new());
     }
     let lacking = unjudged(evidence);
     if !lacking.is_empty() {
@@ -161,6 +169,18 @@ mod tests {
     #[test]
     fn code_that_nobody_looked_into_keeps_us_from_saying_so() {
         check(Case::healthy(), "the CPU is the limit", "was not seen");
+    }
+
+    #[test]
+    fn cpu_that_is_not_explained_keeps_us_from_saying_so() {
+        // Two tenths of the stacks have no code of a file on them.
+        let case = looked_into().with(|evidence| {
+            let stacks = evidence.stacks.as_mut().expect("stacks");
+            for place in &mut stacks.places[..2] {
+                place.file = None;
+            }
+        });
+        check(case, "the CPU is the limit", "of the stack's CPU is explained");
     }
 
     #[test]

@@ -464,7 +464,7 @@ mod tests {
         let longest = timed.seen_longest(CallKind::Query);
         assert_eq!(longest.len(), 1, "a tenth is not worth a line: {longest:?}");
         assert!(
-            longest[0].what.starts_with("0.900 ms for select 2"),
+            longest[0].what.starts_with("0.90 ms for select 2"),
             "{longest:?}"
         );
     }

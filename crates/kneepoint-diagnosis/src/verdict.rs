@@ -1,7 +1,9 @@
 //! Builds a finding step by step, so that a check reads as what it says.
 
-use crate::Rule;
 use crate::evidence::{Logged, Phase};
+use crate::waits::Part;
+use crate::{Evidence, Rule};
+use kneepoint_model::units::{format_ms, format_share};
 use kneepoint_model::{Confidence, Evidenced, Finding, Layer, Remedy};
 
 /// A finding under construction.
@@ -31,6 +33,24 @@ impl Verdict {
     /// Something measured, with the phase it was measured in.
     pub(crate) fn measured(self, what: impl Into<String>, phase: &Phase) -> Self {
         self.under(what, phase.conditions())
+    }
+
+    /// A wait, with the time of a request that it is.
+    pub(crate) fn waited(self, part: &Part<'_>) -> Self {
+        let each = format!("{} of it in each request", format_ms(part.ms));
+        self.measured(part.describe(), part.phase)
+            .measured(each, part.phase)
+    }
+
+    /// How much of the CPU was used in a phase, where that was measured.
+    pub(crate) fn cpu_used(self, evidence: &Evidence, phase: &Phase) -> Self {
+        match evidence.cpu_use(phase) {
+            Some(cpu) => self.measured(
+                format!("{} of {} used", format_share(cpu.share), cpu.of),
+                phase,
+            ),
+            None => self,
+        }
     }
 
     /// Something read from the configuration.

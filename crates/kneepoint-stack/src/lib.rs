@@ -1,5 +1,5 @@
 //! Reads and writes the configuration of server programs: proxies and web servers, PHP runtimes with php.ini, caches,
-//! databases.
+//! databases; and what an application's own files of settings say.
 //!
 //! This crate alone knows their formats, directives, defaults and consistency rules. From a [`TierContext`] it
 //! renders a tier: every file, the process to start, how to check, reload, seed and stop it, and the doors

@@ -36,20 +36,9 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(evidence: &Evidence) -> Option<Finding> {
     let part = Part::find(evidence, NOTICEABLE, Wait::is_own_site)?;
-    let mut verdict = RULE
-        .finds(Layer::App, RULE.title)
-        .measured(part.describe(), part.phase)
-        .measured(
-            format!("{} of it in each request", format_ms(part.ms)),
-            part.phase,
-        );
-    if let Some(cpu) = evidence.cpu_use(part.phase) {
-        verdict = verdict.measured(
-            format!("{} of {} used", format_share(cpu.share), cpu.of),
-            part.phase,
-        );
-    }
-    verdict
+    RULE.finds(Layer::App, RULE.title)
+        .waited(&part)
+        .cpu_used(evidence, part.phase)
         .inside(evidence.seen_waiting(|wait| part.is_it(wait)))
         .inside(evidence.seen_calls(CallKind::Http, |call| call.peer == part.peer()))
         .suspected_if(part.share >= BINDS)

@@ -68,11 +68,7 @@ fn mostly_waits(evidence: &Evidence) -> Option<Finding> {
                 format_share(part.share)
             ),
         )
-        .measured(part.describe(), part.phase)
-        .measured(
-            format!("{} of it in each request", format_ms(part.ms)),
-            part.phase,
-        );
+        .waited(&part);
     if let Some(cores) = part.phase.cores_used(layer) {
         verdict = verdict.measured(format!("{layer} uses {cores:.2} cores"), part.phase);
     }
@@ -95,11 +91,7 @@ fn pauses(evidence: &Evidence) -> Option<Finding> {
         .find(|(_, pool)| pool.exhausted())?;
     let verdict = RULE
         .finds(Layer::App, "workers sleep while requests wait for one")
-        .measured(part.describe(), part.phase)
-        .measured(
-            format!("{} of it in each request", format_ms(part.ms)),
-            part.phase,
-        )
+        .waited(&part)
         .measured(pool.describe(), phase)
         .inside(evidence.seen_waiting(|wait| part.is_it(wait)))
         .inside(evidence.seen_calls(CallKind::Sleep, |_| true));

@@ -54,20 +54,9 @@ fn waits_for(evidence: &Evidence, outside: &Part<'_>) -> Option<Finding> {
         format_share(outside.share)
     );
     let phase = outside.phase;
-    let mut verdict = RULE
-        .finds(Layer::App, title)
-        .measured(outside.describe(), phase)
-        .measured(
-            format!("{} of it in each request", format_ms(outside.ms)),
-            phase,
-        );
-    if let Some(cpu) = evidence.cpu_use(phase) {
-        verdict = verdict.measured(
-            format!("{} of {} used", format_share(cpu.share), cpu.of),
-            phase,
-        );
-    }
-    verdict
+    RULE.finds(Layer::App, title)
+        .waited(outside)
+        .cpu_used(evidence, phase)
         .inside(evidence.seen_waiting(|wait| outside.is_it(wait)))
         .inside(evidence.seen_calls(CallKind::Http, |call| call.peer == peer))
         .suspected_if(outside.share >= MOST)

@@ -121,20 +121,14 @@ fn within(through: Option<&str>) -> String {
 fn check(evidence: &Evidence) -> Option<Finding> {
     let taker = Taker::find(evidence)?;
     let phase = evidence.stressed()?;
-    let cpu = evidence.cpu_use(phase);
     let part = taker.share * evidence.part_of_tiers(Layer::Php);
-    let is_used_up = cpu.as_ref().is_none_or(|cpu| cpu.share >= CPU_HEADROOM);
+    let is_used_up = evidence
+        .cpu_use(phase)
+        .is_none_or(|cpu| cpu.share >= CPU_HEADROOM);
     let is_worth_it = php_ms(evidence).is_none_or(|ms| ms * taker.share >= LEAST_MS);
-    let mut verdict = RULE
-        .finds(Layer::App, taker.title.clone())
-        .under(&taker.seen, evidence.sampled_under());
-    if let Some(cpu) = cpu {
-        verdict = verdict.measured(
-            format!("{} of {} used", format_share(cpu.share), cpu.of),
-            phase,
-        );
-    }
-    verdict
+    RULE.finds(Layer::App, taker.title.clone())
+        .under(&taker.seen, evidence.sampled_under())
+        .cpu_used(evidence, phase)
         .suspected_if(is_used_up && is_worth_it && part >= BINDS)
         .weight(part)
         .refuted_by(format!("the same limit when {} does nothing", taker.name))

@@ -53,11 +53,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         None => RULE.title.to_owned(),
     };
     RULE.finds(Layer::App, title)
-        .measured(part.describe(), part.phase)
-        .measured(
-            format!("{} of it in each request", format_ms(part.ms)),
-            part.phase,
-        )
+        .waited(&part)
         .inside(evidence.seen_waiting(|wait| LOCKS.contains(&wait)))
         .inside(evidence.seen_calls(CallKind::Lock, |call| !is_session_lock(call)))
         .suspected_if(part.share >= BINDS)
