@@ -68,7 +68,10 @@ fn reservations(found: &[(&Rule, Finding)], evidence: &Evidence) -> Vec<Evidence
     }
     let explained = crate::account(evidence).explained_share();
     if let Some(share) = explained.filter(|share| *share < EXPLAINED && evidence.stacks.is_some()) {
-        let what = format!("only {} of the stack's CPU is explained", format_share(share));
+        let what = format!(
+            "only {} of the stack's CPU is explained",
+            format_share(share)
+        );
         say(what, String::new());
     }
     let lacking = unjudged(evidence);
@@ -180,7 +183,11 @@ mod tests {
                 place.file = None;
             }
         });
-        check(case, "the CPU is the limit", "of the stack's CPU is explained");
+        check(
+            case,
+            "the CPU is the limit",
+            "of the stack's CPU is explained",
+        );
     }
 
     #[test]

@@ -120,7 +120,10 @@ impl Evidence {
         let profile = self.stacks.as_ref()?;
         let (mut all, mut of_session) = (0, 0);
         for stack in &profile.stacks {
-            if profile.wait_of(stack).is_some_and(|wait| LOCKS.contains(&wait)) {
+            if profile
+                .wait_of(stack)
+                .is_some_and(|wait| LOCKS.contains(&wait))
+            {
                 all += stack.count;
                 let mut places = profile.places_of(stack);
                 if places.any(|place| place.function.starts_with(SESSIONS)) {
@@ -152,7 +155,9 @@ impl Evidence {
         let mut met: BTreeMap<&str, (u64, BTreeMap<&Place, u64>)> = BTreeMap::new();
         for stack in profile.stacks.iter().filter(|one| has_a_core(profile, one)) {
             of += stack.count;
-            let mut builtin = profile.places_of(stack).filter(|place| place.file.is_none());
+            let mut builtin = profile
+                .places_of(stack)
+                .filter(|place| place.file.is_none());
             let Some(place) = builtin.find(|place| wanted(&place.function)) else {
                 continue;
             };
@@ -167,7 +172,10 @@ impl Evidence {
             function,
             share: count as f64 / of.max(1) as f64,
             of,
-            from: from.into_iter().max_by_key(|(_, count)| *count).map(|(place, _)| place),
+            from: from
+                .into_iter()
+                .max_by_key(|(_, count)| *count)
+                .map(|(place, _)| place),
         })
     }
 
@@ -479,7 +487,13 @@ mod tests {
             calls: vec![TracedCall {
                 count,
                 most: 30,
-                ..traced("GET /", CallKind::Query, "select ?", place("f", "f.php", 1), 1)
+                ..traced(
+                    "GET /",
+                    CallKind::Query,
+                    "select ?",
+                    place("f", "f.php", 1),
+                    1,
+                )
             }],
             ..CallTrace::default()
         };

@@ -11,6 +11,7 @@
 mod account;
 mod advice;
 mod backlog;
+mod causes;
 mod clear;
 mod database;
 mod evidence;

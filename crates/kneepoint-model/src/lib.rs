@@ -24,6 +24,7 @@ pub mod log;
 pub mod metric;
 mod owner;
 mod pieces;
+mod place;
 pub mod ports;
 pub mod process;
 pub mod replay;
@@ -51,8 +52,8 @@ pub use gate::{GateResult, GateVerdict};
 pub use histogram::LatencyHistogram;
 pub use import::{Imported, Profile};
 pub use inside::{
-    CallKind, CallSum, CallTrace, MetStack, Place, SlowPlace, SlowRequests, StackProfile,
-    TracedCall, TracedRoute, own_place,
+    CallKind, CallSum, CallTrace, MetStack, SlowPlace, SlowRequests, StackProfile, TracedCall,
+    TracedRoute,
 };
 pub use load::{
     Health, LoadPoint, Outcome, OutcomeCounts, Second, SessionCounts, SlowRequest, Validity,
@@ -60,6 +61,7 @@ pub use load::{
 pub use log::{LogEvent, LogKind};
 pub use metric::{Kind, Metric, Series, SeriesSet};
 pub use owner::{Owner, OwnerKind};
+pub use place::{Place, own_place};
 pub use process::{CommandOutput, CommandSpec, Commands, ProcessSpec, Ready, Signal};
 pub use run::{CpuTime, JournalEntry, Run, Trial};
 pub use running::{CgroupPaths, Endpoint, LogFormat, LogSource, RunningTier, Sum, Workers};

@@ -1,18 +1,15 @@
 //! FPM-04: workers wait for a tier behind PHP.
 
-use crate::rules::prelude::*;
+use crate::causes::pauses;
 use crate::evidence::Wait;
-use crate::pool::PoolState;
+use crate::rules::prelude::*;
 use crate::waits::{Blocked, CPU_HEADROOM, Part};
 use kneepoint_model::{Remedy, TracedCall};
 
 /// Time waiting over time on the CPU from which on the dependency is slow in itself \[prop\].
 const SLOW: f64 = 10.0;
-/// Share of the time of busy workers that pauses take, from which on they are most of what a request does \[prop\].
+/// Share of the time of busy workers that waits take, from which on they are most of what a request does \[prop\].
 const MOST: f64 = 0.5;
-/// Workers for each core that a page which only computes needs at most (catalogue FPM-01).
-const ORDINARY: f64 = 2.0;
-
 pub(crate) static RULE: Rule = Rule {
     code: "FPM-04",
     name: "blocked-downstream",
@@ -46,7 +43,7 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(evidence: &Evidence) -> Option<Finding> {
     waits_for_tier(evidence)
-        .or_else(|| pauses(evidence))
+        .or_else(|| pauses(&RULE, evidence))
         .or_else(|| mostly_waits(evidence))
 }
 
@@ -78,36 +75,6 @@ fn mostly_waits(evidence: &Evidence) -> Option<Finding> {
         .weight(part.share)
         .refuted_by(format!("the same limit when {layer} answers at once"))
         .remedy(slow_peer(evidence, layer))
-        .done()
-}
-
-/// Workers that do nothing on purpose, while others queue for one.
-fn pauses(evidence: &Evidence) -> Option<Finding> {
-    let part = Part::find(evidence, MOST, Wait::is_pause)?;
-    let (phase, pool) = [PhaseKind::Over, PhaseKind::Knee]
-        .into_iter()
-        .filter_map(|kind| evidence.phase(kind))
-        .filter_map(|phase| Some((phase, PoolState::read(evidence, phase)?)))
-        .find(|(_, pool)| pool.exhausted())?;
-    let verdict = RULE
-        .finds(Layer::App, "workers sleep while requests wait for one")
-        .waited(&part)
-        .measured(pool.describe(), phase)
-        .inside(evidence.seen_waiting(|wait| part.is_it(wait)))
-        .inside(evidence.seen_calls(CallKind::Sleep, |_| true));
-    verdict
-        // A pool that is small for a page that only computes is too small for any (FPM-01).
-        .suspected_if(pool.max >= ORDINARY * evidence.cores())
-        .weight(part.share)
-        .refuted_by("the same limit without the pause")
-        .remedy(
-            Advice::new(
-                evidence,
-                "Do not sleep in a page: answer at once and refuse what comes too often (nginx limit_req), or move what \
-                 has to wait into a queue.",
-            )
-            .build(),
-        )
         .done()
 }
 
@@ -312,33 +279,6 @@ mod tests {
               saw 13.2 ms of it in each request, at 190/s offered for 10 s
               saw db uses 0.23 cores, at 190/s offered for 10 s
               do: Look for what makes db slow (locks, missing indexes, slow commands), and set timeouts. More workers help only when its answers do not get slower with them.
-        "#]]);
-    }
-
-    #[test]
-    fn fires_when_workers_sleep_while_requests_wait_for_one() {
-        let sleeping = |workers: u64| {
-            Case::healthy()
-                .pool_of(workers)
-                .machine_at(PhaseKind::Over, 0.4)
-                .running(PhaseKind::Over, 0.5)
-                .waiting(PhaseKind::Over, "sleep", workers as f64 - 0.5)
-        };
-        check(sleeping(5), expect![[r#"
-            named: FPM-04
-            suspected app (80 %): workers sleep while requests wait for one
-              saw sleep takes 80 % of the time of busy workers, at 240/s offered for 10 s
-              saw 22.0 ms of it in each request, at 240/s offered for 10 s
-              saw 5.0 of at most 5 workers busy, 120.0 requests queue before them, at 240/s offered for 10 s
-              do: Do not sleep in a page: answer at once and refuse what comes too often (nginx limit_req), or move what has to wait into a queue.
-        "#]]);
-        check(sleeping(2), expect![[r#"
-            named: CAP-02
-            noted app (57 %): workers sleep while requests wait for one
-              saw sleep takes 57 % of the time of busy workers, at 240/s offered for 10 s
-              saw 7.32 ms of it in each request, at 240/s offered for 10 s
-              saw 2.0 of at most 2 workers busy, 120.0 requests queue before them, at 240/s offered for 10 s
-              do: Do not sleep in a page: answer at once and refuse what comes too often (nginx limit_req), or move what has to wait into a queue.
         "#]]);
     }
 

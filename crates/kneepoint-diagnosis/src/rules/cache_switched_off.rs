@@ -1,97 +1,13 @@
 //! APP-08: the application does anew, on every page, what a cache of its own would keep.
 
-use crate::hot::ENOUGH;
+use crate::causes::{Saved, most_saved_work};
 use crate::rules::prelude::*;
-use kneepoint_model::{Place, SwitchKind};
+use kneepoint_model::SwitchKind;
 
 /// Part of the CPU of all tiers from which on it is what binds \[prop\].
 const BINDS: f64 = 0.15;
 /// The same from which on it is worth a note \[prop\]: a cache that is warm still does a little of its work.
 const NOTICEABLE: f64 = 0.05;
-
-/// Work that a cache saves.
-struct Saved {
-    /// Functions in which it is done; beginnings of their names.
-    functions: &'static [&'static str],
-    /// What it is, as it follows "PHP's CPU goes into".
-    work: &'static str,
-    /// Which cache keeps it, and what switches that on.
-    kept_by: &'static str,
-}
-
-/// What is known to be kept by a cache: in the order of applications, then of libraries. Sources:
-/// https://www.mediawiki.org/wiki/Manual:Caching, https://www.dokuwiki.org/caching,
-/// https://twig.symfony.com/doc/3.x/api.html#environment-options, https://smarty-php.github.io/smarty/stable/api/caching,
-/// https://laravel.com/docs/views#optimizing-views, https://symfony.com/doc/current/performance.html,
-/// https://www.doctrine-project.org/projects/doctrine-orm/en/stable/reference/caching.html.
-const SAVED: [Saved; 12] = [
-    Saved {
-        functions: &[
-            "WikitextContentHandler::fillParserOutput",
-            "MediaWiki\\Content\\WikitextContentHandler::fillParserOutput",
-        ],
-        work: "parsing wikitext",
-        kept_by: "MediaWiki's parser cache ($wgParserCacheType, $wgMainCacheType; an extension can keep a page out of it)",
-    },
-    Saved {
-        functions: &["LocalisationCache::recache"],
-        work: "building texts of the interface",
-        kept_by: "MediaWiki's localisation cache ($wgLocalisationCacheConf, $wgCacheDirectory)",
-    },
-    Saved {
-        functions: &["p_get_instructions", "p_render"],
-        work: "parsing and rendering wiki pages",
-        kept_by: "DokuWiki's cache ($conf['cachetime']; ~~NOCACHE~~ on a page keeps it out)",
-    },
-    Saved {
-        functions: &["Twig\\Environment::compile", "Twig_Environment::compile"],
-        work: "compiling Twig templates",
-        kept_by: "Twig's cache (its directory must be set and writable: `cache` of Twig, TempDir of phpMyAdmin)",
-    },
-    Saved {
-        functions: &[
-            "Smarty_Internal_TemplateCompilerBase::compile",
-            "Smarty\\Compiler\\Template::compile",
-        ],
-        work: "compiling Smarty templates",
-        kept_by: "Smarty's compile directory (compile_dir must be writable, force_compile off)",
-    },
-    Saved {
-        functions: &["Illuminate\\View\\Compilers\\BladeCompiler::compile"],
-        work: "compiling Blade templates",
-        kept_by: "Laravel's compiled views (storage/framework/views must be writable; php artisan view:cache)",
-    },
-    Saved {
-        functions: &["Latte\\Engine::compile", "Latte\\Compiler::"],
-        work: "compiling Latte templates",
-        kept_by: "Latte's temporary directory (setTempDirectory)",
-    },
-    Saved {
-        functions: &["Symfony\\Component\\DependencyInjection\\ContainerBuilder::compile"],
-        work: "building the container of services",
-        kept_by: "Symfony's cache directory (var/cache must be writable; APP_DEBUG=0)",
-    },
-    Saved {
-        functions: &["Doctrine\\Common\\Annotations\\DocParser::parse"],
-        work: "parsing annotations",
-        kept_by: "Doctrine's metadata cache",
-    },
-    Saved {
-        functions: &["Doctrine\\ORM\\Query\\Parser::parse"],
-        work: "parsing DQL",
-        kept_by: "Doctrine's query cache",
-    },
-    Saved {
-        functions: &["Symfony\\Component\\Yaml\\Parser::parse"],
-        work: "parsing YAML",
-        kept_by: "a cache of the configuration",
-    },
-    Saved {
-        functions: &["Less_Parser::parse", "lessc::compile", "ScssPhp\\ScssPhp\\Compiler::compile"],
-        work: "compiling style sheets",
-        kept_by: "files that are compiled once",
-    },
-];
 
 pub(crate) static RULE: Rule = Rule {
     code: "APP-08",
@@ -125,28 +41,8 @@ pub(crate) static RULE: Rule = Rule {
     check,
 };
 
-/// A work with its share of the stacks that computed, and how many those were.
-struct Done {
-    saved: &'static Saved,
-    share: f64,
-    of: u64,
-}
-
-/// The work that takes most of PHP's CPU.
-fn most(evidence: &Evidence) -> Option<Done> {
-    let done = SAVED.iter().filter_map(|saved| {
-        let does = |place: &Place| {
-            let mut functions = saved.functions.iter();
-            functions.any(|begin| place.function.starts_with(begin))
-        };
-        let (share, of) = evidence.computing_within(does)?;
-        (of >= ENOUGH).then_some(Done { saved, share, of })
-    });
-    done.max_by(|a, b| a.share.total_cmp(&b.share))
-}
-
 fn check(evidence: &Evidence) -> Option<Finding> {
-    let done = most(evidence)?;
+    let done = most_saved_work(evidence)?;
     let part = done.share * evidence.part_of_tiers(Layer::Php);
     if part < NOTICEABLE {
         return None;

@@ -57,12 +57,24 @@ const KNOWN: [(&str, SwitchKind, Costs); 25] = [
     // https://docs.phpmyadmin.net/en/latest/config.html
     ("$cfg['DBG']['sql']", SwitchKind::DebugOn, Costs::On),
     // https://github.com/roundcube/roundcubemail/blob/master/config/defaults.inc.php
-    ("$config['debug_level']", SwitchKind::DebugOn, Costs::AtLeast(4)),
+    (
+        "$config['debug_level']",
+        SwitchKind::DebugOn,
+        Costs::AtLeast(4),
+    ),
     ("$config['sql_debug']", SwitchKind::DebugOn, Costs::On),
     ("$config['devel_mode']", SwitchKind::DebugOn, Costs::On),
     // https://www.drupal.org/docs/develop/development-tools/disabling-and-debugging-caching
-    ("$settings['cache']['bins']['render']", SwitchKind::CacheOff, DRUPAL_NO_CACHE),
-    ("$settings['cache']['bins']['page']", SwitchKind::CacheOff, DRUPAL_NO_CACHE),
+    (
+        "$settings['cache']['bins']['render']",
+        SwitchKind::CacheOff,
+        DRUPAL_NO_CACHE,
+    ),
+    (
+        "$settings['cache']['bins']['page']",
+        SwitchKind::CacheOff,
+        DRUPAL_NO_CACHE,
+    ),
     (
         "$settings['cache']['bins']['dynamic_page_cache']",
         SwitchKind::CacheOff,
@@ -72,8 +84,16 @@ const KNOWN: [(&str, SwitchKind, Costs); 25] = [
     ("$debug", SwitchKind::DebugOn, Costs::On),
     // https://laravel.com/docs/configuration#debug-mode, https://laravel.com/docs/cache
     ("APP_DEBUG", SwitchKind::DebugOn, Costs::On),
-    ("CACHE_STORE", SwitchKind::CacheOff, Costs::Words(&["array", "null"])),
-    ("CACHE_DRIVER", SwitchKind::CacheOff, Costs::Words(&["array", "null"])),
+    (
+        "CACHE_STORE",
+        SwitchKind::CacheOff,
+        Costs::Words(&["array", "null"]),
+    ),
+    (
+        "CACHE_DRIVER",
+        SwitchKind::CacheOff,
+        Costs::Words(&["array", "null"]),
+    ),
     ("VIEW_CACHE", SwitchKind::CacheOff, Costs::Words(&["false"])),
     // https://symfony.com/doc/current/configuration.html#selecting-the-active-environment
     ("APP_ENV", SwitchKind::DebugOn, Costs::Words(&["dev"])),
@@ -154,7 +174,9 @@ fn last_line(text: &str, name: &str) -> u32 {
     let lines: Vec<&str> = text.lines().collect();
     let sets = |line: &&str| {
         let line = line.trim_start();
-        line.strip_prefix("export ").unwrap_or(line).starts_with(name)
+        line.strip_prefix("export ")
+            .unwrap_or(line)
+            .starts_with(name)
     };
     let nth = lines.iter().rposition(sets).unwrap_or(0);
     u32::try_from(nth + 1).unwrap_or(u32::MAX)
@@ -188,7 +210,11 @@ mod tests {
     #[test]
     fn the_last_value_counts() {
         let text = "<?php\ndefine('WP_DEBUG', true);\n";
-        check("wp-config.php", text, &["WP_DEBUG = true (wp-config.php:2)"]);
+        check(
+            "wp-config.php",
+            text,
+            &["WP_DEBUG = true (wp-config.php:2)"],
+        );
         check("wp-config.php", "<?php define('WP_DEBUG', false);", &[]);
         let twice = "<?php\n$wgDebugToolbar = true;\n$wgDebugToolbar = false;\n";
         check("LocalSettings.php", twice, &[]);

@@ -1,7 +1,7 @@
 //! Which database an application uses, and where it says so.
 
-use kneepoint_stack::application::code::{Assignment, assignments};
 use super::roles::{Role, of_database};
+use kneepoint_stack::application::code::{Assignment, assignments};
 use std::path::{Path, PathBuf};
 
 /// Largest configuration file looked into, in bytes.

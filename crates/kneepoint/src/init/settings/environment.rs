@@ -1,10 +1,10 @@
 //! What an application reads from its environment, and which of it the lab has to be told to offer.
 
 use super::database::{Engine, is_address};
-use kneepoint_stack::application::dotenv;
 use super::reads::Reads;
 use super::roles::{Role, of_database, of_redis};
 use kneepoint_model::AppKind;
+use kneepoint_stack::application::dotenv;
 use std::collections::BTreeMap;
 use std::path::Path;
 

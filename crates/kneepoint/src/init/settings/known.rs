@@ -1,8 +1,8 @@
 //! What particular applications need in their private copy beside the settings of the database.
 
 use super::changes::Change;
-use kneepoint_stack::application::code::{Assignment, assignments};
 use super::database::{SettingsFile, read};
+use kneepoint_stack::application::code::{Assignment, assignments};
 use std::path::{Path, PathBuf};
 
 /// The site's own address as PHP sees it: that by which it was asked.

@@ -1,0 +1,13 @@
+//! Causes that take more than a rule's page to find or to name.
+
+mod named_lock;
+mod pauses;
+mod saved_work;
+mod sql;
+mod taker;
+
+pub(crate) use named_lock::named_lock;
+pub(crate) use pauses::pauses;
+pub(crate) use saved_work::{Saved, most_saved_work};
+pub(crate) use sql::table_of;
+pub(crate) use taker::Taker;
