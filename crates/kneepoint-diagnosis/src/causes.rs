@@ -3,11 +3,13 @@
 mod named_lock;
 mod pauses;
 mod saved_work;
+mod slow_tier;
 mod sql;
 mod taker;
 
 pub(crate) use named_lock::named_lock;
 pub(crate) use pauses::pauses;
 pub(crate) use saved_work::{Saved, most_saved_work};
+pub(crate) use slow_tier::{mostly_waits, slow_peer};
 pub(crate) use sql::table_of;
 pub(crate) use taker::Taker;

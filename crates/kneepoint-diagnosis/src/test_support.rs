@@ -38,6 +38,16 @@ pub(crate) fn check(rule: &Rule, case: Case, expected: Expect) {
     expected.assert_eq(&text);
 }
 
+/// The same for the rule with a code.
+pub(crate) fn check_code(code: &str, case: Case, expected: Expect) {
+    let mut rules = crate::RULES.iter();
+    check(
+        rules.find(|rule| rule.code == code).expect(code),
+        case,
+        expected,
+    );
+}
+
 /// A place in PHP code.
 pub(crate) fn place(function: &str, file: &str, line: u32) -> Place {
     Place {

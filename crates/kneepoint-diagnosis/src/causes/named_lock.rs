@@ -61,14 +61,11 @@ pub(crate) fn named_lock(rule: &Rule, evidence: &Evidence) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::RULES;
-    use crate::test_support::{met, place, traced};
+    use crate::test_support::{check_code, met, place, traced};
     use kneepoint_model::{Place, StackProfile};
 
     fn check(case: Case, expected: expect_test::Expect) {
-        let mut rules = RULES.iter();
-        let rule = rules.find(|rule| rule.code == "MYS-06");
-        verify(rule.expect("the rule"), case, expected);
+        check_code("MYS-06", case, expected);
     }
 
     #[test]

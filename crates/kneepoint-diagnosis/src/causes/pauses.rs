@@ -43,12 +43,10 @@ pub(crate) fn pauses(rule: &Rule, evidence: &Evidence) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::RULES;
+    use crate::test_support::check_code;
 
     fn check(case: Case, expected: expect_test::Expect) {
-        let mut rules = RULES.iter();
-        let rule = rules.find(|rule| rule.code == "FPM-04");
-        verify(rule.expect("the rule"), case, expected);
+        check_code("FPM-04", case, expected);
     }
 
     #[test]

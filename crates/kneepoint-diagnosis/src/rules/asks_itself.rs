@@ -71,14 +71,17 @@ mod tests {
 
     #[test]
     fn fires_when_workers_wait_for_their_own_site() {
-        check(asking(2.0), expect![[r#"
+        check(
+            asking(2.0),
+            expect![[r#"
             named: APP-16
             suspected app (44 %): requests ask their own site over HTTP
               saw recv the-site-itself takes 44 % of the time of busy workers, at 190/s offered for 10 s
               saw 10.5 ms of it in each request, at 190/s offered for 10 s
               saw 89 % of the machine's 2 cores used, at 190/s offered for 10 s
               do: Call the code instead of its address, or read the file from disk. Where it must be HTTP, give it a pool of its own and a short timeout.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

@@ -73,8 +73,9 @@ fn waits_for(evidence: &Evidence, outside: &Part<'_>) -> Option<Finding> {
 /// Most workers of an exhausted pool sleep on nobody in particular.
 fn asleep(evidence: &Evidence) -> Option<Finding> {
     let blocked = Blocked::find(evidence)?;
-    let is_other =
-        |wait: &Wait| wait.is_lock() || wait.is_for_outsider() || wait.is_pause() || wait.is_own_site();
+    let is_other = |wait: &Wait| {
+        wait.is_lock() || wait.is_for_outsider() || wait.is_pause() || wait.is_own_site()
+    };
     if blocked.layer().is_some() || blocked.waits.iter().any(is_other) {
         return None;
     }

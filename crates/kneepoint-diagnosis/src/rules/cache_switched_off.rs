@@ -67,7 +67,9 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         verdict = verdict.configured(switch.to_string());
     }
     let text = if off.is_empty() {
-        format!("It is kept by {kept_by}. See whether that is on, may be written, and keeps these pages.")
+        format!(
+            "It is kept by {kept_by}. See whether that is on, may be written, and keeps these pages."
+        )
     } else {
         format!("Switch the cache on. It is kept by {kept_by}.")
     };
@@ -122,37 +124,49 @@ mod tests {
                 line: 12,
             });
         });
-        check(switched, expect![[r#"
+        check(
+            switched,
+            expect![[r#"
             named: APP-07, APP-08
             suspected app (31 %): pages do anew what a cache would keep: parsing wikitext takes 40 % of PHP's CPU
               saw 40 % of 100 stacks that computed were parsing wikitext, sampled 50 times a second, at 240/s offered for 10 s
               saw $wgParserCacheType = CACHE_NONE (LocalSettings.php:12)
               do: Switch the cache on. It is kept by MediaWiki's parser cache ($wgParserCacheType, $wgMainCacheType; an extension can keep a page out of it).
-        "#]]);
-        check(parsing(40), expect![[r#"
+        "#]],
+        );
+        check(
+            parsing(40),
+            expect![[r#"
             named: APP-07, APP-08
             suspected app (31 %): pages do anew what a cache would keep: parsing wikitext takes 40 % of PHP's CPU
               saw 40 % of 100 stacks that computed were parsing wikitext, sampled 50 times a second, at 240/s offered for 10 s
               do: It is kept by MediaWiki's parser cache ($wgParserCacheType, $wgMainCacheType; an extension can keep a page out of it). See whether that is on, may be written, and keeps these pages.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn only_notes_a_little_of_it() {
-        check(parsing(14), expect![[r#"
+        check(
+            parsing(14),
+            expect![[r#"
             named: APP-07
             noted app (11 %): pages do anew what a cache would keep: parsing wikitext takes 14 % of PHP's CPU
               saw 14 % of 100 stacks that computed were parsing wikitext, sampled 50 times a second, at 240/s offered for 10 s
               do: It is kept by MediaWiki's parser cache ($wgParserCacheType, $wgMainCacheType; an extension can keep a page out of it). See whether that is on, may be written, and keeps these pages.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn stays_silent_when_the_cache_is_warm() {
-        check(parsing(2), expect![[r#"
+        check(
+            parsing(2),
+            expect![[r#"
             named: APP-07
             silent
-        "#]]);
+        "#]],
+        );
         stays_silent(&RULE, Case::healthy());
     }
 }

@@ -82,7 +82,10 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     }
     if within.is_some() {
         verdict = verdict.under(
-            format!("{} of {of} stacks that computed were in code that only debugging runs", format_share(share)),
+            format!(
+                "{} of {of} stacks that computed were in code that only debugging runs",
+                format_share(share)
+            ),
             evidence.sampled_under(),
         );
     }
@@ -139,24 +142,30 @@ mod tests {
 
     #[test]
     fn fires_when_pages_write_a_debug_log() {
-        check(debugging(30), expect![[r#"
+        check(
+            debugging(30),
+            expect![[r#"
             named: APP-07, APP-02
             suspected app (24 %): the application debugs itself on every page
               saw $wgDebugLogFile = '/tmp/debug.log' (LocalSettings.php:40)
               saw 30 % of 100 stacks that computed were in code that only debugging runs, sampled 50 times a second, at 240/s offered for 10 s
               do: Switch debugging off where visitors are, and leave packages for developers out of it.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn only_notes_a_switch_that_costs_little() {
-        check(debugging(1), expect![[r#"
+        check(
+            debugging(1),
+            expect![[r#"
             named: APP-07
             noted app (0.8 %): the application debugs itself on every page
               saw $wgDebugLogFile = '/tmp/debug.log' (LocalSettings.php:40)
               saw 1.0 % of 100 stacks that computed were in code that only debugging runs, sampled 50 times a second, at 240/s offered for 10 s
               do: Switch debugging off where visitors are, and leave packages for developers out of it.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

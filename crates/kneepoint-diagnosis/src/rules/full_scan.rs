@@ -61,7 +61,8 @@ pub(super) fn find(rule: &Rule, evidence: &Evidence) -> Option<Finding> {
     let used = phase.cores_used(Layer::Db)?;
     let cores = (rows_hz * ROW_COST_S).min(used);
     let cost = evidence.part_of_cpu(phase, cores);
-    let of = most_read(phase).map_or_else(String::new, |table| format!(", most of them of {table}"));
+    let of =
+        most_read(phase).map_or_else(String::new, |table| format!(", most of them of {table}"));
     let mut verdict = rule
         .finds(
             Layer::Db,

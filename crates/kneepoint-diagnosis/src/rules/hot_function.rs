@@ -161,13 +161,16 @@ mod tests {
     #[test]
     fn only_notes_a_function_of_a_page_that_takes_next_to_nothing() {
         let light = met_in_one(7).counter(PhaseKind::Knee, Layer::Php, metric::CPU_S, 0.2);
-        check(light, expect![[r#"
+        check(
+            light,
+            expect![[r#"
             named: CAP-02
             noted app (25 %): one function takes 70 % of PHP's CPU: App\Tree::find
               saw 70 % of 1000 stacks that computed were in App\Tree::find at app/Tree.php:12, sampled 99 times a second, at 240/s offered for 10 s
               saw 96 % of the machine's 2 cores used, at 240/s offered for 10 s
               do: See what App\Tree::find does so often at app/Tree.php:12 (kneepoint profile shows its callers): call it less, make it cheaper, or do without it.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
@@ -189,13 +192,16 @@ mod tests {
             ..StackProfile::default()
         };
         let case = Case::healthy().with(|evidence| evidence.stacks = Some(stacks));
-        check(case, expect![[r#"
+        check(
+            case,
+            expect![[r#"
             named: APP-07
             suspected app (55 %): plugin menu takes 70 % of PHP's CPU, with all that it calls
               saw 70 % of 1000 stacks that computed pass through its code, most of all at Menu::tree at lib/plugins/menu/action.php:12, sampled 99 times a second, at 240/s offered for 10 s
               saw 96 % of the machine's 2 cores used, at 240/s offered for 10 s
               do: See what plugin menu does so often at lib/plugins/menu/action.php:12 (kneepoint profile shows its callers): call it less, make it cheaper, or do without it.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

@@ -102,7 +102,8 @@ fn left_out(evidence: &Evidence) -> Option<Finding> {
         .filter_map(rate)
         .sum();
     let part = hz / (hz + kept);
-    let title = format!("OPcache is told to leave {files:.0} files of each request out: PHP compiles them");
+    let title =
+        format!("OPcache is told to leave {files:.0} files of each request out: PHP compiles them");
     RULE.finds(Layer::Php, title)
         .configured(evidence.quote(Layer::Php, "opcache.blacklist_filename"))
         .measured(
@@ -216,15 +217,27 @@ mod tests {
     #[test]
     fn fires_when_a_blacklist_keeps_the_application_out() {
         let case = Case::healthy()
-            .set(Layer::Php, "opcache.blacklist_filename", "/etc/php/exclude.txt")
-            .counter(PhaseKind::Knee, Layer::Php, metric::OPCACHE_BLACKLISTED, 190.0 * 75.0);
-        check(case, expect![[r#"
+            .set(
+                Layer::Php,
+                "opcache.blacklist_filename",
+                "/etc/php/exclude.txt",
+            )
+            .counter(
+                PhaseKind::Knee,
+                Layer::Php,
+                metric::OPCACHE_BLACKLISTED,
+                190.0 * 75.0,
+            );
+        check(
+            case,
+            expect![[r#"
             named: OPC-01
             suspected php (10 %): OPcache is told to leave 75 files of each request out: PHP compiles them
               saw php.opcache.blacklist_filename = /etc/php/exclude.txt
               saw 75 scripts in each request are on the blacklist, 20 % of all it includes, at 190/s offered for 10 s
               do: Take opcache.blacklist_filename out, or only the lines that name whole directories of the application; reload PHP at each deployment instead.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

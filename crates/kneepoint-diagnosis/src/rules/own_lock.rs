@@ -106,7 +106,9 @@ mod tests {
 
     #[test]
     fn fires_when_pages_pass_through_one_file() {
-        check(locked(6.0, "flock"), expect![[r#"
+        check(
+            locked(6.0, "flock"),
+            expect![[r#"
             named: APP-17
             suspected app (70 %): requests wait for one another's lock on data/stats.json
               saw flock takes 70 % of the time of busy workers, at 240/s offered for 10 s
@@ -114,15 +116,19 @@ mod tests {
               saw waiting there: GET /, Stats::begin at lib/stats.php:17, 100 % of 400 stacks, sampled 50 times a second, at 240/s offered for 10 s
               saw data/stats.json through flock, once in each GET /, in Stats::begin at lib/stats.php:17, in 10 requests that were traced, one after the other
               do: Hold the lock only while the file is changed; replace it by rename() instead of locking it; or keep what it guards in Redis.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn leaves_a_lock_of_sessions_to_its_own_rule() {
-        check(locked(6.0, "session_start"), expect![[r#"
+        check(
+            locked(6.0, "session_start"),
+            expect![[r#"
             named: SES-01
             silent
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

@@ -56,7 +56,10 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     let mut verdict = RULE
         .finds(
             Layer::App,
-            format!("requests wait for a program that they start with {}()", started.function),
+            format!(
+                "requests wait for a program that they start with {}()",
+                started.function
+            ),
         )
         .under(
             format!(
@@ -121,14 +124,17 @@ mod tests {
 
     #[test]
     fn fires_when_pages_send_mail_themselves() {
-        check(mailing(60), expect![[r#"
+        check(
+            mailing(60),
+            expect![[r#"
             named: APP-13
             suspected app (60 %): requests wait for a program that they start with mail()
               saw 60 % of 100 stacks of busy workers were in mail(), sampled 50 times a second, at 240/s offered for 10 s
               saw called from Alert::tell at plugins/alert/alert.php:9, sampled 50 times a second, at 240/s offered for 10 s
               saw php.sendmail_path = (not set)
               do: Put it into a queue, and let a worker outside of the web send the mail or run the program.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

@@ -57,13 +57,16 @@ mod tests {
 
     #[test]
     fn fires_with_the_table_that_is_read_whole() {
-        check(scanning(10_000.0), expect![[r#"
+        check(
+            scanning(10_000.0),
+            expect![[r#"
             named: PG-04
             suspected db (43 %): queries read whole tables: 10000 rows in each request, most of them of articles
               saw 10000 rows read one after the other in each request PHP served, at 190/s offered for 10 s
               saw the database uses 0.90 cores, at 190/s offered for 10 s
               do: EXPLAIN the queries that are listed; give the one that reads every row (type ALL, Seq Scan) an index over the columns of its condition.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

@@ -102,22 +102,28 @@ mod tests {
 
     #[test]
     fn fires_when_every_page_clears_sessions_away() {
-        check(clearing("1"), expect![[r#"
+        check(
+            clearing("1"),
+            expect![[r#"
             named: APP-07, SES-03
             suspected php (60 %): requests clear old sessions away
               saw php.session.gc_probability = 1
               saw php.session.gc_divisor = 1
               saw 60 % of 100 stacks of busy workers were in session_start(), sampled 50 times a second, at 240/s offered for 10 s
               do: Clear old sessions by cron instead (session.gc_probability = 0), or keep sessions where they expire by themselves, as in Redis.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn stays_silent_at_the_usual_probability() {
         stays_silent(&RULE, Case::healthy());
-        check(clearing("100"), expect![[r#"
+        check(
+            clearing("100"),
+            expect![[r#"
             named: APP-07
             silent
-        "#]]);
+        "#]],
+        );
     }
 }

@@ -41,7 +41,10 @@ pub(crate) static RULE: Rule = Rule {
 fn check(evidence: &Evidence) -> Option<Finding> {
     let (phase, pool, locked) = stuck(evidence, LOCKED, Wait::is_lock)?;
     // A lock that the application took itself is another matter (APP-17).
-    if evidence.share_of_session_locks().is_some_and(|share| share < 0.5) {
+    if evidence
+        .share_of_session_locks()
+        .is_some_and(|share| share < 0.5)
+    {
         return None;
     }
     let share = locked / pool.busy.max(1.0);

@@ -40,6 +40,8 @@ enum Place {
     TitleEnds,
     /// They stand anywhere on a very short page.
     Within,
+    /// They stand anywhere in the only sentence of a page that has no title and leads nowhere.
+    Bare,
 }
 
 /// Words of error pages. Letter case is ignored.
@@ -258,6 +260,34 @@ static KNOWN: &[Known] = &[
             "isn't writable",
             "not accessible or writable",
             "failed to open stream",
+            "extension is required",
+            "extension is missing",
+            "extension is not installed",
+            "extension is not loaded",
+        ],
+    ),
+    known("an application", Place::Opens, &["Internal Error"]),
+    // What a script says that ends itself: `die("...")`.
+    known(
+        "an application",
+        Place::Bare,
+        &[
+            "error:",
+            "is required",
+            "are required",
+            "is missing",
+            "not found",
+            "cannot ",
+            "can't ",
+            "could not ",
+            "unable to ",
+            "failed",
+            "not installed",
+            "not configured",
+            "not allowed",
+            "denied",
+            "must be ",
+            "you need ",
         ],
     ),
 ];
@@ -343,6 +373,15 @@ impl Texts<'_> {
             Place::Within => {
                 let at = self.blocks.iter().position(|text| text.contains(words));
                 at.map(|at| self.from(at))
+            }
+            Place::Bare => {
+                let leads = self.title.is_some() || !self.page.hrefs.is_empty();
+                match self.blocks.as_slice() {
+                    [only] if !leads && self.page.chars <= SENTENCE_CHARS => {
+                        only.contains(words).then(|| self.from(0))
+                    }
+                    _ => None,
+                }
             }
         }
     }
@@ -471,6 +510,31 @@ mod tests {
                 "PHP: PHP Parse error: syntax error, unexpected token \";\" in /app/a.php on line 2"
             ],
         );
+    }
+
+    #[test]
+    fn a_sentence_by_itself_that_speaks_of_what_is_missing_is_an_error() {
+        check(
+            "Internal Error: This PHP extension is required: \"gd\"",
+            expect![[r#"an application: Internal Error: This PHP extension is required: "gd""#]],
+        );
+        check(
+            "The file config.php is missing, run the setup",
+            expect!["an application: The file config.php is missing, run the setup"],
+        );
+        for page in [
+            "done",
+            "Hello, world",
+            "<title>Cakes</title><p>No egg is required.</p>",
+            "<p>Nothing is missing. <a href=\"/next\">On</a></p>",
+            "<p>An oven is required.</p><p>It must be hot.</p>",
+        ] {
+            assert_eq!(
+                Page::read(page.as_bytes(), Some("text/html")).error(),
+                None,
+                "{page}"
+            );
+        }
     }
 
     #[test]
