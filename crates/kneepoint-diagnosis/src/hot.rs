@@ -120,10 +120,27 @@ fn computing(profile: &StackProfile) -> impl Iterator<Item = Computing<'_>> {
 }
 
 impl Evidence {
+    /// The stacks that say where PHP's CPU goes: those of just below the limit, of which R* is made, or those above it where
+    /// too few computed there.
+    fn code_stacks(&self) -> Option<&StackProfile> {
+        let enough = |profile: &&StackProfile| {
+            let count: u64 = computing(profile).map(|stack| stack.count).sum();
+            count >= ENOUGH
+        };
+        let knee = self.knee_stacks.as_ref().filter(enough);
+        knee.or(self.stacks.as_ref())
+    }
+
+    /// Under which conditions they were sampled.
+    pub(crate) fn code_sampled_under(&self) -> String {
+        self.code_stacks()
+            .map_or_else(String::new, |stacks| self.conditions_of(stacks))
+    }
+
     /// The functions in which workers that computed were at work themselves, most first. What PHP's own functions take
     /// is their caller's, except where they ask a peer: that is a wait, whether or not the worker was met asleep.
     pub(crate) fn hot_functions(&self) -> Vec<Hot<'_>> {
-        let Some(profile) = &self.stacks else {
+        let Some(profile) = self.code_stacks() else {
             return Vec::new();
         };
         let mut of = 0;
@@ -160,7 +177,7 @@ impl Evidence {
     /// The plugins, extensions and modules whose code workers that computed were in, most first. What such a part calls
     /// is its own: without it, it would not be called.
     pub(crate) fn hot_owners(&self) -> Vec<HotOwner<'_>> {
-        let Some(profile) = &self.stacks else {
+        let Some(profile) = self.code_stacks() else {
             return Vec::new();
         };
         let mut of = 0;
@@ -197,7 +214,7 @@ impl Evidence {
     /// where no stacks were sampled.
     pub(crate) fn computing_within(&self, is_it: impl Fn(&Place) -> bool) -> Option<(f64, u64)> {
         let (mut of, mut within) = (0, 0);
-        for stack in computing(self.stacks.as_ref()?) {
+        for stack in computing(self.code_stacks()?) {
             of += stack.count;
             if stack.places.iter().any(|place| is_it(place)) {
                 within += stack.count;
@@ -313,6 +330,19 @@ mod tests {
                 0.7
             )]
         );
+    }
+
+    #[test]
+    fn the_code_that_counts_is_that_just_below_the_limit() {
+        let mut evidence = rates();
+        let mut knee = evidence.stacks.clone().expect("stacks");
+        "knee".clone_into(&mut knee.phase);
+        knee.stacks = vec![met("GET /", &[0], 99)];
+        evidence.knee_stacks = Some(knee.clone());
+        assert_eq!(evidence.hot_functions()[0].of, 10, "99 are too few");
+        knee.stacks[0].count = 100;
+        evidence.knee_stacks = Some(knee);
+        assert_eq!(evidence.hot_functions()[0].of, 100);
     }
 
     #[test]

@@ -317,7 +317,7 @@ impl Evidence {
         }
         vec![Evidenced {
             what: format!("of the stacks that computed, in {}", listed.join("; in ")),
-            conditions: self.sampled_under(),
+            conditions: self.code_sampled_under(),
         }]
     }
 
@@ -356,16 +356,16 @@ impl Evidence {
 
     /// Under which conditions stacks were sampled.
     pub(crate) fn sampled_under(&self) -> String {
-        let phase = self.stacks.as_ref().map(|stacks| {
-            let phase = self
-                .phases
-                .iter()
-                .find(|phase| phase.kind.name() == stacks.phase);
-            let conditions =
-                phase.map_or_else(String::new, |phase| format!(", {}", phase.conditions()));
-            format!("sampled {} times a second{conditions}", stacks.rate_hz)
-        });
-        phase.unwrap_or_default()
+        let stacks = self.stacks.as_ref();
+        stacks.map_or_else(String::new, |stacks| self.conditions_of(stacks))
+    }
+
+    /// Under which conditions these stacks were sampled.
+    pub(crate) fn conditions_of(&self, stacks: &StackProfile) -> String {
+        let mut phases = self.phases.iter();
+        let phase = phases.find(|phase| phase.kind.name() == stacks.phase);
+        let conditions = phase.map_or_else(String::new, |phase| format!(", {}", phase.conditions()));
+        format!("sampled {} times a second{conditions}", stacks.rate_hz)
     }
 }
 

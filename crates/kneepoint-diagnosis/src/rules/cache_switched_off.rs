@@ -61,7 +61,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         )
         .under(
             format!("{share} of {} stacks that computed were {work}", done.of),
-            evidence.sampled_under(),
+            evidence.code_sampled_under(),
         );
     for switch in &off {
         verdict = verdict.configured(switch.to_string());

@@ -86,7 +86,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
                 "{} of {of} stacks that computed were in code that only debugging runs",
                 format_share(share)
             ),
-            evidence.sampled_under(),
+            evidence.code_sampled_under(),
         );
     }
     verdict

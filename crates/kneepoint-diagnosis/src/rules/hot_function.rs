@@ -48,7 +48,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         .is_none_or(|cpu| cpu.share >= CPU_HEADROOM);
     let is_worth_it = php_ms(evidence).is_none_or(|ms| ms * taker.share >= LEAST_MS);
     RULE.finds(Layer::App, taker.title.clone())
-        .under(&taker.seen, evidence.sampled_under())
+        .under(&taker.seen, evidence.code_sampled_under())
         .cpu_used(evidence, phase)
         .suspected_if(is_used_up && is_worth_it && part >= BINDS)
         .weight(part)
