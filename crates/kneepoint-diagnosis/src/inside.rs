@@ -1,9 +1,10 @@
 //! What was seen from within the workers, for the rules that name a line of code.
 
 use crate::Evidence;
-use kneepoint_model::units::{format_ms, format_share};
+use crate::calls::{in_words, times};
+use kneepoint_model::units::format_share;
 use kneepoint_model::{CallKind, Evidenced, MetStack, Place, StackProfile, TracedCall};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Places that a finding lists at most.
 const LISTED: usize = 3;
@@ -39,8 +40,8 @@ pub(crate) struct Below<'a> {
 /// A place where workers were met, and in which requests.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Met<'a> {
-    /// Method and folded path; empty where it is not known.
-    pub(crate) route: &'a str,
+    /// Method and folded path, or how many there were; empty where none is known.
+    pub(crate) route: String,
     /// The place in the application's own code, or else the innermost with a file.
     pub(crate) place: &'a Place,
     /// Of the stacks in question.
@@ -52,7 +53,7 @@ pub(crate) struct Met<'a> {
 impl Met<'_> {
     /// `GET /rates, App\Rates::show at app/Rates.php:31, 97 % of 1520 stacks`.
     pub(crate) fn describe(&self) -> String {
-        let route = match self.route {
+        let route = match self.route.as_str() {
             "" => String::new(),
             route => format!("{route}, "),
         };
@@ -78,16 +79,18 @@ impl Evidence {
         let waits = |stack: &&MetStack| profile.wait_of(stack).is_some_and(&of_kind);
         let stacks = profile.stacks.iter().filter(waits);
         let of: u64 = stacks.clone().map(|stack| stack.count).sum();
-        let mut met: BTreeMap<(&str, &Place), u64> = BTreeMap::new();
+        let mut met: BTreeMap<&Place, (u64, BTreeSet<&str>)> = BTreeMap::new();
         for stack in stacks {
             if let Some(place) = named(profile, stack) {
-                *met.entry((stack.route.as_str(), place)).or_default() += stack.count;
+                let (count, routes) = met.entry(place).or_default();
+                *count += stack.count;
+                routes.insert(&stack.route);
             }
         }
         let mut met: Vec<Met<'_>> = met
             .into_iter()
-            .map(|((route, place), count)| Met {
-                route,
+            .map(|(place, (count, routes))| Met {
+                route: in_words(&routes),
                 place,
                 share: count as f64 / of as f64,
                 of,
@@ -205,13 +208,6 @@ impl Evidence {
         (all > 0).then(|| part * through as f64 / all as f64)
     }
 
-    /// Whether requests of its route make a call at least half as often as the one that makes it most.
-    pub(crate) fn is_usual(&self, call: &TracedCall) -> bool {
-        let trace = self.calls.as_ref();
-        let requests = trace.map_or(0, |trace| trace.requests_of(&call.route));
-        call.count * 2 >= call.most * requests
-    }
-
     /// Where workers were met in waits of a kind, as lines of a finding.
     pub(crate) fn seen_waiting(&self, of_kind: impl Fn(&str) -> bool) -> Vec<Evidenced> {
         let met = self.met_waiting(of_kind).into_iter();
@@ -220,45 +216,6 @@ impl Evidence {
             conditions: self.sampled_under(),
         })
         .collect()
-    }
-
-    /// The most frequent of some traced calls, as lines of a finding.
-    pub(crate) fn seen_calls(
-        &self,
-        kind: CallKind,
-        which: impl Fn(&TracedCall) -> bool,
-    ) -> Vec<Evidenced> {
-        let calls = self.traced(kind).filter(|call| which(call)).take(LISTED);
-        calls
-            .map(|call| Evidenced {
-                what: self.describe_call(call),
-                conditions: self.traced_under(),
-            })
-            .collect()
-    }
-
-    /// The calls of a kind for whose answers requests waited longest in all, as lines of a finding.
-    pub(crate) fn seen_longest(&self, kind: CallKind) -> Vec<Evidenced> {
-        let mut calls: Vec<&TracedCall> = self.traced(kind).collect();
-        let all: u64 = calls.iter().map(|call| call.waited_us).sum();
-        calls.retain(|call| call.waited_us as f64 > WORTH_LISTING * all as f64);
-        calls.sort_by_key(|call| std::cmp::Reverse(call.waited_us));
-        // The same stands once for each route.
-        let mut told: Vec<&str> = Vec::new();
-        calls.retain(|call| {
-            let is_new = !told.contains(&call.what.as_str());
-            told.push(&call.what);
-            is_new
-        });
-        calls.truncate(LISTED);
-        let lines = calls.into_iter().map(|call| {
-            let each_ms = call.waited_us as f64 / 1e3 / call.count.max(1) as f64;
-            Evidenced {
-                what: format!("{} for {}", format_ms(each_ms), self.describe_call(call)),
-                conditions: self.traced_under(),
-            }
-        });
-        lines.collect()
     }
 
     /// How many files requests opened, and which most often, as a line of a finding.
@@ -321,39 +278,6 @@ impl Evidence {
         }]
     }
 
-    /// Traced calls of a kind, most first.
-    pub(crate) fn traced(&self, kind: CallKind) -> impl Iterator<Item = &TracedCall> {
-        self.calls.iter().flat_map(move |trace| trace.of(kind))
-    }
-
-    /// A traced call in words: `GET http://api.example.org/rates through curl_exec, once in each GET /rates, at ...`.
-    pub(crate) fn describe_call(&self, call: &TracedCall) -> String {
-        let requests = self
-            .calls
-            .as_ref()
-            .map_or(0, |trace| trace.requests_of(&call.route));
-        let through = match call.through.as_str() {
-            "" => String::new(),
-            through => format!(" through {through}"),
-        };
-        let at = call.named_place().map_or_else(
-            || "by the engine itself".to_owned(),
-            |place| format!("in {place}"),
-        );
-        format!(
-            "{}{through}, {} in each {}, {at}",
-            call.what,
-            times(call.count as f64 / requests.max(1) as f64),
-            call.route
-        )
-    }
-
-    /// Under which conditions calls were traced.
-    pub(crate) fn traced_under(&self) -> String {
-        let requests = self.calls.as_ref().map_or(0, |trace| trace.requests());
-        format!("in {requests} requests that were traced, one after the other")
-    }
-
     /// Under which conditions stacks were sampled.
     pub(crate) fn sampled_under(&self) -> String {
         let stacks = self.stacks.as_ref();
@@ -364,7 +288,8 @@ impl Evidence {
     pub(crate) fn conditions_of(&self, stacks: &StackProfile) -> String {
         let mut phases = self.phases.iter();
         let phase = phases.find(|phase| phase.kind.name() == stacks.phase);
-        let conditions = phase.map_or_else(String::new, |phase| format!(", {}", phase.conditions()));
+        let conditions =
+            phase.map_or_else(String::new, |phase| format!(", {}", phase.conditions()));
         format!("sampled {} times a second{conditions}", stacks.rate_hz)
     }
 }
@@ -372,16 +297,6 @@ impl Evidence {
 /// Whether a worker ran or waited for others when it was met: one that only waited for a core did neither.
 fn has_a_core(profile: &StackProfile, stack: &MetStack) -> bool {
     profile.wait_of(stack) != Some(NO_CORE)
-}
-
-/// `once`, `twice`, `51 times`, `0.3 times`.
-pub(crate) fn times(count: f64) -> String {
-    match count {
-        count if (0.95..1.05).contains(&count) => "once".to_owned(),
-        count if (1.95..2.05).contains(&count) => "twice".to_owned(),
-        count if count < 9.5 => format!("{count:.1} times"),
-        count => format!("{count:.0} times"),
-    }
 }
 
 #[cfg(test)]
@@ -478,32 +393,16 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_one_request_made_often_is_not_usual() {
-        let trace = |count| CallTrace {
-            routes: vec![kneepoint_model::TracedRoute {
-                route: "GET /".to_owned(),
-                requests: 10,
-            }],
-            calls: vec![TracedCall {
-                count,
-                most: 30,
-                ..traced(
-                    "GET /",
-                    CallKind::Query,
-                    "select ?",
-                    place("f", "f.php", 1),
-                    1,
-                )
-            }],
-            ..CallTrace::default()
-        };
-        for (count, usual) in [(300, true), (150, true), (70, false)] {
-            let evidence = Evidence {
-                calls: Some(trace(count)),
-                ..Evidence::default()
-            };
-            let call = evidence.traced(CallKind::Query).next().expect("a call");
-            assert_eq!(evidence.is_usual(call), usual, "{count}");
-        }
+    fn a_place_on_many_routes_is_listed_with_its_whole_share() {
+        let mut evidence = evidence();
+        let stacks = evidence.stacks.as_mut().expect("stacks");
+        stacks.stacks = (0..20)
+            .map(|nth| met(&format!("GET /{nth}"), &[0, 1, 4], 5))
+            .collect();
+        let met = evidence.met_waiting(|wait| wait.starts_with("recv"));
+        assert_eq!(
+            met.iter().map(Met::describe).collect::<Vec<_>>(),
+            ["20 routes, App\\Rates::show at /srv/app/Rates.php:31, 100 % of 100 stacks"]
+        );
     }
 }

@@ -11,6 +11,7 @@
 mod account;
 mod advice;
 mod backlog;
+mod calls;
 mod causes;
 mod clear;
 mod database;

@@ -5,6 +5,8 @@ use kneepoint_model::{Place, SwitchKind};
 
 /// Part of the CPU of all tiers from which on it is what binds \[prop\].
 const BINDS: f64 = 0.1;
+/// The same from which on it is worth a note where no setting says that debugging is on \[prop\].
+const NOTICEABLE: f64 = 0.05;
 
 /// Code that only debugging runs: beginnings of names of functions. From the applications and packages themselves:
 /// MediaWiki (includes/debug), DebugBar, Laravel Telescope and Debugbar, Symfony's profiler and its decorators, Clockwork,
@@ -72,10 +74,11 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     };
     let within = evidence.computing_within(debugs);
     let (share, of) = within.unwrap_or((0.0, 0));
-    if on.is_empty() && share == 0.0 {
+    let part = share * evidence.part_of_tiers(Layer::Php);
+    // Applications call such code when debugging is off, too: it sees that and returns.
+    if on.is_empty() && part < NOTICEABLE {
         return None;
     }
-    let part = share * evidence.part_of_tiers(Layer::Php);
     let mut verdict = RULE.finds(Layer::App, RULE.title);
     for switch in &on {
         verdict = verdict.configured(switch.to_string());
@@ -170,6 +173,14 @@ mod tests {
 
     #[test]
     fn stays_silent_when_nothing_is_switched_on() {
+        let off = |stacks| debugging(stacks).with(|evidence| evidence.switches.clear());
+        check(
+            off(1),
+            expect![[r#"
+                named: APP-07
+                silent
+            "#]],
+        );
         stays_silent(&RULE, Case::healthy());
     }
 }

@@ -2,7 +2,6 @@
 
 use crate::rules::prelude::*;
 use kneepoint_model::units::format_bytes;
-use kneepoint_model::{Evidenced, TracedCall};
 
 /// Bytes a request is sent by the database from which on it is a great deal: what WordPress warns of for options that
 /// are loaded on every page (catalogue APP-10).
@@ -50,7 +49,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     let much = format_bytes(each as u64);
     RULE.finds(Layer::App, format!("every request reads {much} from the database"))
         .measured(format!("the database sends {much} for each request PHP served"), phase)
-        .inside(largest(evidence))
+        .inside(evidence.seen_largest(CallKind::Query))
         .weight(cost)
         .gain(format!(
             "about {} of the limit, from an estimated {:.1} ms of CPU for each MB",
@@ -69,37 +68,11 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         .done()
 }
 
-/// Share of what requests read from which on a query is listed.
-const WORTH_LISTING: f64 = 0.1;
-
-/// The queries whose answers are most of it, with their size.
-fn largest(evidence: &Evidence) -> Vec<Evidenced> {
-    let mut queries: Vec<&TracedCall> = evidence.traced(CallKind::Query).collect();
-    queries.sort_by_key(|call| std::cmp::Reverse(call.answer_bytes));
-    let all: u64 = queries.iter().map(|call| call.answer_bytes).sum();
-    let is_much = |call: &&&TracedCall| call.answer_bytes as f64 > WORTH_LISTING * all as f64;
-    // The same query stands once for each route.
-    let mut told = Vec::new();
-    let first = queries.iter().filter(is_much).filter(|call| {
-        let is_new = !told.contains(&call.what);
-        told.push(call.what.clone());
-        is_new
-    });
-    first
-        .map(|call| {
-            let each = format_bytes(call.answer_bytes / call.count.max(1));
-            Evidenced {
-                what: format!("{each} in the answer to {}", evidence.describe_call(call)),
-                conditions: evidence.traced_under(),
-            }
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::test_support::{place, traced};
+    use kneepoint_model::TracedCall;
 
     fn check(case: Case, expected: expect_test::Expect) {
         verify(&RULE, case, expected);
