@@ -4,6 +4,7 @@ mod errors;
 mod links;
 mod marks;
 mod read;
+mod words;
 
 pub use errors::ErrorPage;
 pub use links::resolve as resolve_link;
