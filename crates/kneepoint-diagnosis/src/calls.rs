@@ -182,12 +182,14 @@ mod tests {
             route: route.to_owned(),
             requests: 10,
         };
-        let mut evidence = Evidence::default();
-        evidence.calls = Some(CallTrace {
-            routes: vec![route("GET /a"), route("GET /b")],
-            calls: vec![call("GET /a"), call("GET /b")],
-            ..CallTrace::default()
-        });
+        let evidence = Evidence {
+            calls: Some(CallTrace {
+                routes: vec![route("GET /a"), route("GET /b")],
+                calls: vec![call("GET /a"), call("GET /b")],
+                ..CallTrace::default()
+            }),
+            ..Evidence::default()
+        };
         let seen = evidence.seen_calls(CallKind::Query, |_| true);
         assert_eq!(
             seen.iter()
