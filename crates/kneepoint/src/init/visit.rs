@@ -93,8 +93,10 @@ fn in_testbed(
     result
 }
 
-/// CPU time of PHP in ms below which no script ran for a page: an empty one takes more.
+/// CPU time of PHP in ms below which a page may have been sent without it.
 const LEAST_PHP_MS: f64 = 0.02;
+/// Endings of pages that web servers send as they lie there.
+const STATIC: [&str; 5] = ["html", "htm", "xhtml", "txt", "xml"];
 
 /// A page at the end of its redirects.
 struct Arrived {
@@ -281,9 +283,15 @@ impl Visitor<'_> {
     }
 }
 
-/// Whether PHP did nothing for a page.
+/// Whether a page is a file that is sent without PHP: by its name, and since PHP did nothing for it. Its CPU time alone does
+/// not say so: the kernel counts that of a short script as none.
 fn is_a_file(page: &Page) -> bool {
-    page.php_ms.is_some_and(|ms| ms < LEAST_PHP_MS)
+    let bare = page.path.split(['?', '#']).next().unwrap_or_default();
+    let name = bare.rsplit('/').next().unwrap_or_default();
+    let ending = name.rsplit_once('.').map(|(_, ending)| ending);
+    let is_sent =
+        ending.is_some_and(|ending| STATIC.contains(&ending.to_ascii_lowercase().as_str()));
+    is_sent && page.php_ms.is_some_and(|ms| ms < LEAST_PHP_MS)
 }
 
 fn is_installer(path: &str) -> bool {
@@ -298,16 +306,24 @@ mod tests {
 
     #[test]
     fn a_page_for_which_php_did_nothing_is_a_file() {
-        let page = |php_ms| Page {
-            path: "/manual.html".to_owned(),
+        let page = |path: &str, php_ms| Page {
+            path: path.to_owned(),
             mark: None,
             bytes: 1,
             time_ms: 0.1,
             php_ms,
         };
-        assert!(is_a_file(&page(Some(0.0))));
-        assert!(!is_a_file(&page(Some(0.2))));
-        assert!(!is_a_file(&page(None)), "nobody could look");
+        assert!(is_a_file(&page("/doc/manual.html", Some(0.0))));
+        assert!(!is_a_file(&page("/doc/manual.html", Some(0.2))));
+        assert!(
+            !is_a_file(&page("/doc/manual.html", None)),
+            "nobody could look"
+        );
+        assert!(
+            !is_a_file(&page("/article.php?id=1.html", Some(0.0))),
+            "too short to count"
+        );
+        assert!(!is_a_file(&page("/about", Some(0.0))));
     }
 
     #[test]
