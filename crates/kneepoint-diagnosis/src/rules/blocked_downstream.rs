@@ -17,7 +17,8 @@ pub(crate) static RULE: Rule = Rule {
     signal: Signal::Saturation,
     applies_to: AppliesTo::Any,
     requires: &[metric::WORKERS_WAITING, metric::MACHINE_BUSY_S],
-    yields_to: &["FPM-10", "SES-01", "MYS-06"],
+    // A lock of sessions in Redis is waited for by sleeping.
+    yields_to: &["FPM-10", "SES-01", "SES-02", "MYS-06"],
     title: "workers wait for a tier behind PHP, or sleep",
     doc: RuleDoc {
         what_it_is: "Every worker is busy, but not with PHP: most of them sleep until the database or the cache \

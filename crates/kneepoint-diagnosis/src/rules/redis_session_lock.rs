@@ -120,7 +120,7 @@ mod tests {
         check(
             asleep_in("session_start"),
             expect![[r#"
-                named: SES-02, FPM-04
+                named: SES-02
                 suspected app (81 %): requests of one session wait for each other's lock in Redis
                   saw 6.5 of 8.0 busy workers sleep, at 240/s offered for 10 s
                   saw 8.0 of at most 8 workers busy, 120.0 requests queue before them, at 240/s offered for 10 s

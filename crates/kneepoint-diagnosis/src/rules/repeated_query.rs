@@ -88,7 +88,7 @@ fn read_before<'a>(evidence: &'a Evidence, worst: &TracedCall) -> Option<&'a str
 mod tests {
     use super::*;
     use crate::test_support::{met, place, traced};
-    use kneepoint_model::StackProfile;
+    use kneepoint_model::{Place, StackProfile};
 
     fn check(case: Case, expected: expect_test::Expect) {
         verify(&RULE, case, expected);
@@ -120,14 +120,18 @@ mod tests {
             places: vec![
                 place("App\\Orders::list", "app/Orders.php", 23),
                 place("x", "x.php", 1),
+                Place {
+                    function: "PDOStatement::execute".to_owned(),
+                    ..Place::default()
+                },
             ],
-            stacks: vec![met("GET /orders", &[0], 40), met("GET /", &[1], 60)],
+            stacks: vec![met("GET /orders", &[0, 2], 40), met("GET /", &[1], 60)],
             ..StackProfile::default()
         };
         check(
             with_calls(51).with(|evidence| evidence.stacks = Some(stacks)),
             expect![[r#"
-                named: APP-07, MYS-04
+                named: MYS-04
                 suspected app (40 %): one request runs the same query again and again
                   saw select * from items where order_id = ?, 51 times in each GET /orders, in App\Orders::list at app/Orders.php:23, in 10 requests that were traced, one after the other
                   saw before it, once: select * from orders limit ?, in 10 requests that were traced, one after the other
