@@ -1,14 +1,10 @@
 //! What requests do, call by call, for the rules that name a query, a lock or a request to others.
 
 use crate::Evidence;
+use crate::inside::{LISTED, WORTH_LISTING};
 use kneepoint_model::units::{format_bytes, format_ms};
 use kneepoint_model::{CallKind, Evidenced, TracedCall};
 use std::collections::BTreeSet;
-
-/// Calls that a finding lists at most.
-const LISTED: usize = 3;
-/// Share of what all calls of a kind take from which on one is listed.
-const WORTH_LISTING: f64 = 0.1;
 
 /// Calls about one thing from one place, over all routes.
 struct Alike<'a> {
@@ -17,6 +13,18 @@ struct Alike<'a> {
     count: u64,
     waited_us: u64,
     answer_bytes: u64,
+}
+
+impl<'a> Alike<'a> {
+    fn of(call: &'a TracedCall) -> Self {
+        Self {
+            first: call,
+            routes: BTreeSet::from([call.route.as_str()]),
+            count: call.count,
+            waited_us: call.waited_us,
+            answer_bytes: call.answer_bytes,
+        }
+    }
 }
 
 /// Puts together what is alike, in the order of the first of each.
@@ -36,13 +44,7 @@ fn alike<'a>(calls: impl Iterator<Item = &'a TracedCall>) -> Vec<Alike<'a>> {
                 one.waited_us += call.waited_us;
                 one.answer_bytes += call.answer_bytes;
             }
-            None => all.push(Alike {
-                first: call,
-                routes: BTreeSet::from([call.route.as_str()]),
-                count: call.count,
-                waited_us: call.waited_us,
-                answer_bytes: call.answer_bytes,
-            }),
+            None => all.push(Alike::of(call)),
         }
     }
     all
@@ -123,9 +125,7 @@ impl Evidence {
 
     /// A traced call in words: `GET http://api.example.org/rates through curl_exec, once in each GET /rates, at ...`.
     pub(crate) fn describe_call(&self, call: &TracedCall) -> String {
-        let only = alike(std::iter::once(call));
-        only.first()
-            .map_or_else(String::new, |call| self.describe(call))
+        self.describe(&Alike::of(call))
     }
 
     fn describe(&self, call: &Alike<'_>) -> String {

@@ -1,12 +1,13 @@
 //! What a diagnosis is given, and the readings that several rules take from it.
 
+use crate::inside::LOCKS;
 use kneepoint_model::account::NativeAccount;
 use kneepoint_model::metric;
 use kneepoint_model::run::Machine;
-use kneepoint_model::units::format_rate;
+use kneepoint_model::units::{format_rate, format_share};
 use kneepoint_model::{
-    AppSwitch, CallTrace, Interval, Layer, LoadPoint, LogEvent, LogKind, Metric, Series, SeriesSet,
-    SettingKey, Slo, Stack, StackProfile,
+    AppSwitch, CallTrace, Interval, Layer, LoadPoint, LogEvent, LogKind, Metric, RunningTier,
+    Series, SeriesSet, SettingKey, Slo, Stack, StackProfile, SwitchKind,
 };
 
 /// Everything the rules may look at.
@@ -92,9 +93,6 @@ pub(crate) struct Wait {
     pub(crate) workers: f64,
 }
 
-/// What telemetry calls the tier before PHP where a worker asks it for a page, as any visitor would.
-const OWN_SITE: &str = "the-site-itself";
-
 impl Wait {
     /// Calls in which a worker waits for its next connection.
     const IDLE_CALLS: [&'static str; 3] = ["accept", "accept4", "idle"];
@@ -137,7 +135,7 @@ impl Wait {
 
     /// A worker that waits for a lock the application took.
     pub(crate) fn is_own_lock(&self) -> bool {
-        self.is_lock() || self.call == "semaphore"
+        LOCKS.contains(&self.call.as_str())
     }
 
     /// A worker that does nothing on purpose.
@@ -147,7 +145,7 @@ impl Wait {
 
     /// A worker that asked its own site for a page and waits for the answer.
     pub(crate) fn is_own_site(&self) -> bool {
-        self.peer == OWN_SITE
+        self.peer == RunningTier::OWN_SITE
     }
 
     pub(crate) fn is_connect(&self) -> bool {
@@ -202,6 +200,11 @@ impl Phase {
                 .retain(|point| (start_s..=end_s).contains(&point.0));
         }
         part
+    }
+
+    /// CPU time of a tier for each request the PHP pool accepted, in ms.
+    pub(crate) fn cpu_ms(&self, layer: Layer) -> Option<f64> {
+        Some(self.cores_used(layer)? / self.pool_hz() * 1e3)
     }
 
     /// Cores a tier used on average.
@@ -291,6 +294,13 @@ pub(crate) struct CpuUse {
     pub(crate) of: String,
 }
 
+impl CpuUse {
+    /// `96 % of the machine's 2 cores used`.
+    pub(crate) fn describe(&self) -> String {
+        format!("{} of {} used", format_share(self.share), self.of)
+    }
+}
+
 /// Lines of one meaning over all phases.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Logged {
@@ -311,6 +321,12 @@ impl Logged {
 }
 
 impl Evidence {
+    /// The switches of a kind.
+    pub(crate) fn switched(&self, kind: SwitchKind) -> Vec<&AppSwitch> {
+        let switches = self.switches.iter();
+        switches.filter(|switch| switch.kind == kind).collect()
+    }
+
     /// The first phase of a kind.
     pub(crate) fn phase(&self, kind: PhaseKind) -> Option<&Phase> {
         self.phases.iter().find(|phase| phase.kind == kind)

@@ -6,17 +6,15 @@ use kneepoint_model::units::format_share;
 use kneepoint_model::{CallKind, Evidenced, MetStack, Place, StackProfile, TracedCall};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Places that a finding lists at most.
-const LISTED: usize = 3;
+/// Places, or calls, that a finding lists at most.
+pub(crate) const LISTED: usize = 3;
 /// How often a request opens one file from which on it is worth a word.
 const REPEATED: f64 = 1.5;
-/// Share of the stacks in question from which on a place is listed.
-const WORTH_LISTING: f64 = 0.1;
+/// Share of the stacks, or of what the calls took, from which on one is listed.
+pub(crate) const WORTH_LISTING: f64 = 0.1;
 
 /// Waits for locks that an application takes, as telemetry names them.
 pub(crate) const LOCKS: [&str; 3] = ["flock", "fcntl", "semaphore"];
-/// What the profiler says of a worker that is ready to run and has no core.
-const NO_CORE: &str = "a core";
 /// Beginning of the functions of PHP itself that lock a session.
 const SESSIONS: &str = "session_";
 
@@ -102,17 +100,20 @@ impl Evidence {
         met
     }
 
-    /// Of the stacks that wait so, the share that is in a function; `None` when none was sampled.
-    pub(crate) fn share_of_waits(&self, wait: &str, function: &str) -> Option<f64> {
+    /// Of the stacks in waits of a kind, the share that passes through a function; `None` when none was sampled.
+    pub(crate) fn share_of_waits(
+        &self,
+        of_kind: impl Fn(&str) -> bool,
+        function: impl Fn(&str) -> bool,
+    ) -> Option<f64> {
         let profile = self.stacks.as_ref()?;
         let (mut all, mut within) = (0, 0);
         for stack in &profile.stacks {
-            if profile.wait_of(stack) == Some(wait) {
+            if profile.wait_of(stack).is_some_and(&of_kind) {
                 all += stack.count;
-                let met = profile
-                    .places_of(stack)
-                    .any(|place| place.function == function);
-                within += if met { stack.count } else { 0 };
+                let mut places = profile.places_of(stack);
+                let passes = places.any(|place| function(&place.function));
+                within += if passes { stack.count } else { 0 };
             }
         }
         (all > 0).then(|| within as f64 / all as f64)
@@ -120,21 +121,10 @@ impl Evidence {
 
     /// Of the stacks that wait for a lock, the share in which it is a session's; `None` when none was sampled.
     pub(crate) fn share_of_session_locks(&self) -> Option<f64> {
-        let profile = self.stacks.as_ref()?;
-        let (mut all, mut of_session) = (0, 0);
-        for stack in &profile.stacks {
-            if profile
-                .wait_of(stack)
-                .is_some_and(|wait| LOCKS.contains(&wait))
-            {
-                all += stack.count;
-                let mut places = profile.places_of(stack);
-                if places.any(|place| place.function.starts_with(SESSIONS)) {
-                    of_session += stack.count;
-                }
-            }
-        }
-        (all > 0).then(|| of_session as f64 / all as f64)
+        self.share_of_waits(
+            |wait| LOCKS.contains(&wait),
+            |function| function.starts_with(SESSIONS),
+        )
     }
 
     /// What requests lock that is no session, most first.
@@ -296,7 +286,7 @@ impl Evidence {
 
 /// Whether a worker ran or waited for others when it was met: one that only waited for a core did neither.
 fn has_a_core(profile: &StackProfile, stack: &MetStack) -> bool {
-    profile.wait_of(stack) != Some(NO_CORE)
+    profile.wait_of(stack) != Some(StackProfile::NO_CORE)
 }
 
 #[cfg(test)]

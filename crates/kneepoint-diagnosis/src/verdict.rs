@@ -3,7 +3,7 @@
 use crate::evidence::{Logged, Phase};
 use crate::waits::Part;
 use crate::{Evidence, Rule};
-use kneepoint_model::units::{format_ms, format_share};
+use kneepoint_model::units::format_ms;
 use kneepoint_model::{Confidence, Evidenced, Finding, Layer, Remedy};
 
 /// A finding under construction.
@@ -45,10 +45,7 @@ impl Verdict {
     /// How much of the CPU was used in a phase, where that was measured.
     pub(crate) fn cpu_used(self, evidence: &Evidence, phase: &Phase) -> Self {
         match evidence.cpu_use(phase) {
-            Some(cpu) => self.measured(
-                format!("{} of {} used", format_share(cpu.share), cpu.of),
-                phase,
-            ),
+            Some(cpu) => self.measured(cpu.describe(), phase),
             None => self,
         }
     }

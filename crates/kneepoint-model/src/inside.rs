@@ -305,6 +305,9 @@ pub struct MetStack {
 }
 
 impl StackProfile {
+    /// What a worker waits for that is ready to run and has no core.
+    pub const NO_CORE: &str = "a core";
+
     /// Samples with a stack.
     #[must_use]
     pub fn samples(&self) -> u64 {

@@ -179,3 +179,8 @@ pub struct RunningTier {
     /// Its workers; `None` when it is no PHP runtime.
     pub workers: Option<Workers>,
 }
+
+impl RunningTier {
+    /// What the tier before PHP is called as the peer of a worker that asks it for a page, as any visitor would.
+    pub const OWN_SITE: &str = "the-site-itself";
+}

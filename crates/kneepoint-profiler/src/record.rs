@@ -4,15 +4,13 @@ use crate::error::Error;
 use crate::process::{Pools, is_off_core, tells_cores, threads, workers};
 use crate::profile::Profile;
 use crate::sampler::{Outcome, Sample, Sampler, State};
-use kneepoint_model::Place;
+use kneepoint_model::{Place, StackProfile};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What a worker waits for that is ready to run and has no core.
-const FOR_A_CORE: &str = "a core";
 /// Time between two looks for workers that came.
 const LOOK: Duration = Duration::from_millis(250);
 /// Looks at which a worker may fail to be attached before it is refused.
@@ -245,7 +243,8 @@ impl Recorder {
             let mut sample = self.sampler.sample(*pid);
             let wait = match sample.blocked() {
                 true => waits_for(*pid),
-                false => (self.tells_cores && queued(*pid, &sample)).then(|| FOR_A_CORE.to_owned()),
+                false => (self.tells_cores && queued(*pid, &sample))
+                    .then(|| StackProfile::NO_CORE.to_owned()),
             };
             if let Some(wait) = wait {
                 sample.stack.push(Place {

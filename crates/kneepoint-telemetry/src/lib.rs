@@ -35,6 +35,7 @@ mod waiting_on;
 pub use collector::{Collector, Error, Options, sample_once};
 pub use foreign::CpuAccount;
 pub use log_lines::classify;
+pub use proc::children;
 pub use recorder::Recording;
 pub use source::Source;
 pub use sources::{NOT_THE_APPLICATION, SOURCES};

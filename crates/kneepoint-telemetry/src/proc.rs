@@ -201,7 +201,7 @@ pub(crate) fn parse_children(bytes: &[u8]) -> Vec<u32> {
 ///
 /// # Errors
 /// The process is gone.
-pub(crate) fn children(pid: u32) -> io::Result<Vec<u32>> {
+pub fn children(pid: u32) -> io::Result<Vec<u32>> {
     read(&format!("/proc/{pid}/task/{pid}/children")).map(|bytes| parse_children(&bytes))
 }
 

@@ -40,9 +40,6 @@ pub(crate) enum Doing {
 /// What a worker waits for whose client keeps its connection and asks for nothing.
 pub(crate) const KEPT: &str = "recv web";
 
-/// The peer of a worker that asks its own site for a page, as any visitor would.
-const OWN_SITE: &str = "the-site-itself";
-
 /// Whether a label says that the worker has no request: it waits for a connection, or for a request on one.
 pub(crate) fn is_idle(label: &str) -> bool {
     matches!(label, "accept" | KEPT)
@@ -217,7 +214,7 @@ impl Peers {
     /// The layer at an address, or the address. A tier that asks the one before it asks its own site.
     fn name(&self, address: &Address) -> String {
         match self.peers.iter().find(|(_, peer)| same(peer, address)) {
-            Some((Layer::Web | Layer::Proxy, _)) => OWN_SITE.to_owned(),
+            Some((Layer::Web | Layer::Proxy, _)) => RunningTier::OWN_SITE.to_owned(),
             Some((layer, _)) => layer.name().to_owned(),
             None => address.to_string(),
         }

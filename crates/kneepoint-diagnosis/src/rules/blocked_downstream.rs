@@ -59,7 +59,7 @@ fn waits_for_tier(evidence: &Evidence) -> Option<Finding> {
     if connecting > blocked.workers / 2.0 {
         return None;
     }
-    let php_ms = blocked.phase.cores_used(Layer::Php)? / blocked.phase.pool_hz() * 1e3;
+    let php_ms = blocked.phase.cpu_ms(Layer::Php)?;
     let slow = blocked.ms >= SLOW * php_ms && blocked.has_ample_pool(evidence);
     let mut verdict = RULE
         .finds(
@@ -75,14 +75,7 @@ fn waits_for_tier(evidence: &Evidence) -> Option<Finding> {
             ),
             blocked.phase,
         )
-        .measured(
-            format!(
-                "{} of {} used",
-                format_share(blocked.cpu.share),
-                blocked.cpu.of
-            ),
-            blocked.phase,
-        );
+        .measured(blocked.cpu.describe(), blocked.phase);
     if let (Some(low_ms), Some(low)) = (blocked.low_ms, evidence.phase(PhaseKind::Low)) {
         verdict = verdict.measured(
             format!("{} waiting in each request", format_ms(low_ms)),

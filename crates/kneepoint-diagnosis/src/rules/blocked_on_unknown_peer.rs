@@ -86,10 +86,7 @@ fn asleep(evidence: &Evidence) -> Option<Finding> {
             format!("{} of it in each request", format_ms(blocked.ms)),
             phase,
         )
-        .measured(
-            format!("{} of {} used", format_share(cpu.share), cpu.of),
-            phase,
-        )
+        .measured(cpu.describe(), phase)
         .inside(evidence.seen_waiting(|wait| blocked.is_it(wait)))
         .inside(evidence.seen_calls(CallKind::Http, |call| blocked.has_peer(&call.peer)))
         // A pause of a fixed length is the application's own; that a small pool cannot bridge it is the pool's matter.

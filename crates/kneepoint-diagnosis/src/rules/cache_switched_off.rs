@@ -47,11 +47,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     if part < NOTICEABLE {
         return None;
     }
-    let off: Vec<_> = evidence
-        .switches
-        .iter()
-        .filter(|switch| switch.kind == SwitchKind::CacheOff)
-        .collect();
+    let off = evidence.switched(SwitchKind::CacheOff);
     let Saved { work, kept_by, .. } = done.saved;
     let share = format_share(done.share);
     let mut verdict = RULE

@@ -56,10 +56,9 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         .iter()
         .map(|(layer, share)| format!("{layer} {}", format_share(*share)))
         .collect();
-    let mut verdict = RULE.finds(largest, RULE.title).measured(
-        format!("{} of {} used", format_share(cpu.share), cpu.of),
-        phase,
-    );
+    let mut verdict = RULE
+        .finds(largest, RULE.title)
+        .measured(cpu.describe(), phase);
     if !split.is_empty() {
         verdict = verdict.measured(format!("of the CPU used: {}", split.join(", ")), phase);
     }

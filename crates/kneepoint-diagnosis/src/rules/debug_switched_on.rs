@@ -63,11 +63,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(evidence: &Evidence) -> Option<Finding> {
-    let on: Vec<_> = evidence
-        .switches
-        .iter()
-        .filter(|switch| switch.kind == SwitchKind::DebugOn)
-        .collect();
+    let on = evidence.switched(SwitchKind::DebugOn);
     let debugs = |place: &Place| {
         let mut functions = FUNCTIONS.iter();
         functions.any(|begin| place.function.starts_with(begin))

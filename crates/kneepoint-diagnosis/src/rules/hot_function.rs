@@ -46,7 +46,8 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     let is_used_up = evidence
         .cpu_use(phase)
         .is_none_or(|cpu| cpu.share >= CPU_HEADROOM);
-    let is_worth_it = php_ms(evidence).is_none_or(|ms| ms * taker.share >= LEAST_MS);
+    let php_ms = evidence.knee().and_then(|knee| knee.cpu_ms(Layer::Php));
+    let is_worth_it = php_ms.is_none_or(|ms| ms * taker.share >= LEAST_MS);
     RULE.finds(Layer::App, taker.title.clone())
         .under(&taker.seen, evidence.code_sampled_under())
         .cpu_used(evidence, phase)
@@ -55,12 +56,6 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         .refuted_by(format!("the same limit when {} does nothing", taker.name))
         .remedy(Advice::new(evidence, advice(&taker)).build())
         .done()
-}
-
-/// CPU time of PHP for each request just below the limit, in ms.
-fn php_ms(evidence: &Evidence) -> Option<f64> {
-    let phase = evidence.knee()?;
-    Some(phase.cores_used(Layer::Php)? / phase.pool_hz() * 1e3)
 }
 
 /// Beginnings of functions of PHP itself that are slow on purpose: a password that is quick to check is quick to guess.

@@ -38,7 +38,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(evidence: &Evidence) -> Option<Finding> {
-    let opening = evidence.share_of_waits("sleep", "session_start");
+    let opening = evidence.share_of_waits(|wait| wait == "sleep", |function| function == "session_start");
     let locking = evidence
         .stack
         .is_on(Layer::Php, "redis.session.locking_enabled")

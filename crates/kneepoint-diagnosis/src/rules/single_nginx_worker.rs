@@ -52,10 +52,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
             format!("one process uses {} of a core", format_share(hottest)),
             phase,
         )
-        .measured(
-            format!("{} of {} used", format_share(cpu.share), cpu.of),
-            phase,
-        )
+        .measured(cpu.describe(), phase)
         .weight(1.0 - cpu.share)
         .refuted_by("the same limit with one process for each core")
         .remedy(

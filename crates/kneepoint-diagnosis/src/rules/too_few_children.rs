@@ -63,10 +63,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         .finds(Layer::Php, RULE.title)
         .configured(evidence.quote(key.layer, &key.name))
         .measured(pool.describe(), phase)
-        .measured(
-            format!("{} of {} used", format_share(cpu.share), cpu.of),
-            phase,
-        )
+        .measured(cpu.describe(), phase)
         .measured(
             format!(
                 "{} holds of {} each",

@@ -4,8 +4,8 @@ use super::{CLIENT, Testbed, arm};
 use crate::error::ExperimentError;
 use crate::recorder::Event;
 use kneepoint_model::metric::{QUEUE, WORKERS, WORKERS_BUSY, WORKERS_PINNED};
-use kneepoint_model::{CommandSpec, Endpoint, Layer, SeriesSet, Stack, ports};
-use kneepoint_telemetry::sample_once;
+use kneepoint_model::{CommandSpec, Endpoint, Layer, RunningTier, SeriesSet, Stack, ports};
+use kneepoint_telemetry::{children, sample_once};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -52,23 +52,16 @@ impl Testbed {
         } else {
             DRAIN
         };
-        let mut state = Rest::Held;
         let mut wait = patience;
         for round in 0..=ROUNDS {
-            let began = Instant::now();
-            while began.elapsed() < wait {
-                let Ok(seen) = sample_once(vec![watched.clone()]) else {
-                    return Ok(());
-                };
-                state = Rest::of(&seen.series, rest);
-                if state == Rest::Reached {
-                    return Ok(());
-                }
-                std::thread::sleep(Duration::from_millis(100));
+            let state = wait_for_rest(&watched, rest, wait);
+            if state.is_none_or(|state| state == Rest::Reached) {
+                return Ok(());
             }
             arm.stuck.store(true, Ordering::Relaxed);
             // A pool that has not shrunk yet is only idle; and FPM starts others in the place of those that end.
-            if state != Rest::Held || php.server.as_str() != "fpm" || round == ROUNDS {
+            let held = state == Some(Rest::Held) && php.server.as_str() == "fpm";
+            if !held || round == ROUNDS {
                 return Ok(());
             }
             self.end_workers(name, php.pid)?;
@@ -80,7 +73,7 @@ impl Testbed {
     /// Ends the workers of an FPM by their ids; its master starts others. Requests that queue for one are taken up by those,
     /// so that it may need doing again.
     fn end_workers(&self, name: &str, master: u32) -> Result<(), ExperimentError> {
-        let workers = children_of(master);
+        let workers = children(master).unwrap_or_default();
         if workers.is_empty() {
             return Ok(());
         }
@@ -162,6 +155,19 @@ enum Rest {
     Held,
 }
 
+/// Waits for a pool to come to rest; how it was last, or `None` where it cannot be looked at.
+fn wait_for_rest(watched: &RunningTier, rest: Option<f64>, longest: Duration) -> Option<Rest> {
+    let began = Instant::now();
+    loop {
+        let seen = sample_once(vec![watched.clone()]).ok()?;
+        let state = Rest::of(&seen.series, rest);
+        if state == Rest::Reached || began.elapsed() >= longest {
+            return Some(state);
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
 impl Rest {
     /// By the last sample, where a pool that shrinks comes down to so many workers.
     fn of(series: &SeriesSet, rest: Option<f64>) -> Self {
@@ -175,15 +181,6 @@ impl Rest {
             Self::Reached
         }
     }
-}
-
-/// The processes a process started, as the kernel lists them.
-fn children_of(pid: u32) -> Vec<u32> {
-    let list = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-    let list = list.unwrap_or_default();
-    list.split_whitespace()
-        .filter_map(|id| id.parse().ok())
-        .collect()
 }
 
 /// Connections in TIME_WAIT in the network of a process, as its `/proc/PID/net/sockstat` counts them.
