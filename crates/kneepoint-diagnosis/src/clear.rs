@@ -109,22 +109,19 @@ fn largest_wait(evidence: &Evidence) -> Option<(&Phase, String, f64)> {
 
 #[cfg(test)]
 mod tests {
-    use crate::test_support::{Case, met, place};
+    use crate::test_support::{Case, met, place, sampled};
     use crate::{PhaseKind, diagnose};
-    use kneepoint_model::StackProfile;
     use kneepoint_model::metric::{MACHINE_STEAL_S, REDIS_CONNECTIONS};
 
     /// A stack of which everything was seen: no function of PHP takes much.
     fn looked_into() -> Case {
-        let stacks = StackProfile {
-            phase: "over".to_owned(),
-            rate_hz: 99,
-            places: (0..10)
+        let stacks = sampled(
+            99,
+            (0..10)
                 .map(|nth| place("f", &format!("{nth}.php"), 1))
                 .collect(),
-            stacks: (0..10).map(|nth| met("GET /", &[nth], 100)).collect(),
-            ..StackProfile::default()
-        };
+            (0..10).map(|nth| met("GET /", &[nth], 100)).collect(),
+        );
         Case::healthy().with(|evidence| evidence.stacks = Some(stacks))
     }
 

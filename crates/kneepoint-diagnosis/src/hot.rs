@@ -236,14 +236,7 @@ fn can_be_switched_off(owner: &Owner) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_support::{met, place};
-
-    fn function(name: &str) -> Place {
-        Place {
-            function: name.to_owned(),
-            ..Place::default()
-        }
-    }
+    use crate::test_support::{builtin, met, place};
 
     fn evidence(places: Vec<Place>, stacks: Vec<MetStack>) -> Evidence {
         Evidence {
@@ -265,9 +258,9 @@ mod tests {
                 place("App\\Rates::show", "/srv/app/Rates.php", 31),
                 place("Lib\\get", "/srv/vendor/lib/get.php", 8),
                 place("App\\Rates::show", "/srv/app/Rates.php", 44),
-                function("array_map"),
-                function("[recv 10.0.0.9:80]"),
-                function("mysqli_query"),
+                builtin("array_map"),
+                builtin("[recv 10.0.0.9:80]"),
+                builtin("mysqli_query"),
             ],
             vec![
                 met("GET /rates", &[0, 1, 2, 5], 90),

@@ -292,32 +292,22 @@ fn has_a_core(profile: &StackProfile, stack: &MetStack) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_support::{met, place, traced};
+    use crate::test_support::{builtin, met, place, sampled, traced};
     use kneepoint_model::CallTrace;
 
     fn evidence() -> Evidence {
-        let stacks = StackProfile {
-            phase: "over".to_owned(),
-            rate_hz: 99,
-            places: vec![
+        let stacks = sampled(
+            99,
+            vec![
                 place("main /srv/index.php", "/srv/index.php", 3),
                 place("App\\Rates::show", "/srv/app/Rates.php", 31),
                 place("Lib\\get", "/srv/vendor/lib/get.php", 8),
-                Place {
-                    function: "curl_exec".to_owned(),
-                    ..Place::default()
-                },
-                Place {
-                    function: "[recv 10.0.0.9:80]".to_owned(),
-                    ..Place::default()
-                },
+                builtin("curl_exec"),
+                builtin("[recv 10.0.0.9:80]"),
                 place("App\\Rates::show", "/srv/app/Rates.php", 44),
-                Place {
-                    function: "array_map".to_owned(),
-                    ..Place::default()
-                },
+                builtin("array_map"),
             ],
-            stacks: vec![
+            vec![
                 met("GET /rates", &[0, 1, 2, 3, 4], 90),
                 met("GET /", &[0, 4], 5),
                 met("GET /", &[0], 4),
@@ -325,8 +315,7 @@ mod tests {
                 met("GET /rates", &[0, 5], 3),
                 met("GET /rates", &[0, 1, 6], 1),
             ],
-            ..StackProfile::default()
-        };
+        );
         Evidence {
             stacks: Some(stacks),
             ..Evidence::default()

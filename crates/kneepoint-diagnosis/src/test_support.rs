@@ -7,8 +7,8 @@ use kneepoint_model::run::Machine;
 use kneepoint_model::units::format_share;
 use kneepoint_model::{
     Address, Apply, CallKind, CallTrace, Confidence, Finding, Kind, Layer, LoadPoint, LogEvent,
-    LogKind, MetStack, Metric, Outcome, Place, Series, ServerKind, SettingKey, Slo, Stack, Tier,
-    TracedCall, TracedRoute, Tunable, ValueKind, WorkerPool,
+    LogKind, MetStack, Metric, Outcome, Place, Series, ServerKind, SettingKey, Slo, Stack,
+    StackProfile, Tier, TracedCall, TracedRoute, Tunable, ValueKind, WorkerPool,
 };
 
 const WINDOW_S: u32 = 10;
@@ -54,6 +54,25 @@ pub(crate) fn place(function: &str, file: &str, line: u32) -> Place {
         function: function.to_owned(),
         file: Some(file.to_owned()),
         line: Some(line),
+    }
+}
+
+/// A function of PHP itself, or a wait in brackets.
+pub(crate) fn builtin(function: &str) -> Place {
+    Place {
+        function: function.to_owned(),
+        ..Place::default()
+    }
+}
+
+/// Stacks that were sampled above the limit.
+pub(crate) fn sampled(rate_hz: u32, places: Vec<Place>, stacks: Vec<MetStack>) -> StackProfile {
+    StackProfile {
+        phase: PhaseKind::Over.name().to_owned(),
+        rate_hz,
+        places,
+        stacks,
+        ..StackProfile::default()
     }
 }
 

@@ -1,10 +1,10 @@
 //! What the whole diagnosis makes of a stack: no false alarm on a healthy one, and the cause before its symptoms.
 
-use crate::test_support::{Case, check as verify, met, place, traced};
+use crate::test_support::{Case, builtin, check as verify, met, place, sampled, traced};
 use crate::{PhaseKind, RULES, diagnose, unjudged};
 use expect_test::expect;
 use kneepoint_model::metric::*;
-use kneepoint_model::{CallKind, Confidence, Kind, Layer, LogKind, Place, SeriesSet, StackProfile};
+use kneepoint_model::{CallKind, Confidence, Kind, Layer, LogKind, SeriesSet};
 use proptest::prelude::*;
 
 fn named(case: Case) -> Vec<String> {
@@ -218,19 +218,11 @@ fn a_wait_outside_the_stack_is_told_with_route_line_and_host() {
     "curl_exec".clone_into(&mut call.through);
     let mut other = call.clone();
     "db".clone_into(&mut other.peer);
-    let stacks = StackProfile {
-        phase: "over".to_owned(),
-        rate_hz: 50,
-        places: vec![
-            at(),
-            Place {
-                function: "[recv 203.0.113.9:443]".to_owned(),
-                ..Place::default()
-            },
-        ],
-        stacks: vec![met("GET /rates", &[0, 1], 900), met("GET /", &[0], 100)],
-        ..StackProfile::default()
-    };
+    let stacks = sampled(
+        50,
+        vec![at(), builtin("[recv 203.0.113.9:443]")],
+        vec![met("GET /rates", &[0, 1], 900), met("GET /", &[0], 100)],
+    );
     let case = Case::healthy()
         .machine_at(PhaseKind::Over, 0.2)
         .running(PhaseKind::Over, 0.8)

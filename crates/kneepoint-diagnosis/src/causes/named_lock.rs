@@ -61,8 +61,7 @@ pub(crate) fn named_lock(rule: &Rule, evidence: &Evidence) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_support::{check_code, met, place, traced};
-    use kneepoint_model::{Place, StackProfile};
+    use crate::test_support::{builtin, check_code, met, place, sampled, traced};
 
     fn check(case: Case, expected: expect_test::Expect) {
         check_code("MYS-06", case, expected);
@@ -72,19 +71,11 @@ mod tests {
     fn fires_when_one_name_locks_everybody_out() {
         let at = || place("Report::begin", "plugins/report/report.php", 12);
         let call = traced("GET /", CallKind::Query, "SELECT GET_LOCK(?, ?)", at(), 1);
-        let stacks = StackProfile {
-            phase: "over".to_owned(),
-            rate_hz: 50,
-            places: vec![
-                at(),
-                Place {
-                    function: "[recv db]".to_owned(),
-                    ..Place::default()
-                },
-            ],
-            stacks: vec![met("GET /", &[0, 1], 200)],
-            ..StackProfile::default()
-        };
+        let stacks = sampled(
+            50,
+            vec![at(), builtin("[recv db]")],
+            vec![met("GET /", &[0, 1], 200)],
+        );
         let case = Case::healthy()
             .on_mariadb()
             .machine_at(PhaseKind::Over, 0.3)

@@ -98,8 +98,7 @@ fn waits_for_tier(evidence: &Evidence) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_support::{met, place, traced};
-    use kneepoint_model::{Place, StackProfile};
+    use crate::test_support::{builtin, met, place, sampled, traced};
 
     fn check(case: Case, expected: expect_test::Expect) {
         verify(&RULE, case, expected);
@@ -143,19 +142,11 @@ mod tests {
         "db".clone_into(&mut query.peer);
         let other = place("App\\Home::index", "app/Home.php", 9);
         let elsewhere = traced("GET /", CallKind::Query, "select ?", other, 1);
-        let stacks = StackProfile {
-            phase: "over".to_owned(),
-            rate_hz: 50,
-            places: vec![
-                at(),
-                Place {
-                    function: "[recv db]".to_owned(),
-                    ..Place::default()
-                },
-            ],
-            stacks: vec![met("GET /orders", &[0, 1], 900), met("GET /", &[0], 100)],
-            ..StackProfile::default()
-        };
+        let stacks = sampled(
+            50,
+            vec![at(), builtin("[recv db]")],
+            vec![met("GET /orders", &[0, 1], 900), met("GET /", &[0], 100)],
+        );
         let case = waiting_for_db(7.2)
             .traced("GET /orders", 10, vec![query, elsewhere])
             .with(|evidence| evidence.stacks = Some(stacks));

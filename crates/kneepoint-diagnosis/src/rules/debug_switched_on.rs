@@ -105,8 +105,8 @@ fn check(evidence: &Evidence) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_support::{met, place};
-    use kneepoint_model::{AppSwitch, StackProfile};
+    use crate::test_support::{met, place, sampled};
+    use kneepoint_model::AppSwitch;
 
     fn check(case: Case, expected: expect_test::Expect) {
         verify(&RULE, case, expected);
@@ -114,19 +114,17 @@ mod tests {
 
     /// So many of a hundred stacks write a debug log, which a setting switches on.
     fn debugging(stacks: u64) -> Case {
-        let stacks = StackProfile {
-            phase: "over".to_owned(),
-            rate_hz: 50,
-            places: vec![
+        let stacks = sampled(
+            50,
+            vec![
                 place("main index.php", "index.php", 3),
                 place("wfDebugLog", "includes/GlobalFunctions.php", 900),
             ],
-            stacks: vec![
+            vec![
                 met("GET /index.php", &[0, 1], stacks),
                 met("GET /index.php", &[0], 100 - stacks),
             ],
-            ..StackProfile::default()
-        };
+        );
         Case::healthy().with(|evidence| {
             evidence.stacks = Some(stacks);
             evidence.switches.push(AppSwitch {

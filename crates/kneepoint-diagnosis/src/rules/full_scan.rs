@@ -121,8 +121,7 @@ fn is_waited_for(evidence: &Evidence, call: &TracedCall) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_support::{met, place, traced};
-    use kneepoint_model::{Place, StackProfile};
+    use crate::test_support::{builtin, met, place, sampled, traced};
 
     fn check(case: Case, expected: expect_test::Expect) {
         verify(&RULE, case, expected);
@@ -155,19 +154,11 @@ mod tests {
             ),
             traced("GET /", CallKind::Query, "select ?", other, 1),
         ];
-        let stacks = StackProfile {
-            phase: "over".to_owned(),
-            rate_hz: 50,
-            places: vec![
-                at(),
-                Place {
-                    function: "[recv db]".to_owned(),
-                    ..Place::default()
-                },
-            ],
-            stacks: vec![met("GET /orders", &[0, 1], 900)],
-            ..StackProfile::default()
-        };
+        let stacks = sampled(
+            50,
+            vec![at(), builtin("[recv db]")],
+            vec![met("GET /orders", &[0, 1], 900)],
+        );
         let case = scanning(10_000.0)
             .traced("GET /orders", 10, calls)
             .with(|evidence| evidence.stacks = Some(stacks));

@@ -91,8 +91,7 @@ fn advice(taker: &Taker<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_support::{met, place};
-    use kneepoint_model::{Place, StackProfile};
+    use crate::test_support::{builtin, met, place, sampled};
 
     fn check(case: Case, expected: expect_test::Expect) {
         verify(&RULE, case, expected);
@@ -100,18 +99,16 @@ mod tests {
 
     /// So many tenths of the stacks in one function, each of the others in one of its own.
     fn met_in_one(share: u32) -> Case {
-        let stacks = StackProfile {
-            phase: "over".to_owned(),
-            rate_hz: 99,
-            places: [place("App\\Tree::find", "app/Tree.php", 12)]
+        let stacks = sampled(
+            99,
+            [place("App\\Tree::find", "app/Tree.php", 12)]
                 .into_iter()
                 .chain((1..10).map(|nth| place("other", &format!("{nth}.php"), 1)))
                 .collect(),
-            stacks: (0..10)
+            (0..10)
                 .map(|nth| met("GET /", &[if nth < share { 0 } else { nth }], 100))
                 .collect(),
-            ..StackProfile::default()
-        };
+        );
         Case::healthy().with(|evidence| evidence.stacks = Some(stacks))
     }
 
@@ -133,10 +130,7 @@ mod tests {
     fn leaves_a_password_check_as_slow_as_it_is_meant_to_be() {
         let case = met_in_one(8).with(|evidence| {
             let stacks = evidence.stacks.as_mut().expect("stacks");
-            stacks.places.push(Place {
-                function: "password_verify".to_owned(),
-                ..Place::default()
-            });
+            stacks.places.push(builtin("password_verify"));
             for stack in &mut stacks.stacks[..8] {
                 stack.places.push(10);
             }
@@ -170,22 +164,20 @@ mod tests {
 
     #[test]
     fn names_the_plugin_with_all_that_it_calls() {
-        let stacks = StackProfile {
-            phase: "over".to_owned(),
-            rate_hz: 99,
-            places: vec![
+        let stacks = sampled(
+            99,
+            vec![
                 place("main doku.php", "doku.php", 36),
                 place("Menu::tree", "lib/plugins/menu/action.php", 12),
                 place("io_readFile", "inc/io.php", 105),
                 place("p_read", "inc/parserutils.php", 80),
             ],
-            stacks: vec![
+            vec![
                 met("GET /", &[0, 1, 2], 300),
                 met("GET /", &[0, 1, 3], 400),
                 met("GET /", &[0], 300),
             ],
-            ..StackProfile::default()
-        };
+        );
         let case = Case::healthy().with(|evidence| evidence.stacks = Some(stacks));
         check(
             case,

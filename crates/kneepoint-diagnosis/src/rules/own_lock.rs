@@ -73,8 +73,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_support::{met, place, traced};
-    use kneepoint_model::{Place, StackProfile};
+    use crate::test_support::{builtin, met, place, sampled, traced};
 
     fn check(case: Case, expected: expect_test::Expect) {
         verify(&RULE, case, expected);
@@ -82,18 +81,12 @@ mod tests {
 
     /// So many workers wait in `flock`, called by a function of PHP itself.
     fn locked(workers: f64, through: &str) -> Case {
-        let builtin = |name: &str| Place {
-            function: name.to_owned(),
-            ..Place::default()
-        };
         let at = || place("Stats::begin", "lib/stats.php", 17);
-        let stacks = StackProfile {
-            phase: "over".to_owned(),
-            rate_hz: 50,
-            places: vec![at(), builtin(through), builtin("[flock]")],
-            stacks: vec![met("GET /", &[0, 1, 2], 400)],
-            ..StackProfile::default()
-        };
+        let stacks = sampled(
+            50,
+            vec![at(), builtin(through), builtin("[flock]")],
+            vec![met("GET /", &[0, 1, 2], 400)],
+        );
         let mut call = traced("GET /", CallKind::Lock, "data/stats.json", at(), 1);
         through.clone_into(&mut call.through);
         Case::healthy()

@@ -91,8 +91,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_support::{met, place};
-    use kneepoint_model::{Place, StackProfile};
+    use crate::test_support::{builtin, met, place, sampled};
 
     fn check(case: Case, expected: expect_test::Expect) {
         verify(&RULE, case, expected);
@@ -100,25 +99,19 @@ mod tests {
 
     /// So many of a hundred stacks wait for a child of `mail()`.
     fn mailing(stacks: u64) -> Case {
-        let builtin = |name: &str| Place {
-            function: name.to_owned(),
-            ..Place::default()
-        };
-        let stacks = StackProfile {
-            phase: "over".to_owned(),
-            rate_hz: 50,
-            places: vec![
+        let stacks = sampled(
+            50,
+            vec![
                 place("Alert::tell", "plugins/alert/alert.php", 9),
                 builtin("mail"),
                 builtin("[child]"),
                 place("page", "page.php", 1),
             ],
-            stacks: vec![
+            vec![
                 met("GET /", &[0, 1, 2], stacks),
                 met("GET /", &[3], 100 - stacks),
             ],
-            ..StackProfile::default()
-        };
+        );
         Case::healthy().with(|evidence| evidence.stacks = Some(stacks))
     }
 

@@ -38,7 +38,10 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(evidence: &Evidence) -> Option<Finding> {
-    let opening = evidence.share_of_waits(|wait| wait == "sleep", |function| function == "session_start");
+    let opening = evidence.share_of_waits(
+        |wait| wait == "sleep",
+        |function| function == "session_start",
+    );
     let locking = evidence
         .stack
         .is_on(Layer::Php, "redis.session.locking_enabled")
@@ -82,32 +85,25 @@ fn check(evidence: &Evidence) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_support::{met, place};
-    use kneepoint_model::{Place, StackProfile};
+    use crate::test_support::{builtin, met, place, sampled};
 
     fn check(case: Case, expected: expect_test::Expect) {
         verify(&RULE, case, expected);
     }
 
     fn asleep_in(function: &str) -> Case {
-        let of_php = |function: &str| Place {
-            function: function.to_owned(),
-            ..Place::default()
-        };
-        let stacks = StackProfile {
-            phase: "over".to_owned(),
-            rate_hz: 50,
-            places: vec![
+        let stacks = sampled(
+            50,
+            vec![
                 place("App\\Kernel::handle", "app/Kernel.php", 31),
-                of_php(function),
-                of_php("[sleep]"),
+                builtin(function),
+                builtin("[sleep]"),
             ],
-            stacks: vec![
+            vec![
                 met("GET /cart", &[0, 1, 2], 700),
                 met("GET /cart", &[0], 100),
             ],
-            ..StackProfile::default()
-        };
+        );
         Case::healthy()
             .machine_at(PhaseKind::Over, 0.3)
             .running(PhaseKind::Over, 1.0)

@@ -87,8 +87,7 @@ fn read_before<'a>(evidence: &'a Evidence, worst: &TracedCall) -> Option<&'a str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_support::{met, place, traced};
-    use kneepoint_model::{Place, StackProfile};
+    use crate::test_support::{builtin, met, place, sampled, traced};
 
     fn check(case: Case, expected: expect_test::Expect) {
         verify(&RULE, case, expected);
@@ -114,20 +113,15 @@ mod tests {
 
     #[test]
     fn fires_when_one_line_asks_for_every_row() {
-        let stacks = StackProfile {
-            phase: "over".to_owned(),
-            rate_hz: 99,
-            places: vec![
+        let stacks = sampled(
+            99,
+            vec![
                 place("App\\Orders::list", "app/Orders.php", 23),
                 place("x", "x.php", 1),
-                Place {
-                    function: "PDOStatement::execute".to_owned(),
-                    ..Place::default()
-                },
+                builtin("PDOStatement::execute"),
             ],
-            stacks: vec![met("GET /orders", &[0, 2], 40), met("GET /", &[1], 60)],
-            ..StackProfile::default()
-        };
+            vec![met("GET /orders", &[0, 2], 40), met("GET /", &[1], 60)],
+        );
         check(
             with_calls(51).with(|evidence| evidence.stacks = Some(stacks)),
             expect![[r#"

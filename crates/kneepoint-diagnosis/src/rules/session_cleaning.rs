@@ -75,25 +75,19 @@ fn check(evidence: &Evidence) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_support::{met, place};
-    use kneepoint_model::{Place, StackProfile};
+    use crate::test_support::{builtin, met, place, sampled};
 
     fn check(case: Case, expected: expect_test::Expect) {
         verify(&RULE, case, expected);
     }
 
     fn clearing(divisor: &str) -> Case {
-        let start = Place {
-            function: "session_start".to_owned(),
-            ..Place::default()
-        };
-        let stacks = StackProfile {
-            phase: "over".to_owned(),
-            rate_hz: 50,
-            places: vec![place("Session::open", "src/Session.php", 9), start],
-            stacks: vec![met("GET /", &[0, 1], 60), met("GET /", &[0], 40)],
-            ..StackProfile::default()
-        };
+        let start = builtin("session_start");
+        let stacks = sampled(
+            50,
+            vec![place("Session::open", "src/Session.php", 9), start],
+            vec![met("GET /", &[0, 1], 60), met("GET /", &[0], 40)],
+        );
         Case::healthy()
             .set(Layer::Php, "session.gc_probability", "1")
             .set(Layer::Php, "session.gc_divisor", divisor)
