@@ -97,8 +97,9 @@ impl Profile {
         }
     }
 
-    /// Counts a sample. With `by_request`, stacks begin with the route of their request.
-    pub fn add(&mut self, sample: &Sample, by_request: bool) {
+    /// Counts a sample. What its worker waited for is the innermost frame of its stack, in brackets. With `by_request`, stacks
+    /// begin with the route of their request.
+    pub fn add(&mut self, sample: &Sample, wait: Option<&str>, by_request: bool) {
         let count = match sample.outcome {
             Outcome::Ok => &mut self.counts.ok,
             Outcome::Salvaged => &mut self.counts.salvaged,
@@ -116,10 +117,7 @@ impl Profile {
         let request = sample.request.path.as_ref().map(|_| sample.request.route());
         let mut stack = Vec::with_capacity(sample.stack.len() + 1);
         if let Some(request) = request.clone().filter(|_| by_request) {
-            let route = self.frame(&Place {
-                function: request,
-                ..Place::default()
-            });
+            let route = self.named(request);
             self.routes.insert(route);
             stack.push(route);
         }
@@ -131,11 +129,10 @@ impl Profile {
                 .collect::<Vec<_>>(),
         );
         if sample.stack.is_empty() {
-            stack.push(self.frame(&Place {
-                function: ENGINE.to_owned(),
-                file: None,
-                line: None,
-            }));
+            stack.push(self.named(ENGINE.to_owned()));
+        }
+        if let Some(wait) = wait {
+            stack.push(self.named(format!("[{wait}]")));
         }
         if let Some(id) = sample.request.id.as_ref().filter(|_| self.by_id) {
             let stacks = self.of_ids.entry(id.clone()).or_default();
@@ -145,6 +142,14 @@ impl Profile {
         if let Some(request) = request {
             *self.requests.entry(request).or_default() += 1;
         }
+    }
+
+    /// The frame that has a name alone.
+    fn named(&mut self, function: String) -> usize {
+        self.frame(&Place {
+            function,
+            ..Place::default()
+        })
     }
 
     fn frame(&mut self, frame: &Place) -> usize {
@@ -332,16 +337,21 @@ mod tests {
     fn profile(by_request: bool) -> Profile {
         let mut profile = Profile::default();
         let recursion = [("main a.php", 9), ("f", 2), ("f", 2), ("g;", 5)];
-        profile.add(&sample(Outcome::Ok, &recursion), by_request);
-        profile.add(&sample(Outcome::Salvaged, &recursion[..3]), by_request);
+        profile.add(&sample(Outcome::Ok, &recursion), None, by_request);
         profile.add(
-            &sample(Outcome::Ok, &[("main a.php", 9), ("f", 3)]),
+            &sample(Outcome::Salvaged, &recursion[..3]),
+            None,
             by_request,
         );
-        profile.add(&sample(Outcome::Ok, &[]), by_request);
-        profile.add(&sample(Outcome::Error("torn"), &[]), by_request);
-        profile.add(&sample(Outcome::Idle, &[]), by_request);
-        profile.add(&sample(Outcome::Gone, &[]), by_request);
+        profile.add(
+            &sample(Outcome::Ok, &[("main a.php", 9), ("f", 3)]),
+            None,
+            by_request,
+        );
+        profile.add(&sample(Outcome::Ok, &[]), None, by_request);
+        profile.add(&sample(Outcome::Error("torn"), &[]), None, by_request);
+        profile.add(&sample(Outcome::Idle, &[]), None, by_request);
+        profile.add(&sample(Outcome::Gone, &[]), None, by_request);
         profile
     }
 
@@ -358,6 +368,15 @@ mod tests {
         assert_eq!(profile.counts.busy(), 5);
         assert_eq!(profile.errors.get("torn"), Some(&1));
         assert_eq!(profile.requests(), [("GET /orders", 4)]);
+    }
+
+    #[test]
+    fn a_worker_without_code_that_waits_is_not_at_work() {
+        let mut profile = Profile::default();
+        profile.add(&sample(Outcome::Ok, &[]), None, false);
+        profile.add(&sample(Outcome::Ok, &[]), Some("send web"), false);
+        let folded = profile.into_record("knee", "base").folded();
+        assert_eq!(folded, ["(engine) 1", "(engine);[send web] 1"]);
     }
 
     #[test]
@@ -398,7 +417,7 @@ mod tests {
         for (id, line) in [("a", 1), ("b", 2), ("a", 3)] {
             let mut sample = sample(Outcome::Ok, &[("main a.php", line)]);
             sample.request.id = Some(id.to_owned());
-            profile.add(&sample, true);
+            profile.add(&sample, None, true);
         }
         let lines = |ids: &[&str]| -> Vec<Option<u32>> {
             let stacks = profile.stacks_of(ids.iter().copied());

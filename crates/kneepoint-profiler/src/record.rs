@@ -1,10 +1,9 @@
 //! Samples a worker, or all workers of a master, for a while.
 
 use crate::error::Error;
-use crate::process::{Pools, is_off_core, tells_cores, threads, workers};
+use crate::process::{Pools, threads, workers};
 use crate::profile::Profile;
-use crate::sampler::{Outcome, Sample, Sampler, State};
-use kneepoint_model::{Place, StackProfile};
+use crate::sampler::{Outcome, Sampler};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -97,12 +96,6 @@ pub fn record(
     Ok(profile)
 }
 
-/// Whether a worker with a stack was ready to run all the while and has no core. It computes nothing then: what waits longest
-/// for a core is what was woken most often, or what computes longest without a pause, not what takes most of the CPU.
-fn queued(pid: u32, sample: &Sample) -> bool {
-    !sample.stack.is_empty() && sample.state == (State::Running, State::Running) && is_off_core(pid)
-}
-
 fn nap_until(due: Instant, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let left = due.saturating_duration_since(Instant::now());
@@ -127,8 +120,6 @@ struct Recorder {
     master: bool,
     /// Whether its PHP was built for threads. Workers run the program of their master.
     threads: bool,
-    /// Whether the kernel tells which workers have no core.
-    tells_cores: bool,
     attached: BTreeSet<u32>,
     /// How often workers could not be attached: from [`TRIES`] on they are not tried again.
     refusals: BTreeMap<u32, u32>,
@@ -137,14 +128,13 @@ struct Recorder {
 
 impl Recorder {
     fn start(options: &Options) -> Result<Self, Error> {
-        let mut sampler = Sampler::new();
+        let mut sampler = Sampler::telling_cores();
         let named = sampler.identify(options.pid)?;
         let mut recorder = Self {
             options: options.clone(),
             sampler,
             master: false,
             threads: named.threads,
-            tells_cores: tells_cores(),
             attached: BTreeSet::new(),
             refusals: BTreeMap::new(),
             profile: Profile::new(
@@ -240,23 +230,13 @@ impl Recorder {
     fn sample_all(&mut self, waits_for: &mut WaitsFor<'_>) {
         let mut gone = Vec::new();
         for pid in &self.attached {
-            let mut sample = self.sampler.sample(*pid);
-            let wait = match sample.blocked() {
-                true => waits_for(*pid),
-                false => (self.tells_cores && queued(*pid, &sample))
-                    .then(|| StackProfile::NO_CORE.to_owned()),
-            };
-            if let Some(wait) = wait {
-                sample.stack.push(Place {
-                    function: format!("[{wait}]"),
-                    file: None,
-                    line: None,
-                });
-            }
+            let sample = self.sampler.sample(*pid);
+            let wait = sample.wait(|| waits_for(*pid));
             if sample.outcome == Outcome::Gone {
                 gone.push(*pid);
             }
-            self.profile.add(&sample, self.options.by_request);
+            self.profile
+                .add(&sample, wait.as_deref(), self.options.by_request);
         }
         for pid in gone {
             self.attached.remove(&pid);

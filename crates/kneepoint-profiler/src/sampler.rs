@@ -6,12 +6,12 @@ use crate::identify::{Php, identify, named};
 use crate::labels::{self, Known};
 use crate::memory::{Memory, ProcessMemory, ReadError};
 pub use crate::process::State;
-use crate::process::{Finder, Watch, ended};
+use crate::process::{Finder, Watch, ended, is_off_core, tells_cores};
 use crate::request::{self, Busy};
 use crate::stack::{Link, Reader, Reading};
 use crate::storage;
-use kneepoint_model::Place;
 use kneepoint_model::folding::fold_path;
+use kneepoint_model::{Place, StackProfile};
 use std::collections::HashMap;
 use std::thread;
 use std::time::Duration;
@@ -77,8 +77,8 @@ pub struct Sample {
     pub stack: Vec<Place>,
     /// The request it was at, where that is known.
     pub request: Request,
-    /// What it was doing, before and after the stack was read. Blocked in the same call both times, the stack is
-    /// exact.
+    /// What it was doing, before and after the stack was read. The first is the moment of the sample; blocked in the same
+    /// call both times, the stack is exact.
     pub state: (State, State),
 }
 
@@ -99,6 +99,7 @@ pub struct Attached {
 pub struct Sampler {
     finder: Finder,
     workers: HashMap<u32, Worker<ProcessMemory>>,
+    tells_cores: bool,
 }
 
 impl Sampler {
@@ -106,6 +107,14 @@ impl Sampler {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Tells a worker that is ready to run from one that has a core, where this kernel lets it.
+    pub(crate) fn telling_cores() -> Self {
+        Self {
+            tells_cores: tells_cores(),
+            ..Self::default()
+        }
     }
 
     /// Which PHP a process runs, whichever of its threads does.
@@ -175,19 +184,34 @@ impl Sampler {
 
     /// Looks at a worker. One that was not attached is gone.
     pub fn sample(&mut self, pid: u32) -> Sample {
+        let tells_cores = self.tells_cores;
+        let is_off_core = || tells_cores && is_off_core(pid);
         match self.workers.get_mut(&pid) {
-            Some(worker) => worker.sample(),
+            Some(worker) => worker.sample(is_off_core),
             None => Sample::without_stack(Outcome::Gone, State::Unknown),
         }
     }
 }
 
 impl Sample {
-    /// Whether it has a stack during which the worker was blocked in one system call.
+    /// Whether the worker was blocked in one system call while its stack was read.
     #[must_use]
     pub fn blocked(&self) -> bool {
-        !self.stack.is_empty()
-            && matches!(self.state, (State::Blocked(before), State::Blocked(after)) if before == after)
+        matches!(self.state, (State::Blocked(before), State::Blocked(after)) if before == after)
+    }
+
+    /// What the worker waited for at the moment of the sample: `blocked_on` tells it of one that is blocked. One that was
+    /// ready waited for a core, as did one that was woken while its stack was read, and so does not compute: what waits
+    /// longest for a core is what was woken most often, or what computes longest without a pause, not what takes most of
+    /// the CPU. `None` when it had a core, or that cannot be told.
+    pub(crate) fn wait(&self, blocked_on: impl FnOnce() -> Option<String>) -> Option<String> {
+        let for_a_core = || Some(StackProfile::NO_CORE.to_owned());
+        match self.state {
+            _ if !matches!(self.outcome, Outcome::Ok | Outcome::Salvaged) => None,
+            _ if self.blocked() => blocked_on().or_else(for_a_core),
+            (State::Blocked(_) | State::Ready, _) => for_a_core(),
+            (State::Running | State::Unknown, _) => None,
+        }
     }
 
     fn without_stack(outcome: Outcome, state: State) -> Self {
@@ -224,9 +248,11 @@ impl<M: Memory> Worker<M> {
         })
     }
 
-    fn sample(&mut self) -> Sample {
-        let Some(before) = self.watch.look() else {
-            return Sample::without_stack(Outcome::Gone, State::Unknown);
+    fn sample(&mut self, is_off_core: impl Fn() -> bool) -> Sample {
+        let before = match self.watch.look() {
+            None => return Sample::without_stack(Outcome::Gone, State::Unknown),
+            Some(State::Running) if is_off_core() => State::Ready,
+            Some(state) => state,
         };
         if before.accepts() {
             return Sample::without_stack(Outcome::Idle, before);
@@ -271,7 +297,7 @@ impl<M: Memory> Worker<M> {
             Busy::Idle | Busy::Unknown => Request::default(),
         };
         let waits = stack.last().is_some_and(|innermost| {
-            state != State::Running && WAITS_FOR_REQUEST.contains(&innermost.function.as_str())
+            !state.runs() && WAITS_FOR_REQUEST.contains(&innermost.function.as_str())
         });
         if waits {
             return Ok((Outcome::Idle, Vec::new(), Request::default()));
@@ -280,7 +306,7 @@ impl<M: Memory> Worker<M> {
         let idle = match busy {
             Busy::Idle => true,
             Busy::With(_) => false,
-            Busy::Unknown => state != State::Running,
+            Busy::Unknown => !state.runs(),
         };
         Ok((
             if no_code && idle {
@@ -337,5 +363,42 @@ impl<M: Memory> Worker<M> {
     fn name(&mut self, links: &[Link]) -> Result<Result<Vec<Place>, &'static str>, ReadError> {
         let (abi, globals) = (self.php.abi, self.php.executor_globals);
         labels::name(&self.memory, abi, globals, links, &mut self.known)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAP: State = State::Blocked(libc::SYS_nanosleep);
+
+    fn check(state: (State, State), outcome: Outcome, expected: Option<&str>) {
+        let sample = Sample {
+            state,
+            ..Sample::without_stack(outcome, state.0)
+        };
+        let wait = sample.wait(|| Some("sleep".to_owned()));
+        assert_eq!(wait.as_deref(), expected, "{state:?}");
+    }
+
+    #[test]
+    fn a_worker_does_what_it_did_at_the_first_look() {
+        let no_core = Some(StackProfile::NO_CORE);
+        for after in [State::Running, NAP, State::Unknown] {
+            check((State::Running, after), Outcome::Ok, None);
+            check((State::Ready, after), Outcome::Ok, no_core);
+            check((State::Unknown, after), Outcome::Ok, None);
+        }
+        check((NAP, NAP), Outcome::Ok, Some("sleep"));
+        check((NAP, NAP), Outcome::Idle, None);
+        for after in [State::Running, State::Blocked(libc::SYS_read)] {
+            check((NAP, after), Outcome::Salvaged, no_core);
+        }
+    }
+
+    #[test]
+    fn a_worker_that_is_woken_before_its_wait_is_told_computes_nothing() {
+        let sample = Sample::without_stack(Outcome::Ok, NAP);
+        assert_eq!(sample.wait(|| None).as_deref(), Some(StackProfile::NO_CORE));
     }
 }

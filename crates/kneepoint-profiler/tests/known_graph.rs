@@ -392,7 +392,8 @@ fn a_worker_is_idle_busy_asleep_and_gone_and_never_traced() {
     let asleep = (0..500).find_map(|_| {
         thread::sleep(Duration::from_millis(10));
         let sample = sampler.sample(pid);
-        (sample.blocked() && sample.outcome == Outcome::Ok).then_some(sample)
+        (sample.blocked() && !sample.stack.is_empty() && sample.outcome == Outcome::Ok)
+            .then_some(sample)
     });
     let asleep = asleep.expect("it sleeps");
     assert_eq!(
