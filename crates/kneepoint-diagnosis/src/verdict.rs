@@ -13,6 +13,7 @@ impl Verdict {
     pub(crate) fn new(rule: &Rule, layer: Layer, title: String) -> Self {
         Self(Finding {
             code: rule.code.to_owned(),
+            arm: String::new(),
             title,
             layer,
             seen: Vec::new(),

@@ -14,6 +14,7 @@ use crate::diagnose::{find_limit, say_when_invalid};
 use crate::error::ExperimentError;
 use crate::limit::LimitOptions;
 use crate::recorder::Recorder;
+use crate::store::Record;
 use crate::testbed::Testbed;
 use kneepoint_model::contest::{Contest, Contestant, Profile};
 use kneepoint_model::statistics::sequential::MIN_PAIRS;
@@ -66,12 +67,12 @@ pub fn contest(
         contestants: stand_up(testbed, recorder, &entries)?,
         ..Contest::default()
     };
-    recorder.contest(contest.clone());
+    recorder.write(Record::Contest(Box::new(contest.clone())));
     let each = time.mul_f64(LIMITS_SHARE / entries.len().max(1) as f64);
     for contestant in &mut contest.contestants {
         search(testbed, recorder, contestant, each)?;
     }
-    recorder.contest(contest.clone());
+    recorder.write(Record::Contest(Box::new(contest.clone())));
     let Some((standard_hz, stress_hz)) = rates(&contest.contestants) else {
         recorder.warn("R* of no contestant is known, so there is no load to compare them at");
         return Ok(());
@@ -225,7 +226,7 @@ fn take_turns(
             length.as_secs_f64()
         );
         differences(&mut contest.contestants, &turns, &conditions);
-        recorder.contest(contest.clone());
+        recorder.write(Record::Contest(Box::new(contest.clone())));
         round += 1;
     }
     say_differences(recorder, &contest.contestants);

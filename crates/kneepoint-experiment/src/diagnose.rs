@@ -10,6 +10,7 @@ use crate::compare::{Ground, compare_for, describe_settings};
 use crate::error::ExperimentError;
 use crate::limit::{LimitMove, LimitOptions, LimitSearch};
 use crate::recorder::Recorder;
+use crate::store::Record;
 use crate::testbed::Testbed;
 use crate::tune::budget::Costs;
 use kneepoint_diagnosis::Evidence;
@@ -123,7 +124,7 @@ where
         confirmed(&result),
         at_reference(&result),
     ));
-    recorder.limit(result.clone());
+    recorder.write(Record::Limit(result.clone()));
     Ok(result)
 }
 
@@ -188,11 +189,19 @@ pub fn diagnose(
     limit: &LimitResult,
 ) -> Result<(Evidence, Vec<Finding>), ExperimentError> {
     let evidence = gather(testbed, recorder, arm, label, limit)?;
-    let findings = kneepoint_diagnosis::diagnose(&evidence);
+    let mut findings = kneepoint_diagnosis::diagnose(&evidence);
+    found_at(&mut findings, label);
     report_findings(recorder, &findings);
     report_unjudged(recorder, &evidence);
     recorder.findings(&findings);
     Ok((evidence, findings))
+}
+
+/// Notes at which configuration findings were made.
+pub(crate) fn found_at(findings: &mut [Finding], label: &str) {
+    for finding in findings {
+        label.clone_into(&mut finding.arm);
+    }
 }
 
 pub(crate) fn report_findings(recorder: &mut Recorder<'_>, findings: &[Finding]) {
@@ -296,7 +305,7 @@ pub fn confirm(
         costs.compared(effect.pairs, recorder.elapsed() - began);
         for known in findings
             .iter_mut()
-            .filter(|known| known.code == finding.code)
+            .filter(|known| known.is_same_cause(finding))
         {
             if verdict == Verdict::Better {
                 known.confidence = known.confidence.max(Confidence::Confirmed);
@@ -328,6 +337,9 @@ fn what_else(evidence: &Evidence, findings: &[Finding]) -> Vec<Finding> {
         return Vec::new();
     }
     let mut others = kneepoint_diagnosis::diagnose_without(evidence, &refuted);
-    others.retain(|other| findings.iter().all(|known| known.code != other.code));
+    others.retain(|other| !findings.iter().any(|known| known.is_same_cause(other)));
+    if let Some(known) = findings.first() {
+        found_at(&mut others, &known.arm);
+    }
     others
 }

@@ -16,6 +16,7 @@ use crate::diagnose::{find_limit, say_when_invalid};
 use crate::error::ExperimentError;
 use crate::limit::LimitOptions;
 use crate::recorder::Recorder;
+use crate::store::Record;
 use crate::testbed::Testbed;
 use kneepoint_model::gate::{Claim, Doubt, judge, loss, other_conditions};
 use kneepoint_model::run::LimitResult;
@@ -277,7 +278,7 @@ fn decide(
     for sentence in result.obstacles.iter().chain(&result.notes) {
         recorder.result(sentence.clone());
     }
-    recorder.gate(result);
+    recorder.write(Record::Gate(Box::new(result)));
 }
 
 /// `R* changed by -4.2 % (95 %: -9.3 % to 1.1 %), a loss of 10 % is allowed: pass; ...`.

@@ -27,6 +27,6 @@ pub mod tune;
 
 pub use error::ExperimentError;
 pub use recorder::{Event, Observer, Recorder};
-pub use store::RunStore;
+pub use store::{Record, RunStore};
 pub use testbed::Testbed;
 pub use testbed::machine::machine;

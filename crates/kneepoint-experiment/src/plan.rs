@@ -19,6 +19,7 @@ use crate::error::ExperimentError;
 use crate::random::Random;
 use crate::recorder::Recorder;
 use crate::simulated::pool::Scheduling;
+use crate::store::Record;
 use crate::testbed::Testbed;
 use fit::{Fitted, Ground, Seen, drawn_anew, fit};
 use kneepoint_model::capacity::{CapacityPlan, CapacityPoint, HoldOut, Need, Population, Ports};
@@ -132,7 +133,7 @@ pub fn plan(
         format_rate(plan.limit_hz.low),
         format_rate(plan.limit_hz.high)
     ));
-    recorder.capacity(plan.clone());
+    recorder.write(Record::Capacity(Box::new(plan.clone())));
     if let Some(time) = options.verify {
         let claimed = Claimed {
             model: &model,
@@ -144,7 +145,7 @@ pub fn plan(
         plan.doubts
             .extend(verified.turned().unwrap_or(verified).too_vague());
         plan.verified = Some(verified);
-        recorder.capacity(plan.clone());
+        recorder.write(Record::Capacity(Box::new(plan.clone())));
     }
     Ok(plan)
 }

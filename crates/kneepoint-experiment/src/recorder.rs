@@ -2,14 +2,9 @@
 
 use crate::error::ExperimentError;
 use crate::store::{Record, RunStore};
-use kneepoint_model::replay::Replay;
-use kneepoint_model::run::{
-    Decision, EntryKind, FileDiff, JournalEntry, LimitResult, Machine, Observation, RUN_VERSION,
-    Standing, Trial,
-};
+use kneepoint_model::run::{Decision, EntryKind, JournalEntry, RUN_VERSION, Trial};
 use kneepoint_model::{
-    Account, CallTrace, CapacityPlan, Contest, CpuTime, Effect, Finding, GateResult, LoadPoint,
-    Outcome, Run, Scenario, Stack, StackProfile,
+    CallTrace, CpuTime, Effect, Finding, LoadPoint, Outcome, Run, Scenario, StackProfile,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -191,8 +186,7 @@ impl<'a> Recorder<'a> {
     fn journal(&mut self, kind: EntryKind, text: String) {
         let entry = self.entry(kind, text);
         self.observer.event(&Event::Journal(&entry));
-        self.append(&Record::Journal(entry.clone()));
-        self.run.journal.push(entry);
+        self.write(Record::Journal(entry));
     }
 
     /// A part of the job begins.
@@ -239,8 +233,7 @@ impl<'a> Recorder<'a> {
             load,
             cpu,
         };
-        self.append(&Record::Trial(Box::new(trial.clone())));
-        self.run.trials.push(trial);
+        self.write(Record::Trial(Box::new(trial)));
         id
     }
 
@@ -254,93 +247,32 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Records the machine.
-    pub fn machine(&mut self, machine: Machine) {
-        self.append(&Record::Machine(machine.clone()));
-        self.run.machine = machine;
-    }
-
-    /// Records the stack as configured at the start.
-    pub fn base(&mut self, stack: Stack) {
-        self.append(&Record::Base(Box::new(stack.clone())));
-        self.run.base = Some(stack);
-    }
-
-    /// Records the stack and the configuration diff at the end.
-    pub fn best(&mut self, stack: Stack, diff: Vec<FileDiff>) {
-        self.append(&Record::Best(Box::new(stack.clone()), diff.clone()));
-        self.run.best = Some(stack);
-        self.run.diff = diff;
-    }
-
-    /// Records a limit.
-    pub fn limit(&mut self, limit: LimitResult) {
-        self.append(&Record::Limit(limit.clone()));
-        self.run.limits.push(limit);
-    }
-
-    /// Records a phase of a diagnosis.
-    pub fn observation(&mut self, observation: Observation) {
-        self.append(&Record::Observation(Box::new(observation.clone())));
-        self.run.observations.push(observation);
+    /// Writes down one thing that happened: in the run, and in its file.
+    pub fn write(&mut self, record: Record) {
+        self.append(&record);
+        record.apply(&mut self.run);
     }
 
     /// Records what was seen from within the workers: the PHP stacks they were met on, and what requests do.
     pub fn inside(&mut self, stacks: Option<&StackProfile>, calls: Option<&CallTrace>) {
-        if let Some(stacks) = stacks {
-            self.append(&Record::Stacks(Box::new(stacks.clone())));
-            self.run.stacks.push(stacks.clone());
-        }
-        if let Some(calls) = calls {
-            self.append(&Record::Calls(Box::new(calls.clone())));
-            self.run.calls.push(calls.clone());
+        let stacks = stacks.map(|stacks| Record::Stacks(Box::new(stacks.clone())));
+        let calls = calls.map(|calls| Record::Calls(Box::new(calls.clone())));
+        for record in stacks.into_iter().chain(calls) {
+            self.write(record);
         }
     }
 
-    /// Records where the CPU and a request's time went in a diagnosis.
-    pub fn account(&mut self, account: Account) {
-        self.append(&Record::Account(Box::new(account.clone())));
-        self.run.accounts.push(account);
-    }
-
-    /// Adds findings, or raises what is known about those there are.
+    /// Adds findings, or raises what is known about those there are ([`Run::find`]).
     pub fn findings(&mut self, findings: &[Finding]) {
-        for finding in findings {
-            match self
-                .run
-                .findings
-                .iter_mut()
-                .find(|known| known.code == finding.code)
-            {
-                Some(known) if known.confidence <= finding.confidence => {
-                    // What an A/B said of it before stays said.
-                    let mut raised = finding.clone();
-                    if raised.effects.is_empty() {
-                        raised.effects = std::mem::take(&mut known.effects);
-                    }
-                    *known = raised;
-                }
-                Some(_) => {}
-                None => self.run.findings.push(finding.clone()),
-            }
-        }
+        self.run.find(findings);
         let all = self.run.findings.clone();
         self.append(&Record::Findings(all));
     }
 
-    /// Adds a decision. One on a change that was undecided takes the place of what was said of it before.
+    /// Adds a decision ([`Run::decide`]).
     pub fn decision(&mut self, decision: Decision) {
-        let mut known = self.run.decisions.iter_mut();
-        let open = known.find(|known| {
-            let same = known.code == decision.code && known.settings == decision.settings;
-            same && known.standing() == Standing::Undecided
-        });
-        match open {
-            Some(open) => *open = decision,
-            None => self.run.decisions.push(decision),
-        }
-        let all = self.run.decisions.clone();
-        self.append(&Record::Decisions(all));
+        self.run.decide(decision);
+        self.decisions();
     }
 
     /// Adds the leave-one-out of a kept decision.
@@ -348,8 +280,7 @@ impl<'a> Recorder<'a> {
         if let Some(decision) = self.run.decisions.get_mut(index) {
             decision.leave_one_out = Some(effect);
         }
-        let all = self.run.decisions.clone();
-        self.append(&Record::Decisions(all));
+        self.decisions();
     }
 
     /// Takes a kept change back.
@@ -358,51 +289,19 @@ impl<'a> Recorder<'a> {
             decision.kept = false;
             decision.reason = reason;
         }
+        self.decisions();
+    }
+
+    /// Writes down all decisions as they are.
+    fn decisions(&mut self) {
         let all = self.run.decisions.clone();
         self.append(&Record::Decisions(all));
-    }
-
-    /// Records base against best.
-    pub fn proof(&mut self, effect: Effect) {
-        self.append(&Record::Proof(effect.clone()));
-        self.run.proof = Some(effect);
-    }
-
-    /// Records best freshly started against the same as it stood.
-    pub fn restarted(&mut self, effect: Effect) {
-        self.append(&Record::Restarted(effect.clone()));
-        self.run.restarted = Some(effect);
-    }
-
-    /// Records what a gate decided.
-    pub fn gate(&mut self, gate: GateResult) {
-        self.append(&Record::Gate(Box::new(gate.clone())));
-        self.run.gate = Some(gate);
-    }
-
-    /// Records a comparison of several configurations, as far as it is.
-    pub fn contest(&mut self, contest: Contest) {
-        self.append(&Record::Contest(Box::new(contest.clone())));
-        self.run.contest = Some(contest);
-    }
-
-    /// Records a replayed report, as far as it is.
-    pub fn replay(&mut self, replay: Replay) {
-        self.append(&Record::Replay(Box::new(replay.clone())));
-        self.run.replay = Some(replay);
-    }
-
-    /// Records what was predicted.
-    pub fn capacity(&mut self, plan: CapacityPlan) {
-        self.append(&Record::Capacity(Box::new(plan.clone())));
-        self.run.capacity = Some(plan);
     }
 
     /// Closes the run and hands it over.
     #[must_use]
     pub fn end(mut self, how: &str) -> Run {
-        how.clone_into(&mut self.run.ended);
-        self.append(&Record::End(how.to_owned()));
+        self.write(Record::End(how.to_owned()));
         self.run
     }
 }

@@ -9,12 +9,13 @@ mod claims;
 mod sockets;
 
 use crate::contest::{cores, cpu_s, shuffled, survived};
-use crate::diagnose::{find_limit, gather, report_findings, say_when_invalid};
+use crate::diagnose::{find_limit, found_at, gather, report_findings, say_when_invalid};
 use crate::error::ExperimentError;
 use crate::inside::Fpm;
 use crate::limit::LimitOptions;
 use crate::plan::{Asked, PlanOptions, plan};
 use crate::recorder::Recorder;
+use crate::store::Record;
 use crate::testbed::Testbed;
 use claims::Values;
 use kneepoint_load::Mode;
@@ -96,7 +97,7 @@ pub fn replay(
         if nth == 0 {
             testbed.introduce(&arm(0), recorder)?;
         }
-        recorder.replay(replay.clone());
+        recorder.write(Record::Replay(Box::new(replay.clone())));
     }
     if asks_for(&replay, Measure::OpensPerRequest) {
         count_opens(testbed, recorder, &mut replay)?;
@@ -109,7 +110,7 @@ pub fn replay(
         let last = arm(played.stages.len().saturating_sub(1));
         plan(testbed, recorder, &last, plan_options(asked))?;
     }
-    recorder.replay(replay);
+    recorder.write(Record::Replay(Box::new(replay)));
     Ok(())
 }
 
@@ -180,7 +181,8 @@ fn diagnose(
         return Ok(None);
     }
     let evidence = gather(testbed, recorder, &arm(nth), label, &limit)?;
-    let findings = kneepoint_diagnosis::diagnose(&evidence);
+    let mut findings = kneepoint_diagnosis::diagnose(&evidence);
+    found_at(&mut findings, label);
     report_findings(recorder, &findings);
     // What binds a later stage is told with the stage: the run's findings are those of what the report began with.
     if nth == 0 {
@@ -281,7 +283,7 @@ fn take_turns(
                 turn(testbed, recorder, (played, replay), &mut values, place)?;
             }
             values.judge(replay);
-            recorder.replay(replay.clone());
+            recorder.write(Record::Replay(Box::new(replay.clone())));
         }
     }
     for claim in &replay.claims {

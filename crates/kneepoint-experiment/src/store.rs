@@ -65,7 +65,7 @@ pub enum Record {
 }
 
 impl Record {
-    fn apply(self, run: &mut Run) {
+    pub(crate) fn apply(self, run: &mut Run) {
         match self {
             Self::Header(header) => *run = *header,
             Self::Machine(machine) => run.machine = machine,

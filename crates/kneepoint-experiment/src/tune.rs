@@ -24,6 +24,7 @@ use crate::diagnose::{diagnose, find_limit, search_limit, worth_trying};
 use crate::error::ExperimentError;
 use crate::limit::{LimitOptions, LimitSearch};
 use crate::recorder::Recorder;
+use crate::store::Record;
 use crate::testbed::Testbed;
 use budget::{Costs, ToCome};
 use kneepoint_diagnosis::Evidence;
@@ -136,7 +137,8 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         let base = self.base.clone();
         let arm = self.next_arm();
         self.testbed.stand_up(&arm, &base)?;
-        self.recorder.machine(self.testbed.machine().clone());
+        self.recorder
+            .write(Record::Machine(self.testbed.machine().clone()));
         self.testbed.introduce(&arm, self.recorder)?;
         self.recorder
             .stage("Limit: the highest rate at which the SLO holds");
@@ -430,6 +432,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         let kept = effect.verdict == Verdict::Better.name();
         let mut decision = Decision {
             code: finding.code.clone(),
+            layer: Some(finding.layer),
             settings: settings.to_vec(),
             effect: effect.clone(),
             kept,

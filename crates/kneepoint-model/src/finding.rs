@@ -113,6 +113,9 @@ pub struct PairedMeasure {
 pub struct Finding {
     /// The rule's code: `OPC-01`.
     pub code: String,
+    /// The configuration it was found at: `base`. Empty in records from before it was kept.
+    #[serde(default)]
+    pub arm: String,
     /// What is wrong, as a short sentence.
     pub title: String,
     /// Where it sits.
@@ -133,4 +136,12 @@ pub struct Finding {
     pub source: String,
     /// The intervention or A/B that confirmed, proved or failed to confirm it.
     pub effects: Vec<Effect>,
+}
+
+impl Finding {
+    /// Whether both tell of the same cause: one rule at one layer, whatever the configuration they were found at.
+    #[must_use]
+    pub fn is_same_cause(&self, other: &Self) -> bool {
+        self.code == other.code && self.layer == other.layer
+    }
 }

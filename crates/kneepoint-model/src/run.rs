@@ -2,6 +2,7 @@
 
 mod basis;
 mod family;
+mod found;
 mod gain;
 mod speed;
 mod standing;
@@ -230,6 +231,9 @@ pub struct Decision {
     /// The finding it answers: its code. `pool-size` where tuning itself looked for a smaller pool, `deep` where it
     /// tried settings together.
     pub code: String,
+    /// The layer of the finding it answers. `None` where it answers none, and in records from before it was kept.
+    #[serde(default)]
+    pub layer: Option<Layer>,
     /// The settings.
     pub settings: Vec<Setting>,
     /// The A/B that decided.

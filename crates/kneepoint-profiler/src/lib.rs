@@ -26,6 +26,7 @@
 //! A new PHP minor is one file in `src/abi/` and one line in [`PHP_ABIS`].
 
 mod abi;
+mod cores;
 mod elf;
 mod error;
 mod identify;

@@ -8,10 +8,6 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::thread;
-use std::time::Duration;
 
 /// Largest program or library that is looked into, in bytes. A PHP with all its extensions built in has some 50 MB.
 const PROGRAM_BYTES: u64 = 512 << 20;
@@ -164,73 +160,6 @@ pub(crate) fn ended(pid: u32) -> bool {
     }
 }
 
-/// Whether a process that is ready to run has no core. The kernel tells the functions it stands in while it is off its core
-/// (proc(5): /proc/PID/stack), and none of one that is on a core, where [`tells_cores`] says so.
-pub(crate) fn is_off_core(pid: u32) -> bool {
-    std::fs::read(format!("/proc/{pid}/stack")).is_ok_and(|stack| !stack.is_empty())
-}
-
-/// How often a thread that computes is looked at, and the time between two looks.
-const CORE_LOOKS: (u32, Duration) = (1000, Duration::from_millis(1));
-/// Looks that tell functions of a thread although it ran meanwhile, after which that is what this kernel does. A thread that
-/// lost its core in the middle of a look gives such a look now and then.
-const CORE_DENIALS: u32 = 20;
-
-/// Whether this kernel tells no functions of what is on a core, tried once on a thread that computes meanwhile. It may not be
-/// root that asks, there may be one core only, and some kernels tell of a running process where it stood when it last lost its
-/// core: then there is no telling. On a busy machine the thread has a core now and then only: looks at it without one say
-/// nothing.
-pub(crate) fn tells_cores() -> bool {
-    static TELLS: OnceLock<bool> = OnceLock::new();
-    *TELLS.get_or_init(tried_on_a_thread)
-}
-
-fn tried_on_a_thread() -> bool {
-    let mut denials = 0;
-    let told = beside_a_thread(std::hint::spin_loop, CORE_LOOKS, |thread, turns| {
-        let before = turns.load(Ordering::Relaxed);
-        let stack = std::fs::read(format!("/proc/self/task/{thread}/stack"));
-        let ran = turns.load(Ordering::Relaxed) > before;
-        match stack {
-            Ok(stack) if stack.is_empty() => Some(true),
-            Ok(_) => {
-                denials += u32::from(ran);
-                (denials == CORE_DENIALS).then_some(false)
-            }
-            Err(_) => Some(false),
-        }
-    });
-    told.unwrap_or(false)
-}
-
-/// What the first look that tells something tells of a thread that does one thing over and over, from its number and how often
-/// it did it; a pause before each look, and so many of them.
-fn beside_a_thread(
-    does: impl Fn() + Sync,
-    (looks, pause): (u32, Duration),
-    mut look: impl FnMut(u32, &AtomicU64) -> Option<bool>,
-) -> Option<bool> {
-    let (thread, turns) = (AtomicU32::new(0), AtomicU64::new(0));
-    let stop = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let own = rustix::thread::gettid().as_raw_nonzero().get();
-            thread.store(own.unsigned_abs(), Ordering::Relaxed);
-            while !stop.load(Ordering::Relaxed) {
-                does();
-                turns.fetch_add(1, Ordering::Relaxed);
-            }
-        });
-        let told = (0..looks).find_map(|_| {
-            thread::sleep(pause);
-            let thread = thread.load(Ordering::Relaxed);
-            (thread > 0).then(|| look(thread, &turns)).flatten()
-        });
-        stop.store(true, Ordering::Relaxed);
-        told
-    })
-}
-
 /// The threads of a process.
 pub(crate) fn threads(pid: u32) -> Vec<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
@@ -368,39 +297,6 @@ fn parse_state(bytes: &[u8]) -> State {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    #[test]
-    fn a_thread_that_sleeps_is_off_its_core() {
-        if std::fs::read("/proc/self/stack").is_err() {
-            // Only root is told.
-            return assert!(!tells_cores());
-        }
-        let sleeps = || thread::sleep(Duration::from_millis(50));
-        let looks = (100, Duration::from_millis(5));
-        let off = beside_a_thread(sleeps, looks, |thread, _| {
-            is_off_core(thread).then_some(true)
-        });
-        assert_eq!(off, Some(true));
-    }
-
-    #[test]
-    fn a_busy_machine_tells_cores_as_a_quiet_one_does() {
-        let stop = AtomicBool::new(false);
-        let quiet = tried_on_a_thread();
-        let busy = thread::scope(|scope| {
-            for _ in 0..8 {
-                scope.spawn(|| {
-                    while !stop.load(Ordering::Relaxed) {
-                        std::hint::spin_loop();
-                    }
-                });
-            }
-            let told = tried_on_a_thread();
-            stop.store(true, Ordering::Relaxed);
-            told
-        });
-        assert_eq!(quiet, busy);
-    }
 
     const MAPS: &[u8] =
         b"55d000000000-55d000100000 r--p 00000000 fe:01 1234   /usr/sbin/php-fpm8.2\n\

@@ -1,12 +1,13 @@
 //! One sample of one worker: what it does, on which stack, for which request.
 
+use crate::cores::{is_off_core, tells_cores};
 use crate::elf::Symbols;
 use crate::error::Error;
 use crate::identify::{Php, identify, named};
 use crate::labels::{self, Known};
 use crate::memory::{Memory, ProcessMemory, ReadError};
 pub use crate::process::State;
-use crate::process::{Finder, Watch, ended, is_off_core, tells_cores};
+use crate::process::{Finder, Watch, ended};
 use crate::request::{self, Busy};
 use crate::stack::{Link, Reader, Reading};
 use crate::storage;

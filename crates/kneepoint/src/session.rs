@@ -4,7 +4,7 @@ use crate::args::{OutputArgs, RunArgs};
 use crate::progress::Terminal;
 use crate::{FAILED, FOUND, INCONCLUSIVE, INTERRUPTED, UNDECIDED, config};
 use anyhow::{Context as _, Result};
-use kneepoint_experiment::{ExperimentError, Recorder, Testbed};
+use kneepoint_experiment::{ExperimentError, Record, Recorder, Testbed};
 use kneepoint_model::{GateVerdict, Run, Scenario, Setting, SettingKey, units};
 use kneepoint_report::{Format, Options, Styles, render};
 use std::io::{ErrorKind, Write};
@@ -150,7 +150,7 @@ pub fn run(
         for note in testbed.notes() {
             recorder.warn(note.clone());
         }
-        recorder.machine(testbed.machine().clone());
+        recorder.write(Record::Machine(testbed.machine().clone()));
         let outcome = job(&mut testbed, recorder);
         recorder.progress("stopping the stack", 1.0, None);
         testbed.close();
@@ -395,6 +395,7 @@ mod tests {
         let mut run = Run::default();
         run.findings.push(Finding {
             code: "OPC-01".into(),
+            arm: String::new(),
             title: "OPcache is off".into(),
             layer: Layer::Php,
             seen: Vec::new(),
@@ -408,6 +409,7 @@ mod tests {
         });
         run.decisions.push(Decision {
             code: "OPC-01".into(),
+            layer: None,
             settings: Vec::new(),
             effect: Effect::default(),
             kept: false,

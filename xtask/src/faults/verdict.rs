@@ -200,6 +200,7 @@ mod tests {
     fn finding(code: &str, confidence: Confidence, effects: Vec<Effect>) -> Finding {
         Finding {
             code: code.into(),
+            arm: String::new(),
             title: format!("title of {code}"),
             layer: Layer::Php,
             seen: Vec::new(),

@@ -197,6 +197,7 @@ mod tests {
         let run = Run {
             findings: vec![Finding {
                 code: FIRST.into(),
+                arm: String::new(),
                 title: String::new(),
                 layer: Layer::Php,
                 seen: Vec::new(),
@@ -210,6 +211,7 @@ mod tests {
             }],
             decisions: vec![Decision {
                 code: FIRST.into(),
+                layer: None,
                 settings: Vec::new(),
                 effect: Effect {
                     ratio: Some(ratio),

@@ -5,6 +5,7 @@ use crate::bench::Step;
 use crate::error::ExperimentError;
 use crate::inside::{Fpm, Looked, with_cpu};
 use crate::recorder::Recorder;
+use crate::store::Record;
 use crate::testbed::Testbed;
 use kneepoint_diagnosis::{Evidence, Phase, PhaseKind};
 use kneepoint_model::account::NativeAccount;
@@ -95,7 +96,7 @@ pub(crate) fn gather(
         native,
         switches,
     };
-    recorder.account(accounted(&evidence, label));
+    recorder.write(Record::Account(Box::new(accounted(&evidence, label))));
     Ok(evidence)
 }
 
@@ -220,13 +221,13 @@ fn write_down(
         log: recording.log,
     };
     let waterfall = kneepoint_diagnosis::waterfall(&phase, stack);
-    recorder.observation(Observation {
+    recorder.write(Record::Observation(Box::new(Observation {
         phase: kind.name().to_owned(),
         arm: label.to_owned(),
         trial,
         series: phase.series.clone(),
         waterfall: Some(waterfall),
-    });
+    })));
     phase
 }
 

@@ -6,6 +6,7 @@ use super::seen::{Seen, Told, tell};
 use super::{Testbed, log};
 use crate::error::ExperimentError;
 use crate::recorder::Recorder;
+use crate::store::Record;
 use kneepoint_lab::HostInfo;
 use kneepoint_load::{Fetched, Rehearsal, Rehearsed, identify};
 use kneepoint_model::{Layer, RunningTier};
@@ -233,7 +234,7 @@ impl Testbed {
         name: &str,
         recorder: &mut Recorder<'_>,
     ) -> Result<(), ExperimentError> {
-        recorder.base(self.arm(name)?.stack.clone());
+        recorder.write(Record::Base(Box::new(self.arm(name)?.stack.clone())));
         self.tell_pages(name, recorder)
     }
 

@@ -192,6 +192,7 @@ impl Tuner<'_, '_, '_> {
             .change(format!("{}: {reason}", describe_settings(settings)));
         self.recorder.decision(Decision {
             code: NAME.to_owned(),
+            layer: None,
             settings: settings.to_vec(),
             // It was compared with everything else in place.
             leave_one_out: kept.then(|| effect.clone()),

@@ -114,6 +114,7 @@ impl Tuner<'_, '_, '_> {
         self.recorder.change(format!("{what}: {reason}"));
         let decision = Decision {
             code: NAME.to_owned(),
+            layer: None,
             settings,
             leave_one_out: Some(effect.clone()),
             effect,

@@ -7,6 +7,7 @@ use crate::compare::{Comparison, describe_effect};
 use crate::diagnose::{diagnose, find_limit};
 use crate::error::ExperimentError;
 use crate::limit::LimitOptions;
+use crate::store::Record;
 use kneepoint_model::run::LimitResult;
 use kneepoint_model::statistics::sequential::MIN_PAIRS;
 use std::time::Duration;
@@ -50,17 +51,16 @@ impl Tuner<'_, '_, '_> {
         self.testbed.tear_down(&current.arm);
         let base = self.base.clone();
         self.stand_up("base", &base)?;
-        self.recorder.best(
-            self.testbed.stack("best")?.clone(),
-            self.testbed.diff("base", "best")?,
-        );
+        let best = Box::new(self.testbed.stack("best")?.clone());
+        let diff = self.testbed.diff("base", "best")?;
+        self.recorder.write(Record::Best(best, diff));
         let proof = Comparison {
             max_pairs: self.pairs_of_proof(0).max(MIN_PAIRS),
             seed: 91,
             ..self.at_saturation(("base", "best"), "best against base".to_owned())?
         };
         let (_, effect) = self.compared(&proof)?;
-        self.recorder.proof(effect);
+        self.recorder.write(Record::Proof(effect));
         self.testbed.tear_down("base");
         let limit = self.limit_of_the_best()?;
         if limit.rate_hz.estimate > 0.0 && self.recorder.left() > self.costs.diagnosis() {
@@ -108,7 +108,7 @@ impl Tuner<'_, '_, '_> {
                 describe_effect(&effect)
             ));
         }
-        self.recorder.restarted(effect);
+        self.recorder.write(Record::Restarted(effect));
         Ok(())
     }
 }

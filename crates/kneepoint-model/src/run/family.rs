@@ -62,6 +62,7 @@ mod tests {
     fn tried(change: &str, e_value: f64) -> Decision {
         Decision {
             code: change.into(),
+            layer: None,
             settings: Vec::new(),
             effect: effect(change, e_value),
             kept: e_value >= 20.0,

@@ -40,6 +40,13 @@ impl Effect {
 }
 
 impl Decision {
+    /// Whether it is on this finding's remedy.
+    #[must_use]
+    pub fn answers(&self, finding: &Finding) -> bool {
+        let at_layer = self.layer.is_none_or(|layer| layer == finding.layer);
+        self.code == finding.code && at_layer
+    }
+
     /// What became of the change.
     #[must_use]
     pub fn standing(&self) -> Standing {
@@ -62,7 +69,7 @@ impl Run {
         undecided
             .filter_map(|decision| {
                 let mut findings = self.findings.iter();
-                let finding = findings.find(|finding| finding.code == decision.code)?;
+                let finding = findings.find(|finding| decision.answers(finding))?;
                 (finding.confidence > Confidence::Noted).then_some((decision, finding))
             })
             .collect()
@@ -83,7 +90,9 @@ impl Run {
     pub fn refuted(&self) -> Vec<(&Finding, &Effect)> {
         let mut refuted: Vec<(&Finding, &Effect)> = Vec::new();
         for finding in self.suspected() {
-            let is_known = refuted.iter().any(|(known, _)| known.code == finding.code);
+            let is_known = refuted
+                .iter()
+                .any(|(known, _)| known.is_same_cause(finding));
             let effect = self.tried(finding).filter(|effect| effect.is_no_help());
             if let Some(effect) = effect.filter(|_| !is_known) {
                 refuted.push((finding, effect));
@@ -95,12 +104,8 @@ impl Run {
     /// What the last comparison of a finding's remedy measured; `None` where none was made.
     #[must_use]
     pub fn tried<'a>(&'a self, finding: &'a Finding) -> Option<&'a Effect> {
-        let decided = self
-            .decisions
-            .iter()
-            .rev()
-            .find(|it| it.code == finding.code);
-        let same = self.findings.iter().filter(|it| it.code == finding.code);
+        let decided = self.decisions.iter().rev().find(|it| it.answers(finding));
+        let same = self.findings.iter().filter(|it| it.is_same_cause(finding));
         let confirmed = same.filter_map(|it| it.effects.last()).next_back();
         decided
             .map(|decision| &decision.effect)
@@ -132,6 +137,7 @@ mod tests {
     fn decision(code: &str, verdict: &str, kept: bool) -> Decision {
         Decision {
             code: code.into(),
+            layer: None,
             settings: Vec::new(),
             effect: Effect {
                 verdict: verdict.into(),
@@ -147,6 +153,7 @@ mod tests {
     fn finding(code: &str, confidence: Confidence, conditions: &str) -> Finding {
         Finding {
             code: code.into(),
+            arm: String::new(),
             title: String::new(),
             layer: Layer::Php,
             seen: vec![Evidenced {

@@ -21,7 +21,7 @@ pub(crate) fn told(run: &Run) -> Vec<Told<'_>> {
     for finding in &run.findings {
         let known = all
             .iter_mut()
-            .find(|told| told.finding.code == finding.code && told.finding.layer == finding.layer);
+            .find(|told| told.finding.is_same_cause(finding));
         match known {
             Some(told) => {
                 told.times += 1;
@@ -36,7 +36,7 @@ pub(crate) fn told(run: &Run) -> Vec<Told<'_>> {
                     .decisions
                     .iter()
                     .rev()
-                    .find(|decision| decision.code == finding.code),
+                    .find(|decision| decision.answers(finding)),
             }),
         }
     }
@@ -51,6 +51,7 @@ mod tests {
     fn finding(code: &str, confidence: Confidence) -> Finding {
         Finding {
             code: code.into(),
+            arm: String::new(),
             title: String::new(),
             layer: Layer::Php,
             seen: Vec::new(),

@@ -61,6 +61,7 @@ fn finding(
 ) -> Finding {
     Finding {
         code: code.into(),
+        arm: String::new(),
         title: title.into(),
         layer,
         seen: Vec::new(),
@@ -206,6 +207,7 @@ pub(crate) fn decisions() -> Vec<Decision> {
     vec![
         Decision {
             code: "OPC-01".into(),
+            layer: None,
             settings: opcache(),
             effect: effect(
                 "php.opcache.enable 0 -> 1",
@@ -226,6 +228,7 @@ pub(crate) fn decisions() -> Vec<Decision> {
         },
         Decision {
             code: "FPM-01".into(),
+            layer: None,
             settings: pool(),
             effect: effect(
                 "php.pm.max_children 5 -> 16",
@@ -246,6 +249,7 @@ pub(crate) fn decisions() -> Vec<Decision> {
         },
         Decision {
             code: "NGX-04".into(),
+            layer: None,
             settings: keepalive(),
             effect: effect(
                 "web.upstream.keepalive 0 -> 32",

@@ -4,6 +4,7 @@ use super::options;
 use crate::args::LimitArgs;
 use crate::session;
 use anyhow::{Context as _, Result};
+use kneepoint_experiment::Record;
 use kneepoint_experiment::diagnose::find_limit;
 use kneepoint_experiment::simulated::{App, Noise, SimulatedStack, truth};
 use kneepoint_model::run::Machine;
@@ -28,12 +29,12 @@ pub(super) fn run(args: &LimitArgs, scenario: &Scenario, noise: &str) -> Result<
              number in it says anything about the application",
             size.workers, size.cores, size.backlog, args.seed
         ));
-        recorder.machine(Machine {
+        recorder.write(Record::Machine(Machine {
             cores: size.cores.ceil() as u32,
             cpu: format!("simulated, noise {noise}, seed {}", args.seed),
             kernel: "simulated".to_owned(),
             ..Machine::default()
-        });
+        }));
         recorder.stage("Limit: the highest rate at which the SLO holds");
         let slo = scenario.slo.clone();
         let mut stack = SimulatedStack::new(app.clone(), slo.clone(), known, args.seed);

@@ -79,6 +79,7 @@ mod tests {
                     request: Request::default(),
                     state: (State::Running, State::Running),
                 },
+                None,
                 false,
             );
         }

@@ -174,6 +174,7 @@ pub(super) mod tests {
                     request,
                     state,
                 },
+                None,
                 false,
             );
         };
