@@ -176,7 +176,7 @@ fn diagnose(
     let (limit, _) = find_limit(testbed, recorder, &arm(nth), label, options)?;
     if limit.rate_hz.estimate <= 0.0 {
         recorder.warn(format!(
-            "{label} bears no load, so nothing can be diagnosed"
+            "{label} holds the SLO at no load, so nothing can be diagnosed"
         ));
         return Ok(None);
     }
@@ -411,7 +411,7 @@ fn hosts(
         after_hz: bears(played.stages.len().saturating_sub(1))?,
     };
     recorder.result(format!(
-        "{before} hosts as they were do what {} do now; the report: {after}",
+        "{before} hosts of the first stage serve as much as {} of the last; the report: {after}",
         hosts.needed()
     ));
     Ok(hosts)

@@ -108,7 +108,7 @@ fn check_expectations(request: &Request) -> Result<(), LoadError> {
     }
     if markers.contains(&"") {
         return wrong(format!(
-            "an empty text is looked for in responses to {} {}; leave it away or say what it is",
+            "a text expected in responses to {} {} is empty; remove it or write the text",
             request.method.0, request.path
         ));
     }
@@ -175,7 +175,7 @@ mod tests {
         check(
             |r| r.expect.body_lacks = vec![String::new()],
             expect![
-                "load plan: an empty text is looked for in responses to GET /; leave it away or say what it is"
+                "load plan: a text expected in responses to GET / is empty; remove it or write the text"
             ],
         );
     }

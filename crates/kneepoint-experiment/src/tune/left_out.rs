@@ -19,7 +19,7 @@ impl Tuner<'_, '_, '_> {
             let decision = self.recorder.run().decisions[index].clone();
             let Some(pairs) = self.affordable(0, false) else {
                 self.recorder.warn(format!(
-                    "no time left to leave {} out: its gain rests on its own A/B",
+                    "out of time: {} was not left out, so its gain is from its own A/B",
                     decision.code
                 ));
                 continue;

@@ -242,7 +242,7 @@ impl<'o> Learner<'o> {
         self.say_lines(&mut notes);
         let found = self.visits.finish();
         if self.routes.crowded || found.crowded {
-            notes.push("the log has so many different paths or visitors at once that the rarest were put together to bound memory".into());
+            notes.push("the log has too many different paths or visitors at once for the memory: the rarest were put together".into());
         }
         let visits_per_minute = found.starts.clone();
         let visitors = found.visitors;

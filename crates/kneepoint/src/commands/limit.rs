@@ -90,7 +90,7 @@ fn asked(gate: &GateArgs, load_time: Duration) -> Result<Gate> {
         .with_context(|| format!("--max-loss {}", gate.max_loss))?;
     if !(0.0..1.0).contains(&max_loss) {
         bail!(
-            "--max-loss {}: everything may be lost then; write a share such as 5%",
+            "--max-loss {}: it must be below 100 %; write a share such as 5%",
             gate.max_loss
         );
     }
