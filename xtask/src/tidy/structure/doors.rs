@@ -1,8 +1,8 @@
 //! Which crates may touch what: processes, files, clocks, the terminal.
 
-use super::Violation;
-use super::source::Source;
-use super::tree::Tree;
+use crate::tidy::Violation;
+use crate::tidy::tree::Tree;
+use crate::tidy::tree::source::Source;
 
 /// Something in the world, and who may touch it.
 struct Door {
@@ -83,7 +83,7 @@ const DOORS: &[Door] = &[
             ),
             ("xtask/src/", "generated documentation"),
         ],
-        instead: "only kneepoint-stack writes configuration; who else writes a file is listed with its reason in xtask/src/tidy/doors.rs",
+        instead: "only kneepoint-stack writes configuration; who else writes a file is listed with its reason in xtask/src/tidy/structure/doors.rs",
     },
     Door {
         rule: "purity",
@@ -121,7 +121,7 @@ const PRINTS: &[&str] = &["println", "eprintln", "print", "eprint", "dbg"];
 const PRINTERS: &[&str] = &["crates/kneepoint/", "xtask/"];
 
 /// Nobody passes a door that is not theirs, and only the binary prints.
-pub(super) fn check(tree: &Tree) -> Vec<Violation> {
+pub(in crate::tidy) fn check(tree: &Tree) -> Vec<Violation> {
     let subjects = tree.sources.iter().filter(|source| is_subject(source));
     subjects
         .flat_map(|source| {
@@ -175,8 +175,8 @@ fn prints(source: &Source) -> Vec<Violation> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests;
     use super::*;
+    use crate::tidy::tests;
     use expect_test::{Expect, expect};
 
     #[track_caller]
@@ -211,8 +211,8 @@ mod tests {
             "crates/kneepoint-telemetry/src/a.rs",
             text,
             expect![[r#"
-            crates/kneepoint-telemetry/src/a.rs:3: files: `std::fs::write`: only kneepoint-stack writes configuration; who else writes a file is listed with its reason in xtask/src/tidy/doors.rs
-            crates/kneepoint-telemetry/src/a.rs:4: files: `std::fs::File::create`: only kneepoint-stack writes configuration; who else writes a file is listed with its reason in xtask/src/tidy/doors.rs
+            crates/kneepoint-telemetry/src/a.rs:3: files: `std::fs::write`: only kneepoint-stack writes configuration; who else writes a file is listed with its reason in xtask/src/tidy/structure/doors.rs
+            crates/kneepoint-telemetry/src/a.rs:4: files: `std::fs::File::create`: only kneepoint-stack writes configuration; who else writes a file is listed with its reason in xtask/src/tidy/structure/doors.rs
         "#]],
         );
         check_file("crates/kneepoint-stack/src/a.rs", text, expect![[""]]);

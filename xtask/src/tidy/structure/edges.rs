@@ -1,12 +1,12 @@
 //! Which crate may know which.
 
-use super::Violation;
+use crate::tidy::Violation;
 use anyhow::{Context as _, Result};
 use cargo_metadata::MetadataCommand;
 use std::path::Path;
 
 /// A crate of the workspace and what it asks for, of every kind of dependency.
-pub(super) struct Member {
+pub(in crate::tidy) struct Member {
     name: String,
     /// Its manifest, relative to the workspace.
     manifest: String,
@@ -70,7 +70,7 @@ const WORLDLY: &[&str] = &[
 const PURE: &[&str] = &["kneepoint-model", "kneepoint-diagnosis", "kneepoint-report"];
 
 /// The members of the workspace, as cargo sees them.
-pub(super) fn members(root: &Path) -> Result<Vec<Member>> {
+pub(in crate::tidy) fn members(root: &Path) -> Result<Vec<Member>> {
     let metadata = MetadataCommand::new()
         .manifest_path(root.join("Cargo.toml"))
         .no_deps()
@@ -106,7 +106,7 @@ pub(super) fn members(root: &Path) -> Result<Vec<Member>> {
 }
 
 /// Every edge is in the table, and the terminal and the world are where they belong.
-pub(super) fn check(members: &[Member]) -> Vec<Violation> {
+pub(in crate::tidy) fn check(members: &[Member]) -> Vec<Violation> {
     members.iter().flat_map(check_member).collect()
 }
 

@@ -1,9 +1,9 @@
 //! The ways to extend Kneepoint are each one file and one line in one list.
 
-use super::Violation;
-use super::modules::{idents, macros_with};
-use super::source::Source;
-use super::tree::Tree;
+use crate::tidy::Violation;
+use crate::tidy::tree::Tree;
+use crate::tidy::tree::reach::{idents, macros_with};
+use crate::tidy::tree::source::Source;
 use std::collections::BTreeSet;
 use syn::visit::Visit;
 
@@ -48,7 +48,7 @@ pub(super) fn is_extension(path: &str) -> bool {
 }
 
 /// Every extension is in its list.
-pub(super) fn check(tree: &Tree) -> Vec<Violation> {
+pub(in crate::tidy) fn check(tree: &Tree) -> Vec<Violation> {
     EXTENSIONS
         .iter()
         .flat_map(|extension| check_one(tree, extension))
@@ -63,7 +63,7 @@ fn check_one(tree: &Tree, extension: &Extension) -> Vec<Violation> {
         .collect();
     if names.is_empty() {
         let text = format!(
-            "no extension is here; when {list} has moved, say so in xtask/src/tidy/lists.rs"
+            "no extension is here; when {list} has moved, say so in xtask/src/tidy/structure/lists.rs"
         );
         return vec![Violation::new(dir, 0, "lists", text)];
     }
@@ -151,8 +151,8 @@ impl Finder<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests;
     use super::*;
+    use crate::tidy::tests;
     use expect_test::expect;
 
     #[test]
@@ -186,11 +186,11 @@ mod tests {
             files,
             expect![[r#"
             crates/kneepoint-diagnosis/src/rules/session_lock:0: lists: `session_lock` is not in RULES: nobody would ever run it
-            crates/kneepoint-model/src/import/syntaxes/:0: lists: no extension is here; when SYNTAXES has moved, say so in xtask/src/tidy/lists.rs
-            crates/kneepoint-profiler/src/abi/:0: lists: no extension is here; when PHP_ABIS has moved, say so in xtask/src/tidy/lists.rs
+            crates/kneepoint-model/src/import/syntaxes/:0: lists: no extension is here; when SYNTAXES has moved, say so in xtask/src/tidy/structure/lists.rs
+            crates/kneepoint-profiler/src/abi/:0: lists: no extension is here; when PHP_ABIS has moved, say so in xtask/src/tidy/structure/lists.rs
             crates/kneepoint-report/src/formats/:0: lists: nothing declares the list FORMATS
             crates/kneepoint-stack/src/servers/redis:0: lists: `redis` is not in SERVERS: nobody would ever run it
-            crates/kneepoint-telemetry/src/sources/:0: lists: no extension is here; when SOURCES has moved, say so in xtask/src/tidy/lists.rs
+            crates/kneepoint-telemetry/src/sources/:0: lists: no extension is here; when SOURCES has moved, say so in xtask/src/tidy/structure/lists.rs
         "#]],
         );
     }

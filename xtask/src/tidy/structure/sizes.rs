@@ -3,10 +3,10 @@
 //! The lines of a string literal are data, not steps to follow: an expectation or a template does not make
 //! its function longer. A file counts in full.
 
-use super::Violation;
 use super::lists::is_extension;
-use super::source::Source;
-use super::tree::Tree;
+use crate::tidy::Violation;
+use crate::tidy::tree::Tree;
+use crate::tidy::tree::source::Source;
 use proc_macro2::{TokenStream, TokenTree};
 use std::ops::RangeInclusive;
 use syn::spanned::Spanned as _;
@@ -32,7 +32,7 @@ struct Exception {
 const EXCEPTIONS: &[Exception] = &[];
 
 /// Nothing is larger than its limit, and no exception outlives its need.
-pub(super) fn check(tree: &Tree) -> Vec<Violation> {
+pub(in crate::tidy) fn check(tree: &Tree) -> Vec<Violation> {
     check_with(tree, EXCEPTIONS)
 }
 
@@ -51,7 +51,7 @@ fn check_with(tree: &Tree, exceptions: &[Exception]) -> Vec<Violation> {
     };
     let stale = exceptions.iter().filter(|exception| !used(exception));
     violations.extend(stale.map(|exception| {
-        let text = "nothing here needs its exception in xtask/src/tidy/sizes.rs any more";
+        let text = "nothing here needs its exception in xtask/src/tidy/structure/sizes.rs any more";
         Violation::new(exception.path, 0, "size", text)
     }));
     violations
@@ -153,8 +153,8 @@ impl<'ast> Visit<'ast> for Functions {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests;
     use super::*;
+    use crate::tidy::tests;
     use expect_test::expect;
 
     fn function(name: &str, lines: usize) -> String {

@@ -1,7 +1,7 @@
 //! ARCHITECTURE.md gives a reason for every dependency.
 
-use super::Violation;
-use super::tree::Tree;
+use crate::tidy::Violation;
+use crate::tidy::tree::Tree;
 use std::collections::BTreeMap;
 
 const DOCUMENT: &str = "ARCHITECTURE.md";
@@ -9,7 +9,7 @@ const MANIFEST: &str = "Cargo.toml";
 const HEADING: &str = "## Dependencies";
 
 /// Every workspace dependency has its line, and every line its dependency.
-pub(super) fn check(tree: &Tree) -> Vec<Violation> {
+pub(in crate::tidy) fn check(tree: &Tree) -> Vec<Violation> {
     let manifest = tree.files.get(MANIFEST).map_or("", String::as_str);
     let document = tree.files.get(DOCUMENT).map_or("", String::as_str);
     let reasons = reasons(document);
@@ -88,8 +88,8 @@ fn reasons(document: &str) -> BTreeMap<&str, (usize, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests;
     use super::*;
+    use crate::tidy::tests;
     use expect_test::expect;
 
     #[test]

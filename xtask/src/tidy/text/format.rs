@@ -1,13 +1,13 @@
 //! Every Rust file is formatted, also those that a macro declares: `cargo fmt` does not see them.
 
-use super::Violation;
-use super::tree::Tree;
+use crate::tidy::Violation;
+use crate::tidy::tree::Tree;
 use anyhow::{Context as _, Result, bail};
 use std::path::Path;
 use std::process::Command;
 
 /// Files rustfmt would change.
-pub(super) fn check(root: &Path, tree: &Tree) -> Result<Vec<Violation>> {
+pub(in crate::tidy) fn check(root: &Path, tree: &Tree) -> Result<Vec<Violation>> {
     let parsed = tree.sources.iter().filter(|source| source.syntax.is_some());
     let paths: Vec<&str> = parsed.map(|source| source.path.as_str()).collect();
     let output = Command::new("rustfmt")

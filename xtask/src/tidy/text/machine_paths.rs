@@ -1,7 +1,7 @@
 //! Nothing in the repository names the machine of whoever wrote it.
 
-use super::Violation;
-use super::tree::Tree;
+use crate::tidy::Violation;
+use crate::tidy::tree::Tree;
 
 /// Beginnings of private directories, in two parts so that this file does not name one itself.
 const PRIVATE: &[(&str, &str)] = &[
@@ -13,7 +13,7 @@ const PRIVATE: &[(&str, &str)] = &[
 ];
 
 /// No text file holds an absolute path into somebody's directory.
-pub(super) fn check(tree: &Tree) -> Vec<Violation> {
+pub(in crate::tidy) fn check(tree: &Tree) -> Vec<Violation> {
     tree.files
         .iter()
         .flat_map(|(path, text)| {
@@ -41,8 +41,8 @@ fn names(line: &str, dir: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests;
     use super::*;
+    use crate::tidy::tests;
     use expect_test::expect;
 
     #[test]

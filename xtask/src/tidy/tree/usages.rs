@@ -8,17 +8,17 @@ use syn::visit::Visit;
 
 /// A path as it is named somewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Usage {
-    pub(super) line: usize,
+pub(crate) struct Usage {
+    pub(crate) line: usize,
     /// The segments, the first one resolved through the file's `use`; a glob ends in `*`.
-    pub(super) path: Vec<String>,
+    pub(crate) path: Vec<String>,
     /// Whether it is a macro call.
-    pub(super) is_macro: bool,
+    pub(crate) is_macro: bool,
 }
 
 impl Usage {
     /// Whether the path is the given one or lies below it. A glob reaches everything below its parent.
-    pub(super) fn is_under(&self, forbidden: &str) -> bool {
+    pub(crate) fn is_under(&self, forbidden: &str) -> bool {
         let forbidden: Vec<&str> = forbidden.split("::").collect();
         match self.path.split_last() {
             Some((last, parent)) if last == "*" => {
@@ -37,16 +37,21 @@ fn starts_with<A: AsRef<str>, B: AsRef<str>>(path: &[A], prefix: &[B]) -> bool {
             .all(|(a, b)| a.as_ref() == b.as_ref())
 }
 
-/// Every path in a file.
-pub(super) fn usages(text: &str, file: &syn::File) -> Vec<Usage> {
+/// What each name that a file imports stands for: `Command` is `["std", "process", "Command"]`. Tests are left out.
+pub(crate) fn imports(file: &syn::File) -> BTreeMap<String, Vec<String>> {
     let mut aliases = Aliases::default();
     aliases.visit_file(file);
+    aliases.0
+}
+
+/// Every path in a file, its first segment resolved by what the file imports.
+pub(crate) fn usages(text: &str, imports: &BTreeMap<String, Vec<String>>) -> Vec<Usage> {
     let mut found = Vec::new();
     if let Ok(tokens) = text.parse() {
         scan(tokens, &mut found);
     }
     for usage in &mut found {
-        if let Some(full) = aliases.0.get(&usage.path[0]) {
+        if let Some(full) = imports.get(&usage.path[0]) {
             usage.path.splice(0..1, full.iter().cloned());
         }
     }
@@ -59,13 +64,13 @@ struct Aliases(BTreeMap<String, Vec<String>>);
 
 impl<'ast> Visit<'ast> for Aliases {
     fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
-        if !super::source::is_test(&module.attrs) {
+        if !super::test_code::is_test(&module.attrs) {
             syn::visit::visit_item_mod(self, module);
         }
     }
 
     fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
-        if !super::source::is_test(&item.attrs) {
+        if !super::test_code::is_test(&item.attrs) {
             self.add(&[], &item.tree);
         }
     }
@@ -164,7 +169,7 @@ mod tests {
     #[track_caller]
     fn check(text: &str, forbidden: &str, lines: &[usize]) {
         let file = syn::parse_file(text).expect("Rust");
-        let mut found: Vec<usize> = usages(text, &file)
+        let mut found: Vec<usize> = usages(text, &imports(&file))
             .iter()
             .filter(|usage| usage.is_under(forbidden))
             .map(|usage| usage.line)
