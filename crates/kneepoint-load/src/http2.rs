@@ -19,5 +19,5 @@ mod timer;
 mod worker;
 
 pub(crate) use ask::scheme;
-pub(crate) use single::fetch;
+pub(crate) use single::{Timing, fetch};
 pub(crate) use worker::Worker;

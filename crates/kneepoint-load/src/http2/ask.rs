@@ -1,7 +1,7 @@
 //! Requests as the `h2` crate takes them. They are made of the bytes that would go out in HTTP/1.1, so that what a
 //! request is, with its variables and its body, is written down once.
 
-use crate::target::Target;
+use crate::plan::Target;
 use bytes::Bytes;
 use http::header::COOKIE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};

@@ -1,21 +1,17 @@
 //! One thread of the lane: starts what is due, ends what is overdue, sleeps until something happens.
 
-use crate::engine::Prepared;
-use crate::examples::printable;
-use crate::flight::{Flight, FlightRef, NONE};
+use crate::arrivals::Shared;
+use crate::connection::{Secure, Sources, socket};
 use crate::http2::ask::{Ask, scheme};
 use crate::http2::exchange::{Exchange, exchange};
 use crate::http2::links::{LinkRef, Links, Place};
 use crate::http2::opening::{NotOpened, Opened, open};
 use crate::http2::timer::Timer;
+use crate::in_flight::{Clock, Flight, FlightRef, NONE};
+use crate::ledger::{Prepared, Traffic, share};
+use crate::measure::{Finished, Outbox};
 use crate::plan::{LoadError, LoadPlan};
-use crate::recorder::Outbox;
-use crate::reply::Reply;
-use crate::socket::{self, Sources};
-use crate::starts::Shared;
-use crate::tls::Secure;
-use crate::traffic::{Clock, Finished, Traffic, share};
-use crate::watch::Missed;
+use crate::response::Reply;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::future::{AbortHandle, Abortable, LocalBoxFuture};
@@ -387,29 +383,20 @@ impl<'p> Worker<'p> {
         let reused = self.links.ended(link);
         let flight = self.traffic.flights.get_mut(reference.id);
         flight.first_byte = done.first_byte;
-        let (request, user) = (flight.request, flight.user);
-        let (intended, retried) = (flight.intended, flight.retried);
-        self.traffic.recorder.received(intended, done.received);
-        let template = &self.prepared.templates[request as usize];
+        let flight = *flight;
+        let request = flight.request;
+        self.traffic
+            .recorder
+            .received(flight.intended, done.received);
         let Some(error) = &done.failure else {
             let status = done.reply.status;
-            let missed = template.judge(&mut done.reply, user, &mut self.traffic.users);
-            let outcome = missed.map_or(Outcome::Ok, Missed::outcome);
-            if let Some(missed) = missed {
-                let reply = &done.reply;
-                self.traffic.examples.add(outcome, status, request, || {
-                    let body = printable(&reply.excerpt);
-                    let expected = missed.describe(&template.request);
-                    let (name, what) = (&template.name, outcome.name());
-                    format!("{name}: {what}, status {status}, {expected}: {body}")
-                });
-            }
+            let outcome = self.traffic.judge(&flight, &mut done.reply);
             return self.end(reference.id, outcome, status, now);
         };
         if error.is_io() || error.is_go_away() {
             self.links.retire(link);
         }
-        if !retried && done.is_stale(error, reused) {
+        if !flight.retried && done.is_stale(error, reused) {
             self.traffic.flights.get_mut(reference.id).retried = true;
             return self.traffic.wait_again(reference);
         }
@@ -417,6 +404,7 @@ impl<'p> Worker<'p> {
             self.traffic.dropped_unanswered(now);
         }
         let outcome = done.outcome(error);
+        let template = &self.prepared.templates[request as usize];
         self.traffic.examples.add(outcome, 0, request, || {
             let (name, what) = (&template.name, outcome.name());
             let hint = match outcome {
