@@ -8,5 +8,5 @@ mod stream;
 mod think_time;
 mod virtual_users;
 
-pub(crate) use dispatcher::{Shared, Starts, has_due_times};
+pub(crate) use dispatcher::{Dispatcher, Shared, has_due_times};
 pub(crate) use mix::Mix;

@@ -4,12 +4,12 @@ mod backoff;
 pub(crate) mod namespace;
 mod pool;
 mod ports;
+pub(crate) mod rx_timestamp;
 pub(crate) mod socket;
-pub(crate) mod timestamps;
 mod tls;
 
 pub(crate) use backoff::Backoff;
 pub(crate) use pool::{Kept, Phase, Pool};
 pub(crate) use ports::HeldPorts;
 pub(crate) use socket::{Endpoint, Opening, Sources};
-pub(crate) use tls::{Secure, Session, ThreadTls};
+pub(crate) use tls::{Secure, ThreadTls, TlsSession};

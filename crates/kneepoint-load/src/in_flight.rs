@@ -9,22 +9,22 @@ use std::collections::VecDeque;
 /// No connection, or no user.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// One arrival under way. Times are nanoseconds since the load began.
+/// One arrival that has not ended. Times are nanoseconds since the load began.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Flight {
+pub(crate) struct InFlightRequest {
     pub(crate) intended: u64,
     /// When it was written to a connection; 0 before.
     pub(crate) sent: u64,
     /// When the first byte of its response came; 0 before.
     pub(crate) first_byte: u64,
-    /// No other flight of the load has it.
+    /// No other request of the load has it.
     pub(crate) number: u64,
-    /// Index of its request.
-    pub(crate) request: u32,
-    /// Whose cookies it carries, or [`NONE`]. All flights of a visit have the same.
+    /// Index of its template.
+    pub(crate) template: u32,
+    /// Whose cookies it carries, or [`NONE`]. All requests of a session have the same.
     pub(crate) user: u32,
-    /// The worker or visitor whose it is (`arrivals`), or [`NONE`] where all are alike.
-    pub(crate) member: u32,
+    /// The virtual user whose it is, or [`NONE`] where all are alike.
+    pub(crate) vu: u32,
     /// Its connection, or [`NONE`] while it waits for one.
     pub(crate) connection: u32,
     /// Whether it is in the queue for a connection.
@@ -35,28 +35,28 @@ pub(crate) struct Flight {
     live: bool,
 }
 
-/// A reference to a flight that knows when the flight is over.
+/// A reference to a request that knows when that is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct FlightRef {
+pub(crate) struct RequestRef {
     pub(crate) id: u32,
     generation: u32,
 }
 
-/// All flights of a thread, in memory that is used again.
+/// All requests of a thread that are in flight, in memory that is used again.
 ///
 /// Deadlines are a queue: the timeout is the same for all and intended starts do not go back, so the next to
-/// expire is always in front. A flight that ends leaves its deadline behind, to be dropped when it comes up.
+/// expire is always in front. A request that ends leaves its deadline behind, to be dropped when it comes up.
 #[derive(Debug)]
-pub(crate) struct Flights {
-    all: Vec<Flight>,
+pub(crate) struct InFlight {
+    all: Vec<InFlightRequest>,
     free: Vec<u32>,
-    deadlines: VecDeque<FlightRef>,
+    deadlines: VecDeque<RequestRef>,
     timeout: u64,
     next_number: u64,
     numbers_apart: u64,
 }
 
-impl Flights {
+impl InFlight {
     pub(crate) fn new(timeout_ns: u64) -> Self {
         Self {
             all: Vec::new(),
@@ -77,13 +77,7 @@ impl Flights {
         }
     }
 
-    pub(crate) fn start(
-        &mut self,
-        intended: u64,
-        request: u32,
-        user: u32,
-        member: u32,
-    ) -> FlightRef {
+    pub(crate) fn start(&mut self, intended: u64, template: u32, user: u32, vu: u32) -> RequestRef {
         let id = self.free.pop().unwrap_or(self.all.len() as u32);
         let generation = match self.all.get(id as usize) {
             Some(before) => before.generation.wrapping_add(1),
@@ -91,14 +85,14 @@ impl Flights {
         };
         let number = self.next_number;
         self.next_number += self.numbers_apart;
-        let flight = Flight {
+        let request = InFlightRequest {
             number,
             intended,
             sent: 0,
             first_byte: 0,
-            request,
+            template,
             user,
-            member,
+            vu,
             connection: NONE,
             queued: false,
             retried: false,
@@ -106,44 +100,44 @@ impl Flights {
             live: true,
         };
         match self.all.get_mut(id as usize) {
-            Some(place) => *place = flight,
-            None => self.all.push(flight),
+            Some(place) => *place = request,
+            None => self.all.push(request),
         }
-        let reference = FlightRef { id, generation };
+        let reference = RequestRef { id, generation };
         self.deadlines.push_back(reference);
         reference
     }
 
-    /// Ends a flight and tells what it was.
-    pub(crate) fn end(&mut self, id: u32) -> Flight {
-        let flight = &mut self.all[id as usize];
-        debug_assert!(flight.live, "every arrival ends once");
-        flight.live = false;
+    /// Ends a request and tells what it was.
+    pub(crate) fn end(&mut self, id: u32) -> InFlightRequest {
+        let request = &mut self.all[id as usize];
+        debug_assert!(request.live, "every arrival ends once");
+        request.live = false;
         self.free.push(id);
-        *flight
+        *request
     }
 
-    pub(crate) fn get(&self, id: u32) -> &Flight {
+    pub(crate) fn get(&self, id: u32) -> &InFlightRequest {
         &self.all[id as usize]
     }
 
-    pub(crate) fn get_mut(&mut self, id: u32) -> &mut Flight {
+    pub(crate) fn get_mut(&mut self, id: u32) -> &mut InFlightRequest {
         &mut self.all[id as usize]
     }
 
-    pub(crate) fn reference(&self, id: u32) -> FlightRef {
-        FlightRef {
+    pub(crate) fn reference(&self, id: u32) -> RequestRef {
+        RequestRef {
             id,
             generation: self.all[id as usize].generation,
         }
     }
 
-    pub(crate) fn is_live(&self, reference: FlightRef) -> bool {
-        let flight = &self.all[reference.id as usize];
-        flight.live && flight.generation == reference.generation
+    pub(crate) fn is_live(&self, reference: RequestRef) -> bool {
+        let request = &self.all[reference.id as usize];
+        request.live && request.generation == reference.generation
     }
 
-    /// Whether a flight's time is over.
+    /// Whether a request's time is over.
     pub(crate) fn is_overdue(&self, id: u32, now: u64) -> bool {
         self.get(id).intended.saturating_add(self.timeout) <= now
     }
@@ -153,7 +147,7 @@ impl Flights {
         self.all.len() - self.free.len()
     }
 
-    /// When the next live flight expires.
+    /// When the next live request expires.
     pub(crate) fn next_deadline(&mut self) -> Option<u64> {
         while let Some(&front) = self.deadlines.front() {
             if self.is_live(front) {
@@ -164,7 +158,7 @@ impl Flights {
         None
     }
 
-    /// A live flight whose time is over.
+    /// A live request whose time is over.
     pub(crate) fn expired(&mut self, now: u64) -> Option<u32> {
         let deadline = self.next_deadline()?;
         (deadline <= now)
@@ -180,28 +174,28 @@ mod tests {
     #[test]
     fn no_two_flights_of_a_load_have_one_number() {
         let numbers = |thread| {
-            let mut flights = Flights::new(100).of_thread(thread, 2);
-            let started = [(), ()].map(|()| flights.start(0, 0, NONE, NONE));
-            started.map(|flight| flights.get(flight.id).number)
+            let mut in_flight = InFlight::new(100).of_thread(thread, 2);
+            let started = [(), ()].map(|()| in_flight.start(0, 0, NONE, NONE));
+            started.map(|request| in_flight.get(request.id).number)
         };
         assert_eq!([numbers(0), numbers(1)], [[0, 2], [1, 3]]);
     }
 
     #[test]
     fn flights_expire_in_order_and_ended_ones_never() {
-        let mut flights = Flights::new(100);
-        let [a, b, c] = [0, 10, 20].map(|at| flights.start(at, 0, NONE, NONE));
-        flights.end(b.id);
-        assert_eq!(flights.live(), 2);
-        assert_eq!(flights.next_deadline(), Some(100));
-        assert_eq!(flights.expired(99), None);
-        assert_eq!(flights.expired(100), Some(a.id));
-        flights.end(a.id);
-        assert_eq!(flights.next_deadline(), Some(120));
-        // The place of b is taken again: its old deadline must not end the new flight.
-        let d = flights.start(500, 0, NONE, NONE);
-        flights.end(c.id);
-        assert_eq!(flights.next_deadline(), Some(600));
-        assert!(flights.is_live(d) && !flights.is_live(b));
+        let mut in_flight = InFlight::new(100);
+        let [a, b, c] = [0, 10, 20].map(|at| in_flight.start(at, 0, NONE, NONE));
+        in_flight.end(b.id);
+        assert_eq!(in_flight.live(), 2);
+        assert_eq!(in_flight.next_deadline(), Some(100));
+        assert_eq!(in_flight.expired(99), None);
+        assert_eq!(in_flight.expired(100), Some(a.id));
+        in_flight.end(a.id);
+        assert_eq!(in_flight.next_deadline(), Some(120));
+        // The place of b is taken again: its old deadline must not end the new request.
+        let d = in_flight.start(500, 0, NONE, NONE);
+        in_flight.end(c.id);
+        assert_eq!(in_flight.next_deadline(), Some(600));
+        assert!(in_flight.is_live(d) && !in_flight.is_live(b));
     }
 }

@@ -1,16 +1,16 @@
-//! The requests of one thread, whatever lane they go out on: who starts when, who waits for a connection, and the one
-//! place where each gets its outcome.
+//! The requests of one thread, whatever transport they go out on: who starts when, who waits for a connection, and the
+//! one place where each gets its outcome.
 
 mod prepared;
 
 pub(crate) use prepared::Prepared;
 
-use crate::arrivals::{Mix, Shared, Starts};
+use crate::arrivals::{Dispatcher, Mix, Shared};
 use crate::connection::Backoff;
-use crate::in_flight::{Clock, Flight, FlightRef, Flights, NONE, nanos};
-use crate::measure::{CpuMeter, Examples, Finished, Gauges, Limits, Outbox, Recorder};
+use crate::in_flight::{Clock, InFlight, InFlightRequest, NONE, RequestRef, nanos};
+use crate::measure::{CpuMeter, Examples, Finished, Gauges, Limits, Mailbox, Recorder};
 use crate::plan::{LoadPlan, Mode};
-use crate::response::{Missed, Reply, readable};
+use crate::response::{FailedExpectation, Reply, readable};
 use crate::users::Users;
 use kneepoint_model::Outcome;
 use std::collections::VecDeque;
@@ -38,15 +38,15 @@ pub(crate) fn share(total: usize, thread: usize, threads: usize) -> usize {
 
 /// The requests of one thread, and the account of them.
 #[derive(Debug)]
-pub(crate) struct Traffic<'p> {
+pub(crate) struct RequestLedger<'p> {
     prepared: &'p Prepared,
     pub(crate) clock: Clock,
-    pub(crate) starts: Starts<'p>,
+    pub(crate) dispatcher: Dispatcher<'p>,
     mix: Mix,
     pub(crate) users: Users,
-    pub(crate) flights: Flights,
+    pub(crate) in_flight: InFlight,
     /// Arrivals that wait for a connection; some may have ended since.
-    queue: VecDeque<FlightRef>,
+    queue: VecDeque<RequestRef>,
     /// How many of the queue are still waiting.
     waiting: u64,
     backlog_max: u64,
@@ -56,7 +56,7 @@ pub(crate) struct Traffic<'p> {
     cpu: CpuMeter,
 }
 
-impl<'p> Traffic<'p> {
+impl<'p> RequestLedger<'p> {
     /// Thread number `thread`, with its share of arrivals, users and workers.
     pub(crate) fn new(
         plan: &'p LoadPlan,
@@ -79,10 +79,10 @@ impl<'p> Traffic<'p> {
         Self {
             prepared,
             clock,
-            starts: Starts::new(plan, shared, thread, workers as u32),
+            dispatcher: Dispatcher::new(plan, shared, thread, workers as u32),
             mix: Mix::new(&plan.workload, plan.seed, thread),
             users: Users::new(users as u32).provided(plan, thread),
-            flights: Flights::new(limits.timeout).of_thread(thread, plan.threads),
+            in_flight: InFlight::new(limits.timeout).of_thread(thread, plan.threads),
             queue: VecDeque::new(),
             waiting: 0,
             backlog_max: 0,
@@ -96,17 +96,21 @@ impl<'p> Traffic<'p> {
     /// Lets the next request that is due wait for a connection. Tells when that was; `None` when none is due now.
     pub(crate) fn admit(&mut self) -> Option<u64> {
         let now = self.clock.now();
-        let due = self.starts.take(now, &self.backoff)?;
-        self.recorder.arrived(due.intended, now);
-        let of_visit = self.starts.of_visit(due, &mut self.mix, &mut self.users);
-        let (request, user) = of_visit.unwrap_or_else(|| {
-            let request = self.mix.draw();
-            let session = self.prepared.templates[request as usize].session;
-            (request, if session { self.users.take() } else { NONE })
+        let arrival = self.dispatcher.take(now, &self.backoff)?;
+        self.recorder.arrived(arrival.intended, now);
+        let of_session = self
+            .dispatcher
+            .of_session(arrival, &mut self.mix, &mut self.users);
+        let (template, user) = of_session.unwrap_or_else(|| {
+            let template = self.mix.draw();
+            let session = self.prepared.templates[template as usize].session;
+            (template, if session { self.users.take() } else { NONE })
         });
-        let flight = self.flights.start(due.intended, request, user, due.member);
-        self.flights.get_mut(flight.id).queued = true;
-        self.queue.push_back(flight);
+        let request = self
+            .in_flight
+            .start(arrival.intended, template, user, arrival.vu);
+        self.in_flight.get_mut(request.id).queued = true;
+        self.queue.push_back(request);
         self.waiting += 1;
         Some(now)
     }
@@ -122,11 +126,11 @@ impl<'p> Traffic<'p> {
     }
 
     /// The first arrival that waits. Those whose time is over end on the way.
-    pub(crate) fn first_waiting(&mut self, now: u64) -> Option<FlightRef> {
+    pub(crate) fn first_waiting(&mut self, now: u64) -> Option<RequestRef> {
         while let Some(&front) = self.queue.front() {
-            if !self.flights.is_live(front) {
+            if !self.in_flight.is_live(front) {
                 self.queue.pop_front();
-            } else if self.flights.is_overdue(front.id, now) {
+            } else if self.in_flight.is_overdue(front.id, now) {
                 self.end(front.id, Outcome::Unsent, 0, now);
             } else {
                 return Some(front);
@@ -137,23 +141,23 @@ impl<'p> Traffic<'p> {
 
     /// The first that waits has a connection.
     pub(crate) fn leave_queue(&mut self) {
-        if let Some(flight) = self.queue.pop_front() {
+        if let Some(request) = self.queue.pop_front() {
             self.waiting -= 1;
-            self.flights.get_mut(flight.id).queued = false;
+            self.in_flight.get_mut(request.id).queued = false;
         }
     }
 
-    /// Puts a flight back to the front of the queue.
-    pub(crate) fn wait_again(&mut self, flight: FlightRef) {
-        self.flights.get_mut(flight.id).queued = true;
-        self.queue.push_front(flight);
+    /// Puts a request back to the front of the queue.
+    pub(crate) fn wait_again(&mut self, request: RequestRef) {
+        self.in_flight.get_mut(request.id).queued = true;
+        self.queue.push_front(request);
         self.waiting += 1;
     }
 
     /// A server that accepts connections and drops them unanswered has no room for more. An open loop goes on as its
     /// schedule says; a closed one would only spin, and take the CPU that the stack needs to answer the rest.
     pub(crate) fn dropped_unanswered(&mut self, now: u64) {
-        if self.starts.is_closed() {
+        if self.dispatcher.is_closed() {
             self.backoff.refused(now);
         }
     }
@@ -161,69 +165,80 @@ impl<'p> Traffic<'p> {
     /// Ends every waiting arrival like the one whose attempt to connect they waited for.
     pub(crate) fn end_waiting(&mut self, outcome: Outcome, now: u64) {
         while let Some(waiting) = self.queue.pop_front() {
-            if self.flights.is_live(waiting) {
+            if self.in_flight.is_live(waiting) {
                 self.end(waiting.id, outcome, 0, now);
             }
         }
     }
 
-    /// Judges a complete response to a flight, and tells how that has ended. Its user, if it has one, takes over what the
+    /// Judges a complete response to a request, and tells how that has ended. Its user, if it has one, takes over what the
     /// response gives; of one that is not good, an example is kept.
-    pub(crate) fn judge(&mut self, flight: &Flight, reply: &mut Reply<'_>) -> Outcome {
-        let template = &self.prepared.templates[flight.request as usize];
-        let mut missed = match template.accepts(reply.status) {
-            true => reply.missed(),
-            false => Some(Missed::Status),
+    pub(crate) fn judge(&mut self, request: &InFlightRequest, reply: &mut Reply<'_>) -> Outcome {
+        let template = &self.prepared.templates[request.template as usize];
+        let mut failed = match template.accepts(reply.status) {
+            true => reply.failed_expectation(),
+            false => Some(FailedExpectation::Status),
         };
-        if flight.user != NONE {
+        if request.user != NONE {
             // A bad response gives cookies like any other; its values are not looked at.
-            match missed {
-                None => missed = self.users.learn(flight.user, reply),
-                Some(_) => self.users.learn_cookies(flight.user, reply),
+            match failed {
+                None => failed = self.users.learn(request.user, reply),
+                Some(_) => self.users.learn_cookies(request.user, reply),
             }
         }
-        let Some(missed) = missed else {
+        let Some(failed) = failed else {
             return Outcome::Ok;
         };
-        let (outcome, status) = (missed.outcome(), reply.status);
-        self.examples.add(outcome, status, flight.request, || {
+        let (outcome, status) = (failed.outcome(), reply.status);
+        self.examples.add(outcome, status, request.template, || {
             let body = readable(&reply.excerpt);
-            let expected = missed.describe(&template.request);
+            let expected = failed.describe(&template.request);
             let (name, what) = (&template.name, outcome.name());
             format!("{name}: {what}, status {status}, {expected}: {body}")
         });
         outcome
     }
 
-    /// Ends a flight: the one place where an arrival gets its outcome. Tells what it was, and whether the member whose
-    /// it was goes on and so may keep a connection.
+    /// Keeps an example of a request that could not be sent.
+    pub(crate) fn not_sent(&mut self, template: u32, why: impl FnOnce() -> String) {
+        let prepared = self.prepared;
+        self.examples.add(Outcome::NoValue, 0, template, || {
+            let name = &prepared.templates[template as usize].name;
+            format!("{name}: not sent: {}", why())
+        });
+    }
+
+    /// Ends a request: the one place where an arrival gets its outcome. Tells what it was, and whether its virtual user
+    /// goes on and so may keep a connection.
     pub(crate) fn end(
         &mut self,
         id: u32,
         outcome: Outcome,
         status: u16,
         now: u64,
-    ) -> (Flight, bool) {
-        let flight = self.flights.end(id);
-        self.recorder.ended(&flight, outcome, status, now);
-        self.waiting -= u64::from(flight.queued);
-        let goes_on = self.starts.ended(&flight, outcome, now, &mut self.users);
-        (flight, goes_on)
+    ) -> (InFlightRequest, bool) {
+        let request = self.in_flight.end(id);
+        self.recorder.ended(&request, outcome, status, now);
+        self.waiting -= u64::from(request.queued);
+        let goes_on = self
+            .dispatcher
+            .ended(&request, outcome, now, &mut self.users);
+        (request, goes_on)
     }
 
     /// Looks at what is left to do.
     pub(crate) fn turn(&mut self, now: u64) -> Turn {
-        let next_start = self.starts.next(now);
+        let next_start = self.dispatcher.next(now);
         self.cpu.observe(now, next_start.is_none());
         Turn {
             now,
             next_start,
-            over: next_start.is_none() && self.flights.live() == 0,
+            over: next_start.is_none() && self.in_flight.live() == 0,
         }
     }
 
     /// Hands over what was recorded so far, when it is time to.
-    pub(crate) fn publish(&mut self, outbox: &Outbox, turn: Turn, connections: usize) {
+    pub(crate) fn publish(&mut self, mailbox: &Mailbox, turn: Turn, connections: usize) {
         let Turn {
             now,
             next_start,
@@ -233,7 +248,7 @@ impl<'p> Traffic<'p> {
             return;
         }
         // A response may still bring a request that is intended from now on, but none that was intended before.
-        let until = next_start.unwrap_or(self.starts.end()).min(now);
+        let until = next_start.unwrap_or(self.dispatcher.end()).min(now);
         let floor = next_start.map_or(u64::MAX, |_| until);
         self.recorder.pass(until);
         let gauges = Gauges {
@@ -241,7 +256,7 @@ impl<'p> Traffic<'p> {
             backlog: self.waiting,
         };
         self.recorder
-            .publish(outbox, now, floor, gauges, over.then_some(now));
+            .publish(mailbox, now, floor, gauges, over.then_some(now));
     }
 
     /// When there is something to do again. Arrivals within so many nanoseconds of the next leave together with it.
@@ -250,7 +265,7 @@ impl<'p> Traffic<'p> {
             now, next_start, ..
         } = turn;
         let mut wake = self.recorder.publish_at();
-        let together = next_start.and_then(|_| self.starts.gather(span_ns, WAIT_NS));
+        let together = next_start.and_then(|_| self.dispatcher.coalesce(span_ns, WAIT_NS));
         let mut start = together.or(next_start).unwrap_or(u64::MAX);
         if self.backoff.holds(now) {
             let again = self.backoff.until;
@@ -258,12 +273,12 @@ impl<'p> Traffic<'p> {
                 wake = wake.min(again);
             }
             // Workers wait for it, too, but not beyond the end of their loop.
-            if self.starts.is_closed() && next_start.is_some() {
-                start = start.max(again).min(self.starts.end());
+            if self.dispatcher.is_closed() && next_start.is_some() {
+                start = start.max(again).min(self.dispatcher.end());
             }
         }
         wake = wake.min(start);
-        wake.min(self.flights.next_deadline().unwrap_or(u64::MAX))
+        wake.min(self.in_flight.next_deadline().unwrap_or(u64::MAX))
     }
 
     /// What is left behind.
@@ -273,7 +288,7 @@ impl<'p> Traffic<'p> {
             recorder: self.recorder,
             examples: self.examples,
             backlog_max: self.backlog_max,
-            sessions: self.starts.session_counts(),
+            sessions: self.dispatcher.session_counts(),
         }
     }
 }

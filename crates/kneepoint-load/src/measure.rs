@@ -8,5 +8,5 @@ mod tally;
 
 pub(crate) use examples::Examples;
 pub(crate) use health::{CpuMeter, MachineTime};
-pub(crate) use recorder::{Gauges, Limits, Outbox, Recorder};
+pub(crate) use recorder::{Gauges, Limits, Mailbox, Recorder};
 pub(crate) use tally::{Completed, Finished, Tally};

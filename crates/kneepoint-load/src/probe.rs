@@ -1,4 +1,4 @@
-//! Requests outside a load: one by itself, each of a workload once, and as many as go against a server that does nothing.
+//! Requests outside a load: one by itself, each of a workload once, and as many as a server that does nothing answers.
 
 mod null_server;
 mod rehearsal;

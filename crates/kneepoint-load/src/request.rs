@@ -5,5 +5,5 @@ mod builder;
 mod template;
 mod variables;
 
-pub(crate) use template::Template;
+pub(crate) use template::RequestTemplate;
 pub(crate) use variables::{NoValue, RequestId, Values};

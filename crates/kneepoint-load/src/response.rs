@@ -11,7 +11,7 @@ mod parser;
 mod reply;
 
 pub(crate) use excerpt::{printable, readable};
-pub(crate) use expectations::{Missed, Watch, reads_body};
+pub(crate) use expectations::{Expectations, FailedExpectation, reads_body};
 #[cfg(test)]
 pub(crate) use http1::HttpParser;
 pub use page::{ErrorPage, Page, resolve_link};

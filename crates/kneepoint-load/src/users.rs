@@ -7,7 +7,7 @@ mod feeder;
 use crate::in_flight::NONE;
 use crate::plan::LoadPlan;
 use crate::request::{RequestId, Values};
-use crate::response::{Missed, Reply};
+use crate::response::{FailedExpectation, Reply};
 use cookies::Jar;
 use feeder::Rows;
 use kneepoint_model::ValueSource;
@@ -44,7 +44,7 @@ impl User {
 
 /// What the next request of a user is made of.
 #[derive(Debug)]
-pub(crate) struct Told<'u> {
+pub(crate) struct VariableValues<'u> {
     user: &'u User,
     rows: &'u Rows,
     number: u64,
@@ -52,14 +52,14 @@ pub(crate) struct Told<'u> {
     id: OnceCell<RequestId>,
 }
 
-impl<'u> Told<'u> {
+impl<'u> VariableValues<'u> {
     /// The value of the `Cookie` header; empty without cookies.
     pub(crate) fn cookies(&self) -> &'u str {
         self.user.jar.line()
     }
 }
 
-impl Values for Told<'_> {
+impl Values for VariableValues<'_> {
     fn value(&self, source: ValueSource) -> Option<&[u8]> {
         match source {
             ValueSource::Captured(number) => {
@@ -172,7 +172,11 @@ impl Users {
     }
 
     /// What the next request of a user, or of nobody, is made of, by its number; and a buffer for whoever writes it.
-    pub(crate) fn tell(&mut self, user: u32, number: u64) -> (Told<'_>, &mut Vec<u8>) {
+    pub(crate) fn values_for(
+        &mut self,
+        user: u32,
+        number: u64,
+    ) -> (VariableValues<'_>, &mut Vec<u8>) {
         let user = if user == NONE {
             self.rows.take(&mut self.nobody.rows);
             &self.nobody
@@ -183,18 +187,18 @@ impl Users {
             }
             user
         };
-        let told = Told {
+        let values = VariableValues {
             user,
             rows: &self.rows,
             number,
             id: OnceCell::new(),
         };
-        (told, &mut self.scratch)
+        (values, &mut self.scratch)
     }
 
     /// Takes over what a response of the user gives: its cookies and its values. Tells which value was not there; it
     /// is not there for later requests either.
-    pub(crate) fn learn(&mut self, user: u32, reply: &mut Reply<'_>) -> Option<Missed> {
+    pub(crate) fn learn(&mut self, user: u32, reply: &mut Reply<'_>) -> Option<FailedExpectation> {
         self.learn_cookies(user, reply);
         let User { jar, captured, .. } = &mut self.all[user as usize];
         reply.take_values(
@@ -216,7 +220,7 @@ impl Users {
 mod tests {
     use super::*;
     use crate::plan::{Mode, Target};
-    use crate::response::Watch;
+    use crate::response::Expectations;
     use kneepoint_model::VariableNames;
     use kneepoint_model::{Address, Arrivals, Capture, CaptureFrom, Feeder, RowOrder, Sessions};
     use proptest::prelude::*;
@@ -282,15 +286,15 @@ mod tests {
     }
 
     /// The captured value, the row and the cookies of a user's next request.
-    fn told(users: &mut Users, user: u32) -> String {
-        let (told, _) = users.tell(user, 7);
+    fn values(users: &mut Users, user: u32) -> String {
+        let (values, _) = users.values_for(user, 7);
         assert_eq!(
-            told.value(ValueSource::RequestId),
+            values.value(ValueSource::RequestId),
             Some(b"kneepoint-7".as_slice())
         );
-        let cookies = told.cookies();
+        let cookies = values.cookies();
         let show = |source| {
-            let value = told.value(source).unwrap_or(b"-");
+            let value = values.value(source).unwrap_or(b"-");
             String::from_utf8_lossy(value).into_owned()
         };
         let row = show(ValueSource::Column {
@@ -303,9 +307,9 @@ mod tests {
     fn learn(users: &mut Users, user: u32, headers: &[(&str, &str)]) -> bool {
         let plan = plan();
         let names = VariableNames::new(&plan.workload);
-        let watch = Watch::new(&plan.workload.requests[0], &names);
+        let expectations = Expectations::new(&plan.workload.requests[0], &names);
         let mut reply = Reply::default();
-        reply.begin(watch.as_ref(), true);
+        reply.begin(expectations.as_ref(), true);
         for (name, value) in headers {
             reply.on_header(name, value.as_bytes());
         }
@@ -316,8 +320,8 @@ mod tests {
     fn users_keep_what_they_learn_and_their_row() {
         let mut users = Users::new(2).provided(&plan(), 0);
         let (ann, bob) = (users.take(), users.take());
-        assert_eq!(told(&mut users, ann), "- ann ");
-        assert_eq!(told(&mut users, bob), "- bob ");
+        assert_eq!(values(&mut users, ann), "- ann ");
+        assert_eq!(values(&mut users, bob), "- bob ");
         assert!(learn(
             &mut users,
             ann,
@@ -326,11 +330,11 @@ mod tests {
         users.give_back(ann);
         users.give_back(bob);
         assert_eq!(users.take(), ann);
-        assert_eq!(told(&mut users, ann), "t1 ann s=1");
-        assert_eq!(told(&mut users, bob), "- bob ");
+        assert_eq!(values(&mut users, ann), "t1 ann s=1");
+        assert_eq!(values(&mut users, bob), "- bob ");
         // What a response does not give is not there, however often it was before.
         assert!(!learn(&mut users, ann, &[]));
-        assert_eq!(told(&mut users, ann), "- ann s=1");
+        assert_eq!(values(&mut users, ann), "- ann s=1");
     }
 
     #[test]
@@ -339,23 +343,23 @@ mod tests {
         plan.workload.sessions = Some(Sessions::default());
         let mut users = Users::new(1).provided(&plan, 0);
         let visitor = users.take();
-        assert_eq!(told(&mut users, visitor), "- ann ");
+        assert_eq!(values(&mut users, visitor), "- ann ");
         assert!(learn(
             &mut users,
             visitor,
             &[("x-csrf", "t1"), ("set-cookie", "s=1")]
         ));
-        assert_eq!(told(&mut users, visitor), "t1 ann s=1");
+        assert_eq!(values(&mut users, visitor), "t1 ann s=1");
         users.give_back(visitor);
         let next = users.take();
-        assert_eq!(told(&mut users, next), "- bob ");
+        assert_eq!(values(&mut users, next), "- bob ");
     }
 
     #[test]
     fn a_request_of_nobody_takes_a_row_for_itself() {
         let mut users = Users::new(1).provided(&plan(), 0);
-        let told = ["- ann ", "- bob ", "- ann "].map(|_| told(&mut users, NONE));
-        assert_eq!(told, ["- ann ", "- bob ", "- ann "]);
+        let values = ["- ann ", "- bob ", "- ann "].map(|_| values(&mut users, NONE));
+        assert_eq!(values, ["- ann ", "- bob ", "- ann "]);
     }
 
     proptest! {

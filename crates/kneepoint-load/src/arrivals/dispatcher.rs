@@ -3,9 +3,9 @@
 use crate::arrivals::mix::Mix;
 use crate::arrivals::stream::{ArrivalStream, Upcoming};
 use crate::arrivals::think_time::Pause;
-use crate::arrivals::virtual_users::Crowd;
+use crate::arrivals::virtual_users::VirtualUsers;
 use crate::connection::{Backoff, Kept};
-use crate::in_flight::{Flight, NONE, nanos};
+use crate::in_flight::{InFlightRequest, NONE, nanos};
 use crate::plan::{LoadPlan, Mode};
 use crate::users::Users;
 use kneepoint_model::{ClosedLoop, Outcome, SessionCounts};
@@ -47,11 +47,11 @@ impl Shared {
 
 /// A request that is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Due {
+pub(crate) struct Arrival {
     /// Its intended start in nanoseconds.
     pub(crate) intended: u64,
     /// Whose it is, or [`NONE`] where all are alike.
-    pub(crate) member: u32,
+    pub(crate) vu: u32,
 }
 
 #[derive(Debug)]
@@ -61,12 +61,12 @@ enum Source<'p> {
     /// Every arrival of the schedule is a visitor, who comes back after a pause.
     Visitors {
         arrivals: Upcoming<'p>,
-        crowd: Crowd<'p>,
+        virtual_users: VirtualUsers<'p>,
     },
     /// How many workers are free. They have nothing of their own, so that this is all there is to know.
     Free(u32),
-    /// Workers who each have a time, a count or a visit of their own.
-    Workers(Crowd<'p>),
+    /// Workers who each have a time, a count or a session of their own.
+    Workers(VirtualUsers<'p>),
 }
 
 /// What decides about the new requests of one thread.
@@ -74,7 +74,7 @@ enum Source<'p> {
 /// Requests start in the order of their intended starts: one who thinks after a response goes on later than that
 /// response, and whatever started before it was due by then. Deadlines and seconds rest on this.
 #[derive(Debug)]
-pub(crate) struct Starts<'p> {
+pub(crate) struct Dispatcher<'p> {
     source: Source<'p>,
     until: u64,
     /// Requests of all threads together after which none starts.
@@ -88,7 +88,7 @@ pub(crate) struct Starts<'p> {
     released: u64,
 }
 
-impl<'p> Starts<'p> {
+impl<'p> Dispatcher<'p> {
     /// The starts of thread number `thread`, which in a closed loop has so many workers.
     pub(crate) fn new(plan: &'p LoadPlan, shared: &'p Shared, thread: usize, workers: u32) -> Self {
         let (source, bound) = match &plan.mode {
@@ -100,7 +100,7 @@ impl<'p> Starts<'p> {
                     None => Source::Schedule(arrivals),
                     Some(_) => Source::Visitors {
                         arrivals,
-                        crowd: Crowd::visitors(plan, thread),
+                        virtual_users: VirtualUsers::visitors(plan, thread),
                     },
                 };
                 (source, None)
@@ -109,8 +109,8 @@ impl<'p> Starts<'p> {
                 (Source::Free(workers), closed.requests)
             }
             Mode::Closed(closed) => {
-                let crowd = Crowd::workers(plan, closed, thread);
-                (Source::Workers(crowd), closed.requests)
+                let virtual_users = VirtualUsers::workers(plan, closed, thread);
+                (Source::Workers(virtual_users), closed.requests)
             }
         };
         Self {
@@ -142,21 +142,24 @@ impl<'p> Starts<'p> {
         let works = || waits.filter(|_| !self.shared.is_spent(self.bound));
         match &self.source {
             Source::Schedule(arrivals) => arrivals.first().filter(|at| *at <= cut).or(waits),
-            Source::Visitors { arrivals, crowd } => {
+            Source::Visitors {
+                arrivals,
+                virtual_users,
+            } => {
                 let arrival = arrivals.first().filter(|at| *at <= cut);
-                let back = crowd.next().filter(|at| *at < end);
+                let back = virtual_users.next().filter(|at| *at < end);
                 [arrival, back].into_iter().flatten().min().or(waits)
             }
             Source::Free(free) => works().map(|end| if *free > 0 { now } else { end }),
-            Source::Workers(crowd) => works()
-                .filter(|_| crowd.is_working())
-                .map(|end| crowd.next().map_or(end, |at| at.min(end))),
+            Source::Workers(virtual_users) => works()
+                .filter(|_| virtual_users.is_working())
+                .map(|end| virtual_users.next().map_or(end, |at| at.min(end))),
         }
     }
 
     /// Puts the arrivals within a span of the next together, to leave when the first has waited for at most `wait_ns`.
     /// Tells when that is. Where responses have a say in what starts, nothing is known of what comes after the next.
-    pub(crate) fn gather(&mut self, span_ns: u64, wait_ns: u64) -> Option<u64> {
+    pub(crate) fn coalesce(&mut self, span_ns: u64, wait_ns: u64) -> Option<u64> {
         let cut = self.shared.cut();
         let Source::Schedule(arrivals) = &mut self.source else {
             return None;
@@ -168,7 +171,7 @@ impl<'p> Starts<'p> {
 
     /// Takes a request that is due; `None` when there is none now.
     #[inline]
-    pub(crate) fn take(&mut self, now: u64, backoff: &Backoff) -> Option<Due> {
+    pub(crate) fn take(&mut self, now: u64, backoff: &Backoff) -> Option<Arrival> {
         let cut = self.shared.cut();
         match &mut self.source {
             Source::Schedule(arrivals) => {
@@ -180,23 +183,26 @@ impl<'p> Starts<'p> {
                     return None;
                 }
                 arrivals.advance();
-                let member = NONE;
-                Some(Due { intended, member })
+                let vu = NONE;
+                Some(Arrival { intended, vu })
             }
-            Source::Visitors { arrivals, crowd } => {
+            Source::Visitors {
+                arrivals,
+                virtual_users,
+            } => {
                 let arrival = arrivals.first().filter(|at| *at <= now && *at <= cut);
                 let end = self.until.min(cut);
-                let back = crowd.next().filter(|at| *at <= now && *at < end);
+                let back = virtual_users.next().filter(|at| *at <= now && *at < end);
                 if let Some(intended) = back
                     && arrival.is_none_or(|first| intended <= first)
                 {
-                    let member = crowd.wake()?;
-                    return Some(Due { intended, member });
+                    let vu = virtual_users.wake()?;
+                    return Some(Arrival { intended, vu });
                 }
                 let intended = arrival?;
                 arrivals.advance();
-                let member = crowd.arrive();
-                Some(Due { intended, member })
+                let vu = virtual_users.arrive();
+                Some(Arrival { intended, vu })
             }
             Source::Free(free) => {
                 let may = *free > 0 && now < self.until.min(cut) && !backoff.holds(now);
@@ -204,47 +210,48 @@ impl<'p> Starts<'p> {
                     return None;
                 }
                 *free -= 1;
-                let (intended, member) = (now, NONE);
-                Some(Due { intended, member })
+                let (intended, vu) = (now, NONE);
+                Some(Arrival { intended, vu })
             }
-            Source::Workers(crowd) => {
+            Source::Workers(virtual_users) => {
                 let held = backoff.holds(now);
                 self.held = if held {
                     backoff.until
                 } else {
                     self.held.min(now).max(backoff.until)
                 };
-                let wakes = crowd.next().filter(|at| *at <= now)?;
+                let wakes = virtual_users.next().filter(|at| *at <= now)?;
                 if held || now >= self.until.min(cut) || !self.shared.take(self.bound) {
                     return None;
                 }
-                let member = crowd.wake()?;
+                let vu = virtual_users.wake()?;
                 // A worker that was held back means to send when it may, which is no lateness of the generator.
                 let intended = wakes.max(self.held);
-                Some(Due { intended, member })
+                Some(Arrival { intended, vu })
             }
         }
     }
 
-    /// Which request of a visit is due, and as which user; `None` when it is one of the mix like any other.
+    /// Which request of a session is due, and as which user; `None` when it is one of the mix like any other.
     #[inline]
-    pub(crate) fn of_visit(
+    pub(crate) fn of_session(
         &mut self,
-        due: Due,
+        arrival: Arrival,
         mix: &mut Mix,
         users: &mut Users,
     ) -> Option<(u32, u32)> {
-        if due.member == NONE {
+        if arrival.vu == NONE {
             return None;
         }
-        self.crowd()?.request(due.member, due.intended, mix, users)
+        self.virtual_users()?
+            .request(arrival.vu, arrival.intended, mix, users)
     }
 
-    /// A flight has ended. Tells whether its member goes on and so may keep a connection.
+    /// A request has ended. Tells whether its virtual user goes on and so may keep a connection.
     #[inline]
     pub(crate) fn ended(
         &mut self,
-        flight: &Flight,
+        request: &InFlightRequest,
         outcome: Outcome,
         now: u64,
         users: &mut Users,
@@ -252,47 +259,51 @@ impl<'p> Starts<'p> {
         match &mut self.source {
             Source::Schedule(_) => {}
             Source::Free(free) => *free += 1,
-            Source::Visitors { crowd, .. } | Source::Workers(crowd) => {
-                // A visitor's user is the visit's, from its first request to its last.
-                if flight.user != NONE && !crowd.makes_visits() {
-                    users.give_back(flight.user);
+            Source::Visitors { virtual_users, .. } | Source::Workers(virtual_users) => {
+                // A visitor's user is the session's, from its first request to its last.
+                if request.user != NONE && !virtual_users.has_sessions() {
+                    users.give_back(request.user);
                 }
-                return crowd.ended(flight.member, outcome == Outcome::Ok, now, users);
+                return virtual_users.ended(request.vu, outcome == Outcome::Ok, now, users);
             }
         }
-        if flight.user != NONE {
-            users.give_back(flight.user);
+        if request.user != NONE {
+            users.give_back(request.user);
         }
         false
     }
 
-    /// Remembers the connection that is kept for a member.
-    pub(crate) fn keep(&mut self, member: u32, connection: Option<Kept>) {
-        if let Some(crowd) = self.crowd() {
-            crowd.keep(member, connection);
+    /// Remembers the connection that is kept for a virtual user.
+    pub(crate) fn keep(&mut self, vu: u32, connection: Option<Kept>) {
+        if let Some(virtual_users) = self.virtual_users() {
+            virtual_users.keep(vu, connection);
         }
     }
 
-    /// The connection that was kept for a member, if there is a member.
+    /// The connection that was kept for a virtual user, if there is one.
     #[inline]
-    pub(crate) fn take_kept(&mut self, member: u32) -> Option<Kept> {
-        if member == NONE {
+    pub(crate) fn take_kept(&mut self, vu: u32) -> Option<Kept> {
+        if vu == NONE {
             return None;
         }
-        self.crowd()?.take_kept(member)
+        self.virtual_users()?.take_kept(vu)
     }
 
-    /// What became of the visits; `None` where there are none.
+    /// What became of the sessions; `None` where there are none.
     pub(crate) fn session_counts(&self) -> Option<SessionCounts> {
         match &self.source {
-            Source::Visitors { crowd, .. } | Source::Workers(crowd) => crowd.session_counts(),
+            Source::Visitors { virtual_users, .. } | Source::Workers(virtual_users) => {
+                virtual_users.session_counts()
+            }
             Source::Schedule(_) | Source::Free(_) => None,
         }
     }
 
-    fn crowd(&mut self) -> Option<&mut Crowd<'p>> {
+    fn virtual_users(&mut self) -> Option<&mut VirtualUsers<'p>> {
         match &mut self.source {
-            Source::Visitors { crowd, .. } | Source::Workers(crowd) => Some(crowd),
+            Source::Visitors { virtual_users, .. } | Source::Workers(virtual_users) => {
+                Some(virtual_users)
+            }
             Source::Schedule(_) | Source::Free(_) => None,
         }
     }
@@ -340,27 +351,27 @@ pub(crate) mod tests {
     /// Serves every request at once, in `service` nanoseconds each, and returns the intended starts.
     fn served(plan: &LoadPlan, service: u64) -> Vec<u64> {
         let (shared, backoff) = (Shared::new(), Backoff::default());
-        let mut starts = Starts::new(plan, &shared, 0, 2);
+        let mut dispatcher = Dispatcher::new(plan, &shared, 0, 2);
         let (mut mix, mut users) = (Mix::new(&plan.workload, 1, 0), Users::new(10));
-        let mut flights = crate::in_flight::Flights::new(u64::MAX);
+        let mut in_flight = crate::in_flight::InFlight::new(u64::MAX);
         // Ends to come, in order: all take the same time.
         let mut ends = std::collections::VecDeque::new();
         let (mut now, mut seen) = (1, Vec::new());
         for _ in 0..10_000 {
-            while let Some(due) = starts.take(now, &backoff) {
-                seen.push(due.intended);
-                let visit = starts.of_visit(due, &mut mix, &mut users);
-                let (request, user) = visit.unwrap_or((0, NONE));
-                let flight = flights.start(due.intended, request, user, due.member);
-                ends.push_back((now + service, flight.id));
+            while let Some(arrival) = dispatcher.take(now, &backoff) {
+                seen.push(arrival.intended);
+                let session = dispatcher.of_session(arrival, &mut mix, &mut users);
+                let (request, user) = session.unwrap_or((0, NONE));
+                let request = in_flight.start(arrival.intended, request, user, arrival.vu);
+                ends.push_back((now + service, request.id));
             }
-            let next = starts.next(now);
+            let next = dispatcher.next(now);
             match ends.front().copied() {
                 Some((at, id)) if next.is_none_or(|next| at <= next) => {
                     ends.pop_front();
                     now = at;
-                    let flight = flights.end(id);
-                    starts.ended(&flight, Outcome::Ok, now, &mut users);
+                    let request = in_flight.end(id);
+                    dispatcher.ended(&request, Outcome::Ok, now, &mut users);
                 }
                 _ => match next {
                     Some(next) => now = next.max(now),
@@ -463,30 +474,31 @@ pub(crate) mod tests {
         };
         let plan = plan(mode, None);
         let (shared, backoff) = (Shared::new(), Backoff::default());
-        let mut starts = Starts::new(&plan, &shared, 0, 0);
-        let left = |now, starts: &mut Starts<'_>| {
-            let due = std::iter::from_fn(|| starts.take(now, &backoff));
-            due.map(|due| due.intended.next_multiple_of(10))
+        let mut dispatcher = Dispatcher::new(&plan, &shared, 0, 0);
+        let left = |now, dispatcher: &mut Dispatcher<'_>| {
+            let arrivals = std::iter::from_fn(|| dispatcher.take(now, &backoff));
+            arrivals
+                .map(|arrival| arrival.intended.next_multiple_of(10))
                 .collect::<Vec<_>>()
         };
-        assert_eq!(left(1, &mut starts), [0]);
-        let wake = starts.gather(450, 100).expect("there are more");
+        assert_eq!(left(1, &mut dispatcher), [0]);
+        let wake = dispatcher.coalesce(450, 100).expect("there are more");
         assert!(wake.abs_diff(300) <= 1, "{wake}");
         assert_eq!(
-            left(199, &mut starts),
+            left(199, &mut dispatcher),
             [0; 0],
             "not before the first is due"
         );
-        assert_eq!(left(wake, &mut starts), [200, 400, 600]);
-        assert_eq!(left(wake, &mut starts), [0; 0]);
+        assert_eq!(left(wake, &mut dispatcher), [200, 400, 600]);
+        assert_eq!(left(wake, &mut dispatcher), [0; 0]);
         // Close to one another within the wait, none is early.
-        let wake = starts.gather(250, 300).expect("there are more");
+        let wake = dispatcher.coalesce(250, 300).expect("there are more");
         assert!(wake.abs_diff(1000) <= 1, "{wake}");
-        assert_eq!(left(wake + 1, &mut starts), [800, 1000]);
+        assert_eq!(left(wake + 1, &mut dispatcher), [800, 1000]);
         // Without a span, each leaves at its own moment.
-        let wake = starts.gather(0, 100).expect("there are more");
+        let wake = dispatcher.coalesce(0, 100).expect("there are more");
         assert!(wake.abs_diff(1200) <= 1, "{wake}");
-        assert_eq!(left(wake + 1, &mut starts), [1200]);
+        assert_eq!(left(wake + 1, &mut dispatcher), [1200]);
     }
 
     #[test]
@@ -497,20 +509,20 @@ pub(crate) mod tests {
         });
         let plan = plan(mode, None);
         let shared = Shared::new();
-        let mut starts = Starts::new(&plan, &shared, 0, 2);
+        let mut dispatcher = Dispatcher::new(&plan, &shared, 0, 2);
         let mut backoff = Backoff::default();
         backoff.refused(100);
         let may = backoff.until;
         assert!(may > 100, "there is a pause");
-        assert_eq!(starts.take(100, &backoff), None);
-        let first = starts.take(may, &backoff).expect("both are due");
+        assert_eq!(dispatcher.take(100, &backoff), None);
+        let first = dispatcher.take(may, &backoff).expect("both are due");
         assert_eq!(first.intended, may);
 
         // A connection that succeeds in the meantime ends the pause: it is not late then, and not early.
         backoff.refused(may);
-        assert_eq!(starts.take(may + 1, &backoff), None);
+        assert_eq!(dispatcher.take(may + 1, &backoff), None);
         backoff.connected();
-        let second = starts.take(may + 2, &backoff).expect("the other one");
+        let second = dispatcher.take(may + 2, &backoff).expect("the other one");
         assert_eq!(second.intended, may + 2);
     }
 }

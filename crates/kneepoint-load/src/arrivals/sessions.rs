@@ -1,4 +1,4 @@
-//! What visitors do, and what becomes of their visits.
+//! Sessions of virtual users: which requests each makes, and what becomes of it.
 
 use crate::arrivals::mix::Mix;
 use crate::arrivals::random::{Random, Weighted};
@@ -6,9 +6,9 @@ use crate::arrivals::think_time::Pause;
 use crate::users::Users;
 use kneepoint_model::{Script, SessionCounts, Sessions};
 
-/// Where a visitor is in a visit.
+/// How far a session is.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Visit {
+pub(crate) struct Session {
     /// Whose cookies it carries, from its first request to its last.
     pub(crate) user: u32,
     /// Index of the script; without scripts, of the length.
@@ -21,28 +21,28 @@ pub(crate) struct Visit {
     counted: bool,
 }
 
-impl Visit {
+impl Session {
     /// Whether every request has been made.
     pub(crate) fn is_over(&self) -> bool {
         self.made >= self.length
     }
 }
 
-/// The visits of one thread.
+/// The sessions of one thread.
 #[derive(Debug)]
-pub(crate) struct Visits<'p> {
+pub(crate) struct ThreadSessions<'p> {
     scripts: &'p [Script],
     lengths: &'p [(u32, f64)],
     /// Among the scripts or, where there are none, the lengths.
     choice: Weighted,
-    /// Between a response and the next request of a visit.
+    /// Between a response and the next request of a session.
     pub(crate) pause: Pause<'p>,
-    /// Visits that begin earlier, in nanoseconds, are not counted.
+    /// Those that begin earlier, in nanoseconds, are not counted.
     skip: u64,
     pub(crate) counts: SessionCounts,
 }
 
-impl<'p> Visits<'p> {
+impl<'p> ThreadSessions<'p> {
     /// Takes over sessions that the check of the plan has passed.
     pub(crate) fn new(sessions: &'p Sessions, skip: u64) -> Self {
         let choice = if sessions.scripts.is_empty() {
@@ -60,8 +60,13 @@ impl<'p> Visits<'p> {
         }
     }
 
-    /// Begins a visit whose first request is intended at a time.
-    pub(crate) fn begin(&mut self, intended: u64, random: &mut Random, users: &mut Users) -> Visit {
+    /// Begins a session whose first request is intended at a time.
+    pub(crate) fn begin(
+        &mut self,
+        intended: u64,
+        random: &mut Random,
+        users: &mut Users,
+    ) -> Session {
         let chosen = self.choice.draw(random);
         let length = match self.scripts.get(chosen) {
             Some(script) => script.requests.len() as u32,
@@ -69,7 +74,7 @@ impl<'p> Visits<'p> {
         };
         let counted = intended >= self.skip;
         self.counts.started += u64::from(counted);
-        Visit {
+        Session {
             user: users.take(),
             chosen: chosen as u32,
             made: 0,
@@ -78,22 +83,22 @@ impl<'p> Visits<'p> {
         }
     }
 
-    /// The next request of a visit that is not over.
-    pub(crate) fn request(&self, visit: &mut Visit, mix: &mut Mix) -> u32 {
-        let request = match self.scripts.get(visit.chosen as usize) {
-            Some(script) => script.requests[visit.made as usize] as u32,
+    /// The next request of a session that is not over.
+    pub(crate) fn request(&self, session: &mut Session, mix: &mut Mix) -> u32 {
+        let request = match self.scripts.get(session.chosen as usize) {
+            Some(script) => script.requests[session.made as usize] as u32,
             None => mix.draw(),
         };
-        visit.made += 1;
+        session.made += 1;
         request
     }
 
-    /// A visit ends, with whether its last request ended `Ok`. One that could go on is unfinished.
-    pub(crate) fn end(&mut self, visit: &Visit, ok: bool, users: &mut Users) {
-        users.give_back(visit.user);
-        let completed = ok && visit.is_over();
-        self.counts.completed += u64::from(visit.counted && completed);
-        self.counts.broken_off += u64::from(visit.counted && !ok);
+    /// A session ends, with whether its last request ended `Ok`. One that could go on is unfinished.
+    pub(crate) fn end(&mut self, session: &Session, ok: bool, users: &mut Users) {
+        users.give_back(session.user);
+        let completed = ok && session.is_over();
+        self.counts.completed += u64::from(session.counted && completed);
+        self.counts.broken_off += u64::from(session.counted && !ok);
     }
 }
 
@@ -120,24 +125,24 @@ mod tests {
         }
     }
 
-    /// Makes 2000 whole visits by 2 users, one after the other, and returns the requests of each.
-    fn visit(sessions: Sessions) -> (Vec<Vec<u32>>, SessionCounts) {
+    /// Makes 2000 whole sessions by 2 users, one after the other, and returns the requests of each.
+    fn session(sessions: Sessions) -> (Vec<Vec<u32>>, SessionCounts) {
         let workload = workload(sessions);
         let sessions = workload.sessions.as_ref().expect("just set");
-        let mut visits = Visits::new(sessions, 0);
+        let mut sessions = ThreadSessions::new(sessions, 0);
         let mut users = Users::new(2);
         let mut mix = Mix::new(&workload, 1, 0);
         let mut random = Random::new(1, Purpose::Visitors, 0);
         let made = (0..2000).map(|at| {
-            let mut visit = visits.begin(at, &mut random, &mut users);
+            let mut session = sessions.begin(at, &mut random, &mut users);
             let mut requests = Vec::new();
-            while !visit.is_over() {
-                requests.push(visits.request(&mut visit, &mut mix));
+            while !session.is_over() {
+                requests.push(sessions.request(&mut session, &mut mix));
             }
-            visits.end(&visit, true, &mut users);
+            sessions.end(&session, true, &mut users);
             requests
         });
-        (made.collect(), visits.counts)
+        (made.collect(), sessions.counts)
     }
 
     #[test]
@@ -147,9 +152,12 @@ mod tests {
             scripts: vec![script(3.0, &[2, 0, 2]), script(1.0, &[1])],
             ..Sessions::default()
         };
-        let (made, counts) = visit(sessions);
-        assert!(made.iter().all(|visit| visit == first || visit == second));
-        let often = made.iter().filter(|visit| *visit == first).count() as f64;
+        let (made, counts) = session(sessions);
+        assert!(
+            made.iter()
+                .all(|session| session == first || session == second)
+        );
+        let often = made.iter().filter(|session| *session == first).count() as f64;
         let sd = (2000.0f64 * 0.75 * 0.25).sqrt();
         assert!((often - 1500.0).abs() < 4.0 * sd, "{often}");
         assert_eq!((counts.started, counts.completed), (2000, 2000));
@@ -162,7 +170,7 @@ mod tests {
             think_time: ThinkTime::None,
             ..Sessions::default()
         };
-        let (made, _) = visit(sessions);
+        let (made, _) = session(sessions);
         assert!(
             made.iter()
                 .all(|requests| requests.len() == 1 || requests.len() == 4)
@@ -181,26 +189,26 @@ mod tests {
             ..Sessions::default()
         };
         let workload = workload(sessions);
-        let mut visits = Visits::new(workload.sessions.as_ref().expect("just set"), 100);
+        let mut sessions = ThreadSessions::new(workload.sessions.as_ref().expect("just set"), 100);
         let mut users = Users::new(2);
         let mut mix = Mix::new(&workload, 1, 0);
         let mut random = Random::new(1, Purpose::Visitors, 0);
-        let mut open: Vec<Visit> = [99, 100, 101, 102]
-            .map(|at| visits.begin(at, &mut random, &mut users))
+        let mut open: Vec<Session> = [99, 100, 101, 102]
+            .map(|at| sessions.begin(at, &mut random, &mut users))
             .into();
-        for visit in &mut open {
-            visits.request(visit, &mut mix);
+        for session in &mut open {
+            sessions.request(session, &mut mix);
         }
-        visits.request(&mut open[1], &mut mix);
-        visits.end(&open[0], false, &mut users);
-        visits.end(&open[1], true, &mut users);
-        visits.end(&open[2], false, &mut users);
+        sessions.request(&mut open[1], &mut mix);
+        sessions.end(&open[0], false, &mut users);
+        sessions.end(&open[1], true, &mut users);
+        sessions.end(&open[2], false, &mut users);
         let expected = SessionCounts {
             started: 3,
             completed: 1,
             broken_off: 1,
         };
-        assert_eq!(visits.counts, expected);
+        assert_eq!(sessions.counts, expected);
         assert_eq!(expected.unfinished(), 1);
     }
 }

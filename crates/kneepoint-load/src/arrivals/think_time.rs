@@ -1,4 +1,4 @@
-//! How long a worker or a visitor thinks after a response.
+//! How long a virtual user thinks after a response.
 
 use crate::arrivals::random::Random;
 use crate::in_flight::nanos;

@@ -1,8 +1,9 @@
-//! Those who start at a time of their own: workers with a pause, a count or a visit, and visitors who come back.
+//! Virtual users: those who start requests at times of their own. Workers of a closed loop with a pause, a count or a
+//! session, and visitors of an open one who come back.
 
 use crate::arrivals::mix::Mix;
 use crate::arrivals::random::{Purpose, Random};
-use crate::arrivals::sessions::{Visit, Visits};
+use crate::arrivals::sessions::{Session, ThreadSessions};
 use crate::arrivals::think_time::Pause;
 use crate::connection::Kept;
 use crate::in_flight::nanos;
@@ -14,41 +15,41 @@ use std::collections::BinaryHeap;
 
 /// A worker of a closed loop, or a visitor of an open one.
 #[derive(Debug, Clone, Copy)]
-struct Member {
+struct VirtualUser {
     /// Requests it may still make; without a bound, more than it ever will.
     left: u64,
-    visit: Option<Visit>,
+    session: Option<Session>,
     /// The connection that is kept for it.
     connection: Option<Kept>,
 }
 
 /// The workers or visitors of one thread, in memory that is used again.
 #[derive(Debug)]
-pub(crate) struct Crowd<'p> {
-    members: Vec<Member>,
+pub(crate) struct VirtualUsers<'p> {
+    all: Vec<VirtualUser>,
     /// Places of visitors who have left.
     free: Vec<u32>,
     /// When those who think go on, the earliest on top.
     thinking: BinaryHeap<Reverse<(u64, u32)>>,
     /// Workers who may still make requests; visitors are not counted.
     working: u32,
-    /// Pause of a worker after a request, or after a visit if there are any. Visitors have none: they leave.
+    /// Pause of a worker after a request, or after a session if there are any. Visitors have none: they leave.
     rest: Option<Pause<'p>>,
-    visits: Option<Visits<'p>>,
+    sessions: Option<ThreadSessions<'p>>,
     random: Random,
 }
 
-impl<'p> Crowd<'p> {
+impl<'p> VirtualUsers<'p> {
     /// The visitors of an open loop: nobody yet.
     pub(crate) fn visitors(plan: &'p LoadPlan, thread: usize) -> Self {
         let sessions = plan.workload.sessions.as_ref();
         Self {
-            members: Vec::new(),
+            all: Vec::new(),
             free: Vec::new(),
             thinking: BinaryHeap::new(),
             working: 0,
             rest: None,
-            visits: sessions.map(|sessions| Visits::new(sessions, nanos(plan.skip))),
+            sessions: sessions.map(|sessions| ThreadSessions::new(sessions, nanos(plan.skip))),
             random: Random::new(plan.seed, Purpose::Visitors, thread),
         }
     }
@@ -56,34 +57,34 @@ impl<'p> Crowd<'p> {
     /// The workers of a closed loop: worker *i* of *n* begins at *i ramp/n*, and thread *t* of *T* has those with
     /// *i* = *t* (mod *T*).
     pub(crate) fn workers(plan: &'p LoadPlan, closed: &'p ClosedLoop, thread: usize) -> Self {
-        let mut crowd = Self {
+        let mut virtual_users = Self {
             rest: Some(Pause::new(&closed.think_time)),
             ..Self::visitors(plan, thread)
         };
         let (ramp, workers) = (nanos(closed.ramp), u64::from(closed.workers));
         for number in (thread as u64..workers).step_by(plan.threads) {
             let begins = u128::from(ramp) * u128::from(number) / u128::from(workers);
-            let member = crowd.enter(closed.loops.unwrap_or(u64::MAX));
-            crowd.thinking.push(Reverse((begins as u64, member)));
-            crowd.working += 1;
+            let vu = virtual_users.enter(closed.loops.unwrap_or(u64::MAX));
+            virtual_users.thinking.push(Reverse((begins as u64, vu)));
+            virtual_users.working += 1;
         }
-        crowd
+        virtual_users
     }
 
     fn enter(&mut self, left: u64) -> u32 {
-        let member = Member {
+        let vu = VirtualUser {
             left,
-            visit: None,
+            session: None,
             connection: None,
         };
         match self.free.pop() {
             Some(place) => {
-                self.members[place as usize] = member;
+                self.all[place as usize] = vu;
                 place
             }
             None => {
-                self.members.push(member);
-                self.members.len() as u32 - 1
+                self.all.push(vu);
+                self.all.len() as u32 - 1
             }
         }
     }
@@ -100,7 +101,7 @@ impl<'p> Crowd<'p> {
 
     /// Takes the one whose time that is.
     pub(crate) fn wake(&mut self) -> Option<u32> {
-        self.thinking.pop().map(|Reverse((_, member))| member)
+        self.thinking.pop().map(|Reverse((_, vu))| vu)
     }
 
     /// Whether a worker may still make requests.
@@ -108,39 +109,39 @@ impl<'p> Crowd<'p> {
         self.working > 0
     }
 
-    /// Whether members go on visits, and are a user from the first request of one to its last.
-    pub(crate) fn makes_visits(&self) -> bool {
-        self.visits.is_some()
+    /// Whether they run sessions, and are one user from the first request of a session to its last.
+    pub(crate) fn has_sessions(&self) -> bool {
+        self.sessions.is_some()
     }
 
-    /// A member makes a request. On a visit: which one, and as which user.
+    /// A virtual user makes a request. In a session: which one, and as which user.
     pub(crate) fn request(
         &mut self,
-        member: u32,
+        vu: u32,
         intended: u64,
         mix: &mut Mix,
         users: &mut Users,
     ) -> Option<(u32, u32)> {
-        let member = &mut self.members[member as usize];
-        member.left -= 1;
-        let visits = self.visits.as_mut()?;
-        let visit = member
-            .visit
-            .get_or_insert_with(|| visits.begin(intended, &mut self.random, users));
-        Some((visits.request(visit, mix), visit.user))
+        let vu = &mut self.all[vu as usize];
+        vu.left -= 1;
+        let sessions = self.sessions.as_mut()?;
+        let session = vu
+            .session
+            .get_or_insert_with(|| sessions.begin(intended, &mut self.random, users));
+        Some((sessions.request(session, mix), session.user))
     }
 
-    /// A member's request has ended. Tells whether the member goes on; a visitor who does not has left.
+    /// A virtual user's request has ended. Tells whether it goes on; a visitor who does not has left.
     pub(crate) fn ended(&mut self, id: u32, ok: bool, now: u64, users: &mut Users) -> bool {
-        let member = &mut self.members[id as usize];
-        let may_go_on = member.left > 0;
+        let vu = &mut self.all[id as usize];
+        let may_go_on = vu.left > 0;
         let mut pause = self.rest.as_ref();
-        if let (Some(visits), Some(visit)) = (&mut self.visits, member.visit) {
-            if ok && !visit.is_over() && may_go_on {
-                pause = Some(&visits.pause);
+        if let (Some(sessions), Some(session)) = (&mut self.sessions, vu.session) {
+            if ok && !session.is_over() && may_go_on {
+                pause = Some(&sessions.pause);
             } else {
-                visits.end(&visit, ok, users);
-                member.visit = None;
+                sessions.end(&session, ok, users);
+                vu.session = None;
             }
         }
         match pause {
@@ -160,19 +161,19 @@ impl<'p> Crowd<'p> {
         }
     }
 
-    /// Remembers the connection that is kept for a member.
-    pub(crate) fn keep(&mut self, member: u32, connection: Option<Kept>) {
-        self.members[member as usize].connection = connection;
+    /// Remembers the connection that is kept for a virtual user.
+    pub(crate) fn keep(&mut self, vu: u32, connection: Option<Kept>) {
+        self.all[vu as usize].connection = connection;
     }
 
-    /// The connection that was kept for a member.
-    pub(crate) fn take_kept(&mut self, member: u32) -> Option<Kept> {
-        self.members[member as usize].connection.take()
+    /// The connection that was kept for a virtual user.
+    pub(crate) fn take_kept(&mut self, vu: u32) -> Option<Kept> {
+        self.all[vu as usize].connection.take()
     }
 
-    /// What became of the visits.
+    /// What became of the sessions.
     pub(crate) fn session_counts(&self) -> Option<SessionCounts> {
-        self.visits.as_ref().map(|visits| visits.counts)
+        self.sessions.as_ref().map(|sessions| sessions.counts)
     }
 }
 
@@ -190,17 +191,17 @@ mod tests {
         Mode::Closed(closed)
     }
 
-    fn crowd(plan: &LoadPlan, thread: usize) -> Crowd<'_> {
+    fn virtual_users(plan: &LoadPlan, thread: usize) -> VirtualUsers<'_> {
         match &plan.mode {
-            Mode::Closed(closed) => Crowd::workers(plan, closed, thread),
-            Mode::Open { .. } => Crowd::visitors(plan, thread),
+            Mode::Closed(closed) => VirtualUsers::workers(plan, closed, thread),
+            Mode::Open { .. } => VirtualUsers::visitors(plan, thread),
         }
     }
 
-    fn begins(crowd: &mut Crowd<'_>) -> Vec<u64> {
+    fn begins(virtual_users: &mut VirtualUsers<'_>) -> Vec<u64> {
         std::iter::from_fn(|| {
-            let at = crowd.next()?;
-            crowd.wake().map(|_| at)
+            let at = virtual_users.next()?;
+            virtual_users.wake().map(|_| at)
         })
         .collect()
     }
@@ -215,7 +216,7 @@ mod tests {
             let mut plan = plan(mode, None);
             plan.threads = threads;
             let mut all: Vec<u64> = (0..threads)
-                .flat_map(|thread| begins(&mut crowd(&plan, thread)))
+                .flat_map(|thread| begins(&mut virtual_users(&plan, thread)))
                 .collect();
             all.sort_unstable();
             assert_eq!(all, [0, 100, 200, 300, 400, 500, 600], "{threads} threads");
@@ -229,18 +230,18 @@ mod tests {
             c.loops = Some(2);
         });
         let plan = plan(mode, None);
-        let mut crowd = crowd(&plan, 0);
+        let mut virtual_users = virtual_users(&plan, 0);
         let (mut mix, mut users) = (Mix::new(&plan.workload, 1, 0), Users::new(1));
-        let worker = crowd.wake().expect("one worker");
-        assert_eq!(crowd.request(worker, 0, &mut mix, &mut users), None);
+        let worker = virtual_users.wake().expect("one worker");
+        assert_eq!(virtual_users.request(worker, 0, &mut mix, &mut users), None);
         // A failure is no reason to stop working.
-        assert!(crowd.ended(worker, false, 1000, &mut users));
-        assert_eq!(crowd.next(), Some(1050));
-        assert_eq!(crowd.wake(), Some(worker));
-        crowd.request(worker, 1050, &mut mix, &mut users);
-        assert!(crowd.is_working());
-        assert!(!crowd.ended(worker, true, 2000, &mut users));
-        assert!(!crowd.is_working() && crowd.next().is_none());
+        assert!(virtual_users.ended(worker, false, 1000, &mut users));
+        assert_eq!(virtual_users.next(), Some(1050));
+        assert_eq!(virtual_users.wake(), Some(worker));
+        virtual_users.request(worker, 1050, &mut mix, &mut users);
+        assert!(virtual_users.is_working());
+        assert!(!virtual_users.ended(worker, true, 2000, &mut users));
+        assert!(!virtual_users.is_working() && virtual_users.next().is_none());
     }
 
     #[test]
@@ -256,22 +257,22 @@ mod tests {
         };
         let mode = closed(|c| c.think_time = ThinkTime::Fixed(Duration::from_nanos(70)));
         let plan = plan(mode, Some(sessions));
-        let mut crowd = crowd(&plan, 0);
+        let mut virtual_users = virtual_users(&plan, 0);
         let (mut mix, mut users) = (Mix::new(&plan.workload, 1, 0), Users::new(3));
         let mut seen = Vec::new();
         for ok in [true, true, false, true] {
-            let at = crowd.next().expect("it goes on");
-            let worker = crowd.wake().expect("it goes on");
-            let made = crowd.request(worker, at, &mut mix, &mut users);
-            seen.push((at, made.expect("a visit").1));
-            assert!(crowd.ended(worker, ok, at + 100, &mut users));
+            let at = virtual_users.next().expect("it goes on");
+            let worker = virtual_users.wake().expect("it goes on");
+            let made = virtual_users.request(worker, at, &mut mix, &mut users);
+            seen.push((at, made.expect("a session").1));
+            assert!(virtual_users.ended(worker, ok, at + 100, &mut users));
         }
         let user = |index: usize| seen[index].1;
         assert_eq!(user(0), user(1), "the same visitor");
         assert!(user(1) != user(2) && user(2) != user(3), "others");
         let times: Vec<u64> = seen.iter().map(|(at, _)| *at).collect();
         assert_eq!(times, [0, 105, 275, 445]);
-        let counts = crowd.session_counts().expect("visits");
+        let counts = virtual_users.session_counts().expect("sessions");
         assert_eq!(
             (counts.started, counts.completed, counts.broken_off),
             (3, 1, 1)
@@ -290,14 +291,14 @@ mod tests {
             arrivals: Arrivals::Even,
         };
         let plan = plan(mode, Some(sessions));
-        let mut crowd = crowd(&plan, 0);
+        let mut virtual_users = virtual_users(&plan, 0);
         let (mut mix, mut users) = (Mix::new(&plan.workload, 1, 0), Users::new(3));
-        let first = crowd.arrive();
-        let other = crowd.arrive();
+        let first = virtual_users.arrive();
+        let other = virtual_users.arrive();
         assert_ne!(first, other);
-        crowd.request(first, 0, &mut mix, &mut users);
-        assert!(!crowd.ended(first, true, 10, &mut users));
-        assert_eq!(crowd.next(), None, "one request was all");
-        assert_eq!(crowd.arrive(), first);
+        virtual_users.request(first, 0, &mut mix, &mut users);
+        assert!(!virtual_users.ended(first, true, 10, &mut users));
+        assert_eq!(virtual_users.next(), None, "one request was all");
+        assert_eq!(virtual_users.arrive(), first);
     }
 }

@@ -1,6 +1,6 @@
 //! The connections of one thread: which are idle, how many may be open, and who closes first.
 
-use crate::connection::tls::Session;
+use crate::connection::tls::TlsSession;
 use crate::in_flight::NONE;
 use crate::response::{Parser, Reply};
 use rustix::fd::OwnedFd;
@@ -32,8 +32,8 @@ pub(crate) struct Connection<'p> {
     pub(crate) fd: Option<OwnedFd>,
     pub(crate) phase: Phase,
     generation: u32,
-    /// The flight on it, or [`NONE`].
-    pub(crate) flight: u32,
+    /// The request in flight on it, or [`NONE`].
+    pub(crate) request: u32,
     /// Responses completed on it.
     pub(crate) served: u32,
     /// Bytes of the request that are written.
@@ -45,7 +45,7 @@ pub(crate) struct Connection<'p> {
     /// Whether epoll also watches for room to write; changed by [`Pool::want_room`] alone.
     wants_room: bool,
     /// Its encryption; `None` when it is plain.
-    pub(crate) tls: Option<Box<Session>>,
+    pub(crate) tls: Option<Box<TlsSession>>,
     pub(crate) parser: Parser,
     pub(crate) reply: Reply<'p>,
 }
@@ -131,7 +131,7 @@ impl<'p> Pool<'p> {
                 fd: None,
                 phase: Phase::Closed,
                 generation: 0,
-                flight: NONE,
+                request: NONE,
                 served: 0,
                 written: 0,
                 own_request: Vec::new(),
@@ -148,7 +148,7 @@ impl<'p> Pool<'p> {
         connection.fd = Some(fd);
         connection.phase = phase;
         connection.generation = connection.generation.wrapping_add(1);
-        connection.flight = NONE;
+        connection.request = NONE;
         connection.served = 0;
         self.want_room(slot, phase == Phase::Connecting);
         slot
@@ -166,7 +166,7 @@ impl<'p> Pool<'p> {
         self.unsettled == 0
     }
 
-    /// Closes a connection (which takes it out of epoll) and tells which flight was on it, or [`NONE`].
+    /// Closes a connection (which takes it out of epoll) and tells which request was on it, or [`NONE`].
     pub(crate) fn close(&mut self, slot: u32) -> u32 {
         self.open -= 1;
         self.want_room(slot, false);
@@ -176,7 +176,7 @@ impl<'p> Pool<'p> {
         connection.tls = None;
         connection.phase = Phase::Closed;
         connection.kept = 0;
-        std::mem::replace(&mut connection.flight, NONE)
+        std::mem::replace(&mut connection.request, NONE)
     }
 
     /// Closes a connection before the server does, which keeps its local port in TIME_WAIT.
@@ -194,7 +194,7 @@ impl<'p> Pool<'p> {
     pub(crate) fn put_idle(&mut self, slot: u32) {
         let connection = self.get(slot);
         connection.phase = Phase::Idle;
-        connection.flight = NONE;
+        connection.request = NONE;
         let generation = connection.generation;
         self.idle.push((slot, generation));
         // Connections that closed while idle leave entries behind; they must not pile up.
@@ -272,7 +272,7 @@ impl<'p> Pool<'p> {
     pub(crate) fn linger(&mut self, slot: u32, now: u64) {
         let connection = self.get(slot);
         connection.phase = Phase::Lingering;
-        connection.flight = NONE;
+        connection.request = NONE;
         let generation = connection.generation;
         self.lingering
             .push_back((now + LINGER_NS, slot, generation));

@@ -86,9 +86,9 @@ impl Secure {
     }
 
     /// Begins a session.
-    pub(crate) fn open(&self) -> Result<Box<Session>, Error> {
+    pub(crate) fn open(&self) -> Result<Box<TlsSession>, Error> {
         let connection = ClientConnection::new(self.config.clone(), self.name.clone())?;
-        Ok(Box::new(Session { connection }))
+        Ok(Box::new(TlsSession { connection }))
     }
 
     pub(crate) fn config(&self) -> &Arc<ClientConfig> {
@@ -264,11 +264,11 @@ impl Write for Socket<'_> {
 
 /// The TLS session of one connection.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub(crate) struct TlsSession {
     connection: ClientConnection,
 }
 
-impl Session {
+impl TlsSession {
     /// Whether application data cannot be sent yet.
     pub(crate) fn is_handshaking(&self) -> bool {
         self.connection.is_handshaking()

@@ -6,7 +6,7 @@
 //! it (a response time never counts from later than the request was sent). Where the next one is near anyway,
 //! responses are taken up with it: the kernel has noted when each came, so that no response time grows by the wait.
 
-use crate::connection::{Endpoint, timestamps};
+use crate::connection::{Endpoint, rx_timestamp};
 use crate::ledger::Prepared;
 use crate::plan::{LoadPlan, Mode};
 use rustix::fd::OwnedFd;
@@ -21,7 +21,7 @@ const NEAR_NS: u64 = 2_000_000;
 
 /// What one thread knows about its sleep.
 #[derive(Debug)]
-pub(crate) struct Gather {
+pub(crate) struct Coalescer {
     /// How close to one another arrivals leave together, in nanoseconds.
     pub(crate) span: u64,
     /// Whether the kernel notes when responses come.
@@ -30,7 +30,7 @@ pub(crate) struct Gather {
     offset: u64,
 }
 
-impl Gather {
+impl Coalescer {
     /// Unix sockets note nothing, encryption hides which bytes belong to what, and where responses have a say in what
     /// starts they are wanted at once.
     pub(crate) fn new(plan: &LoadPlan, prepared: &Prepared) -> Self {
@@ -46,7 +46,7 @@ impl Gather {
     /// A connection was opened.
     pub(crate) fn opened(&mut self, fd: &OwnedFd) {
         // Without notes of its own, it would have responses late.
-        self.noted = self.noted && timestamps::ask_for(fd).is_ok();
+        self.noted = self.noted && rx_timestamp::enable(fd).is_ok();
     }
 
     /// Whether the thread may sleep for so long whatever comes.
@@ -57,7 +57,7 @@ impl Gather {
     /// The thread is awake, at this time of the load.
     pub(crate) fn awake(&mut self, now: u64) {
         if self.noted {
-            self.offset = timestamps::wall_clock_ns().saturating_sub(now);
+            self.offset = rx_timestamp::wall_clock_ns().saturating_sub(now);
         }
     }
 
@@ -70,7 +70,7 @@ impl Gather {
         if !self.noted {
             return recv(fd, buffer, RecvFlags::empty()).map(|(count, _)| (count, None));
         }
-        let (count, came) = timestamps::receive(fd, buffer)?;
+        let (count, came) = rx_timestamp::receive(fd, buffer)?;
         Ok((count, came.map(|came| came.saturating_sub(self.offset))))
     }
 }

@@ -19,7 +19,7 @@ const HANGUP: EventFlags = EventFlags::RDHUP
     .union(EventFlags::ERR);
 
 impl<'p> Worker<'p> {
-    /// Opens a connection for a flight.
+    /// Opens a connection for a request.
     pub(crate) fn connect(&mut self, id: u32, now: u64) {
         self.ports.add(self.pool.take_closed_first(), now);
         if self.ports.are_used_up(self.pool.open(), now) {
@@ -35,7 +35,7 @@ impl<'p> Worker<'p> {
             Ok(opening) => opening,
             Err(errno) => return self.refuse(id, socket::refusal(errno), &errno, now),
         };
-        self.gather.opened(&opening.fd);
+        self.coalescer.opened(&opening.fd);
         let phase = if opening.connected {
             Phase::Busy
         } else {
@@ -43,8 +43,8 @@ impl<'p> Worker<'p> {
         };
         let target = &self.prepared.target;
         let slot = self.pool.insert(opening.fd, phase, || Parser::of(target));
-        self.pool.get(slot).flight = id;
-        self.traffic.flights.get_mut(id).connection = slot;
+        self.pool.get(slot).request = id;
+        self.ledger.in_flight.get_mut(id).connection = slot;
         let wanted = if opening.connected {
             WATCHED
         } else {
@@ -64,14 +64,14 @@ impl<'p> Worker<'p> {
         if self.tls.is_some() {
             return self.begin_handshake(slot);
         }
-        let id = self.pool.get(slot).flight;
+        let id = self.pool.get(slot).request;
         self.connected(now);
         self.send(slot, id, now);
     }
 
     pub(crate) fn connected(&mut self, now: u64) {
-        self.traffic.backoff.connected();
-        self.traffic.recorder.opened(now);
+        self.ledger.backoff.connected();
+        self.ledger.recorder.opened(now);
     }
 
     fn watch(&mut self, slot: u32, wanted: EventFlags, new: bool) -> Result<(), Errno> {
@@ -83,61 +83,58 @@ impl<'p> Worker<'p> {
         }
     }
 
-    /// Ends a flight that could not connect, and those that waited for the same attempt.
+    /// Ends a request that could not connect, and those that waited for the same attempt.
     fn refuse(&mut self, id: u32, outcome: Outcome, why: &dyn Display, now: u64) {
-        self.traffic.backoff.refused(now);
+        self.ledger.backoff.refused(now);
         let prepared = self.prepared;
-        let request = self.traffic.flights.get(id).request;
-        self.traffic.examples.add(outcome, 0, 0, || {
-            let name = &prepared.templates[request as usize].name;
+        let template = self.ledger.in_flight.get(id).template;
+        self.ledger.examples.add(outcome, 0, 0, || {
+            let name = &prepared.templates[template as usize].name;
             format!("{name}: connecting to {}: {why}", prepared.target.address())
         });
         self.end(id, outcome, 0, now);
-        self.traffic.end_waiting(outcome, now);
+        self.ledger.end_waiting(outcome, now);
     }
 
-    /// Puts a flight's request on a connection.
+    /// Puts a request on a connection.
     pub(crate) fn send(&mut self, slot: u32, id: u32, now: u64) {
         let prepared = self.prepared;
-        let flight = self.traffic.flights.get(id);
-        let (request, user, number) = (flight.request, flight.user, flight.number);
-        let template = &prepared.templates[request as usize];
+        let request = self.ledger.in_flight.get(id);
+        let (user, number) = (request.user, request.number);
+        let template = &prepared.templates[request.template as usize];
         let connection = self.pool.get(slot);
         connection.own_request.clear();
         if !template.is_fixed() {
             let out = &mut connection.own_request;
-            let (told, scratch) = self.traffic.users.tell(user, number);
-            let written = template.write_with_values(&told, told.cookies(), scratch, out);
+            let (values, scratch) = self.ledger.users.values_for(user, number);
+            let written = template.write_with_values(&values, values.cookies(), scratch, out);
             if let Err(problem) = written {
                 return self.keep_back(slot, id, problem, now);
             }
         } else if user != NONE {
-            let cookies = self.traffic.users.jar(user).line();
+            let cookies = self.ledger.users.jar(user).line();
             template.write_with_cookies(cookies, &mut connection.own_request);
         }
-        let flight = self.traffic.flights.get_mut(id);
-        flight.connection = slot;
-        flight.sent = now;
+        let request = self.ledger.in_flight.get_mut(id);
+        request.connection = slot;
+        request.sent = now;
         connection.phase = Phase::Busy;
-        connection.flight = id;
+        connection.request = id;
         connection.written = 0;
         connection.parser.begin(template.head);
         let wants_cookies = template.session || user != NONE;
         connection
             .reply
-            .begin(template.watch.as_ref(), wants_cookies);
+            .begin(template.expectations.as_ref(), wants_cookies);
         self.write(slot);
     }
 
-    /// Ends a flight whose request lacks a value, and frees the connection it would have gone out on.
+    /// Ends a request that lacks a value, and frees the connection it would have gone out on.
     fn keep_back(&mut self, slot: u32, id: u32, problem: NoValue<'p>, now: u64) {
-        let prepared = self.prepared;
-        let request = self.traffic.flights.get(id).request;
-        self.traffic.examples.add(Outcome::NoValue, 0, request, || {
-            let name = &prepared.templates[request as usize].name;
-            format!("{name}: not sent: {}", problem.describe())
-        });
-        self.traffic.flights.get_mut(id).connection = NONE;
+        let request = self.ledger.in_flight.get_mut(id);
+        request.connection = NONE;
+        let template = request.template;
+        self.ledger.not_sent(template, || problem.describe());
         if self.pool.get(slot).wants_room() {
             // A new connection is still watched for room to write.
             self.pool.close(slot);
@@ -155,8 +152,8 @@ impl<'p> Worker<'p> {
         }
         loop {
             let connection = self.pool.get(slot);
-            let template =
-                &prepared.templates[self.traffic.flights.get(connection.flight).request as usize];
+            let template = &prepared.templates
+                [self.ledger.in_flight.get(connection.request).template as usize];
             let request = match connection.own_request.as_slice() {
                 [] => template.whole.as_slice(),
                 own => own,
@@ -216,7 +213,7 @@ impl<'p> Worker<'p> {
     }
 
     fn on_connect(&mut self, slot: u32) {
-        let now = self.traffic.clock.now();
+        let now = self.ledger.clock.now();
         let connection = self.pool.get(slot);
         let error = match connection.fd.as_ref().map(sockopt::socket_error) {
             Some(Ok(Err(errno)) | Err(errno)) => Some(errno),
@@ -241,21 +238,21 @@ impl<'p> Worker<'p> {
             let Some(fd) = connection.fd.as_ref() else {
                 return;
             };
-            let (count, came) = match self.gather.receive(fd, &mut self.buffer) {
+            let (count, came) = match self.coalescer.receive(fd, &mut self.buffer) {
                 Ok((0, _)) => return self.on_end_of_stream(slot),
                 Ok(received) => received,
                 Err(Errno::INTR) => continue,
                 Err(Errno::AGAIN) => return,
                 Err(errno) => return self.broken(slot, Some(errno)),
             };
-            let flight = self.traffic.flights.get_mut(connection.flight);
+            let request = self.ledger.in_flight.get_mut(connection.request);
             let now = came
                 .unwrap_or(u64::MAX)
-                .clamp(flight.sent, self.traffic.clock.now());
-            if flight.first_byte == 0 {
-                flight.first_byte = now;
+                .clamp(request.sent, self.ledger.clock.now());
+            if request.first_byte == 0 {
+                request.first_byte = now;
             }
-            self.traffic.recorder.received(flight.intended, count);
+            self.ledger.recorder.received(request.intended, count);
             let fed = connection
                 .parser
                 .feed(&self.buffer[..count], &mut connection.reply);
@@ -274,7 +271,7 @@ impl<'p> Worker<'p> {
 
     pub(crate) fn on_end_of_stream(&mut self, slot: u32) {
         if self.pool.get(slot).parser.complete_at_end() {
-            let now = self.traffic.clock.now();
+            let now = self.ledger.clock.now();
             self.complete(slot, false, now);
         } else {
             self.broken(slot, None);
@@ -285,13 +282,13 @@ impl<'p> Worker<'p> {
     pub(crate) fn complete(&mut self, slot: u32, reusable: bool, now: u64) {
         let prepared = self.prepared;
         let connection = self.pool.get(slot);
-        let id = std::mem::replace(&mut connection.flight, NONE);
-        let flight = *self.traffic.flights.get(id);
-        let template = &prepared.templates[flight.request as usize];
+        let id = std::mem::replace(&mut connection.request, NONE);
+        let request = *self.ledger.in_flight.get(id);
+        let template = &prepared.templates[request.template as usize];
         let reply = &mut connection.reply;
         let status = reply.status;
-        let outcome = self.traffic.judge(&flight, reply);
-        self.traffic
+        let outcome = self.ledger.judge(&request, reply);
+        self.ledger
             .examples
             .add_stderr(&template.name, &reply.stderr);
         let keep = reply.keep && prepared.target.keeps_connections();
@@ -311,10 +308,10 @@ impl<'p> Worker<'p> {
     pub(crate) fn not_the_protocol(&mut self, slot: u32, malformed: Malformed, now: u64) {
         let prepared = self.prepared;
         let id = self.pool.close(slot);
-        let request = self.traffic.flights.get(id).request;
+        let template = self.ledger.in_flight.get(id).template;
         let outcome = malformed.outcome();
-        self.traffic.examples.add(outcome, 0, request, || {
-            let name = &prepared.templates[request as usize].name;
+        self.ledger.examples.add(outcome, 0, template, || {
+            let name = &prepared.templates[template as usize].name;
             format!("{name}: {}: {}", outcome.name(), malformed.0)
         });
         self.end(id, outcome, 0, now);
@@ -323,25 +320,25 @@ impl<'p> Worker<'p> {
     /// The connection ended or failed before its response was complete. One that had served before and gave no
     /// byte was stale: the server closed it while the request was on its way, which a new connection puts right.
     pub(crate) fn broken(&mut self, slot: u32, errno: Option<Errno>) {
-        let now = self.traffic.clock.now();
+        let now = self.ledger.clock.now();
         let prepared = self.prepared;
         let reused = self.pool.get(slot).served > 0;
         let handshaking = self.pool.get(slot).phase == Phase::Handshaking;
         let id = self.pool.close(slot);
-        let flight = *self.traffic.flights.get(id);
-        if reused && flight.first_byte == 0 && !flight.retried {
+        let request = *self.ledger.in_flight.get(id);
+        if reused && request.first_byte == 0 && !request.retried {
             return self.retry(id);
         }
-        if !reused && flight.first_byte == 0 {
-            self.traffic.dropped_unanswered(now);
+        if !reused && request.first_byte == 0 {
+            self.ledger.dropped_unanswered(now);
         }
-        let outcome = if flight.first_byte == 0 {
+        let outcome = if request.first_byte == 0 {
             Outcome::Reset
         } else {
             Outcome::Truncated
         };
-        self.traffic.examples.add(outcome, 0, flight.request, || {
-            let name = &prepared.templates[flight.request as usize].name;
+        self.ledger.examples.add(outcome, 0, request.template, || {
+            let name = &prepared.templates[request.template as usize].name;
             let how = errno.map_or_else(|| "closed by the server".to_owned(), |e| e.to_string());
             let when = if handshaking {
                 " during the TLS handshake"

@@ -51,8 +51,8 @@ impl Worker<'_> {
         };
         let request = match (connection.phase, connection.own_request.as_slice()) {
             (Phase::Busy, []) => {
-                let request = self.traffic.flights.get(connection.flight).request;
-                prepared.templates[request as usize].whole.as_slice()
+                let template = self.ledger.in_flight.get(connection.request).template;
+                prepared.templates[template as usize].whole.as_slice()
             }
             (Phase::Busy, own) => own,
             _ => &[],
@@ -79,7 +79,7 @@ impl Worker<'_> {
                 Err(Errno::AGAIN) => return,
                 Err(errno) => return self.broken(slot, Some(errno)),
             };
-            let now = self.traffic.clock.now();
+            let now = self.ledger.clock.now();
             let Some((got, taken)) = self.decrypt(slot, count, now) else {
                 return;
             };
@@ -135,12 +135,12 @@ impl Worker<'_> {
             };
         });
         if busy {
-            let flight = self.traffic.flights.get_mut(connection.flight);
+            let request = self.ledger.in_flight.get_mut(connection.request);
             // A session ticket is no byte of a response.
-            if flight.first_byte == 0 && !matches!(got, Got::Nothing) {
-                flight.first_byte = now;
+            if request.first_byte == 0 && !matches!(got, Got::Nothing) {
+                request.first_byte = now;
             }
-            self.traffic.recorder.received(flight.intended, count);
+            self.ledger.recorder.received(request.intended, count);
         }
         Some((got, taken))
     }
@@ -153,7 +153,7 @@ impl Worker<'_> {
         };
         if connection.phase == Phase::Handshaking && !session.is_handshaking() {
             // What ends the handshake goes out with the request.
-            let id = connection.flight;
+            let id = connection.request;
             self.connected(now);
             self.send(slot, id, now);
         } else if session.wants_write() {
@@ -187,10 +187,10 @@ impl Worker<'_> {
         }
     }
 
-    /// Ends a flight whose session failed. When that was the handshake, those that waited for the same attempt end
+    /// Ends a request whose session failed. When that was the handshake, those that waited for the same attempt end
     /// likewise, as after a refused connection: the next would fail no differently.
     fn tls_failed(&mut self, slot: u32, error: &rustls::Error) {
-        let now = self.traffic.clock.now();
+        let now = self.ledger.clock.now();
         let prepared = self.prepared;
         let connection = self.pool.get(slot);
         let handshaking = connection.phase == Phase::Handshaking;
@@ -199,17 +199,17 @@ impl Worker<'_> {
             let _ = session.write(fd, &[], &mut 0);
         }
         let id = self.pool.close(slot);
-        let request = self.traffic.flights.get(id).request;
+        let template = self.ledger.in_flight.get(id).template;
         if let Some(tls) = &self.tls {
-            self.traffic.examples.add(Outcome::Tls, 0, 0, || {
-                let name = &prepared.templates[request as usize].name;
+            self.ledger.examples.add(Outcome::Tls, 0, 0, || {
+                let name = &prepared.templates[template as usize].name;
                 format!("{name}: {}", tls.secure.explain(error))
             });
         }
         self.end(id, Outcome::Tls, 0, now);
         if handshaking {
-            self.traffic.backoff.refused(now);
-            self.traffic.end_waiting(Outcome::Tls, now);
+            self.ledger.backoff.refused(now);
+            self.ledger.end_waiting(Outcome::Tls, now);
         }
     }
 }

@@ -3,10 +3,10 @@
 use crate::arrivals::{Shared, has_due_times};
 use crate::connection::{namespace, socket};
 use crate::engine::priority;
-use crate::engine::transport::Lane;
+use crate::engine::transport::Transport;
 use crate::in_flight::Clock;
 use crate::ledger::Prepared;
-use crate::measure::{Completed, Finished, MachineTime, Outbox, Tally};
+use crate::measure::{Completed, Finished, MachineTime, Mailbox, Tally};
 use crate::plan::{HttpVersion, LoadError, LoadPlan, Mode, Progress};
 use kneepoint_model::LoadPoint;
 use kneepoint_model::autostop::Observed;
@@ -33,7 +33,7 @@ pub struct Engine;
 
 impl Engine {
     /// Runs a plan to its end, and waits at most the timeout for what is under way then. Every request that starts
-    /// ends in exactly one outcome. Visits that are under way then make no further request.
+    /// ends in exactly one outcome. Sessions that are under way then make no further request.
     ///
     /// A closed loop that has made all of its requests ends there, and its window with the last response.
     ///
@@ -55,7 +55,7 @@ impl Engine {
         let run = Run {
             plan,
             prepared: &prepared,
-            outboxes: (0..plan.threads).map(|_| Outbox::default()).collect(),
+            mailboxes: (0..plan.threads).map(|_| Mailbox::default()).collect(),
             shared: Shared::new(),
         };
         run.execute(progress, stop)
@@ -66,7 +66,7 @@ impl Engine {
 struct Run<'p> {
     plan: &'p LoadPlan,
     prepared: &'p Prepared,
-    outboxes: Vec<Outbox>,
+    mailboxes: Vec<Mailbox>,
     shared: Shared,
 }
 
@@ -120,10 +120,10 @@ impl Run<'_> {
             let clock = Clock {
                 began: Instant::now(),
             };
-            Lane::new(self.plan, self.prepared, &self.shared, clock, number)
+            Transport::new(self.plan, self.prepared, &self.shared, clock, number)
         });
-        let lane = match made {
-            Ok(lane) => lane,
+        let transport = match made {
+            Ok(transport) => transport,
             Err(error) => {
                 let _ = ready.send(Err(error));
                 return Ok(None);
@@ -134,7 +134,9 @@ impl Run<'_> {
         let Ok(began) = begin.recv() else {
             return Ok(None);
         };
-        lane.run(Clock { began }, &self.outboxes[number]).map(Some)
+        transport
+            .run(Clock { began }, &self.mailboxes[number])
+            .map(Some)
     }
 
     /// Watches the sending threads until they have finished.
@@ -167,7 +169,7 @@ impl Run<'_> {
             }
             if now >= tell_at {
                 tell_at = now + PROGRESS_EVERY;
-                watched.tally.collect(&self.outboxes, now);
+                watched.tally.collect(&self.mailboxes, now);
                 let completed = watched.tally.newly_completed();
                 self.judge(&mut watched, &completed, now);
                 progress(&watched.tally.progress(self.plan, now, completed));
@@ -175,7 +177,7 @@ impl Run<'_> {
         }
         let now = began.elapsed();
         watched.ended = watched.ended.or_else(MachineTime::read);
-        watched.tally.collect(&self.outboxes, now);
+        watched.tally.collect(&self.mailboxes, now);
         watched.tally.pass(self.ended_at(&watched.tally));
         let completed = watched.tally.newly_completed();
         progress(&watched.tally.progress(self.plan, now, completed));
@@ -262,7 +264,7 @@ fn prepare_thread(plan: &LoadPlan) -> Result<(), LoadError> {
     for source in &plan.source_addresses {
         socket::check_source(*source)?;
     }
-    // The lane for one request at a time asks for it by itself once it is woken late.
+    // The transport for one request at a time asks for it by itself once it is woken late.
     if plan.target.version() == HttpVersion::Http2 && has_due_times(plan) {
         priority::wake_first();
     }

@@ -1,13 +1,13 @@
-//! One thread of the lane for one request at a time on a connection: starts what is due, ends what is overdue, sleeps
-//! until something happens.
+//! One thread of the transport for one request at a time on a connection: starts what is due, ends what is overdue,
+//! sleeps until something happens.
 
 use crate::arrivals::{Shared, has_due_times};
 use crate::connection::{HeldPorts, Pool, Sources, ThreadTls};
-use crate::engine::coalescing::Gather;
+use crate::engine::coalescing::Coalescer;
 use crate::engine::priority::Alertness;
 use crate::in_flight::{Clock, NONE};
-use crate::ledger::{Prepared, Traffic, share};
-use crate::measure::{Finished, Outbox};
+use crate::ledger::{Prepared, RequestLedger, share};
+use crate::measure::{Finished, Mailbox};
 use crate::plan::{LoadError, LoadPlan, Mode, Target};
 use kneepoint_model::Outcome;
 use rustix::buffer::spare_capacity;
@@ -26,7 +26,7 @@ const READ_BYTES: usize = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct Worker<'p> {
     pub(crate) prepared: &'p Prepared,
-    pub(crate) traffic: Traffic<'p>,
+    pub(crate) ledger: RequestLedger<'p>,
     pub(crate) epoll: OwnedFd,
     /// The addresses that new connections come from.
     pub(crate) sources: Sources<'p>,
@@ -35,7 +35,7 @@ pub(crate) struct Worker<'p> {
     pub(crate) pool: Pool<'p>,
     /// Whether one who thinks keeps the connection: a browser does, what is behind a web server does not.
     keeps_own: bool,
-    pub(crate) gather: Gather,
+    pub(crate) coalescer: Coalescer,
     /// Whether requests are due at some time, and not whenever a response has come.
     has_due_times: bool,
     /// Woken first for each response, a plain closed loop would take the server off the CPU in the middle of its batch:
@@ -69,7 +69,7 @@ impl<'p> Worker<'p> {
         let has_due_times = has_due_times(plan);
         Ok(Self {
             prepared,
-            traffic: Traffic::new(plan, prepared, shared, clock, thread),
+            ledger: RequestLedger::new(plan, prepared, shared, clock, thread),
             epoll,
             sources: Sources::new(&plan.source_addresses, thread),
             ports: HeldPorts::new(
@@ -79,7 +79,7 @@ impl<'p> Worker<'p> {
             ),
             pool: Pool::new(connections.max(workers)),
             keeps_own: !matches!(plan.target, Target::FastCgi { .. }),
-            gather: Gather::new(plan, prepared),
+            coalescer: Coalescer::new(plan, prepared),
             has_due_times,
             alertness: Alertness::new(has_due_times),
             buffer: vec![0; READ_BYTES],
@@ -88,24 +88,26 @@ impl<'p> Worker<'p> {
     }
 
     /// Sends until every arrival has ended.
-    pub(crate) fn run(mut self, outbox: &Outbox) -> Result<Finished, LoadError> {
-        self.traffic.clock.wait_for_start();
+    pub(crate) fn run(mut self, mailbox: &Mailbox) -> Result<Finished, LoadError> {
+        self.ledger.clock.wait_for_start();
         let mut events: Vec<epoll::Event> = Vec::with_capacity(BATCH);
         loop {
             let more_is_due = self.start_due();
-            let now = self.traffic.clock.now();
+            let now = self.ledger.clock.now();
             self.end_overdue(now);
             self.serve_queue(now);
-            let turn = self.traffic.turn(now);
-            self.traffic.publish(outbox, turn, self.pool.open());
+            let turn = self.ledger.turn(now);
+            self.ledger.publish(mailbox, turn, self.pool.open());
             if turn.over {
-                return Ok(self.traffic.finish());
+                return Ok(self.ledger.finish());
             }
             let wake = if more_is_due {
                 now
             } else {
                 let lingering = self.pool.end_lingering(now).unwrap_or(u64::MAX);
-                self.traffic.wake_at(turn, self.gather.span).min(lingering)
+                self.ledger
+                    .wake_at(turn, self.coalescer.span)
+                    .min(lingering)
             };
             self.wait(&mut events, wake)?;
             for event in events.drain(..) {
@@ -121,16 +123,16 @@ impl<'p> Worker<'p> {
 
     /// Sleeps until a time, or until something happens before it that cannot wait.
     fn wait(&mut self, events: &mut Vec<epoll::Event>, wake: u64) -> Result<(), LoadError> {
-        let began = self.traffic.clock.now();
+        let began = self.ledger.clock.now();
         let mut nanos = wake.saturating_sub(began);
-        let quiet = !self.traffic.has_waiting() && self.pool.is_settled();
-        if quiet && self.gather.may_sleep_through(nanos) {
+        let quiet = !self.ledger.has_waiting() && self.pool.is_settled();
+        if quiet && self.coalescer.may_sleep_through(nanos) {
             thread::sleep(Duration::from_nanos(nanos));
             nanos = 0;
         }
         let happened = self.happened(events, nanos);
-        let now = self.traffic.clock.now();
-        self.gather.awake(now);
+        let now = self.ledger.clock.now();
+        self.coalescer.awake(now);
         // Woken earlier by something that happened, it learns nothing.
         if wake > began && now >= wake {
             self.alertness.woken(now - wake);
@@ -156,22 +158,22 @@ impl<'p> Worker<'p> {
     /// Starts what is due, up to a batch. Tells whether more is due.
     fn start_due(&mut self) -> bool {
         for _ in 0..BATCH {
-            let Some(now) = self.traffic.admit() else {
+            let Some(now) = self.ledger.admit() else {
                 return false;
             };
             self.serve_queue(now);
-            self.traffic.note_backlog();
+            self.ledger.note_backlog();
         }
         true
     }
 
     /// Gives waiting arrivals connections, in order, while there are any.
     fn serve_queue(&mut self, now: u64) {
-        while let Some(front) = self.traffic.first_waiting(now) {
+        while let Some(front) = self.ledger.first_waiting(now) {
             let id = front.id;
-            let needs_new = self.traffic.flights.get(id).retried;
+            let needs_new = self.ledger.in_flight.get(id).retried;
             let mut idle = self.idle_for(id);
-            let held_back = self.traffic.backoff.holds(now);
+            let held_back = self.ledger.backoff.holds(now);
             if idle.is_none() && (held_back || !self.pool.make_room(needs_new)) {
                 if !needs_new {
                     idle = self.pool.take_longest_kept();
@@ -180,7 +182,7 @@ impl<'p> Worker<'p> {
                     return;
                 }
             }
-            self.traffic.leave_queue();
+            self.ledger.leave_queue();
             match idle {
                 Some(slot) => self.send(slot, id, now),
                 None => self.connect(id, now),
@@ -188,32 +190,32 @@ impl<'p> Worker<'p> {
         }
     }
 
-    /// An idle connection for a flight: the one that was kept for its worker or visitor, else the one used last.
+    /// An idle connection for a request: the one that was kept for its worker or visitor, else the one used last.
     fn idle_for(&mut self, id: u32) -> Option<u32> {
-        let flight = self.traffic.flights.get(id);
+        let request = self.ledger.in_flight.get(id);
         // The first connection was stale, and others that are as old may be, too.
-        if flight.retried {
+        if request.retried {
             return None;
         }
-        let kept = self.traffic.starts.take_kept(flight.member);
+        let kept = self.ledger.dispatcher.take_kept(request.vu);
         kept.and_then(|kept| self.pool.take_kept(kept))
             .or_else(|| self.pool.take_idle())
     }
 
-    /// Puts a flight back to the front of the queue, to go out on a new connection.
+    /// Puts a request back to the front of the queue, to go out on a new connection.
     pub(crate) fn retry(&mut self, id: u32) {
-        let flight = self.traffic.flights.get_mut(id);
-        flight.retried = true;
-        flight.connection = NONE;
-        let flight = self.traffic.flights.reference(id);
-        self.traffic.wait_again(flight);
+        let request = self.ledger.in_flight.get_mut(id);
+        request.retried = true;
+        request.connection = NONE;
+        let request = self.ledger.in_flight.reference(id);
+        self.ledger.wait_again(request);
     }
 
     /// Ends what has reached its timeout: what is on a connection with the connection, since the response could
     /// only be thrown away.
     fn end_overdue(&mut self, now: u64) {
-        while let Some(id) = self.traffic.flights.expired(now) {
-            let slot = self.traffic.flights.get(id).connection;
+        while let Some(id) = self.ledger.in_flight.expired(now) {
+            let slot = self.ledger.in_flight.get(id).connection;
             if slot == NONE {
                 self.end(id, Outcome::Unsent, 0, now);
             } else {
@@ -223,12 +225,12 @@ impl<'p> Worker<'p> {
         }
     }
 
-    /// Ends a flight. A member who goes on keeps the connection.
+    /// Ends a request. A virtual user who goes on keeps the connection.
     pub(crate) fn end(&mut self, id: u32, outcome: Outcome, status: u16, now: u64) {
-        let (flight, goes_on) = self.traffic.end(id, outcome, status, now);
+        let (request, goes_on) = self.ledger.end(id, outcome, status, now);
         if goes_on && self.keeps_own {
-            let kept = self.pool.keep(flight.connection);
-            self.traffic.starts.keep(flight.member, kept);
+            let kept = self.pool.keep(request.connection);
+            self.ledger.dispatcher.keep(request.vu, kept);
         }
     }
 }

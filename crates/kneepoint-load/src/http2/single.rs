@@ -1,8 +1,8 @@
 //! A single request over HTTP/2, outside a load.
 
 use crate::connection::{Endpoint, Secure};
-use crate::http2::ask::Ask;
 use crate::http2::exchange::exchange;
+use crate::http2::h2_request::H2Request;
 use crate::http2::opening::{NotOpened, open};
 use crate::http2::timer::Timer;
 use crate::http2::worker::runtime;
@@ -23,8 +23,8 @@ pub(crate) struct Timing {
     pub(crate) elapsed: Duration,
 }
 
-/// Sends one request, given as the bytes that would go out in HTTP/1.1, on a new connection and reads its response into a reply that was made ready for it; what goes
-/// wrong is told as a sentence.
+/// Sends one request, given as the bytes that would go out in HTTP/1.1, on a new connection, and reads its response into
+/// a reply that was made ready for it. What goes wrong is a sentence.
 pub(crate) fn fetch(
     endpoint: &Endpoint,
     secure: Option<&Secure>,
@@ -36,12 +36,12 @@ pub(crate) fn fetch(
     let clock = Clock {
         began: Instant::now(),
     };
-    let ask = match Ask::new(wire, scheme) {
-        Ok(ask) => ask,
+    let request = match H2Request::new(wire, scheme) {
+        Ok(request) => request,
         Err(why) => return Ok(Err(why)),
     };
     Ok(runtime()?.block_on(async {
-        let response = one(endpoint, secure, &ask, reply, clock);
+        let response = one(endpoint, secure, &request, reply, clock);
         let late = expire(clock, timeout);
         match select(pin!(response), pin!(late)).await {
             Either::Left((fetched, _)) => fetched,
@@ -77,7 +77,7 @@ async fn expire(clock: Clock, timeout: Duration) -> String {
 async fn one(
     endpoint: &Endpoint,
     secure: Option<&Secure>,
-    ask: &Ask,
+    request: &H2Request,
     reply: &mut Reply<'_>,
     clock: Clock,
 ) -> Result<Timing, String> {
@@ -95,12 +95,12 @@ async fn one(
         })?;
     let asked = exchange(
         opened.sender,
-        ask.with_cookies(""),
-        ask.body.clone(),
+        request.with_cookies(""),
+        request.body.clone(),
         std::mem::take(reply),
         clock,
     );
-    // The connection ends by itself once nobody can ask any more; until then it must be driven.
+    // The connection ends by itself once nobody can request any more; until then it must be driven.
     let mut asked = pin!(asked);
     let done = match select(asked.as_mut(), opened.life).await {
         Either::Left((done, _)) => done,

@@ -11,7 +11,7 @@ pub(crate) struct Clock {
 
 impl Clock {
     pub(crate) fn now(self) -> u64 {
-        // Zero stands for "not yet" in a flight's stamps.
+        // Zero stands for "not yet" in a request's stamps.
         (self.began.elapsed().as_nanos() as u64).max(1)
     }
 

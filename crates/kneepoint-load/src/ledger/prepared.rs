@@ -2,7 +2,7 @@
 
 use crate::connection::{Endpoint, Secure};
 use crate::plan::{LoadError, LoadPlan, Target};
-use crate::request::Template;
+use crate::request::RequestTemplate;
 use kneepoint_model::VariableNames;
 
 /// What all threads read and none changes.
@@ -12,7 +12,7 @@ pub(crate) struct Prepared {
     pub(crate) endpoint: Endpoint,
     /// What encrypted connections need; `None` when they are plain.
     pub(crate) secure: Option<Secure>,
-    pub(crate) templates: Vec<Template>,
+    pub(crate) templates: Vec<RequestTemplate>,
 }
 
 impl Prepared {
@@ -30,7 +30,7 @@ impl Prepared {
                 .workload
                 .requests
                 .iter()
-                .map(|request| Template::new(&plan.target, request, &names, feeders))
+                .map(|request| RequestTemplate::new(&plan.target, request, &names, feeders))
                 .collect(),
         })
     }

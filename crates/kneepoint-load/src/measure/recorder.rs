@@ -1,6 +1,6 @@
 //! What one thread writes down: the window, a record per second, and a running account for those who watch.
 
-use crate::in_flight::Flight;
+use crate::in_flight::InFlightRequest;
 use crate::measure::slowest::Slowest;
 use kneepoint_model::{LatencyHistogram, Outcome, OutcomeCounts};
 use std::collections::VecDeque;
@@ -161,11 +161,11 @@ pub(crate) struct Gauges {
 
 /// Where a thread puts what others may take while it runs.
 #[derive(Debug, Default)]
-pub(crate) struct Outbox(Mutex<Parcel>);
+pub(crate) struct Mailbox(Mutex<Snapshot>);
 
 /// What was put since it was last taken.
 #[derive(Debug, Default)]
-pub(crate) struct Parcel {
+pub(crate) struct Snapshot {
     pub(crate) live: Live,
     /// Complete seconds, in order.
     pub(crate) seconds: Vec<SecondTally>,
@@ -175,13 +175,13 @@ pub(crate) struct Parcel {
     pub(crate) ended_at: Option<u64>,
 }
 
-impl Outbox {
-    /// Takes what is there, leaving an empty parcel.
-    pub(crate) fn take(&self) -> Parcel {
+impl Mailbox {
+    /// Takes what is there, leaving an empty snapshot.
+    pub(crate) fn take(&self) -> Snapshot {
         // Made before the lock is held: a sending thread may be waiting for it.
-        let empty = Parcel::default();
-        let mut parcel = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut *parcel, empty)
+        let empty = Snapshot::default();
+        let mut snapshot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *snapshot, empty)
     }
 }
 
@@ -247,11 +247,17 @@ impl Recorder {
     }
 
     /// A request has ended, with this status if there was a response.
-    pub(crate) fn ended(&mut self, flight: &Flight, outcome: Outcome, status: u16, now: u64) {
+    pub(crate) fn ended(
+        &mut self,
+        request: &InFlightRequest,
+        outcome: Outcome,
+        status: u16,
+        now: u64,
+    ) {
         // One that left a little before its time is measured from when it left.
-        let began = match flight.sent {
-            0 => flight.intended,
-            sent => sent.min(flight.intended),
+        let began = match request.sent {
+            0 => request.intended,
+            sent => sent.min(request.intended),
         };
         let mut response = now.saturating_sub(began);
         if outcome == Outcome::Timeout {
@@ -259,9 +265,9 @@ impl Recorder {
         }
         let ok = outcome == Outcome::Ok;
         let good = ok && response <= self.limits.good;
-        let (response_us, service_us) = (response / 1000, now.saturating_sub(flight.sent) / 1000);
+        let (response_us, service_us) = (response / 1000, now.saturating_sub(request.sent) / 1000);
 
-        let second = self.second(flight.intended);
+        let second = self.second(request.intended);
         second.counts.add(outcome, status);
         second.good += u64::from(good);
         if ok {
@@ -271,14 +277,14 @@ impl Recorder {
         }
         self.live.counts.add(outcome, status);
         self.live.good += u64::from(good);
-        if flight.intended < self.limits.skip {
+        if request.intended < self.limits.skip {
             return;
         }
         self.live.window_ended += 1;
         self.live.window_good += u64::from(good);
         self.window.counts.add(outcome, status);
         self.window.good += u64::from(good);
-        self.window.slowest.note(response_us, flight.number);
+        self.window.slowest.note(response_us, request.number);
         if ok {
             self.window.response.record_us(response_us);
             self.window.service.record_us(service_us);
@@ -316,17 +322,17 @@ impl Recorder {
     /// intended start that may still come. With `ended_at`, this is the last time.
     pub(crate) fn publish(
         &mut self,
-        outbox: &Outbox,
+        mailbox: &Mailbox,
         now: u64,
         floor: u64,
         gauges: Gauges,
         ended_at: Option<u64>,
     ) {
         self.publish_at = now + PUBLISH_EVERY_NS;
-        let mut parcel = outbox.0.lock().unwrap_or_else(PoisonError::into_inner);
-        parcel.gauges = Some(gauges);
-        parcel.ended_at = ended_at;
-        parcel.live.merge(&self.live);
+        let mut snapshot = mailbox.0.lock().unwrap_or_else(PoisonError::into_inner);
+        snapshot.gauges = Some(gauges);
+        snapshot.ended_at = ended_at;
+        snapshot.live.merge(&self.live);
         self.live.arrivals = 0;
         self.live.counts = Counts::default();
         self.live.good = 0;
@@ -337,7 +343,7 @@ impl Recorder {
             && self.seconds.front().is_some_and(SecondTally::is_complete)
         {
             self.first_second += 1;
-            parcel.seconds.extend(self.seconds.pop_front());
+            snapshot.seconds.extend(self.seconds.pop_front());
         }
     }
 

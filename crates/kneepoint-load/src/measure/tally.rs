@@ -3,7 +3,7 @@
 use crate::measure::examples::Examples;
 use crate::measure::health;
 use crate::measure::health::MachineTime;
-use crate::measure::recorder::{Counts, Gauges, Live, Outbox, Recorder, SecondTally, Window};
+use crate::measure::recorder::{Counts, Gauges, Live, Mailbox, Recorder, SecondTally, Window};
 use crate::plan::{LoadPlan, Mode, Progress};
 use kneepoint_model::{
     Health, LatencyHistogram, LoadPoint, Outcome, Schedule, Second, SessionCounts,
@@ -61,13 +61,14 @@ impl Tally {
     }
 
     /// Takes what the threads have put out.
-    pub(crate) fn collect(&mut self, outboxes: &[Outbox], now: Duration) {
+    pub(crate) fn collect(&mut self, mailboxes: &[Mailbox], now: Duration) {
         let mut step = Live::default();
-        for (thread, outbox) in outboxes.iter().enumerate() {
-            let parcel = outbox.take();
-            self.seconds.take(thread, parcel.seconds, parcel.ended_at);
-            step.merge(&parcel.live);
-            self.gauges[thread] = parcel.gauges.unwrap_or(self.gauges[thread]);
+        for (thread, mailbox) in mailboxes.iter().enumerate() {
+            let snapshot = mailbox.take();
+            self.seconds
+                .take(thread, snapshot.seconds, snapshot.ended_at);
+            step.merge(&snapshot.live);
+            self.gauges[thread] = snapshot.gauges.unwrap_or(self.gauges[thread]);
         }
         self.arrivals += step.arrivals;
         self.counts.merge(&step.counts);

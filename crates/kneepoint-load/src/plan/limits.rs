@@ -1,4 +1,4 @@
-//! Refuses closed loops, visits and source addresses that cannot be, by name and with what to do.
+//! Refuses closed loops, sessions and source addresses that cannot be, by name and with what to do.
 
 use crate::plan::error::LoadError;
 use kneepoint_model::{Address, ClosedLoop, Sessions, ThinkTime, Workload};
@@ -44,7 +44,7 @@ fn check_think_time(whose: &str, think_time: &ThinkTime) -> Result<(), LoadError
     }
 }
 
-/// Refuses visits that no visitor could make.
+/// Refuses sessions that nobody could run.
 pub(crate) fn check_sessions(workload: &Workload) -> Result<(), LoadError> {
     let Some(sessions) = &workload.sessions else {
         return Ok(());

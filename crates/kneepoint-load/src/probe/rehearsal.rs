@@ -3,8 +3,8 @@
 
 use crate::plan::{LoadError, Target};
 use crate::probe::single::{Exchange, Fetched, LARGEST_BODY};
-use crate::request::{NoValue, Template};
-use crate::response::{Missed, Reply};
+use crate::request::{NoValue, RequestTemplate};
+use crate::response::{FailedExpectation, Reply};
 use crate::users::Users;
 use kneepoint_model::VariableNames;
 use kneepoint_model::{Workload, check_workload};
@@ -31,12 +31,12 @@ pub struct Rehearsal {
     target: Target,
     netns: Option<PathBuf>,
     timeout: Duration,
-    templates: Vec<Template>,
+    templates: Vec<RequestTemplate>,
     /// The requests to come as indices, the next at the end; `None` begins with a new user.
     ahead: Vec<Option<usize>>,
     users: Users,
     user: u32,
-    /// Whether all requests carry the user's cookies, as those of a visit do.
+    /// Whether all requests carry the user's cookies, as those of a session do.
     visits: bool,
 }
 
@@ -60,7 +60,7 @@ impl Rehearsal {
             netns,
             timeout,
             templates: templates
-                .map(|request| Template::new(target, request, &names, &workload.feeders))
+                .map(|request| RequestTemplate::new(target, request, &names, &workload.feeders))
                 .collect(),
             ahead: order(workload),
             user: users.take(),
@@ -72,13 +72,13 @@ impl Rehearsal {
     fn send(&mut self, index: usize) -> Result<Rehearsed, LoadError> {
         let template = &self.templates[index];
         let mut request = Vec::new();
-        let (told, scratch) = self.users.tell(self.user, index as u64);
+        let (values, scratch) = self.users.values_for(self.user, index as u64);
         let cookies = match self.visits || template.session {
-            true => told.cookies(),
+            true => values.cookies(),
             false => "",
         };
         template
-            .write_with_values(&told, cookies, scratch, &mut request)
+            .write_with_values(&values, cookies, scratch, &mut request)
             .map_err(|problem| LoadError::Fetch {
                 request: template.name.clone(),
                 address: self.target.address().to_string(),
@@ -98,18 +98,18 @@ impl Rehearsal {
             timeout: self.timeout,
         };
         let mut reply = Reply::keeping_body(LARGEST_BODY);
-        reply.begin(template.watch.as_ref(), true);
+        reply.begin(template.expectations.as_ref(), true);
         let fetched = exchange.run(self.netns.as_deref(), &mut reply)?;
         let values = self.users.learn(self.user, &mut reply);
-        let missed = match template.accepts(fetched.status) {
-            true => reply.missed().or(values),
-            false => Some(Missed::Status),
+        let failed = match template.accepts(fetched.status) {
+            true => reply.failed_expectation().or(values),
+            false => Some(FailedExpectation::Status),
         };
         Ok(Rehearsed {
             index,
             request: template.name.clone(),
             fetched,
-            missed: missed.map(|missed| missed.describe(&template.request)),
+            missed: failed.map(|failed| failed.describe(&template.request)),
         })
     }
 }

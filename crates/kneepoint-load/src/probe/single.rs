@@ -2,11 +2,11 @@
 
 use crate::connection::namespace;
 use crate::connection::{Endpoint, socket};
-use crate::connection::{Secure, Session};
+use crate::connection::{Secure, TlsSession};
 use crate::http2::{self, Timing};
 use crate::plan::LoadError;
 use crate::plan::{HttpVersion, Target};
-use crate::request::Template;
+use crate::request::RequestTemplate;
 use crate::response::Page;
 use crate::response::Parser;
 use crate::response::{Fed, Malformed, Reply};
@@ -123,7 +123,7 @@ pub fn fetch(
 ) -> Result<Fetched, LoadError> {
     let names = VariableNames::default();
     check_request(request, &names)?;
-    let template = Template::new(target, request, &names, &[]);
+    let template = RequestTemplate::new(target, request, &names, &[]);
     let exchange = Exchange {
         target,
         template: &template,
@@ -163,7 +163,7 @@ pub fn identify(
 /// One request on a connection of its own.
 pub(crate) struct Exchange<'a> {
     pub(crate) target: &'a Target,
-    pub(crate) template: &'a Template,
+    pub(crate) template: &'a RequestTemplate,
     /// What is sent.
     pub(crate) request: &'a [u8],
     pub(crate) timeout: Duration,
@@ -213,7 +213,7 @@ impl Exchange<'_> {
 /// A connection, encrypted or not.
 struct Channel {
     fd: OwnedFd,
-    session: Option<Box<Session>>,
+    session: Option<Box<TlsSession>>,
 }
 
 /// An exchange under way.

@@ -36,7 +36,7 @@ pub(crate) struct Rendered {
 
 /// A request with variables. Its body is written first, since the head tells its length.
 #[derive(Debug)]
-pub(crate) enum Varying {
+pub(crate) enum DynamicParts {
     Http {
         /// All but the length of the body.
         head: Text,
@@ -53,7 +53,7 @@ pub(crate) enum Varying {
     },
 }
 
-impl Varying {
+impl DynamicParts {
     /// Whether it needs a captured value.
     pub(crate) fn needs_captured(&self) -> bool {
         match self {
@@ -67,7 +67,7 @@ impl Varying {
 
 /// A request that is being rendered.
 #[derive(Debug)]
-pub(crate) struct Draft<'a> {
+pub(crate) struct RequestBuilder<'a> {
     pub(crate) target: &'a Target,
     pub(crate) request: &'a Request,
     pub(crate) names: &'a VariableNames,
@@ -75,7 +75,7 @@ pub(crate) struct Draft<'a> {
     pub(crate) content_type: Option<&'a str>,
 }
 
-impl Draft<'_> {
+impl RequestBuilder<'_> {
     /// Whether path and headers have no variable.
     pub(crate) fn has_fixed_head(&self) -> bool {
         let text = self.text(&self.request.path, Encoding::Url);
@@ -156,9 +156,9 @@ impl Draft<'_> {
         }
     }
 
-    pub(crate) fn vary(&self, body: Text) -> Varying {
+    pub(crate) fn dynamic_parts(&self, body: Text) -> DynamicParts {
         match self.target {
-            Target::Http { .. } => Varying::Http {
+            Target::Http { .. } => DynamicParts::Http {
                 head: self.http_head(),
                 measured: self.has_length(),
                 body,
@@ -180,7 +180,7 @@ impl Draft<'_> {
                 }
                 let mut start = Vec::new();
                 fastcgi::push_request(&mut start, *keep_conn, &fixed);
-                Varying::FastCgi {
+                DynamicParts::FastCgi {
                     start,
                     params,
                     measured: self.has_length(),
@@ -341,13 +341,13 @@ mod tests {
                 "SERVER_PORT",
                 "HTTP_HOST",
             ];
-            let draft = Draft {
+            let builder = RequestBuilder {
                 target,
                 request,
                 names: &VariableNames::default(),
                 content_type: None,
             };
-            draft
+            builder
                 .params()
                 .into_iter()
                 .filter(|(name, _)| wanted.contains(&name.as_str()))

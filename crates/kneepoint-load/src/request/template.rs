@@ -3,9 +3,9 @@
 
 use crate::plan::Target;
 use crate::request::body::Encoded;
-use crate::request::builder::{Draft, LENGTH_PARAMS, Rendered, Varying};
+use crate::request::builder::{DynamicParts, LENGTH_PARAMS, Rendered, RequestBuilder};
 use crate::request::variables::{NoValue, Values};
-use crate::response::Watch;
+use crate::response::Expectations;
 use crate::response::fastcgi;
 use kneepoint_model::VariableNames;
 use kneepoint_model::{Feeder, Request};
@@ -13,20 +13,20 @@ use std::io::Write as _;
 
 /// A request ready to be sent, with what its response must be.
 #[derive(Debug)]
-pub(crate) struct Template {
+pub(crate) struct RequestTemplate {
     /// The whole request, without cookies; empty when it has variables.
     pub(crate) whole: Vec<u8>,
     /// Where in `whole` cookies belong.
     cookies_at: usize,
     wire: Wire,
     /// What has to be put together for each request anew.
-    varying: Option<Varying>,
+    dynamic: Option<DynamicParts>,
     /// Whether it carries a user's cookies.
     pub(crate) session: bool,
     /// Whether its method is HEAD.
     pub(crate) head: bool,
     /// What is looked for in its responses; `None` when only the status matters.
-    pub(crate) watch: Option<Watch>,
+    pub(crate) expectations: Option<Expectations>,
     /// As the plan has it.
     pub(crate) request: Request,
     /// `GET /path`, for people.
@@ -39,7 +39,7 @@ enum Wire {
     FastCgi,
 }
 
-impl Template {
+impl RequestTemplate {
     /// Renders a request that [`kneepoint_model::check_request`] has passed.
     pub(crate) fn new(
         target: &Target,
@@ -48,18 +48,18 @@ impl Template {
         feeders: &[Feeder],
     ) -> Self {
         let body = Encoded::new(request.body.as_ref(), names, feeders);
-        let draft = Draft {
+        let builder = RequestBuilder {
             target,
             request,
             names,
             content_type: body.content_type.as_deref(),
         };
-        let fixed_body = body.text.fixed().filter(|_| draft.has_fixed_head());
-        let (rendered, varying) = match fixed_body {
-            Some(body) => (draft.render(body), None),
-            None => (Rendered::default(), Some(draft.vary(body.text))),
+        let fixed_body = body.text.fixed().filter(|_| builder.has_fixed_head());
+        let (rendered, dynamic) = match fixed_body {
+            Some(body) => (builder.render(body), None),
+            None => (Rendered::default(), Some(builder.dynamic_parts(body.text))),
         };
-        let needs_captured = varying.as_ref().is_some_and(Varying::needs_captured);
+        let needs_captured = dynamic.as_ref().is_some_and(DynamicParts::needs_captured);
         Self {
             whole: rendered.whole,
             cookies_at: rendered.cookies_at,
@@ -67,10 +67,10 @@ impl Template {
                 Target::Http { .. } => Wire::Http,
                 Target::FastCgi { .. } => Wire::FastCgi,
             },
-            varying,
+            dynamic,
             session: request.session || needs_captured || !request.captures.is_empty(),
             head: request.method.0 == "HEAD",
-            watch: Watch::new(request, names),
+            expectations: Expectations::new(request, names),
             name: format!("{} {}", request.method.0, request.path),
             request: request.clone(),
         }
@@ -83,7 +83,7 @@ impl Template {
 
     /// Whether every request is the same but for its cookies.
     pub(crate) fn is_fixed(&self) -> bool {
-        self.varying.is_none()
+        self.dynamic.is_none()
     }
 
     /// Writes the request with a user's cookies into a buffer that is used again.
@@ -108,9 +108,9 @@ impl Template {
     ) -> Result<(), NoValue<'_>> {
         out.clear();
         scratch.clear();
-        match &self.varying {
+        match &self.dynamic {
             None => self.write_with_cookies(cookies, out),
-            Some(Varying::Http {
+            Some(DynamicParts::Http {
                 head,
                 measured,
                 body,
@@ -126,7 +126,7 @@ impl Template {
                 out.extend_from_slice(b"\r\n");
                 out.extend_from_slice(scratch);
             }
-            Some(Varying::FastCgi {
+            Some(DynamicParts::FastCgi {
                 start,
                 params,
                 measured,
@@ -185,8 +185,8 @@ mod tests {
         Target::http(Address::Unix("/x".into()), "shop.test").with_keep_alive(keep_alive)
     }
 
-    fn template(target: &Target, request: &Request) -> Template {
-        Template::new(target, request, &VariableNames::default(), &[])
+    fn template(target: &Target, request: &Request) -> RequestTemplate {
+        RequestTemplate::new(target, request, &VariableNames::default(), &[])
     }
 
     /// Renders a request with cookies, showing the version as V.
@@ -246,9 +246,9 @@ mod tests {
         assert!(template(&http(true), &request).accepts(404));
     }
 
-    struct Told;
+    struct FixedValues;
 
-    impl Values for Told {
+    impl Values for FixedValues {
         fn value(&self, source: ValueSource) -> Option<&[u8]> {
             match source {
                 ValueSource::Captured(0) => Some(b"t k+&"),
@@ -260,7 +260,7 @@ mod tests {
     }
 
     /// A request as it is sent where `{{csrf}}` is captured, `{{gone}}` is not, and `{{users.name}}` is from a table.
-    fn told(target: &Target, request: &Request) -> Result<Vec<u8>, String> {
+    fn written(target: &Target, request: &Request) -> Result<Vec<u8>, String> {
         let mut workload = Workload::single("/");
         workload.requests[0].captures = ["csrf", "gone"]
             .map(|name| Capture {
@@ -274,11 +274,11 @@ mod tests {
             order: RowOrder::InTurn,
             rows: Default::default(),
         }];
-        let template = Template::new(target, request, &VariableNames::new(&workload), &[]);
+        let template = RequestTemplate::new(target, request, &VariableNames::new(&workload), &[]);
         assert!(!template.is_fixed() && template.whole.is_empty());
         let (mut scratch, mut out) = (b"used".to_vec(), b"before".to_vec());
         template
-            .write_with_values(&Told, "s=1", &mut scratch, &mut out)
+            .write_with_values(&FixedValues, "s=1", &mut scratch, &mut out)
             .map_err(|no_value| format!("{no_value:?}"))?;
         Ok(out)
     }
@@ -300,7 +300,7 @@ mod tests {
     #[test]
     fn values_are_put_in_where_variables_stand() {
         let check = |request: &Request, expected: Expect| {
-            let sent = told(&http(true), request).expect("every value is there");
+            let sent = written(&http(true), request).expect("every value is there");
             let text = String::from_utf8_lossy(&sent).replace(env!("CARGO_PKG_VERSION"), "V");
             expected.assert_eq(&text.replace('\r', ""));
         };
@@ -351,7 +351,7 @@ mod tests {
     #[test]
     fn fastcgi_has_the_values_in_its_parameters() {
         let target = Target::fastcgi(Address::Unix("/x".into()), "/srv/index.php", "/srv");
-        let sent = told(&target, &login()).expect("every value is there");
+        let sent = written(&target, &login()).expect("every value is there");
         let sent = String::from_utf8_lossy(&sent);
         for expected in [
             "REQUEST_URI/u/%C3%BC%2F%22?t=t%20k%2B%26",
@@ -367,11 +367,11 @@ mod tests {
 
     #[test]
     fn what_was_not_captured_is_not_sent() {
-        let sent = |path: &str| told(&http(true), &Request::get(path));
+        let sent = |path: &str| written(&http(true), &Request::get(path));
         assert_eq!(sent("/{{gone}}"), Err("Missing(\"gone\")".to_owned()));
         let mut request = Request::get("/");
         request.headers = vec![("X".into(), "{{csrf}} {{gone}}".into())];
-        assert!(told(&http(true), &request).is_err());
+        assert!(written(&http(true), &request).is_err());
     }
 
     #[test]

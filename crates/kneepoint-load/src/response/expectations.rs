@@ -13,7 +13,7 @@ fn marker(text: &str) -> Marker {
 
 /// A header a response must have.
 #[derive(Debug)]
-pub(crate) struct HeaderWatch {
+pub(crate) struct ExpectedHeader {
     pub(crate) name: String,
     pub(crate) contains: Marker,
 }
@@ -36,7 +36,7 @@ pub(crate) enum Place {
 
 /// A value to be captured.
 #[derive(Debug)]
-pub(crate) struct Sought {
+pub(crate) struct CaptureRule {
     /// Its number among the captured values of the workload.
     pub(crate) number: usize,
     pub(crate) place: Place,
@@ -44,14 +44,14 @@ pub(crate) struct Sought {
 
 /// Everything that is looked for in the responses to one request. Its lists have the order of the request's.
 #[derive(Debug)]
-pub(crate) struct Watch {
-    pub(crate) headers: Vec<HeaderWatch>,
+pub(crate) struct Expectations {
+    pub(crate) headers: Vec<ExpectedHeader>,
     /// What the body must contain, then what it must lack.
     pub(crate) markers: Vec<Marker>,
     /// How many of the markers must be there.
     pub(crate) wanted: usize,
     pub(crate) min_bytes: u64,
-    pub(crate) captures: Vec<Sought>,
+    pub(crate) captures: Vec<CaptureRule>,
     /// Whether the body is kept whole, for JSON pointers.
     pub(crate) keeps_json: bool,
     /// Bytes of a piece that may be the start of a marker that ends in the next.
@@ -60,9 +60,9 @@ pub(crate) struct Watch {
     pub(crate) streamed: usize,
 }
 
-/// What a response missed.
+/// What of its expectations a response does not meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Missed {
+pub(crate) enum FailedExpectation {
     Status,
     Header(usize),
     /// A marker: one that is not there, or one that must not be.
@@ -71,7 +71,7 @@ pub(crate) enum Missed {
     Capture(usize),
 }
 
-impl Missed {
+impl FailedExpectation {
     pub(crate) fn outcome(self) -> Outcome {
         match self {
             Self::Status => Outcome::HttpError,
@@ -116,7 +116,7 @@ impl Missed {
     }
 }
 
-impl Watch {
+impl Expectations {
     /// Compiles what a request looks for; `None` when only the status matters.
     pub(crate) fn new(request: &Request, names: &VariableNames) -> Option<Self> {
         let Expect {
@@ -126,7 +126,7 @@ impl Watch {
             body_lacks,
             body_min_bytes,
         } = &request.expect;
-        let sought = request.captures.iter().filter_map(|capture| {
+        let rules = request.captures.iter().filter_map(|capture| {
             let place = match &capture.from {
                 CaptureFrom::BodyBetween { before, after } => Place::Between(Box::new(Ends {
                     before: marker(before),
@@ -137,24 +137,24 @@ impl Watch {
                 CaptureFrom::Cookie(name) => Place::Cookie(name.clone()),
             };
             let number = names.captured(&capture.name)?;
-            Some(Sought { number, place })
+            Some(CaptureRule { number, place })
         });
-        let captures: Vec<Sought> = sought.collect();
+        let captures: Vec<CaptureRule> = rules.collect();
         let markers: Vec<Marker> = body_contains
             .iter()
             .chain(body_lacks)
             .map(|text| marker(text))
             .collect();
-        let starts = captures.iter().filter_map(|sought| match &sought.place {
+        let starts = captures.iter().filter_map(|rule| match &rule.place {
             Place::Between(ends) => Some(&ends.before),
             _ => None,
         });
         let between = starts.clone().count();
         let longest = markers.iter().chain(starts).map(|m| m.needle().len()).max();
-        let watch = Self {
+        let expectations = Self {
             headers: headers
                 .iter()
-                .map(|header| HeaderWatch {
+                .map(|header| ExpectedHeader {
                     name: header.name.clone(),
                     contains: marker(&header.contains),
                 })
@@ -167,11 +167,11 @@ impl Watch {
             markers,
             captures,
         };
-        let nothing = watch.headers.is_empty()
-            && watch.markers.is_empty()
-            && watch.min_bytes == 0
-            && watch.captures.is_empty();
-        (!nothing).then_some(watch)
+        let nothing = expectations.headers.is_empty()
+            && expectations.markers.is_empty()
+            && expectations.min_bytes == 0
+            && expectations.captures.is_empty();
+        (!nothing).then_some(expectations)
     }
 }
 

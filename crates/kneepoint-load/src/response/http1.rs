@@ -270,7 +270,7 @@ fn next_chunk_state(state: Chunk, byte: u8) -> Result<Chunk, Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::response::expectations::Watch;
+    use crate::response::expectations::Expectations;
     use expect_test::{Expect, expect};
     use kneepoint_model::VariableNames;
     use kneepoint_model::{Capture, CaptureFrom, Workload};
@@ -414,10 +414,10 @@ mod tests {
                 after: "\"".into(),
             },
         }];
-        let watch = Watch::new(&workload.requests[0], &VariableNames::new(&workload));
+        let expectations = Expectations::new(&workload.requests[0], &VariableNames::new(&workload));
         let (mut parser, mut reply) = (HttpParser::default(), Reply::default());
         parser.begin(false);
-        reply.begin(watch.as_ref(), true);
+        reply.begin(expectations.as_ref(), true);
         let (head, rest) = wire.split_at(cut);
         let fed = parser.feed(head, &mut reply);
         if fed == Ok(Fed::More) {

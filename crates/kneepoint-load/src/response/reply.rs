@@ -1,6 +1,6 @@
 //! What is kept of a response while it streams by, whatever protocol carries it.
 
-use crate::response::expectations::{Marker, Missed, Place, Watch};
+use crate::response::expectations::{Expectations, FailedExpectation, Marker, Place};
 use std::borrow::Cow;
 
 /// How much of a body or of a FastCGI error stream is kept to be shown.
@@ -85,7 +85,7 @@ pub(crate) struct Reply<'p> {
     pub(crate) excerpt: Vec<u8>,
     /// First bytes of the FastCGI error stream.
     pub(crate) stderr: Vec<u8>,
-    watch: Option<&'p Watch>,
+    expectations: Option<&'p Expectations>,
     /// Which of the headers, then which of the markers came.
     found: Vec<bool>,
     /// One per capture; there may be more, of responses before.
@@ -105,29 +105,31 @@ pub(crate) struct Reply<'p> {
 
 impl<'p> Reply<'p> {
     /// Makes ready for the next response.
-    pub(crate) fn begin(&mut self, watch: Option<&'p Watch>, wants_cookies: bool) {
+    pub(crate) fn begin(&mut self, expectations: Option<&'p Expectations>, wants_cookies: bool) {
         self.status = 0;
         self.keep = false;
         self.cookies.clear();
         self.wants_cookies = wants_cookies;
         self.excerpt.clear();
         self.stderr.clear();
-        self.watch = watch;
-        let Some(watch) = watch else {
+        self.expectations = expectations;
+        let Some(expectations) = expectations else {
             return;
         };
         self.found.clear();
-        self.found
-            .resize(watch.headers.len() + watch.markers.len(), false);
-        if self.values.len() < watch.captures.len() {
+        self.found.resize(
+            expectations.headers.len() + expectations.markers.len(),
+            false,
+        );
+        if self.values.len() < expectations.captures.len() {
             self.values
-                .resize_with(watch.captures.len(), Value::default);
+                .resize_with(expectations.captures.len(), Value::default);
         }
         for value in &mut self.values {
             value.progress = Progress::Absent;
             value.bytes.clear();
         }
-        self.missing = watch.streamed;
+        self.missing = expectations.streamed;
         self.body_bytes = 0;
         self.tail.clear();
         self.json.clear();
@@ -154,16 +156,20 @@ impl<'p> Reply<'p> {
     }
 
     /// The first expectation but that of the status which the response does not meet. Values are not among them.
-    pub(crate) fn missed(&self) -> Option<Missed> {
-        let watch = self.watch?;
-        let (headers, markers) = self.found.split_at(watch.headers.len());
-        let absent = headers.iter().position(|found| !found).map(Missed::Header);
+    pub(crate) fn failed_expectation(&self) -> Option<FailedExpectation> {
+        let expectations = self.expectations?;
+        let (headers, markers) = self.found.split_at(expectations.headers.len());
+        let absent = headers
+            .iter()
+            .position(|found| !found)
+            .map(FailedExpectation::Header);
         let wrong = || {
             let mut markers = markers.iter().enumerate();
-            let wrong = markers.find(|(index, found)| **found != (*index < watch.wanted));
-            wrong.map(|(index, _)| Missed::Marker(index))
+            let wrong = markers.find(|(index, found)| **found != (*index < expectations.wanted));
+            wrong.map(|(index, _)| FailedExpectation::Marker(index))
         };
-        let short = || (self.body_bytes < watch.min_bytes).then_some(Missed::Length);
+        let short =
+            || (self.body_bytes < expectations.min_bytes).then_some(FailedExpectation::Length);
         absent.or_else(wrong).or_else(short)
     }
 
@@ -173,16 +179,16 @@ impl<'p> Reply<'p> {
         &mut self,
         cookie: impl Fn(&str) -> Option<&'c str>,
         mut store: impl FnMut(usize, Option<&[u8]>),
-    ) -> Option<Missed> {
-        let watch = self.watch?;
-        let document: Option<serde_json::Value> = watch
+    ) -> Option<FailedExpectation> {
+        let expectations = self.expectations?;
+        let document: Option<serde_json::Value> = expectations
             .keeps_json
             .then(|| serde_json::from_slice(&self.json).ok())
             .flatten();
-        let mut missed = None;
-        for (index, sought) in watch.captures.iter().enumerate() {
+        let mut failed = None;
+        for (index, rule) in expectations.captures.iter().enumerate() {
             let value = &mut self.values[index];
-            match &sought.place {
+            match &rule.place {
                 Place::Json(pointer) => {
                     let found = document.as_ref().and_then(|json| json.pointer(pointer));
                     if let Some(text) = found.and_then(scalar) {
@@ -198,12 +204,12 @@ impl<'p> Reply<'p> {
                 Place::Between(_) | Place::Header(_) => {}
             }
             let complete = value.progress == Progress::Complete;
-            store(sought.number, complete.then_some(value.bytes.as_slice()));
+            store(rule.number, complete.then_some(value.bytes.as_slice()));
             if !complete {
-                missed = missed.or(Some(Missed::Capture(index)));
+                failed = failed.or(Some(FailedExpectation::Capture(index)));
             }
         }
-        missed
+        failed
     }
 
     pub(crate) fn on_header(&mut self, name: &str, value: &[u8]) {
@@ -214,18 +220,18 @@ impl<'p> Reply<'p> {
             let value = String::from_utf8_lossy(value.trim_ascii()).into_owned();
             self.headers.push((name.to_owned(), value));
         }
-        if let Some(watch) = self.watch {
-            self.look_at_header(watch, name, value.trim_ascii());
+        if let Some(expectations) = self.expectations {
+            self.look_at_header(expectations, name, value.trim_ascii());
         }
     }
 
-    fn look_at_header(&mut self, watch: &Watch, name: &str, value: &[u8]) {
-        for (header, found) in watch.headers.iter().zip(&mut self.found) {
+    fn look_at_header(&mut self, expectations: &Expectations, name: &str, value: &[u8]) {
+        for (header, found) in expectations.headers.iter().zip(&mut self.found) {
             *found |=
                 name.eq_ignore_ascii_case(&header.name) && header.contains.find(value).is_some();
         }
-        for (sought, kept) in watch.captures.iter().zip(&mut self.values) {
-            if let Place::Header(wanted) = &sought.place
+        for (rule, kept) in expectations.captures.iter().zip(&mut self.values) {
+            if let Place::Header(wanted) = &rule.place
                 && kept.progress == Progress::Absent
                 && name.eq_ignore_ascii_case(wanted)
             {
@@ -239,13 +245,13 @@ impl<'p> Reply<'p> {
         if let Some((body, limit)) = &mut self.whole {
             keep_start(body, bytes, *limit);
         }
-        if let Some(watch) = self.watch {
+        if let Some(expectations) = self.expectations {
             self.body_bytes += bytes.len() as u64;
-            if watch.keeps_json {
+            if expectations.keeps_json {
                 keep_start(&mut self.json, bytes, LARGEST_JSON);
             }
             if self.missing > 0 && !bytes.is_empty() {
-                self.search(watch, bytes);
+                self.search(expectations, bytes);
             }
         }
     }
@@ -255,10 +261,10 @@ impl<'p> Reply<'p> {
     }
 
     /// Looks into the next piece of the body, and into what it makes together with the end of the pieces before.
-    fn search(&mut self, watch: &Watch, bytes: &[u8]) {
+    fn search(&mut self, expectations: &Expectations, bytes: &[u8]) {
         let before = self.tail.len();
         self.tail
-            .extend_from_slice(&bytes[..bytes.len().min(watch.overlap)]);
+            .extend_from_slice(&bytes[..bytes.len().min(expectations.overlap)]);
         let border = if before > 0 {
             self.tail.as_slice()
         } else {
@@ -272,15 +278,15 @@ impl<'p> Reply<'p> {
                 .map(|at| (at + length).saturating_sub(before));
             across.or_else(|| marker.find(bytes).map(|at| at + length))
         };
-        let found = &mut self.found[watch.headers.len()..];
-        for (marker, found) in watch.markers.iter().zip(found) {
+        let found = &mut self.found[expectations.headers.len()..];
+        for (marker, found) in expectations.markers.iter().zip(found) {
             if !*found && end_of(marker).is_some() {
                 *found = true;
                 self.missing -= 1;
             }
         }
-        for (sought, value) in watch.captures.iter().zip(&mut self.values) {
-            let Place::Between(ends) = &sought.place else {
+        for (rule, value) in expectations.captures.iter().zip(&mut self.values) {
+            let Place::Between(ends) = &rule.place else {
                 continue;
             };
             let rest = match value.progress {
@@ -296,13 +302,13 @@ impl<'p> Reply<'p> {
                 self.missing -= 1;
             }
         }
-        if bytes.len() < watch.overlap {
-            let surplus = self.tail.len().saturating_sub(watch.overlap);
+        if bytes.len() < expectations.overlap {
+            let surplus = self.tail.len().saturating_sub(expectations.overlap);
             self.tail.drain(..surplus);
         } else {
             self.tail.clear();
             self.tail
-                .extend_from_slice(&bytes[bytes.len() - watch.overlap..]);
+                .extend_from_slice(&bytes[bytes.len() - expectations.overlap..]);
         }
     }
 }
@@ -366,29 +372,29 @@ mod tests {
         request
     }
 
-    /// What comes of a response with these headers and pieces of a body: what it missed, and the values.
+    /// What comes of a response with these headers and pieces of a body: what it fails, and the values.
     fn read(request: &Request, headers: &[(&str, &str)], pieces: &[&[u8]]) -> String {
         let mut workload = Workload::single("/");
         workload.requests = vec![request.clone()];
-        let watch = Watch::new(request, &VariableNames::new(&workload));
+        let expectations = Expectations::new(request, &VariableNames::new(&workload));
         let mut reply = Reply::default();
         // Twice, since buffers are used again.
         for _ in 0..2 {
-            reply.begin(watch.as_ref(), true);
+            reply.begin(expectations.as_ref(), true);
             for (name, value) in headers {
                 reply.on_header(name, value.as_bytes());
             }
             pieces.iter().for_each(|piece| reply.on_body(piece));
         }
         let mut shown = Vec::new();
-        let missed = reply.missed();
+        let failed = reply.failed_expectation();
         let cookie = |name: &str| (name == "XSRF-TOKEN").then_some("a%3d%3D%zz%");
         let no_value = reply.take_values(cookie, |number, value| {
             let value = value.map(|value| String::from_utf8_lossy(value).into_owned());
             shown.push(format!("{number}={value:?}"));
         });
-        let missed = missed.or(no_value).map(|missed| missed.describe(request));
-        format!("{} {}", missed.unwrap_or("good".into()), shown.join(" "))
+        let failed = failed.or(no_value).map(|failed| failed.describe(request));
+        format!("{} {}", failed.unwrap_or("good".into()), shown.join(" "))
     }
 
     fn check(request: &Request, headers: &[(&str, &str)], body: &str, expected: Expect) {

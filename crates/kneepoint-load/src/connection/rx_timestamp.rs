@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 struct Control([u8; 64]);
 
 /// Asks the kernel to note when the bytes of a TCP connection arrive.
-pub(crate) fn ask_for(fd: &OwnedFd) -> Result<(), Errno> {
+pub(crate) fn enable(fd: &OwnedFd) -> Result<(), Errno> {
     switch_on(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS)
 }
 
@@ -78,7 +78,7 @@ mod tests {
         let address = listener.local_addr().expect("bound");
         let near = OwnedFd::from(TcpStream::connect(address).expect("it listens"));
         let (mut far, _) = listener.accept().expect("it connected");
-        ask_for(&near).expect("Linux");
+        enable(&near).expect("Linux");
         let mut buffer = [0; 16];
         for attempt in 0.. {
             let before = wall_clock_ns();

@@ -31,7 +31,7 @@ pub(crate) fn scheme(target: &Target) -> &'static str {
 
 /// A request ready to be sent.
 #[derive(Debug)]
-pub(crate) struct Ask {
+pub(crate) struct H2Request {
     method: Method,
     uri: Uri,
     headers: HeaderMap,
@@ -39,7 +39,7 @@ pub(crate) struct Ask {
     pub(crate) body: Option<Bytes>,
 }
 
-impl Ask {
+impl H2Request {
     /// Makes a request of one in HTTP/1.1, or says what of it HTTP/2 cannot carry.
     pub(crate) fn new(wire: &[u8], scheme: &str) -> Result<Self, String> {
         let cannot = |what: &str| format!("HTTP/2 cannot carry {what}");
@@ -112,8 +112,8 @@ mod tests {
     fn requests_have_the_headers_of_http_2() {
         let wire = "POST /login?a=1 HTTP/1.1\r\nHost: shop.test\r\nUser-Agent: kneepoint\r\nTE: gzip\r\n\
                     X-Thing: 1\r\nContent-Length: 6\r\nConnection: close\r\n\r\nuser=a";
-        let ask = Ask::new(wire.as_bytes(), "https").expect("can be carried");
-        let request = ask.with_cookies("s=1");
+        let made = H2Request::new(wire.as_bytes(), "https").expect("can be carried");
+        let request = made.with_cookies("s=1");
         let shown: String = request
             .headers()
             .iter()
@@ -128,10 +128,10 @@ mod tests {
             cookie: s=1
         "#]]
         .assert_eq(&shown);
-        assert_eq!(ask.body.as_deref(), Some(b"user=a".as_slice()));
+        assert_eq!(made.body.as_deref(), Some(b"user=a".as_slice()));
 
         let wire = b"GET / HTTP/1.1\r\nHost: other host\r\n\r\n";
-        let error = Ask::new(wire, "http").expect_err("no authority");
+        let error = H2Request::new(wire, "http").expect_err("no authority");
         assert!(error.contains("HTTP/2 cannot carry"), "{error}");
     }
 }
