@@ -75,4 +75,7 @@ pub use stack::{
 pub use statistics::Interval;
 pub use threshold::Threshold;
 pub use variables::{Capture, CaptureFrom, Feeder, RowOrder};
-pub use workload::{Method, Request, Slo, Workload};
+pub use workload::{
+    Method, Request, Slo, Unsendable, ValueSource, VariableNames, Workload, check_request,
+    check_workload,
+};

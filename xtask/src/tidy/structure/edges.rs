@@ -18,6 +18,7 @@ pub(in crate::tidy) struct Member {
 /// The layer table of ARCHITECTURE.md: each crate with the siblings it may know.
 const TABLE: &[(&str, &[&str])] = &[
     ("kneepoint-model", &[]),
+    ("kneepoint-access-log", MODEL),
     ("kneepoint-lab", MODEL),
     ("kneepoint-load", MODEL),
     ("kneepoint-profiler", MODEL),
