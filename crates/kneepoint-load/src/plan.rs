@@ -7,6 +7,7 @@ mod stop;
 mod target;
 
 pub use error::LoadError;
-pub use load_plan::{AbortRule, LoadPlan, Mode, Progress};
+pub use kneepoint_model::AbortRule;
+pub use load_plan::{LoadPlan, Mode, Progress};
 pub use stop::{StopRule, StopWhen};
 pub use target::{HttpVersion, Target, Tls, Verify};

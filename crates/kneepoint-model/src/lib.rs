@@ -6,6 +6,7 @@
 //! It must never do IO, read a clock, draw a random number, or know a program's file formats. Everything
 //! here is a value or a pure function of values.
 
+mod abort_rule;
 pub mod account;
 mod app_switch;
 pub mod autostop;
@@ -40,6 +41,7 @@ pub mod units;
 pub mod variables;
 pub mod workload;
 
+pub use abort_rule::AbortRule;
 pub use account::Account;
 pub use app_switch::{AppSwitch, SwitchKind};
 pub use autostop::Autostop;
