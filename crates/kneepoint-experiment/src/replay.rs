@@ -21,7 +21,8 @@ use claims::Values;
 use kneepoint_load::Mode;
 use kneepoint_model::contest::Carried;
 use kneepoint_model::replay::{Diagnosed, Hosts, Measure, Named, Replay, Stage};
-use kneepoint_model::{CallKind, Finding, Layer, LoadPoint, Profile, Scenario, Validity, metric};
+use kneepoint_model::{CallKind, Finding, Layer, LoadPoint, Scenario, Validity, metric};
+use kneepoint_schedules::Profile;
 use kneepoint_stack::StackError;
 use std::time::Duration;
 

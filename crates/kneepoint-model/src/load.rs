@@ -1,5 +1,6 @@
 //! What a stretch of load measured, and whether the generator can be believed.
 
+pub mod histogram;
 mod visits;
 
 use crate::LatencyHistogram;

@@ -18,6 +18,7 @@ pub(super) struct Member {
 /// The layer table of ARCHITECTURE.md: each crate with the siblings it may know.
 const TABLE: &[(&str, &[&str])] = &[
     ("kneepoint-model", &[]),
+    ("kneepoint-schedules", MODEL),
     ("kneepoint-lab", MODEL),
     ("kneepoint-load", MODEL),
     ("kneepoint-profiler", MODEL),
@@ -33,6 +34,7 @@ const TABLE: &[(&str, &[&str])] = &[
             "kneepoint-load",
             "kneepoint-model",
             "kneepoint-profiler",
+            "kneepoint-schedules",
             "kneepoint-stack",
             "kneepoint-telemetry",
         ],
@@ -67,7 +69,12 @@ const WORLDLY: &[&str] = &[
     "signal-hook",
     "walkdir",
 ];
-const PURE: &[&str] = &["kneepoint-model", "kneepoint-diagnosis", "kneepoint-report"];
+const PURE: &[&str] = &[
+    "kneepoint-model",
+    "kneepoint-schedules",
+    "kneepoint-diagnosis",
+    "kneepoint-report",
+];
 
 /// The members of the workspace, as cargo sees them.
 pub(super) fn members(root: &Path) -> Result<Vec<Member>> {

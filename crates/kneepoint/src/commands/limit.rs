@@ -10,7 +10,7 @@ use kneepoint_experiment::RunStore;
 use kneepoint_experiment::diagnose::find_limit;
 use kneepoint_experiment::gate::{Gate, against_run, baseline_limit, side_by_side};
 use kneepoint_experiment::limit::LimitOptions;
-use kneepoint_model::gate::not_comparable;
+use kneepoint_model::run::not_comparable;
 use kneepoint_model::{GateVerdict, Run, Scenario, units};
 use std::path::Path;
 use std::process::ExitCode;
