@@ -1,6 +1,7 @@
 //! A program run to its end, and what it took: CPU time and memory.
 
 use anyhow::{Context as _, bail};
+use kneepoint_linux::process;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
@@ -130,24 +131,19 @@ fn text_of(mut file: File) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// A figure of `/proc/PID/status` in bytes, such as `VmHWM`; `None` when the process is gone.
+/// A figure of a process's memory in bytes, such as `VmHWM`; `None` when the process is gone.
 pub(crate) fn memory_bytes(pid: Pid, field: &str) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).ok()?;
-    kibibytes(&text, field)
+    process::memory_bytes(number(pid), field)
 }
 
 /// The proportional set size of a process in bytes; `None` when it is gone or the kernel does not tell.
 pub(crate) fn pss_bytes(pid: Pid) -> Option<u64> {
-    let path = format!("/proc/{}/smaps_rollup", pid.as_raw_nonzero());
-    kibibytes(&std::fs::read_to_string(path).ok()?, "Pss")
+    process::pss_bytes(number(pid)).ok()?
 }
 
-fn kibibytes(text: &str, field: &str) -> Option<u64> {
-    let value = text
-        .lines()
-        .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
-    let number: u64 = value.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
-    Some(number * 1024)
+/// The number of a process, as its directory in `/proc` is named.
+pub(crate) fn number(pid: Pid) -> u32 {
+    pid.as_raw_nonzero().get().unsigned_abs()
 }
 
 /// How many files a process has open; `None` when it is gone.
@@ -208,11 +204,6 @@ mod tests {
 
     #[test]
     fn figures_of_the_kernel_are_in_bytes() {
-        let text = "Name:\tx\nVmHWMX:\t 1 kB\nVmHWM:\t    2048 kB\nVmRSS:\t1024 kB\n";
-        assert_eq!(kibibytes(text, "VmHWM"), Some(2048 * 1024));
-        assert_eq!(kibibytes(text, "VmRSS"), Some(1024 * 1024));
-        assert_eq!(kibibytes(text, "Pss"), None);
-        assert_eq!(kibibytes("Pss:\tmany kB\n", "Pss"), None);
         let own = rustix::process::getpid();
         assert!(memory_bytes(own, "VmRSS") > Some(0) && open_files(own) > Some(2));
     }

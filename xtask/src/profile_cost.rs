@@ -9,6 +9,7 @@
 
 use crate::{flags, measured, program, site};
 use anyhow::{Context as _, bail, ensure};
+use kneepoint_linux::process;
 use kneepoint_model::Interval;
 use kneepoint_model::statistics::sequential::{MIN_PAIRS, confidence_sequence, mean_and_sd};
 use rustix::process::{Pid, Signal, kill_process};
@@ -257,7 +258,7 @@ impl Bench<'_> {
     }
 
     fn read(&self, fpm: Pid, profiler: Pid) -> anyhow::Result<Reading> {
-        let workers = children(fpm)?;
+        let workers = process::children(measured::number(fpm))?;
         let cpu = workers.iter().map(|worker| cpu(&worker.to_string()));
         Ok(Reading {
             at: Instant::now(),
@@ -309,15 +310,6 @@ impl Bench<'_> {
     }
 }
 
-/// The children of a master.
-fn children(master: Pid) -> anyhow::Result<Vec<u32>> {
-    let master = master.as_raw_nonzero();
-    let path = format!("/proc/{master}/task/{master}/children");
-    let children = std::fs::read_to_string(&path).context(path)?;
-    let children = children.split_ascii_whitespace().map(str::parse);
-    Ok(children.collect::<Result<_, _>>()?)
-}
-
 /// CPU time so far of a task, `PID` or `PID/task/TID`, to the nanosecond: `/proc/PID/stat` has clock ticks only.
 fn cpu(task: &str) -> anyhow::Result<Duration> {
     let path = format!("/proc/{task}/schedstat");
@@ -331,15 +323,13 @@ fn cpu_in(schedstat: &str) -> Option<Duration> {
     Some(Duration::from_nanos(nanos))
 }
 
-fn cpu_of_threads(process: Pid) -> anyhow::Result<Duration> {
-    let process = process.as_raw_nonzero();
-    let threads = std::fs::read_dir(format!("/proc/{process}/task"))
-        .context("the profiler is gone")?
-        .map(|thread| {
-            let thread = thread?.file_name();
-            cpu(&format!("{process}/task/{}", thread.to_string_lossy()))
-        });
-    threads.sum()
+fn cpu_of_threads(profiler: Pid) -> anyhow::Result<Duration> {
+    let profiler = measured::number(profiler);
+    let threads = process::threads(profiler).context("the profiler is gone")?;
+    let times = threads.into_iter();
+    times
+        .map(|thread| cpu(&format!("{profiler}/task/{thread}")))
+        .sum()
 }
 
 #[cfg(test)]

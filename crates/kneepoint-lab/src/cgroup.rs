@@ -3,6 +3,8 @@
 use crate::LabError;
 use crate::error::Context as _;
 use crate::record::LabId;
+use kneepoint_linux::Hierarchies;
+use kneepoint_linux::cgroup::{Version, children, pids_below};
 use kneepoint_model::CgroupPaths;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -15,75 +17,28 @@ const PERIOD_US: f64 = 100_000.0;
 /// A group is busy for a moment after its last process died.
 const REMOVAL_LIMIT: Duration = Duration::from_secs(5);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Version {
-    V1,
-    V2,
-}
-
-/// Where a controller is mounted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Hierarchy {
-    root: PathBuf,
-    version: Version,
-}
-
 /// The hierarchies of this machine that the lab uses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Cgroups {
-    cpu: Option<Hierarchy>,
-    cpuacct: Option<Hierarchy>,
-    memory: Option<Hierarchy>,
-}
+pub(crate) struct Cgroups(Hierarchies);
 
 impl Cgroups {
-    /// Finds the controllers. A controller is in v1 or in v2, never in both.
+    /// Finds the controllers.
     pub(crate) fn detect() -> Self {
-        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        Self::from_mounts(&mounts, |root| {
-            fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default()
-        })
-    }
-
-    fn from_mounts(mounts: &str, controllers_of: impl Fn(&Path) -> String) -> Self {
-        let mut found = Self::default();
-        for (root, version, controllers) in mounts
-            .lines()
-            .filter_map(|line| read_mount(line, &controllers_of))
-        {
-            let hierarchy = Hierarchy { root, version };
-            for controller in &controllers {
-                let slot = match (controller.as_str(), version) {
-                    ("cpu", _) => &mut found.cpu,
-                    ("cpuacct", Version::V1) => &mut found.cpuacct,
-                    ("memory", _) => &mut found.memory,
-                    _ => continue,
-                };
-                slot.get_or_insert_with(|| hierarchy.clone());
-            }
-        }
-        found
+        Self(Hierarchies::detect())
     }
 
     pub(crate) fn has_cpu(&self) -> bool {
-        self.cpu.is_some()
+        self.0.cpu.is_some()
     }
 
     pub(crate) fn has_memory(&self) -> bool {
-        self.memory.is_some()
-    }
-
-    fn roots(&self) -> BTreeSet<&Path> {
-        [&self.cpu, &self.cpuacct, &self.memory]
-            .into_iter()
-            .flatten()
-            .map(|hierarchy| hierarchy.root.as_path())
-            .collect()
+        self.0.memory.is_some()
     }
 
     /// The directories of a lab that exist.
     pub(crate) fn of_lab(&self, lab: LabId) -> Vec<PathBuf> {
-        self.roots()
+        self.0
+            .roots()
             .into_iter()
             .map(|root| root.join(lab.directory_name()))
             .filter(|path| path.is_dir())
@@ -92,7 +47,8 @@ impl Cgroups {
 
     /// The labs that have a group.
     pub(crate) fn labs(&self) -> BTreeSet<LabId> {
-        self.roots()
+        self.0
+            .roots()
             .into_iter()
             .filter_map(|root| fs::read_dir(root).ok())
             .flat_map(|entries| entries.flatten())
@@ -107,9 +63,9 @@ impl Cgroups {
     pub(crate) fn create(&self, lab: LabId, host: &str) -> Result<HostGroup, LabError> {
         let mut made = HostGroup::default();
         for (hierarchy, slot) in [
-            (&self.cpu, &mut made.cpu),
-            (&self.cpuacct, &mut made.cpuacct),
-            (&self.memory, &mut made.memory),
+            (&self.0.cpu, &mut made.cpu),
+            (&self.0.cpuacct, &mut made.cpuacct),
+            (&self.0.memory, &mut made.memory),
         ] {
             let Some(hierarchy) = hierarchy else { continue };
             let top = hierarchy.root.join(lab.directory_name());
@@ -131,7 +87,7 @@ impl Cgroups {
     fn delegate(&self, group: &Path) -> Result<(), LabError> {
         let file = group.join("cgroup.subtree_control");
         let present = fs::read_to_string(&file).unwrap_or_default();
-        for (name, hierarchy) in [("cpu", &self.cpu), ("memory", &self.memory)] {
+        for (name, hierarchy) in [("cpu", &self.0.cpu), ("memory", &self.0.memory)] {
             let wanted = hierarchy
                 .as_ref()
                 .is_some_and(|it| it.version == Version::V2);
@@ -141,23 +97,6 @@ impl Cgroups {
         }
         Ok(())
     }
-}
-
-/// One line of mountinfo: mount point, version, controllers.
-fn read_mount(
-    line: &str,
-    controllers_of: impl Fn(&Path) -> String,
-) -> Option<(PathBuf, Version, Vec<String>)> {
-    let (head, tail) = line.split_once(" - ")?;
-    let root = PathBuf::from(head.split(' ').nth(4)?);
-    let mut tail = tail.split(' ');
-    let (version, controllers) = match tail.next()? {
-        "cgroup" => (Version::V1, tail.nth(1)?.replace(',', " ")),
-        "cgroup2" => (Version::V2, controllers_of(&root)),
-        _ => return None,
-    };
-    let controllers = controllers.split_whitespace().map(str::to_owned).collect();
-    Some((root, version, controllers))
 }
 
 fn make_dir(path: &Path) -> Result<(), LabError> {
@@ -294,24 +233,6 @@ impl HostGroup {
     }
 }
 
-/// The processes in a group and the groups below it.
-pub(crate) fn pids_below(group: &Path) -> BTreeSet<u32> {
-    let own = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
-    own.lines()
-        .filter_map(|line| line.parse().ok())
-        .chain(children(group).iter().flat_map(|child| pids_below(child)))
-        .collect()
-}
-
-fn children(group: &Path) -> Vec<PathBuf> {
-    fs::read_dir(group)
-        .into_iter()
-        .flat_map(|entries| entries.flatten())
-        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-        .map(|entry| entry.path())
-        .collect()
-}
-
 /// Removes an emptied group and the groups below it. True when nothing is left of it.
 pub(crate) fn remove(group: &Path) -> bool {
     children(group).iter().for_each(|child| {
@@ -335,46 +256,6 @@ pub(crate) fn remove(group: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn check(mounts: &str, v2: &str, expected: [Option<(&str, Version)>; 3]) {
-        let found = Cgroups::from_mounts(mounts, |_| v2.to_owned());
-        let shown = [&found.cpu, &found.cpuacct, &found.memory].map(|slot| {
-            slot.as_ref()
-                .map(|it| (it.root.to_str().expect("UTF-8"), it.version))
-        });
-        assert_eq!(shown, expected);
-    }
-
-    const V1: &str = "\
-30 25 0:26 / /sys/fs/cgroup ro,nosuid - tmpfs tmpfs ro,mode=755
-31 30 0:27 / /sys/fs/cgroup/cpu,cpuacct rw shared:9 - cgroup cgroup rw,cpu,cpuacct
-32 30 0:28 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
-33 30 0:29 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw";
-
-    #[test]
-    fn controllers_are_found_in_v1() {
-        let both = Some(("/sys/fs/cgroup/cpu,cpuacct", Version::V1));
-        let memory = Some(("/sys/fs/cgroup/memory", Version::V1));
-        check(V1, "", [both, both, memory]);
-    }
-
-    #[test]
-    fn controllers_are_found_in_v2() {
-        let mounts = "29 25 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate";
-        let root = Some(("/sys/fs/cgroup", Version::V2));
-        check(mounts, "cpuset cpu io memory pids", [root, None, root]);
-        check(mounts, "pids", [None, None, None]);
-    }
-
-    #[test]
-    fn a_mixed_machine_uses_each_controller_where_it_is() {
-        let mounts = "\
-32 30 0:28 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
-33 30 0:29 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw";
-        let cpu = Some(("/sys/fs/cgroup/unified", Version::V2));
-        let memory = Some(("/sys/fs/cgroup/memory", Version::V1));
-        check(mounts, "cpu io", [cpu, None, memory]);
-    }
 
     #[test]
     fn v2_limits_are_written_as_its_files_want_them() {

@@ -130,7 +130,7 @@ mod tests {
             .and_then(|word| word.parse().ok())
             .expect("the pid of the background process is quoted");
         let deadline = Instant::now() + Duration::from_secs(5);
-        while crate::procs::stat(pid).is_some_and(|stat| !stat.is_dead()) {
+        while kneepoint_linux::ProcessEntry::of(pid).is_some_and(|entry| !entry.is_dead()) {
             assert!(Instant::now() < deadline, "process {pid} still runs");
             std::thread::sleep(Duration::from_millis(5));
         }

@@ -3,9 +3,9 @@
 use crate::cgroup::Cgroups;
 use crate::client::{Client, misunderstood};
 use crate::error::Context as _;
+use crate::identity::Identity;
 use crate::keeper::ARGUMENT;
 use crate::plan::{Capabilities, HostInfo, HostPlan, LabPlan, Process, Stopped};
-use crate::procs::Identity;
 use crate::protocol::{Answer, Begun, Request};
 use crate::record::{LabId, base_dir};
 use crate::traces::{Removed, erase};

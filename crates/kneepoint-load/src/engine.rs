@@ -1,6 +1,5 @@
 //! Runs a load plan: threads that send, and one that watches them.
 
-use crate::health::MachineTime;
 use crate::lane::Lane;
 use crate::namespace;
 use crate::plan::{LoadError, LoadPlan, Mode, Progress};
@@ -14,6 +13,7 @@ use crate::target::{HttpVersion, Target};
 use crate::text::Names;
 use crate::tls::Secure;
 use crate::traffic::{Clock, Finished};
+use kneepoint_linux::CpuTicks;
 use kneepoint_model::LoadPoint;
 use kneepoint_model::autostop::Observed;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -193,10 +193,10 @@ impl Run<'_> {
             thread::sleep(LOOK_EVERY);
             let now = began.elapsed();
             if watched.began.is_none() && now >= self.plan.skip {
-                watched.began = MachineTime::read();
+                watched.began = CpuTicks::read();
             }
             if watched.ended.is_none() && now >= self.ends_at() {
-                watched.ended = MachineTime::read();
+                watched.ended = CpuTicks::read();
             }
             if stop.load(Ordering::Relaxed) {
                 self.end_early(now);
@@ -210,7 +210,7 @@ impl Run<'_> {
             }
         }
         let now = began.elapsed();
-        watched.ended = watched.ended.or_else(MachineTime::read);
+        watched.ended = watched.ended.or_else(CpuTicks::read);
         watched.tally.collect(&self.outboxes, now);
         watched.tally.pass(self.ended_at(&watched.tally));
         let completed = watched.tally.newly_completed();
@@ -288,8 +288,8 @@ struct Watched {
     /// What the stop rule said.
     stopped_because: Option<String>,
     /// The machine's time when the window began and ended.
-    began: Option<MachineTime>,
-    ended: Option<MachineTime>,
+    began: Option<CpuTicks>,
+    ended: Option<CpuTicks>,
 }
 
 /// Brings the calling thread into the plan's namespace, checks what it is to send from, and makes its timers exact.

@@ -1,9 +1,10 @@
 //! Puts the threads' accounts together: progress while the load runs, and the load point at its end.
 
-use crate::health::{self, MachineTime};
+use crate::health;
 use crate::plan::{LoadPlan, Mode, Progress};
 use crate::recorder::{Counts, Gauges, Live, Outbox, SecondTally, Window};
 use crate::traffic::Finished;
+use kneepoint_linux::CpuTicks;
 use kneepoint_model::{
     Health, LatencyHistogram, LoadPoint, Outcome, Schedule, Second, SessionCounts,
 };
@@ -143,7 +144,7 @@ impl Tally {
         plan: &LoadPlan,
         threads: Vec<Finished>,
         ended_at: Duration,
-        steal: Option<(MachineTime, MachineTime)>,
+        steal: Option<(CpuTicks, CpuTicks)>,
     ) -> LoadPoint {
         let mut window = Window::default();
         let mut examples = crate::examples::Examples::default();

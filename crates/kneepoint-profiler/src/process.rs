@@ -2,6 +2,7 @@
 
 use crate::elf::{self, Exports, Found, Symbols};
 use crate::error::Error;
+use kneepoint_linux::{Stat, process};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
@@ -151,37 +152,20 @@ fn libraries<'a, 'b>(mapped: &'a [Mapping<'b>]) -> impl Iterator<Item = &'a Mapp
 
 /// Whether a process is gone, or waits only for its parent to take notice.
 pub(crate) fn ended(pid: u32) -> bool {
-    match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
-        // proc_pid_stat(5): the state follows the name, which may hold any character, in parentheses.
-        Ok(stat) => stat
-            .rsplit_once(") ")
-            .is_some_and(|(_, rest)| rest.starts_with(['Z', 'X'])),
-        Err(_) => true,
-    }
-}
-
-/// The threads of a process.
-pub(crate) fn threads(pid: u32) -> Vec<u32> {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
-    let names = tasks.into_iter().flatten().flatten();
-    names
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect()
+    Stat::of(pid).is_none_or(|stat| stat.has_ended())
 }
 
 /// The children of a process that its first thread forked, that run the same program, and that are of these pools.
 pub(crate) fn workers(pid: u32, pools: &Pools) -> Result<Vec<u32>, Error> {
-    let path = format!("/proc/{pid}/task/{pid}/children");
-    let text = std::fs::read_to_string(&path).map_err(|why| said(pid, &path, &why))?;
+    let children = process::children(pid)
+        .map_err(|why| said(pid, &format!("/proc/{pid}/task/{pid}/children"), &why))?;
     let program = |pid: u32| {
         let metadata = std::fs::metadata(format!("/proc/{pid}/exe")).ok()?;
         Some((metadata.dev(), metadata.ino()))
     };
     let own = program(pid);
-    let children = text
-        .split_ascii_whitespace()
-        .filter_map(|word| word.parse().ok());
     Ok(children
+        .into_iter()
         .filter(|child| program(*child) == own && pools.hold(*child))
         .collect())
 }
@@ -205,15 +189,14 @@ impl Pools {
         if *self == Self::All {
             return true;
         }
-        let title = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let title = title.split(|byte| *byte == 0).next().unwrap_or_default();
+        let title = process::title_of(pid).unwrap_or_default();
         let pool = title
-            .strip_prefix(b"php-fpm: pool ")
-            .map(<[u8]>::trim_ascii_end);
+            .strip_prefix("php-fpm: pool ")
+            .map(str::trim_ascii_end);
         pool.is_some_and(|pool| match self {
             Self::All => true,
-            Self::Only(name) => pool == name.as_bytes(),
-            Self::Except(ends) => !ends.iter().any(|end| pool.ends_with(end.as_bytes())),
+            Self::Only(name) => pool == name,
+            Self::Except(ends) => !ends.iter().any(|end| pool.ends_with(end)),
         })
     }
 }

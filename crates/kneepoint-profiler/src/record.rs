@@ -1,9 +1,10 @@
 //! Samples a worker, or all workers of a master, for a while.
 
 use crate::error::Error;
-use crate::process::{Pools, threads, workers};
+use crate::process::{Pools, workers};
 use crate::profile::Profile;
 use crate::sampler::{Outcome, Sampler};
+use kneepoint_linux::process;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -187,7 +188,11 @@ impl Recorder {
             vec![self.options.pid]
         };
         Ok(match self.threads {
-            true => processes.into_iter().flat_map(threads).collect(),
+            // One that is gone has no threads.
+            true => processes
+                .into_iter()
+                .flat_map(|pid| process::threads(pid).unwrap_or_default())
+                .collect(),
             false => processes,
         })
     }

@@ -14,6 +14,7 @@ use crate::process::{Pools, workers};
 use crate::ptrace::{self, Event, NO_SIGNAL, Syscall};
 use crate::sampler::Sampler;
 use calls::Call;
+use kneepoint_linux::process;
 use kneepoint_model::{Address, CallKind, CallTrace};
 use rustix::net::{SocketAddrAny, SocketAddrUnix, getpeername};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
@@ -478,12 +479,7 @@ fn gone(why: &io::Error) -> bool {
 
 /// Why a process cannot be traced, with what to do.
 fn untraceable(pid: u32, why: &io::Error) -> Error {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let tracer = status
-        .lines()
-        .find_map(|line| line.strip_prefix("TracerPid:"))
-        .map(str::trim)
-        .filter(|tracer| *tracer != "0");
+    let tracer = process::tracer_of(pid);
     match (why.raw_os_error(), tracer) {
         (Some(libc::ESRCH), _) => Error::Gone { pid },
         (Some(libc::EPERM), Some(tracer)) => Error::Untraceable {

@@ -1,9 +1,9 @@
 //! The collector: threads that sample the sources at their cadence into one recording.
 
-use crate::netns;
 use crate::recorder::{Recorder, Recording};
 use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
 use crate::sources::SOURCES;
+use kneepoint_linux::namespace;
 use kneepoint_model::metric::{SOURCE_COST_S, UP};
 use kneepoint_model::{Layer, RunningTier};
 use rustix::time::{ClockId, clock_gettime};
@@ -379,7 +379,7 @@ impl LaneOfProbes {
     fn sample(&mut self, at: usize, shared: &Shared) {
         if !self.entered {
             // The namespace may come late or be gone; the probe then fails by its own words.
-            self.entered = netns::enter(self.netns.as_deref()).is_ok();
+            self.entered = namespace::enter_path(self.netns.as_deref()).is_ok();
         }
         // Twenty samples a second at even steps would beat with a load at even steps.
         self.jitter ^= self.jitter << 13;

@@ -18,11 +18,12 @@ pub(super) struct Member {
 /// The layer table of ARCHITECTURE.md: each crate with the siblings it may know.
 const TABLE: &[(&str, &[&str])] = &[
     ("kneepoint-model", &[]),
-    ("kneepoint-lab", MODEL),
-    ("kneepoint-load", MODEL),
-    ("kneepoint-profiler", MODEL),
+    ("kneepoint-linux", &[]),
+    ("kneepoint-lab", KERNEL),
+    ("kneepoint-load", KERNEL),
+    ("kneepoint-profiler", KERNEL),
     ("kneepoint-stack", MODEL),
-    ("kneepoint-telemetry", MODEL),
+    ("kneepoint-telemetry", KERNEL),
     ("kneepoint-diagnosis", MODEL),
     ("kneepoint-report", MODEL),
     (
@@ -30,6 +31,7 @@ const TABLE: &[(&str, &[&str])] = &[
         &[
             "kneepoint-diagnosis",
             "kneepoint-lab",
+            "kneepoint-linux",
             "kneepoint-load",
             "kneepoint-model",
             "kneepoint-profiler",
@@ -42,6 +44,8 @@ const TABLE: &[(&str, &[&str])] = &[
 ];
 
 const MODEL: &[&str] = &["kneepoint-model"];
+/// Instruments that look into the kernel.
+const KERNEL: &[&str] = &["kneepoint-linux", "kneepoint-model"];
 const BINARY: &str = "kneepoint";
 
 /// Crates that talk to a terminal: only the binary may have them.
@@ -197,6 +201,30 @@ mod tests {
             expect![[r#"
                 Cargo.toml:4: edges: `kneepoint-model` must not know `kneepoint-load`
                 Cargo.toml:5: edges: `kneepoint-model` touches nothing, so it has no use for `rand`
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_is_read_of_the_kernel_is_for_the_instruments_that_look_into_it() {
+        check_crate(
+            "kneepoint-telemetry",
+            &["kneepoint-linux", "kneepoint-model"],
+            expect![[""]],
+        );
+        check_crate(
+            "kneepoint-diagnosis",
+            &["kneepoint-linux", "procfs"],
+            expect![[r#"
+                Cargo.toml:4: edges: `kneepoint-diagnosis` must not know `kneepoint-linux`
+                Cargo.toml:5: edges: `kneepoint-diagnosis` touches nothing, so it has no use for `procfs`
+            "#]],
+        );
+        check_crate(
+            "kneepoint-linux",
+            &["kneepoint-model"],
+            expect![[r#"
+                Cargo.toml:4: edges: `kneepoint-linux` must not know `kneepoint-model`
             "#]],
         );
     }

@@ -10,8 +10,8 @@ mod requests;
 mod servers;
 
 use crate::LabError;
+use crate::identity::Identity;
 use crate::launch::Launch;
-use crate::procs::Identity;
 use crate::protocol::{Answer, Reply, Request, receive, send};
 use crate::record::LabId;
 use crate::traces;

@@ -4,7 +4,7 @@
 //! sockets in TIME_WAIT, so answers are filtered in the kernel (by state, and by peer with a small program)
 //! and read without an allocation each.
 
-use crate::netns;
+use crate::namespace;
 use rustix::fd::OwnedFd;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
@@ -16,13 +16,13 @@ use std::path::Path;
 use std::time::Duration;
 
 /// TCP states, as `enum` in `include/net/tcp_states.h`.
-pub(crate) const ESTABLISHED: u8 = 1;
+pub const ESTABLISHED: u8 = 1;
 /// Connecting.
-pub(crate) const SYN_SENT: u8 = 2;
+pub const SYN_SENT: u8 = 2;
 /// Closed first, waiting for late segments.
-pub(crate) const TIME_WAIT: u8 = 6;
+pub const TIME_WAIT: u8 = 6;
 /// Listening.
-pub(crate) const LISTEN: u8 = 10;
+pub const LISTEN: u8 = 10;
 
 const AF_UNIX: u8 = 1;
 const AF_INET: u8 = 2;
@@ -47,37 +47,37 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A TCP socket as the kernel describes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TcpSocket {
+pub struct TcpSocket {
     /// State, one of the constants above.
-    pub(crate) state: u8,
+    pub state: u8,
     /// Own address.
-    pub(crate) local: SocketAddr,
+    pub local: SocketAddr,
     /// The peer's address.
-    pub(crate) peer: SocketAddr,
+    pub peer: SocketAddr,
     /// Of a listener: connections in the accept queue.
-    pub(crate) queue: u32,
+    pub queue: u32,
     /// Of a listener: how many fit.
-    pub(crate) queue_limit: u32,
+    pub queue_limit: u32,
     /// Inode, as in `/proc/PID/fd`; 0 for TIME_WAIT, which belongs to no process.
-    pub(crate) inode: u32,
+    pub inode: u32,
 }
 
 /// A listening Unix socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct UnixListener<'a> {
+pub struct UnixListener<'a> {
     /// The path it was bound to.
-    pub(crate) path: &'a [u8],
+    pub path: &'a [u8],
     /// Its inode within the kernel's sockets.
-    pub(crate) inode: u32,
+    pub inode: u32,
     /// Connections in the accept queue.
-    pub(crate) queue: u32,
+    pub queue: u32,
     /// How many fit.
-    pub(crate) queue_limit: u32,
+    pub queue_limit: u32,
 }
 
 /// A netlink socket that lives in the namespace of a tier.
 #[derive(Debug)]
-pub(crate) struct SockDiag {
+pub struct SockDiag {
     socket: OwnedFd,
     sequence: u32,
     buffer: Vec<u8>,
@@ -85,8 +85,11 @@ pub(crate) struct SockDiag {
 
 impl SockDiag {
     /// Opens it in a namespace; `None` is our own.
-    pub(crate) fn open(netns: Option<&Path>) -> io::Result<Self> {
-        let socket = netns::within(netns, || {
+    ///
+    /// # Errors
+    /// The namespace cannot be entered, or the kernel has no sock_diag.
+    pub fn open(netns: Option<&Path>) -> io::Result<Self> {
+        let socket = namespace::inside_path(netns, || {
             Ok(socket_with(
                 AddressFamily::NETLINK,
                 SocketType::RAW,
@@ -103,7 +106,10 @@ impl SockDiag {
     }
 
     /// Every TCP socket of one family in one of the states, whose peer is one of `peers` (all when empty).
-    pub(crate) fn tcp(
+    ///
+    /// # Errors
+    /// The kernel refused, or did not answer within a second.
+    pub fn tcp(
         &mut self,
         v6: bool,
         states: &[u8],
@@ -120,7 +126,10 @@ impl SockDiag {
 
     /// Queue and limit of the socket that accepts connections to an address: one look-up instead of a walk over a
     /// table of the machine's size. Of several that share the address it is any one.
-    pub(crate) fn tcp_listener(&mut self, address: SocketAddr) -> io::Result<Option<(u32, u32)>> {
+    ///
+    /// # Errors
+    /// The kernel refused, or did not answer within a second.
+    pub fn tcp_listener(&mut self, address: SocketAddr) -> io::Result<Option<(u32, u32)>> {
         let mut request = tcp_request(address.is_ipv6(), &[LISTEN], &[]);
         request[8..10].copy_from_slice(&address.port().to_be_bytes());
         match address.ip() {
@@ -134,10 +143,10 @@ impl SockDiag {
     }
 
     /// Every listening Unix socket that has a path.
-    pub(crate) fn unix_listeners(
-        &mut self,
-        mut each: impl FnMut(UnixListener<'_>),
-    ) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The kernel refused, or did not answer within a second.
+    pub fn unix_listeners(&mut self, mut each: impl FnMut(UnixListener<'_>)) -> io::Result<()> {
         self.ask(&unix_request(0), DUMP, |payload| {
             if let Some(listener) = parse_unix(payload) {
                 each(listener);
@@ -146,7 +155,10 @@ impl SockDiag {
     }
 
     /// Queue and limit of one listening Unix socket.
-    pub(crate) fn unix_listener(&mut self, inode: u32) -> io::Result<Option<(u32, u32)>> {
+    ///
+    /// # Errors
+    /// The kernel refused, or did not answer within a second.
+    pub fn unix_listener(&mut self, inode: u32) -> io::Result<Option<(u32, u32)>> {
         let mut found = None;
         self.ask(&unix_request(inode), ONE, |payload| {
             found = parse_unix(payload).map(|listener| (listener.queue, listener.queue_limit));
