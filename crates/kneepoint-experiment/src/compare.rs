@@ -206,7 +206,7 @@ const SECOND_LOOK: Duration = Duration::from_secs(200);
 
 /// What an A/B starts from.
 #[derive(Debug, Clone, Copy)]
-pub struct Ground {
+pub struct ComparisonBase {
     /// The rate per second at which a change shows: R* of the arm without it, or one that was seen to fail.
     pub rate_hz: f64,
     /// Slope of the limit fit.
@@ -219,12 +219,12 @@ pub struct Ground {
     pub step: Duration,
 }
 
-/// Half the width of R*'s interval, as a share, from which on its estimate is no rate to compare at \[prop\].
+/// Half the width of R*'s interval, as a share, from which on its estimate is no rate to compare at \[ours\].
 const VAGUE: f64 = 0.25;
 /// Violating shares of a step of the search that make its rate the better one: well to be seen, and not all.
 const FAILING: std::ops::RangeInclusive<f64> = 0.1..=0.7;
 
-impl Ground {
+impl ComparisonBase {
     /// The ground a limit gives, with its slope. Where R* is known only vaguely, as of a stack that fails at one time
     /// and not at another, the rate is the lowest that was seen to fail plainly: at the estimate both arms may be well.
     #[must_use]
@@ -258,7 +258,7 @@ pub fn compare_for(
     (without, with): (&str, &str),
     finding: &Finding,
     settings: &[Setting],
-    ground: Ground,
+    ground: ComparisonBase,
 ) -> Result<(Verdict, Effect), ExperimentError> {
     let saturation = testbed.saturation_of(without, with)?;
     let at_rate = Measure::AtRate {
@@ -269,7 +269,7 @@ pub fn compare_for(
     let queue_speaks = kneepoint_diagnosis::RULES
         .iter()
         .find(|rule| rule.code == finding.code)
-        .is_some_and(|rule| rule.signal == kneepoint_diagnosis::Signal::Saturation);
+        .is_some_and(|rule| rule.signal == kneepoint_diagnosis::UseSignal::Saturation);
     // Capacity speaks for itself at saturation. What queues or grows shows in an open loop first.
     // Of a few arrivals a step, the share that is late says nothing.
     let enough = ground.rate_hz * ground.step.as_secs_f64() >= FEWEST_ARRIVALS;
@@ -357,7 +357,7 @@ pub fn describe_settings(settings: &[Setting]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::Ground;
+    use super::ComparisonBase;
     use kneepoint_model::Interval;
     use kneepoint_model::run::LimitResult;
 
@@ -375,7 +375,7 @@ mod tests {
                 .collect(),
             ..LimitResult::default()
         };
-        let ground = Ground::of(&limit, 8.0, 10);
+        let ground = ComparisonBase::of(&limit, 8.0, 10);
         assert!(
             (ground.rate_hz - rate_hz).abs() < 1e-9,
             "compares at {} instead of {rate_hz}",

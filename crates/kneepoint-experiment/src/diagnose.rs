@@ -6,7 +6,7 @@ mod time;
 
 use crate::ab::Verdict;
 use crate::bench::Bench;
-use crate::compare::{Ground, compare_for, describe_settings};
+use crate::compare::{ComparisonBase, compare_for, describe_settings};
 use crate::error::ExperimentError;
 use crate::limit::{LimitMove, LimitOptions, LimitSearch};
 use crate::recorder::Recorder;
@@ -259,7 +259,7 @@ pub fn confirm(
     arm: &str,
     scenario: &Scenario,
     (evidence, findings): (&Evidence, &mut Vec<Finding>),
-    ground: Ground,
+    ground: ComparisonBase,
     most: usize,
 ) -> Result<(), ExperimentError> {
     let mut costs = Costs::default();

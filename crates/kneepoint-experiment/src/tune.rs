@@ -17,7 +17,7 @@ mod together;
 
 use crate::ab::{BY_SHARE, Measure, Verdict, WORTH};
 use crate::compare::{
-    Comparison, Ground, compare, compare_for, compare_with_itself, describe_effect,
+    Comparison, ComparisonBase, compare, compare_for, compare_with_itself, describe_effect,
     describe_settings,
 };
 use crate::diagnose::{diagnose, find_limit, search_limit, worth_trying};
@@ -399,7 +399,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             ));
             return Ok(false);
         }
-        let ground = Ground::of(&current.limit, current.slope, pairs);
+        let ground = ComparisonBase::of(&current.limit, current.slope, pairs);
         let began = self.recorder.elapsed();
         let (verdict, effect) = compare_for(
             self.testbed,

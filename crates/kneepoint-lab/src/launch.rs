@@ -1,8 +1,11 @@
 //! One program on its way to run: which network, which group, which user, and that it dies with its parent.
 
+pub(crate) mod output;
+pub(crate) mod users;
+
 use crate::LabError;
 use crate::error::Context as _;
-use crate::users::Account;
+use crate::launch::users::Account;
 use kneepoint_linux::namespace;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::{set_thread_gid, set_thread_groups, set_thread_uid};

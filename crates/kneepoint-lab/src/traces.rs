@@ -3,8 +3,8 @@
 //! The keeper removes its own lab this way, its owner does when the keeper was killed, and [`clean`] does
 //! when both were.
 
-use crate::cgroup::{self, Cgroups};
 use crate::identity::Identity;
+use crate::isolation::cgroup::{self, Cgroups};
 use crate::record::{LabId, Record, VARIABLE, base_dir};
 use kneepoint_linux::cgroup::pids_below;
 use kneepoint_linux::{Environment, ProcessEntry};

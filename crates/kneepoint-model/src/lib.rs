@@ -37,6 +37,7 @@ pub mod stack;
 pub mod statistics;
 pub mod threshold;
 pub mod units;
+pub mod value_kind;
 pub mod variables;
 pub mod workload;
 
@@ -69,10 +70,10 @@ pub use scenario::{AppKind, AppSetting, Budget, FilePatch, HostLimits, Scenario,
 pub use schedule::{Arrivals, FirstArrival, Schedule, Segment};
 pub use session::{ClosedLoop, Script, Sessions, ThinkTime, VisitShape};
 pub use stack::{
-    Address, Apply, Layer, ServerKind, Setting, SettingKey, Stack, Tier, Tunable, ValueKind,
-    WorkerPool,
+    Address, Apply, Layer, ServerKind, Setting, SettingKey, Stack, Tier, Tunable, WorkerPool,
 };
 pub use statistics::Interval;
 pub use threshold::Threshold;
+pub use value_kind::{Value, ValueKind};
 pub use variables::{Capture, CaptureFrom, Feeder, RowOrder};
 pub use workload::{Method, Request, Slo, Workload};

@@ -1,7 +1,10 @@
 //! What `/proc` tells of a process: its program, where that is mapped, its children, and whether it runs.
 
-use crate::elf::{self, Exports, Found, Symbols};
-use crate::error::Error;
+pub(crate) mod cores;
+pub(crate) mod elf;
+
+use crate::error::ProfilerError;
+use elf::{Exports, Found, Symbols};
 use kneepoint_linux::{Stat, process};
 use std::ffi::OsStr;
 use std::fs::File;
@@ -22,7 +25,7 @@ pub(crate) struct Finder {
 
 impl Finder {
     /// Where the globals of PHP are in a process.
-    pub(crate) fn find(&mut self, pid: u32) -> Result<Symbols, Error> {
+    pub(crate) fn find(&mut self, pid: u32) -> Result<Symbols, ProfilerError> {
         let link = format!("/proc/{pid}/exe");
         let program = std::fs::read_link(&link).map_err(|why| said(pid, &link, &why))?;
         let maps = format!("/proc/{pid}/maps");
@@ -47,17 +50,17 @@ impl Finder {
             };
             match exports.found() {
                 Found::Php(symbols) => return Ok(symbols),
-                Found::ThreadSafe => return Err(Error::ThreadSafe { pid }),
+                Found::ThreadSafe => return Err(ProfilerError::ThreadSafe { pid }),
                 Found::Other => seen = Some(exports),
             }
         }
-        Err(Error::NotPhp {
+        Err(ProfilerError::NotPhp {
             pid,
             program: program.display().to_string(),
         })
     }
 
-    fn look(&mut self, pid: u32, path: &Path) -> Result<Option<Exports>, Error> {
+    fn look(&mut self, pid: u32, path: &Path) -> Result<Option<Exports>, ProfilerError> {
         let failed = |why: io::Error| said(pid, &path.display().to_string(), &why);
         let file = File::open(path).map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
@@ -75,11 +78,11 @@ impl Finder {
     }
 }
 
-fn said(pid: u32, path: &str, why: &io::Error) -> Error {
+fn said(pid: u32, path: &str, why: &io::Error) -> ProfilerError {
     match why.kind() {
-        io::ErrorKind::PermissionDenied => Error::denied(pid),
-        _ if !Path::new(&format!("/proc/{pid}")).exists() => Error::Gone { pid },
-        _ => Error::Program {
+        io::ErrorKind::PermissionDenied => ProfilerError::denied(pid),
+        _ if !Path::new(&format!("/proc/{pid}")).exists() => ProfilerError::Gone { pid },
+        _ => ProfilerError::Program {
             pid,
             path: path.to_owned(),
             why: why.to_string(),
@@ -156,7 +159,7 @@ pub(crate) fn ended(pid: u32) -> bool {
 }
 
 /// The children of a process that its first thread forked, that run the same program, and that are of these pools.
-pub(crate) fn workers(pid: u32, pools: &Pools) -> Result<Vec<u32>, Error> {
+pub(crate) fn workers(pid: u32, pools: &Pools) -> Result<Vec<u32>, ProfilerError> {
     let children = process::children(pid)
         .map_err(|why| said(pid, &format!("/proc/{pid}/task/{pid}/children"), &why))?;
     let program = |pid: u32| {
@@ -319,11 +322,11 @@ mod tests {
         let own = std::process::id();
         let error = Finder::default().find(own).expect_err("no PHP");
         assert!(
-            matches!(error, Error::NotPhp { pid, .. } if pid == own),
+            matches!(error, ProfilerError::NotPhp { pid, .. } if pid == own),
             "{error}"
         );
         let error = Finder::default().find(u32::MAX).expect_err("no process");
-        assert!(matches!(error, Error::Gone { .. }), "{error}");
+        assert!(matches!(error, ProfilerError::Gone { .. }), "{error}");
     }
 
     proptest! {

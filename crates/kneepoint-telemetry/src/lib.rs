@@ -29,7 +29,7 @@ mod transport;
 mod wait;
 mod waiting_on;
 
-pub use collector::{Collector, Error, Options, sample_once};
+pub use collector::{Collector, CollectorOptions, TelemetryError, sample_once};
 pub use foreign::CpuAccount;
 pub use log_lines::classify;
 pub use recorder::Recording;

@@ -76,9 +76,7 @@ impl Walk {
                 syn::Item::Macro(call)
                     if catalogues.iter().any(|name| call.mac.path.is_ident(name)) =>
                 {
-                    for name in idents(call.mac.tokens.clone()) {
-                        self.child(&name, self.test);
-                    }
+                    self.catalogue(call.mac.tokens.clone());
                 }
                 _ => {}
             }
@@ -105,6 +103,29 @@ impl Walk {
         };
         inner.items(items);
         self.children.append(&mut inner.children);
+    }
+
+    /// What a catalogue names: `cpu_stolen` is a module here, `kernel { cpu_stolen, }` one in the folder `kernel`.
+    fn catalogue(&mut self, tokens: TokenStream) {
+        let mut tokens = tokens.into_iter().peekable();
+        while let Some(token) = tokens.next() {
+            let TokenTree::Ident(name) = token else {
+                continue;
+            };
+            let name = name.to_string();
+            match tokens.peek() {
+                Some(TokenTree::Group(group)) => {
+                    let mut inner = Walk {
+                        dir: format!("{}/{name}", self.dir),
+                        test: self.test,
+                        children: Vec::new(),
+                    };
+                    inner.catalogue(group.stream());
+                    self.children.append(&mut inner.children);
+                }
+                _ => self.child(&name, self.test),
+            }
+        }
     }
 
     fn child(&mut self, name: &str, test: bool) {
@@ -216,6 +237,30 @@ mod tests {
             crates/x/src/a/two.rs:0: dead-file: no `mod` and no catalogue names this file, so it is not compiled
             crates/x/src/left.rs:0: dead-file: no `mod` and no catalogue names this file, so it is not compiled
             crates/x/src/left/behind.rs:0: dead-file: no `mod` and no catalogue names this file, so it is not compiled
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_catalogue_may_have_folders() {
+        let files = &[
+            ("crates/x/src/lib.rs", "mod rules;"),
+            (
+                "crates/x/src/rules.rs",
+                "macro_rules! catalogue { ($($s:ident { $($m:ident,)* })*) => { $(mod $s { $(mod $m;)* })* } }\n\
+                 catalogue! { kernel { stolen, } waits { lock, } }",
+            ),
+            ("crates/x/src/rules/kernel/stolen.rs", ""),
+            ("crates/x/src/rules/kernel/lock.rs", ""),
+            ("crates/x/src/rules/waits/lock.rs", ""),
+            ("crates/x/src/rules/stolen.rs", ""),
+        ];
+        check(
+            check_dead_files,
+            files,
+            expect![[r#"
+            crates/x/src/rules/kernel/lock.rs:0: dead-file: no `mod` and no catalogue names this file, so it is not compiled
+            crates/x/src/rules/stolen.rs:0: dead-file: no `mod` and no catalogue names this file, so it is not compiled
         "#]],
         );
     }

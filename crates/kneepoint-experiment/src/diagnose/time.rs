@@ -1,7 +1,7 @@
 //! How a diagnosis keeps its budget: what goes to the limit it starts from, to the evidence, and to interventions.
 
 use super::phases::PHASES;
-use crate::compare::Ground;
+use crate::compare::ComparisonBase;
 use crate::inside::TRACE_TAKES;
 use crate::limit::LimitOptions;
 use crate::tune::budget::Costs;
@@ -12,7 +12,7 @@ use std::time::Duration;
 pub(super) const ENDING: Duration = Duration::from_secs(2);
 /// What passes between the phases: queues run empty, pools shrink, telemetry starts.
 const BETWEEN: Duration = Duration::from_secs(2);
-/// Least share of their length that phases are shortened to: below it, percentiles and shares say too little \[prop\].
+/// Least share of their length that phases are shortened to: below it, percentiles and shares say too little \[ours\].
 const SHORTEST: f64 = 0.5;
 /// Share of the time that the limit takes at most: it only says where to look.
 const LIMIT_MOST: f64 = 0.3;
@@ -85,21 +85,21 @@ pub(super) fn for_the_trace(left: Duration) -> Result<(), String> {
 /// The ground with as many pairs as fit when what is left is shared among so many comparisons, or with the fewest where these
 /// still fit; `None` where they do not.
 pub(super) fn in_time(
-    ground: Ground,
+    ground: ComparisonBase,
     costs: &Costs,
     left: Duration,
     comparisons: usize,
-) -> Option<Ground> {
+) -> Option<ComparisonBase> {
     let left = left.saturating_sub(ENDING);
     let each = left / comparisons.max(1) as u32;
     let pairs = costs.fit(each, 1).min(ground.max_pairs);
     if pairs >= MIN_PAIRS {
-        return Some(Ground {
+        return Some(ComparisonBase {
             max_pairs: pairs,
             ..ground
         });
     }
-    (costs.fit(left, 1) >= MIN_PAIRS).then_some(Ground {
+    (costs.fit(left, 1) >= MIN_PAIRS).then_some(ComparisonBase {
         max_pairs: MIN_PAIRS,
         ..ground
     })
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn comparisons_share_the_time_that_is_left_and_the_last_are_left_out() {
-        let ground = Ground {
+        let ground = ComparisonBase {
             rate_hz: 100.0,
             slope: 8.0,
             speed_exponent: 1.0,

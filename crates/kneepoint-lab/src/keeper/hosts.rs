@@ -1,15 +1,17 @@
 //! The hosts of a lab: made, found by name, removed.
 
 use super::{Keeper, network};
-use crate::cgroup::{Cgroups, HostGroup};
+use crate::LabError;
 use crate::error::Context as _;
 use crate::identity::Identity;
+use crate::isolation::cgroup::{Cgroups, HostGroup};
+use crate::isolation::sysctl;
+use crate::launch::users;
 use crate::launch::{Launch, Output};
 use crate::plan::{Capabilities, HostInfo, HostPlan, LabPlan, MOST_HOSTS};
 use crate::protocol::Begun;
 use crate::record::{Record, VARIABLE};
 use crate::traces::{Removed, erase, kill_until_gone};
-use crate::{LabError, sysctl, users};
 use kneepoint_linux::{ProcessEntry, machine};
 use kneepoint_model::CommandSpec;
 use std::collections::BTreeMap;

@@ -2,11 +2,12 @@
 
 use super::Keeper;
 use super::hosts::Host;
+use crate::LabError;
+use crate::isolation::sysctl;
+use crate::launch::output::{Capture, last_lines};
 use crate::launch::{Launch, Output};
-use crate::output::{Capture, last_lines};
 use crate::protocol::{Answer, Reply, Request};
 use crate::traces::kill_until_gone;
-use crate::{LabError, sysctl};
 use kneepoint_linux::ProcessEntry;
 use kneepoint_model::{CommandOutput, CommandSpec};
 use std::time::Instant;

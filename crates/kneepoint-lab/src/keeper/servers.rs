@@ -3,13 +3,15 @@
 use super::Keeper;
 use super::children::Exit;
 use super::hosts::Host;
+use crate::LabError;
 use crate::error::Context as _;
 use crate::identity::Identity;
+use crate::isolation::netns;
 use crate::launch::Output;
-use crate::output::tail;
+use crate::launch::output::tail;
+use crate::launch::users;
 use crate::plan::{Process, Stopped};
 use crate::traces::kill_until_gone;
-use crate::{LabError, netns, users};
 use kneepoint_linux::ProcessEntry;
 use kneepoint_model::{Address, CommandSpec, ProcessSpec, Ready, Signal};
 use std::collections::HashMap;
@@ -192,7 +194,10 @@ impl Keeper {
                     Ok(output) => Ok(Err(format!(
                         "its check \"{}\" fails ({})",
                         command.program.display(),
-                        crate::output::last_lines(&format!("{}\n{}", output.stdout, output.stderr))
+                        crate::launch::output::last_lines(&format!(
+                            "{}\n{}",
+                            output.stdout, output.stderr
+                        ))
                     ))),
                     Err(LabError::TimedOut { command, .. }) => {
                         Ok(Err(format!("its check `{command}` does not end")))

@@ -4,7 +4,7 @@ use crate::args::DiagnoseArgs;
 use crate::budget::{self, Need};
 use crate::session;
 use anyhow::Result;
-use kneepoint_experiment::compare::Ground;
+use kneepoint_experiment::compare::ComparisonBase;
 use kneepoint_experiment::diagnose::{DiagnosisTime, confirm, diagnose, find_limit};
 use kneepoint_experiment::limit::LimitOptions;
 use std::process::ExitCode;
@@ -44,7 +44,7 @@ pub(super) fn run(args: &DiagnoseArgs) -> Result<ExitCode> {
             }
             recorder.stage("Diagnose: which layer and which cause bind");
             let (evidence, mut findings) = diagnose(testbed, recorder, "base", "base", &limit)?;
-            let ground = Ground::of(&limit, slope, PAIRS);
+            let ground = ComparisonBase::of(&limit, slope, PAIRS);
             confirm(
                 testbed,
                 recorder,
