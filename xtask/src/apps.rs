@@ -17,65 +17,47 @@ mod visit;
 use crate::{flags, program as built};
 use anyhow::{Context as _, bail};
 use catalog::{APPLICATIONS, Source};
+use kneepoint_model::units::parse_duration;
 use planted::Planted;
 use program::Program;
 use score::Score;
-use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-const USAGE: &str = "\
-cargo xtask apps [--faults] [--only NAME]... [--dir DIR] [--from DIR] [--budget TIME] [--binary PATH] [--json FILE]
-
-  --faults       the faults planted in them (faults/apps/) instead of the applications as they are
-  --only NAME    this application only, or with --faults this fault; may be repeated
-  --dir DIR      where applications are prepared and kept (default: kneepoint-apps in the system's temporary directory)
-  --from DIR     where those lie that no package brings: DIR/kanboard, DIR/freshrss, DIR/symfony, DIR/laravel
-  --budget TIME  what each command is told to take (default: 90s for a limit, 2m for a diagnosis)
-  --binary PATH  the program to test (default: built with cargo build --release -p kneepoint)
-  --json FILE    the results for programs too, renewed after each; with --faults, what the same program was already asked is
-                 taken from it";
-
 /// How long an application, or a fault, may take altogether.
 const PATIENCE: Duration = Duration::from_secs(6 * 60);
 
 /// What was asked for on the command line.
-#[derive(Debug, Default, PartialEq)]
-struct Options {
+#[derive(Debug, Default, PartialEq, clap::Args)]
+pub(crate) struct Options {
+    /// The faults planted in them (faults/apps/) instead of the applications as they are
+    #[arg(long)]
     faults: bool,
+    /// This application only, or with --faults this fault; may be repeated
+    #[arg(long, value_name = "NAME")]
     only: Vec<String>,
+    /// Where applications are prepared and kept (default: kneepoint-apps in the system's temporary directory)
+    #[arg(long)]
     dir: Option<PathBuf>,
+    /// Where those lie that no package brings: DIR/kanboard, DIR/freshrss, DIR/symfony, DIR/laravel
+    #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
+    /// What each command is told to take (default: 90s for a limit, 2m for a diagnosis)
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     budget: Option<Duration>,
+    /// The program to test (default: built with cargo build --release -p kneepoint)
+    #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
+    /// The results for programs too, renewed after each; with --faults, what the same program was already asked is taken
+    /// from it
+    #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    help: bool,
 }
 
 impl Options {
-    fn read(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<Self> {
-        let mut options = Self::default();
-        let (faults, args) = flags::switch(args, "--faults");
-        options.faults = faults;
-        options.help = flags::each("apps", USAGE, args, |name, value| {
-            match name {
-                "--only" => options.only.push(value.to_string_lossy().into_owned()),
-                "--dir" => options.dir = Some(value.into()),
-                "--from" => options.from = Some(value.into()),
-                "--budget" => {
-                    options.budget = Some(flags::time(name, &value.to_string_lossy())?);
-                }
-                "--binary" => options.binary = Some(value.into()),
-                _ => options.json = Some(value.into()),
-            }
-            Ok(())
-        })?;
-        Ok(options)
-    }
-
     fn source(&self) -> anyhow::Result<Source> {
         let kept = || std::env::temp_dir().join("kneepoint-apps");
         Ok(Source {
@@ -91,13 +73,8 @@ impl Options {
 /// # Errors
 /// The arguments or a fault file cannot be read, the program cannot be built, or the results cannot be written. What an
 /// application or a fault does is a row of the table, not an error.
-pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<ExitCode> {
-    let options = Options::read(args)?;
+pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout();
-    if options.help {
-        writeln!(out, "{USAGE}")?;
-        return Ok(ExitCode::SUCCESS);
-    }
     let source = options.source()?;
     let program = Program {
         binary: built::find(options.binary.as_deref())?,
@@ -230,24 +207,19 @@ fn write_json(path: Option<&Path>, value: &serde_json::Value) -> anyhow::Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn read(args: &[&str]) -> anyhow::Result<Options> {
-        Options::read(args.iter().map(OsString::from))
-    }
+    use crate::flags::read;
 
     #[test]
     fn options_are_read_and_slips_are_named() {
         let options =
-            read(&["--faults", "--only", "a", "--only", "b", "--budget", "1m"]).expect("valid");
+            read::<Options>(&["--faults", "--only", "a", "--only", "b", "--budget", "1m"])
+                .expect("valid");
         assert!(options.faults && wanted(&options.only, "b") && !wanted(&options.only, "c"));
         assert_eq!(options.budget, Some(Duration::from_secs(60)));
-        assert!(wanted(&read(&[]).expect("valid").only, "any"));
-        let error = read(&["--onyl", "a"]).expect_err("a slip").to_string();
-        assert!(
-            error.contains("`--onyl` is not an option of apps"),
-            "{error}"
-        );
-        assert!(read(&["--budget", "soon"]).is_err());
+        assert!(wanted(&read::<Options>(&[]).expect("valid").only, "any"));
+        let error = read::<Options>(&["--onyl", "a"]).expect_err("a slip");
+        assert!(error.contains("unexpected argument '--onyl'"), "{error}");
+        assert!(read::<Options>(&["--budget", "soon"]).is_err());
     }
 
     #[test]

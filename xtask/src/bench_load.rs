@@ -10,14 +10,14 @@ mod table;
 mod tools;
 
 use crate::flags;
-use crate::{measured, program, site};
-use anyhow::{Context as _, bail, ensure};
+use crate::program::measured;
+use crate::{program, site};
+use anyhow::{Context as _, ensure};
 use cases::{CASES, Case};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use results::{Results, Sample};
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -26,86 +26,39 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tools::{Job, OURS, TOOLS, Tool};
 
-const USAGE: &str = "\
-cargo xtask bench-load [--rounds N] [--seconds S] [--only NAME]... [--peer TOOL=PATH]... [--binary PATH]
-                       [--nginx-workers N] [--seed N] [--json FILE]
-
-  --rounds N         how often each measurement is taken (default: 5)
-  --seconds S        length of each measurement (default: 5)
-  --only NAME        this case, or ours and this tool, only; may be repeated
-  --peer TOOL=PATH   where a tool is that is not on the PATH; may be repeated
-  --binary PATH      the program to test (default: built with cargo build --release -p kneepoint)
-  --nginx-workers N  worker processes of nginx (default: one per core)
-  --seed N           seed of the order of the measurements (default: 1)
-  --json FILE        also write every measurement there";
-
 /// What a tool may take beyond the length of a measurement: to start, and to end what is under way.
 const EXTRA_TIME: Duration = Duration::from_secs(30);
 
 /// What was asked for on the command line.
-#[derive(Debug, PartialEq)]
-struct Options {
+#[derive(Debug, PartialEq, clap::Args)]
+pub(crate) struct Options {
+    /// How often each measurement is taken
+    #[arg(long, value_name = "N", default_value = "5", value_parser = flags::number(1..=3600usize))]
     rounds: usize,
+    /// Length of each measurement
+    #[arg(long, value_name = "S", default_value = "5", value_parser = flags::number(1..=3600u32))]
     seconds: u32,
+    /// This case, or ours and this tool, only; may be repeated
+    #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    peers: BTreeMap<String, PathBuf>,
+    /// Where a tool is that is not on the PATH; may be repeated
+    #[arg(long = "peer", value_name = "TOOL=PATH", value_parser = peer)]
+    peers: Vec<(String, PathBuf)>,
+    /// The program to test (default: built with cargo build --release -p kneepoint)
+    #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
+    /// Worker processes of nginx (default: one per core)
+    #[arg(long = "nginx-workers", value_name = "N", value_parser = flags::number(1..=3600usize))]
     workers: Option<usize>,
+    /// Seed of the order of the measurements
+    #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
+    /// Also write every measurement there
+    #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    help: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            rounds: 5,
-            seconds: 5,
-            only: Vec::new(),
-            peers: BTreeMap::new(),
-            binary: None,
-            workers: None,
-            seed: 1,
-            json: None,
-            help: false,
-        }
-    }
 }
 
 impl Options {
-    fn read(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<Self> {
-        let mut options = Self::default();
-        options.help = flags::each("bench-load", USAGE, args, |name, value| {
-            options.set(name, value)
-        })?;
-        Ok(options)
-    }
-
-    fn set(&mut self, name: &str, value: OsString) -> anyhow::Result<()> {
-        let text = value.to_string_lossy().into_owned();
-        match name {
-            "--rounds" => self.rounds = count(name, &text)?,
-            "--seconds" => self.seconds = count(name, &text)? as u32,
-            "--nginx-workers" => self.workers = Some(count(name, &text)?),
-            "--seed" => {
-                self.seed = text
-                    .parse()
-                    .with_context(|| format!("`--seed {text}`: write a whole number"))?;
-            }
-            "--binary" => self.binary = Some(value.into()),
-            "--json" => self.json = Some(value.into()),
-            "--peer" => {
-                let (tool, path) = text
-                    .split_once('=')
-                    .with_context(|| format!("`--peer {text}`: write TOOL=PATH"))?;
-                known_tool(tool)?;
-                self.peers.insert(tool.to_owned(), path.into());
-            }
-            _ => self.only.push(text),
-        }
-        Ok(())
-    }
-
     /// The cases and the tools beside ours that `--only` leaves.
     fn select(&self) -> anyhow::Result<(Vec<&'static Case>, Vec<&'static Tool>)> {
         let mut cases = Vec::new();
@@ -127,11 +80,11 @@ impl Options {
     }
 }
 
-fn count(name: &str, text: &str) -> anyhow::Result<usize> {
-    match text.parse() {
-        Ok(number @ 1..=3600) => Ok(number),
-        _ => bail!("`{name} {text}`: write a number from 1 to 3600"),
-    }
+/// A tool and where it is: `oha=/opt/oha`.
+fn peer(text: &str) -> anyhow::Result<(String, PathBuf)> {
+    let (tool, path) = text.split_once('=').context("write TOOL=PATH")?;
+    known_tool(tool)?;
+    Ok((tool.to_owned(), path.into()))
 }
 
 fn known_tool(name: &str) -> anyhow::Result<&'static Tool> {
@@ -151,13 +104,8 @@ fn known_tool(name: &str) -> anyhow::Result<&'static Tool> {
 /// # Errors
 /// The arguments cannot be read, the program cannot be built or fails, the site does not come up, or the bench was
 /// interrupted. A peer that fails is told of and left out.
-pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<ExitCode> {
-    let options = Options::read(args)?;
+pub(crate) fn run(options: Options) -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout();
-    if options.help {
-        writeln!(out, "{USAGE}")?;
-        return Ok(ExitCode::SUCCESS);
-    }
     let (cases, peers) = options.select()?;
     let mut programs = BTreeMap::from([(OURS, program::find(options.binary.as_deref())?)]);
     for tool in peers {
@@ -197,7 +145,8 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<Ex
 
 /// Where a tool's program is; `None`, said aloud, when it is not there.
 fn locate(tool: &Tool, options: &Options) -> anyhow::Result<Option<PathBuf>> {
-    if let Some(path) = options.peers.get(tool.name) {
+    let named = options.peers.iter().find(|(name, _)| name == tool.name);
+    if let Some((_, path)) = named {
         ensure!(
             path.is_file(),
             "`--peer {}`: there is no `{}`",
@@ -314,43 +263,32 @@ fn text_of(path: &Path) -> anyhow::Result<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn read(args: &[&str]) -> Result<Options, String> {
-        Options::read(args.iter().map(OsString::from)).map_err(|error| error.to_string())
-    }
+    use crate::flags::read;
 
     #[track_caller]
     fn check_error(args: &[&str], part: &str) {
-        let error = read(args).expect_err("a slip");
+        let error = read::<Options>(args).expect_err("a slip");
         assert!(error.contains(part), "{error}");
     }
 
     #[test]
     fn options_are_read_and_slips_are_named() {
-        assert_eq!(read(&[]), Ok(Options::default()));
-        let options = read(&[
+        let options: Options = read(&[
             "--rounds",
             "3",
-            "--seconds",
-            "2",
             "--seed",
             "7",
             "--peer",
             "oha=/x/oha",
             "--only",
             "fpm",
-        ]);
-        let expected = Options {
-            rounds: 3,
-            seconds: 2,
-            seed: 7,
-            only: vec!["fpm".into()],
-            peers: BTreeMap::from([("oha".into(), "/x/oha".into())]),
-            ..Options::default()
-        };
-        assert_eq!(options, Ok(expected));
-        check_error(&["--round", "3"], "`--round` is not an option");
-        check_error(&["--rounds"], "`--rounds` needs a value");
+        ])
+        .expect("valid");
+        assert_eq!((options.rounds, options.seconds, options.seed), (3, 5, 7));
+        assert_eq!(options.peers, [("oha".into(), "/x/oha".into())]);
+        assert_eq!(options.only, ["fpm"]);
+        check_error(&["--round", "3"], "unexpected argument '--round'");
+        check_error(&["--rounds"], "a value is required for '--rounds <N>'");
         check_error(&["--rounds", "0"], "from 1 to 3600");
         check_error(&["--peer", "oha"], "TOOL=PATH");
         check_error(&["--peer", "siege=/x"], "there is no `siege`; there are");
@@ -359,10 +297,8 @@ mod tests {
     #[test]
     fn only_names_cases_and_tools() {
         let names = |only: &[&str]| {
-            let options = Options {
-                only: only.iter().map(|name| (*name).to_owned()).collect(),
-                ..Options::default()
-            };
+            let mut options: Options = read(&[]).expect("defaults");
+            options.only = only.iter().map(|name| (*name).to_owned()).collect();
             options
                 .select()
                 .map_err(|error| error.to_string())

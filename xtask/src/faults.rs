@@ -14,7 +14,6 @@ use crate::program;
 use anyhow::{Context, bail};
 use fault::Fault;
 use runner::Runner;
-use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -27,38 +26,21 @@ pub(crate) use fault::is_code;
 pub(crate) use runner::last_words;
 pub(crate) use table::write_columns;
 
-const USAGE: &str = "\
-cargo xtask faults [--dir DIR] [--only NAME]... [--binary PATH] [--json FILE]
-
-  --dir DIR      directory of *.toml fault files (default: faults/ of this repository)
-  --only NAME    run this fault only: its file name without .toml; may be repeated
-  --binary PATH  the program to test (default: built with cargo build --release -p kneepoint)
-  --json FILE    also write the results there, renewed after every fault";
-
 /// What was asked for on the command line.
-#[derive(Debug, Default, PartialEq)]
-struct Options {
+#[derive(Debug, Default, PartialEq, clap::Args)]
+pub(crate) struct Options {
+    /// Directory of *.toml fault files (default: faults/ of this repository)
+    #[arg(long)]
     dir: Option<PathBuf>,
+    /// Run this fault only: its file name without .toml; may be repeated
+    #[arg(long, value_name = "NAME")]
     only: Vec<String>,
+    /// The program to test (default: built with cargo build --release -p kneepoint)
+    #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
+    /// Also write the results there, renewed after every fault
+    #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    help: bool,
-}
-
-impl Options {
-    fn read(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<Self> {
-        let mut options = Self::default();
-        options.help = flags::each("faults", USAGE, args, |name, value| {
-            match name {
-                "--dir" => options.dir = Some(value.into()),
-                "--binary" => options.binary = Some(value.into()),
-                "--json" => options.json = Some(value.into()),
-                _ => options.only.push(value.to_string_lossy().into_owned()),
-            }
-            Ok(())
-        })?;
-        Ok(options)
-    }
 }
 
 /// Runs the bench with the arguments that follow `faults`. The exit code is 1 when the bench is not passed
@@ -67,13 +49,8 @@ impl Options {
 /// # Errors
 /// The arguments or a fault file cannot be read, the program cannot be built, or the results cannot be written. A fault
 /// whose diagnosis fails is a row of the table, not an error.
-pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<ExitCode> {
-    let options = Options::read(args)?;
+pub(crate) fn run(options: Options) -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout();
-    if options.help {
-        writeln!(out, "{USAGE}")?;
-        return Ok(ExitCode::SUCCESS);
-    }
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let dir = options.dir.unwrap_or_else(|| repository.join("faults"));
     let faults = select(fault::read_dir(&dir)?, &options.only)?;
@@ -156,8 +133,7 @@ mod tests {
 
     #[track_caller]
     fn check(args: &[&str], expected: Result<Options, &str>) {
-        let read =
-            Options::read(args.iter().map(OsString::from)).map_err(|error| error.to_string());
+        let read: Result<Options, String> = flags::read(args);
         match (read, expected) {
             (Ok(read), Ok(expected)) => assert_eq!(read, expected),
             (Err(read), Err(part)) => assert!(read.contains(part), "{read}"),
@@ -176,8 +152,8 @@ mod tests {
                 ..Options::default()
             }),
         );
-        check(&["--dir"], Err("`--dir` needs a value"));
-        check(&["--onyl", "a"], Err("`--onyl` is not an option"));
+        check(&["--dir"], Err("a value is required for '--dir <DIR>'"));
+        check(&["--onyl", "a"], Err("unexpected argument '--onyl'"));
     }
 
     #[test]

@@ -1,72 +1,25 @@
-//! What the benches share at the command line: flags that each take a value, and an orderly end by a signal.
+//! What the benches share at the command line: numbers within bounds, and an orderly end by a signal.
 
-use anyhow::{Context as _, bail, ensure};
-use std::ffi::OsString;
+use std::fmt::Display;
 use std::ops::RangeInclusive;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
-/// Hands every flag that stands in the usage to `take`, with its value. Tells whether help was asked for.
-///
-/// # Errors
-/// A flag that is not in the usage or has no value, or what `take` says of one.
-pub(crate) fn each(
-    command: &str,
-    usage: &str,
-    args: impl IntoIterator<Item = OsString>,
-    mut take: impl FnMut(&str, OsString) -> anyhow::Result<()>,
-) -> anyhow::Result<bool> {
-    let mut help = false;
-    let mut args = args.into_iter();
-    while let Some(arg) = args.next() {
-        let name = arg.to_string_lossy().into_owned();
-        if ["-h", "--help"].contains(&name.as_str()) {
-            help = true;
-            continue;
-        }
-        let known = !name.contains(char::is_whitespace) && usage.contains(&format!("\n  {name} "));
-        ensure!(
-            name.starts_with("--") && known,
-            "`{name}` is not an option of {command}\n\n{usage}"
-        );
-        let value = args
-            .next()
-            .with_context(|| format!("`{name}` needs a value\n\n{usage}"))?;
-        take(&name, value)?;
-    }
-    Ok(help)
-}
-
-/// Takes a flag without a value out of the arguments; tells whether it was there.
-pub(crate) fn switch(
-    args: impl IntoIterator<Item = OsString>,
-    name: &str,
-) -> (bool, Vec<OsString>) {
-    let (found, rest): (Vec<_>, Vec<_>) = args.into_iter().partition(|arg| arg == name);
-    (!found.is_empty(), rest)
-}
-
-/// The time that is the value of a flag, such as `90s`.
-///
-/// # Errors
-/// It is none.
-pub(crate) fn time(name: &str, text: &str) -> anyhow::Result<Duration> {
-    kneepoint_model::units::parse_duration(text).with_context(|| format!("{name} {text}"))
-}
-
-/// The whole number that is the value of a flag.
-///
-/// # Errors
-/// It is none, or not within the bounds.
-pub(crate) fn number(name: &str, text: &str, within: RangeInclusive<u64>) -> anyhow::Result<u64> {
-    match text.parse() {
+/// Reads the number that is the value of a flag, and refuses one that is not within the bounds.
+pub(crate) fn number<T>(
+    within: RangeInclusive<T>,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static
+where
+    T: FromStr + PartialOrd + Display + Clone + Send + Sync + 'static,
+{
+    move |text| match text.parse() {
         Ok(number) if within.contains(&number) => Ok(number),
-        _ => bail!(
-            "`{name} {text}`: write a number from {} to {}",
+        _ => Err(format!(
+            "write a number from {} to {}",
             within.start(),
             within.end()
-        ),
+        )),
     }
 }
 
@@ -80,4 +33,14 @@ pub(crate) fn raised_by_signals() -> anyhow::Result<Arc<AtomicBool>> {
         signal_hook::flag::register(signal, Arc::clone(&raised))?;
     }
     Ok(raised)
+}
+
+/// The options of a command as its arguments say them, or why they are none.
+#[cfg(test)]
+pub(crate) fn read<T: clap::Args>(args: &[&str]) -> Result<T, String> {
+    let command = T::augment_args(clap::Command::new("xtask").no_binary_name(true));
+    let matches = command.try_get_matches_from(args);
+    matches
+        .and_then(|matches| T::from_arg_matches(&matches))
+        .map_err(|error| error.to_string())
 }

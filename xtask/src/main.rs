@@ -12,7 +12,6 @@ mod bench_load;
 mod faults;
 mod flags;
 mod map;
-mod measured;
 mod memory;
 mod method;
 mod noise;
@@ -22,65 +21,79 @@ mod real;
 mod site;
 mod tidy;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
+use clap::{Parser, Subcommand};
 use std::path::Path;
 use std::process::ExitCode;
 
-const HELP: &str = "\
-cargo xtask COMMAND
+/// Chores of the repository, for the people who work on Kneepoint.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Xtask {
+    #[command(subcommand)]
+    command: Command,
+}
 
-  apps        applications that nobody here wrote, and faults planted in them; apps --help says more
-  bench-load  compare the load engine with wrk, oha, k6 and others in the same run; bench-load --help says more
-  faults      run the fault bench on a real stack; faults --help says more
-  map         the rooms of each crate, a line each, and the arrows between them
-  memory      measure the load engine's memory: 10 000 connections, and half an hour; memory --help says more
-  method      try limits and comparisons on simulated stacks; method --help says more
-  noise       the demo alone and beside a busy program; noise --help says more
-  profile-cost
-              what profiling costs busy workers, and itself; profile-cost --help says more
-  real        try limits, comparisons, plans and tuning on real stacks; real --help says more
-  tidy        check the structure: edges between crates, doors to the world, sizes, lists, format
-  help        this text
-";
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Applications that nobody here wrote, and faults planted in them
+    Apps(apps::Options),
+    /// Compare the load engine with wrk, oha, k6 and others in the same run
+    BenchLoad(bench_load::Options),
+    /// Run the fault bench on a real stack
+    Faults(faults::Options),
+    /// The rooms of each crate, a line each, and the arrows between them
+    Map,
+    /// Measure the load engine's memory: 10 000 connections, and half an hour
+    Memory(memory::Options),
+    /// Try limits and comparisons on simulated stacks
+    Method(method::Options),
+    /// The demo alone and beside a busy program
+    Noise(noise::Options),
+    /// What profiling costs busy workers, and itself
+    ProfileCost(profile_cost::Options),
+    /// Try limits, comparisons, plans and tuning on real stacks
+    Real(real::Options),
+    /// Check the structure: edges between crates, doors to the world, sizes, lists, format
+    Tidy,
+}
 
 #[expect(clippy::print_stderr, reason = "a chore talks to people")]
 fn main() -> ExitCode {
-    run().unwrap_or_else(|error| {
+    run(Xtask::parse().command).unwrap_or_else(|error| {
         eprintln!("xtask: {error:#}");
         ExitCode::from(2)
     })
 }
 
-fn run() -> Result<ExitCode> {
-    let mut args = std::env::args_os().skip(1);
-    let command = args.next().unwrap_or_else(|| "help".into());
-    match command.to_string_lossy().as_ref() {
-        "apps" => apps::run(args),
-        "bench-load" => bench_load::run(args),
-        "faults" => faults::run(args),
-        "map" => map::run(workspace()),
-        "memory" => memory::run(args),
-        "method" => method::run(args),
-        "noise" => noise::run(args),
-        "profile-cost" => profile_cost::run(args),
-        "real" => real::run(args),
-        "tidy" => match args.next() {
-            None => tidy::run(workspace()).context("tidy cannot check the workspace"),
-            Some(surplus) => bail!("tidy takes no argument, found `{}`", surplus.display()),
-        },
-        "help" | "--help" | "-h" => Ok(help()),
-        unknown => bail!("there is no command `{unknown}`; `cargo xtask help` lists them"),
+fn run(command: Command) -> Result<ExitCode> {
+    match command {
+        Command::Apps(options) => apps::run(&options),
+        Command::BenchLoad(options) => bench_load::run(options),
+        Command::Faults(options) => faults::run(options),
+        Command::Map => map::run(workspace()),
+        Command::Memory(options) => memory::run(options),
+        Command::Method(options) => method::run(&options),
+        Command::Noise(options) => noise::run(&options),
+        Command::ProfileCost(options) => profile_cost::run(options),
+        Command::Real(options) => real::run(&options),
+        Command::Tidy => tidy::run(workspace()).context("tidy cannot check the workspace"),
     }
-}
-
-#[expect(clippy::print_stdout, reason = "a chore talks to people")]
-fn help() -> ExitCode {
-    print!("{HELP}");
-    ExitCode::SUCCESS
 }
 
 /// The workspace this program was built in.
 fn workspace() -> &'static Path {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Xtask::command().debug_assert();
+    }
 }

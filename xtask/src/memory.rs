@@ -5,11 +5,11 @@
 mod trend;
 
 use crate::flags;
-use crate::{measured, program, site};
-use anyhow::{Context as _, bail, ensure};
+use crate::program::measured;
+use crate::{program, site};
+use anyhow::{Context as _, ensure};
 use kneepoint_model::units::format_rate;
 use serde_json::{Value, json};
-use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -17,18 +17,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use trend::Trend;
-
-const USAGE: &str = "\
-cargo xtask memory [--only held|long] [--connections N] [--seconds S] [--minutes M] [--rate R] [--binary PATH]
-                   [--json FILE]
-
-  --only held|long   the many connections, or the long run, only
-  --connections N    connections that are held open (default: 10000)
-  --seconds S        for how long (default: 20)
-  --minutes M        length of the long run (default: 30)
-  --rate R           its requests per second (default: 1000)
-  --binary PATH      the program to test (default: built with cargo build --release -p kneepoint)
-  --json FILE        also write the figures there";
 
 /// Largest peak with [`Options::connections`] open.
 const LARGEST_PEAK_MIB: f64 = 200.0;
@@ -42,70 +30,47 @@ const COUNT_EVERY: Duration = Duration::from_secs(1);
 /// What the program may take beyond the length of a run.
 const EXTRA_TIME: Duration = Duration::from_secs(60);
 
+/// One of the two measurements.
+#[derive(Debug, Clone, Copy, PartialEq, clap::ValueEnum)]
+enum Part {
+    /// The many connections.
+    Held,
+    /// The long run.
+    Long,
+}
+
 /// What was asked for on the command line.
-#[derive(Debug, PartialEq)]
-struct Options {
-    held: bool,
-    long: bool,
+#[derive(Debug, PartialEq, clap::Args)]
+pub(crate) struct Options {
+    /// The many connections, or the long run, only
+    #[arg(long)]
+    only: Option<Part>,
+    /// Connections that are held open
+    #[arg(long, value_name = "N", default_value = "10000", value_parser = flags::number(1..=28_000usize))]
     connections: usize,
+    /// For how long
+    #[arg(long, value_name = "S", default_value = "20", value_parser = flags::number(1..=3600u64))]
     seconds: u64,
+    /// Length of the long run
+    #[arg(long, value_name = "M", default_value = "30", value_parser = flags::number(1..=24 * 60u64))]
     minutes: u64,
+    /// Its requests per second
+    #[arg(long = "rate", value_name = "R", default_value = "1000", value_parser = flags::number(1..=1_000_000u32))]
     rate_hz: u32,
+    /// The program to test (default: built with cargo build --release -p kneepoint)
+    #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
+    /// Also write the figures there
+    #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    help: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            held: true,
-            long: true,
-            connections: 10_000,
-            seconds: 20,
-            minutes: 30,
-            rate_hz: 1000,
-            binary: None,
-            json: None,
-            help: false,
-        }
-    }
-}
-
-impl Options {
-    fn read(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<Self> {
-        let mut options = Self::default();
-        options.help = flags::each("memory", USAGE, args, |name, value| {
-            let text = value.to_string_lossy().into_owned();
-            let number = |most| flags::number(name, &text, 1..=most);
-            match (name, text.as_str()) {
-                ("--only", "held") => options.long = false,
-                ("--only", "long") => options.held = false,
-                ("--only", _) => bail!("`--only {text}`: write held or long"),
-                ("--connections", _) => options.connections = number(28_000)? as usize,
-                ("--seconds", _) => options.seconds = number(3600)?,
-                ("--minutes", _) => options.minutes = number(24 * 60)?,
-                ("--rate", _) => options.rate_hz = number(1_000_000)? as u32,
-                ("--binary", _) => options.binary = Some(value.into()),
-                _ => options.json = Some(value.into()),
-            }
-            Ok(())
-        })?;
-        Ok(options)
-    }
 }
 
 /// Takes the measurements with the arguments that follow `memory`. The exit code is 1 when a bound does not hold.
 ///
 /// # Errors
 /// The arguments cannot be read, the program cannot be built or fails, or the site does not come up.
-pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<ExitCode> {
-    let options = Options::read(args)?;
+pub(crate) fn run(options: Options) -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout();
-    if options.help {
-        writeln!(out, "{USAGE}")?;
-        return Ok(ExitCode::SUCCESS);
-    }
     let stop = flags::raised_by_signals()?;
     let bench = Bench {
         program: program::find(options.binary.as_deref())?,
@@ -117,10 +82,10 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<Ex
         stop,
     };
     let mut results = Vec::new();
-    if options.held {
+    if options.only != Some(Part::Long) {
         results.push(bench.hold(options.connections, options.seconds)?);
     }
-    if options.long {
+    if options.only != Some(Part::Held) {
         results.push(bench.run_long(options.rate_hz, options.minutes)?);
     }
     for result in &results {
@@ -294,31 +259,20 @@ fn mib(bytes: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn read(args: &[&str]) -> Result<Options, String> {
-        Options::read(args.iter().map(OsString::from)).map_err(|error| error.to_string())
-    }
+    use crate::flags::read;
 
     #[test]
     fn options_are_read_and_slips_are_named() {
-        assert_eq!(read(&[]), Ok(Options::default()));
-        let expected = Options {
-            held: false,
-            minutes: 2,
-            rate_hz: 500,
-            ..Options::default()
-        };
-        assert_eq!(
-            read(&["--only", "long", "--minutes", "2", "--rate", "500"]),
-            Ok(expected)
-        );
+        let options: Options = read(&["--only", "long", "--rate", "500"]).expect("valid");
+        assert_eq!(options.only, Some(Part::Long));
+        assert_eq!((options.rate_hz, options.minutes), (500, 30));
         for (args, part) in [
-            (&["--minute", "2"][..], "`--minute` is not an option"),
-            (&["--minutes"], "`--minutes` needs a value"),
+            (&["--minute", "2"][..], "unexpected argument '--minute'"),
+            (&["--minutes"], "a value is required for '--minutes <M>'"),
             (&["--minutes", "0"], "from 1 to 1440"),
-            (&["--only", "both"], "write held or long"),
+            (&["--only", "both"], "[possible values: held, long]"),
         ] {
-            let error = read(args).expect_err("a slip");
+            let error = read::<Options>(args).expect_err("a slip");
             assert!(error.contains(part), "{error}");
         }
     }

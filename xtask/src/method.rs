@@ -8,24 +8,10 @@ mod parallel;
 mod searches;
 
 use crate::flags;
-use anyhow::bail;
 use kneepoint_planner::simulated::{App, Noise, SimulatedStack, Truth, truth};
-use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
-
-const USAGE: &str = "\
-cargo xtask method [--experiments N] [--comparisons N] [--seed S] [--canary-error PERCENT] [--step SECONDS]
-                   [--budget SECONDS] [--only limits|comparisons]
-
-  --experiments N           limits at each noise, by each method (default: 200)
-  --comparisons N           A/A runs, and a third as many with an effect (default: 1000)
-  --seed S                  seed of all of it (default: 1)
-  --canary-error PERCENT    standard deviation of a canary reading (default: 0.5)
-  --step SECONDS            shortest step of a limit (default: as the program does)
-  --budget SECONDS          limits in this much load time (default: the five minutes of a whole search)
-  --only WHICH              limits or comparisons only";
 
 /// Windows at each rate that the truth is read from: good for 0.2 % of R*.
 const TRUTH_WINDOWS: usize = 600;
@@ -39,69 +25,52 @@ struct Search {
     budget: Option<Duration>,
 }
 
-/// What was asked for on the command line.
-#[derive(Debug, PartialEq)]
-struct Options {
-    experiments: u64,
-    comparisons: u64,
-    seed: u64,
-    canary_error: f64,
-    search: Search,
-    limits: bool,
-    ab: bool,
-    help: bool,
+/// One of the two parts.
+#[derive(Debug, Clone, Copy, PartialEq, clap::ValueEnum)]
+enum Part {
+    /// Limits at each noise.
+    Limits,
+    /// Comparisons, most of a stack with itself.
+    Comparisons,
 }
 
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            experiments: 200,
-            comparisons: 1000,
-            seed: 1,
-            canary_error: 0.005,
-            search: Search::default(),
-            limits: true,
-            ab: true,
-            help: false,
-        }
-    }
+/// What was asked for on the command line.
+#[derive(Debug, PartialEq, clap::Args)]
+pub(crate) struct Options {
+    /// Limits at each noise, by each method
+    #[arg(long, value_name = "N", default_value = "200", value_parser = flags::number(10..=u64::MAX))]
+    experiments: u64,
+    /// A/A runs, and a third as many with an effect
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = flags::number(30..=u64::MAX))]
+    comparisons: u64,
+    /// Seed of all of it
+    #[arg(long, value_name = "S", default_value = "1")]
+    seed: u64,
+    /// Standard deviation of a canary reading in percent
+    #[arg(long, value_name = "PERCENT", default_value = "0.5", value_parser = flags::number(0.0..=50.0f64))]
+    canary_error: f64,
+    /// Shortest step of a limit in seconds (default: as the program does)
+    #[arg(long, value_name = "SECONDS", value_parser = flags::number(1..=86_400u64))]
+    step: Option<u64>,
+    /// Limits in this much load time, in seconds (default: the five minutes of a whole search)
+    #[arg(long, value_name = "SECONDS", value_parser = flags::number(20..=86_400u64))]
+    budget: Option<u64>,
+    /// Limits or comparisons only
+    #[arg(long)]
+    only: Option<Part>,
 }
 
 impl Options {
-    fn read(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<Self> {
-        let mut options = Self::default();
-        options.help = flags::each("method", USAGE, args, |name, value| {
-            let text = value.to_string_lossy().into_owned();
-            let number = |least: u64| match text.parse() {
-                Ok(number) if number >= least => Ok(number),
-                _ => bail!("`{name} {text}`: write a whole number from {least} on"),
-            };
-            match (name, text.as_str()) {
-                ("--experiments", _) => options.experiments = number(10)?,
-                ("--comparisons", _) => options.comparisons = number(30)?,
-                ("--seed", _) => options.seed = number(0)?,
-                ("--canary-error", _) => match text.parse::<f64>() {
-                    Ok(percent) if (0.0..=50.0).contains(&percent) => {
-                        options.canary_error = percent / 100.0;
-                    }
-                    _ => bail!("`{name} {text}`: write a number from 0 to 50"),
-                },
-                ("--step", _) => options.search.step = Some(Duration::from_secs(number(1)?)),
-                ("--budget", _) => {
-                    options.search.budget = Some(Duration::from_secs(number(20)?));
-                }
-                ("--only", "limits") => options.ab = false,
-                ("--only", "comparisons") => options.limits = false,
-                _ => bail!("`{name} {text}`: write limits or comparisons"),
-            }
-            Ok(())
-        })?;
-        Ok(options)
+    fn search(&self) -> Search {
+        Search {
+            step: self.step.map(Duration::from_secs),
+            budget: self.budget.map(Duration::from_secs),
+        }
     }
 
     fn noise(&self, of: fn() -> Noise) -> Noise {
         Noise {
-            canary_error: self.canary_error,
+            canary_error: self.canary_error / 100.0,
             ..of()
         }
     }
@@ -146,19 +115,14 @@ const LEVELS: [Level; 4] = [
 ///
 /// # Errors
 /// The arguments cannot be read, or standard output is gone.
-pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<ExitCode> {
-    let options = Options::read(args)?;
+pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout();
-    if options.help {
-        writeln!(out, "{USAGE}")?;
-        return Ok(ExitCode::SUCCESS);
-    }
     let mut verdicts = Vec::new();
-    if options.limits {
-        verdicts.extend(limits::run(&options, &mut out)?);
+    if options.only != Some(Part::Comparisons) {
+        verdicts.extend(limits::run(options, &mut out)?);
     }
-    if options.ab {
-        verdicts.extend(comparisons::run(&options, &mut out)?);
+    if options.only != Some(Part::Limits) {
+        verdicts.extend(comparisons::run(options, &mut out)?);
     }
     Verdict::print(&verdicts, &mut out)
 }
@@ -184,26 +148,27 @@ fn moments(values: &[f64]) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn read(args: &[&str]) -> anyhow::Result<Options> {
-        Options::read(args.iter().map(|arg| OsString::from(*arg)))
-    }
+    use crate::flags::read;
 
     #[test]
     fn the_command_line_is_read() {
-        let options = read(&[
+        let args = [
             "--experiments",
             "30",
             "--canary-error",
             "3",
             "--only",
             "limits",
-        ])
-        .expect("valid");
-        assert_eq!((options.experiments, options.ab), (30, false));
-        assert!((options.canary_error - 0.03).abs() < 1e-12);
-        assert!(read(&["--experiments", "2"]).is_err());
-        assert!(read(&["--only", "nothing"]).is_err());
+        ];
+        let options: Options = read(&args).expect("valid");
+        assert_eq!(
+            (options.experiments, options.only),
+            (30, Some(Part::Limits))
+        );
+        assert!((options.noise(Noise::quiet).canary_error - 0.03).abs() < 1e-12);
+        assert_eq!(options.search(), Search::default());
+        assert!(read::<Options>(&["--experiments", "2"]).is_err());
+        assert!(read::<Options>(&["--only", "nothing"]).is_err());
     }
 
     #[test]

@@ -6,22 +6,14 @@ mod burner;
 mod table;
 
 use crate::method::Verdict;
-use crate::{flags, measured, program};
-use anyhow::{Context as _, bail};
+use crate::program::measured;
+use crate::{flags, program};
+use anyhow::Context as _;
 use burner::Burner;
 use kneepoint_model::Run;
-use std::ffi::OsString;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
-
-const USAGE: &str = "\
-cargo xtask noise [--runs N] [--seed S] [--binary PATH]
-
-  --runs N       demos alone, and as many beside a busy program (default: 3, 65 minutes; 1 takes 22)
-  --seed S       seed of the busy program's bursts (default: 1)
-  --binary PATH  the program to test (default: built with cargo build --release -p kneepoint)";
 
 /// Demos of each kind when nobody says how many.
 const RUNS: usize = 3;
@@ -35,51 +27,26 @@ struct Demo {
     run: Run,
 }
 
-struct Options {
+/// What was asked for on the command line.
+#[derive(Debug, PartialEq, clap::Args)]
+pub(crate) struct Options {
+    /// Demos alone, and as many beside a busy program: 3 take 65 minutes, 1 takes 22
+    #[arg(long, value_name = "N", default_value_t = RUNS, value_parser = flags::number(1..=1000usize))]
     runs: usize,
+    /// Seed of the busy program's bursts
+    #[arg(long, value_name = "S", default_value = "1")]
     seed: u64,
+    /// The program to test (default: built with cargo build --release -p kneepoint)
+    #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
-    help: bool,
-}
-
-impl Options {
-    fn read(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<Self> {
-        let mut options = Self {
-            runs: RUNS,
-            seed: 1,
-            binary: None,
-            help: false,
-        };
-        options.help = flags::each("noise", USAGE, args, |name, value| {
-            let text = value.to_string_lossy().into_owned();
-            match name {
-                "--runs" => match text.parse() {
-                    Ok(runs) if runs > 0 => options.runs = runs,
-                    _ => bail!("`--runs {text}`: write a whole number above 0"),
-                },
-                "--seed" => match text.parse() {
-                    Ok(seed) => options.seed = seed,
-                    Err(_) => bail!("`--seed {text}`: write a whole number"),
-                },
-                _ => options.binary = Some(value.into()),
-            }
-            Ok(())
-        })?;
-        Ok(options)
-    }
 }
 
 /// Runs the demos with the arguments that follow `noise`. The exit code is 1 when a requirement is not met.
 ///
 /// # Errors
 /// The arguments cannot be read, the program cannot be built, or a demo left no record.
-pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<ExitCode> {
-    let options = Options::read(args)?;
+pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout();
-    if options.help {
-        writeln!(out, "{USAGE}")?;
-        return Ok(ExitCode::SUCCESS);
-    }
     let binary = program::find(options.binary.as_deref())?;
     let interrupted = flags::raised_by_signals()?;
     let mut demos = Vec::new();

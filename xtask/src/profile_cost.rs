@@ -7,12 +7,13 @@
 //!
 //! The test is that of the A/B of `kneepoint tune` (`kneepoint_model::statistics::sequential`).
 
-use crate::{flags, measured, program, site};
+use crate::program::measured;
+use crate::{flags, program, site};
 use anyhow::{Context as _, bail, ensure};
+use kneepoint_linux::process;
 use kneepoint_model::Interval;
 use kneepoint_model::statistics::sequential::{MIN_PAIRS, confidence_sequence, mean_and_sd};
 use rustix::process::{Pid, Signal, kill_process};
-use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -20,15 +21,6 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-
-const USAGE: &str = "\
-cargo xtask profile-cost [--pairs N] [--step-ms MS] [--workers N] [--rate HZ] [--binary PATH]
-
-  --pairs N      pairs of a step with the profiler and one without (default: 20000)
-  --step-ms MS   length of a step in ms (default: 20)
-  --workers N    PHP workers, each of them busy (default: 16)
-  --rate HZ      samples a second of each worker (default: 99)
-  --binary PATH  the program to test (default: built with cargo build --release -p kneepoint)";
 
 /// Largest change of the workers' CPU per request, as a share.
 const LARGEST_CHANGE: f64 = 0.01;
@@ -42,53 +34,31 @@ const WARM_UP: Duration = Duration::from_secs(3);
 const SETTLE: Duration = Duration::from_millis(5);
 
 /// What was asked for on the command line.
-#[derive(Debug, PartialEq)]
-struct Options {
+#[derive(Debug, PartialEq, clap::Args)]
+pub(crate) struct Options {
+    /// Pairs of a step with the profiler and one without
+    #[arg(long, value_name = "N", default_value = "20000", value_parser = flags::number(MIN_PAIRS..=100_000))]
     pairs: usize,
+    /// Length of a step in ms
+    #[arg(long, value_name = "MS", default_value = "20", value_parser = flags::number(10..=60_000u64))]
     step_ms: u64,
+    /// PHP workers, each of them busy
+    #[arg(long, value_name = "N", default_value = "16", value_parser = flags::number(1..=256usize))]
     workers: usize,
+    /// Samples a second of each worker
+    #[arg(long = "rate", value_name = "HZ", default_value = "99", value_parser = flags::number(1..=2000u64))]
     rate_hz: u64,
+    /// The program to test (default: built with cargo build --release -p kneepoint)
+    #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
-    help: bool,
-}
-
-impl Options {
-    fn read(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<Self> {
-        let mut options = Self {
-            pairs: 20_000,
-            step_ms: 20,
-            workers: 16,
-            rate_hz: 99,
-            binary: None,
-            help: false,
-        };
-        options.help = flags::each("profile-cost", USAGE, args, |name, value| {
-            let text = value.to_string_lossy().into_owned();
-            let number = |least, most| flags::number(name, &text, least..=most);
-            match name {
-                "--pairs" => options.pairs = number(MIN_PAIRS as u64, 100_000)? as usize,
-                "--step-ms" => options.step_ms = number(10, 60_000)?,
-                "--workers" => options.workers = number(1, 256)? as usize,
-                "--rate" => options.rate_hz = number(1, 2000)?,
-                _ => options.binary = Some(value.into()),
-            }
-            Ok(())
-        })?;
-        Ok(options)
-    }
 }
 
 /// Takes the pairs with the arguments that follow `profile-cost`. The exit code is 1 when a bound does not hold.
 ///
 /// # Errors
 /// The arguments cannot be read, the program cannot be built or fails, or the site does not come up.
-pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<ExitCode> {
-    let options = Options::read(args)?;
+pub(crate) fn run(options: Options) -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout();
-    if options.help {
-        writeln!(out, "{USAGE}")?;
-        return Ok(ExitCode::SUCCESS);
-    }
     let stop = flags::raised_by_signals()?;
     let bench = Bench {
         program: program::find(options.binary.as_deref())?,
@@ -257,7 +227,7 @@ impl Bench<'_> {
     }
 
     fn read(&self, fpm: Pid, profiler: Pid) -> anyhow::Result<Reading> {
-        let workers = children(fpm)?;
+        let workers = process::children(measured::number(fpm))?;
         let cpu = workers.iter().map(|worker| cpu(&worker.to_string()));
         Ok(Reading {
             at: Instant::now(),
@@ -309,15 +279,6 @@ impl Bench<'_> {
     }
 }
 
-/// The children of a master.
-fn children(master: Pid) -> anyhow::Result<Vec<u32>> {
-    let master = master.as_raw_nonzero();
-    let path = format!("/proc/{master}/task/{master}/children");
-    let children = std::fs::read_to_string(&path).context(path)?;
-    let children = children.split_ascii_whitespace().map(str::parse);
-    Ok(children.collect::<Result<_, _>>()?)
-}
-
 /// CPU time so far of a task, `PID` or `PID/task/TID`, to the nanosecond: `/proc/PID/stat` has clock ticks only.
 fn cpu(task: &str) -> anyhow::Result<Duration> {
     let path = format!("/proc/{task}/schedstat");
@@ -331,15 +292,13 @@ fn cpu_in(schedstat: &str) -> Option<Duration> {
     Some(Duration::from_nanos(nanos))
 }
 
-fn cpu_of_threads(process: Pid) -> anyhow::Result<Duration> {
-    let process = process.as_raw_nonzero();
-    let threads = std::fs::read_dir(format!("/proc/{process}/task"))
-        .context("the profiler is gone")?
-        .map(|thread| {
-            let thread = thread?.file_name();
-            cpu(&format!("{process}/task/{}", thread.to_string_lossy()))
-        });
-    threads.sum()
+fn cpu_of_threads(profiler: Pid) -> anyhow::Result<Duration> {
+    let profiler = measured::number(profiler);
+    let threads = process::threads(profiler).context("the profiler is gone")?;
+    let times = threads.into_iter();
+    times
+        .map(|thread| cpu(&format!("{profiler}/task/{thread}")))
+        .sum()
 }
 
 #[cfg(test)]
@@ -355,7 +314,7 @@ mod tests {
 
     #[test]
     fn a_bound_holds_only_when_the_whole_interval_does() {
-        let options = Options::read([]).expect("defaults");
+        let options = flags::read(&[]).expect("defaults");
         let verdict = |low: f64, high: f64, share: f64| {
             let estimate = f64::midpoint(low, high);
             judge(

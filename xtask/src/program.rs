@@ -1,5 +1,7 @@
 //! The program under test: the one that was named, or one that is built for the occasion.
 
+pub(crate) mod measured;
+
 use anyhow::{Context as _, ensure};
 use kneepoint_model::LoadPoint;
 use serde_json::Value;

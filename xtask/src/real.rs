@@ -11,79 +11,60 @@ mod plans;
 mod selves;
 
 use crate::method::Verdict;
-use crate::{flags, measured, program};
-use anyhow::{Context as _, bail, ensure};
+use crate::program::measured;
+use crate::{flags, program};
+use anyhow::Context as _;
 use kneepoint_model::Run;
-use std::ffi::OsString;
-use std::io::Write as _;
+use kneepoint_model::units::parse_duration;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-const USAGE: &str = "\
-cargo xtask real [--only limits|disturbed|selves|plans|grid]... [--runs N] [--budget TIME] [--pairs] [--binary PATH]
+/// A part of the bench.
+#[derive(Debug, Clone, Copy, PartialEq, clap::ValueEnum)]
+enum Part {
+    /// The same stack searched again and again: do the intervals agree?
+    Limits,
+    /// Something else takes the CPU in the middle of a search: is R* still right?
+    Disturbed,
+    /// The stack compared with itself: does it ever win or lose, and how do pairs scatter?
+    Selves,
+    /// Predicted from half of R*, then driven up to it: how far off?
+    Plans,
+    /// Tune beside every combination of three settings.
+    Grid,
+}
 
-  --only WHICH   this part only; may be repeated (default: all, four hours)
-                   limits  the same stack searched again and again: do the intervals agree?
-                   disturbed  something else takes the CPU in the middle of a search: is R* still right?
-                   selves  the stack compared with itself: does it ever win or lose, and how do pairs scatter?
-                   plans   predicted from half of R*, then driven up to it: how far off?
-                   grid    tune beside every combination of three settings
-  --runs N       runs of each (default: 5 limits, 3 disturbed, 20 selves, 3 plans of each application)
-  --budget TIME  load time of each run (default: 5m of a limit, 50s of a self, 4m of a plan, 150s of a grid's point)
-  --pairs        selves take all the pairs they may, and how those scatter is told by measure
-  --binary PATH  the program to test (default: built with cargo build --release -p kneepoint)";
-
-/// The parts.
-const PARTS: [&str; 5] = ["limits", "disturbed", "selves", "plans", "grid"];
 /// What a run may take beyond its load: starting, warming, resets, waiting for rest.
 const BESIDE: f64 = 4.0;
 /// The same where there is hardly any load.
 const LEAST_PATIENCE: Duration = Duration::from_secs(240);
 
 /// What was asked for on the command line.
-#[derive(Debug, Default, PartialEq)]
-struct Options {
-    only: Vec<String>,
+#[derive(Debug, Default, PartialEq, clap::Args)]
+pub(crate) struct Options {
+    /// This part only; may be repeated (default: all, four hours)
+    #[arg(long, value_name = "PART")]
+    only: Vec<Part>,
+    /// Runs of each (default: 5 limits, 3 disturbed, 20 selves, 3 plans of each application)
+    #[arg(long, value_name = "N", value_parser = flags::number(1..=10_000usize))]
     runs: Option<usize>,
+    /// Load time of each run (default: 5m of a limit, 50s of a self, 4m of a plan, 150s of a grid's point)
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     budget: Option<Duration>,
+    /// Selves take all the pairs they may, and how those scatter is told by measure
+    #[arg(long)]
     pairs: bool,
+    /// The program to test (default: built with cargo build --release -p kneepoint)
+    #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
-    help: bool,
 }
 
 impl Options {
-    fn read(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<Self> {
-        let mut options = Self::default();
-        let (pairs, args) = flags::switch(args, "--pairs");
-        options.pairs = pairs;
-        options.help = flags::each("real", USAGE, args, |name, value| {
-            let text = value.to_string_lossy().into_owned();
-            match name {
-                "--only" => {
-                    ensure!(
-                        PARTS.contains(&text.as_str()),
-                        "`--only {text}`: write {}",
-                        PARTS.join(", ")
-                    );
-                    options.only.push(text);
-                }
-                "--runs" => match text.parse() {
-                    Ok(runs) if runs > 0 => options.runs = Some(runs),
-                    _ => bail!("`--runs {text}`: write a whole number above 0"),
-                },
-                "--budget" => options.budget = Some(flags::time(name, &text)?),
-                _ => options.binary = Some(value.into()),
-            }
-            Ok(())
-        })?;
-        Ok(options)
-    }
-
-    fn wants(&self, part: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|only| only == part)
+    fn wants(&self, part: Part) -> bool {
+        self.only.is_empty() || self.only.contains(&part)
     }
 }
 
@@ -182,13 +163,8 @@ pub(crate) fn read(stdout: &str) -> anyhow::Result<Run> {
 ///
 /// # Errors
 /// The arguments cannot be read, the program cannot be built, or a run left no record.
-pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<ExitCode> {
-    let options = Options::read(args)?;
+pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout();
-    if options.help {
-        writeln!(out, "{USAGE}")?;
-        return Ok(ExitCode::SUCCESS);
-    }
     let bench = Bench {
         binary: program::find(options.binary.as_deref())?,
         repository: crate::workspace().to_owned(),
@@ -198,19 +174,19 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<Ex
         interrupted: flags::raised_by_signals()?,
     };
     let mut verdicts: Vec<Verdict> = Vec::new();
-    if options.wants("limits") {
+    if options.wants(Part::Limits) {
         verdicts.push(limits::run(&bench, &mut out)?);
     }
-    if options.wants("disturbed") {
+    if options.wants(Part::Disturbed) {
         verdicts.extend(disturbed::run(&bench, &mut out)?);
     }
-    if options.wants("selves") {
+    if options.wants(Part::Selves) {
         verdicts.extend(selves::run(&bench, &mut out)?);
     }
-    if options.wants("plans") {
+    if options.wants(Part::Plans) {
         verdicts.extend(plans::run(&bench, &mut out)?);
     }
-    if options.wants("grid") {
+    if options.wants(Part::Grid) {
         verdicts.extend(grid::run(&bench, &mut out)?);
     }
     Verdict::print(&verdicts, &mut out)
@@ -220,19 +196,20 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<Ex
 mod tests {
     use super::*;
 
-    fn read(args: &[&str]) -> anyhow::Result<Options> {
-        Options::read(args.iter().map(|arg| OsString::from(*arg)))
-    }
-
     #[test]
     fn the_command_line_is_read() {
-        let options = read(&["--only", "plans", "--runs", "2", "--budget", "90s"]).expect("valid");
-        assert!(options.wants("plans") && !options.wants("limits"));
-        assert!(!options.pairs && read(&["--pairs"]).expect("valid").pairs);
+        let options: Options =
+            flags::read(&["--only", "plans", "--runs", "2", "--budget", "90s"]).expect("valid");
+        assert!(options.wants(Part::Plans) && !options.wants(Part::Limits));
+        assert!(!options.pairs && flags::read::<Options>(&["--pairs"]).expect("valid").pairs);
         assert_eq!(options.budget, Some(Duration::from_secs(90)));
-        assert!(read(&[]).expect("valid").wants("grid"));
-        assert!(read(&["--only", "nothing"]).is_err());
-        assert!(read(&["--runs", "0"]).is_err());
+        assert!(
+            flags::read::<Options>(&[])
+                .expect("valid")
+                .wants(Part::Grid)
+        );
+        assert!(flags::read::<Options>(&["--only", "nothing"]).is_err());
+        assert!(flags::read::<Options>(&["--runs", "0"]).is_err());
     }
 
     #[test]
@@ -242,7 +219,7 @@ mod tests {
             ..Run::default()
         };
         let printed = serde_json::json!({ "run": run }).to_string();
-        assert_eq!(super::read(&printed).expect("a record").command, "limit");
-        assert!(super::read("").is_err());
+        assert_eq!(read(&printed).expect("a record").command, "limit");
+        assert!(read("").is_err());
     }
 }

@@ -3,6 +3,7 @@
 mod code;
 mod cpu;
 mod time;
+pub(crate) mod waterfall;
 
 use crate::Evidence;
 use crate::evidence::Phase;

@@ -1,5 +1,6 @@
 //! Causes that take more than a rule's page to find or to name.
 
+pub(crate) mod database;
 mod named_lock;
 mod pauses;
 mod saved_work;

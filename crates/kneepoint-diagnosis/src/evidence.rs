@@ -1,6 +1,9 @@
 //! What a diagnosis is given, and the readings that several rules take from it.
 
-use crate::inside::LOCKS;
+pub(crate) mod calls;
+pub(crate) mod hot;
+pub(crate) mod worker_insight;
+
 use kneepoint_model::account::NativeAccount;
 use kneepoint_model::metric;
 use kneepoint_model::run::Machine;
@@ -9,6 +12,9 @@ use kneepoint_model::{
     AppSwitch, CallTrace, Interval, Layer, LoadPoint, LogEvent, LogKind, Metric, RunningTier,
     Series, SeriesSet, SettingKey, Slo, Stack, StackProfile, SwitchKind,
 };
+
+/// Waits for locks that an application takes, as telemetry names them.
+pub(crate) const LOCKS: [&str; 3] = ["flock", "fcntl", "semaphore"];
 
 /// Everything the rules may look at.
 #[derive(Debug, Clone, Default)]
@@ -79,7 +85,7 @@ impl PhaseKind {
 }
 
 /// FPM counts connections, not requests: with kept connections its count is far below the requests. Mixes with
-/// fewer dynamic pages than this are not expected \[prop\].
+/// fewer dynamic pages than this are not expected \[ours\].
 const CONNECTIONS_ONLY: f64 = 0.1;
 
 /// Workers asleep in one call on one peer, on average over a phase.

@@ -1,7 +1,7 @@
 //! Says why a change must not be tried, before anything is restarted for it.
 
 use crate::Evidence;
-use crate::pool::{SPARE_CONNECTIONS, memory_limit, opcache_bytes, size_key};
+use crate::saturation::pool::{SPARE_CONNECTIONS, memory_limit, opcache_bytes, size_key};
 use kneepoint_model::units::format_bytes;
 use kneepoint_model::{Layer, Setting, SettingKey, metric};
 

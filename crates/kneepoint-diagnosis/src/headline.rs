@@ -1,11 +1,10 @@
 //! What may be said to bind: decided by measured parts, in this one place.
 
+pub(crate) mod clear;
+
+use crate::rule::LEAST_PART;
 use crate::{Rule, Stage};
 use kneepoint_model::{Confidence, Finding};
-
-/// Part of the limit from which on a finding is more than a note \[prop\]: what costs less cannot be told from noise by
-/// an A/B of ordinary length, and binds nothing.
-pub(crate) const LEAST_PART: f64 = 0.05;
 
 /// Makes a note of a suspicion whose part of the limit is small or not known, so that it never heads a report.
 ///

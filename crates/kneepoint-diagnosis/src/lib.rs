@@ -10,37 +10,27 @@
 
 mod account;
 mod advice;
-mod backlog;
-mod calls;
 mod causes;
-mod clear;
-mod database;
 mod evidence;
 mod explain;
 mod guard;
 mod headline;
-mod hot;
-mod inside;
-mod pool;
-mod ports;
 mod rule;
 mod rules;
+mod saturation;
 #[cfg(test)]
 mod test_support;
 #[cfg(test)]
 mod tests;
-mod verdict;
-mod waits;
-mod waterfall;
 
 pub use account::account;
+pub use account::waterfall::waterfall;
 pub use evidence::{Evidence, Phase, PhaseKind};
 pub use explain::explain;
 pub use guard::remedy_guard;
-pub use pool::{PoolNeed, pool_need};
-pub use rule::{AppliesTo, Rule, RuleDoc, Signal, Stage};
+pub use rule::{AppliesTo, Rule, RuleDoc, Stage, UseSignal};
 pub use rules::RULES;
-pub use waterfall::waterfall;
+pub use saturation::pool::{PoolNeed, pool_need};
 
 use kneepoint_model::{Confidence, Finding};
 
@@ -84,7 +74,7 @@ pub fn diagnose_without(evidence: &Evidence, refuted: &[&str]) -> Vec<Finding> {
                 .any(|(code, stage)| *code != rule.code && *stage < LAST_RESORT);
         !(explained || outranked)
     });
-    clear::settle(&mut found, evidence);
+    headline::clear::settle(&mut found, evidence);
     found.sort_by(|(rule_a, a), (rule_b, b)| {
         let noted = |finding: &Finding| finding.confidence < Confidence::Suspected;
         noted(a)

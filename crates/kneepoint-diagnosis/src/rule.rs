@@ -1,8 +1,16 @@
 //! What a rule is: metadata, documentation and a pure check.
 
+mod finding_builder;
+pub(crate) mod prelude;
+
+pub(crate) use finding_builder::FindingBuilder;
+
 use crate::Evidence;
-use crate::verdict::Verdict;
 use kneepoint_model::{Finding, Layer, Metric, Stack};
+
+/// Part of the limit from which on a finding is more than a note \[ours\]: what costs less cannot be told from noise by
+/// an A/B of ordinary length, and binds nothing.
+pub(crate) const LEAST_PART: f64 = 0.05;
 
 /// The discriminating order of the catalogue (section 3): a root cause beats its symptoms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,7 +59,7 @@ impl Stage {
 
 /// What kind of trouble a rule looks for (Gregg's USE method).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Signal {
+pub enum UseSignal {
     /// A resource is busy.
     Utilisation,
     /// Work queues for a resource.
@@ -60,7 +68,7 @@ pub enum Signal {
     Error,
 }
 
-impl Signal {
+impl UseSignal {
     /// The name in documentation.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -116,7 +124,7 @@ pub struct Rule {
     /// Its place in the discriminating order.
     pub stage: Stage,
     /// What kind of trouble it looks for.
-    pub signal: Signal,
+    pub signal: UseSignal,
     /// Which stacks it holds for.
     pub applies_to: AppliesTo,
     /// Metrics without which it cannot judge. Those that only sharpen its verdict are not listed.
@@ -173,7 +181,7 @@ impl Rule {
     }
 
     /// Begins a finding of this rule at a layer, suspected unless said otherwise.
-    pub(crate) fn finds(&self, layer: Layer, title: impl Into<String>) -> Verdict {
-        Verdict::new(self, layer, title.into())
+    pub(crate) fn finds(&self, layer: Layer, title: impl Into<String>) -> FindingBuilder {
+        FindingBuilder::new(self, layer, title.into())
     }
 }

@@ -1,102 +1,111 @@
-//! The catalogue: one file a rule, and this one list.
+//! The catalogue: one file a rule in the folder of its stage, and this one list.
 //!
 //! The order is the discriminating order of the catalogue (section 3). `RULES` feeds the diagnosis, `explain`, the
 //! documentation and the tests; a file that is missing here would not be compiled, and a test says so.
 
-/// What every rule's file needs.
-pub(crate) mod prelude {
-    pub(crate) use crate::advice::Advice;
-    pub(crate) use crate::evidence::{Evidence, Phase, PhaseKind};
-    pub(crate) use crate::rule::{AppliesTo, Rule, RuleDoc, Signal, Stage};
-    pub(crate) use kneepoint_model::units::{format_ms, format_rate, format_share};
-    pub(crate) use kneepoint_model::{CallKind, Finding, Layer, LogKind, Outcome, metric};
-    #[cfg(test)]
-    pub(crate) use {
-        crate::test_support::{Case, check as verify, stays_silent},
-        expect_test::expect,
-    };
-}
-
 macro_rules! catalogue {
-    ($($rule:ident,)*) => {
-        $(mod $rule;)*
+    ($($stage:ident { $($rule:ident,)* })*) => {
+        $(mod $stage { $(pub(super) mod $rule;)* })*
 
         /// Every rule, in the discriminating order.
-        pub static RULES: &[&crate::Rule] = &[$(&$rule::RULE),*];
+        pub static RULES: &[&crate::Rule] = &[$($(&$stage::$rule::RULE,)*)*];
     };
 }
 
 catalogue! {
     // 1: the generator and what it asks for
-    generator_limits,
-    fatal_with_status_200,
-    drift_during_plateau,
+    generator {
+        generator_limits,
+        fatal_with_status_200,
+        drift_during_plateau,
+    }
     // 2: errors with exactly one meaning
-    worker_crash_loop,
-    too_few_worker_connections,
-    too_few_descriptors,
-    too_many_db_clients,
-    too_many_mysql_clients,
-    too_many_cache_clients,
-    unix_backlog_full,
+    errors {
+        worker_crash_loop,
+        too_few_worker_connections,
+        too_few_descriptors,
+        too_many_db_clients,
+        too_many_mysql_clients,
+        too_many_cache_clients,
+        unix_backlog_full,
+    }
     // 3: the kernel
-    tcp_backlog_full,
-    ephemeral_ports_used_up,
-    cgroup_throttled,
-    cpu_stolen,
+    kernel {
+        tcp_backlog_full,
+        ephemeral_ports_used_up,
+        cgroup_throttled,
+        cpu_stolen,
+    }
     // 4: what workers wait for
-    keep_conn_pins_workers,
-    session_lock,
-    own_lock,
-    redis_session_lock,
-    blocked_on_unknown_peer,
-    asks_itself,
-    program_per_request,
-    hot_row,
-    blocked_downstream,
-    redis_connect_per_request,
-    db_connect_per_request,
-    mysql_connect_per_request,
-    upstream_keepalive_missing,
-    upstream_keepalive_too_small,
-    single_nginx_worker,
-    max_requests_churn,
+    waits {
+        keep_conn_pins_workers,
+        session_lock,
+        own_lock,
+        redis_session_lock,
+        blocked_on_unknown_peer,
+        asks_itself,
+        program_per_request,
+        hot_row,
+        blocked_downstream,
+        redis_connect_per_request,
+        db_connect_per_request,
+        mysql_connect_per_request,
+        upstream_keepalive_missing,
+        upstream_keepalive_too_small,
+        single_nginx_worker,
+        max_requests_churn,
+    }
     // 5: code that need not run
-    opcache_off,
-    opcache_memory_full,
-    opcache_keys_full,
-    opcache_interned_full,
-    opcache_validates_timestamps,
-    tracing_extension,
-    debug_switched_on,
-    cache_switched_off,
-    session_cleaning,
-    repeated_query,
-    full_scan,
-    sequential_scan,
-    large_answers,
-    hot_function,
+    code {
+        opcache_off,
+        opcache_memory_full,
+        opcache_keys_full,
+        opcache_interned_full,
+        opcache_validates_timestamps,
+        tracing_extension,
+        debug_switched_on,
+        cache_switched_off,
+        session_cleaning,
+        repeated_query,
+        full_scan,
+        sequential_scan,
+        large_answers,
+        hot_function,
+    }
     // 6: the number of workers
-    spawn_lag,
-    too_many_children,
-    too_few_children,
+    pool {
+        spawn_lag,
+        too_many_children,
+        too_few_children,
+    }
     // 7: nothing is wrong
-    unit_unsupported,
-    cpu_used_up,
+    capacity {
+        unit_unsupported,
+        cpu_used_up,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::RULES;
     use std::collections::BTreeSet;
+    use std::path::Path;
 
     #[test]
     fn every_file_is_in_the_list_and_named_as_its_rule() {
         let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/src/rules");
-        let files: BTreeSet<String> = std::fs::read_dir(directory)
-            .expect("the rules' directory")
-            .map(|entry| entry.expect("an entry").file_name())
-            .map(|name| name.to_string_lossy().replace(".rs", "").replace('_', "-"))
+        let entries = |directory: &Path| {
+            let entries = std::fs::read_dir(directory).expect("a directory");
+            entries.map(|entry| entry.expect("an entry").path())
+        };
+        let files: BTreeSet<String> = entries(Path::new(directory))
+            .flat_map(|stage| entries(&stage))
+            .map(|file| {
+                file.file_stem()
+                    .expect("a name")
+                    .to_string_lossy()
+                    .replace('_', "-")
+            })
             .collect();
         let names: BTreeSet<String> = RULES.iter().map(|rule| rule.name.to_owned()).collect();
         assert_eq!(files, names);

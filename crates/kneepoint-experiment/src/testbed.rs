@@ -27,7 +27,7 @@ use kneepoint_model::{
 use kneepoint_planner::ab::Measure;
 use kneepoint_planner::bench::{Bench, Canary, Offer, Step};
 use kneepoint_stack::Program;
-use kneepoint_telemetry::{Collector, CpuAccount, Options, Recording};
+use kneepoint_telemetry::{Collector, CollectorOptions, CpuAccount, Recording};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -244,7 +244,7 @@ impl Testbed {
         step: &Step,
         reset: bool,
     ) -> Result<(LoadPoint, Recording), ExperimentError> {
-        self.observe_with(name, step, reset, Options::default())
+        self.observe_with(name, step, reset, CollectorOptions::default())
     }
 
     /// The same with the state put back, sampled when it begins and when it ends only: enough for totals such as CPU time.
@@ -257,9 +257,9 @@ impl Testbed {
         name: &str,
         step: &Step,
     ) -> Result<(LoadPoint, Recording), ExperimentError> {
-        let seldom = Options {
+        let seldom = CollectorOptions {
             slow_down: SELDOM,
-            ..Options::default()
+            ..CollectorOptions::default()
         };
         self.observe_with(name, step, true, seldom)
     }
@@ -269,7 +269,7 @@ impl Testbed {
         name: &str,
         step: &Step,
         reset: bool,
-        options: Options,
+        options: CollectorOptions,
     ) -> Result<(LoadPoint, Recording), ExperimentError> {
         self.drain(name, step.rested)?;
         if reset {
@@ -282,7 +282,7 @@ impl Testbed {
     fn watched(
         &self,
         name: &str,
-        options: Options,
+        options: CollectorOptions,
         drive: impl FnOnce() -> Result<LoadPoint, ExperimentError>,
     ) -> Result<(LoadPoint, Recording), ExperimentError> {
         let running = self.arm(name)?.running.clone();
@@ -339,7 +339,7 @@ impl Testbed {
             seed,
             ..self.plan(name, workload, mode)?
         };
-        self.watched(name, Options::default(), || self.send(name, &plan))
+        self.watched(name, CollectorOptions::default(), || self.send(name, &plan))
     }
 
     fn drive(&self, name: &str, step: &Step) -> Result<LoadPoint, ExperimentError> {

@@ -9,7 +9,7 @@ use kneepoint_model::{
 };
 use kneepoint_planner::bench::{Bench, Step};
 use kneepoint_profiler::{
-    CpuProfile, Options, Pools, Profile, TraceOptions, record, sample_cpu, trace,
+    CpuProfile, Pools, Profile, RecordOptions, TraceOptions, record, sample_cpu, trace,
 };
 use kneepoint_telemetry::{NOT_THE_APPLICATION, Waits};
 use std::path::{Path, PathBuf};
@@ -76,7 +76,7 @@ impl Fpm {
     /// Does something while the stacks of all workers are sampled.
     pub fn sampled<T>(&self, drive: impl FnOnce() -> T) -> (T, Looked<Profile>) {
         let rate = (SAMPLES_HZ / self.workers.max(1)).clamp(RATE_HZ.0, RATE_HZ.1);
-        let options = Options {
+        let options = RecordOptions {
             pid: self.tier.pid,
             pools: APPLICATION,
             rate_hz: u32::try_from(rate).unwrap_or(1),

@@ -1,15 +1,21 @@
 //! A running lab, as its owner sees it.
 
-use crate::cgroup::Cgroups;
-use crate::client::{Client, misunderstood};
+mod client;
+pub(crate) mod commands;
+
+use crate::LabError;
 use crate::error::Context as _;
+use crate::identity::Identity;
+use crate::isolation::cgroup::Cgroups;
+use crate::isolation::netns;
 use crate::keeper::ARGUMENT;
+use crate::launch::users;
 use crate::plan::{Capabilities, HostInfo, HostPlan, LabPlan, Process, Stopped};
-use crate::procs::Identity;
 use crate::protocol::{Answer, Begun, Request};
 use crate::record::{LabId, base_dir};
 use crate::traces::{Removed, erase};
-use crate::{HostCommands, LabError, netns, users};
+use client::{Client, misunderstood};
+use commands::HostCommands;
 use kneepoint_model::{CommandOutput, CommandSpec, ProcessSpec, Signal};
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File};

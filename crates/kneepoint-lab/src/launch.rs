@@ -1,15 +1,17 @@
 //! One program on its way to run: which network, which group, which user, and that it dies with its parent.
 
+pub(crate) mod output;
+pub(crate) mod users;
+
 use crate::LabError;
 use crate::error::Context as _;
-use crate::users::Account;
+use crate::launch::users::Account;
+use kneepoint_linux::namespace;
 use rustix::process::{Signal, set_parent_process_death_signal};
-use rustix::thread::{
-    LinkNameSpaceType, move_into_link_name_space, set_thread_gid, set_thread_groups, set_thread_uid,
-};
+use rustix::thread::{set_thread_gid, set_thread_groups, set_thread_uid};
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -120,7 +122,7 @@ fn settle_before_exec(
             rustix::io::write(door, b"0")?;
         }
         if let Some(netns) = &netns {
-            move_into_link_name_space(netns.as_fd(), Some(LinkNameSpaceType::Network))?;
+            namespace::enter(netns.as_ref())?;
         }
         if let Some(account) = &account {
             set_thread_groups(&account.groups)?;

@@ -16,26 +16,20 @@
     reason = "this is the crate that starts processes"
 )]
 
-mod cgroup;
-mod client;
-mod commands;
 mod error;
+mod identity;
+mod isolation;
 mod keeper;
 mod lab;
 mod launch;
-mod netns;
-mod output;
 mod plan;
-mod procs;
 mod protocol;
 mod record;
-mod sysctl;
 mod traces;
-mod users;
 
-pub use commands::{HostCommands, SystemCommands};
 pub use error::LabError;
 pub use keeper::keeper_entry;
 pub use lab::Lab;
+pub use lab::commands::{HostCommands, SystemCommands};
 pub use plan::{Capabilities, HostInfo, HostPlan, LabPlan, Process, Stopped};
 pub use traces::{LabState, Removed, clean, list};

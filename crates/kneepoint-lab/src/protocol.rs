@@ -1,8 +1,8 @@
 //! What owner and keeper say to each other: JSON lines, each request with a number that its answer repeats.
 
 use crate::LabError;
+use crate::identity::Identity;
 use crate::plan::{Capabilities, HostInfo, HostPlan, LabPlan, Process, Stopped};
-use crate::procs::Identity;
 use crate::record::LabId;
 use kneepoint_model::{CommandOutput, CommandSpec, ProcessSpec, Signal};
 use serde::de::DeserializeOwned;

@@ -2,7 +2,8 @@
 
 use crate::LabError;
 use crate::error::Context as _;
-use crate::procs::Identity;
+use crate::identity::Identity;
+use kneepoint_linux::machine;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs;
@@ -102,12 +103,12 @@ impl Record {
         Self {
             name: name.to_owned(),
             owner,
-            boot_id: boot_id(),
+            boot_id: machine::boot_id(),
         }
     }
 
     pub(crate) fn owner_is_alive(&self) -> bool {
-        self.boot_id == boot_id() && self.owner.is_alive()
+        self.boot_id == machine::boot_id() && self.owner.is_alive()
     }
 
     pub(crate) fn write(&self, dir: &Path) -> Result<(), LabError> {
@@ -121,13 +122,6 @@ impl Record {
     pub(crate) fn read(dir: &Path) -> Option<Self> {
         serde_json::from_str(&fs::read_to_string(dir.join(FILE)).ok()?).ok()
     }
-}
-
-fn boot_id() -> String {
-    fs::read_to_string("/proc/sys/kernel/random/boot_id")
-        .unwrap_or_default()
-        .trim()
-        .to_owned()
 }
 
 /// Where lab directories are made and looked for: `TMPDIR`, or `/tmp`.

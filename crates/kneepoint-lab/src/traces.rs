@@ -3,9 +3,11 @@
 //! The keeper removes its own lab this way, its owner does when the keeper was killed, and [`clean`] does
 //! when both were.
 
-use crate::cgroup::{self, Cgroups};
-use crate::procs::{self, Environment, Stat};
+use crate::identity::Identity;
+use crate::isolation::cgroup::{self, Cgroups};
 use crate::record::{LabId, Record, VARIABLE, base_dir};
+use kneepoint_linux::cgroup::pids_below;
+use kneepoint_linux::{Environment, ProcessEntry};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 use std::fs;
@@ -67,7 +69,7 @@ pub struct LabState {
 /// Tells every lab on this machine that this user may see, live ones and leftovers.
 #[must_use]
 pub fn list() -> Vec<LabState> {
-    let all = procs::all();
+    let all = ProcessEntry::all();
     let cgroups = Cgroups::detect();
     found(&cgroups, &all)
         .into_iter()
@@ -96,7 +98,7 @@ pub fn list() -> Vec<LabState> {
 pub fn clean() -> Vec<Removed> {
     let cgroups = Cgroups::detect();
     let mut removed = Vec::new();
-    for (id, dir) in found(&cgroups, &procs::all()) {
+    for (id, dir) in found(&cgroups, &ProcessEntry::all()) {
         let owner_lives = || {
             dir.as_deref()
                 .and_then(Record::read)
@@ -110,13 +112,13 @@ pub fn clean() -> Vec<Removed> {
 }
 
 /// Every lab that shows anywhere: as a directory, a control group, or in a process's environment.
-fn found(cgroups: &Cgroups, all: &[Stat]) -> BTreeMap<LabId, Option<PathBuf>> {
+fn found(cgroups: &Cgroups, all: &[ProcessEntry]) -> BTreeMap<LabId, Option<PathBuf>> {
     let mut labs: BTreeMap<LabId, Option<PathBuf>> = BTreeMap::new();
     for id in cgroups.labs() {
         labs.insert(id, None);
     }
     for stat in all {
-        if let Environment::Has(value) = procs::environment(stat.pid, VARIABLE)
+        if let Environment::Has(value) = Environment::of(stat.pid, VARIABLE)
             && let Ok(id) = value.parse()
         {
             labs.entry(id).or_default();
@@ -145,26 +147,30 @@ fn is_own_directory(path: &Path) -> bool {
 
 /// The processes of a lab: in its control groups, below its keeper, started with its variable, or, where a
 /// program has overwritten its environment, in the session of its dead keeper.
-fn members(id: LabId, cgroups: &Cgroups, all: &[Stat]) -> Vec<Stat> {
+fn members(id: LabId, cgroups: &Cgroups, all: &[ProcessEntry]) -> Vec<ProcessEntry> {
     let keeper = id.keeper();
     let mut pids: HashSet<u32> = cgroups
         .of_lab(id)
         .iter()
-        .flat_map(|group| cgroup::pids_below(group))
+        .flat_map(|group| pids_below(group))
         .collect();
     if keeper.is_alive() {
-        pids.extend(procs::descendants(keeper.pid, all).iter().map(|it| it.pid));
+        pids.extend(
+            ProcessEntry::descendants(keeper.pid, all)
+                .iter()
+                .map(|it| it.pid),
+        );
     }
     // While somebody else bears the keeper's number, a session of that number may be theirs.
     let session_is_ours = !all
         .iter()
         .any(|stat| stat.pid == keeper.pid && stat.start_ticks != keeper.start_ticks);
-    let is_member = |stat: &Stat| {
+    let is_member = |stat: &ProcessEntry| {
         if stat.pid == keeper.pid || stat.pid == std::process::id() || stat.is_dead() {
             return false;
         }
         pids.contains(&stat.pid)
-            || match procs::environment(stat.pid, VARIABLE) {
+            || match Environment::of(stat.pid, VARIABLE) {
                 Environment::Has(value) => value == id.to_string(),
                 Environment::Lacks => false,
                 Environment::Unknown => {
@@ -178,16 +184,19 @@ fn members(id: LabId, cgroups: &Cgroups, all: &[Stat]) -> Vec<Stat> {
 }
 
 /// Kills what `find` finds until it finds nothing. Returns what was killed and what would not die.
-pub(crate) fn kill_until_gone(find: impl Fn() -> Vec<Stat>) -> (Vec<Stat>, Vec<Stat>) {
+pub(crate) fn kill_until_gone(
+    find: impl Fn() -> Vec<ProcessEntry>,
+) -> (Vec<ProcessEntry>, Vec<ProcessEntry>) {
     let deadline = Instant::now() + DEATH_LIMIT;
-    let mut killed: Vec<Stat> = Vec::new();
+    let mut killed: Vec<ProcessEntry> = Vec::new();
     loop {
         let alive = find();
         if alive.is_empty() || Instant::now() > deadline {
             return (killed, alive);
         }
         for stat in alive {
-            if stat.identity().kill() && !killed.iter().any(|it| it.identity() == stat.identity()) {
+            let identity = Identity::from(&stat);
+            if identity.kill() && !killed.iter().any(|it| Identity::from(it) == identity) {
                 killed.push(stat);
             }
         }
@@ -197,7 +206,7 @@ pub(crate) fn kill_until_gone(find: impl Fn() -> Vec<Stat>) -> (Vec<Stat>, Vec<S
 
 /// Removes everything of a lab. Its keeper must be dead, or be the caller.
 pub(crate) fn erase(id: LabId, dir: Option<&Path>, cgroups: &Cgroups) -> Vec<Removed> {
-    let (killed, stubborn) = kill_until_gone(|| members(id, cgroups, &procs::all()));
+    let (killed, stubborn) = kill_until_gone(|| members(id, cgroups, &ProcessEntry::all()));
     let mut removed: Vec<Removed> = killed
         .into_iter()
         .map(|stat| Removed::Process {

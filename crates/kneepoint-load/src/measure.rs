@@ -10,7 +10,7 @@ mod tally;
 
 pub(crate) use counts::Gauges;
 pub(crate) use examples::Examples;
-pub(crate) use health::{CpuMeter, MachineTime};
+pub(crate) use health::CpuMeter;
 pub(crate) use mailbox::Mailbox;
 pub(crate) use recorder::{Limits, Recorder};
 pub(crate) use tally::{Completed, Finished, Tally};

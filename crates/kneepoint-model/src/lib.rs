@@ -22,7 +22,7 @@ pub use condition::{autostop, threshold};
 pub use evidence::{account, folding, inside, log, metric, running};
 pub use load::histogram;
 pub use record::{capacity, contest, finding, gate, replay, run};
-pub use stack::{ports, process};
+pub use stack::{ports, process, value_kind};
 pub use workload::{body, expectation, schedule, session, variables};
 
 pub use condition::autostop::Autostop;
@@ -52,9 +52,9 @@ pub use scenario::{AppKind, AppSetting, Budget, FilePatch, HostLimits, Scenario,
 pub use stack::app_switch::{AppSwitch, SwitchKind};
 pub use stack::process::{CommandOutput, CommandSpec, Commands, ProcessSpec, Ready, Signal};
 pub use stack::{
-    Address, Apply, Layer, ServerKind, Setting, SettingKey, Stack, Tier, Tunable, ValueKind,
-    WorkerPool,
+    Address, Apply, Layer, ServerKind, Setting, SettingKey, Stack, Tier, Tunable, WorkerPool,
 };
+pub use stack::value_kind::{Value, ValueKind};
 pub use statistics::Interval;
 pub use workload::body::{Body, FileContent, Part, PartContent};
 pub use workload::expectation::{Expect, HeaderExpectation, StatusRange};

@@ -3,7 +3,9 @@
 pub mod app_switch;
 pub mod ports;
 pub mod process;
+pub mod value_kind;
 
+use value_kind::{Value, ValueKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -272,49 +274,6 @@ pub enum Apply {
     Restart,
 }
 
-/// What values a tunable takes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase", tag = "kind")]
-pub enum ValueKind {
-    /// A switch, with the program's own two spellings (`off`/`on`, `0`/`1`).
-    Switch {
-        /// How the configuration spells "off".
-        off: String,
-        /// How the configuration spells "on".
-        on: String,
-    },
-    /// A whole number within bounds, both included.
-    Integer {
-        /// Smallest accepted value.
-        min: i64,
-        /// Largest accepted value.
-        max: i64,
-        /// What it counts: `workers`, `connections`, `requests`, `seconds`.
-        unit: String,
-    },
-    /// A size in bytes, written with K, M or G.
-    Bytes {
-        /// Smallest accepted value in bytes.
-        min: u64,
-        /// Largest accepted value in bytes.
-        max: u64,
-    },
-    /// A duration.
-    Duration {
-        /// Smallest accepted value in seconds.
-        min_s: u64,
-        /// Largest accepted value in seconds.
-        max_s: u64,
-    },
-    /// One of a few words.
-    Choice {
-        /// The accepted words.
-        of: Vec<String>,
-    },
-    /// Free text, checked only by the program itself.
-    Text,
-}
-
 /// A named setting of a tier: what it is, what it may be, and how a change takes effect.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Tunable {
@@ -328,6 +287,22 @@ pub struct Tunable {
     pub default: Option<String>,
     /// How a change takes effect.
     pub apply: Apply,
+}
+
+impl Tunable {
+    /// What a value means; the default is one as the program documents it.
+    ///
+    /// # Errors
+    /// As [`ValueKind::check`].
+    pub fn check(&self, value: &str) -> Result<Value, String> {
+        let checked = self.values.check(value);
+        match &self.default {
+            Some(default) if checked.is_err() && default == value.trim() => {
+                Ok(Value::Word(default.clone()))
+            }
+            _ => checked,
+        }
+    }
 }
 
 /// The saturation model of every runtime: workers that serve one request at a time, and a queue before them.

@@ -143,6 +143,15 @@ pub(crate) fn exact_percent(share: f64) -> String {
 /// # Errors
 /// Not a number, or an unknown unit.
 pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
+    let (number, factor, _) = split_bytes(text)?;
+    Ok((number * factor as f64).round() as u64)
+}
+
+/// The same in parts: the number, the bytes of its unit, and the unit as it is written.
+///
+/// # Errors
+/// As [`parse_bytes`].
+pub fn split_bytes(text: &str) -> Result<(f64, u64, &str), UnitError> {
     let error = || UnitError {
         text: text.to_owned(),
         expected: "a size such as \"512K\", \"128M\" or \"2GiB\"",
@@ -156,7 +165,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
         "t" | "tb" | "tib" => 1 << 40,
         _ => return Err(error()),
     };
-    Ok((number * factor as f64).round() as u64)
+    Ok((number, factor, unit))
 }
 
 /// A number of bytes for a person: `512 B`, `1.5 MiB`.

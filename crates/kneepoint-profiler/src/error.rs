@@ -2,7 +2,7 @@
 
 /// Why a process cannot be profiled.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum ProfilerError {
     /// There is no such process any more.
     #[error("there is no process {pid}")]
     Gone {
@@ -123,7 +123,7 @@ pub enum Error {
     },
 }
 
-impl Error {
+impl ProfilerError {
     /// That the kernel refused, with what stands in the way on this machine.
     pub(crate) fn denied(pid: u32) -> Self {
         let yama =

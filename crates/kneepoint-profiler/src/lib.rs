@@ -21,37 +21,31 @@
 //! globals, the same page, and the globals once more. A frame counts only when both copies agree on its function
 //! and its caller, and a chain only when it ends at the first frame of its page. When the innermost frame changed
 //! meanwhile, the stack of the outermost of the frames seen is taken (*salvaged*): throwing the sample away would
-//! make code that calls a lot look cheap. See [`Outcome`].
+//! make code that calls a lot look cheap. See [`SampleOutcome`].
 //!
 //! A new PHP minor is one file in `src/abi/` and one line in [`PHP_ABIS`].
 
 mod abi;
-mod cores;
-mod elf;
 mod error;
-mod identify;
-mod labels;
 mod memory;
 mod perf;
 mod process;
-mod profile;
 mod ptrace;
 mod record;
-mod request;
+mod sample;
 mod sampler;
-mod snapshot;
 mod stack;
-mod storage;
 #[cfg(test)]
 mod testing;
 mod trace;
 
 pub use abi::{GeneratorAbi, PHP_ABIS, PhpAbi};
-pub use error::Error;
+pub use error::ProfilerError;
 pub use memory::ProcessMemory;
 pub use perf::{CPU_RATE_HZ, CpuProfile, sample_cpu};
 pub use process::Pools;
-pub use profile::{Cost, Counts, Profile};
-pub use record::{Options, Progress, WaitsFor, record};
-pub use sampler::{Attached, Outcome, Request, Sample, Sampler, State};
+pub use record::profile::{Cost, Counts, Profile};
+pub use record::{RecordOptions, RecordProgress, WaitsFor, record};
+pub use sample::{Attached, Sample, SampleOutcome, State, WorkerRequest};
+pub use sampler::Sampler;
 pub use trace::{TraceOptions, trace};

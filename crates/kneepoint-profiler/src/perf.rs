@@ -9,7 +9,7 @@ mod kernel;
 mod mapped;
 mod tally;
 
-use crate::error::Error;
+use crate::error::ProfilerError;
 use clock::Clock;
 use kernel::Kernel;
 use kneepoint_model::Layer;
@@ -38,8 +38,8 @@ pub struct CpuProfile {
 ///
 /// # Errors
 /// [`Error::NoCpuClock`]: the kernel does not let this process sample the whole machine, or has no such clock.
-pub fn sample_cpu(tiers: &[(Layer, u32)], stop: &AtomicBool) -> Result<CpuProfile, Error> {
-    let mut clock = Clock::start(CPU_RATE_HZ).map_err(|why| Error::NoCpuClock {
+pub fn sample_cpu(tiers: &[(Layer, u32)], stop: &AtomicBool) -> Result<CpuProfile, ProfilerError> {
+    let mut clock = Clock::start(CPU_RATE_HZ).map_err(|why| ProfilerError::NoCpuClock {
         why: why.to_string(),
         remedy: remedy(),
     })?;

@@ -1,7 +1,11 @@
 //! What `/proc` tells of a process: its program, where that is mapped, its children, and whether it runs.
 
-use crate::elf::{self, Exports, Found, Symbols};
-use crate::error::Error;
+pub(crate) mod cores;
+pub(crate) mod elf;
+
+use crate::error::ProfilerError;
+use elf::{Exports, Found, Symbols};
+use kneepoint_linux::{Stat, process};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
@@ -21,7 +25,7 @@ pub(crate) struct Finder {
 
 impl Finder {
     /// Where the globals of PHP are in a process.
-    pub(crate) fn find(&mut self, pid: u32) -> Result<Symbols, Error> {
+    pub(crate) fn find(&mut self, pid: u32) -> Result<Symbols, ProfilerError> {
         let link = format!("/proc/{pid}/exe");
         let program = std::fs::read_link(&link).map_err(|why| said(pid, &link, &why))?;
         let maps = format!("/proc/{pid}/maps");
@@ -46,17 +50,17 @@ impl Finder {
             };
             match exports.found() {
                 Found::Php(symbols) => return Ok(symbols),
-                Found::ThreadSafe => return Err(Error::ThreadSafe { pid }),
+                Found::ThreadSafe => return Err(ProfilerError::ThreadSafe { pid }),
                 Found::Other => seen = Some(exports),
             }
         }
-        Err(Error::NotPhp {
+        Err(ProfilerError::NotPhp {
             pid,
             program: program.display().to_string(),
         })
     }
 
-    fn look(&mut self, pid: u32, path: &Path) -> Result<Option<Exports>, Error> {
+    fn look(&mut self, pid: u32, path: &Path) -> Result<Option<Exports>, ProfilerError> {
         let failed = |why: io::Error| said(pid, &path.display().to_string(), &why);
         let file = File::open(path).map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
@@ -74,11 +78,11 @@ impl Finder {
     }
 }
 
-fn said(pid: u32, path: &str, why: &io::Error) -> Error {
+fn said(pid: u32, path: &str, why: &io::Error) -> ProfilerError {
     match why.kind() {
-        io::ErrorKind::PermissionDenied => Error::denied(pid),
-        _ if !Path::new(&format!("/proc/{pid}")).exists() => Error::Gone { pid },
-        _ => Error::Program {
+        io::ErrorKind::PermissionDenied => ProfilerError::denied(pid),
+        _ if !Path::new(&format!("/proc/{pid}")).exists() => ProfilerError::Gone { pid },
+        _ => ProfilerError::Program {
             pid,
             path: path.to_owned(),
             why: why.to_string(),
@@ -151,37 +155,20 @@ fn libraries<'a, 'b>(mapped: &'a [Mapping<'b>]) -> impl Iterator<Item = &'a Mapp
 
 /// Whether a process is gone, or waits only for its parent to take notice.
 pub(crate) fn ended(pid: u32) -> bool {
-    match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
-        // proc_pid_stat(5): the state follows the name, which may hold any character, in parentheses.
-        Ok(stat) => stat
-            .rsplit_once(") ")
-            .is_some_and(|(_, rest)| rest.starts_with(['Z', 'X'])),
-        Err(_) => true,
-    }
-}
-
-/// The threads of a process.
-pub(crate) fn threads(pid: u32) -> Vec<u32> {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
-    let names = tasks.into_iter().flatten().flatten();
-    names
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect()
+    Stat::of(pid).is_none_or(|stat| stat.has_ended())
 }
 
 /// The children of a process that its first thread forked, that run the same program, and that are of these pools.
-pub(crate) fn workers(pid: u32, pools: &Pools) -> Result<Vec<u32>, Error> {
-    let path = format!("/proc/{pid}/task/{pid}/children");
-    let text = std::fs::read_to_string(&path).map_err(|why| said(pid, &path, &why))?;
+pub(crate) fn workers(pid: u32, pools: &Pools) -> Result<Vec<u32>, ProfilerError> {
+    let children = process::children(pid)
+        .map_err(|why| said(pid, &format!("/proc/{pid}/task/{pid}/children"), &why))?;
     let program = |pid: u32| {
         let metadata = std::fs::metadata(format!("/proc/{pid}/exe")).ok()?;
         Some((metadata.dev(), metadata.ino()))
     };
     let own = program(pid);
-    let children = text
-        .split_ascii_whitespace()
-        .filter_map(|word| word.parse().ok());
     Ok(children
+        .into_iter()
         .filter(|child| program(*child) == own && pools.hold(*child))
         .collect())
 }
@@ -205,15 +192,14 @@ impl Pools {
         if *self == Self::All {
             return true;
         }
-        let title = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let title = title.split(|byte| *byte == 0).next().unwrap_or_default();
+        let title = process::title_of(pid).unwrap_or_default();
         let pool = title
-            .strip_prefix(b"php-fpm: pool ")
-            .map(<[u8]>::trim_ascii_end);
+            .strip_prefix("php-fpm: pool ")
+            .map(str::trim_ascii_end);
         pool.is_some_and(|pool| match self {
             Self::All => true,
-            Self::Only(name) => pool == name.as_bytes(),
-            Self::Except(ends) => !ends.iter().any(|end| pool.ends_with(end.as_bytes())),
+            Self::Only(name) => pool == name,
+            Self::Except(ends) => !ends.iter().any(|end| pool.ends_with(end)),
         })
     }
 }
@@ -336,11 +322,11 @@ mod tests {
         let own = std::process::id();
         let error = Finder::default().find(own).expect_err("no PHP");
         assert!(
-            matches!(error, Error::NotPhp { pid, .. } if pid == own),
+            matches!(error, ProfilerError::NotPhp { pid, .. } if pid == own),
             "{error}"
         );
         let error = Finder::default().find(u32::MAX).expect_err("no process");
-        assert!(matches!(error, Error::Gone { .. }), "{error}");
+        assert!(matches!(error, ProfilerError::Gone { .. }), "{error}");
     }
 
     proptest! {

@@ -1,9 +1,13 @@
 //! Samples a worker, or all workers of a master, for a while.
 
-use crate::error::Error;
-use crate::process::{Pools, threads, workers};
-use crate::profile::Profile;
-use crate::sampler::{Outcome, Sampler};
+pub(crate) mod profile;
+
+use crate::error::ProfilerError;
+use crate::process::{Pools, workers};
+use crate::record::profile::Profile;
+use crate::sample::SampleOutcome;
+use crate::sampler::Sampler;
+use kneepoint_linux::process;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +23,7 @@ const NAP: Duration = Duration::from_millis(100);
 
 /// What to sample.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct RecordOptions {
     /// A worker, or a master: then all its workers.
     pub pid: u32,
     /// Of a master of PHP-FPM, the workers of these pools only.
@@ -36,7 +40,7 @@ pub struct Options {
 
 /// How far it is.
 #[derive(Debug, Clone, Copy)]
-pub struct Progress<'p> {
+pub struct RecordProgress<'p> {
     /// Time since the first sample.
     pub elapsed: Duration,
     /// What was sampled so far.
@@ -56,11 +60,11 @@ pub type WaitsFor<'w> = dyn FnMut(u32) -> Option<String> + 'w;
 /// As [`Sampler::attach`], for the process that was named; a master none of whose workers can be attached gives the
 /// error of the first of them.
 pub fn record(
-    options: &Options,
+    options: &RecordOptions,
     waits_for: &mut WaitsFor<'_>,
-    progress: &dyn Fn(&Progress<'_>),
+    progress: &dyn Fn(&RecordProgress<'_>),
     stop: &AtomicBool,
-) -> Result<Profile, Error> {
+) -> Result<Profile, ProfilerError> {
     let mut recorder = Recorder::start(options)?;
     let began = Instant::now();
     let cpu_before = cpu_s();
@@ -73,7 +77,7 @@ pub fn record(
             recorder.look_for_workers();
             let elapsed = began.elapsed();
             let profile = &recorder.profile;
-            progress(&Progress { elapsed, profile });
+            progress(&RecordProgress { elapsed, profile });
         }
         if recorder.attached.is_empty() && !recorder.master {
             recorder
@@ -114,7 +118,7 @@ fn cpu_s() -> f64 {
 
 /// The workers that are sampled, and what came of it.
 struct Recorder {
-    options: Options,
+    options: RecordOptions,
     sampler: Sampler,
     /// Whether the process that was named is a master that lives: more workers may come.
     master: bool,
@@ -127,7 +131,7 @@ struct Recorder {
 }
 
 impl Recorder {
-    fn start(options: &Options) -> Result<Self, Error> {
+    fn start(options: &RecordOptions) -> Result<Self, ProfilerError> {
         let mut sampler = Sampler::telling_cores();
         let named = sampler.identify(options.pid)?;
         let mut recorder = Self {
@@ -151,18 +155,18 @@ impl Recorder {
             if let Err(error) = recorder.attach(pid) {
                 // That one of several threads runs no PHP tells less than anything else.
                 match refusal {
-                    None | Some(Error::OtherThread { .. }) => refusal = Some(error),
+                    None | Some(ProfilerError::OtherThread { .. }) => refusal = Some(error),
                     Some(_) => {}
                 }
             }
         }
         match refusal {
-            Some(Error::OtherThread { .. }) if recorder.attached.is_empty() => {
-                Err(Error::OtherThread { pid: options.pid })
+            Some(ProfilerError::OtherThread { .. }) if recorder.attached.is_empty() => {
+                Err(ProfilerError::OtherThread { pid: options.pid })
             }
             Some(error)
                 if recorder.attached.is_empty()
-                    && !(recorder.master && matches!(error, Error::Gone { .. })) =>
+                    && !(recorder.master && matches!(error, ProfilerError::Gone { .. })) =>
             {
                 Err(error)
             }
@@ -171,7 +175,7 @@ impl Recorder {
     }
 
     /// What may be attached now: the workers of a master, or the process that was named; or their threads.
-    fn present(&mut self) -> Result<Vec<u32>, Error> {
+    fn present(&mut self) -> Result<Vec<u32>, ProfilerError> {
         let children = workers(self.options.pid, &self.options.pools)?;
         // Workers of a pool come with its requests.
         let master = !children.is_empty() || self.options.pools != Pools::All;
@@ -187,12 +191,16 @@ impl Recorder {
             vec![self.options.pid]
         };
         Ok(match self.threads {
-            true => processes.into_iter().flat_map(threads).collect(),
+            // One that is gone has no threads.
+            true => processes
+                .into_iter()
+                .flat_map(|pid| process::threads(pid).unwrap_or_default())
+                .collect(),
             false => processes,
         })
     }
 
-    fn attach(&mut self, pid: u32) -> Result<(), Error> {
+    fn attach(&mut self, pid: u32) -> Result<(), ProfilerError> {
         match self.sampler.attach(pid) {
             Ok(_) => {
                 self.attached.insert(pid);
@@ -201,10 +209,10 @@ impl Recorder {
             }
             Err(error) => {
                 // One that begins or ends looks like many things: it counts when it still does at the next look.
-                if !matches!(error, Error::Gone { .. }) {
+                if !matches!(error, ProfilerError::Gone { .. }) {
                     let refusals = self.refusals.entry(pid).or_default();
                     *refusals += 1;
-                    if *refusals == TRIES && !matches!(error, Error::OtherThread { .. }) {
+                    if *refusals == TRIES && !matches!(error, ProfilerError::OtherThread { .. }) {
                         self.profile.notes.push(error.to_string());
                     }
                 }
@@ -232,7 +240,7 @@ impl Recorder {
         for pid in &self.attached {
             let sample = self.sampler.sample(*pid);
             let wait = sample.wait(|| waits_for(*pid));
-            if sample.outcome == Outcome::Gone {
+            if sample.outcome == SampleOutcome::Gone {
                 gone.push(*pid);
             }
             self.profile

@@ -1,5 +1,8 @@
 //! From the innermost frame to the root: the frames of a worker, and which of them can be trusted.
 
+pub(crate) mod labels;
+pub(crate) mod pointers;
+pub(crate) mod snapshot;
 #[cfg(test)]
 mod tests;
 
@@ -7,9 +10,9 @@ use crate::abi::PhpAbi;
 use crate::abi::constant::{
     EG_BYTES, EX_BYTES, EX_FUNC, EX_OPLINE, EX_PREV, EX_THIS, EX_THIS_TYPE,
 };
-use crate::identify::StackPointers;
 use crate::memory::{Memory, Range, ReadError, half, word};
-use crate::snapshot::{LARGEST_PAGE, Page, Plan, Snapshot, header_of};
+use crate::stack::pointers::StackPointers;
+use crate::stack::snapshot::{LARGEST_PAGE, Page, Plan, Snapshot, header_of};
 
 /// Most frames of one stack.
 const FRAMES: usize = 20_000;

@@ -8,12 +8,13 @@ mod calls;
 mod tally;
 mod wire;
 
-use crate::error::Error;
+use crate::error::ProfilerError;
 use crate::memory::{Memory, ProcessMemory, ReadError};
 use crate::process::{Pools, workers};
 use crate::ptrace::{self, Event, NO_SIGNAL, Syscall};
 use crate::sampler::Sampler;
 use calls::Call;
+use kneepoint_linux::process;
 use kneepoint_model::{Address, CallKind, CallTrace};
 use rustix::net::{SocketAddrAny, SocketAddrUnix, getpeername};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
@@ -61,9 +62,9 @@ pub fn trace(
     options: &TraceOptions,
     progress: &(dyn Fn(u64) + Sync),
     stop: &AtomicBool,
-) -> Result<CallTrace, Error> {
+) -> Result<CallTrace, ProfilerError> {
     // A tracer is a thread; its end ends the tracing, whatever happens in it.
-    let untraceable = |why: String| Error::Untraceable {
+    let untraceable = |why: String| ProfilerError::Untraceable {
         pid: options.pid,
         why,
     };
@@ -114,13 +115,13 @@ struct Tracer {
 }
 
 impl Tracer {
-    fn start(options: &TraceOptions) -> Result<Self, Error> {
+    fn start(options: &TraceOptions) -> Result<Self, ProfilerError> {
         let mut sampler = Sampler::new();
         let pid = options.pid;
         let named = sampler.attach(pid)?;
         if named.sapi != "fpm-fcgi" {
             let sapi = named.sapi;
-            return Err(Error::NotFpm { pid, sapi });
+            return Err(ProfilerError::NotFpm { pid, sapi });
         }
         let mut tracer = Self {
             options: options.clone(),
@@ -153,7 +154,7 @@ impl Tracer {
     }
 
     /// Begins to trace a worker.
-    fn seize(&mut self, pid: u32) -> Result<(), Error> {
+    fn seize(&mut self, pid: u32) -> Result<(), ProfilerError> {
         if let Err(error) = self.sampler.attach(pid) {
             self.refused.insert(pid);
             return Err(error);
@@ -183,7 +184,7 @@ impl Tracer {
                 continue;
             }
             match self.seize(pid) {
-                Ok(()) | Err(Error::Gone { .. }) => {}
+                Ok(()) | Err(ProfilerError::Gone { .. }) => {}
                 Err(error) => self.notes.push(error.to_string()),
             }
         }
@@ -193,7 +194,7 @@ impl Tracer {
         mut self,
         progress: &(dyn Fn(u64) + Sync),
         stop: &AtomicBool,
-    ) -> Result<CallTrace, Error> {
+    ) -> Result<CallTrace, ProfilerError> {
         let began = Instant::now();
         let mut looked = began;
         let mut idle = 0;
@@ -229,7 +230,7 @@ impl Tracer {
     }
 
     /// Looks at what a worker was stopped for, and lets it go on. One that is gone tells so by its next event.
-    fn handle(&mut self, pid: u32, event: Event) -> Result<(), Error> {
+    fn handle(&mut self, pid: u32, event: Event) -> Result<(), ProfilerError> {
         let went_on = match event {
             Event::Ended => {
                 self.tracees.remove(&pid);
@@ -477,25 +478,20 @@ fn gone(why: &io::Error) -> bool {
 }
 
 /// Why a process cannot be traced, with what to do.
-fn untraceable(pid: u32, why: &io::Error) -> Error {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let tracer = status
-        .lines()
-        .find_map(|line| line.strip_prefix("TracerPid:"))
-        .map(str::trim)
-        .filter(|tracer| *tracer != "0");
+fn untraceable(pid: u32, why: &io::Error) -> ProfilerError {
+    let tracer = process::tracer_of(pid);
     match (why.raw_os_error(), tracer) {
-        (Some(libc::ESRCH), _) => Error::Gone { pid },
-        (Some(libc::EPERM), Some(tracer)) => Error::Untraceable {
+        (Some(libc::ESRCH), _) => ProfilerError::Gone { pid },
+        (Some(libc::EPERM), Some(tracer)) => ProfilerError::Untraceable {
             pid,
             why: format!("process {tracer} traces it already; end that first"),
         },
-        (Some(libc::EPERM), None) => Error::denied(pid),
-        (Some(libc::EIO | libc::EINVAL), _) => Error::Untraceable {
+        (Some(libc::EPERM), None) => ProfilerError::denied(pid),
+        (Some(libc::EIO | libc::EINVAL), _) => ProfilerError::Untraceable {
             pid,
             why: "the kernel is older than 5.3, or traces no system calls".to_owned(),
         },
-        _ => Error::Untraceable {
+        _ => ProfilerError::Untraceable {
             pid,
             why: why.to_string(),
         },

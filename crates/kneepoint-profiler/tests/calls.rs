@@ -4,7 +4,7 @@
 mod rig;
 
 use kneepoint_model::{CallKind, CallTrace};
-use kneepoint_profiler::{Error, Pools, TraceOptions, trace};
+use kneepoint_profiler::{Pools, ProfilerError, TraceOptions, trace};
 use rig::Rig;
 use std::fs;
 use std::sync::atomic::AtomicBool;
@@ -116,7 +116,10 @@ fn who_cannot_be_traced_is_said() {
         &|_| {},
         &AtomicBool::new(false),
     );
-    assert!(matches!(nobody, Err(Error::NotPhp { .. })), "{nobody:?}");
+    assert!(
+        matches!(nobody, Err(ProfilerError::NotPhp { .. })),
+        "{nobody:?}"
+    );
     let mut idle = options(rig.workers()[0], 1);
     idle.duration = Duration::from_millis(300);
     let mut nowhere = idle.clone();

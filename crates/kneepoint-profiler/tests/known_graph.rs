@@ -8,7 +8,9 @@
 mod rig;
 
 use kneepoint_model::Place;
-use kneepoint_profiler::{Attached, Error, Options, Outcome, Pools, Sample, Sampler, record};
+use kneepoint_profiler::{
+    Attached, Pools, ProfilerError, RecordOptions, Sample, SampleOutcome, Sampler, record,
+};
 use rig::Rig;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -158,14 +160,14 @@ struct Tally {
 impl Tally {
     fn add(&mut self, graph: &Graph, sample: &Sample) {
         match sample.outcome {
-            Outcome::Ok => self.ok += 1,
-            Outcome::Salvaged => self.salvaged += 1,
-            Outcome::Error(why) => *self.errors.entry(why).or_default() += 1,
-            Outcome::Idle => self.idle += 1,
-            Outcome::Gone => panic!("the worker ended"),
+            SampleOutcome::Ok => self.ok += 1,
+            SampleOutcome::Salvaged => self.salvaged += 1,
+            SampleOutcome::Error(why) => *self.errors.entry(why).or_default() += 1,
+            SampleOutcome::Idle => self.idle += 1,
+            SampleOutcome::Gone => panic!("the worker ended"),
         }
         if sample.stack.is_empty() {
-            self.engine += u64::from(sample.outcome == Outcome::Ok);
+            self.engine += u64::from(sample.outcome == SampleOutcome::Ok);
             return;
         }
         let request = &sample.request;
@@ -385,14 +387,14 @@ fn a_worker_is_idle_busy_asleep_and_gone_and_never_traced() {
     let idle = (0..500).any(|_| {
         thread::sleep(Duration::from_millis(10));
         let sample = sampler.sample(pid);
-        sample.outcome == Outcome::Idle && sample.stack.is_empty()
+        sample.outcome == SampleOutcome::Idle && sample.stack.is_empty()
     });
     assert!(idle, "it answered its only request");
     let load = rig.load(1, "do=sleep");
     let asleep = (0..500).find_map(|_| {
         thread::sleep(Duration::from_millis(10));
         let sample = sampler.sample(pid);
-        (sample.blocked() && !sample.stack.is_empty() && sample.outcome == Outcome::Ok)
+        (sample.blocked() && !sample.stack.is_empty() && sample.outcome == SampleOutcome::Ok)
             .then_some(sample)
     });
     let asleep = asleep.expect("it sleeps");
@@ -411,8 +413,8 @@ fn a_worker_is_idle_busy_asleep_and_gone_and_never_traced() {
     let gone = (0..500).any(|_| {
         thread::sleep(Duration::from_millis(10));
         match sampler.sample(pid).outcome {
-            Outcome::Gone => true,
-            Outcome::Error(why) => panic!("{why}"),
+            SampleOutcome::Gone => true,
+            SampleOutcome::Error(why) => panic!("{why}"),
             _ => false,
         }
     });
@@ -427,7 +429,7 @@ fn workers_of_a_master_that_come_and_go_are_no_errors() {
         return;
     };
     let _load = rig.load(3, "do=everything");
-    let options = Options {
+    let options = RecordOptions {
         pid: rig.master(),
         pools: Pools::All,
         rate_hz: 499,
@@ -472,7 +474,7 @@ fn workers_of_a_master_that_come_and_go_are_no_errors() {
 fn what_is_no_php_is_refused_by_name() {
     let mut sampler = Sampler::new();
     let error = sampler.attach(std::process::id()).expect_err("no PHP");
-    assert!(matches!(error, Error::NotPhp { .. }), "{error}");
+    assert!(matches!(error, ProfilerError::NotPhp { .. }), "{error}");
     let nobody = sampler.sample(std::process::id());
-    assert_eq!(nobody.outcome, Outcome::Gone);
+    assert_eq!(nobody.outcome, SampleOutcome::Gone);
 }

@@ -13,18 +13,18 @@
 pub mod application;
 pub mod detect;
 mod error;
-mod knob;
 mod php;
 mod seed;
 mod server;
 mod servers;
 pub mod text;
 mod tier;
+mod tunable_spec;
 
 pub use error::StackError;
 pub use seed::unpack_seed;
-pub use server::{Server, server};
-pub use servers::SERVERS;
+pub use server::Server;
+pub use servers::{SERVERS, server};
 pub use tier::{
     AppContext, ConfigFile, ConfigText, DirSpec, Program, RenderedTier, TierContext, install,
     php_user,

@@ -1,10 +1,10 @@
 //! PHP's own configuration, whichever program runs PHP: php.ini, and the files of the scan directory, which win over it.
 
-pub(crate) mod knobs;
-pub(crate) mod settled;
+pub(crate) mod runtime_config;
+pub(crate) mod tunables;
 
-use crate::knob::{Spelling, version};
 use crate::text::ini::{self, Ini, Section};
+use crate::tunable_spec::{Spelling, version};
 use crate::{ConfigFile, RenderedTier, StackError, TierContext};
 use kneepoint_model::{CommandSpec, Commands};
 use std::collections::BTreeMap;
@@ -88,7 +88,7 @@ impl PhpIni {
     /// An extension that the system does not load, or that is built in.
     pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<(), StackError> {
         if let Some(extension) = name.strip_prefix("extension.") {
-            return self.set_extension(extension, crate::knob::switch(value) == Some(true));
+            return self.set_extension(extension, crate::tunable_spec::switch(value) == Some(true));
         }
         let mut files = self.scan.iter_mut().rev().map(|(_, file)| file);
         let last = files.find(|file| file.get(Section::Any, name).is_some());

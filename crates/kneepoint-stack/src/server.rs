@@ -1,6 +1,6 @@
 //! What every server program must be able to say.
 
-use crate::{ConfigText, Program, RenderedTier, SERVERS, StackError, TierContext};
+use crate::{ConfigText, Program, RenderedTier, StackError, TierContext};
 use kneepoint_model::{CommandOutput, CommandSpec, Commands, Layer, Tunable};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -60,22 +60,6 @@ pub trait Server: Sync {
     fn check(&self, tier: &RenderedTier, commands: &dyn Commands) -> Result<(), StackError>;
 }
 
-/// The server of a kind.
-///
-/// # Errors
-/// There is none of that name; the error lists the names there are.
-pub fn server(kind: &str) -> Result<&'static dyn Server, StackError> {
-    let found = SERVERS.iter().find(|server| server.kind() == kind);
-    found.copied().ok_or_else(|| StackError::UnknownServer {
-        kind: kind.to_owned(),
-        known: SERVERS
-            .iter()
-            .map(|server| server.kind())
-            .collect::<Vec<_>>()
-            .join(", "),
-    })
-}
-
 /// Refuses a layer the server cannot serve.
 pub(crate) fn check_layer(server: &dyn Server, layer: Layer) -> Result<(), StackError> {
     if server.layers().contains(&layer) {
@@ -130,7 +114,7 @@ pub(crate) fn newest_first(dir: &Path, prefix: &str) -> Vec<PathBuf> {
                 .then(|| (rest.to_owned(), entry.path()))
         })
         .collect();
-    named.sort_by_key(|(version, _)| std::cmp::Reverse(crate::knob::version(version)));
+    named.sort_by_key(|(version, _)| std::cmp::Reverse(crate::tunable_spec::version(version)));
     named.into_iter().map(|(_, path)| path).collect()
 }
 

@@ -1,6 +1,6 @@
 //! One file per server program, and the list of them.
 
-use crate::Server;
+use crate::{Server, StackError};
 
 macro_rules! catalogue {
     ($($file:ident::$server:ident),* $(,)?) => {
@@ -22,4 +22,20 @@ catalogue! {
     redis::Redis,
     postgresql::Postgresql,
     mariadb::Mariadb,
+}
+
+/// The server of a kind.
+///
+/// # Errors
+/// There is none of that name; the error lists the names there are.
+pub fn server(kind: &str) -> Result<&'static dyn Server, StackError> {
+    let found = SERVERS.iter().find(|server| server.kind() == kind);
+    found.copied().ok_or_else(|| StackError::UnknownServer {
+        kind: kind.to_owned(),
+        known: SERVERS
+            .iter()
+            .map(|server| server.kind())
+            .collect::<Vec<_>>()
+            .join(", "),
+    })
 }

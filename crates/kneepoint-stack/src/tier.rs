@@ -1,7 +1,7 @@
 //! What goes into rendering a tier, what comes out, and putting it on disk.
 
 use crate::StackError;
-use crate::knob::Knob;
+use crate::tunable_spec::TunableSpec;
 use kneepoint_model::{
     Address, CommandSpec, Endpoint, Layer, LogSource, ProcessSpec, ServerKind, Tier, Workers,
 };
@@ -170,13 +170,13 @@ impl TierContext {
     pub(crate) fn tier(
         &self,
         kind: &'static str,
-        knobs: &[Knob],
+        specs: &[TunableSpec],
         configured: BTreeMap<String, String>,
         listen: &Address,
     ) -> Tier {
-        let mut settings: BTreeMap<String, String> = knobs
+        let mut settings: BTreeMap<String, String> = specs
             .iter()
-            .filter_map(|knob| Some((knob.name.to_owned(), knob.default?.to_owned())))
+            .filter_map(|spec| Some((spec.name.to_owned(), spec.default?.to_owned())))
             .collect();
         settings.extend(configured);
         Tier {
@@ -184,7 +184,7 @@ impl TierContext {
             server: ServerKind::new(kind),
             version: self.program.version.clone(),
             settings,
-            tunables: knobs.iter().map(Knob::tunable).collect(),
+            tunables: specs.iter().map(TunableSpec::tunable).collect(),
             listen: Some(listen.clone()),
             pool: None,
             cpus: self.cpus,
@@ -323,18 +323,20 @@ fn set_access(path: &Path, mode: u32, owner: Option<&str>) -> Result<(), StackEr
         .map_err(|error| failed(&error))
 }
 
+/// The user that every PHP runs as where root starts it: the system user of Debian's packages.
+pub(crate) const PHP_USER: &str = "www-data";
+
 /// User and group id that PHP's workers run with where root starts them: what they are to write must belong to it.
 ///
 /// # Errors
 /// This machine has no such user.
 pub fn php_user() -> Result<(u32, u32), StackError> {
-    user_ids(crate::php::settled::USER).ok_or_else(|| {
+    user_ids(PHP_USER).ok_or_else(|| {
         let path = Path::new("/etc/passwd");
-        let name = crate::php::settled::USER;
         StackError::io(
             "find PHP's user in",
             path,
-            &format!("this machine has no user `{name}`"),
+            &format!("this machine has no user `{PHP_USER}`"),
         )
     })
 }

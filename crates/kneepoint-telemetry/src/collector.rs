@@ -1,9 +1,9 @@
 //! The collector: threads that sample the sources at their cadence into one recording.
 
-use crate::netns;
 use crate::recorder::{Recorder, Recording};
 use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
 use crate::sources::SOURCES;
+use kneepoint_linux::namespace;
 use kneepoint_model::metric::{SOURCE_COST_S, UP};
 use kneepoint_model::{Layer, RunningTier};
 use rustix::time::{ClockId, clock_gettime};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// How the collector samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Options {
+pub struct CollectorOptions {
     /// Multiplies every cadence: 2.0 samples half as often, at half the cost.
     pub slow_down: f64,
     /// Longest time [`Collector::mark`], [`Collector::snapshot`] and [`Collector::finish`] wait for sources that
@@ -23,7 +23,7 @@ pub struct Options {
     pub patience: Duration,
 }
 
-impl Default for Options {
+impl Default for CollectorOptions {
     /// The cadences the sources state, and two seconds of patience.
     fn default() -> Self {
         Self {
@@ -35,7 +35,7 @@ impl Default for Options {
 
 /// Why there is no collector. What a single source cannot read is a note in the recording instead.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum TelemetryError {
     /// The system gave no thread.
     #[error(
         "starting the telemetry thread `{name}`: {why}; raise the limit of processes (ulimit -u)"
@@ -60,12 +60,18 @@ impl Collector {
     /// everything that answers.
     ///
     /// # Errors
-    /// [`Error::Thread`] only. A tier that is dead or a door that is closed is noted in the recording.
-    pub fn start(tiers: Vec<RunningTier>, options: Options) -> Result<Self, Error> {
+    /// [`TelemetryError::Thread`] only. A tier that is dead or a door that is closed is noted in the recording.
+    pub fn start(
+        tiers: Vec<RunningTier>,
+        options: CollectorOptions,
+    ) -> Result<Self, TelemetryError> {
         Self::start_lanes(lanes_of(&tiers, options.slow_down), options)
     }
 
-    fn start_lanes(lanes: Vec<LaneOfProbes>, options: Options) -> Result<Self, Error> {
+    fn start_lanes(
+        lanes: Vec<LaneOfProbes>,
+        options: CollectorOptions,
+    ) -> Result<Self, TelemetryError> {
         let shared = Arc::new(Shared::new(&lanes));
         let collector = Self {
             shared: Arc::clone(&shared),
@@ -77,7 +83,7 @@ impl Collector {
             thread::Builder::new()
                 .name(name.clone())
                 .spawn(move || lane.run(index, &shared))
-                .map_err(|why| Error::Thread { name, why })?;
+                .map_err(|why| TelemetryError::Thread { name, why })?;
         }
         collector.mark();
         Ok(collector)
@@ -153,8 +159,8 @@ impl Drop for Collector {
 ///
 /// # Errors
 /// As [`Collector::start`].
-pub fn sample_once(tiers: Vec<RunningTier>) -> Result<Recording, Error> {
-    let collector = Collector::start(tiers, Options::default())?;
+pub fn sample_once(tiers: Vec<RunningTier>) -> Result<Recording, TelemetryError> {
+    let collector = Collector::start(tiers, CollectorOptions::default())?;
     Ok(collector.shared.recording())
 }
 
@@ -379,7 +385,7 @@ impl LaneOfProbes {
     fn sample(&mut self, at: usize, shared: &Shared) {
         if !self.entered {
             // The namespace may come late or be gone; the probe then fails by its own words.
-            self.entered = netns::enter(self.netns.as_deref()).is_ok();
+            self.entered = namespace::enter_path(self.netns.as_deref()).is_ok();
         }
         // Twenty samples a second at even steps would beat with a load at even steps.
         self.jitter ^= self.jitter << 13;
@@ -474,9 +480,9 @@ mod tests {
     }
 
     fn start(lanes: Vec<LaneOfProbes>, patience: Duration) -> Collector {
-        let options = Options {
+        let options = CollectorOptions {
             patience,
-            ..Options::default()
+            ..CollectorOptions::default()
         };
         Collector::start_lanes(lanes, options).expect("threads")
     }

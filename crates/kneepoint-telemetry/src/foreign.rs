@@ -1,7 +1,7 @@
 //! Whose CPU time it was: the stack's tiers', this program's, others', nobody's.
 
-use crate::proc::{Tree, cgroup_cpu_s, cpu_ticks, parse_stat, read};
-use kneepoint_model::RunningTier;
+use kneepoint_linux::{CpuTicks, Stat, Tree, cgroup};
+use kneepoint_model::{CgroupPaths, RunningTier};
 use rustix::param::clock_ticks_per_second;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
@@ -31,11 +31,11 @@ impl CpuAccount {
             .filter_map(|tier| Some((tier.pid, tier_s(tier)?)))
             .collect();
         let own = clock_gettime(ClockId::ProcessCPUTime);
-        let (running, idle) = parse_machine(&read("/proc/stat").ok()?)?;
+        let machine = CpuTicks::read()?;
         Some(Self {
             at: Instant::now(),
-            machine_s: seconds(running),
-            idle_s: seconds(idle),
+            machine_s: seconds(machine.running()),
+            idle_s: seconds(machine.idling()),
             tiers_s,
             own_s: own.tv_sec as f64 + own.tv_nsec as f64 / 1e9,
         })
@@ -85,6 +85,11 @@ impl CpuAccount {
     }
 }
 
+/// CPU time in seconds, all and in the kernel, as a tier's control group accounts it.
+pub(crate) fn cgroup_cpu_s(group: &CgroupPaths) -> Option<(f64, f64)> {
+    cgroup::cpu_s(group.cpuacct.as_deref(), group.cpu.as_deref())
+}
+
 fn seconds(ticks: u64) -> f64 {
     ticks as f64 / clock_ticks_per_second().max(1) as f64
 }
@@ -98,35 +103,13 @@ fn tier_s(tier: &RunningTier) -> Option<f64> {
         .refresh()
         .ok()?
         .into_iter()
-        .filter_map(|pid| {
-            let stat = parse_stat(&read(&format!("/proc/{pid}/stat")).ok()?)?;
-            Some(stat.with_children())
-        });
+        .filter_map(|pid| Some(Stat::of(pid)?.with_children()));
     Some(seconds(ticks.sum()))
-}
-
-/// Ticks of all CPUs in programs (user and nice) and in system calls, and those with nothing to run (idle, and idle while
-/// a disk is waited for).
-fn parse_machine(stat: &[u8]) -> Option<(u64, u64)> {
-    let ticks = cpu_ticks(stat)?;
-    let [user, nice, system, idle, iowait, ..] = ticks[..] else {
-        return None;
-    };
-    let running = user.saturating_add(nice).saturating_add(system);
-    Some((running, idle.saturating_add(iowait)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn interrupts_are_nobodys_and_waiting_for_a_disk_is_idling() {
-        let stat = b"cpu  100 20 30 4000 50 60 70 80 5 5\ncpu0 1 1 1 1\n";
-        assert_eq!(parse_machine(stat), Some((150, 4050)));
-        assert_eq!(parse_machine(b"cpu  100 20"), None);
-        assert_eq!(parse_machine(b"intr 1"), None);
-    }
 
     fn account(at_s: u64, machine_s: f64, tiers_s: &[(u32, f64)], own_s: f64) -> CpuAccount {
         CpuAccount {

@@ -1,6 +1,6 @@
 //! Samples every layer of a running stack.
 //!
-//! This crate alone reads `/proc`, control groups, socket diagnostics, status pages, statistics and logs of
+//! This crate alone follows the processes, control groups, sockets, status pages, statistics and logs of
 //! the tiers of a stack, and it alone knows their wordings and formats. What leaves it is the model's
 //! vocabulary: series of metrics, log events by meaning, and notes on what could not be read.
 //!
@@ -22,20 +22,16 @@
 mod collector;
 mod foreign;
 mod log_lines;
-mod netns;
-mod proc;
 mod recorder;
-mod sock_diag;
 mod source;
 mod sources;
 mod transport;
 mod wait;
 mod waiting_on;
 
-pub use collector::{Collector, Error, Options, sample_once};
+pub use collector::{Collector, CollectorOptions, TelemetryError, sample_once};
 pub use foreign::CpuAccount;
 pub use log_lines::classify;
-pub use proc::children;
 pub use recorder::Recording;
 pub use source::Source;
 pub use sources::{NOT_THE_APPLICATION, SOURCES};

@@ -96,9 +96,9 @@ pub(crate) fn http_get(address: &Address, path: &str) -> io::Result<Vec<u8>> {
 /// The body of a response whose status is 200.
 fn parse_http(answer: &[u8]) -> io::Result<&[u8]> {
     let line = answer.split(|b| *b == b'\r').next().unwrap_or_default();
-    let status = crate::proc::words(line)
+    let status = kneepoint_linux::file::words(line)
         .nth(1)
-        .and_then(crate::proc::number);
+        .and_then(kneepoint_linux::file::number);
     if !answer.starts_with(b"HTTP/1.") || status != Some(200) {
         let line = String::from_utf8_lossy(&line[..line.len().min(100)]);
         return Err(broken(&format!("it answered `{line}` instead of 200 OK")));
@@ -211,7 +211,7 @@ pub(crate) fn parse_bulk(bytes: &[u8]) -> io::Result<Option<&[u8]>> {
     let line = &bytes[..end];
     match line.first() {
         Some(b'$') => {
-            let length = crate::proc::number(&line[1..])
+            let length = kneepoint_linux::file::number(&line[1..])
                 .and_then(|length| usize::try_from(length).ok())
                 .filter(|length| *length <= ANSWER_BYTES)
                 .ok_or_else(|| broken("the length of the answer is not a number"))?;

@@ -4,11 +4,12 @@
 //! (pidfd_getfd(2)), which works across namespaces and costs three calls once a connection; searching the socket
 //! tables instead would walk 28 000 sockets in TIME_WAIT.
 
-use crate::proc::Kept;
-use crate::sock_diag::{SYN_SENT, SockDiag};
 use crate::wait::{
     Syscall, Verb, Wait, parse_fd_set, parse_pollfds, parse_syscall, wait_channel, wait_of,
 };
+use kneepoint_linux::Kept;
+use kneepoint_linux::SockDiag;
+use kneepoint_linux::sock_diag::SYN_SENT;
 use kneepoint_model::{Address, Layer, RunningTier};
 use rustix::net::{SocketAddrAny, SocketAddrUnix, getpeername, getsockname};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
@@ -152,7 +153,10 @@ impl Peers {
     fn end(&mut self, pid: u32, fd: i32) -> Option<End> {
         let link = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?;
         let link = link.as_os_str().as_bytes();
-        let Some(inode) = link.strip_prefix(b"socket:[").and_then(crate::proc::number) else {
+        let Some(inode) = link
+            .strip_prefix(b"socket:[")
+            .and_then(kneepoint_linux::file::number)
+        else {
             return Some(End::Thing(match link {
                 [b'p', b'i', b'p', b'e', b':', ..] => "pipe",
                 [b'/', ..] => "file",
@@ -174,7 +178,8 @@ impl Peers {
 
     fn ask(&mut self, pid: u32, fd: i32, inode: u64) -> Option<End> {
         // A thread has its process' descriptors, and only the process can be opened.
-        let process = process(pid).or_else(|| process(crate::proc::process_of(pid)?))?;
+        let process =
+            process(pid).or_else(|| process(kneepoint_linux::process::process_of(pid)?))?;
         let socket = pidfd_getfd(&process, fd, PidfdGetfdFlags::empty()).ok()?;
         let own = getsockname(&socket).ok().and_then(address_of);
         if own.is_some_and(|own| self.listen.iter().any(|listen| same(listen, &own))) {
@@ -313,8 +318,8 @@ fn memory(pid: u32, address: u64, length: u64) -> Option<Vec<u8>> {
 
 fn channel(pid: u32) -> String {
     let mut buffer = [0; 128];
-    let name =
-        crate::proc::read_once(&format!("/proc/{pid}/wchan"), &mut buffer).unwrap_or_default();
+    let name = kneepoint_linux::file::read_once(&format!("/proc/{pid}/wchan"), &mut buffer)
+        .unwrap_or_default();
     let name = String::from_utf8_lossy(name);
     match wait_channel(&name) {
         Some(meaning) => meaning.to_owned(),
@@ -325,9 +330,9 @@ fn channel(pid: u32) -> String {
 
 fn by_state(pid: u32) -> Doing {
     let mut buffer = [0; 512];
-    let stat = crate::proc::read_once(&format!("/proc/{pid}/stat"), &mut buffer)
+    let stat = kneepoint_linux::file::read_once(&format!("/proc/{pid}/stat"), &mut buffer)
         .ok()
-        .and_then(crate::proc::parse_stat);
+        .and_then(kneepoint_linux::process::parse_stat);
     match stat.map(|stat| stat.state) {
         Some(b'R') => Doing::Running,
         Some(_) => Doing::Waiting(channel(pid)),

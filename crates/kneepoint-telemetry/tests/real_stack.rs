@@ -5,7 +5,7 @@ mod rig;
 
 use kneepoint_model::metric::{self, Metric};
 use kneepoint_model::{CgroupPaths, Layer, LogKind};
-use kneepoint_telemetry::{Collector, Options, Recording, sample_once};
+use kneepoint_telemetry::{Collector, CollectorOptions, Recording, sample_once};
 use rig::{Plan, Rig};
 use rustix::process::Signal;
 use std::fs;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// Runs the stack, samples it while `load` runs, and returns the recording.
 fn check(rig: &Rig, load: impl FnOnce(&Rig)) -> Recording {
-    let collector = Collector::start(rig.tiers(), Options::default()).expect("threads");
+    let collector = Collector::start(rig.tiers(), CollectorOptions::default()).expect("threads");
     load(rig);
     collector.finish()
 }
@@ -183,9 +183,9 @@ fn numbers_of_the_whole_stack(recording: &Recording) {
 
 /// A database that does not answer, and one that has no slot left: both are notes, not ends.
 fn frozen_and_full(rig: &Rig) {
-    let options = Options {
+    let options = CollectorOptions {
         patience: Duration::from_millis(300),
-        ..Options::default()
+        ..CollectorOptions::default()
     };
     // The postmaster is asleep: a new connection hangs.
     rig.signal("postgresql", Signal::STOP);
@@ -288,7 +288,7 @@ fn a_tier_that_dies_is_noted_and_the_rest_goes_on() {
     let Some(mut rig) = Rig::start(&Plan::default()) else {
         return;
     };
-    let collector = Collector::start(rig.tiers(), Options::default()).expect("threads");
+    let collector = Collector::start(rig.tiers(), CollectorOptions::default()).expect("threads");
     for name in ["redis", "fpm"] {
         rig.signal(name, Signal::KILL);
         rig.wait(name);
@@ -482,7 +482,7 @@ fn throttling_and_cpu_time_come_from_the_control_group() {
     };
     let mut tiers = rig.tiers();
     tiers[1].cgroup = cgroup.clone();
-    let collector = Collector::start(tiers, Options::default()).expect("threads");
+    let collector = Collector::start(tiers, CollectorOptions::default()).expect("threads");
     assert!(rig.get("/?do=spin&ms=200").ends_with("done"));
     let recording = collector.finish();
     drop(rig);
@@ -504,7 +504,7 @@ fn a_mark_begins_a_phase_at_zero() {
     let Some(rig) = Rig::start(&Plan::default()) else {
         return;
     };
-    let collector = Collector::start(rig.tiers(), Options::default()).expect("threads");
+    let collector = Collector::start(rig.tiers(), CollectorOptions::default()).expect("threads");
     (0..5).for_each(|_| drop(rig.get("/?do=ping")));
     // Taken before the phase begins: whatever holds this thread up in between, no sample is later than that.
     let began = Instant::now();

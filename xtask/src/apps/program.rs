@@ -1,6 +1,6 @@
 //! The built program, run as anybody would run it.
 
-use crate::measured;
+use crate::program::measured;
 use anyhow::Context as _;
 use serde_json::Value;
 use std::path::{Path, PathBuf};

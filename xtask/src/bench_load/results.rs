@@ -2,7 +2,7 @@
 
 use super::cases::Case;
 use super::tools::{Answer, OURS};
-use crate::measured::Measured;
+use crate::program::measured::Measured;
 use serde::Serialize;
 use serde_json::{Value, json};
 

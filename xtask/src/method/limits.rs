@@ -142,7 +142,7 @@ pub(super) fn run(options: &Options, out: &mut impl Write) -> anyhow::Result<Vec
                 noise,
                 truth,
                 options.seed * 1_000_000 + index,
-                options.search,
+                options.search(),
             )
         });
         print(level, truth, &experiments, out)?;

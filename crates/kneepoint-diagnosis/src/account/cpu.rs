@@ -5,7 +5,7 @@ use crate::evidence::Phase;
 use kneepoint_model::account::{CpuOf, CpuPart};
 use kneepoint_model::{Layer, metric};
 
-/// Less of a core than this is not worth a line of what is no tier's \[prop\].
+/// Less of a core than this is not worth a line of what is no tier's \[ours\].
 const NEGLIGIBLE_CORES: f64 = 0.005;
 
 /// The CPU time of each tier, then of what else ran, the largest first in either group. All tiers are 1 together.

@@ -1,6 +1,6 @@
 //! Where a request's time goes: the waterfall, with PHP's work told from its waiting for a core, and waits by line.
 
-use crate::waterfall::{RUNNING, RUNNING_OR_WAITING, UNSEEN, WAITING};
+use crate::account::waterfall::{RUNNING, RUNNING_OR_WAITING, UNSEEN, WAITING};
 use kneepoint_model::account::{CpuOf, CpuPart, TimeKind, TimePart, WaitLine};
 use kneepoint_model::run::{Waterfall, WaterfallPart};
 use kneepoint_model::{CallKind, CallTrace, Layer, MetStack, Place, StackProfile};
@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 
 /// Files whose locks are named.
 const LOCKS: usize = 2;
-/// Lines of a wait that are kept, and the share of it from which on they are \[prop\].
+/// Lines of a wait that are kept, and the share of it from which on they are \[ours\].
 const LINES: usize = 3;
 const WORTH_A_LINE: f64 = 0.05;
-/// Less than this share of the response time is no part of its own \[prop\].
+/// Less than this share of the response time is no part of its own \[ours\].
 const NEGLIGIBLE: f64 = 0.0005;
 
 /// The parts of the response time in the order a request meets them: those of a waterfall, with CPU time by control groups.

@@ -1,12 +1,12 @@
 //! A lock of the database that has a name of the application's own.
 
 use crate::evidence::Wait;
-use crate::headline::LEAST_PART;
-use crate::rules::prelude::*;
-use crate::waits::Part;
+use crate::rule::LEAST_PART;
+use crate::rule::prelude::*;
+use crate::saturation::waits::Part;
 use kneepoint_model::TracedCall;
 
-/// Share of the time of busy workers that the waits take, from which on they are what binds \[prop\].
+/// Share of the time of busy workers that the waits take, from which on they are what binds \[ours\].
 const BINDS: f64 = 0.2;
 /// Queries that wait for a lock which has a name of the application's own, or for a whole table: MariaDB's and PostgreSQL's.
 const NAMED_LOCKS: [&str; 3] = ["get_lock(", "pg_advisory", "lock table"];

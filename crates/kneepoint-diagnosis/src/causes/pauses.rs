@@ -1,11 +1,11 @@
 //! Workers that sleep.
 
 use crate::evidence::Wait;
-use crate::pool::PoolState;
-use crate::rules::prelude::*;
-use crate::waits::Part;
+use crate::rule::prelude::*;
+use crate::saturation::pool::PoolState;
+use crate::saturation::waits::Part;
 
-/// Share of the time of busy workers that pauses take, from which on they are most of what a request does \[prop\].
+/// Share of the time of busy workers that pauses take, from which on they are most of what a request does \[ours\].
 const MOST: f64 = 0.5;
 /// Workers for each core that a page which only computes needs at most (catalogue FPM-01).
 const ORDINARY: f64 = 2.0;

@@ -1,7 +1,7 @@
 //! Work that a cache of the application would save.
 
 use crate::Evidence;
-use crate::hot::ENOUGH;
+use crate::evidence::hot::ENOUGH;
 use kneepoint_model::Place;
 
 /// Work that a cache saves.

@@ -1,11 +1,11 @@
 //! A tier that requests wait for.
 
 use crate::evidence::Wait;
-use crate::rules::prelude::*;
-use crate::waits::{CPU_HEADROOM, Part};
+use crate::rule::prelude::*;
+use crate::saturation::waits::{CPU_HEADROOM, Part};
 use kneepoint_model::Remedy;
 
-/// Share of the time of busy workers that waits take, from which on they are most of what a request does \[prop\].
+/// Share of the time of busy workers that waits take, from which on they are most of what a request does \[ours\].
 const MOST: f64 = 0.5;
 
 /// Requests that wait for a tier most of their time, whether or not the pool is full: where an SLO of latency binds, none

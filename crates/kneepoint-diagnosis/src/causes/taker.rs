@@ -1,11 +1,11 @@
 //! Who takes PHP's CPU, as it is told to a person.
 
 use crate::Evidence;
-use crate::hot::{ENOUGH, Hot, HotOwner};
+use crate::evidence::hot::{ENOUGH, Hot, HotOwner};
 use kneepoint_model::Place;
 use kneepoint_model::units::format_share;
 
-/// Share of the computing stacks in one function from which on it is where to look first \[prop\].
+/// Share of the computing stacks in one function from which on it is where to look first \[ours\].
 const MUCH: f64 = 0.2;
 
 /// What takes the CPU: one function itself, or a plugin with all that it calls.

@@ -227,7 +227,7 @@ pub fn compare_for(
     let queue_speaks = kneepoint_diagnosis::RULES
         .iter()
         .find(|rule| rule.code == finding.code)
-        .is_some_and(|rule| rule.signal == kneepoint_diagnosis::Signal::Saturation);
+        .is_some_and(|rule| rule.signal == kneepoint_diagnosis::UseSignal::Saturation);
     // Capacity speaks for itself at saturation. What queues or grows shows in an open loop first.
     // Of a few arrivals a step, the share that is late says nothing.
     let enough = base.rate_hz * base.step.as_secs_f64() >= FEWEST_ARRIVALS;

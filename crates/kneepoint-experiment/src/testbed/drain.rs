@@ -3,9 +3,11 @@
 use super::{CLIENT, Testbed, arm};
 use crate::error::ExperimentError;
 use crate::record::Event;
+use kneepoint_linux::network::closed_connections;
+use kneepoint_linux::process::children;
 use kneepoint_model::metric::{QUEUE, WORKERS, WORKERS_BUSY, WORKERS_PINNED};
 use kneepoint_model::{CommandSpec, Endpoint, Layer, RunningTier, SeriesSet, Stack, ports};
-use kneepoint_telemetry::{children, sample_once};
+use kneepoint_telemetry::sample_once;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -18,7 +20,7 @@ const DRAIN_STUCK: Duration = Duration::from_secs(2);
 const ROUNDS: u32 = 6;
 const ROUND: Duration = Duration::from_millis(700);
 /// Closed connections that are no matter for any step: under a hundredth of the usual 28 232 ports.
-const FEW: usize = 250;
+const FEW: u64 = 250;
 /// Share of a host's ports that may still be taken when a step starts: half of what makes connecting slow.
 const TAKEN: f64 = 0.5 * ports::CLIFF;
 
@@ -103,7 +105,7 @@ impl Testbed {
             .filter(|tier| tier.netns.is_some())
             .map(|tier| (arm::host_name(name, tier.layer), tier.pid));
         for (host, pid) in hosts {
-            if closed_connections(pid) > FEW {
+            if closed_connections(pid).unwrap_or(0) > FEW {
                 self.lab.forget_closed_connections(&host)?;
                 self.wait_for_ports(&host, pid)?;
             }
@@ -118,7 +120,7 @@ impl Testbed {
         let began = Instant::now();
         let most = TAKEN * self.ports(host)?;
         loop {
-            let closed = closed_connections(pid);
+            let closed = closed_connections(pid).unwrap_or(0);
             let waited = began.elapsed();
             if closed as f64 <= most || waited >= ports::TIME_WAIT {
                 return Ok(());
@@ -183,21 +185,6 @@ impl Rest {
     }
 }
 
-/// Connections in TIME_WAIT in the network of a process, as its `/proc/PID/net/sockstat` counts them.
-fn closed_connections(pid: u32) -> usize {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/net/sockstat")).unwrap_or_default();
-    time_wait_of(&text).unwrap_or(0)
-}
-
-fn time_wait_of(sockstat: &str) -> Option<usize> {
-    let tcp = sockstat
-        .lines()
-        .find_map(|line| line.strip_prefix("TCP:"))?;
-    let mut words = tcp.split_whitespace();
-    words.find(|word| *word == "tw")?;
-    words.next()?.parse().ok()
-}
-
 /// Workers a pool that shrinks when idle comes down to; `None` for one that does not.
 fn resting_workers(stack: &Stack) -> Option<f64> {
     stack.tier(Layer::Php)?.pool.as_ref()?.spawn_per_s?;
@@ -224,13 +211,5 @@ mod tests {
         assert_eq!(Rest::of(&level(0.0, 0.0, 9.0), Some(3.0)), Rest::Large);
         assert_eq!(Rest::of(&level(2.0, 0.0, 9.0), Some(3.0)), Rest::Held);
         assert_eq!(Rest::of(&level(0.0, 4.0, 3.0), Some(3.0)), Rest::Held);
-    }
-
-    #[test]
-    fn closed_connections_are_counted_as_the_kernel_prints_them() {
-        let text =
-            "sockets: used 9\nTCP: inuse 4 orphan 0 tw 186 alloc 5 mem 0\nUDP: inuse 0 mem 0\n";
-        assert_eq!(time_wait_of(text), Some(186));
-        assert_eq!(time_wait_of("sockets: used 9\n"), None);
     }
 }

@@ -7,12 +7,12 @@ use kneepoint_load::{Fetched, Page, Rehearsed};
 use kneepoint_model::{Request, Workload, units};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-/// CPU time of PHP below which a page is hardly one of an application, in ms \[prop\]: asked one by one, a script of one
+/// CPU time of PHP below which a page is hardly one of an application, in ms \[ours\]: asked one by one, a script of one
 /// sentence took 0.18 ms, and the front page of our own smallest application 0.53 ms.
 const LITTLE_PHP_MS: f64 = 0.3;
-/// CPU time of PHP below which it was not asked at all, in ms \[prop\]: a file that the web server sends itself.
+/// CPU time of PHP below which it was not asked at all, in ms \[ours\]: a file that the web server sends itself.
 const NO_PHP_MS: f64 = 0.02;
-/// Characters that a page which answers every path may have and still be doubted \[prop\].
+/// Characters that a page which answers every path may have and still be doubted \[ours\].
 const FEW_CHARS: usize = 300;
 /// Fewest warm requests whose CPU time says something.
 const FEWEST_TIMES: usize = 3;

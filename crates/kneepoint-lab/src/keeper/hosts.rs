@@ -1,15 +1,18 @@
 //! The hosts of a lab: made, found by name, removed.
 
 use super::{Keeper, network};
-use crate::cgroup::{Cgroups, HostGroup};
+use crate::LabError;
 use crate::error::Context as _;
+use crate::identity::Identity;
+use crate::isolation::cgroup::{Cgroups, HostGroup};
+use crate::isolation::sysctl;
+use crate::launch::users;
 use crate::launch::{Launch, Output};
 use crate::plan::{Capabilities, HostInfo, HostPlan, LabPlan, MOST_HOSTS};
-use crate::procs::{self, Identity};
 use crate::protocol::Begun;
 use crate::record::{Record, VARIABLE};
 use crate::traces::{Removed, erase, kill_until_gone};
-use crate::{LabError, sysctl, users};
+use kneepoint_linux::{ProcessEntry, machine};
 use kneepoint_model::CommandSpec;
 use std::collections::BTreeMap;
 use std::fs;
@@ -280,7 +283,7 @@ impl Keeper {
             None => None,
         };
         let mut cpus = machine_cpus();
-        let mut memory_bytes = machine_memory_bytes();
+        let mut memory_bytes = machine::memory_bytes().unwrap_or(0);
         if let Some(group) = &group {
             let limited = limits
                 .cpus
@@ -341,12 +344,12 @@ impl Keeper {
         // From here on nothing new starts there; what runs is found by group, by descent and by its servers.
         let roots = self.servers.forget_host(name);
         let find = || {
-            let all = procs::all();
+            let all = ProcessEntry::all();
             let mut pids = host.group.as_ref().map(HostGroup::pids).unwrap_or_default();
             for root in &roots {
                 pids.extend(root.tree(&all));
             }
-            let lives = |stat: &&procs::Stat| pids.contains(&stat.pid) && !stat.is_dead();
+            let lives = |stat: &&ProcessEntry| pids.contains(&stat.pid) && !stat.is_dead();
             all.iter().filter(lives).cloned().collect()
         };
         let (_, stubborn) = kill_until_gone(find);
@@ -393,21 +396,6 @@ fn make_dir(dir: &Path) -> Result<(), LabError> {
 
 fn machine_cpus() -> f64 {
     std::thread::available_parallelism().map_or(1.0, |cores| cores.get() as f64)
-}
-
-fn machine_memory_bytes() -> u64 {
-    fs::read_to_string("/proc/meminfo")
-        .unwrap_or_default()
-        .lines()
-        .find_map(|line| {
-            line.strip_prefix("MemTotal:")?
-                .trim()
-                .split(' ')
-                .next()?
-                .parse()
-                .ok()
-        })
-        .map_or(0, |kib: u64| kib * 1024)
 }
 
 #[cfg(test)]

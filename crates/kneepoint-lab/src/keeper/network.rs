@@ -2,8 +2,8 @@
 
 use super::Keeper;
 use crate::LabError;
+use crate::isolation::netns;
 use crate::launch::{Launch, Output};
-use crate::netns;
 use kneepoint_model::CommandSpec;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;

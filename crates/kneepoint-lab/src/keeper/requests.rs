@@ -2,12 +2,13 @@
 
 use super::Keeper;
 use super::hosts::Host;
+use crate::LabError;
+use crate::isolation::sysctl;
+use crate::launch::output::{Capture, last_lines};
 use crate::launch::{Launch, Output};
-use crate::output::{Capture, last_lines};
-use crate::procs;
 use crate::protocol::{Answer, Reply, Request};
 use crate::traces::kill_until_gone;
-use crate::{LabError, sysctl};
+use kneepoint_linux::ProcessEntry;
 use kneepoint_model::{CommandOutput, CommandSpec};
 use std::time::Instant;
 
@@ -80,8 +81,8 @@ impl Keeper {
             let pid = started.pid;
             kill_until_gone(|| {
                 // Until it is collected the number is its own, and its children are found through it.
-                let all = procs::all();
-                let mut tree = procs::descendants(pid, &all);
+                let all = ProcessEntry::all();
+                let mut tree = ProcessEntry::descendants(pid, &all);
                 if self.children.exit(started.key).is_none() {
                     tree.extend(all.into_iter().filter(|stat| stat.pid == pid));
                 }

@@ -3,13 +3,16 @@
 use super::Keeper;
 use super::children::Exit;
 use super::hosts::Host;
+use crate::LabError;
 use crate::error::Context as _;
+use crate::identity::Identity;
+use crate::isolation::netns;
 use crate::launch::Output;
-use crate::output::tail;
+use crate::launch::output::tail;
+use crate::launch::users;
 use crate::plan::{Process, Stopped};
-use crate::procs::{self, Identity, Stat};
 use crate::traces::kill_until_gone;
-use crate::{LabError, netns, users};
+use kneepoint_linux::ProcessEntry;
 use kneepoint_model::{Address, CommandSpec, ProcessSpec, Ready, Signal};
 use std::collections::HashMap;
 use std::fs::File;
@@ -41,7 +44,7 @@ pub(super) struct Root(Identity);
 impl Root {
     /// The processes of the server: itself, what descends from it, and orphans of its process group (which
     /// its workers become when it dies first). Only below this keeper, so never a stranger.
-    pub(super) fn tree(self, all: &[Stat]) -> Vec<u32> {
+    pub(super) fn tree(self, all: &[ProcessEntry]) -> Vec<u32> {
         let Identity { pid, start_ticks } = self.0;
         let number_is_anothers = all
             .iter()
@@ -49,8 +52,8 @@ impl Root {
         if number_is_anothers {
             return Vec::new();
         }
-        let below = procs::descendants(pid, all);
-        procs::descendants(std::process::id(), all)
+        let below = ProcessEntry::descendants(pid, all);
+        ProcessEntry::descendants(std::process::id(), all)
             .into_iter()
             .filter(|stat| stat.pid == pid || stat.group == pid || below.contains(stat))
             .map(|stat| stat.pid)
@@ -191,7 +194,10 @@ impl Keeper {
                     Ok(output) => Ok(Err(format!(
                         "its check \"{}\" fails ({})",
                         command.program.display(),
-                        crate::output::last_lines(&format!("{}\n{}", output.stdout, output.stderr))
+                        crate::launch::output::last_lines(&format!(
+                            "{}\n{}",
+                            output.stdout, output.stderr
+                        ))
                     ))),
                     Err(LabError::TimedOut { command, .. }) => {
                         Ok(Err(format!("its check `{command}` does not end")))
@@ -270,9 +276,9 @@ impl Keeper {
 
     fn kill(&self, server: &Server) {
         kill_until_gone(|| {
-            let all = procs::all();
+            let all = ProcessEntry::all();
             let tree = server.root.tree(&all);
-            let lives = |stat: &&Stat| tree.contains(&stat.pid) && !stat.is_dead();
+            let lives = |stat: &&ProcessEntry| tree.contains(&stat.pid) && !stat.is_dead();
             all.iter().filter(lives).cloned().collect()
         });
         // Dead is not yet collected, and only what is collected has ended.

@@ -6,8 +6,9 @@ use crate::engine::priority;
 use crate::engine::transport::Transport;
 use crate::in_flight::Clock;
 use crate::ledger::Prepared;
-use crate::measure::{Completed, Finished, MachineTime, Mailbox, Tally};
+use crate::measure::{Completed, Finished, Mailbox, Tally};
 use crate::plan::{HttpVersion, LoadError, LoadPlan, Mode, Progress};
+use kneepoint_linux::CpuTicks;
 use kneepoint_model::LoadPoint;
 use kneepoint_model::autostop::Observed;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -159,10 +160,10 @@ impl Run<'_> {
             thread::sleep(LOOK_EVERY);
             let now = began.elapsed();
             if watched.began.is_none() && now >= self.plan.skip {
-                watched.began = MachineTime::read();
+                watched.began = CpuTicks::read();
             }
             if watched.ended.is_none() && now >= self.ends_at() {
-                watched.ended = MachineTime::read();
+                watched.ended = CpuTicks::read();
             }
             if stop.load(Ordering::Relaxed) {
                 self.end_early(now);
@@ -176,7 +177,7 @@ impl Run<'_> {
             }
         }
         let now = began.elapsed();
-        watched.ended = watched.ended.or_else(MachineTime::read);
+        watched.ended = watched.ended.or_else(CpuTicks::read);
         watched.tally.collect(&self.mailboxes, now);
         watched.tally.pass(self.ended_at(&watched.tally));
         let completed = watched.tally.newly_completed();
@@ -254,8 +255,8 @@ struct Watched {
     /// What the stop rule said.
     stopped_because: Option<String>,
     /// The machine's time when the window began and ended.
-    began: Option<MachineTime>,
-    ended: Option<MachineTime>,
+    began: Option<CpuTicks>,
+    ended: Option<CpuTicks>,
 }
 
 /// Brings the calling thread into the plan's namespace, checks what it is to send from, and makes its timers exact.

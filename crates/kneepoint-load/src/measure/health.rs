@@ -158,42 +158,6 @@ fn thread_cpu_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// The machine's CPU time in ticks: what was stolen from it, and all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct MachineTime {
-    stolen: u64,
-    all: u64,
-}
-
-impl MachineTime {
-    /// Reads `/proc/stat`; `None` where there is none.
-    pub(crate) fn read() -> Option<Self> {
-        Self::parse(&std::fs::read_to_string("/proc/stat").ok()?)
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        let line = text.lines().find(|line| line.starts_with("cpu "))?;
-        // user nice system idle iowait irq softirq steal; guest times after these are in user already.
-        let ticks: Vec<u64> = line
-            .split_whitespace()
-            .skip(1)
-            .take(8)
-            .map_while(|field| field.parse().ok())
-            .collect();
-        Some(Self {
-            stolen: *ticks.get(7)?,
-            all: ticks.iter().sum(),
-        })
-    }
-
-    /// The share of all cores' time that was stolen since an earlier reading.
-    pub(crate) fn steal_share_since(self, earlier: Self) -> Option<f64> {
-        let all = self.all.checked_sub(earlier.all)?;
-        let stolen = self.stolen.checked_sub(earlier.stolen)?;
-        (all > 0).then(|| stolen as f64 / all as f64)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -307,16 +271,5 @@ mod tests {
                 "the generator was late: send lag p99 6.00 ms (gate: 4.00 ms); give it a core of its own, more threads, or a lower rate"
             ],
         );
-    }
-
-    #[test]
-    fn steal_is_a_share_of_all_cores() {
-        let parse = |text| MachineTime::parse(text).expect("complete");
-        let before = parse("cpu  100 0 100 700 0 0 0 100 5 5\ncpu0 1 1\n");
-        let after = parse("cpu  150 0 150 800 0 0 0 150 9 9\n");
-        assert_eq!(after.steal_share_since(before), Some(0.2));
-        assert_eq!(before.steal_share_since(before), None);
-        assert_eq!(MachineTime::parse("cpu 1 2 3"), None);
-        assert_eq!(MachineTime::parse("intr 1"), None);
     }
 }

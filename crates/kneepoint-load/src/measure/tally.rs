@@ -2,10 +2,11 @@
 
 use crate::measure::counts::{Counts, Gauges, Live, SecondTally, Window};
 use crate::measure::examples::Examples;
-use crate::measure::health::{self, MachineTime};
+use crate::measure::health;
 use crate::measure::mailbox::Mailbox;
 use crate::measure::recorder::Recorder;
 use crate::plan::{LoadPlan, Mode, Progress};
+use kneepoint_linux::CpuTicks;
 use kneepoint_model::{
     Health, LatencyHistogram, LoadPoint, Outcome, Schedule, Second, SessionCounts,
 };
@@ -156,7 +157,7 @@ impl Tally {
         plan: &LoadPlan,
         threads: Vec<Finished>,
         ended_at: Duration,
-        steal: Option<(MachineTime, MachineTime)>,
+        steal: Option<(CpuTicks, CpuTicks)>,
     ) -> LoadPoint {
         let mut window = Window::default();
         let mut examples = Examples::default();

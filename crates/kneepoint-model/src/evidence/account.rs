@@ -91,7 +91,7 @@ pub struct CodeAccount {
     pub unnamed: f64,
 }
 
-/// The fewest stacks that say where PHP's CPU goes: with fewer, a share is wrong by more than 18 points \[prop\].
+/// The fewest stacks that say where PHP's CPU goes: with fewer, a share is wrong by more than 18 points \[ours\].
 pub const FEWEST_STACKS: u64 = 30;
 
 impl CodeAccount {

@@ -7,7 +7,7 @@ use kneepoint_model::units::format_share;
 /// Relative half width from which on an interval says little.
 const TOO_WIDE: f64 = 0.1;
 /// Steps from which on it is what they scatter by that keeps an interval wide, and below which it is their number: as many
-/// as a search takes at least that has the time \[prop\].
+/// as a search takes at least that has the time \[ours\].
 const ENOUGH_STEPS: usize = 10;
 
 /// Whether the interval of R* as the machine was says little of it. At reference speed it may be narrow all the same.

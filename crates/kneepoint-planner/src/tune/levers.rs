@@ -1,5 +1,6 @@
 //! A few settings that are searched together: the values each may take.
 
+use kneepoint_model::units::split_bytes;
 use kneepoint_model::{Setting, SettingKey, Stack, Tunable, ValueKind};
 
 /// Most of them: with more, the combinations that can be tried in an hour say nothing (method.md section 3).
@@ -61,18 +62,10 @@ fn values(tunable: &Tunable, now: &str) -> Option<Vec<String>> {
             let bounds = (u64::try_from(*min).unwrap_or(0), u64::try_from(*max).ok()?);
             Some(around(now.parse().ok()?, bounds, ""))
         }
-        ValueKind::Bytes { min, max } => {
-            let digits = now.trim_end_matches(|c: char| !c.is_ascii_digit());
-            let unit = &now[digits.len()..];
-            let bytes = match unit.chars().next().map(|c| c.to_ascii_lowercase()) {
-                None => 1,
-                Some('k') => 1 << 10,
-                Some('m') => 1 << 20,
-                Some('g') => 1 << 30,
-                Some(_) => return None,
-            };
+        ValueKind::Bytes { min, max, .. } => {
+            let (number, bytes, unit) = split_bytes(now).ok()?;
             let bounds = (min.div_ceil(bytes), max / bytes);
-            Some(around(digits.parse().ok()?, bounds, unit))
+            (number.fract() == 0.0).then(|| around(number as u64, bounds, unit))
         }
         ValueKind::Duration { .. } | ValueKind::Text => None,
     }
@@ -116,6 +109,7 @@ mod tests {
             min,
             max,
             unit: "workers".into(),
+            words: Vec::new(),
         }
     }
 
@@ -133,6 +127,7 @@ mod tests {
         let size = || ValueKind::Bytes {
             min: 1 << 20,
             max: 1 << 30,
+            words: Vec::new(),
         };
         check(size(), "128M", &expect!["32M 64M 96M 128M 170M 256M 512M"]);
         check(size(), "2MB", &expect!["1MB 2MB 3MB 4MB 8MB"]);

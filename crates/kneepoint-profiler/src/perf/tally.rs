@@ -3,6 +3,7 @@
 use super::Hit;
 use super::kernel::Kernel;
 use super::mapped::{self, Functions, Mapped};
+use kneepoint_linux::process;
 use kneepoint_model::Layer;
 use kneepoint_model::account::{NativeAccount, NativeShare};
 use std::collections::{BTreeMap, HashMap};
@@ -139,8 +140,7 @@ fn account(layer: Option<Layer>, met: BTreeMap<NativeShare, u64>) -> NativeAccou
 impl Process {
     fn of(pid: u32, tiers: &HashMap<u32, Layer>) -> Self {
         let layer = layer(pid, tiers);
-        let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
-        let name = name.unwrap_or_default().trim().to_owned();
+        let name = process::name_of(pid).unwrap_or_default();
         Self {
             layer,
             name: match name.as_str() {
@@ -167,15 +167,7 @@ fn layer(pid: u32, tiers: &HashMap<u32, Layer>) -> Option<Layer> {
         if let Some(layer) = tiers.get(&pid) {
             return Some(*layer);
         }
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // proc_pid_stat(5): state and parent follow the name, which may hold any character, in parentheses.
-        let (_, rest) = stat.rsplit_once(") ")?;
-        pid = rest
-            .split(' ')
-            .nth(1)?
-            .parse()
-            .ok()
-            .filter(|parent| *parent > 1)?;
+        pid = process::parent_of(pid).filter(|parent| *parent > 1)?;
     }
     None
 }

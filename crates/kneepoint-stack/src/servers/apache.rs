@@ -2,20 +2,20 @@
 //! that a connection that is kept open holds a whole PHP worker.
 
 mod config;
-mod knobs;
+mod tunables;
 
-use crate::knob;
-use crate::php::{self, PhpIni, SPELLING, settled};
+use crate::php::{self, PhpIni, SPELLING, runtime_config};
 use crate::server::{self, Server};
+use crate::tunable_spec;
 use crate::{ConfigFile, Program, RenderedTier, StackError, TierContext};
 use kneepoint_model::{
     Address, CommandSpec, Commands, Endpoint, Layer, LogFormat, LogSource, ProcessSpec, Ready,
     Signal, Tunable, Workers,
 };
-use knobs::{KNOBS, pool};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tunables::{TUNABLES, pool};
 
 /// Apache 2.4 with the prefork module and PHP inside.
 pub(crate) struct Apache;
@@ -57,13 +57,13 @@ impl Server for Apache {
                 ),
             ]
             .into(),
-            files: settled::scanned(&settled::scan_dir(&version, "apache2"))?,
+            files: runtime_config::scanned(&runtime_config::scan_dir(&version, "apache2"))?,
             version,
         })
     }
 
     fn tunables(&self, _layer: Layer, version: &str) -> Vec<Tunable> {
-        settled::tunables(KNOBS, version)
+        runtime_config::tunables(TUNABLES, version)
     }
 
     fn read(
@@ -72,23 +72,23 @@ impl Server for Apache {
         _config: &str,
         ini: Option<&str>,
     ) -> Result<BTreeMap<String, String>, StackError> {
-        settled::read(ini)
+        runtime_config::read(ini)
     }
 
     fn render(&self, context: &TierContext) -> Result<RenderedTier, StackError> {
         server::check_layer(self, context.layer)?;
-        let knobs = settled::all(KNOBS, &context.program.version);
-        let settings = knob::checked(
+        let specs = runtime_config::all(TUNABLES, &context.program.version);
+        let settings = tunable_spec::checked(
             "apache",
             context.layer,
             &context.settings,
-            &knobs,
+            &specs,
             &SPELLING,
         )?;
         config::usable(context)?;
         let listen = context.listen(80, "apache.sock");
         let mut php = PhpIni::new(context)?;
-        let mut own = config::Sizes::of(KNOBS);
+        let mut own = config::Sizes::of(TUNABLES);
         for (name, value) in &settings {
             match own.set(name, value) {
                 true => {}
@@ -100,18 +100,18 @@ impl Server for Apache {
             php.set(name, &value)?;
         }
         let mut configured = own.values().clone();
-        configured.extend(knob::configured(&knobs, &SPELLING, |name| php.get(name)));
-        let mut tier = context.tier("apache", &knobs, configured, &listen);
+        configured.extend(tunable_spec::configured(&specs, |name| php.get(name)));
+        let mut tier = context.tier("apache", &specs, configured, &listen);
         tier.pool = Some(pool(&tier.settings));
         Ok(RenderedTier {
-            dirs: settled::dirs(context),
+            dirs: runtime_config::dirs(context),
             files: files(context, &own, &php, &listen),
             prepare: Vec::new(),
             process: process(context, &listen),
             seed: Vec::new(),
             endpoints: vec![Endpoint::PhpPage {
                 address: listen.clone(),
-                path: settled::PROBE_PATH.into(),
+                path: runtime_config::PROBE_PATH.into(),
             }],
             logs: [
                 ("log/error.log", LogFormat::Apache),

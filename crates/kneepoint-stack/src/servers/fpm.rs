@@ -3,23 +3,23 @@
 
 mod documents;
 mod files;
-mod knobs;
 mod pool;
+mod tunables;
 
-use crate::knob::{self, Knob};
-use crate::php::settled::USER;
-use crate::php::{self, settled};
+use crate::php::runtime_config::USER;
+use crate::php::{self, runtime_config};
 use crate::server::{self, Server};
+use crate::tunable_spec::{self, TunableSpec};
 use crate::{Program, RenderedTier, StackError, TierContext};
 use documents::Documents;
 use kneepoint_model::{
     Address, CommandSpec, Commands, Endpoint, Layer, LogFormat, LogSource, ProcessSpec, Ready,
     Signal, Tunable, Workers,
 };
-use knobs::SPELLING;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tunables::SPELLING;
 
 /// PHP's FastCGI process manager.
 pub(crate) struct Fpm;
@@ -55,7 +55,10 @@ impl Server for Fpm {
     }
 
     fn tunables(&self, _layer: Layer, version: &str) -> Vec<Tunable> {
-        knobs::all(version).iter().map(Knob::tunable).collect()
+        tunables::all(version)
+            .iter()
+            .map(TunableSpec::tunable)
+            .collect()
     }
 
     fn read(
@@ -69,8 +72,9 @@ impl Server for Fpm {
 
     fn render(&self, context: &TierContext) -> Result<RenderedTier, StackError> {
         server::check_layer(self, context.layer)?;
-        let knobs = knobs::all(&context.program.version);
-        let settings = knob::checked("fpm", context.layer, &context.settings, &knobs, &SPELLING)?;
+        let specs = tunables::all(&context.program.version);
+        let settings =
+            tunable_spec::checked("fpm", context.layer, &context.settings, &specs, &SPELLING)?;
         check_env(&context.app.env)?;
         let listen = context.listen(9000, "php.sock");
         let mut documents = Documents::new(context)?;
@@ -80,10 +84,10 @@ impl Server for Fpm {
         }
         pool::settle(&mut documents, context)?;
         documents.keep_private(context)?;
-        let mut tier = context.tier("fpm", &knobs, documents.configured(), &listen);
+        let mut tier = context.tier("fpm", &specs, documents.configured(), &listen);
         tier.pool = Some(pool::workers(&tier.settings));
         Ok(RenderedTier {
-            dirs: settled::dirs(context),
+            dirs: runtime_config::dirs(context),
             files: files::files(context, &documents),
             prepare: Vec::new(),
             process: process(context, &listen),

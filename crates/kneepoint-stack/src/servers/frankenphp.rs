@@ -2,10 +2,10 @@
 
 mod config;
 
-use crate::knob::{Kind::*, Knob};
 use crate::php;
-use crate::php::settled::{self, Parts, Settled, USER};
+use crate::php::runtime_config::{self, Parts, RuntimeConfig, USER};
 use crate::server::{self, Server};
+use crate::tunable_spec::{Kind::*, TunableSpec};
 use crate::{ConfigFile, Program, RenderedTier, StackError, TierContext};
 use kneepoint_model::{
     Address, Apply::Restart, CommandSpec, Commands, Endpoint, Layer, SettingKey, Sum, Tunable,
@@ -27,11 +27,11 @@ const ADMIN_PORT: u16 = 2019;
 
 /// The server's own settings; PHP's follow.
 #[rustfmt::skip]
-const KNOBS: &[Knob] = &[
-    Knob::new("num_threads", Integer(1, 10_000, "threads"), "", Restart, "threads with PHP: requests served at once; twice the cores when not set (RT-05)"),
-    Knob::new("max_wait_time", Duration(0, 86_400), "0s", Restart, "how long a request may wait for a thread; 0 is without end (RT-05)"),
-    Knob::new("worker", Text, "", Restart, "script of the application that is kept between requests and answers them; not set, each request runs the front controller anew"),
-    Knob::new("worker.max_requests", Integer(0, 1_000_000_000, "requests"), "0", Restart, "a kept application is begun anew after this many requests; 0 is never (RT-02)"),
+const TUNABLES: &[TunableSpec] = &[
+    TunableSpec::new("num_threads", Integer(1, 10_000, "threads"), "", Restart, "threads with PHP: requests served at once; twice the cores when not set (RT-05)"),
+    TunableSpec::new("max_wait_time", Seconds(0, 86_400), "0s", Restart, "how long a request may wait for a thread; 0 is without end (RT-05)"),
+    TunableSpec::new("worker", Text, "", Restart, "script of the application that is kept between requests and answers them; not set, each request runs the front controller anew"),
+    TunableSpec::new("worker.max_requests", Integer(0, 1_000_000_000, "requests"), "0", Restart, "a kept application is begun anew after this many requests; 0 is never (RT-02)"),
 ];
 
 impl Server for FrankenPhp {
@@ -48,7 +48,7 @@ impl Server for FrankenPhp {
     }
 
     fn find(&self, commands: &dyn Commands) -> Result<Program, StackError> {
-        let path = settled::find(
+        let path = runtime_config::find(
             "frankenphp",
             "FrankenPHP from https://frankenphp.dev, and name it by KNEEPOINT_FRANKENPHP",
             PROGRAM,
@@ -63,14 +63,14 @@ impl Server for FrankenPhp {
         let facts = [("frankenphp", frankenphp), ("caddy", caddy)];
         Ok(Program {
             facts: facts.map(|(name, value)| (name.to_owned(), value)).into(),
-            files: settled::scanned(Path::new(scan_dir.trim()))?,
+            files: runtime_config::scanned(Path::new(scan_dir.trim()))?,
             version,
             path,
         })
     }
 
     fn tunables(&self, _layer: Layer, version: &str) -> Vec<Tunable> {
-        settled::tunables(KNOBS, version)
+        runtime_config::tunables(TUNABLES, version)
     }
 
     fn read(
@@ -79,22 +79,22 @@ impl Server for FrankenPhp {
         _config: &str,
         ini: Option<&str>,
     ) -> Result<BTreeMap<String, String>, StackError> {
-        settled::read(ini)
+        runtime_config::read(ini)
     }
 
     fn render(&self, context: &TierContext) -> Result<RenderedTier, StackError> {
-        let mut settled = Settled::of(context, &Self, KNOBS)?;
-        let threads = settled.number("num_threads");
+        let mut runtime = RuntimeConfig::of(context, &Self, TUNABLES)?;
+        let threads = runtime.number("num_threads");
         let threads = threads.unwrap_or((2.0 * context.cpus).ceil().max(2.0) as u64);
-        settled.set("num_threads", &threads.to_string());
+        runtime.set("num_threads", &threads.to_string());
         let listen = context.listen(8080, "frankenphp.sock");
         let mut env = php::app_env(context);
         env.insert("HOME".into(), context.path("tmp"));
-        let worker = settled.text("worker");
+        let worker = runtime.text("worker");
         if !worker.is_empty() {
             let script = context.app.root.join(worker);
             env.insert("KNEEPOINT_WORKER".into(), script.display().to_string());
-            let most = settled.text("worker.max_requests").to_owned();
+            let most = runtime.text("worker.max_requests").to_owned();
             env.insert("KNEEPOINT_MAX_REQUESTS".into(), most);
         }
         let file = |name: &str, user_name: Option<&str>, text: String| {
@@ -105,7 +105,7 @@ impl Server for FrankenPhp {
             file(
                 "Caddyfile",
                 Some("Caddyfile"),
-                config::caddyfile(context, &settled, &listen, admin.as_ref()),
+                config::caddyfile(context, &runtime, &listen, admin.as_ref()),
             ),
             file("keeper.php", None, KEEPER.into()),
         ];
@@ -148,7 +148,7 @@ impl Server for FrankenPhp {
             }),
             listen,
         };
-        Ok(settled.render(context, parts))
+        Ok(runtime.render(context, parts))
     }
 
     /// `frankenphp validate`, and whether the user PHP runs as can read the application.

@@ -2,8 +2,8 @@
 
 mod config;
 
-use crate::knob::{self, Kind::*, Knob, Spelling};
 use crate::server::{self, Server};
+use crate::tunable_spec::{self, Kind::*, Spelling, TunableSpec};
 use crate::{ConfigFile, DirSpec, Program, RenderedTier, StackError, TierContext};
 use kneepoint_model::{
     Address, Apply::Reload, CommandSpec, Commands, Layer, ProcessSpec, Ready, Signal, Tunable,
@@ -26,20 +26,20 @@ const SPELLING: Spelling = Spelling {
 
 /// A reload starts new processes that take the listeners over.
 #[rustfmt::skip]
-const KNOBS: &[Knob] = &[
-    Knob::new("maxconn", Integer(1, 1_000_000, "connections"), "4096", Reload, "client connections at once; more wait in the kernel's queue"),
-    Knob::new("nbthread", Integer(1, 64, "threads"), "", Reload, "threads; as many as there are cores where it is not set"),
-    Knob::new("http-reuse", Choice(&["never", "safe", "aggressive", "always"]), "safe", Reload, "whether idle connections to the web server serve other clients' requests"),
-    Knob::new("http-connection", Choice(&["keep-alive", "server-close", "close"]), "keep-alive", Reload, "which connections stay open after a response: both, the client's, none"),
-    Knob::new("server.maxconn", Integer(0, 1_000_000, "connections"), "0", Reload, "requests at once that are handed to the web server; more wait here; 0 is no limit"),
-    Knob::new("server.pool-max-conn", Integer(-1, 1_000_000, "connections"), "-1", Reload, "idle connections to the web server that are kept; -1 is no limit"),
-    Knob::new("server.pool-purge-delay", Duration(0, 3600), "5s", Reload, "how long an idle connection to the web server is kept"),
-    Knob::new("timeout.connect", Duration(0, 3600), "5s", Reload, "longest wait for a connection to the web server"),
-    Knob::new("timeout.client", Duration(0, 86_400), "30s", Reload, "longest silence of a client"),
-    Knob::new("timeout.server", Duration(0, 86_400), "60s", Reload, "longest wait for the web server"),
-    Knob::new("timeout.queue", Duration(0, 3600), "5s", Reload, "longest wait for a slot of server.maxconn"),
-    Knob::new("timeout.http-keep-alive", Duration(0, 3600), "10s", Reload, "how long a client's connection is kept between two requests"),
-    Knob::new("retries", Integer(0, 100, "times"), "3", Reload, "times that a connection to the web server is tried again"),
+const TUNABLES: &[TunableSpec] = &[
+    TunableSpec::new("maxconn", Integer(1, 1_000_000, "connections"), "4096", Reload, "client connections at once; more wait in the kernel's queue"),
+    TunableSpec::new("nbthread", Integer(1, 64, "threads"), "", Reload, "threads; as many as there are cores where it is not set"),
+    TunableSpec::new("http-reuse", Choice(&["never", "safe", "aggressive", "always"]), "safe", Reload, "whether idle connections to the web server serve other clients' requests"),
+    TunableSpec::new("http-connection", Choice(&["keep-alive", "server-close", "close"]), "keep-alive", Reload, "which connections stay open after a response: both, the client's, none"),
+    TunableSpec::new("server.maxconn", Integer(0, 1_000_000, "connections"), "0", Reload, "requests at once that are handed to the web server; more wait here; 0 is no limit"),
+    TunableSpec::new("server.pool-max-conn", Integer(-1, 1_000_000, "connections"), "-1", Reload, "idle connections to the web server that are kept; -1 is no limit"),
+    TunableSpec::new("server.pool-purge-delay", Duration(0, 3600), "5s", Reload, "how long an idle connection to the web server is kept"),
+    TunableSpec::new("timeout.connect", Duration(0, 3600), "5s", Reload, "longest wait for a connection to the web server"),
+    TunableSpec::new("timeout.client", Duration(0, 86_400), "30s", Reload, "longest silence of a client"),
+    TunableSpec::new("timeout.server", Duration(0, 86_400), "60s", Reload, "longest wait for the web server"),
+    TunableSpec::new("timeout.queue", Duration(0, 3600), "5s", Reload, "longest wait for a slot of server.maxconn"),
+    TunableSpec::new("timeout.http-keep-alive", Duration(0, 3600), "10s", Reload, "how long a client's connection is kept between two requests"),
+    TunableSpec::new("retries", Integer(0, 100, "times"), "3", Reload, "times that a connection to the web server is tried again"),
 ];
 
 impl Server for Haproxy {
@@ -66,7 +66,7 @@ impl Server for Haproxy {
     }
 
     fn tunables(&self, _layer: Layer, _version: &str) -> Vec<Tunable> {
-        KNOBS.iter().map(Knob::tunable).collect()
+        TUNABLES.iter().map(TunableSpec::tunable).collect()
     }
 
     fn read(
@@ -75,18 +75,18 @@ impl Server for Haproxy {
         config: &str,
         _ini: Option<&str>,
     ) -> Result<BTreeMap<String, String>, StackError> {
-        Ok(knob::configured(KNOBS, &SPELLING, |name| {
+        Ok(tunable_spec::configured(TUNABLES, |name| {
             config::found(config, name)
         }))
     }
 
     fn render(&self, context: &TierContext) -> Result<RenderedTier, StackError> {
         server::check_layer(self, context.layer)?;
-        let settings = knob::checked(
+        let settings = tunable_spec::checked(
             "haproxy",
             context.layer,
             &context.settings,
-            KNOBS,
+            TUNABLES,
             &SPELLING,
         )?;
         if let Some(config) = &context.config {
@@ -118,7 +118,7 @@ impl Server for Haproxy {
             logs: Vec::new(),
             workers: None,
             env_for_app: BTreeMap::new(),
-            tier: context.tier("haproxy", KNOBS, settings, &listen),
+            tier: context.tier("haproxy", TUNABLES, settings, &listen),
             listen,
         })
     }

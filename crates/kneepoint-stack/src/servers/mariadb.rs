@@ -4,9 +4,9 @@ mod commands;
 mod options;
 mod private;
 
-use crate::knob::{self, Kind::*, Knob, Spelling};
 use crate::server::{self, Server};
 use crate::text::ini::Ini;
+use crate::tunable_spec::{self, Kind::*, Spelling, TunableSpec};
 use crate::{ConfigFile, DirSpec, Program, RenderedTier, StackError, TierContext};
 use kneepoint_model::{
     Address, Apply::Restart, CommandSpec, Commands, Endpoint, Layer, LogFormat, LogSource, Tunable,
@@ -35,24 +35,24 @@ const SPELLING: Spelling = Spelling {
 
 /// A server reads its files at the start only.
 #[rustfmt::skip]
-const KNOBS: &[Knob] = &[
-    Knob::new("max_connections", Integer(10, 100_000, "connections"), "151", Restart, "most client connections; one more is kept for an administrator (MYS-01)"),
-    Knob::new("thread_cache_size", Integer(0, 16_384, "threads"), "", Restart, "threads of closed connections that are kept for new ones (MYS-02)"),
-    Knob::new("back_log", Integer(1, 65_535, "connections"), "", Restart, "listen backlog, cut by net.core.somaxconn"),
-    Knob::new("innodb_buffer_pool_size", Bytes(5 << 20, 1 << 44), "128M", Restart, "memory for cached pages (MYS-05)"),
-    Knob::new("innodb_log_file_size", Bytes(4 << 20, 1 << 39), "96M", Restart, "log written between checkpoints"),
-    Knob::new("innodb_flush_log_at_trx_commit", Choice(&["0", "1", "2", "3"]), "1", Restart, "whether a commit waits for the disk (MYS-07)"),
-    Knob::new("sync_binlog", Integer(0, 1_000_000, "commits"), "0", Restart, "commits between two waits for the disk under the binary log; 0 is never (MYS-07)"),
-    Knob::new("innodb_io_capacity", Integer(100, 1_000_000, "operations a second"), "200", Restart, "writes in the background"),
-    Knob::new("innodb_lock_wait_timeout", Duration(0, 1_000_000), "50", Restart, "longest wait for a row (MYS-06)"),
-    Knob::new("table_open_cache", Integer(1, 1_048_576, "tables"), "2000", Restart, "tables that are kept open"),
-    Knob::new("tmp_table_size", Bytes(0, 1 << 40), "16M", Restart, "largest temporary table in memory; max_heap_table_size bounds it too"),
-    Knob::new("max_heap_table_size", Bytes(16 << 10, 1 << 40), "16M", Restart, "largest table in memory"),
-    Knob::new("query_cache_type", Choice(&["OFF", "ON", "DEMAND"]), "OFF", Restart, "whether results are kept; one lock guards all of them"),
-    Knob::new("wait_timeout", Duration(1, 31_536_000), "28800", Restart, "close a connection idle for so long"),
-    Knob::new("slow_query_log", Switch("OFF", "ON"), "OFF", Restart, "log slow statements (MYS-03)"),
-    Knob::new("long_query_time", Text, "10", Restart, "from how many seconds on a statement is slow (MYS-03)"),
-    Knob::new("performance_schema", Switch("OFF", "ON"), "OFF", Restart, "statistics of statements, at some cost (MYS-03)"),
+const TUNABLES: &[TunableSpec] = &[
+    TunableSpec::new("max_connections", Integer(10, 100_000, "connections"), "151", Restart, "most client connections; one more is kept for an administrator (MYS-01)"),
+    TunableSpec::new("thread_cache_size", Integer(0, 16_384, "threads"), "", Restart, "threads of closed connections that are kept for new ones (MYS-02)"),
+    TunableSpec::new("back_log", Integer(1, 65_535, "connections"), "", Restart, "listen backlog, cut by net.core.somaxconn"),
+    TunableSpec::new("innodb_buffer_pool_size", Bytes(5 << 20, 1 << 44), "128M", Restart, "memory for cached pages (MYS-05)"),
+    TunableSpec::new("innodb_log_file_size", Bytes(4 << 20, 1 << 39), "96M", Restart, "log written between checkpoints"),
+    TunableSpec::new("innodb_flush_log_at_trx_commit", Choice(&["0", "1", "2", "3"]), "1", Restart, "whether a commit waits for the disk (MYS-07)"),
+    TunableSpec::new("sync_binlog", Integer(0, 1_000_000, "commits"), "0", Restart, "commits between two waits for the disk under the binary log; 0 is never (MYS-07)"),
+    TunableSpec::new("innodb_io_capacity", Integer(100, 1_000_000, "operations a second"), "200", Restart, "writes in the background"),
+    TunableSpec::new("innodb_lock_wait_timeout", Seconds(0, 1_000_000), "50", Restart, "longest wait for a row (MYS-06)"),
+    TunableSpec::new("table_open_cache", Integer(1, 1_048_576, "tables"), "2000", Restart, "tables that are kept open"),
+    TunableSpec::new("tmp_table_size", Bytes(0, 1 << 40), "16M", Restart, "largest temporary table in memory; max_heap_table_size bounds it too"),
+    TunableSpec::new("max_heap_table_size", Bytes(16 << 10, 1 << 40), "16M", Restart, "largest table in memory"),
+    TunableSpec::new("query_cache_type", Choice(&["OFF", "ON", "DEMAND"]), "OFF", Restart, "whether results are kept; one lock guards all of them"),
+    TunableSpec::new("wait_timeout", Seconds(1, 31_536_000), "28800", Restart, "close a connection idle for so long"),
+    TunableSpec::new("slow_query_log", Switch("OFF", "ON"), "OFF", Restart, "log slow statements (MYS-03)"),
+    TunableSpec::new("long_query_time", Text, "10", Restart, "from how many seconds on a statement is slow (MYS-03)"),
+    TunableSpec::new("performance_schema", Switch("OFF", "ON"), "OFF", Restart, "statistics of statements, at some cost (MYS-03)"),
 ];
 
 impl Server for Mariadb {
@@ -76,7 +76,7 @@ impl Server for Mariadb {
     }
 
     fn tunables(&self, _layer: Layer, _version: &str) -> Vec<Tunable> {
-        KNOBS.iter().map(Knob::tunable).collect()
+        TUNABLES.iter().map(TunableSpec::tunable).collect()
     }
 
     fn read(
@@ -86,18 +86,18 @@ impl Server for Mariadb {
         _ini: Option<&str>,
     ) -> Result<BTreeMap<String, String>, StackError> {
         let document = parse("my.cnf", config)?;
-        Ok(knob::configured(KNOBS, &SPELLING, |name| {
+        Ok(tunable_spec::configured(TUNABLES, |name| {
             get(&document, name)
         }))
     }
 
     fn render(&self, context: &TierContext) -> Result<RenderedTier, StackError> {
         server::check_layer(self, context.layer)?;
-        let settings = knob::checked(
+        let settings = tunable_spec::checked(
             "mariadb",
             context.layer,
             &context.settings,
-            KNOBS,
+            TUNABLES,
             &SPELLING,
         )?;
         let mut document = parse(
@@ -109,7 +109,7 @@ impl Server for Mariadb {
         for (name, value) in &settings {
             set(&mut document, name, value);
         }
-        let configured = knob::configured(KNOBS, &SPELLING, |name| get(&document, name));
+        let configured = tunable_spec::configured(TUNABLES, |name| get(&document, name));
         let output = context.dir.join("log/mariadb.log");
         let socket = context.dir.join("run/mysqld.sock");
         let listen = if context.unix_socket {
@@ -133,7 +133,7 @@ impl Server for Mariadb {
             }],
             workers: None,
             env_for_app: environment(context, tcp),
-            tier: context.tier("mariadb", KNOBS, configured, &listen),
+            tier: context.tier("mariadb", TUNABLES, configured, &listen),
             listen,
         })
     }

@@ -1,26 +1,26 @@
 //! nginx as the proxy tier and as the web tier.
 
+mod config;
 mod defaults;
 mod includes;
-mod knobs;
 mod private;
-mod site;
+mod tunables;
 mod upstream;
 
-use crate::knob::{self, Knob};
 use crate::server::{self, Server};
 use crate::tier::IDENTITY_PATH;
+use crate::tunable_spec::{self, TunableSpec};
 use crate::{ConfigFile, ConfigText, DirSpec, Program, RenderedTier, StackError, TierContext};
+use config::NginxConfig;
 use kneepoint_model::{
     Address, CommandSpec, Commands, Endpoint, Layer, LogFormat, LogSource, ProcessSpec, Ready,
     Signal, Tunable,
 };
-use knobs::SPELLING;
-use site::Site;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tunables::SPELLING;
 
 /// nginx, from 1.15.3 on (`keepalive_requests` in upstream blocks).
 pub(crate) struct Nginx;
@@ -64,9 +64,9 @@ impl Server for Nginx {
     }
 
     fn tunables(&self, layer: Layer, version: &str) -> Vec<Tunable> {
-        knobs::of(layer, version)
+        tunables::of(layer, version)
             .iter()
-            .map(Knob::tunable)
+            .map(TunableSpec::tunable)
             .collect()
     }
 
@@ -77,7 +77,7 @@ impl Server for Nginx {
         _ini: Option<&str>,
     ) -> Result<BTreeMap<String, String>, StackError> {
         server::check_layer(self, layer)?;
-        let site = Site::parse(layer, "nginx.conf", config, false, "")?;
+        let site = NginxConfig::parse(layer, "nginx.conf", config, false, "")?;
         Ok(site.configured())
     }
 
@@ -87,8 +87,9 @@ impl Server for Nginx {
 
     fn render(&self, context: &TierContext) -> Result<RenderedTier, StackError> {
         server::check_layer(self, context.layer)?;
-        let knobs = knobs::of(context.layer, &context.program.version);
-        let settings = knob::checked("nginx", context.layer, &context.settings, &knobs, &SPELLING)?;
+        let specs = tunables::of(context.layer, &context.program.version);
+        let settings =
+            tunable_spec::checked("nginx", context.layer, &context.settings, &specs, &SPELLING)?;
         let listen = context.listen(80, "nginx.sock");
         let default;
         let (name, text) = match &context.config {
@@ -99,7 +100,7 @@ impl Server for Nginx {
             }
         };
         let needs_upstream = context.upstream.is_some();
-        let mut site = Site::parse(
+        let mut site = NginxConfig::parse(
             context.layer,
             &name,
             text,
@@ -110,7 +111,7 @@ impl Server for Nginx {
         for (setting, value) in &settings {
             site.set(setting, value, &context.path("log/access.log"));
         }
-        let tier = context.tier("nginx", &knobs, site.configured(), &listen);
+        let tier = context.tier("nginx", &specs, site.configured(), &listen);
         Ok(RenderedTier {
             dirs: ["", "run", "log", "tmp"]
                 .map(|name| DirSpec::new(context.dir.join(name), None, 0o755))
@@ -168,7 +169,7 @@ fn spelled(address: &Address) -> String {
     }
 }
 
-fn files(context: &TierContext, name: String, site: &Site) -> Vec<ConfigFile> {
+fn files(context: &TierContext, name: String, site: &NginxConfig) -> Vec<ConfigFile> {
     let file =
         |path: &str, user_name, text| ConfigFile::new(context.dir.join(path), user_name, text);
     let status = format!(
@@ -193,7 +194,7 @@ fn files(context: &TierContext, name: String, site: &Site) -> Vec<ConfigFile> {
 }
 
 /// nginx does not bind a Unix socket whose file a killed predecessor left.
-fn prepare(context: &TierContext, site: &Site) -> Vec<CommandSpec> {
+fn prepare(context: &TierContext, site: &NginxConfig) -> Vec<CommandSpec> {
     let sockets = ["run/stub.sock".to_owned(), "run/nginx.sock".to_owned()]
         .into_iter()
         .chain((0..site.other_servers()).map(private::other_socket))
@@ -209,7 +210,7 @@ fn process(context: &TierContext, listen: &Address) -> ProcessSpec {
         context.path(""),
     ];
     // Before it has read its configuration nginx writes to a compiled-in path, unless told since 1.19.5.
-    if knob::version(&context.program.version) >= [1, 19, 5] {
+    if tunable_spec::version(&context.program.version) >= [1, 19, 5] {
         args.extend(["-e".into(), context.path("log/error.log")]);
     }
     ProcessSpec {

@@ -2,9 +2,9 @@
 
 mod commands;
 
-use crate::knob::{self, Kind::*, Knob, Spelling};
 use crate::server::{self, Server};
 use crate::text::lines::{self, Dialect, Lines};
+use crate::tunable_spec::{self, Kind::*, Spelling, TunableSpec};
 use crate::{ConfigFile, DirSpec, Program, RenderedTier, StackError, TierContext};
 use kneepoint_model::{
     Address, Apply::Reload, Apply::Restart, CommandSpec, Commands, Endpoint, Layer, LogFormat,
@@ -33,21 +33,21 @@ const SPELLING: Spelling = Spelling {
 };
 
 #[rustfmt::skip]
-const KNOBS: &[Knob] = &[
-    Knob::new("max_connections", Integer(1, 262_143, "connections"), "100", Restart, "most client connections (PG-01)"),
-    Knob::new("superuser_reserved_connections", Integer(0, 262_143, "connections"), "3", Restart, "of those, kept for superusers (PG-01)"),
-    Knob::new("shared_buffers", Bytes(128 << 10, 1 << 44), "128MB", Restart, "memory for cached pages"),
-    Knob::new("work_mem", Bytes(64 << 10, 1 << 41), "4MB", Reload, "memory of one sort or hash before it goes to disk"),
-    Knob::new("effective_cache_size", Bytes(8 << 10, 1 << 44), "4GB", Reload, "what the planner believes is cached"),
-    Knob::new("maintenance_work_mem", Bytes(1 << 20, 1 << 41), "64MB", Reload, "memory of vacuum and index builds"),
-    Knob::new("max_wal_size", Bytes(2 << 20, 1 << 44), "1GB", Reload, "log written between checkpoints"),
-    Knob::new("synchronous_commit", Choice(&["off", "local", "remote_write", "on", "remote_apply"]), "on", Reload, "whether a commit waits for the disk"),
-    Knob::new("jit", Switch("off", "on"), "on", Reload, "compile expensive queries"),
-    Knob::new("random_page_cost", Text, "4", Reload, "what the planner believes a random read costs (1.1 on SSDs)"),
-    Knob::new("idle_in_transaction_session_timeout", Duration(0, 86_400), "0", Reload, "end a session idle inside a transaction; 0 is never (PG-03)"),
-    Knob::new("statement_timeout", Duration(0, 86_400), "0", Reload, "end a statement that runs longer; 0 is never"),
-    Knob::new("log_min_duration_statement", Integer(-1, 2_147_483_647, "milliseconds"), "-1", Reload, "log statements that ran longer; -1 is none (PG-04)"),
-    Knob::new("log_connections", Switch("off", "on"), "off", Reload, "log every connection (PG-02)"),
+const TUNABLES: &[TunableSpec] = &[
+    TunableSpec::new("max_connections", Integer(1, 262_143, "connections"), "100", Restart, "most client connections (PG-01)"),
+    TunableSpec::new("superuser_reserved_connections", Integer(0, 262_143, "connections"), "3", Restart, "of those, kept for superusers (PG-01)"),
+    TunableSpec::new("shared_buffers", Bytes(128 << 10, 1 << 44), "128MB", Restart, "memory for cached pages"),
+    TunableSpec::new("work_mem", Bytes(64 << 10, 1 << 41), "4MB", Reload, "memory of one sort or hash before it goes to disk"),
+    TunableSpec::new("effective_cache_size", Bytes(8 << 10, 1 << 44), "4GB", Reload, "what the planner believes is cached"),
+    TunableSpec::new("maintenance_work_mem", Bytes(1 << 20, 1 << 41), "64MB", Reload, "memory of vacuum and index builds"),
+    TunableSpec::new("max_wal_size", Bytes(2 << 20, 1 << 44), "1GB", Reload, "log written between checkpoints"),
+    TunableSpec::new("synchronous_commit", Choice(&["off", "local", "remote_write", "on", "remote_apply"]), "on", Reload, "whether a commit waits for the disk"),
+    TunableSpec::new("jit", Switch("off", "on"), "on", Reload, "compile expensive queries"),
+    TunableSpec::new("random_page_cost", Text, "4", Reload, "what the planner believes a random read costs (1.1 on SSDs)"),
+    TunableSpec::new("idle_in_transaction_session_timeout", Duration(0, 86_400), "0", Reload, "end a session idle inside a transaction; 0 is never (PG-03)"),
+    TunableSpec::new("statement_timeout", Duration(0, 86_400), "0", Reload, "end a statement that runs longer; 0 is never"),
+    TunableSpec::new("log_min_duration_statement", Integer(-1, 2_147_483_647, "milliseconds"), "-1", Reload, "log statements that ran longer; -1 is none (PG-04)"),
+    TunableSpec::new("log_connections", Switch("off", "on"), "off", Reload, "log every connection (PG-02)"),
 ];
 
 /// Settings that decide where the server lives; a user's values never apply in the lab.
@@ -97,7 +97,7 @@ impl Server for Postgresql {
     }
 
     fn tunables(&self, _layer: Layer, _version: &str) -> Vec<Tunable> {
-        KNOBS.iter().map(Knob::tunable).collect()
+        TUNABLES.iter().map(TunableSpec::tunable).collect()
     }
 
     fn read(
@@ -107,18 +107,18 @@ impl Server for Postgresql {
         _ini: Option<&str>,
     ) -> Result<BTreeMap<String, String>, StackError> {
         let document = lines::parse(Dialect::Postgresql, config);
-        Ok(knob::configured(KNOBS, &SPELLING, |name| {
+        Ok(tunable_spec::configured(TUNABLES, |name| {
             document.get(name)
         }))
     }
 
     fn render(&self, context: &TierContext) -> Result<RenderedTier, StackError> {
         server::check_layer(self, context.layer)?;
-        let settings = knob::checked(
+        let settings = tunable_spec::checked(
             "postgresql",
             context.layer,
             &context.settings,
-            KNOBS,
+            TUNABLES,
             &SPELLING,
         )?;
         let mut document = lines::parse(Dialect::Postgresql, context.config_text(""));
@@ -127,7 +127,7 @@ impl Server for Postgresql {
         for (name, value) in &settings {
             document.set(name, value);
         }
-        let configured = knob::configured(KNOBS, &SPELLING, |name| document.get(name));
+        let configured = tunable_spec::configured(TUNABLES, |name| document.get(name));
         let output = context.dir.join("log/postgresql.log");
         let listen = if context.unix_socket {
             Address::Unix(context.dir.join(format!("run/.s.PGSQL.{}", tcp.port())))
@@ -152,7 +152,7 @@ impl Server for Postgresql {
             }],
             workers: None,
             env_for_app: environment(context, tcp),
-            tier: context.tier("postgresql", KNOBS, configured, &listen),
+            tier: context.tier("postgresql", TUNABLES, configured, &listen),
             listen,
         })
     }

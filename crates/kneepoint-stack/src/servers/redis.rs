@@ -1,8 +1,8 @@
 //! Redis as the cache tier.
 
-use crate::knob::{self, Kind::*, Knob, Spelling};
 use crate::server::{self, Server};
 use crate::text::lines::{self, Dialect, Lines};
+use crate::tunable_spec::{self, Kind::*, Spelling, TunableSpec};
 use crate::{ConfigFile, DirSpec, Program, RenderedTier, StackError, TierContext};
 use kneepoint_model::{
     Address, Apply::Restart, CommandSpec, Commands, Endpoint, Layer, LogFormat, LogSource,
@@ -25,19 +25,19 @@ const SPELLING: Spelling = Spelling {
 
 /// Redis reads its file only at the start, so every change is a restart.
 #[rustfmt::skip]
-const KNOBS: &[Knob] = &[
-    Knob::new("maxclients", Integer(1, 1_000_000, "connections"), "10000", Restart, "most client connections; more are refused (RDS-02)"),
-    Knob::new("io-threads", Integer(1, 128, "threads"), "1", Restart, "threads that read and write sockets; commands stay on one (RDS-04)"),
-    Knob::new("tcp-backlog", Integer(1, 65_535, "connections"), "511", Restart, "listen backlog, cut by net.core.somaxconn"),
-    Knob::new("timeout", Duration(0, 86_400), "0", Restart, "close a client idle for so long; 0 is never"),
-    Knob::new("tcp-keepalive", Duration(0, 86_400), "300", Restart, "TCP keepalive of client connections"),
-    Knob::new("maxmemory", Bytes(0, 1 << 44), "0", Restart, "memory for data; 0 is no limit (RDS-06)"),
-    Knob::new("maxmemory-policy", Choice(&["noeviction", "allkeys-lru", "allkeys-lfu", "allkeys-random", "volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl"]), "noeviction", Restart, "what to drop when memory is full (RDS-06)"),
-    Knob::new("appendonly", Switch("no", "yes"), "no", Restart, "append-only file (RDS-06)"),
-    Knob::new("appendfsync", Choice(&["always", "everysec", "no"]), "everysec", Restart, "when the append-only file reaches the disk (RDS-06)"),
-    Knob::new("save", Text, "3600 1 300 100 60 10000", Restart, "snapshot points as SECONDS CHANGES pairs; empty is no snapshots (RDS-06)"),
-    Knob::new("slowlog-log-slower-than", Integer(-1, 60_000_000, "microseconds"), "10000", Restart, "commands slower than this are logged (RDS-04)"),
-    Knob::new("hz", Integer(1, 500, "times a second"), "10", Restart, "how often background work runs"),
+const TUNABLES: &[TunableSpec] = &[
+    TunableSpec::new("maxclients", Integer(1, 1_000_000, "connections"), "10000", Restart, "most client connections; more are refused (RDS-02)"),
+    TunableSpec::new("io-threads", Integer(1, 128, "threads"), "1", Restart, "threads that read and write sockets; commands stay on one (RDS-04)"),
+    TunableSpec::new("tcp-backlog", Integer(1, 65_535, "connections"), "511", Restart, "listen backlog, cut by net.core.somaxconn"),
+    TunableSpec::new("timeout", Seconds(0, 86_400), "0", Restart, "close a client idle for so long; 0 is never"),
+    TunableSpec::new("tcp-keepalive", Seconds(0, 86_400), "300", Restart, "TCP keepalive of client connections"),
+    TunableSpec::new("maxmemory", Bytes(0, 1 << 44), "0", Restart, "memory for data; 0 is no limit (RDS-06)"),
+    TunableSpec::new("maxmemory-policy", Choice(&["noeviction", "allkeys-lru", "allkeys-lfu", "allkeys-random", "volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl"]), "noeviction", Restart, "what to drop when memory is full (RDS-06)"),
+    TunableSpec::new("appendonly", Switch("no", "yes"), "no", Restart, "append-only file (RDS-06)"),
+    TunableSpec::new("appendfsync", Choice(&["always", "everysec", "no"]), "everysec", Restart, "when the append-only file reaches the disk (RDS-06)"),
+    TunableSpec::new("save", Text, "3600 1 300 100 60 10000", Restart, "snapshot points as SECONDS CHANGES pairs; empty is no snapshots (RDS-06)"),
+    TunableSpec::new("slowlog-log-slower-than", Integer(-1, 60_000_000, "microseconds"), "10000", Restart, "commands slower than this are logged (RDS-04)"),
+    TunableSpec::new("hz", Integer(1, 500, "times a second"), "10", Restart, "how often background work runs"),
 ];
 
 /// What a lab cache starts from: a cache, so nothing is kept on disk.
@@ -81,7 +81,7 @@ impl Server for Redis {
     }
 
     fn tunables(&self, _layer: Layer, _version: &str) -> Vec<Tunable> {
-        KNOBS.iter().map(Knob::tunable).collect()
+        TUNABLES.iter().map(TunableSpec::tunable).collect()
     }
 
     fn read(
@@ -91,14 +91,20 @@ impl Server for Redis {
         _ini: Option<&str>,
     ) -> Result<BTreeMap<String, String>, StackError> {
         let document = lines::parse(Dialect::Redis, config);
-        Ok(knob::configured(KNOBS, &SPELLING, |name| {
+        Ok(tunable_spec::configured(TUNABLES, |name| {
             document.get(name)
         }))
     }
 
     fn render(&self, context: &TierContext) -> Result<RenderedTier, StackError> {
         server::check_layer(self, context.layer)?;
-        let settings = knob::checked("redis", context.layer, &context.settings, KNOBS, &SPELLING)?;
+        let settings = tunable_spec::checked(
+            "redis",
+            context.layer,
+            &context.settings,
+            TUNABLES,
+            &SPELLING,
+        )?;
         let mut document = lines::parse(Dialect::Redis, context.config_text(DEFAULT));
         let listen = context.listen(6379, "redis.sock");
         adapt(&mut document, context, &listen);
@@ -106,7 +112,7 @@ impl Server for Redis {
             document.set_only(name, value);
         }
         let user_name = context.config_name("redis.conf");
-        let configured = knob::configured(KNOBS, &SPELLING, |name| document.get(name));
+        let configured = tunable_spec::configured(TUNABLES, |name| document.get(name));
         let path = context.dir.join("redis.conf");
         let output = context.dir.join("log/redis.log");
         let owner = context.user(USER);
@@ -131,7 +137,7 @@ impl Server for Redis {
             }],
             workers: None,
             env_for_app: environment(&listen),
-            tier: context.tier("redis", KNOBS, configured, &listen),
+            tier: context.tier("redis", TUNABLES, configured, &listen),
             listen,
         })
     }
@@ -217,7 +223,7 @@ fn flush(context: &TierContext, listen: &Address) -> CommandSpec {
         Address::Unix(path) => CommandSpec::new(client).args(["-s", &path.to_string_lossy()]),
     };
     // Since 7.0 the client can end with a failure when the command fails.
-    let strict = knob::version(&context.program.version) >= [7, 0, 0];
+    let strict = tunable_spec::version(&context.program.version) >= [7, 0, 0];
     command
         .args(strict.then_some("-e"))
         .args(["FLUSHALL", "SYNC"])

@@ -1,10 +1,10 @@
 //! Swoole as the PHP tier, the server below Laravel's Octane: an extension of the command-line PHP whose worker processes
 //! keep the application between requests.
 
-use crate::knob::{Kind::*, Knob};
 use crate::php;
-use crate::php::settled::{self, Parts, Settled, USER};
+use crate::php::runtime_config::{self, Parts, RuntimeConfig, USER};
 use crate::server::{self, Server};
+use crate::tunable_spec::{Kind::*, TunableSpec};
 use crate::{ConfigFile, Program, RenderedTier, StackError, TierContext};
 use kneepoint_model::{
     Address, Apply::Restart, CommandSpec, Commands, Layer, SettingKey, Tunable, WorkerPool, Workers,
@@ -23,14 +23,14 @@ const TITLE: &str = "kneepoint: swoole worker";
 
 /// The server's own settings; PHP's follow.
 #[rustfmt::skip]
-const KNOBS: &[Knob] = &[
-    Knob::new("worker", Text, "", Restart, "script of the application that is kept between requests and answers them"),
-    Knob::new("worker_num", Integer(1, 10_000, "workers"), "", Restart, "worker processes: requests served at once; one for each core when not set (RT-01)"),
-    Knob::new("reactor_num", Integer(1, 1_000, "threads"), "", Restart, "threads that read and write connections; as many as workers when not set"),
-    Knob::new("max_request", Integer(0, 1_000_000_000, "requests"), "0", Restart, "a worker is replaced after this many requests; 0 is never (RT-02)"),
-    Knob::new("backlog", Integer(1, 65_535, "connections"), "512", Restart, "connections that may wait to be accepted, cut by net.core.somaxconn (RT-03)"),
-    Knob::new("max_conn", Integer(1, 1_000_000, "connections"), "", Restart, "most connections at once; Swoole's own limit by descriptors when not set (RT-03)"),
-    Knob::new("dispatch_mode", Integer(1, 9, ""), "2", Restart, "which worker gets a request: 1 in turns, 2 by connection, 3 an idle one"),
+const TUNABLES: &[TunableSpec] = &[
+    TunableSpec::new("worker", Text, "", Restart, "script of the application that is kept between requests and answers them"),
+    TunableSpec::new("worker_num", Integer(1, 10_000, "workers"), "", Restart, "worker processes: requests served at once; one for each core when not set (RT-01)"),
+    TunableSpec::new("reactor_num", Integer(1, 1_000, "threads"), "", Restart, "threads that read and write connections; as many as workers when not set"),
+    TunableSpec::new("max_request", Integer(0, 1_000_000_000, "requests"), "0", Restart, "a worker is replaced after this many requests; 0 is never (RT-02)"),
+    TunableSpec::new("backlog", Integer(1, 65_535, "connections"), "512", Restart, "connections that may wait to be accepted, cut by net.core.somaxconn (RT-03)"),
+    TunableSpec::new("max_conn", Integer(1, 1_000_000, "connections"), "", Restart, "most connections at once; Swoole's own limit by descriptors when not set (RT-03)"),
+    TunableSpec::new("dispatch_mode", Integer(1, 9, ""), "2", Restart, "which worker gets a request: 1 in turns, 2 by connection, 3 an idle one"),
 ];
 
 impl Server for Swoole {
@@ -55,7 +55,7 @@ impl Server for Swoole {
         };
         let version = ask("echo PHP_VERSION;")?;
         let beside = ask("echo PHP_EXTENSION_DIR;")? + "/swoole.so";
-        let extension = settled::find(
+        let extension = runtime_config::find(
             "swoole.so",
             "Swoole built for this PHP (`phpize` in its source), and name it by KNEEPOINT_SWOOLE",
             EXTENSION,
@@ -70,7 +70,7 @@ impl Server for Swoole {
             "echo phpversion('swoole');",
         ]);
         let swoole = server::run(commands, &command)?.stdout;
-        let mut files = settled::scanned(&settled::scan_dir(&version, "cli"))?;
+        let mut files = runtime_config::scanned(&runtime_config::scan_dir(&version, "cli"))?;
         let loads_it = |text: &str| {
             text.lines()
                 .any(|line| line.trim() == "extension=swoole.so")
@@ -86,7 +86,7 @@ impl Server for Swoole {
     }
 
     fn tunables(&self, _layer: Layer, version: &str) -> Vec<Tunable> {
-        settled::tunables(KNOBS, version)
+        runtime_config::tunables(TUNABLES, version)
     }
 
     fn read(
@@ -95,12 +95,12 @@ impl Server for Swoole {
         _config: &str,
         ini: Option<&str>,
     ) -> Result<BTreeMap<String, String>, StackError> {
-        settled::read(ini)
+        runtime_config::read(ini)
     }
 
     fn render(&self, context: &TierContext) -> Result<RenderedTier, StackError> {
-        let mut settled = Settled::of(context, &Self, KNOBS)?;
-        let worker = settled.text("worker");
+        let mut runtime = RuntimeConfig::of(context, &Self, TUNABLES)?;
+        let worker = runtime.text("worker");
         if worker.is_empty() {
             return Err(StackError::Inconsistent {
                 layer: context.layer,
@@ -111,16 +111,16 @@ impl Server for Swoole {
         }
         let script = context.app.root.join(worker);
         let cores = context.cpus.ceil().max(1.0) as u64;
-        let workers = settled.number("worker_num").unwrap_or(cores);
-        let reactors = settled.number("reactor_num").unwrap_or(workers);
-        settled.set("worker_num", &workers.to_string());
-        settled.set("reactor_num", &reactors.to_string());
+        let workers = runtime.number("worker_num").unwrap_or(cores);
+        let reactors = runtime.number("reactor_num").unwrap_or(workers);
+        runtime.set("worker_num", &workers.to_string());
+        runtime.set("reactor_num", &reactors.to_string());
         // The command-line PHP has its cache off unless told.
-        let cache = settled
+        let cache = runtime
             .php
             .get("opcache.enable")
             .unwrap_or_else(|| "1".into());
-        settled.php.set("opcache.enable_cli", &cache)?;
+        runtime.php.set("opcache.enable_cli", &cache)?;
         let listen = context.listen(8000, "swoole.sock");
         let mut env = php::app_env(context);
         env.insert("KNEEPOINT_WORKER".into(), script.display().to_string());
@@ -129,7 +129,7 @@ impl Server for Swoole {
             ConfigFile::new(
                 context.dir.join("swoole.json"),
                 Some("swoole.json".into()),
-                options(context, &settled, &listen),
+                options(context, &runtime, &listen),
             ),
         ];
         let parts = Parts {
@@ -143,7 +143,7 @@ impl Server for Swoole {
                 start_workers: workers,
                 spawn_per_s: None,
                 size_key: SettingKey::new(Layer::Php, "worker_num"),
-                queue_limit: settled.number("backlog").unwrap_or(0),
+                queue_limit: runtime.number("backlog").unwrap_or(0),
                 keeps_queue: true,
             },
             workers: Workers::Processes {
@@ -153,7 +153,7 @@ impl Server for Swoole {
             numbers: None,
             listen,
         };
-        Ok(settled.render(context, parts))
+        Ok(runtime.render(context, parts))
     }
 
     /// What can be said before it starts: whether the user PHP runs as can read the application.
@@ -163,15 +163,15 @@ impl Server for Swoole {
 }
 
 /// What the server script is told.
-fn options(context: &TierContext, settled: &Settled, listen: &Address) -> String {
+fn options(context: &TierContext, runtime: &RuntimeConfig, listen: &Address) -> String {
     let (host, port) = match listen {
         Address::Tcp(address) => (address.ip().to_string(), address.port()),
         Address::Unix(path) => (path.display().to_string(), 0),
     };
     let mut server = serde_json::Map::new();
-    for knob in KNOBS.iter().filter(|knob| knob.name != "worker") {
-        if let Some(value) = settled.number(knob.name) {
-            server.insert(knob.name.to_owned(), value.into());
+    for spec in TUNABLES.iter().filter(|spec| spec.name != "worker") {
+        if let Some(value) = runtime.number(spec.name) {
+            server.insert(spec.name.to_owned(), value.into());
         }
     }
     let options = serde_json::json!({

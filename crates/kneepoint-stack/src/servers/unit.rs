@@ -2,10 +2,10 @@
 
 mod config;
 
-use crate::knob::{Kind::*, Knob};
 use crate::php;
-use crate::php::settled::{self, Parts, Settled, USER};
+use crate::php::runtime_config::{self, Parts, RuntimeConfig, USER};
 use crate::server::{self, Server};
+use crate::tunable_spec::{Kind::*, TunableSpec};
 use crate::{ConfigFile, Program, RenderedTier, StackError, TierContext};
 use kneepoint_model::{
     Address, Apply::Restart, CommandSpec, Commands, Endpoint, Layer, SettingKey, Sum, Tunable,
@@ -23,13 +23,13 @@ const PROGRAM: &str = "KNEEPOINT_UNITD";
 
 /// The server's own settings; PHP's follow.
 #[rustfmt::skip]
-const KNOBS: &[Knob] = &[
-    Knob::new("processes", Integer(1, 10_000, "processes"), "1", Restart, "processes of the application: requests served at once (RT-07)"),
-    Knob::new("processes.spare", Integer(0, 10_000, "processes"), "", Restart, "idle processes that are kept; set, `processes` is the most there can be"),
-    Knob::new("processes.idle_timeout", Duration(0, 86_400), "", Restart, "how long a process beyond the spare ones stays idle"),
-    Knob::new("limits.requests", Integer(0, 1_000_000_000, "requests"), "0", Restart, "a process ends after this many requests; 0 is never"),
-    Knob::new("limits.timeout", Duration(0, 86_400), "0s", Restart, "longest time of a request; 0 is no end"),
-    Knob::new("backlog", Integer(1, 65_535, "connections"), "511", Restart, "connections that may wait for the router, cut by net.core.somaxconn"),
+const TUNABLES: &[TunableSpec] = &[
+    TunableSpec::new("processes", Integer(1, 10_000, "processes"), "1", Restart, "processes of the application: requests served at once (RT-07)"),
+    TunableSpec::new("processes.spare", Integer(0, 10_000, "processes"), "", Restart, "idle processes that are kept; set, `processes` is the most there can be"),
+    TunableSpec::new("processes.idle_timeout", Seconds(0, 86_400), "", Restart, "how long a process beyond the spare ones stays idle"),
+    TunableSpec::new("limits.requests", Integer(0, 1_000_000_000, "requests"), "0", Restart, "a process ends after this many requests; 0 is never"),
+    TunableSpec::new("limits.timeout", Seconds(0, 86_400), "0s", Restart, "longest time of a request; 0 is no end"),
+    TunableSpec::new("backlog", Integer(1, 65_535, "connections"), "511", Restart, "connections that may wait for the router, cut by net.core.somaxconn"),
 ];
 
 impl Server for Unit {
@@ -46,7 +46,7 @@ impl Server for Unit {
     }
 
     fn find(&self, commands: &dyn Commands) -> Result<Program, StackError> {
-        let path = settled::find(
+        let path = runtime_config::find(
             "unitd",
             "NGINX Unit with its PHP module from its source, and name it by KNEEPOINT_UNITD",
             PROGRAM,
@@ -65,7 +65,7 @@ impl Server for Unit {
         let version = php_version(&module);
         let unit = server::word_after(&said("--version")?, "unit version: ").unwrap_or_default();
         let modules = modules.to_string_lossy().into_owned();
-        let files = settled::scanned(&settled::scan_dir(&version, "embed"))?;
+        let files = runtime_config::scanned(&runtime_config::scan_dir(&version, "embed"))?;
         Ok(Program {
             path,
             facts: [("modules".to_owned(), modules), ("unit".to_owned(), unit)].into(),
@@ -75,7 +75,7 @@ impl Server for Unit {
     }
 
     fn tunables(&self, _layer: Layer, version: &str) -> Vec<Tunable> {
-        settled::tunables(KNOBS, version)
+        runtime_config::tunables(TUNABLES, version)
     }
 
     fn read(
@@ -84,19 +84,19 @@ impl Server for Unit {
         _config: &str,
         ini: Option<&str>,
     ) -> Result<BTreeMap<String, String>, StackError> {
-        settled::read(ini)
+        runtime_config::read(ini)
     }
 
     fn render(&self, context: &TierContext) -> Result<RenderedTier, StackError> {
-        let settled = Settled::of(context, &Self, KNOBS)?;
+        let runtime = RuntimeConfig::of(context, &Self, TUNABLES)?;
         let listen = context.listen(80, "unit.sock");
-        let config = config::whole(context, &settled, &listen);
+        let config = config::whole(context, &runtime, &listen);
         let parts = Parts {
             files: files(context, config),
             args: args(context),
             env: BTreeMap::new(),
             user: None,
-            pool: pool(&settled),
+            pool: pool(&runtime),
             workers: Workers::Processes {
                 title: "unit: \"php\" application".into(),
                 idle: vec!["poll".into()],
@@ -104,7 +104,7 @@ impl Server for Unit {
             numbers: Some(numbers(context)),
             listen,
         };
-        let mut tier = settled.render(context, parts);
+        let mut tier = runtime.render(context, parts);
         tier.dirs
             .push(crate::DirSpec::new(context.dir.join("state"), None, 0o755));
         Ok(tier)
@@ -175,17 +175,17 @@ fn numbers(context: &TierContext) -> Endpoint {
 }
 
 /// The saturation model of the processes.
-fn pool(settled: &Settled) -> WorkerPool {
-    let max_workers = settled.number("processes").unwrap_or(1);
+fn pool(runtime: &RuntimeConfig) -> WorkerPool {
+    let max_workers = runtime.number("processes").unwrap_or(1);
     WorkerPool {
         worker: "Unit process".into(),
         max_workers,
-        start_workers: settled
+        start_workers: runtime
             .number("processes.spare")
             .map_or(max_workers, |spare| spare.min(max_workers)),
         spawn_per_s: None,
         size_key: SettingKey::new(Layer::Php, "processes"),
-        queue_limit: settled.number("backlog").unwrap_or(0),
+        queue_limit: runtime.number("backlog").unwrap_or(0),
         keeps_queue: true,
     }
 }

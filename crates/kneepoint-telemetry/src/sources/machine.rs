@@ -1,6 +1,7 @@
 //! The machine that everything shares: CPU time, steal, pressure.
 
-use crate::proc::{cpu_ticks, number, read, words};
+use kneepoint_linux::CpuTicks;
+use kneepoint_linux::file::{number, read, words};
 use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
 use kneepoint_model::metric::{
     MACHINE_BUSY_S, MACHINE_STEAL_S, PSI_CPU_SOME_S, PSI_IO_SOME_S, PSI_MEMORY_FULL_S,
@@ -30,16 +31,16 @@ pub(super) static SOURCE: Source = Source {
 #[derive(Debug, Default)]
 struct Machine {
     busy_s: f64,
-    last: Option<(Instant, Cpus)>,
+    last: Option<(Instant, CpuTicks)>,
 }
 
 impl Machine {
     /// Takes in what `/proc/stat` said at a moment.
-    fn note(&mut self, at: Instant, cpus: Cpus, per_second: f64) {
+    fn note(&mut self, at: Instant, cpus: CpuTicks, per_second: f64) {
         if let Some((before_at, before)) = self.last.replace((at, cpus)) {
             let elapsed_s = at.duration_since(before_at).as_secs_f64();
-            let quiet_s = cpus.quiet.saturating_sub(before.quiet) as f64 / per_second;
-            self.busy_s += (cpus.count as f64 * elapsed_s - quiet_s).max(0.0);
+            let quiet_s = quiet(cpus).saturating_sub(quiet(before)) as f64 / per_second;
+            self.busy_s += (cpus.cpus as f64 * elapsed_s - quiet_s).max(0.0);
         }
     }
 }
@@ -49,11 +50,11 @@ impl Probe for Machine {
         let stat = read("/proc/stat").map_err(|why| Failure(why.to_string()))?;
         let now = Instant::now();
         let cpus =
-            parse_cpus(&stat).ok_or_else(|| Failure("`/proc/stat` has no `cpu` line".into()))?;
+            CpuTicks::parse(&stat).ok_or_else(|| Failure("`/proc/stat` has no `cpu` line".into()))?;
         let per_second = clock_ticks_per_second().max(1) as f64;
         self.note(now, cpus, per_second);
         sink.push(MACHINE_BUSY_S, self.busy_s);
-        sink.push(MACHINE_STEAL_S, cpus.stolen as f64 / per_second);
+        sink.push(MACHINE_STEAL_S, cpus.steal as f64 / per_second);
         for (file, line, metric) in [
             ("cpu", "some", PSI_CPU_SOME_S),
             ("memory", "full", PSI_MEMORY_FULL_S),
@@ -75,43 +76,10 @@ impl Probe for Machine {
     }
 }
 
-/// Ticks of all CPUs together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Cpus {
-    count: usize,
-    /// Idle, waiting for a disk, or stolen.
-    quiet: u64,
-    stolen: u64,
-}
-
 /// What the CPUs did not do, rather than what they did: kernels without exact accounting look at each tick who runs, and
 /// so miss much of what runs shorter than that, while idle time is measured from its begin to its end (`NO_HZ`).
-fn parse_cpus(stat: &[u8]) -> Option<Cpus> {
-    let fields = cpu_ticks(stat)?;
-    let [
-        _user,
-        _nice,
-        _system,
-        idle,
-        iowait,
-        _irq,
-        _softirq,
-        stolen,
-        ..,
-    ] = fields[..]
-    else {
-        return None;
-    };
-    let is_cpu = |line: &&[u8]| {
-        line.strip_prefix(b"cpu")
-            .and_then(|rest| rest.first())
-            .is_some_and(u8::is_ascii_digit)
-    };
-    Some(Cpus {
-        count: stat.split(|b| *b == b'\n').filter(is_cpu).count(),
-        quiet: idle.saturating_add(iowait).saturating_add(stolen),
-        stolen,
-    })
+fn quiet(ticks: CpuTicks) -> u64 {
+    ticks.idling().saturating_add(ticks.steal)
 }
 
 /// Microseconds behind `total=` of the line that starts so.
@@ -131,12 +99,8 @@ mod tests {
     fn the_machine_is_read() {
         let stat =
             b"cpu  35496 2 5462 254763 737 1 140 14 7 0\ncpu0 1 1 1 1 1 1 1 1 0 0\nctxt 99\n";
-        let cpus = Cpus {
-            count: 1,
-            quiet: 254_763 + 737 + 14,
-            stolen: 14,
-        };
-        assert_eq!(parse_cpus(stat), Some(cpus));
+        let cpus = CpuTicks::parse(stat).expect("complete");
+        assert_eq!(quiet(cpus), 254_763 + 737 + 14);
         let pressure = b"some avg10=0.11 avg60=2.01 avg300=2.66 total=35546240\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n";
         assert_eq!(parse_pressure(pressure, "some"), Some(35_546_240));
         assert_eq!(parse_pressure(pressure, "full"), Some(7));
@@ -144,10 +108,10 @@ mod tests {
 
     #[test]
     fn the_cpus_are_busy_for_the_time_that_they_are_not_quiet() {
-        let of = |quiet| Cpus {
-            count: 2,
-            quiet,
-            stolen: 0,
+        let of = |idle| CpuTicks {
+            cpus: 2,
+            idle,
+            ..CpuTicks::default()
         };
         let mut machine = Machine::default();
         let began = Instant::now();
@@ -181,7 +145,6 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_panic(text in "(cpu |some |total=|[0-9 .=\n]){0,40}") {
-            parse_cpus(text.as_bytes());
             parse_pressure(text.as_bytes(), "some");
         }
     }

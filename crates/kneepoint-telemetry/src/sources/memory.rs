@@ -1,6 +1,7 @@
 //! Memory of the processes of a tier, shared pages counted once.
 
-use crate::proc::{Tree, parse_pss, read};
+use kneepoint_linux::Tree;
+use kneepoint_linux::process::pss_bytes;
 use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
 use kneepoint_model::RunningTier;
 use kneepoint_model::metric::{PSS_BYTES, PSS_WORKER_BYTES};
@@ -54,7 +55,7 @@ impl Probe for Memory {
             .skip(start)
             .take(AT_ONCE.min(pids.len()))
         {
-            match read(&format!("/proc/{pid}/smaps_rollup")).map(|text| parse_pss(&text)) {
+            match pss_bytes(*pid) {
                 Ok(Some(bytes)) => {
                     self.known.insert(*pid, bytes);
                 }

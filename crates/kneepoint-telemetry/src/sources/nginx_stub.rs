@@ -1,6 +1,6 @@
 //! nginx by its stub_status page.
 
-use crate::proc::{number, words};
+use kneepoint_linux::file::{number, words};
 use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
 use crate::transport::http_get;
 use kneepoint_model::metric::{

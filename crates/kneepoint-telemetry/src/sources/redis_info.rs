@@ -1,6 +1,6 @@
 //! Redis by its INFO command.
 
-use crate::proc::number;
+use kneepoint_linux::file::number;
 use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
 use crate::transport::{Stream, parse_bulk};
 use kneepoint_model::metric::{

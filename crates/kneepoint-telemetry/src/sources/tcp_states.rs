@@ -1,7 +1,8 @@
 //! Connections a tier holds to its peers, by state, and the local ports there are for more.
 
-use crate::netns;
-use crate::sock_diag::{ESTABLISHED as STATE_ESTABLISHED, SockDiag, TIME_WAIT as STATE_TIME_WAIT};
+use kneepoint_linux::namespace;
+use kneepoint_linux::SockDiag;
+use kneepoint_linux::sock_diag::{ESTABLISHED as STATE_ESTABLISHED, TIME_WAIT as STATE_TIME_WAIT};
 use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
 use kneepoint_model::metric::{ESTABLISHED, PORT_RANGE, TIME_WAIT};
 use kneepoint_model::{Address, Layer, RunningTier};
@@ -108,7 +109,7 @@ impl Opened {
     fn new(netns: &Option<PathBuf>) -> std::io::Result<Self> {
         let dir = "/proc/sys/net/ipv4";
         // These files show the namespace of whoever opened them, whoever reads them later.
-        let (range, reserved) = netns::within(netns.as_deref(), || {
+        let (range, reserved) = namespace::inside_path(netns.as_deref(), || {
             let open = |name: &str| File::open(format!("{dir}/{name}"));
             Ok((
                 open("ip_local_port_range")?,

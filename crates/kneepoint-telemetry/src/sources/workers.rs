@@ -3,7 +3,7 @@
 mod tally;
 mod which;
 
-use crate::proc::Kept;
+use kneepoint_linux::Kept;
 use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
 use crate::waiting_on::{Doing, Peers};
 use kneepoint_model::metric::{
@@ -185,7 +185,7 @@ mod tests {
     /// Calls of `read` that the calling thread has made.
     fn reads() -> u64 {
         let io = fs::read("/proc/thread-self/io").expect("this thread");
-        crate::proc::keyed(&io, "syscr:").expect("a count")
+        kneepoint_linux::file::keyed(&io, "syscr:").expect("a count")
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `kneepoint init`: a first scenario, from looking at the application, in the lab too.
 
 use crate::args::InitArgs;
-use crate::init::{self, InitFacts, Outcome, Visit};
+use crate::init::{self, InitFacts, Visit, VisitOutcome};
 use crate::progress::Terminal;
 use crate::{FOUND, INTERRUPTED, session};
 use anyhow::{Context as _, Result, bail};
@@ -88,7 +88,7 @@ fn visit(
     facts: &InitFacts,
     terminal: &Arc<Terminal>,
     stop: &Arc<AtomicBool>,
-) -> Result<Outcome> {
+) -> Result<VisitOutcome> {
     terminal.line("visiting it in the lab ...");
     let draft = init::draft(facts, None);
     let asked = Visit {

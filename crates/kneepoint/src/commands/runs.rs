@@ -1,5 +1,7 @@
 //! `kneepoint runs`: the stored runs, newest last.
 
+pub(super) mod report;
+
 use crate::args::RunsArgs;
 use crate::session::print;
 use anyhow::Result;

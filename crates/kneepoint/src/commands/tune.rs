@@ -1,5 +1,7 @@
 //! `kneepoint tune`: the whole job.
 
+pub(super) mod demo;
+
 use crate::args::TuneArgs;
 use crate::session;
 use anyhow::Result;

@@ -1,9 +1,9 @@
 //! `[app]`: what is served.
 
-use super::files;
-use super::reader::{Reader, Section};
-use super::tree::{Node, Value};
-use super::values::alternatives;
+use crate::config::reader::files;
+use crate::config::reader::tree::{Node, Value};
+use crate::config::reader::{Reader, Section};
+use crate::config::values::alternatives;
 use kneepoint_model::scenario::FilePatch;
 use kneepoint_model::{AppKind, AppSetting};
 use std::collections::{BTreeMap, BTreeSet};

@@ -7,7 +7,7 @@ const QUOTE_WIDTH: usize = 100;
 
 /// The marked part of a line in the user's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct TextPosition {
     /// Line, counted from 1.
     pub line: usize,
     /// Column in characters, counted from 1.
@@ -18,7 +18,7 @@ pub struct Place {
     pub width: usize,
 }
 
-impl Place {
+impl TextPosition {
     /// The place of a byte range in a text. Offsets beyond the text or within a character are moved
     /// to the nearest place that exists.
     #[must_use]
@@ -77,7 +77,7 @@ pub struct ConfigError {
     /// The file, as the person named it.
     pub file: String,
     /// Where in the file; `None` when something is missing or the file cannot be read.
-    pub place: Option<Place>,
+    pub place: Option<TextPosition>,
     /// What is wrong, with names quoted.
     pub message: String,
     /// What would have been accepted.
@@ -90,7 +90,7 @@ impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
             Some(place) => {
-                let Place { line, column, .. } = place;
+                let TextPosition { line, column, .. } = place;
                 writeln!(f, "{}:{line}:{column}: {}", self.file, self.message)?;
                 let (quoted, carets) = place.quote();
                 writeln!(f, "{line:>4} | {}", quoted.trim_end())?;
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn a_long_line_is_cut_around_what_is_meant() {
         let text = format!("a = \"{}\" # end", "x".repeat(400));
-        let place = Place::of(&text, 300, 304);
+        let place = TextPosition::of(&text, 300, 304);
         let (quoted, carets) = place.quote();
         assert!(quoted.starts_with('…') && quoted.ends_with('…'));
         assert!(quoted.chars().count() <= QUOTE_WIDTH + 1);
@@ -159,9 +159,9 @@ mod tests {
     #[test]
     fn columns_count_characters_and_offsets_are_forgiven() {
         let text = "x = 1\r\nü = \u{1b}2\n";
-        let place = Place::of(text, text.find('2').expect("2"), text.len());
+        let place = TextPosition::of(text, text.find('2').expect("2"), text.len());
         assert_eq!((place.line, place.column, place.width), (2, 6, 1));
         assert_eq!(place.quoted, "ü = \u{fffd}2");
-        assert_eq!(Place::of(text, 9999, 3).line, 3);
+        assert_eq!(TextPosition::of(text, 9999, 3).line, 3);
     }
 }

@@ -1,8 +1,8 @@
 //! The list of keys, in two parts. The reader accepts no name that is missing here, the messages suggest names from
 //! here, and the reference is printed from here: a key that is accepted is documented.
 
-use super::suggest::nearest;
-use super::values::alternatives;
+use crate::config::suggest::nearest;
+use crate::config::values::alternatives;
 use std::fmt::Write as _;
 
 mod content;

@@ -1,6 +1,6 @@
 //! What a scenario may name: the servers of the stack crate.
 
-use super::Servers;
+use crate::config::Servers;
 use kneepoint_model::{Layer, ServerKind, Tunable};
 
 /// The servers Kneepoint can configure.

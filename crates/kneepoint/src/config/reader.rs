@@ -1,11 +1,14 @@
 //! Reads typed values out of a document and collects everything that is wrong with them.
 
-use super::error::{ConfigError, ConfigErrors, Place};
-use super::keys;
-use super::suggest::nearest;
-use super::tree::{Entry, Node, Span, SyntaxError, Table, Value};
-use super::values::alternatives;
-use super::{Servers, Source};
+pub(super) mod files;
+pub(super) mod tree;
+
+use crate::config::error::{ConfigError, ConfigErrors, TextPosition};
+use crate::config::keys;
+use crate::config::reader::tree::{Entry, Node, Span, SyntaxError, Table, Value};
+use crate::config::suggest::nearest;
+use crate::config::values::alternatives;
+use crate::config::{Servers, Source};
 use kneepoint_model::units;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -129,7 +132,7 @@ impl<'a> Reader<'a> {
                         file: source.file.to_owned(),
                         place: problem
                             .at
-                            .map(|at| Place::of(source.text, at.start, at.end)),
+                            .map(|at| TextPosition::of(source.text, at.start, at.end)),
                         message: problem.message,
                         expected: problem.expected,
                         help: problem.help,

@@ -1,10 +1,10 @@
 //! `[stack]` and `[hosts]`: the chain of tiers and the machines under it.
 
-use super::Servers;
-use super::reader::{Reader, Section};
-use super::suggest::nearest;
-use super::tree::{Entry, Node, Span, Value};
-use super::values::{alternatives, check_value, switch};
+use crate::config::Servers;
+use crate::config::reader::tree::{Entry, Node, Span, Value};
+use crate::config::reader::{Reader, Section};
+use crate::config::suggest::nearest;
+use crate::config::values::{alternatives, check_value, switch};
 use kneepoint_model::{HostLimits, Layer, ServerKind, SettingKey, TierSpec, Tunable, ValueKind};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -7,7 +7,7 @@ const LONGEST: usize = 64;
 /// The candidate a person most probably meant; `None` when nothing is near (more than a third of the
 /// letters differ).
 #[must_use]
-pub(super) fn nearest<'a>(
+pub(in crate::config) fn nearest<'a>(
     written: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {

@@ -39,6 +39,7 @@ impl Servers for Few {
             min: 1,
             max: 4096,
             unit: "workers".into(),
+            words: Vec::new(),
         };
         let named = |name: &str, values| Tunable {
             name: name.into(),

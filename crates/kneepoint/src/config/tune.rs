@@ -1,8 +1,8 @@
 //! `[tune]`: how far tuning may go.
 
-use super::reader::{Reader, Section};
-use super::stack::check_key;
-use super::suggest::nearest;
+use crate::config::reader::{Reader, Section};
+use crate::config::stack::check_key;
+use crate::config::suggest::nearest;
 use kneepoint_model::{AppSetting, Budget, Layer, SettingKey, TierSpec};
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,9 +1,16 @@
 //! The mix, `users` and `[slo]`: what is asked by whom, and when the stack counts as coping.
 
-use super::mix;
-use super::reader::{Reader, Section};
-use super::tree::{Node, Value};
-use super::{feeder, request, visits};
+pub(super) mod content;
+pub(super) mod expect;
+pub(super) mod feeder;
+pub(super) mod mix;
+pub(super) mod request;
+pub(super) mod uses;
+pub(super) mod visits;
+
+use crate::config::reader::tree::{Node, Value};
+use crate::config::reader::{Reader, Section};
+
 use kneepoint_model::{Slo, Workload};
 
 /// Reads the mix.

@@ -1,13 +1,13 @@
 //! The text of the scenario.
 
-use super::{Change, InitFacts, Outcome, Page};
+use super::{Change, InitFacts, VisitOutcome, VisitPage};
 use crate::config::KINDS;
 use std::fmt::Write as _;
 
 /// Writes a commented scenario, with what a visit found where there was one. It can be read back as it is; every line
 /// that starts with `# ` and a key can be switched on by removing the `# `.
 #[must_use]
-pub fn draft(facts: &InitFacts, outcome: Option<&Outcome>) -> String {
+pub fn draft(facts: &InitFacts, outcome: Option<&VisitOutcome>) -> String {
     let mut text = String::from(
         "# What Kneepoint needs to know. `kneepoint tune` finds the limit of this stack, and what to change.\n",
     );
@@ -88,7 +88,7 @@ fn stack(text: &mut String, facts: &InitFacts) {
     );
     let off = if facts.redis { "" } else { "# " };
     let _ = writeln!(text, "{off}cache = {{ server = \"redis\" }}");
-    let server = facts.engine.and_then(super::Engine::server);
+    let server = facts.engine.and_then(super::DbEngine::server);
     match (server, &facts.seed) {
         (Some(server), Some(seed)) => {
             comment(text, &format!("The seed brings the database to its initial state. {}: {}.", seed.path, seed.why));
@@ -118,7 +118,7 @@ fn memory_mib(facts: &InitFacts) -> u64 {
     (facts.memory_bytes >> 20).max(16)
 }
 
-fn requests(text: &mut String, outcome: Option<&Outcome>) {
+fn requests(text: &mut String, outcome: Option<&VisitOutcome>) {
     let pages = outcome.map_or(&[][..], |outcome| &outcome.pages);
     if pages.is_empty() {
         text.push_str(
@@ -144,7 +144,7 @@ fn requests(text: &mut String, outcome: Option<&Outcome>) {
     }
 }
 
-fn request(text: &mut String, page: &Page) {
+fn request(text: &mut String, page: &VisitPage) {
     let _ = writeln!(text, "[[request]]");
     comment(text, &took(page));
     let expect = match &page.mark {
@@ -161,7 +161,7 @@ fn request(text: &mut String, page: &Page) {
 
 /// What a request for a page took, in words.
 #[must_use]
-pub fn took(page: &Page) -> String {
+pub fn took(page: &VisitPage) -> String {
     let size = match page.bytes {
         0..1024 => format!("{} bytes", page.bytes),
         bytes => format!("{:.1} KiB", bytes as f64 / 1024.0),

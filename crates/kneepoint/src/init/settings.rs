@@ -7,13 +7,14 @@ mod environment;
 mod known;
 mod reads;
 mod roles;
+pub(super) mod seeds;
 
 pub use changes::Change;
-pub use database::Engine;
+pub use database::DbEngine;
 pub(super) use database::read;
 pub use environment::EnvValue;
 
-use super::{InitFacts, seeds};
+use super::InitFacts;
 use changes::PortStyle;
 use database::{DbSetting, SettingsFile};
 use environment::Environment;
@@ -34,9 +35,9 @@ pub(super) fn look(root: &Path, found: &Detected, facts: &mut InitFacts) {
     let driver = drupal.clone().find_map(known::drupal_driver);
     let told = database::engine(&settings)
         .or(environment.engine)
-        .or_else(|| Engine::named(&driver?));
+        .or_else(|| DbEngine::named(&driver?));
     let has_settings = !settings.is_empty() || elsewhere.is_some();
-    let usual = (found.kind == AppKind::Wordpress).then_some(Engine::Mariadb);
+    let usual = (found.kind == AppKind::Wordpress).then_some(DbEngine::Mariadb);
     let likely = told.or(usual).or(by_code(&reads));
     let mut settings_of_name = settings
         .iter()
@@ -56,7 +57,7 @@ pub(super) fn look(root: &Path, found: &Detected, facts: &mut InitFacts) {
     facts.engine = likely
         .filter(|_| needs_one)
         .or(seed.as_ref().map(|seed| seed.engine));
-    facts.seed = seed.filter(|_| facts.engine != Some(Engine::Sqlite));
+    facts.seed = seed.filter(|_| facts.engine != Some(DbEngine::Sqlite));
     facts.told_in = settings
         .first()
         .map(|setting| setting.file.to_owned())
@@ -93,7 +94,7 @@ fn wordpress_elsewhere(
 }
 
 /// What is not known of the database, in a sentence.
-fn unclear(has_settings: bool, likely: Option<Engine>) -> Option<String> {
+fn unclear(has_settings: bool, likely: Option<DbEngine>) -> Option<String> {
     const DO: &str = "if it needs one, switch `db` on in [stack]";
     match (has_settings, likely) {
         (true, _) => Some(format!(
@@ -120,10 +121,10 @@ fn reads_database(environment: &Environment, reads: &Reads) -> bool {
 }
 
 /// What the code connects to, where it is one of the two.
-fn by_code(reads: &Reads) -> Option<Engine> {
+fn by_code(reads: &Reads) -> Option<DbEngine> {
     match (reads.mysql, reads.postgresql) {
-        (true, false) => Some(Engine::Mariadb),
-        (false, true) => Some(Engine::Postgresql),
+        (true, false) => Some(DbEngine::Mariadb),
+        (false, true) => Some(DbEngine::Postgresql),
         _ => None,
     }
 }
@@ -183,7 +184,7 @@ fn note_what_is_missing(root: &Path, found: &Detected, has_settings: bool, facts
         ));
     }
     match facts.engine {
-        Some(Engine::Sqlite) => {
+        Some(DbEngine::Sqlite) => {
             let files = database::sqlite_files(root);
             if let Some(file) = files.first() {
                 facts.notes.push(format!(
@@ -194,7 +195,7 @@ fn note_what_is_missing(root: &Path, found: &Detected, has_settings: bool, facts
         }
         Some(engine) if facts.seed.is_none() => {
             let maker = match engine {
-                Engine::Postgresql => "pg_dump --no-owner NAME > seed.sql",
+                DbEngine::Postgresql => "pg_dump --no-owner NAME > seed.sql",
                 _ => "mariadb-dump NAME > seed.sql",
             };
             facts.notes.push(format!(

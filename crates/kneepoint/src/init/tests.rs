@@ -89,7 +89,7 @@ fn wordpress_gets_its_database_its_dump_and_its_address() {
         ("backup/site.sql", WP_DUMP),
     ];
     let (facts, text) = check(&files, AppKind::Wordpress, "index.php");
-    assert_eq!(facts.engine, Some(Engine::Mariadb));
+    assert_eq!(facts.engine, Some(DbEngine::Mariadb));
     assert!(facts.notes.is_empty(), "{:?}", facts.notes);
     assert!(
         text.contains("db = { server = \"mariadb\", seed = \"backup/site.sql\" }"),
@@ -136,7 +136,7 @@ fn frameworks_tell_by_their_environment() {
         ),
     ];
     let (facts, text) = check(&files, AppKind::Symfony, "public/index.php");
-    assert_eq!(facts.engine, Some(Engine::Mariadb));
+    assert_eq!(facts.engine, Some(DbEngine::Mariadb));
     assert_eq!(facts.needs.extensions, ["intl"]);
     let set = "DATABASE_URL = \"mysql://{DB_USERNAME}:{DB_PASSWORD}@{DB_HOST}:{DB_PORT}/{DB_DATABASE}?serverVersion=10.11\"";
     assert!(text.contains(set), "{text}");
@@ -155,7 +155,7 @@ fn a_configuration_of_constants_without_a_name_is_read_too() {
         ),
     ];
     let (facts, text) = check(&files, AppKind::Plain, "index.php");
-    assert_eq!(facts.engine, Some(Engine::Mariadb));
+    assert_eq!(facts.engine, Some(DbEngine::Mariadb));
     assert!(
         text.contains("getenv('DB_HOST') . ';port=' . getenv('DB_PORT')"),
         "{text}"
@@ -171,7 +171,7 @@ fn a_configuration_of_constants_without_a_name_is_read_too() {
     let (facts, _) = check(&files, AppKind::Plain, "index.php");
     assert_eq!(
         (facts.engine, facts.changes.len()),
-        (Some(Engine::Sqlite), 0)
+        (Some(DbEngine::Sqlite), 0)
     );
     assert!(
         facts.notes[0].contains("data/db.sqlite"),
@@ -184,9 +184,9 @@ fn a_configuration_of_constants_without_a_name_is_read_too() {
 fn what_a_visit_saw_is_written_as_a_mix() {
     let dir = app(&empty(&["index.php"]));
     let facts = look(dir.path()).expect("an application");
-    let outcome = Outcome {
+    let outcome = VisitOutcome {
         told: vec!["GET / redirects to /start (status 302); the scenario asks for that.".into()],
-        pages: vec![Page {
+        pages: vec![VisitPage {
             path: "/start?a=\"b\"".into(),
             mark: Some("Fish &amp; \"chips\"".into()),
             bytes: 2048,
@@ -206,9 +206,9 @@ fn what_a_visit_saw_is_written_as_a_mix() {
     );
     assert!(text.contains("# GET / redirects to /start"), "{text}");
 
-    let failed = Outcome {
+    let failed = VisitOutcome {
         failure: Some("GET / answers with status 500.\n  log: \u{1b}[1mx".into()),
-        ..Outcome::default()
+        ..VisitOutcome::default()
     };
     let text = draft(&facts, Some(&failed));
     assert!(

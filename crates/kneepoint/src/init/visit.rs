@@ -4,8 +4,8 @@ mod links;
 mod mix;
 mod needs;
 
-pub use mix::{Outcome, Page};
-pub use needs::Needs;
+pub use mix::{VisitOutcome, VisitPage};
+pub use needs::VisitNeeds;
 
 use crate::config;
 use anyhow::Result;
@@ -38,7 +38,7 @@ pub struct Visit<'v> {
     /// The directory that it is meant for.
     pub dir: &'v Path,
     /// What of PHP the application says it needs.
-    pub needs: &'v Needs,
+    pub needs: &'v VisitNeeds,
     /// Whether to use loopback instead of network namespaces.
     pub loopback: bool,
 }
@@ -52,7 +52,7 @@ pub fn visit(
     visit: &Visit<'_>,
     stop: &Arc<AtomicBool>,
     observer: Arc<dyn Observer + Send + Sync>,
-) -> Result<Outcome> {
+) -> Result<VisitOutcome> {
     let scenario = config::parse(
         visit.draft,
         visit.dir,
@@ -60,7 +60,7 @@ pub fn visit(
         &config::StackServers,
     )
     .map_err(|errors| anyhow::anyhow!("{errors}"))?;
-    let mut outcome = Outcome::default();
+    let mut outcome = VisitOutcome::default();
     let result = Testbed::open(&scenario, visit.loopback, Arc::clone(stop), observer)
         .and_then(|testbed| in_testbed(testbed, &scenario, visit.needs, stop, &mut outcome));
     match result {
@@ -76,9 +76,9 @@ pub fn visit(
 fn in_testbed(
     mut testbed: Testbed,
     scenario: &Scenario,
-    needs: &Needs,
+    needs: &VisitNeeds,
     stop: &AtomicBool,
-    outcome: &mut Outcome,
+    outcome: &mut VisitOutcome,
 ) -> Result<(), ExperimentError> {
     let result = testbed.stand_up_unasked(ARM, scenario).and_then(|()| {
         let mut visitor = Visitor {
@@ -114,7 +114,11 @@ struct Visitor<'t> {
 }
 
 impl Visitor<'_> {
-    fn look_round(&mut self, needs: &Needs, outcome: &mut Outcome) -> Result<(), ExperimentError> {
+    fn look_round(
+        &mut self,
+        needs: &VisitNeeds,
+        outcome: &mut VisitOutcome,
+    ) -> Result<(), ExperimentError> {
         if let Some(php) = self.testbed.php(ARM)? {
             outcome.told.extend(needs.not_met_by(&php));
         }
@@ -149,7 +153,7 @@ impl Visitor<'_> {
     fn arrive(
         &mut self,
         from: &str,
-        outcome: &mut Outcome,
+        outcome: &mut VisitOutcome,
     ) -> Result<Option<Arrived>, ExperimentError> {
         let mut path = from.to_owned();
         for _ in 0..=MOST_REDIRECTS {
@@ -259,7 +263,7 @@ impl Visitor<'_> {
     }
 
     /// Asks for a page some more times: what it takes, and whether what it is known by is there each time.
-    fn measure(&mut self, page: &Seen, missing: &Fetched) -> Result<Page, ExperimentError> {
+    fn measure(&mut self, page: &Seen, missing: &Fetched) -> Result<VisitPage, ExperimentError> {
         let own = mark(&page.body, Some(&missing.body));
         // Some applications show every path the same page, as one that asks everybody for a password does: that is no
         // error page, and its title still tells it from one.
@@ -273,7 +277,7 @@ impl Visitor<'_> {
             php_ms = php_ms.zip(visited.php_ms).map(|(sum, ms)| sum + ms);
         }
         times_ms.sort_by(f64::total_cmp);
-        Ok(Page {
+        Ok(VisitPage {
             path: page.path.clone(),
             mark,
             bytes: page.body.len(),
@@ -285,7 +289,7 @@ impl Visitor<'_> {
 
 /// Whether a page is a file that is sent without PHP: by its name, and since PHP did nothing for it. Its CPU time alone does
 /// not say so: the kernel counts that of a short script as none.
-fn is_a_file(page: &Page) -> bool {
+fn is_a_file(page: &VisitPage) -> bool {
     let bare = page.path.split(['?', '#']).next().unwrap_or_default();
     let name = bare.rsplit('/').next().unwrap_or_default();
     let ending = name.rsplit_once('.').map(|(_, ending)| ending);
@@ -306,7 +310,7 @@ mod tests {
 
     #[test]
     fn a_page_for_which_php_did_nothing_is_a_file() {
-        let page = |path: &str, php_ms| Page {
+        let page = |path: &str, php_ms| VisitPage {
             path: path.to_owned(),
             mark: None,
             bytes: 1,

@@ -5,22 +5,13 @@
 )]
 #![allow(clippy::print_stderr, reason = "a test that cannot run here says so")]
 
-mod account;
 mod bad_input;
 mod by_hand;
-mod compare;
-mod forms;
-mod gate;
+mod cleanup;
 mod init;
-mod inside;
-mod interrupted;
 mod load;
-mod nothing_left;
-mod pages;
-mod plan;
-mod profile;
-mod replay;
 mod scenario;
+mod sequences;
 mod support;
-mod untouched;
-mod visits;
+mod visitors;
+mod workers;

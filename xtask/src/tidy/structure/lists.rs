@@ -11,32 +11,40 @@ use syn::visit::Visit;
 struct Extension {
     dir: &'static str,
     list: &'static str,
+    /// Whether the extensions stand in folders of the directory, as rules do by their stage.
+    in_folders: bool,
 }
 
 const EXTENSIONS: &[Extension] = &[
     Extension {
         dir: "crates/kneepoint-diagnosis/src/rules/",
         list: "RULES",
+        in_folders: true,
     },
     Extension {
         dir: "crates/kneepoint-telemetry/src/sources/",
         list: "SOURCES",
+        in_folders: false,
     },
     Extension {
         dir: "crates/kneepoint-stack/src/servers/",
         list: "SERVERS",
+        in_folders: false,
     },
     Extension {
         dir: "crates/kneepoint-report/src/formats/",
         list: "FORMATS",
+        in_folders: false,
     },
     Extension {
         dir: "crates/kneepoint-schedules/src/syntaxes/",
         list: "SYNTAXES",
+        in_folders: false,
     },
     Extension {
         dir: "crates/kneepoint-profiler/src/abi/",
         list: "PHP_ABIS",
+        in_folders: false,
     },
 ];
 
@@ -56,10 +64,10 @@ pub(in crate::tidy) fn check(tree: &Tree) -> Vec<Violation> {
 }
 
 fn check_one(tree: &Tree, extension: &Extension) -> Vec<Violation> {
-    let Extension { dir, list } = extension;
+    let Extension { dir, list, .. } = extension;
     let names: BTreeSet<&str> = tree
         .under(dir)
-        .filter_map(|source| name(source, dir))
+        .filter_map(|source| name(source, extension))
         .collect();
     if names.is_empty() {
         let text = format!(
@@ -91,10 +99,14 @@ fn check_one(tree: &Tree, extension: &Extension) -> Vec<Violation> {
         .collect()
 }
 
-/// The extension a file belongs to: `nginx` for `nginx.rs`, `nginx/mod.rs` and `nginx/parser.rs`.
-fn name<'s>(source: &'s Source, dir: &str) -> Option<&'s str> {
-    let rest = source.path.strip_prefix(dir)?;
-    let first = rest.split('/').next()?;
+/// The extension a file belongs to: `nginx` for `nginx.rs` and `nginx/parser.rs`, in a folder or not.
+fn name<'s>(source: &'s Source, extension: &Extension) -> Option<&'s str> {
+    let rest = source.path.strip_prefix(extension.dir)?;
+    let mut parts = rest.split('/');
+    let first = match extension.in_folders {
+        true => parts.nth(1)?,
+        false => parts.next()?,
+    };
     let name = first.trim_end_matches(".rs");
     (name != "mod" && !source.test_only).then_some(name)
 }
@@ -161,10 +173,16 @@ mod tests {
             ("crates/kneepoint-diagnosis/src/lib.rs", "mod rules;"),
             (
                 "crates/kneepoint-diagnosis/src/rules.rs",
-                "macro_rules! rules { ($($m:ident,)*) => { $(mod $m;)* pub static RULES: &[u8] = &[]; } } rules! { cpu_stolen, }",
+                "macro_rules! rules { ($($s:ident { $($m:ident,)* })*) => { $(mod $s { $(mod $m;)* })* pub static RULES: &[u8] = &[]; } } rules! { kernel { cpu_stolen, } }",
             ),
-            ("crates/kneepoint-diagnosis/src/rules/cpu_stolen.rs", ""),
-            ("crates/kneepoint-diagnosis/src/rules/session_lock.rs", ""),
+            (
+                "crates/kneepoint-diagnosis/src/rules/kernel/cpu_stolen.rs",
+                "",
+            ),
+            (
+                "crates/kneepoint-diagnosis/src/rules/waits/session_lock.rs",
+                "",
+            ),
             (
                 "crates/kneepoint-stack/src/lib.rs",
                 "mod servers; pub static SERVERS: &[&dyn Server] = &[&servers::nginx::Nginx];",

@@ -80,6 +80,30 @@ mod tests {
     }
 
     #[test]
+    fn a_catalogue_may_have_folders() {
+        let files = &[
+            ("crates/x/src/lib.rs", "mod rules;"),
+            (
+                "crates/x/src/rules.rs",
+                "macro_rules! catalogue { ($($s:ident { $($m:ident,)* })*) => { $(mod $s { $(mod $m;)* })* } }\n\
+                 catalogue! { kernel { stolen, } waits { lock, } }",
+            ),
+            ("crates/x/src/rules/kernel/stolen.rs", ""),
+            ("crates/x/src/rules/kernel/lock.rs", ""),
+            ("crates/x/src/rules/waits/lock.rs", ""),
+            ("crates/x/src/rules/stolen.rs", ""),
+        ];
+        check(
+            check_dead_files,
+            files,
+            expect![[r#"
+            crates/x/src/rules/kernel/lock.rs:0: dead-file: no `mod` and no catalogue names this file, so it is not compiled
+            crates/x/src/rules/stolen.rs:0: dead-file: no `mod` and no catalogue names this file, so it is not compiled
+        "#]],
+        );
+    }
+
+    #[test]
     fn a_crate_opens_with_its_purpose() {
         let files = &[
             ("crates/x/src/lib.rs", "pub mod a;"),

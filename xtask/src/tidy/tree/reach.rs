@@ -75,9 +75,7 @@ impl Walk {
                 syn::Item::Macro(call)
                     if catalogues.iter().any(|name| call.mac.path.is_ident(name)) =>
                 {
-                    for name in idents(call.mac.tokens.clone()) {
-                        self.child(&name, self.test);
-                    }
+                    self.catalogue(call.mac.tokens.clone());
                 }
                 _ => {}
             }
@@ -104,6 +102,29 @@ impl Walk {
         };
         inner.items(items);
         self.children.append(&mut inner.children);
+    }
+
+    /// What a catalogue names: `cpu_stolen` is a module here, `kernel { cpu_stolen, }` one in the folder `kernel`.
+    fn catalogue(&mut self, tokens: TokenStream) {
+        let mut tokens = tokens.into_iter().peekable();
+        while let Some(token) = tokens.next() {
+            let TokenTree::Ident(name) = token else {
+                continue;
+            };
+            let name = name.to_string();
+            match tokens.peek() {
+                Some(TokenTree::Group(group)) => {
+                    let mut inner = Walk {
+                        dir: format!("{}/{name}", self.dir),
+                        test: self.test,
+                        children: Vec::new(),
+                    };
+                    inner.catalogue(group.stream());
+                    self.children.append(&mut inner.children);
+                }
+                _ => self.child(&name, self.test),
+            }
+        }
     }
 
     fn child(&mut self, name: &str, test: bool) {

@@ -22,7 +22,7 @@ pub(super) const PHASES: [(PhaseKind, f64, Duration); 4] = [
 
 /// What passes between the phases: queues run empty, pools shrink, telemetry starts.
 const BETWEEN: Duration = Duration::from_secs(2);
-/// Least share of their length that phases are shortened to: below it, percentiles and shares say too little \[prop\].
+/// Least share of their length that phases are shortened to: below it, percentiles and shares say too little \[ours\].
 const SHORTEST: f64 = 0.5;
 /// Share of the time that the limit takes at most: it only says where to look.
 const LIMIT_MOST: f64 = 0.3;

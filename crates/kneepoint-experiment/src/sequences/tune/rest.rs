@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Fewest pairs for which a comparison that showed nothing is made again, and how many times as many as before they are.
 const AGAIN_PAIRS: usize = 8;
 const AGAIN_TIMES: usize = 2;
-/// Half width of R*'s interval, as a share, up to which it is narrow enough \[prop\].
+/// Half width of R*'s interval, as a share, up to which it is narrow enough \[ours\].
 const NARROW: f64 = 0.04;
 /// Time that is worth going on with a search: a few steps and a confirming stretch.
 const WORTH_GOING_ON: Duration = Duration::from_secs(25);

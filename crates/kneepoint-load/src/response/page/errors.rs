@@ -10,9 +10,9 @@ use super::{Block, Page, cut, shown};
 /// Most characters of what an error page is quoted with.
 const SENTENCE_CHARS: usize = 240;
 /// Characters of text up to which a page is short: one of error pages with their explanations, seldom one of others
-/// \[prop\].
+/// \[ours\].
 const SHORT_CHARS: usize = 1500;
-/// The same for words that may stand anywhere \[prop\].
+/// The same for words that may stand anywhere \[ours\].
 const VERY_SHORT_CHARS: usize = 600;
 /// Longest heading before a sentence that says more.
 const HEADING_CHARS: usize = 60;

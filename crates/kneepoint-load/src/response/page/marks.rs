@@ -2,7 +2,7 @@
 
 use memchr::memmem;
 
-/// Fewest characters of a part of a title that say which page it is \[prop\].
+/// Fewest characters of a part of a title that say which page it is \[ours\].
 const FEWEST_CHARS: usize = 4;
 
 /// Texts that stand in the body, the most telling first: the title with its tags, its beginning, the title alone. What may

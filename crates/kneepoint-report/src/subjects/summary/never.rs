@@ -4,7 +4,7 @@ use crate::subjects::stack::waterfall;
 use crate::words;
 use kneepoint_model::Run;
 
-/// Misses at low load over those the SLO allows, from which on it is out of reach \[prop\].
+/// Misses at low load over those the SLO allows, from which on it is out of reach \[ours\].
 const SURELY: f64 = 2.0;
 
 /// ` One request alone misses the SLO: ...`, with what it spends its time on; nothing where low load meets it, or nobody

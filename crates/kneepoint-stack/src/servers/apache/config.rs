@@ -1,9 +1,9 @@
 //! The text of Apache's configuration.
 
 use super::MODULES;
-use crate::knob::Knob;
-use crate::php::settled::{PROBE_PATH, USER};
+use crate::php::runtime_config::{PROBE_PATH, USER};
 use crate::tier::IDENTITY_PATH;
+use crate::tunable_spec::TunableSpec;
 use crate::{StackError, TierContext};
 use kneepoint_model::{Address, Layer};
 use std::collections::BTreeMap;
@@ -29,10 +29,10 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
-    pub(super) fn of(knobs: &[Knob]) -> Self {
-        let named = knobs
+    pub(super) fn of(specs: &[TunableSpec]) -> Self {
+        let named = specs
             .iter()
-            .filter_map(|knob| Some((knob.name.to_owned(), knob.default?.to_owned())));
+            .filter_map(|spec| Some((spec.name.to_owned(), spec.default?.to_owned())));
         Self {
             values: named.collect(),
         }

@@ -5,10 +5,10 @@
 
 mod lab;
 
-use super::knobs;
-use crate::knob;
+use super::tunables;
 use crate::php::PhpIni;
 use crate::text::ini::{self, Ini, Section};
+use crate::tunable_spec;
 use crate::{StackError, TierContext};
 use std::collections::BTreeMap;
 
@@ -63,12 +63,12 @@ impl Documents {
 
     /// What the files set, by tunable name.
     pub(super) fn configured(&self) -> BTreeMap<String, String> {
-        let knobs = knobs::all("");
-        knob::configured(&knobs, &knobs::SPELLING, |name| self.get(name))
+        let specs = tunables::all("");
+        tunable_spec::configured(&specs, |name| self.get(name))
     }
 
     pub(super) fn get(&self, name: &str) -> Option<String> {
-        if is_in(knobs::GLOBAL, name) {
+        if is_in(tunables::GLOBAL, name) {
             let section = Section::Named("global");
             return self
                 .pool
@@ -76,7 +76,7 @@ impl Documents {
                 .or_else(|| self.main.get(section, name));
         }
         let pool = Section::Named(&self.pool_name);
-        if is_in(knobs::POOL, name) {
+        if is_in(tunables::POOL, name) {
             return self.pool.get(pool, name);
         }
         let in_pool = |kind: &&str| self.pool.get(pool, &format!("{kind}[{name}]"));
@@ -85,7 +85,7 @@ impl Documents {
     }
 
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), StackError> {
-        if is_in(knobs::GLOBAL, name) {
+        if is_in(tunables::GLOBAL, name) {
             let section = Section::Named("global");
             let in_pool = self.pool.get(section, name).is_some();
             let file = if in_pool {
@@ -94,7 +94,7 @@ impl Documents {
                 &mut self.main
             };
             file.set(section, name, value);
-        } else if is_in(knobs::POOL, name) {
+        } else if is_in(tunables::POOL, name) {
             self.pool.set(Section::Named(&self.pool_name), name, value);
         } else {
             self.set_ini(name, value)?;
@@ -128,6 +128,6 @@ fn pool_name(pool: &Ini) -> Option<String> {
     www.or(pools.first()).map(|name| (*name).to_owned())
 }
 
-fn is_in(knobs: &[knob::Knob], name: &str) -> bool {
-    knobs.iter().any(|knob| knob.name == name)
+fn is_in(specs: &[tunable_spec::TunableSpec], name: &str) -> bool {
+    specs.iter().any(|spec| spec.name == name)
 }

@@ -1,7 +1,7 @@
 //! The text of Caddy's configuration.
 
 use crate::TierContext;
-use crate::php::settled::{PROBE_PATH, Settled};
+use crate::php::runtime_config::{PROBE_PATH, RuntimeConfig};
 use crate::tier::IDENTITY_PATH;
 use kneepoint_model::Address;
 use std::net::SocketAddr;
@@ -9,14 +9,14 @@ use std::net::SocketAddr;
 /// The whole configuration. Caddy serves files that are there, PHP all else.
 pub(super) fn caddyfile(
     context: &TierContext,
-    settled: &Settled,
+    runtime: &RuntimeConfig,
     listen: &Address,
     admin: Option<&SocketAddr>,
 ) -> String {
     let quoted = |path: &str| format!("\"{}\"", path.replace('\\', "\\\\").replace('"', "\\\""));
-    let threads = settled.text("num_threads");
+    let threads = runtime.text("num_threads");
     let admin = admin.map_or_else(|| "off".to_owned(), ToString::to_string);
-    let wait = match settled.number("max_wait_time") {
+    let wait = match runtime.number("max_wait_time") {
         None | Some(0) => String::new(),
         Some(seconds) => format!("\t\tmax_wait_time {seconds}s\n"),
     };
@@ -28,7 +28,7 @@ pub(super) fn caddyfile(
         Address::Unix(path) => ("http://".to_owned(), format!("unix/{}", path.display())),
     };
     let root = context.app.document_root();
-    let keeps = !settled.text("worker").is_empty();
+    let keeps = !runtime.text("worker").is_empty();
     let (worker, front) = match keeps {
         false => (String::new(), context.app.front_name()),
         true => (
@@ -42,7 +42,7 @@ pub(super) fn caddyfile(
     // One thread stays free for our own probe, which is no request of the application.
     let all = match keeps {
         false => threads.to_owned(),
-        true => (settled.number("num_threads").unwrap_or(1) + 1).to_string(),
+        true => (runtime.number("num_threads").unwrap_or(1) + 1).to_string(),
     };
     let site_of_app = match keeps {
         false => format!(

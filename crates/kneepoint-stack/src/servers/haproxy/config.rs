@@ -1,6 +1,6 @@
 //! HAProxy's configuration as text: written for a tier, and read by setting.
 
-use super::{KNOBS, USER};
+use super::{TUNABLES, USER};
 use crate::TierContext;
 use kneepoint_model::Address;
 use std::collections::BTreeMap;
@@ -62,8 +62,8 @@ pub(super) fn text(
     upstream: &Address,
 ) -> String {
     let value = |name: &str| -> Option<&str> {
-        let knob = KNOBS.iter().find(|knob| knob.name == name);
-        settings.get(name).map(String::as_str).or(knob?.default)
+        let spec = TUNABLES.iter().find(|spec| spec.name == name);
+        settings.get(name).map(String::as_str).or(spec?.default)
     };
     let line = |name: &str| -> String {
         let (_, words) = place(name);
@@ -81,9 +81,12 @@ pub(super) fn text(
         Some("close") => "    option httpclose\n",
         _ => "    option http-keep-alive\n",
     };
-    for knob in KNOBS.iter().filter(|knob| knob.name != "http-connection") {
-        if place(knob.name).0 == "defaults" {
-            text += &line(knob.name);
+    for spec in TUNABLES
+        .iter()
+        .filter(|spec| spec.name != "http-connection")
+    {
+        if place(spec.name).0 == "defaults" {
+            text += &line(spec.name);
         }
     }
     let at = |address: &Address| match address {
@@ -103,9 +106,12 @@ pub(super) fn text(
         context.nonce,
         at(upstream)
     );
-    for knob in KNOBS.iter().filter(|knob| place(knob.name).0 == "backend") {
-        if let Some(value) = value(knob.name) {
-            let _ = write!(text, " {} {value}", place(knob.name).1);
+    for spec in TUNABLES
+        .iter()
+        .filter(|spec| place(spec.name).0 == "backend")
+    {
+        if let Some(value) = value(spec.name) {
+            let _ = write!(text, " {} {value}", place(spec.name).1);
         }
     }
     text.push('\n');

@@ -1,6 +1,6 @@
 //! Makes a configuration the lab's own: its addresses, files and user, and nothing of the machine's nginx.
 
-use super::site::Site;
+use super::config::NginxConfig;
 use super::upstream::split_target;
 use super::{USER, spelled};
 use crate::TierContext;
@@ -25,7 +25,7 @@ pub(super) fn other_socket(number: usize) -> String {
 }
 
 /// Changes what must change for the lab, and only that.
-pub(super) fn adapt(site: &mut Site, context: &TierContext, listen: &Address) {
+pub(super) fn adapt(site: &mut NginxConfig, context: &TierContext, listen: &Address) {
     main(&mut site.root, context);
     paths(&mut site.root, context);
     listeners(site, context, listen);
@@ -87,7 +87,7 @@ fn paths(root: &mut Block, context: &TierContext) {
 }
 
 /// The serving server gets the tier's address; the others get sockets nobody connects to.
-fn listeners(site: &mut Site, context: &TierContext, listen: &Address) {
+fn listeners(site: &mut NginxConfig, context: &TierContext, listen: &Address) {
     let serving = site.server_position();
     let mut number = 0;
     for (at, item) in site.http().items_mut().iter_mut().enumerate() {
@@ -133,7 +133,7 @@ fn listen_on(server: &mut Block, address: &str) {
 }
 
 /// Every upstream block, and every pass to an address, leads to the next tier.
-fn next_tier(site: &mut Site, upstream: &Address) {
+fn next_tier(site: &mut NginxConfig, upstream: &Address) {
     let address = spelled(upstream);
     let pass = site.pass();
     let mut names = Vec::new();
@@ -185,7 +185,7 @@ fn lead_to(block: &mut Block, address: &str) {
 }
 
 /// The application's directory in place of the one on the user's server.
-fn document_root(site: &mut Site, context: &TierContext) {
+fn document_root(site: &mut NginxConfig, context: &TierContext) {
     let new = context.app.document_root().to_string_lossy().into_owned();
     let old = site
         .effective("root")
@@ -218,7 +218,7 @@ fn document_root(site: &mut Site, context: &TierContext) {
     site.server().visit_mut(change);
 }
 
-fn temporary_files(site: &mut Site, context: &TierContext) {
+fn temporary_files(site: &mut NginxConfig, context: &TierContext) {
     for kind in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"] {
         let path = context.path(&format!("tmp/{kind}"));
         site.http().set(&format!("{kind}_temp_path"), &[&path]);

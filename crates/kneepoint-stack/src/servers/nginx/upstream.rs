@@ -1,11 +1,11 @@
 //! Connections to the next tier: the `upstream` block, and the HTTP headers that let a connection be kept.
 
-use super::knobs::KEEPALIVE_BY_DEFAULT;
-use super::site::Site;
+use super::config::NginxConfig;
+use super::tunables::KEEPALIVE_BY_DEFAULT;
 use crate::text::nginx::{Block, Directive};
 use kneepoint_model::Layer;
 
-impl Site {
+impl NginxConfig {
     /// The upstream block requests are passed to, when they are passed to one.
     fn upstream(&self) -> Option<&Block> {
         let name = self.upstream_name()?;

@@ -2,7 +2,7 @@
 
 use crate::TierContext;
 use crate::php;
-use crate::php::settled::{PROBE_PATH, Settled, USER};
+use crate::php::runtime_config::{PROBE_PATH, RuntimeConfig, USER};
 use crate::tier::IDENTITY_PATH;
 use kneepoint_model::Address;
 use serde_json::{Map, Value, json};
@@ -15,13 +15,13 @@ pub(super) struct Texts {
 }
 
 /// Static files and the identity by the router, everything else by PHP.
-pub(super) fn whole(context: &TierContext, settled: &Settled, listen: &Address) -> Texts {
+pub(super) fn whole(context: &TierContext, runtime: &RuntimeConfig, listen: &Address) -> Texts {
     let at = match listen {
         Address::Tcp(tcp) => tcp.to_string(),
         Address::Unix(path) => format!("unix:{}", path.display()),
     };
     let mut listener = json!({ "pass": "routes" });
-    if let (Address::Tcp(_), Some(backlog)) = (listen, settled.number("backlog")) {
+    if let (Address::Tcp(_), Some(backlog)) = (listen, runtime.number("backlog")) {
         listener["backlog"] = json!(backlog);
     }
     let share = format!("{}$uri", context.app.document_root().display());
@@ -35,7 +35,7 @@ pub(super) fn whole(context: &TierContext, settled: &Settled, listen: &Address) 
     let mut config = json!({
         "listeners": { at: listener },
         "routes": routes,
-        "applications": { "php": application(context, settled) },
+        "applications": { "php": application(context, runtime) },
     });
     let whole = pretty(&config);
     config["applications"]["php"]["environment"] = json!({});
@@ -51,13 +51,13 @@ fn pretty(config: &Value) -> String {
     text
 }
 
-fn application(context: &TierContext, settled: &Settled) -> Value {
+fn application(context: &TierContext, runtime: &RuntimeConfig) -> Value {
     let mut limits = Map::new();
     for (name, key) in [
         ("limits.requests", "requests"),
         ("limits.timeout", "timeout"),
     ] {
-        if let Some(value) = settled.number(name).filter(|value| *value > 0) {
+        if let Some(value) = runtime.number(name).filter(|value| *value > 0) {
             limits.insert(key.to_owned(), json!(value));
         }
     }
@@ -65,7 +65,7 @@ fn application(context: &TierContext, settled: &Settled) -> Value {
     env.insert("PHP_INI_SCAN_DIR".into(), context.path("conf.d"));
     let mut application = json!({
         "type": "php",
-        "processes": processes(settled),
+        "processes": processes(runtime),
         "limits": limits,
         "working_directory": context.app.root,
         "environment": env,
@@ -82,10 +82,10 @@ fn application(context: &TierContext, settled: &Settled) -> Value {
     application
 }
 
-fn processes(settled: &Settled) -> Value {
-    let max = settled.number("processes").unwrap_or(1);
-    let spare = settled.number("processes.spare");
-    let idle = settled.number("processes.idle_timeout");
+fn processes(runtime: &RuntimeConfig) -> Value {
+    let max = runtime.number("processes").unwrap_or(1);
+    let spare = runtime.number("processes.spare");
+    let idle = runtime.number("processes.idle_timeout");
     match (spare, idle) {
         (None, None) => json!(max),
         (spare, idle) => json!({

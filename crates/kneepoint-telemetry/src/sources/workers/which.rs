@@ -1,7 +1,8 @@
 //! Which processes and threads of a runtime are its workers.
 
 use super::NOT_THE_APPLICATION;
-use crate::proc::{children, read_once, threads};
+use kneepoint_linux::file::read_once;
+use kneepoint_linux::process::{children, threads};
 use kneepoint_model::Workers as Kind;
 use std::collections::BTreeSet;
 use std::io;

@@ -5,13 +5,13 @@ use crate::session::{print, stop_flag};
 use crate::{FOUND, INTERRUPTED};
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use kneepoint_profiler::{Options, TraceOptions, trace};
+use kneepoint_profiler::{RecordOptions, TraceOptions, trace};
 use kneepoint_report::calls_text;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-pub(super) fn run(args: &ProfileArgs, what: &Options) -> Result<ExitCode> {
+pub(super) fn run(args: &ProfileArgs, what: &RecordOptions) -> Result<ExitCode> {
     let options = TraceOptions {
         pid: what.pid,
         pools: what.pools.clone(),

@@ -62,7 +62,7 @@ fn described(frame: &Place) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kneepoint_profiler::{Outcome, Request, Sample, State};
+    use kneepoint_profiler::{Sample, SampleOutcome, State, WorkerRequest};
 
     fn profile() -> Profile {
         let mut profile = Profile::new("PHP 8.2.35".to_owned(), 100);
@@ -74,9 +74,9 @@ mod tests {
             };
             profile.add(
                 &Sample {
-                    outcome: Outcome::Ok,
+                    outcome: SampleOutcome::Ok,
                     stack: vec![frame("main"), frame(name)],
-                    request: Request::default(),
+                    request: WorkerRequest::default(),
                     state: (State::Running, State::Running),
                 },
                 None,

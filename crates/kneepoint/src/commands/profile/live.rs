@@ -4,7 +4,7 @@ use super::table;
 use crate::progress::minutes;
 use crate::screen::Screen;
 use console::{Style, truncate_str};
-use kneepoint_profiler::Progress;
+use kneepoint_profiler::RecordProgress;
 use std::cell::RefCell;
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ impl Live {
     }
 
     /// Shows how far it is.
-    pub(super) fn tell(&self, progress: &Progress<'_>) {
+    pub(super) fn tell(&self, progress: &RecordProgress<'_>) {
         let mut shown = self.shown.borrow_mut();
         let Some(shown) = shown.as_mut().filter(|shown| progress.elapsed >= shown.due) else {
             return;
@@ -50,7 +50,7 @@ impl Live {
 }
 
 /// The lines of the view, no wider than the terminal.
-fn lines(progress: &Progress<'_>, total: Duration, columns: usize) -> Vec<String> {
+fn lines(progress: &RecordProgress<'_>, total: Duration, columns: usize) -> Vec<String> {
     let width = columns.saturating_sub(1).max(1);
     let bold = Style::new().for_stderr().bold();
     let counts = progress.profile.counts;
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn the_view_tells_what_was_met_most_so_far() {
-        let progress = Progress {
+        let progress = RecordProgress {
             elapsed: Duration::from_secs(3),
             profile: &profile(),
         };

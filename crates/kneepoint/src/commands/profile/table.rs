@@ -147,7 +147,7 @@ pub(super) mod tests {
     use super::*;
     use expect_test::expect;
     use kneepoint_model::Place;
-    use kneepoint_profiler::{Outcome, Request, Sample, State};
+    use kneepoint_profiler::{Sample, SampleOutcome, State, WorkerRequest};
 
     /// Three samples of one request, one of another, and one that failed.
     pub(in crate::commands::profile) fn profile() -> Profile {
@@ -161,7 +161,7 @@ pub(super) mod tests {
             line,
         };
         let mut sample = |outcome, stack: Vec<Place>, path: &str| {
-            let request = Request {
+            let request = WorkerRequest {
                 method: Some("GET".to_owned()),
                 path: Some(path.to_owned()),
                 id: None,
@@ -185,11 +185,11 @@ pub(super) mod tests {
                 frame("App\\Kernel::handle", Some(41)),
                 frame("usleep", None),
             ];
-            sample(Outcome::Ok, stack, "/orders");
+            sample(SampleOutcome::Ok, stack, "/orders");
         }
-        sample(Outcome::Salvaged, vec![main], "/");
+        sample(SampleOutcome::Salvaged, vec![main], "/");
         sample(
-            Outcome::Error("the chain does not end at its root"),
+            SampleOutcome::Error("the chain does not end at its root"),
             Vec::new(),
             "/",
         );

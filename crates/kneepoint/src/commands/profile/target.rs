@@ -2,8 +2,8 @@
 
 use crate::args::ProfileArgs;
 use anyhow::{Result, bail};
+use kneepoint_linux::{cgroup, process};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 
 /// A process of PHP-FPM, by its title.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,34 +71,27 @@ fn choose(processes: &BTreeMap<u32, Role>, pool: Option<&str>) -> Result<u32, St
 
 /// Every process of PHP-FPM that can be seen.
 fn processes() -> BTreeMap<u32, Role> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries
-        .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
-        .filter_map(|pid| Some((pid, role(pid)?)))
-        .collect()
+    let roles = process::all().into_iter();
+    roles.filter_map(|pid| Some((pid, role(pid)?))).collect()
 }
 
 fn role(pid: u32) -> Option<Role> {
-    let title = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    let title = title.split(|byte| *byte == 0).next()?;
-    let title = std::str::from_utf8(title).ok()?.strip_prefix("php-fpm: ")?;
+    let title = process::title_of(pid)?;
+    let title = title.strip_prefix("php-fpm: ")?;
     match title.strip_prefix("pool ") {
-        Some(pool) => Some(Role::Worker(pool.trim_end().to_owned(), parent(pid)?)),
+        Some(pool) => Some(Role::Worker(
+            pool.trim_end().to_owned(),
+            process::parent_of(pid)?,
+        )),
         None => title.starts_with("master process").then_some(Role::Master),
     }
-}
-
-/// proc_pid_stat(5): the parent is the second word behind the name, which may hold any character, in parentheses.
-fn parent(pid: u32) -> Option<u32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
 }
 
 /// Whether a process is in a container: the path of its control group holds the id, as Docker, Podman, containerd and
 /// Kubernetes have it.
 fn is_in(pid: u32, container: &str) -> bool {
-    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-    names(&groups, container)
+    let groups = cgroup::of_process(pid);
+    groups.iter().any(|group| names(group, container))
 }
 
 fn names(groups: &str, container: &str) -> bool {

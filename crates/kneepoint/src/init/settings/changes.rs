@@ -1,7 +1,7 @@
 //! The changes to an application's files by which its private copy reads the lab's addresses. They never hold a
 //! password: where one stands, the text before it is what is looked for.
 
-use super::database::{DbSetting, Engine};
+use super::database::{DbEngine, DbSetting};
 use super::reads::Reads;
 use super::roles::Role;
 use kneepoint_model::AppKind;
@@ -46,14 +46,14 @@ pub(super) enum PortStyle {
 impl PortStyle {
     pub(super) fn of(
         kind: AppKind,
-        engine: Engine,
+        engine: DbEngine,
         settings: &[DbSetting<'_>],
         reads: &Reads,
     ) -> Self {
         let has_port = || settings.iter().any(|setting| setting.role == Role::Port);
         match kind {
             AppKind::Wordpress => Self::Colon,
-            AppKind::Mediawiki if engine == Engine::Mariadb => Self::Colon,
+            AppKind::Mediawiki if engine == DbEngine::Mariadb => Self::Colon,
             _ if has_port() => Self::Apart,
             _ if reads.pdo && !reads.mysqli => Self::Pdo,
             _ if reads.mysqli => Self::Mysqli,
@@ -63,7 +63,7 @@ impl PortStyle {
 }
 
 /// The expression of PHP that gives the lab's value.
-fn expression(role: Role, style: PortStyle, engine: Engine, old: &str) -> Option<String> {
+fn expression(role: Role, style: PortStyle, engine: DbEngine, old: &str) -> Option<String> {
     let get = |name: &str| format!("getenv('{name}')");
     Some(match role {
         Role::Host => match style {
@@ -83,7 +83,7 @@ fn expression(role: Role, style: PortStyle, engine: Engine, old: &str) -> Option
 }
 
 /// An address in one text: of PDO, or like that of a page.
-fn address(engine: Engine, old: &str) -> String {
+fn address(engine: DbEngine, old: &str) -> String {
     if old.contains("://") {
         return format!(
             "'{}://' . getenv('DB_USERNAME') . ':' . getenv('DB_PASSWORD') . '@' . getenv('DB_HOST') . ':' . \
@@ -117,7 +117,7 @@ fn why(role: Role) -> &'static str {
 
 /// The changes that replace the settings of the database, and a sentence for each that cannot be replaced.
 pub(super) fn of_database(
-    engine: Engine,
+    engine: DbEngine,
     settings: &[DbSetting<'_>],
     style: PortStyle,
 ) -> (Vec<Change>, Vec<String>) {
@@ -191,7 +191,7 @@ mod tests {
             text: text.into(),
         }];
         let settings = settings(&files);
-        let engine = engine(&settings).unwrap_or(Engine::Mariadb);
+        let engine = engine(&settings).unwrap_or(DbEngine::Mariadb);
         let style = PortStyle::of(kind, engine, &settings, reads);
         let (changes, notes) = of_database(engine, &settings, style);
         let mut copy = text.to_owned();

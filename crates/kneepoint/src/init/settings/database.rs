@@ -9,7 +9,7 @@ const LARGEST_BYTES: u64 = 1 << 20;
 
 /// A program, or files, that hold the application's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Engine {
+pub enum DbEngine {
     /// MariaDB or MySQL.
     Mariadb,
     /// PostgreSQL.
@@ -18,7 +18,7 @@ pub enum Engine {
     Sqlite,
 }
 
-impl Engine {
+impl DbEngine {
     /// What configurations call it: `mysqli`, `pdo_pgsql`, the scheme of an address.
     pub(super) fn named(name: &str) -> Option<Self> {
         let name = name.to_ascii_lowercase();
@@ -160,22 +160,22 @@ pub(super) fn settings(files: &[SettingsFile]) -> Vec<DbSetting<'_>> {
 /// Whether a text is the address of a database and not that of a page.
 pub(super) fn is_address(text: &str) -> bool {
     let scheme = text.split_once(':').map(|(scheme, _)| scheme);
-    scheme.is_some_and(|scheme| Engine::named(scheme).is_some())
+    scheme.is_some_and(|scheme| DbEngine::named(scheme).is_some())
 }
 
 /// What the settings say the database is: the driver, the scheme of an address, or the usual port.
-pub(super) fn engine(settings: &[DbSetting<'_>]) -> Option<Engine> {
+pub(super) fn engine(settings: &[DbSetting<'_>]) -> Option<DbEngine> {
     let text_of = |role: Role| {
         let mut of_role = settings.iter().filter(move |setting| setting.role == role);
         of_role.find_map(|setting| setting.code.text())
     };
-    let scheme = |text: &'_ str| Engine::named(text.split(':').next()?);
+    let scheme = |text: &'_ str| DbEngine::named(text.split(':').next()?);
     let by_port = |port: &str| match port {
-        "3306" => Some(Engine::Mariadb),
-        "5432" => Some(Engine::Postgresql),
+        "3306" => Some(DbEngine::Mariadb),
+        "5432" => Some(DbEngine::Postgresql),
         _ => None,
     };
-    let driver = text_of(Role::Driver).and_then(Engine::named);
+    let driver = text_of(Role::Driver).and_then(DbEngine::named);
     let address = || text_of(Role::Url).and_then(scheme);
     let port = || text_of(Role::Port).and_then(by_port);
     driver.or_else(address).or_else(port)

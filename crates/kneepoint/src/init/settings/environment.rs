@@ -1,6 +1,6 @@
 //! What an application reads from its environment, and which of it the lab has to be told to offer.
 
-use super::database::{Engine, is_address};
+use super::database::{DbEngine, is_address};
 use super::reads::Reads;
 use super::roles::{Role, of_database, of_redis};
 use kneepoint_model::AppKind;
@@ -37,7 +37,7 @@ pub struct EnvValue {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Environment {
     /// Which database it names.
-    pub(super) engine: Option<Engine>,
+    pub(super) engine: Option<DbEngine>,
     /// The database's name within it.
     pub(super) database: Option<String>,
     /// The file that says so.
@@ -95,8 +95,8 @@ fn of_values(values: &BTreeMap<String, String>, kind: AppKind, reads: &Reads) ->
     };
     for (name, value) in values.iter().filter(|(_, value)| !value.is_empty()) {
         match of_database(name) {
-            Some(Role::Driver) => found.engine = Engine::named(value).or(found.engine),
-            Some(Role::Url) if is_address(value) => found.engine = Engine::named(scheme(value)),
+            Some(Role::Driver) => found.engine = DbEngine::named(value).or(found.engine),
+            Some(Role::Url) if is_address(value) => found.engine = DbEngine::named(scheme(value)),
             Some(Role::Name) => found.database = Some(value.clone()),
             _ => {}
         }
@@ -117,7 +117,7 @@ fn of_values(values: &BTreeMap<String, String>, kind: AppKind, reads: &Reads) ->
 }
 
 /// What one variable has to be in the lab, where it is not there by itself.
-fn for_name(name: &str, old: &str, kind: AppKind, engine: Option<Engine>) -> Option<EnvValue> {
+fn for_name(name: &str, old: &str, kind: AppKind, engine: Option<DbEngine>) -> Option<EnvValue> {
     let set = |value: &str, why: &str| {
         Some(EnvValue {
             name: name.to_owned(),
@@ -142,7 +142,7 @@ fn for_name(name: &str, old: &str, kind: AppKind, engine: Option<Engine>) -> Opt
     if role == Role::Host && kind == AppKind::Wordpress {
         return set("{DB_HOST}:{DB_PORT}", DB);
     }
-    if engine == Some(Engine::Sqlite) || OFFERED.contains(&name) {
+    if engine == Some(DbEngine::Sqlite) || OFFERED.contains(&name) {
         return None;
     }
     match role {

@@ -9,7 +9,7 @@ const LONGEST_MARK: usize = 100;
 
 /// A page of the mix, as it was seen.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Page {
+pub struct VisitPage {
     /// Path with query.
     pub path: String,
     /// Text that only this answer's kind has, as it stands in the body; `None` where there is none.
@@ -24,11 +24,11 @@ pub struct Page {
 
 /// What came of a visit.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Outcome {
+pub struct VisitOutcome {
     /// What was learned on the way, a sentence each.
     pub told: Vec<String>,
     /// The pages of the mix, the start page first.
-    pub pages: Vec<Page>,
+    pub pages: Vec<VisitPage>,
     /// Why the application does not answer as it should, in a sentence or two.
     pub failure: Option<String>,
 }

@@ -4,14 +4,14 @@ use kneepoint_experiment::testbed::Php;
 
 /// What composer.json asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Needs {
+pub struct VisitNeeds {
     /// Versions of PHP, as composer.json has them: `^8.1 || ^8.2`.
     pub version: Option<String>,
     /// Names of extensions.
     pub extensions: Vec<String>,
 }
 
-impl Needs {
+impl VisitNeeds {
     /// What PHP of this machine has not, a sentence each.
     pub(super) fn not_met_by(&self, php: &Php) -> Vec<String> {
         let mut told = Vec::new();
@@ -79,7 +79,7 @@ mod tests {
 
     #[track_caller]
     fn check(version: Option<&str>, extensions: &[&str], expected: &[&str]) {
-        let needs = Needs {
+        let needs = VisitNeeds {
             version: version.map(str::to_owned),
             extensions: extensions.iter().map(|name| (*name).to_owned()).collect(),
         };

@@ -1,0 +1,147 @@
+//! APP-17: requests wait for a lock of the application's own.
+
+use crate::evidence::worker_insight::is_session_lock;
+use crate::evidence::{LOCKS, Wait};
+use crate::rule::prelude::*;
+use crate::saturation::waits::Part;
+
+/// Share of the time of busy workers from which on the lock is what binds \[ours\]: with less, the part outside of it sets
+/// the pace.
+const BINDS: f64 = 0.25;
+/// The same from which on it is worth a note \[ours\].
+const NOTICEABLE: f64 = 0.1;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "APP-17",
+    name: "own-lock",
+    since: "0.1.0",
+    layers: &[Layer::App],
+    stage: Stage::Waits,
+    signal: UseSignal::Saturation,
+    applies_to: AppliesTo::Any,
+    requires: &[metric::WORKERS_WAITING],
+    // Workers that compile what a full OPcache could not take wait for its own lock, a file's as well.
+    yields_to: &["OPC-03", "OPC-04"],
+    title: "requests wait for one another's lock",
+    doc: RuleDoc {
+        what_it_is: "The application keeps others away from something while it works on it: a file of statistics, a cache, \
+            an index, by flock(), a semaphore or a lock file. Every page that takes the same lock passes through it one \
+            after the other, however many workers and cores there are.",
+        how_it_shows: "Workers sleep in flock or in a semaphore on one path that is no session's, the CPU has time left, and \
+            the rate does not rise with more workers: it is one over the time the lock is held.",
+        how_it_is_confirmed: "Take the lock out for one run, or give each page a file of its own: the limit rises.",
+        what_to_write: "Hold the lock for the change alone, not for the whole page; write to a new file and rename() it over \
+            the old one, which needs no lock to be read; or count in Redis or a queue, and write sums.",
+        references: &[
+            "https://www.php.net/manual/en/function.flock.php",
+            "public reports of file caches",
+        ],
+    },
+    check,
+};
+
+fn check(evidence: &Evidence) -> Option<Finding> {
+    let part = Part::find(evidence, NOTICEABLE, Wait::is_own_lock)?;
+    // Whose lock it is, only the stacks say; without any it is taken for the session's, the commonest (SES-01).
+    let of_session = evidence.share_of_session_locks()?;
+    if of_session >= 0.5 {
+        return None;
+    }
+    let paths = evidence.locked_paths();
+    let title = match paths.first() {
+        Some(path) => format!("requests wait for one another's lock on {path}"),
+        None => RULE.title.to_owned(),
+    };
+    RULE.finds(Layer::App, title)
+        .waited(&part)
+        .inside(evidence.seen_waiting(|wait| LOCKS.contains(&wait)))
+        .inside(evidence.seen_calls(CallKind::Lock, |call| !is_session_lock(call)))
+        .suspected_if(part.share >= BINDS)
+        .weight(part.share)
+        .refuted_by("as many waits for locks when each page locks a file of its own")
+        .remedy(
+            Advice::new(
+                evidence,
+                "Hold the lock only while the file is changed; replace it by rename() instead of locking it; or keep what it \
+                 guards in Redis.",
+            )
+            .build(),
+        )
+        .done()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_support::{builtin, met, place, sampled, traced};
+
+    fn check(case: Case, expected: expect_test::Expect) {
+        verify(&RULE, case, expected);
+    }
+
+    /// So many workers wait in `flock`, called by a function of PHP itself.
+    fn locked(workers: f64, through: &str) -> Case {
+        let at = || place("Stats::begin", "lib/stats.php", 17);
+        let stacks = sampled(
+            50,
+            vec![at(), builtin(through), builtin("[flock]")],
+            vec![met("GET /", &[0, 1, 2], 400)],
+        );
+        let mut call = traced("GET /", CallKind::Lock, "data/stats.json", at(), 1);
+        through.clone_into(&mut call.through);
+        Case::healthy()
+            .machine_at(PhaseKind::Over, 0.3)
+            .running(PhaseKind::Over, 8.0 - workers)
+            .waiting(PhaseKind::Over, "flock", workers)
+            .traced("GET /", 10, vec![call])
+            .with(|evidence| evidence.stacks = Some(stacks))
+    }
+
+    #[test]
+    fn fires_when_pages_pass_through_one_file() {
+        check(
+            locked(6.0, "flock"),
+            expect![[r#"
+            named: APP-17
+            suspected app (70 %): requests wait for one another's lock on data/stats.json
+              saw flock takes 70 % of the time of busy workers, at 240/s offered for 10 s
+              saw 29.3 ms of it in each request, at 240/s offered for 10 s
+              saw waiting there: GET /, Stats::begin at lib/stats.php:17, 100 % of 400 stacks, sampled 50 times a second, at 240/s offered for 10 s
+              saw data/stats.json through flock, once in each GET /, in Stats::begin at lib/stats.php:17, in 10 requests that were traced, one after the other
+              do: Hold the lock only while the file is changed; replace it by rename() instead of locking it; or keep what it guards in Redis.
+        "#]],
+        );
+    }
+
+    #[test]
+    fn leaves_a_lock_of_sessions_to_its_own_rule() {
+        check(
+            locked(6.0, "session_start"),
+            expect![[r#"
+            named: SES-01
+            silent
+        "#]],
+        );
+    }
+
+    #[test]
+    fn only_notes_a_short_wait() {
+        check(
+            locked(1.0, "flock").machine_at(PhaseKind::Over, 0.96),
+            expect![[r#"
+                named: CAP-02
+                noted app (12 %): requests wait for one another's lock on data/stats.json
+                  saw flock takes 12 % of the time of busy workers, at 240/s offered for 10 s
+                  saw 4.88 ms of it in each request, at 240/s offered for 10 s
+                  saw waiting there: GET /, Stats::begin at lib/stats.php:17, 100 % of 400 stacks, sampled 50 times a second, at 240/s offered for 10 s
+                  saw data/stats.json through flock, once in each GET /, in Stats::begin at lib/stats.php:17, in 10 requests that were traced, one after the other
+                  do: Hold the lock only while the file is changed; replace it by rename() instead of locking it; or keep what it guards in Redis.
+            "#]],
+        );
+    }
+
+    #[test]
+    fn stays_silent_without_locks() {
+        stays_silent(&RULE, Case::healthy());
+    }
+}

@@ -1,0 +1,5 @@
+//! What keeps a host apart from the machine: its network, its limits and its settings of the kernel.
+
+pub(crate) mod cgroup;
+pub(crate) mod netns;
+pub(crate) mod sysctl;

@@ -1,0 +1,42 @@
+//! One file per command.
+
+mod compare;
+mod diagnose;
+mod init;
+mod lab;
+mod limit;
+mod load;
+mod plan;
+mod profile;
+mod replay;
+mod rules;
+mod runs;
+mod tune;
+
+use crate::args::Command;
+use anyhow::Result;
+use std::process::ExitCode;
+
+/// Runs one command.
+///
+/// # Errors
+/// In words for the person at the terminal.
+pub fn run(command: Command) -> Result<ExitCode> {
+    match command {
+        Command::Demo(args) => tune::demo::run(&args),
+        Command::Init(args) => init::run(&args),
+        Command::Load(args) => load::run(&args),
+        Command::Limit(args) => limit::run(&args),
+        Command::Diagnose(args) => diagnose::run(&args),
+        Command::Compare(args) => compare::run(&args),
+        Command::Plan(args) => plan::run(&args),
+        Command::Replay(args) => replay::run(&args),
+        Command::Tune(args) => tune::run(&args),
+        Command::Profile(args) => profile::run(&args),
+        Command::Report(args) => runs::report::run(&args),
+        Command::Runs(args) => runs::run(&args),
+        Command::Rules(args) => rules::run(&args),
+        Command::Explain { code } => rules::explain(&code),
+        Command::Lab { command } => lab::run(&command),
+    }
+}

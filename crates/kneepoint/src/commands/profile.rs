@@ -1,0 +1,145 @@
+//! `kneepoint profile`: where the workers of a running PHP spend their time.
+
+mod calls;
+mod formats;
+mod live;
+mod table;
+mod target;
+
+use crate::args::ProfileArgs;
+use crate::session::{print, stop_flag, write_text};
+use crate::{FOUND, INTERRUPTED};
+use anyhow::{Context as _, Result, bail};
+use kneepoint_model::units;
+use kneepoint_profiler::{Pools, Profile, RecordOptions, record};
+use kneepoint_telemetry::Waits;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Longest profile, in seconds: a day.
+const LONGEST_S: u64 = 86_400;
+
+pub(super) fn run(args: &ProfileArgs) -> Result<ExitCode> {
+    let options = options(args)?;
+    if args.calls {
+        return calls::run(args, &options);
+    }
+    check_outputs(args)?;
+    let stop = stop_flag()?;
+    let live = live::Live::new(options.duration, args.quiet);
+    let mut waits = Waits::beside(options.pid);
+    let mut waits_for = |pid| waits.look(pid);
+    let profile = record(
+        &options,
+        &mut waits_for,
+        &|progress| live.tell(progress),
+        &stop,
+    );
+    drop(live);
+    let profile = profile?;
+    write(args, &profile)?;
+    Ok(if stop.load(Ordering::Relaxed) {
+        ExitCode::from(INTERRUPTED)
+    } else if profile.counts.busy() == 0 {
+        ExitCode::from(FOUND)
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+fn options(args: &ProfileArgs) -> Result<RecordOptions> {
+    let duration = units::parse_duration(&args.duration).context("--duration")?;
+    if duration.is_zero() || duration > Duration::from_secs(LONGEST_S) {
+        bail!(
+            "--duration {}: give a time up to a day, such as 10s",
+            args.duration
+        );
+    }
+    Ok(RecordOptions {
+        pid: target::find(args)?,
+        pools: args.pool.clone().map_or(Pools::All, Pools::Only),
+        rate_hz: args.rate,
+        duration,
+        by_request: args.by_request,
+        by_id: false,
+    })
+}
+
+/// Looked at before the profile, so that it is not lost to a misspelt directory.
+fn check_outputs(args: &ProfileArgs) -> Result<()> {
+    let files = [("--svg", &args.svg), ("--speedscope", &args.speedscope)];
+    let mut to_stdout = usize::from(args.folded);
+    for (flag, path) in files {
+        let Some(path) = path else {
+            continue;
+        };
+        to_stdout += usize::from(is_stdout(path));
+        match path.parent() {
+            Some(parent) if parent != Path::new("") && !parent.is_dir() => bail!(
+                "{flag} {}: there is no directory {}; make it first",
+                path.display(),
+                parent.display()
+            ),
+            _ if path.is_dir() => bail!(
+                "{flag} {}: this is a directory; name a file in it",
+                path.display()
+            ),
+            _ => {}
+        }
+    }
+    if to_stdout > 1 {
+        bail!("standard output can take one format only: write the others to files");
+    }
+    Ok(())
+}
+
+fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// Writes a profile down for another tool.
+type Format = fn(&Profile) -> Result<String>;
+
+fn write(args: &ProfileArgs, profile: &Profile) -> Result<()> {
+    let mut written: Vec<&PathBuf> = Vec::new();
+    let mut stdout_taken = args.folded;
+    let formats: [(&Option<PathBuf>, Format); 2] = [
+        (&args.svg, formats::svg),
+        (&args.speedscope, formats::speedscope),
+    ];
+    for (path, text) in formats {
+        let Some(path) = path else {
+            continue;
+        };
+        stdout_taken |= is_stdout(path);
+        write_text(path, &text(profile)?)?;
+        written.push(path);
+    }
+    if args.folded {
+        let lines: String = profile
+            .folded()
+            .iter()
+            .map(|line| format!("{line}\n"))
+            .collect();
+        print(&lines)?;
+    }
+    let mut text = table::head(profile);
+    if stdout_taken {
+        tell(&text);
+        return Ok(());
+    }
+    text.push_str(&table::functions(profile, args.top));
+    text.push_str(&table::requests(profile));
+    for path in written {
+        text.push_str(&format!("\nwritten: {}\n", path.display()));
+    }
+    print(&text)
+}
+
+/// Says on standard error how far the profile is to be believed.
+#[expect(clippy::print_stderr, reason = "the binary crate talks to people")]
+fn tell(text: &str) {
+    eprint!("{text}");
+}

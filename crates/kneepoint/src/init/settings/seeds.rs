@@ -1,0 +1,283 @@
+//! Dumps of a database that lie about: which of them is the application's.
+
+use super::database::DbEngine;
+use kneepoint_model::AppKind;
+use memchr::memmem;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// How much of a dump is looked into, in bytes: the tables of an application of middling size stand within.
+const LOOKED_INTO: u64 = 32 << 20;
+/// Directories where people put dumps, relative to the root.
+const DIRS: &[&str] = &[
+    "",
+    "..",
+    "db",
+    "database",
+    "databases",
+    "sql",
+    "SQL",
+    "dump",
+    "dumps",
+    "backup",
+    "backups",
+    "seed",
+    "seeds",
+    "data",
+    "deploy",
+    "docker",
+    "../db",
+    "../sql",
+    "../dump",
+    "../dumps",
+    "../backup",
+    "../backups",
+];
+
+/// A dump that fits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seed {
+    /// Its path, relative to the root.
+    pub path: String,
+    /// Whose it is.
+    pub engine: DbEngine,
+    /// Why this one, in words.
+    pub why: String,
+}
+
+/// What the dump has to fit.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted<'w> {
+    pub(super) kind: AppKind,
+    /// `None` takes either.
+    pub(super) engine: Option<DbEngine>,
+    /// The name of the database, where it is known.
+    pub(super) database: Option<&'w str>,
+}
+
+/// What a dump looks like.
+#[derive(Debug)]
+struct Dump {
+    path: PathBuf,
+    engine: DbEngine,
+    has_tables: bool,
+    names_database: bool,
+    has_rows: bool,
+    changed: SystemTime,
+}
+
+impl Dump {
+    /// What speaks for it, the weightiest first: it has the application's tables, it names its database, it has rows, it
+    /// lies within the application, it is the newest.
+    fn weight(&self) -> (bool, bool, bool, bool, SystemTime) {
+        let within = !self.path.starts_with("..");
+        (
+            self.has_tables,
+            self.names_database,
+            self.has_rows,
+            within,
+            self.changed,
+        )
+    }
+}
+
+/// The dump that fits best, and how many others there are.
+pub(super) fn best(root: &Path, wanted: Wanted<'_>) -> Option<Seed> {
+    let mut dumps: Vec<Dump> = DIRS
+        .iter()
+        .flat_map(|dir| dumps_in(root, Path::new(dir), wanted))
+        .collect();
+    dumps.sort_by_key(|dump| std::cmp::Reverse(dump.weight()));
+    let others = dumps.len().saturating_sub(1);
+    let best = dumps.into_iter().next()?;
+    // A dump beside the application may be of another one.
+    let strange = best.path.starts_with("..") && !best.has_tables && !best.names_database;
+    (!strange).then(|| Seed {
+        why: why(&best, others),
+        path: best.path.display().to_string(),
+        engine: best.engine,
+    })
+}
+
+fn why(dump: &Dump, others: usize) -> String {
+    let mut reasons = Vec::new();
+    if dump.has_tables {
+        reasons.push("it has this application's tables");
+    }
+    if dump.names_database {
+        reasons.push("it names this application's database");
+    }
+    if !dump.has_rows {
+        reasons.push("it has tables and no rows");
+    }
+    let mut why = format!("a dump of {}", dump.engine.title());
+    if !reasons.is_empty() {
+        why.push_str(&format!(": {}", reasons.join(", ")));
+    }
+    match others {
+        0 => {}
+        1 => why.push_str("; another one fits less"),
+        others => why.push_str(&format!("; {others} others fit less")),
+    }
+    why
+}
+
+fn dumps_in(root: &Path, dir: &Path, wanted: Wanted<'_>) -> Vec<Dump> {
+    let entries = std::fs::read_dir(root.join(dir)).into_iter().flatten();
+    let found = entries.flatten().filter_map(|entry| {
+        let name = entry.file_name().to_string_lossy().to_ascii_lowercase();
+        let is_dump = [".sql", ".sql.gz", ".dump", ".dump.gz"];
+        if !is_dump.iter().any(|end| name.ends_with(end)) || !entry.path().is_file() {
+            return None;
+        }
+        let changed = entry.metadata().and_then(|file| file.modified());
+        let dump = look(&entry.path(), wanted)?;
+        Some(Dump {
+            path: dir.join(entry.file_name()),
+            changed: changed.unwrap_or(SystemTime::UNIX_EPOCH),
+            ..dump
+        })
+    });
+    found.collect()
+}
+
+/// Looks into a dump; `None` when it is another server's, or none at all.
+fn look(path: &Path, wanted: Wanted<'_>) -> Option<Dump> {
+    let file = std::fs::File::open(path).ok()?;
+    let is_gzip = path.extension().is_some_and(|end| end == "gz");
+    let mut text = Vec::new();
+    // What can be read of a damaged file is looked at; the server says the rest.
+    let _ = match is_gzip {
+        true => flate2::read::MultiGzDecoder::new(file)
+            .take(LOOKED_INTO)
+            .read_to_end(&mut text),
+        false => file.take(LOOKED_INTO).read_to_end(&mut text),
+    };
+    let engine = engine_of(&text)?;
+    if wanted.engine.is_some_and(|wanted| wanted != engine) {
+        return None;
+    }
+    let has = |word: &str| memmem::find(&text, word.as_bytes()).is_some();
+    let names =
+        |database: &str| has(&format!("Database: {database}\n")) || has(&format!("`{database}`"));
+    Some(Dump {
+        path: PathBuf::new(),
+        engine,
+        has_tables: tables_of(wanted.kind)
+            .is_some_and(|tables| tables.iter().all(|table| has(table))),
+        names_database: wanted.database.is_some_and(names),
+        has_rows: has("INSERT INTO") || has("\nCOPY "),
+        changed: SystemTime::UNIX_EPOCH,
+    })
+}
+
+/// Ends of names of tables that an application of this kind always has.
+fn tables_of(kind: AppKind) -> Option<&'static [&'static str]> {
+    match kind {
+        AppKind::Wordpress => Some(&["postmeta", "termmeta"]),
+        AppKind::Mediawiki => Some(&["revision", "pagelinks"]),
+        AppKind::Laravel => Some(&["migrations"]),
+        AppKind::Symfony | AppKind::Plain => None,
+    }
+}
+
+/// Whose dump it is, from the words that only its maker writes.
+fn engine_of(text: &[u8]) -> Option<DbEngine> {
+    let head = &text[..text.len().min(1 << 20)];
+    let has = |word: &[u8]| memmem::find(head, word).is_some();
+    let any = |words: &[&[u8]]| words.iter().any(|word| has(word));
+    if any(&[
+        b"PostgreSQL database dump",
+        b"pg_catalog",
+        b"GENERATED ALWAYS AS IDENTITY",
+        b"bigserial",
+        b" serial ",
+    ]) {
+        return Some(DbEngine::Postgresql);
+    }
+    if any(&[
+        b"MariaDB dump",
+        b"MySQL dump",
+        b"ENGINE=",
+        b"AUTO_INCREMENT",
+        b"phpMyAdmin SQL Dump",
+        b"CREATE TABLE `",
+    ]) {
+        return Some(DbEngine::Mariadb);
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    const MARIADB: &str = "-- MariaDB dump 10.19\n-- Host: x    Database: shop\n";
+
+    fn dump(dir: &Path, name: &str, text: &str) {
+        let path = dir.join(name);
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+        let bytes = match name.ends_with(".gz") {
+            false => text.as_bytes().to_vec(),
+            true => {
+                let mut gzip =
+                    flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+                gzip.write_all(text.as_bytes()).expect("written");
+                gzip.finish().expect("finished")
+            }
+        };
+        std::fs::write(path, bytes).expect("a file");
+    }
+
+    #[track_caller]
+    fn check(dumps: &[(&str, &str)], wanted: Wanted<'_>, expected: Option<&str>) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let root = dir.path().join("site");
+        std::fs::create_dir(&root).expect("a directory");
+        for (name, text) in dumps {
+            dump(&root, name, text);
+        }
+        let found = best(&root, wanted).map(|seed| seed.path);
+        assert_eq!(found.as_deref(), expected);
+    }
+
+    #[test]
+    fn the_dump_with_the_applications_tables_is_taken() {
+        let wanted = Wanted {
+            kind: AppKind::Wordpress,
+            engine: Some(DbEngine::Mariadb),
+            database: Some("shop"),
+        };
+        let own = format!(
+            "{MARIADB}CREATE TABLE `wp_postmeta`; CREATE TABLE `wp_termmeta`; INSERT INTO x"
+        );
+        let pg = "-- PostgreSQL database dump\n wp_postmeta wp_termmeta";
+        check(
+            &[
+                ("a.sql", MARIADB),
+                ("../backup/b.sql.gz", &own),
+                ("c.dump", pg),
+            ],
+            wanted,
+            Some("../backup/b.sql.gz"),
+        );
+        check(&[("a.sql", MARIADB), ("c.sql", pg)], wanted, Some("a.sql"));
+        check(&[("c.sql", pg), ("d.sql", "select 1")], wanted, None);
+    }
+
+    #[test]
+    fn a_dump_beside_the_application_needs_a_reason() {
+        let wanted = Wanted {
+            kind: AppKind::Plain,
+            engine: None,
+            database: Some("shop"),
+        };
+        check(&[("../a.sql", MARIADB)], wanted, Some("../a.sql"));
+        let other = MARIADB.replace("shop", "blog");
+        check(&[("../a.sql", &other)], wanted, None);
+        check(&[("db/a.sql", &other)], wanted, Some("db/a.sql"));
+        check(&[("x.sql", "\u{0}\u{1}")], wanted, None);
+    }
+}

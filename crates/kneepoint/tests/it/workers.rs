@@ -1,0 +1,5 @@
+//! What is seen within the workers of a real PHP-FPM.
+
+mod account;
+mod inside;
+mod profile;
