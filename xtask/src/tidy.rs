@@ -10,6 +10,7 @@ mod format;
 mod lists;
 mod machine_paths;
 mod modules;
+mod purity;
 mod sizes;
 mod source;
 mod tree;
@@ -65,6 +66,7 @@ const CHECKS: &[fn(&Tree) -> Vec<Violation>] = &[
     machine_paths::check,
     modules::check_dead_files,
     modules::check_heads,
+    purity::check,
     sizes::check,
     source::check_syntax,
 ];

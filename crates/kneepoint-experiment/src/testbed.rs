@@ -143,9 +143,9 @@ impl Testbed {
     }
 
     fn arm(&self, name: &str) -> Result<&Arm, ExperimentError> {
-        self.arms.get(name).ok_or_else(|| {
-            ExperimentError::Unfit(format!("there is no arm `{name}` in the testbed"))
-        })
+        self.arms
+            .get(name)
+            .ok_or_else(|| ExperimentError::NoArm(name.to_owned()))
     }
 
     /// The stack of an arm as configured.

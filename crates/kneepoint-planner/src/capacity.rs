@@ -7,7 +7,6 @@
 //! of what was measured ([`Model`]). Of a [`predict`]ion the highest rate is kept aside first, and the model that was made
 //! without it must hit it; [`VerificationPair`]s hold the rest against what is measured after all.
 
-mod averages;
 mod cost;
 mod fit;
 mod looks;

@@ -20,6 +20,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("kneepoint-model", &[]),
     ("kneepoint-lab", MODEL),
     ("kneepoint-load", MODEL),
+    ("kneepoint-planner", MODEL),
     ("kneepoint-profiler", MODEL),
     ("kneepoint-stack", MODEL),
     ("kneepoint-telemetry", MODEL),
@@ -32,6 +33,7 @@ const TABLE: &[(&str, &[&str])] = &[
             "kneepoint-lab",
             "kneepoint-load",
             "kneepoint-model",
+            "kneepoint-planner",
             "kneepoint-profiler",
             "kneepoint-stack",
             "kneepoint-telemetry",
@@ -67,7 +69,12 @@ const WORLDLY: &[&str] = &[
     "signal-hook",
     "walkdir",
 ];
-const PURE: &[&str] = &["kneepoint-model", "kneepoint-diagnosis", "kneepoint-report"];
+pub(super) const PURE: &[&str] = &[
+    "kneepoint-model",
+    "kneepoint-planner",
+    "kneepoint-diagnosis",
+    "kneepoint-report",
+];
 
 /// The members of the workspace, as cargo sees them.
 pub(super) fn members(root: &Path) -> Result<Vec<Member>> {
@@ -189,6 +196,14 @@ mod tests {
             &["kneepoint-model", "kneepoint-lab", "serde"],
             expect![[r#"
                 Cargo.toml:5: edges: `kneepoint-stack` must not know `kneepoint-lab`
+            "#]],
+        );
+        check_crate(
+            "kneepoint-planner",
+            &["kneepoint-model", "kneepoint-load", "rustix"],
+            expect![[r#"
+                Cargo.toml:5: edges: `kneepoint-planner` must not know `kneepoint-load`
+                Cargo.toml:6: edges: `kneepoint-planner` touches nothing, so it has no use for `rustix`
             "#]],
         );
         check_crate(

@@ -184,7 +184,7 @@ where
     };
     let (verdict, effect) = compare(bench, recorder, &comparison)?;
     if matches!(verdict, Verdict::Better | Verdict::Worse) {
-        return Err(ExperimentError::Unfit(format!(
+        return Err(ExperimentError::Unsound(format!(
             "a configuration compared with itself came out {} ({}): something on this machine favours one of two \
              steps, so no comparison means anything; find what else runs here, and try again",
             verdict.name(),
@@ -264,7 +264,9 @@ pub fn compare_for(
         |(verdict, _): &(Verdict, Effect)| matches!(verdict, Verdict::Better | Verdict::Worse);
     let telling = outcomes.iter().position(differs).unwrap_or(0);
     if outcomes.is_empty() {
-        return Err(ExperimentError::Unfit("no comparison was made".to_owned()));
+        return Err(ExperimentError::Unsound(
+            "no comparison was made".to_owned(),
+        ));
     }
     Ok(outcomes.swap_remove(telling))
 }

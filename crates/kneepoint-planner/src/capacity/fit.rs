@@ -1,10 +1,10 @@
 //! From measured steps to a twin: what CPU a request takes, and what it waits for.
 
-use super::averages::mean;
 use super::cost::{Cost, idle_of, saving_of};
 use super::low_load::{LowLoadStep, PlannedHost};
 use super::twin::{MOST_CPU, Twin, trace};
 use super::wander::wander;
+use crate::averages::mean;
 use crate::random::Random;
 use crate::simulated::pool::PoolSize;
 use kneepoint_model::capacity::Demand;

@@ -1,8 +1,8 @@
-use super::averages::usual_ms;
 use super::fit::fit;
 use super::low_load::seconds_ln_ms;
 use super::twin::REQUESTS;
 use super::*;
+use crate::averages::usual_ms;
 use crate::bench::{Bench as _, Step};
 use crate::simulated::pool::Scheduling;
 use crate::simulated::{App, Kind, Noise, SimulatedStack, truth};

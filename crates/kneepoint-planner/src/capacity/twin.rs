@@ -1,7 +1,7 @@
 //! The twin of a measured stack: its pool, its cores, and requests that take what requests were seen to take.
 
-use super::averages::{mean, median};
 use super::cost::{rate_using, times};
+use crate::averages::{mean, median};
 use crate::random::Random;
 use crate::simulated::WINDOW_S;
 use crate::simulated::pool::{Piece, Pool, PoolSize, Scheduling};

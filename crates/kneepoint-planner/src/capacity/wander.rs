@@ -4,8 +4,8 @@
 //! the limit a slow spell is a queue: the p95 over all spells is longer than that of a machine which always has its mean
 //! speed.
 
-use super::averages::{mean, median};
 use super::low_load::{LowLoadStep, SHARES};
+use crate::averages::{mean, median};
 
 /// Median absolute deviations from which on a second is taken for that far off and no further: a stall of a tenth of a
 /// second is not a slow machine.

@@ -6,6 +6,7 @@
 use super::low_load::{LowLoad, observe};
 use crate::error::ExperimentError;
 use crate::record::Recorder;
+use crate::sequences::Subject;
 use crate::sequences::limit::find_limit_in_turns;
 use crate::testbed::Testbed;
 use kneepoint_model::capacity::Verified;
@@ -70,13 +71,18 @@ pub(super) fn verify(
         ..LimitOptions::within(time.mul_f64(LIMIT), workers).unconfirmed()
     };
     let mut beside: Vec<LowLoadStep> = Vec::new();
-    let (limit, _) =
-        find_limit_in_turns(testbed, recorder, arm, arm, options, |testbed, recorder| {
+    let (limit, _) = find_limit_in_turns(
+        testbed,
+        recorder,
+        Subject::named(arm),
+        options,
+        |testbed, recorder| {
             for _ in 0..LOW_OF_LIMIT {
                 beside.extend(turns.next(testbed, recorder)?);
             }
             Ok(())
-        })?;
+        },
+    )?;
     let rate_hz = HEADROOM * limit.rate_hz.estimate;
     let pairs = (time.mul_f64(BELOW).div_duration_f64(STEP) as u32).max(LEAST_PAIRS);
     let below = below(testbed, recorder, claimed, rate_hz, &mut turns, pairs)?;

@@ -118,7 +118,7 @@ impl Tuner<'_, '_, '_> {
         let scenario = current
             .scenario
             .with(settings)
-            .map_err(ExperimentError::Unfit)?;
+            .map_err(ExperimentError::Settings)?;
         let arm = self.next_arm();
         if let Err(error) = self.testbed.stand_up(&arm, &scenario) {
             self.recorder
@@ -170,7 +170,7 @@ impl Tuner<'_, '_, '_> {
                 current.scenario = current
                     .scenario
                     .with(&settings)
-                    .map_err(ExperimentError::Unfit)?;
+                    .map_err(ExperimentError::Settings)?;
                 current.arm = arm;
                 current.is_measured = false;
                 current.seen = None;

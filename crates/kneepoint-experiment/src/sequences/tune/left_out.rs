@@ -96,6 +96,6 @@ impl Tuner<'_, '_, '_> {
         {
             others.extend(other.settings.iter().cloned());
         }
-        self.base.with(&others).map_err(ExperimentError::Unfit)
+        self.base.with(&others).map_err(ExperimentError::Settings)
     }
 }

@@ -104,7 +104,7 @@ impl Tuner<'_, '_, '_> {
         let scenario = current
             .scenario
             .with(&settings)
-            .map_err(ExperimentError::Unfit)?;
+            .map_err(ExperimentError::Settings)?;
         let arm = self.next_arm();
         self.testbed.stand_up(&arm, &scenario)?;
         let effect = self.compare_sizes((&current.arm, &arm), &settings, pairs)?;
