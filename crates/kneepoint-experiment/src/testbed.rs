@@ -24,7 +24,7 @@ use kneepoint_model::{
     AppSwitch, Arrivals, ClosedLoop, Layer, LoadPoint, RunningTier, Scenario, Schedule, Sessions,
     Slo, Stack, ThinkTime, VisitShape, Workload,
 };
-use kneepoint_planner::ab::Measure;
+use kneepoint_planner::ab::AbMeasure;
 use kneepoint_planner::bench::{Bench, Canary, Offer, Step};
 use kneepoint_stack::Program;
 use kneepoint_telemetry::{Collector, CpuAccount, Options, Recording};
@@ -227,9 +227,9 @@ impl Testbed {
     ///
     /// # Errors
     /// There is no such arm.
-    pub fn saturation_of(&self, without: &str, with: &str) -> Result<Measure, ExperimentError> {
+    pub fn saturation_of(&self, without: &str, with: &str) -> Result<AbMeasure, ExperimentError> {
         let of = |arm| self.saturating_workers(arm);
-        Ok(Measure::Saturation {
+        Ok(AbMeasure::Saturation {
             workers: of(without)?.max(of(with)?),
         })
     }

@@ -19,10 +19,11 @@ use crate::worker_insight::Fpm;
 use kneepoint_load::Mode;
 use kneepoint_model::contest::Carried;
 use kneepoint_model::replay::{Diagnosed, Hosts, Measure, Named, Replay, Stage};
-use kneepoint_model::{CallKind, Finding, Layer, LoadPoint, Profile, Scenario, Validity, metric};
+use kneepoint_model::{CallKind, Finding, Layer, LoadPoint, Scenario, Validity, metric};
 use kneepoint_planner::capacity::Asked;
 use kneepoint_planner::limit::LimitOptions;
 use kneepoint_planner::rounds::{StageValues, describe, shuffled};
+use kneepoint_schedules::Profile;
 use kneepoint_stack::StackError;
 use std::time::Duration;
 
@@ -179,7 +180,7 @@ fn diagnose(
     let (limit, _) = find_limit(testbed, recorder, subject, options)?;
     if limit.rate_hz.estimate <= 0.0 {
         recorder.warn(format!(
-            "{label} bears no load, so nothing can be diagnosed"
+            "{label} holds the SLO at no load, so nothing can be diagnosed"
         ));
         return Ok(None);
     }
@@ -414,7 +415,7 @@ fn hosts(
         after_hz: bears(played.stages.len().saturating_sub(1))?,
     };
     recorder.result(format!(
-        "{before} hosts as they were do what {} do now; the report: {after}",
+        "{before} hosts of the first stage serve as much as {} of the last; the report: {after}",
         hosts.needed()
     ));
     Ok(hosts)

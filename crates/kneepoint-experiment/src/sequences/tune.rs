@@ -14,7 +14,7 @@ mod rest;
 use crate::error::ExperimentError;
 use crate::record::{BASE, Record, Recorder, TimeNeed};
 use crate::sequences::Subject;
-use crate::sequences::ab::{Comparison, compare, compare_for, compare_with_itself};
+use crate::sequences::ab::{ArmComparison, compare, compare_for, compare_with_itself};
 use crate::sequences::diagnose::{diagnose, worth_trying};
 use crate::sequences::limit::{find_limit, search_limit};
 use crate::testbed::Testbed;
@@ -23,7 +23,7 @@ use kneepoint_model::run::{Decision, LimitResult, Standing};
 use kneepoint_model::statistics::sequential::{MIN_PAIRS, MIN_PAIRS_UNKNOWN};
 use kneepoint_model::units::format_share;
 use kneepoint_model::{Confidence, Effect, Finding, Scenario, Setting};
-use kneepoint_planner::ab::{BY_SHARE, Measure, Verdict, WORTH};
+use kneepoint_planner::ab::{AbMeasure, BY_SHARE, Verdict, WORTH};
 use kneepoint_planner::comparison::{ComparisonBase, describe_effect, describe_settings};
 use kneepoint_planner::limit::{LimitOptions, LimitSearch};
 use kneepoint_planner::tune::{Costs, ToCome};
@@ -190,7 +190,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             self.testbed,
             self.recorder,
             &current.arm,
-            Measure::Saturation { workers },
+            AbMeasure::Saturation { workers },
             (pairs, Duration::from_secs(2)),
         )
         .map(drop)
@@ -503,7 +503,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
     /// Makes a comparison and notes what its pairs took.
     fn compared(
         &mut self,
-        comparison: &Comparison<'_>,
+        comparison: &ArmComparison<'_>,
     ) -> Result<(Verdict, Effect), ExperimentError> {
         let began = self.recorder.elapsed();
         let (verdict, effect) = compare(self.testbed, self.recorder, comparison)?;
@@ -518,8 +518,8 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         &self,
         (without, with): (&'a str, &'a str),
         change: String,
-    ) -> Result<Comparison<'a>, ExperimentError> {
-        Ok(Comparison {
+    ) -> Result<ArmComparison<'a>, ExperimentError> {
+        Ok(ArmComparison {
             without,
             with,
             change,

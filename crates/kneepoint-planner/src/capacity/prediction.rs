@@ -62,7 +62,7 @@ pub fn predict(
         cores: whole.twin.size.cores,
         saturation_hz,
         bound_by: if by_cores { "the CPU" } else { "the workers" }.to_owned(),
-        speed_sd: Some(whole.twin.wander),
+        speed_sd: Some(whole.twin.drift),
         ports,
         measured_up_to,
         limit_hz,

@@ -165,7 +165,7 @@ fn in_turns(
     let rates = of_limit.iter().chain(&of_p95.seen).map(|seen| seen.rate_hz);
     Some(InTurns {
         measured_up_to_hz: rates.fold(0.0, f64::max),
-        speed_sd: Some(below.whole.twin.wander),
+        speed_sd: Some(below.whole.twin.drift),
         limit_hz,
         p95_ms,
         measured_p95_interval_ms: of_p95.known_p95_ms,

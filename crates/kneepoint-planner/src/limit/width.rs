@@ -32,8 +32,8 @@ impl LimitSearch {
         };
         self.why_wide = Some(if self.is_noise_to_blame() {
             format!(
-                "the load time ran out with the interval still at +-{width}: the machine is too noisy to say more in this \
-                 time (what single steps say of R* scatters by {})",
+                "the load time ran out with the interval still at +-{width}: too noisy for a narrower interval \
+                 within the budget (R* scatters by {} from step to step)",
                 format_share(fitted.step_sd)
             )
         } else if too_wide(&fitted.rate_hz) {

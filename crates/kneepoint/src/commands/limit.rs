@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, bail};
 use kneepoint_experiment::RunStore;
 use kneepoint_experiment::sequences::gate::{Gate, against_run, baseline_limit, side_by_side};
 use kneepoint_experiment::sequences::limit::{SimulatedMachine, USUAL_TIME, dry_run, limit};
-use kneepoint_model::gate::not_comparable;
+use kneepoint_model::run::not_comparable;
 use kneepoint_model::{GateVerdict, Run, Scenario, units};
 use kneepoint_planner::simulated::Noise;
 use std::path::Path;
@@ -82,7 +82,7 @@ fn asked(gate: &GateArgs, load_time: Duration) -> Result<Gate> {
         .with_context(|| format!("--max-loss {}", gate.max_loss))?;
     if !(0.0..1.0).contains(&max_loss) {
         bail!(
-            "--max-loss {}: everything may be lost then; write a share such as 5%",
+            "--max-loss {}: it must be below 100 %; write a share such as 5%",
             gate.max_loss
         );
     }

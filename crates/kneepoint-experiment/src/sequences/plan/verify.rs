@@ -30,7 +30,7 @@ const LIMIT_STEPS: usize = 12;
 /// Length of the other steps: short, so that those that take turns meet the same machine.
 const STEP: Duration = Duration::from_secs(4);
 /// Of the same time, what goes into the steps at four fifths of R*; low load in turns with these and with the search comes
-/// on top of both. It takes many, too: the p95 there follows the machine's speed about four times over, and that wanders within
+/// on top of both. It takes many, too: the p95 there follows the machine's speed about four times over, and that drifts within
 /// seconds.
 const BELOW: f64 = 1.0;
 /// How many times as many are driven at most where the host keeps the machine's time from some, or where they scatter so

@@ -2,7 +2,7 @@
 
 use super::{Current, Tuner};
 use crate::error::ExperimentError;
-use crate::sequences::ab::{Comparison, compare};
+use crate::sequences::ab::{ArmComparison, compare};
 use kneepoint_diagnosis::{Evidence, pool_need, remedy_guard};
 use kneepoint_model::run::Decision;
 use kneepoint_model::{Effect, Setting, SettingKey};
@@ -125,7 +125,7 @@ impl Tuner<'_, '_, '_> {
                 .result(format!("{what}: the stack does not start with it: {error}"));
             return Ok(None);
         }
-        let comparison = Comparison {
+        let comparison = ArmComparison {
             settings: settings.to_vec(),
             max_pairs,
             min_pairs,

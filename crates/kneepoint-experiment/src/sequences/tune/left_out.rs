@@ -2,7 +2,7 @@
 
 use super::{Current, Tuner};
 use crate::error::ExperimentError;
-use crate::sequences::ab::Comparison;
+use crate::sequences::ab::ArmComparison;
 use kneepoint_model::run::Decision;
 use kneepoint_model::{Effect, Scenario, Setting};
 use kneepoint_planner::ab::Verdict;
@@ -20,7 +20,7 @@ impl Tuner<'_, '_, '_> {
             let decision = self.recorder.run().decisions[index].clone();
             let Some(pairs) = self.affordable(0, false) else {
                 self.recorder.warn(format!(
-                    "no time left to leave {} out: its gain rests on its own A/B",
+                    "out of time: {} was not left out, so its gain is from its own A/B",
                     decision.code
                 ));
                 continue;
@@ -61,7 +61,7 @@ impl Tuner<'_, '_, '_> {
             "all changes against all but {}",
             describe_settings(&decision.settings)
         );
-        let comparison = Comparison {
+        let comparison = ArmComparison {
             settings: decision.settings.clone(),
             max_pairs: pairs,
             seed: 51,

@@ -3,7 +3,7 @@
 
 use super::{Current, Tuner};
 use crate::error::ExperimentError;
-use crate::sequences::ab::{Comparison, compare};
+use crate::sequences::ab::{ArmComparison, compare};
 use kneepoint_diagnosis::{Evidence, PoolNeed, pool_need, remedy_guard};
 use kneepoint_model::run::Decision;
 use kneepoint_model::units::format_bytes;
@@ -140,7 +140,7 @@ impl Tuner<'_, '_, '_> {
         settings: &[Setting],
         pairs: usize,
     ) -> Result<Effect, ExperimentError> {
-        let comparison = Comparison {
+        let comparison = ArmComparison {
             settings: settings.to_vec(),
             max_pairs: pairs,
             at_once: false,

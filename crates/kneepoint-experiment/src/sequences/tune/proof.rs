@@ -5,7 +5,7 @@ use super::{Current, Tuner};
 use crate::error::ExperimentError;
 use crate::record::{BASE, BEST, Record};
 use crate::sequences::Subject;
-use crate::sequences::ab::Comparison;
+use crate::sequences::ab::ArmComparison;
 use crate::sequences::diagnose::diagnose;
 use crate::sequences::limit::find_limit;
 use kneepoint_model::run::LimitResult;
@@ -57,7 +57,7 @@ impl Tuner<'_, '_, '_> {
         let best = Box::new(self.testbed.stack(BEST)?.clone());
         let diff = self.testbed.diff(BASE, BEST)?;
         self.recorder.write(Record::Best(best, diff));
-        let proof = Comparison {
+        let proof = ArmComparison {
             max_pairs: self.pairs_of_proof(0).max(MIN_PAIRS),
             seed: 91,
             ..self.at_saturation((BASE, BEST), "best against base".to_owned())?
@@ -95,7 +95,7 @@ impl Tuner<'_, '_, '_> {
                 .warn("no time left to see how much of the gain a restart takes");
             return Ok(());
         }
-        let comparison = Comparison {
+        let comparison = ArmComparison {
             max_pairs: pairs,
             seed: 81,
             ..self.at_saturation((&current.arm, BEST), "the best after a restart".to_owned())?
