@@ -11,7 +11,7 @@ use anyhow::Result;
 use std::fmt;
 use std::path::Path;
 use std::process::ExitCode;
-use structure::{arrows, doors, edges, lists, modules, names, rooms, sizes};
+use structure::{arrows, doors, edges, lists, modules, names, purity, rooms, sizes};
 use text::{architecture, documents, format, machine_paths, words};
 use tree::Tree;
 
@@ -62,6 +62,7 @@ const CHECKS: &[fn(&Tree) -> Vec<Violation>] = &[
     modules::check_dead_files,
     modules::check_heads,
     names::check,
+    purity::check,
     rooms::check,
     sizes::check,
     modules::check_syntax,

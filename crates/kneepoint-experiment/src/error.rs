@@ -20,7 +20,19 @@ pub enum ExperimentError {
         /// What happened and what to do.
         what: String,
     },
-    /// The stack does not answer as the scenario says.
+    /// The testbed has no such arm.
+    #[error("there is no arm `{0}` in the testbed")]
+    NoArm(String),
+    /// The scenario cannot have these settings.
+    #[error("{0}")]
+    Settings(String),
+    /// The stored run has no R*.
+    #[error("run {0} has no R* to compare with; take one of `kneepoint limit` that finished")]
+    NoBaseline(String),
+    /// What was measured says too little to go on from it.
+    #[error("{0}")]
+    Unsound(String),
+    /// The stack or the application cannot be measured, or does not answer as the scenario says.
     #[error("{0}")]
     Unfit(String),
     /// A server of the stack died of the load.

@@ -8,4 +8,7 @@ pub mod gate;
 pub mod limit;
 pub mod plan;
 pub mod replay;
+mod subject;
 pub mod tune;
+
+pub use subject::Subject;

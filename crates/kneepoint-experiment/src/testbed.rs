@@ -24,7 +24,7 @@ use kneepoint_model::{
     AppSwitch, Arrivals, ClosedLoop, Layer, LoadPoint, RunningTier, Scenario, Schedule, Sessions,
     Slo, Stack, ThinkTime, VisitShape, Workload,
 };
-use kneepoint_planner::ab::Measure;
+use kneepoint_planner::ab::AbMeasure;
 use kneepoint_planner::bench::{Bench, Canary, Offer, Step};
 use kneepoint_stack::Program;
 use kneepoint_telemetry::{Collector, CollectorOptions, CpuAccount, Recording};
@@ -143,9 +143,9 @@ impl Testbed {
     }
 
     fn arm(&self, name: &str) -> Result<&Arm, ExperimentError> {
-        self.arms.get(name).ok_or_else(|| {
-            ExperimentError::Unfit(format!("there is no arm `{name}` in the testbed"))
-        })
+        self.arms
+            .get(name)
+            .ok_or_else(|| ExperimentError::NoArm(name.to_owned()))
     }
 
     /// The stack of an arm as configured.
@@ -227,9 +227,9 @@ impl Testbed {
     ///
     /// # Errors
     /// There is no such arm.
-    pub fn saturation_of(&self, without: &str, with: &str) -> Result<Measure, ExperimentError> {
+    pub fn saturation_of(&self, without: &str, with: &str) -> Result<AbMeasure, ExperimentError> {
         let of = |arm| self.saturating_workers(arm);
-        Ok(Measure::Saturation {
+        Ok(AbMeasure::Saturation {
             workers: of(without)?.max(of(with)?),
         })
     }

@@ -41,7 +41,8 @@ pub use evidence::running::{
 };
 pub use load::histogram::LatencyHistogram;
 pub use load::{
-    AbortRule, Health, LoadPoint, Outcome, OutcomeCounts, Second, SessionCounts, SlowRequest, Validity,
+    AbortRule, Health, LoadPoint, Outcome, OutcomeCounts, Second, SessionCounts, SlowRequest,
+    Validity,
 };
 pub use record::capacity::CapacityPlan;
 pub use record::contest::Contest;

@@ -24,7 +24,7 @@ pub const BY_SHARE: &str = "R* by the violating share at one rate";
 
 /// What the pairs measure.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Measure {
+pub enum AbMeasure {
     /// Throughput of a closed loop with this many workers: capacity itself, however large the effect.
     Saturation {
         /// Closed-loop workers.
@@ -48,7 +48,7 @@ pub enum Measure {
 #[derive(Debug, Clone, PartialEq)]
 pub struct AbOptions {
     /// What the pairs measure.
-    pub measure: Measure,
+    pub measure: AbMeasure,
     /// Pairs after which it gives up.
     pub max_pairs: usize,
     /// Pairs before which it does not stop, at least [`MIN_PAIRS`]. An A/A that is to say how much pairs scatter takes
@@ -92,9 +92,9 @@ impl Verdict {
 /// What the test wants next.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AbMove {
-    /// Measure this step on this side and hand the result to [`AbTest::record`].
+    /// AbMeasure this step on this side and hand the result to [`AbTest::record`].
     Measure(Side, Step),
-    /// Measure this step on both at once, this side named first, and hand the results to [`AbTest::record_both`].
+    /// AbMeasure this step on both at once, this side named first, and hand the results to [`AbTest::record_both`].
     Both(Side, Step),
     /// The test is over.
     Done,
@@ -184,7 +184,7 @@ impl AbTest {
     /// A comparison with these options.
     #[must_use]
     pub fn new(options: AbOptions) -> Self {
-        let calibrated = matches!(options.measure, Measure::Saturation { .. });
+        let calibrated = matches!(options.measure, AbMeasure::Saturation { .. });
         Self {
             pairs: Pairs::new(options.seed, options.at_once && calibrated),
             options,
@@ -232,10 +232,10 @@ impl AbTest {
     fn step(&self, purpose: &str, nth: u64) -> Step {
         let seed = self.options.seed.wrapping_mul(1000).wrapping_add(nth);
         match self.options.measure {
-            Measure::Saturation { workers } => {
+            AbMeasure::Saturation { workers } => {
                 Step::saturating(purpose, workers, self.options.step, seed)
             }
-            Measure::AtRate {
+            AbMeasure::AtRate {
                 rate_hz,
                 speed_exponent,
                 ..
@@ -269,7 +269,8 @@ impl AbTest {
         self.calibrations += 1;
         self.tells = TELLING.contains(&share);
         self.calibrated = TELLING.contains(&share) || self.calibrations >= CALIBRATIONS;
-        let (false, Measure::AtRate { rate_hz, .. }) = (self.calibrated, &mut self.options.measure)
+        let (false, AbMeasure::AtRate { rate_hz, .. }) =
+            (self.calibrated, &mut self.options.measure)
         else {
             return;
         };
@@ -320,8 +321,8 @@ impl AbTest {
     /// What a step says, up to a constant that both arms share.
     fn said(&self, point: &LoadPoint) -> Said {
         match self.options.measure {
-            Measure::Saturation { .. } => served(point),
-            Measure::AtRate { slope, .. } => {
+            AbMeasure::Saturation { .. } => served(point),
+            AbMeasure::AtRate { slope, .. } => {
                 let share = (point.violations() as f64 + 0.5) / (point.arrivals as f64 + 1.0);
                 let (centre, seen) = (logit(0.05), logit(share));
                 let within = seen.clamp(centre - CLIP, centre + 2.0 * CLIP);
@@ -422,15 +423,15 @@ impl AbTest {
     /// What a step alone measures.
     fn quantity(&self) -> &'static str {
         match self.options.measure {
-            Measure::Saturation { .. } => "throughput at saturation",
-            Measure::AtRate { .. } => BY_SHARE,
+            AbMeasure::Saturation { .. } => "throughput at saturation",
+            AbMeasure::AtRate { .. } => BY_SHARE,
         }
     }
 
     fn conditions(&self) -> String {
         let load = match self.options.measure {
-            Measure::Saturation { workers } => format!("{workers} closed-loop workers"),
-            Measure::AtRate { rate_hz, .. } => format!(
+            AbMeasure::Saturation { workers } => format!("{workers} closed-loop workers"),
+            AbMeasure::AtRate { rate_hz, .. } => format!(
                 "{} offered to both",
                 kneepoint_model::units::format_rate(rate_hz)
             ),

@@ -3,12 +3,12 @@
 //!
 //! [`FirstLooks`] says which rates are low; [`LowLoadStep`] is what a step at one of [`SHARES`] shows, and [`steady`] leaves
 //! out what else used the machine. `cost` tells the CPU of a request by rate, [`ClosedConnections`] up to which rate local
-//! ports last, `wander` how much the machine's speed changes from step to step, `twin` is the queueing model, `fit` makes it
+//! ports last, `drift` how much the machine's speed changes from step to step, `twin` is the queueing model, `fit` makes it
 //! of what was measured ([`Model`]). Of a [`predict`]ion the highest rate is kept aside first, and the model that was made
 //! without it must hit it; [`VerificationPair`]s hold the rest against what is measured after all.
 
-mod averages;
 mod cost;
+mod drift;
 mod fit;
 mod looks;
 mod low_load;
@@ -18,7 +18,6 @@ mod prediction;
 mod steady;
 mod twin;
 mod verification;
-mod wander;
 
 pub use looks::{FirstLooks, RoughCapacity};
 pub use low_load::{LowLoadStep, PlannedHost, SHARES, scheduling};

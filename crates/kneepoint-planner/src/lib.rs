@@ -9,6 +9,7 @@
 //! seed.
 
 pub mod ab;
+mod averages;
 pub mod bench;
 pub mod capacity;
 pub mod comparison;

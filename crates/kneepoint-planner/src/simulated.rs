@@ -9,7 +9,7 @@ mod noise;
 pub mod pool;
 mod truth;
 
-pub use app::{App, Kind};
+pub use app::{App, RequestKind};
 pub use noise::Noise;
 pub(crate) use truth::WINDOW_S;
 pub use truth::{Truth, truth};

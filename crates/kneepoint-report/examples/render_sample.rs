@@ -1,5 +1,10 @@
 //! Writes the sample runs in every format, to look at: `cargo run -p kneepoint-report --example render_sample -- DIR`.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the example writes what the crate only makes"
+)]
+
 #[path = "../tests/support/mod.rs"]
 mod support;
 

@@ -3,7 +3,7 @@
 
 use super::{LEVELS, Options, Search, TRUTH_WINDOWS, Verdict, known, limits, parallel};
 use kneepoint_model::statistics::sequential::MIN_PAIRS;
-use kneepoint_planner::ab::{self, AbMove, AbOptions, AbTest, Measure, Side};
+use kneepoint_planner::ab::{self, AbMeasure, AbMove, AbOptions, AbTest, Side};
 use kneepoint_planner::bench::Bench as _;
 use kneepoint_planner::comparison::AMONG_OTHERS;
 use kneepoint_planner::comparison::speed_exponent;
@@ -56,11 +56,11 @@ fn compare(ground: Ground, seed: u64) -> Outcome {
         .clamp(0.001, 0.999);
     let off = RATE_SD * kneepoint_model::statistics::special::normal_quantile(share);
     let measure = if ground.saturated {
-        Measure::Saturation {
+        AbMeasure::Saturation {
             workers: stack.saturating_workers(),
         }
     } else {
-        Measure::AtRate {
+        AbMeasure::AtRate {
             rate_hz: ground.limit_hz * off.exp(),
             slope: ground.slope,
             speed_exponent: ground.speed_exponent,

@@ -6,5 +6,6 @@ pub(super) mod edges;
 pub(super) mod lists;
 pub(super) mod modules;
 pub(super) mod names;
+pub(super) mod purity;
 pub(super) mod rooms;
 pub(super) mod sizes;

@@ -7,7 +7,7 @@ use crate::testbed::Testbed;
 use kneepoint_model::statistics::sequential::MIN_PAIRS;
 use kneepoint_model::units::format_share;
 use kneepoint_model::{Effect, Finding, LoadPoint, Setting};
-use kneepoint_planner::ab::{AbMove, AbOptions, AbTest, Measure, Side, Verdict};
+use kneepoint_planner::ab::{AbMeasure, AbMove, AbOptions, AbTest, Side, Verdict};
 use kneepoint_planner::bench::{Bench, Canary, Step};
 use kneepoint_planner::comparison::{
     AMONG_OTHERS, ComparisonBase, describe_effect, describe_settings,
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// How two arms are compared.
 #[derive(Debug, Clone)]
-pub struct Comparison<'a> {
+pub struct ArmComparison<'a> {
     /// The arm without the change.
     pub without: &'a str,
     /// The arm with the change.
@@ -36,7 +36,7 @@ pub struct Comparison<'a> {
     /// Length of a step.
     pub step: Duration,
     /// What is measured.
-    pub measure: Measure,
+    pub measure: AbMeasure,
     /// Seed.
     pub seed: u64,
 }
@@ -51,7 +51,7 @@ const STEPS_PER_PAIR: u32 = 3;
 pub fn compare<B: Bench>(
     bench: &mut B,
     recorder: &mut Recorder<'_>,
-    comparison: &Comparison<'_>,
+    comparison: &ArmComparison<'_>,
 ) -> Result<(Verdict, Effect), ExperimentError>
 where
     ExperimentError: From<B::Error>,
@@ -87,11 +87,11 @@ where
                 progress(&step);
                 let (point, canary) = match comparison.measure {
                     // It compares the two steps of a pair, whatever the machine's speed.
-                    Measure::Saturation { .. } => {
+                    AbMeasure::Saturation { .. } => {
                         let point = bench.measure(comparison.arm(side), &step)?;
                         (point, Canary::default())
                     }
-                    Measure::AtRate { .. } => {
+                    AbMeasure::AtRate { .. } => {
                         bench.measure_with_canary(comparison.arm(side), &step)?
                     }
                 };
@@ -119,7 +119,7 @@ where
     Ok((test.verdict(), effect))
 }
 
-impl Comparison<'_> {
+impl ArmComparison<'_> {
     fn arm(&self, side: Side) -> &str {
         match side {
             Side::A => self.without,
@@ -163,13 +163,13 @@ pub fn compare_with_itself<B: Bench>(
     bench: &mut B,
     recorder: &mut Recorder<'_>,
     arm: &str,
-    measure: Measure,
+    measure: AbMeasure,
     (pairs, step): (usize, Duration),
 ) -> Result<Effect, ExperimentError>
 where
     ExperimentError: From<B::Error>,
 {
-    let comparison = Comparison {
+    let comparison = ArmComparison {
         without: arm,
         with: arm,
         change: "A/A: the configuration against itself".to_owned(),
@@ -184,7 +184,7 @@ where
     };
     let (verdict, effect) = compare(bench, recorder, &comparison)?;
     if matches!(verdict, Verdict::Better | Verdict::Worse) {
-        return Err(ExperimentError::Unfit(format!(
+        return Err(ExperimentError::Unsound(format!(
             "a configuration compared with itself came out {} ({}): something on this machine favours one of two \
              steps, so no comparison means anything; find what else runs here, and try again",
             verdict.name(),
@@ -219,7 +219,7 @@ pub fn compare_for(
     base: ComparisonBase,
 ) -> Result<(Verdict, Effect), ExperimentError> {
     let saturation = testbed.saturation_of(without, with)?;
-    let at_rate = Measure::AtRate {
+    let at_rate = AbMeasure::AtRate {
         rate_hz: base.rate_hz,
         slope: base.slope,
         speed_exponent: base.speed_exponent,
@@ -241,7 +241,7 @@ pub fn compare_for(
         if nth > 0 && recorder.left() < SECOND_LOOK {
             break;
         }
-        let comparison = Comparison {
+        let comparison = ArmComparison {
             without,
             with,
             change: describe_settings(settings),
@@ -264,7 +264,9 @@ pub fn compare_for(
         |(verdict, _): &(Verdict, Effect)| matches!(verdict, Verdict::Better | Verdict::Worse);
     let telling = outcomes.iter().position(differs).unwrap_or(0);
     if outcomes.is_empty() {
-        return Err(ExperimentError::Unfit("no comparison was made".to_owned()));
+        return Err(ExperimentError::Unsound(
+            "no comparison was made".to_owned(),
+        ));
     }
     Ok(outcomes.swap_remove(telling))
 }

@@ -9,6 +9,7 @@ pub mod variants;
 
 use crate::error::ExperimentError;
 use crate::record::{Record, Recorder};
+use crate::sequences::Subject;
 use crate::sequences::ab::both;
 use crate::sequences::limit::find_limit;
 use crate::sequences::tune::Tuner;
@@ -87,7 +88,10 @@ impl Entry {
         let tuned: Vec<Setting> = kept
             .flat_map(|decision| decision.settings.clone())
             .collect();
-        self.scenario = self.scenario.with(&tuned).map_err(ExperimentError::Unfit)?;
+        self.scenario = self
+            .scenario
+            .with(&tuned)
+            .map_err(ExperimentError::Settings)?;
         self.tuned = tuned;
         Ok(())
     }
@@ -181,7 +185,7 @@ fn search(
     recorder.stage(format!("Limit of {name}"));
     let workers = testbed.saturating_workers(&name)?;
     let options = LimitOptions::within(time, workers).unconfirmed();
-    let found = find_limit(testbed, recorder, &name, &name, options);
+    let found = find_limit(testbed, recorder, Subject::named(&name), options);
     let found = survived(recorder, (&name, &mut contestant.last_words), found)?;
     contestant.limit = found
         .map(|(limit, _)| limit.rate_hz)

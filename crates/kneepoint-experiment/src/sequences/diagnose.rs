@@ -5,7 +5,8 @@ mod phases;
 mod time;
 
 use crate::error::ExperimentError;
-use crate::record::{ENDING, Recorder, TimeNeed};
+use crate::record::{BASE, ENDING, Recorder, TimeNeed};
+use crate::sequences::Subject;
 use crate::sequences::ab::compare_for;
 use crate::sequences::limit::find_limit;
 use crate::testbed::Testbed;
@@ -38,11 +39,12 @@ pub fn diagnose_and_confirm(
     asked: Option<Duration>,
     most: usize,
 ) -> Result<(), ExperimentError> {
+    let subject = Subject::named(BASE);
     let least = DiagnosisTime::least();
     recorder.keep_to(asked, &TimeNeed::all_the_same("a diagnosis", least));
     testbed.stand_up_base(scenario, recorder)?;
     recorder.stage("Limit: where to look");
-    let workers = testbed.saturating_workers("base")?;
+    let workers = testbed.saturating_workers(BASE)?;
     let options = match asked {
         Some(_) => {
             let left = recorder.left_to_measure(least);
@@ -50,15 +52,15 @@ pub fn diagnose_and_confirm(
         }
         None => LimitOptions::within(LIMIT_TIME, workers),
     };
-    let (limit, slope) = find_limit(testbed, recorder, "base", "base", options.unconfirmed())?;
+    let (limit, slope) = find_limit(testbed, recorder, subject, options.unconfirmed())?;
     if limit.rate_hz.estimate <= 0.0 {
         return Ok(());
     }
     recorder.stage("Diagnose: which layer and which cause bind");
-    let (evidence, mut findings) = diagnose(testbed, recorder, "base", "base", &limit)?;
+    let (evidence, mut findings) = diagnose(testbed, recorder, subject, &limit)?;
     let base = ComparisonBase::of(&limit, slope, PAIRS);
     let found = (&evidence, &mut findings);
-    confirm(testbed, recorder, "base", scenario, found, base, most)
+    confirm(testbed, recorder, BASE, scenario, found, base, most)
 }
 
 /// Drives the phases at an arm and lets the rules judge. The findings are written down as they are:
@@ -69,13 +71,12 @@ pub fn diagnose_and_confirm(
 pub fn diagnose(
     testbed: &mut Testbed,
     recorder: &mut Recorder<'_>,
-    arm: &str,
-    label: &str,
+    subject: Subject<'_>,
     limit: &LimitResult,
 ) -> Result<(Evidence, Vec<Finding>), ExperimentError> {
-    let evidence = gather(testbed, recorder, arm, label, limit)?;
+    let evidence = gather(testbed, recorder, subject, limit)?;
     let mut findings = kneepoint_diagnosis::diagnose(&evidence);
-    found_at(&mut findings, label);
+    found_at(&mut findings, subject.label);
     report_findings(recorder, &findings);
     report_unjudged(recorder, &evidence);
     recorder.findings(&findings);
@@ -179,7 +180,7 @@ fn confirm(
             finding.code,
             describe_settings(settings)
         ));
-        let changed = scenario.with(settings).map_err(ExperimentError::Unfit)?;
+        let changed = scenario.with(settings).map_err(ExperimentError::Settings)?;
         let began = recorder.elapsed();
         testbed.stand_up("probe", &changed)?;
         costs.stood_up(recorder.elapsed() - began);

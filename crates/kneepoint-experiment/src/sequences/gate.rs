@@ -6,7 +6,8 @@
 //! it; R* of both is measured besides, for what shows in an open loop only.
 
 use crate::error::ExperimentError;
-use crate::record::{Record, Recorder};
+use crate::record::{BASE, Record, Recorder};
+use crate::sequences::Subject;
 use crate::sequences::ab::both;
 use crate::sequences::limit::find_limit;
 use crate::testbed::Testbed;
@@ -22,7 +23,7 @@ use kneepoint_planner::limit::LimitOptions;
 use std::time::Duration;
 
 /// The arm with the present application: its R* is what later runs are compared with.
-pub const NOW: &str = "base";
+pub const NOW: &str = BASE;
 /// The arm with the application as it was.
 pub const BEFORE: &str = "before";
 
@@ -45,7 +46,7 @@ pub struct Gate {
 /// R* of the application as it was before.
 #[must_use]
 pub fn baseline_limit(run: &Run) -> Option<&LimitResult> {
-    run.limit("base")
+    run.limit(BASE)
         .filter(|limit| limit.rate_hz.estimate.is_finite() && limit.rate_hz.estimate > 0.0)
 }
 
@@ -60,7 +61,8 @@ pub fn against_run(
     gate: &Gate,
     stored: &Run,
 ) -> Result<(), ExperimentError> {
-    let before = baseline_limit(stored).ok_or_else(|| no_limit(&stored.id))?;
+    let before =
+        baseline_limit(stored).ok_or_else(|| ExperimentError::NoBaseline(stored.id.clone()))?;
     testbed.stand_up_base(scenario, recorder)?;
     let mut claim = compared_to(testbed, recorder, (stored, before), gate)?;
     if fails(&claim) {
@@ -86,7 +88,7 @@ fn compared_to(
 ) -> Result<Claim, ExperimentError> {
     let now = limit_of(testbed, recorder, NOW, gate.load_time)?;
     limit_claim((stored, before), (recorder.run(), &now), gate.max_loss)
-        .ok_or_else(|| no_limit(&stored.id))
+        .ok_or_else(|| ExperimentError::NoBaseline(stored.id.clone()))
 }
 
 fn fails(claim: &Claim) -> bool {
@@ -144,12 +146,6 @@ fn claim_of_both(
 /// Most pairs there are at least, so that a short budget can still tell a large loss.
 const FEWEST_PAIRS: usize = 8;
 
-fn no_limit(id: &str) -> ExperimentError {
-    ExperimentError::Unfit(format!(
-        "run {id} has no R* to compare with; take one of `kneepoint limit` that finished"
-    ))
-}
-
 fn limit_of(
     testbed: &mut Testbed,
     recorder: &mut Recorder<'_>,
@@ -164,7 +160,7 @@ fn limit_of(
     recorder.stage(format!("Limit: {whose}"));
     let workers = testbed.saturating_workers(arm)?;
     let options = LimitOptions::taking(time, workers);
-    find_limit(testbed, recorder, arm, arm, options).map(|(limit, _)| limit)
+    find_limit(testbed, recorder, Subject::named(arm), options).map(|(limit, _)| limit)
 }
 
 /// The loss of R*; `None` where it was none before.

@@ -3,7 +3,8 @@
 mod dry_run;
 
 use crate::error::ExperimentError;
-use crate::record::{Record, Recorder, TimeNeed};
+use crate::record::{BASE, Record, Recorder, TimeNeed};
+use crate::sequences::Subject;
 use crate::testbed::Testbed;
 pub use dry_run::{SimulatedMachine, dry_run};
 use kneepoint_model::Scenario;
@@ -31,10 +32,10 @@ pub fn limit(
     recorder.keep_to(asked, &TimeNeed::all_the_same("a limit", least));
     testbed.stand_up_base(scenario, recorder)?;
     recorder.stage("Limit: the highest rate at which the SLO holds");
-    let workers = testbed.saturating_workers("base")?;
+    let workers = testbed.saturating_workers(BASE)?;
     let left = asked.map(|_| recorder.left_to_measure(least));
     let options = options(left, workers, seed);
-    find_limit(testbed, recorder, "base", "base", options).map(drop)
+    find_limit(testbed, recorder, Subject::named(BASE), options).map(drop)
 }
 
 /// The search that the time left allows: all of method.md's where there are five minutes for it.
@@ -53,14 +54,13 @@ fn options(left: Option<Duration>, workers: u32, seed: u64) -> LimitOptions {
 pub fn find_limit<B: Bench>(
     bench: &mut B,
     recorder: &mut Recorder<'_>,
-    arm: &str,
-    label: &str,
+    subject: Subject<'_>,
     options: LimitOptions,
 ) -> Result<(LimitResult, f64), ExperimentError>
 where
     ExperimentError: From<B::Error>,
 {
-    find_limit_in_turns(bench, recorder, arm, label, options, |_, _| Ok(()))
+    find_limit_in_turns(bench, recorder, subject, options, |_, _| Ok(()))
 }
 
 /// The same, in turns with something else: `beside` is called after each step.
@@ -70,8 +70,7 @@ where
 pub fn find_limit_in_turns<B: Bench>(
     bench: &mut B,
     recorder: &mut Recorder<'_>,
-    arm: &str,
-    label: &str,
+    subject: Subject<'_>,
     options: LimitOptions,
     beside: impl FnMut(&mut B, &mut Recorder<'_>) -> Result<(), ExperimentError>,
 ) -> Result<(LimitResult, f64), ExperimentError>
@@ -79,7 +78,7 @@ where
     ExperimentError: From<B::Error>,
 {
     let mut search = LimitSearch::of(bench, options);
-    let result = search_in_turns(bench, recorder, (arm, label), &mut search, beside)?;
+    let result = search_in_turns(bench, recorder, subject, &mut search, beside)?;
     Ok((result, search.estimate().slope))
 }
 
@@ -90,25 +89,26 @@ where
 pub fn search_limit<B: Bench>(
     bench: &mut B,
     recorder: &mut Recorder<'_>,
-    (arm, label): (&str, &str),
+    subject: Subject<'_>,
     search: &mut LimitSearch,
 ) -> Result<LimitResult, ExperimentError>
 where
     ExperimentError: From<B::Error>,
 {
-    search_in_turns(bench, recorder, (arm, label), search, |_, _| Ok(()))
+    search_in_turns(bench, recorder, subject, search, |_, _| Ok(()))
 }
 
 fn search_in_turns<B: Bench>(
     bench: &mut B,
     recorder: &mut Recorder<'_>,
-    (arm, label): (&str, &str),
+    subject: Subject<'_>,
     search: &mut LimitSearch,
     mut beside: impl FnMut(&mut B, &mut Recorder<'_>) -> Result<(), ExperimentError>,
 ) -> Result<LimitResult, ExperimentError>
 where
     ExperimentError: From<B::Error>,
 {
+    let Subject { arm, label } = subject;
     let whole = search.options().takes();
     let only_looks = search.options().soak.is_zero();
     let began = bench.now();

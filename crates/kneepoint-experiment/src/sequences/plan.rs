@@ -8,7 +8,7 @@ mod low_load;
 mod verify;
 
 use crate::error::ExperimentError;
-use crate::record::{Record, Recorder};
+use crate::record::{BASE, Record, Recorder};
 use crate::testbed::Testbed;
 use kneepoint_model::capacity::CapacityPlan;
 use kneepoint_model::units::format_rate;
@@ -68,7 +68,7 @@ pub fn plan_base(
     options: PlanOptions,
 ) -> Result<(), ExperimentError> {
     testbed.stand_up_base(scenario, recorder)?;
-    plan(testbed, recorder, "base", options).map(drop)
+    plan(testbed, recorder, BASE, options).map(drop)
 }
 
 /// Measures an arm at low load, and predicts what it bears. Where that is wanted, drives it up to its limit then.
@@ -93,7 +93,7 @@ pub fn plan(
     recorder.stage("Predict");
     let (seen, left_out) = steady(&measured.seen, host.cores);
     let model = Model::of(&seen, host, testbed.slo()).ok_or_else(|| {
-        ExperimentError::Unfit(
+        ExperimentError::Unsound(
             "too few of the steps were sound to plan from; try again on a quieter machine".into(),
         )
     })?;

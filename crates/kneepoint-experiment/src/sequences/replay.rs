@@ -8,7 +8,8 @@
 mod sockets;
 
 use crate::error::ExperimentError;
-use crate::record::{Record, Recorder};
+use crate::record::{BASE, Record, Recorder};
+use crate::sequences::Subject;
 use crate::sequences::compare::{cores, cpu_s, survived};
 use crate::sequences::diagnose::{found_at, gather, report_findings};
 use crate::sequences::limit::find_limit;
@@ -152,7 +153,7 @@ fn stand_up(
         stage.name
     ));
     // The report draws the curves of `base`: what the replayed one began with.
-    let label = if nth == 0 { "base" } else { &stage.name };
+    let label = if nth == 0 { BASE } else { &stage.name };
     let diagnosed = diagnose(testbed, recorder, nth, label)?;
     stage.diagnosed = diagnosed.map(|diagnosed| Diagnosed {
         cause: cause.clone(),
@@ -172,16 +173,18 @@ fn diagnose(
     nth: usize,
     label: &str,
 ) -> Result<Option<Diagnosed>, ExperimentError> {
-    let workers = testbed.saturating_workers(&arm(nth))?;
+    let arm = arm(nth);
+    let subject = Subject { arm: &arm, label };
+    let workers = testbed.saturating_workers(&arm)?;
     let options = LimitOptions::within(LIMIT_TIME, workers).unconfirmed();
-    let (limit, _) = find_limit(testbed, recorder, &arm(nth), label, options)?;
+    let (limit, _) = find_limit(testbed, recorder, subject, options)?;
     if limit.rate_hz.estimate <= 0.0 {
         recorder.warn(format!(
             "{label} holds the SLO at no load, so nothing can be diagnosed"
         ));
         return Ok(None);
     }
-    let evidence = gather(testbed, recorder, &arm(nth), label, &limit)?;
+    let evidence = gather(testbed, recorder, subject, &limit)?;
     let mut findings = kneepoint_diagnosis::diagnose(&evidence);
     found_at(&mut findings, label);
     report_findings(recorder, &findings);

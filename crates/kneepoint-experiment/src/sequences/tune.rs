@@ -12,8 +12,9 @@ mod proof;
 mod rest;
 
 use crate::error::ExperimentError;
-use crate::record::{Record, Recorder, TimeNeed};
-use crate::sequences::ab::{Comparison, compare, compare_for, compare_with_itself};
+use crate::record::{BASE, Record, Recorder, TimeNeed};
+use crate::sequences::Subject;
+use crate::sequences::ab::{ArmComparison, compare, compare_for, compare_with_itself};
 use crate::sequences::diagnose::{diagnose, worth_trying};
 use crate::sequences::limit::{find_limit, search_limit};
 use crate::testbed::Testbed;
@@ -22,7 +23,7 @@ use kneepoint_model::run::{Decision, LimitResult, Standing};
 use kneepoint_model::statistics::sequential::{MIN_PAIRS, MIN_PAIRS_UNKNOWN};
 use kneepoint_model::units::format_share;
 use kneepoint_model::{Confidence, Effect, Finding, Scenario, Setting};
-use kneepoint_planner::ab::{BY_SHARE, Measure, Verdict, WORTH};
+use kneepoint_planner::ab::{AbMeasure, BY_SHARE, Verdict, WORTH};
 use kneepoint_planner::comparison::{ComparisonBase, describe_effect, describe_settings};
 use kneepoint_planner::limit::{LimitOptions, LimitSearch};
 use kneepoint_planner::tune::{Costs, ToCome};
@@ -146,8 +147,12 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         self.recorder
             .stage("Limit: the highest rate at which the SLO holds");
         let options = self.limit_options(&arm, FIRST_LIMIT_SHARE)?;
+        let subject = Subject {
+            arm: &arm,
+            label: BASE,
+        };
         let mut search = LimitSearch::of(self.testbed, options);
-        let limit = search_limit(self.testbed, self.recorder, (&arm, "base"), &mut search)?;
+        let limit = search_limit(self.testbed, self.recorder, subject, &mut search)?;
         let mut current = Current {
             arm,
             scenario: base,
@@ -185,7 +190,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             self.testbed,
             self.recorder,
             &current.arm,
-            Measure::Saturation { workers },
+            AbMeasure::Saturation { workers },
             (pairs, Duration::from_secs(2)),
         )
         .map(drop)
@@ -220,7 +225,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             .unconfirmed();
         let arm = current.arm.clone();
         (current.limit, current.slope) =
-            find_limit(self.testbed, self.recorder, &arm, &arm, options)?;
+            find_limit(self.testbed, self.recorder, Subject::named(&arm), options)?;
         current.is_measured = true;
         Ok(())
     }
@@ -247,7 +252,8 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
     ) -> Result<(Evidence, Vec<Finding>), ExperimentError> {
         let began = self.recorder.elapsed();
         let arm = current.arm.clone();
-        let found = diagnose(self.testbed, self.recorder, &arm, label, &current.limit)?;
+        let subject = Subject { arm: &arm, label };
+        let found = diagnose(self.testbed, self.recorder, subject, &current.limit)?;
         self.costs.diagnosed(self.recorder.elapsed() - began);
         Ok(found)
     }
@@ -296,7 +302,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             self.recorder
                 .stage("Diagnose: which layer and which cause bind");
             let label = if self.arms == 1 {
-                "base".to_owned()
+                BASE.to_owned()
             } else {
                 current.arm.clone()
             };
@@ -393,7 +399,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         let changed = current
             .scenario
             .with(settings)
-            .map_err(ExperimentError::Unfit)?;
+            .map_err(ExperimentError::Settings)?;
         let arm = self.next_arm();
         if let Err(error) = self.stand_up(&arm, &changed) {
             self.recorder.change(format!(
@@ -497,7 +503,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
     /// Makes a comparison and notes what its pairs took.
     fn compared(
         &mut self,
-        comparison: &Comparison<'_>,
+        comparison: &ArmComparison<'_>,
     ) -> Result<(Verdict, Effect), ExperimentError> {
         let began = self.recorder.elapsed();
         let (verdict, effect) = compare(self.testbed, self.recorder, comparison)?;
@@ -512,8 +518,8 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         &self,
         (without, with): (&'a str, &'a str),
         change: String,
-    ) -> Result<Comparison<'a>, ExperimentError> {
-        Ok(Comparison {
+    ) -> Result<ArmComparison<'a>, ExperimentError> {
+        Ok(ArmComparison {
             without,
             with,
             change,

@@ -5,7 +5,7 @@ use super::arm::Arm;
 use super::seen::{Seen, Told, tell};
 use super::{Testbed, log};
 use crate::error::ExperimentError;
-use crate::record::{Record, Recorder};
+use crate::record::{BASE, Record, Recorder};
 use kneepoint_lab::HostInfo;
 use kneepoint_load::{Fetched, Rehearsal, Rehearsed, identify};
 use kneepoint_model::{Layer, RunningTier, Scenario};
@@ -234,8 +234,8 @@ impl Testbed {
         recorder: &mut Recorder<'_>,
     ) -> Result<(), ExperimentError> {
         recorder.stage("Stand up the stack");
-        self.stand_up("base", scenario)?;
-        self.introduce("base", recorder)
+        self.stand_up(BASE, scenario)?;
+        self.introduce(BASE, recorder)
     }
 
     /// Writes down what an arm is, and what will be measured of it: each request with its page.

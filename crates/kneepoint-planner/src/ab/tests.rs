@@ -9,7 +9,7 @@ fn limit_hz() -> f64 {
     *KNOWN.get_or_init(|| truth(&App::default(), &slo, Noise::none(), 120, 1).limit_hz)
 }
 
-fn options(measure: Measure, seed: u64) -> AbOptions {
+fn options(measure: AbMeasure, seed: u64) -> AbOptions {
     AbOptions {
         measure,
         max_pairs: 24,
@@ -24,11 +24,11 @@ fn options(measure: Measure, seed: u64) -> AbOptions {
 }
 
 /// The test on an arm and the same arm made faster, on one machine of medium noise.
-fn compare(faster: f64, measure: Measure, seed: u64) -> (Verdict, Effect) {
+fn compare(faster: f64, measure: AbMeasure, seed: u64) -> (Verdict, Effect) {
     compare_on(Noise::medium(), faster, measure, seed)
 }
 
-fn compare_on(noise: Noise, faster: f64, measure: Measure, seed: u64) -> (Verdict, Effect) {
+fn compare_on(noise: Noise, faster: f64, measure: AbMeasure, seed: u64) -> (Verdict, Effect) {
     let slo = SimulatedStack::usual_slo();
     let mut stack = SimulatedStack::new(App::default(), slo, noise, seed)
         .with_arm("b", App::default().faster(faster));
@@ -49,8 +49,8 @@ fn compare_on(noise: Noise, faster: f64, measure: Measure, seed: u64) -> (Verdic
     }
 }
 
-fn at(rate_hz: f64) -> Measure {
-    Measure::AtRate {
+fn at(rate_hz: f64) -> AbMeasure {
+    AbMeasure::AtRate {
         rate_hz,
         slope: 25.0,
         speed_exponent: 1.0,
@@ -90,7 +90,7 @@ fn a_decided_test_goes_on_for_a_few_pairs_to_hold_among_others() {
     assert_eq!(among.pairs(), alone.pairs() + MORE_PAIRS);
 }
 
-const SATURATED: Measure = Measure::Saturation { workers: 32 };
+const SATURATED: AbMeasure = AbMeasure::Saturation { workers: 32 };
 
 #[test]
 fn a_large_gain_is_seen_in_the_fewest_pairs() {

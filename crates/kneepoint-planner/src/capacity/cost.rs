@@ -1,6 +1,6 @@
 //! The CPU that the machine uses at a rate: what it does without a request, and what each takes.
 
-use super::averages::mean;
+use crate::averages::mean;
 
 /// How much less CPU a request takes at higher rates where nothing was measured, and how far real stacks are apart in it:
 /// seven plans of two applications on one machine said 0.04 to 0.13, with a mean of 0.1. It is less here, as a guess: other

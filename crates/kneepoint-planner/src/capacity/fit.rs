@@ -1,10 +1,10 @@
 //! From measured steps to a twin: what CPU a request takes, and what it waits for.
 
-use super::averages::mean;
 use super::cost::{Cost, idle_of, saving_of};
+use super::drift::drift;
 use super::low_load::{LowLoadStep, PlannedHost};
 use super::twin::{MOST_CPU, Twin, trace};
-use super::wander::wander;
+use crate::averages::mean;
 use crate::random::Random;
 use crate::simulated::pool::PoolSize;
 use kneepoint_model::capacity::Demand;
@@ -54,7 +54,7 @@ pub(crate) fn fit(seen: &[LowLoadStep], host: PlannedHost, slo: &Slo) -> Fitted 
         at_hz: whole.at_hz,
         saving: whole.saving,
         timeout_s: slo.timeout.as_secs_f64(),
-        wander: wander(seen, host.cores),
+        drift: drift(seen, host.cores),
     }
     .anchored(
         high.response.mean_ms().unwrap_or(0.0) / 1e3,

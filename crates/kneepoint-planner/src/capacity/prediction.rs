@@ -1,11 +1,11 @@
 //! What is predicted of a stack: R*, response times up to it, and the hosts that a rate or users need.
 
-use super::averages::usual_ms;
 use super::fit::{Fitted, fit};
 use super::low_load::{LowLoadStep, PlannedHost, SHARES};
 use super::model::{Model, WHOLE};
 use super::ports;
 use super::twin::REQUESTS;
+use crate::averages::usual_ms;
 use kneepoint_model::Slo;
 use kneepoint_model::capacity::{CapacityPlan, CapacityPoint, HoldOut, Need, Population, Ports};
 use kneepoint_model::units::{format_ms, format_rate, format_share};
@@ -62,7 +62,7 @@ pub fn predict(
         cores: whole.twin.size.cores,
         saturation_hz,
         bound_by: if by_cores { "the CPU" } else { "the workers" }.to_owned(),
-        speed_sd: Some(whole.twin.wander),
+        speed_sd: Some(whole.twin.drift),
         ports,
         measured_up_to,
         limit_hz,

@@ -1,11 +1,11 @@
-use super::averages::usual_ms;
 use super::fit::fit;
 use super::low_load::seconds_ln_ms;
 use super::twin::REQUESTS;
 use super::*;
+use crate::averages::usual_ms;
 use crate::bench::{Bench as _, Step};
 use crate::simulated::pool::Scheduling;
-use crate::simulated::{App, Kind, Noise, SimulatedStack, truth};
+use crate::simulated::{App, Noise, RequestKind, SimulatedStack, truth};
 use kneepoint_model::capacity::{CapacityPlan, Population};
 use kneepoint_model::{LatencyHistogram, Layer, Slo};
 use std::time::Duration;
@@ -163,7 +163,7 @@ fn hosts_are_counted_for_users_and_for_a_rate() {
 
 /// Pages, scripts and a few requests that take long, which nearly fill two cores before the SLO is broken.
 fn uneven() -> (App, Slo) {
-    let kind = |weight, cpu_s| Kind {
+    let kind = |weight, cpu_s| RequestKind {
         weight,
         cpu_s,
         wait_s: 0.0,
@@ -199,7 +199,7 @@ fn off_in_turns(noise: Noise, limit_hz: f64, seed: u64) -> f64 {
 
 /// A slow spell is a queue close to the limit, and hardly one at low load.
 #[test]
-fn the_p95_of_a_machine_that_wanders_is_predicted_from_low_load() {
+fn the_p95_of_a_machine_that_drifts_is_predicted_from_low_load() {
     const SEEDS: u64 = 10;
     let (app, slo) = uneven();
     let known = truth(&app, &slo, Noise::none(), 60, 1);
@@ -207,12 +207,12 @@ fn the_p95_of_a_machine_that_wanders_is_predicted_from_low_load() {
         let off = (1..=SEEDS).map(|seed| off_in_turns(noise, known.limit_hz, seed));
         off.sum::<f64>() / SEEDS as f64
     };
-    let wanders = Noise {
+    let drifts = Noise {
         drift_sd: 0.1,
         drift_s: 8.0,
         ..Noise::none()
     };
-    let (with, without) = (mean_off(wanders), mean_off(Noise::none()));
+    let (with, without) = (mean_off(drifts), mean_off(Noise::none()));
     assert!(with.abs() < 0.12 && without.abs() < 0.1, "{with} {without}");
 }
 

@@ -1,10 +1,10 @@
 //! The twin of a measured stack: its pool, its cores, and requests that take what requests were seen to take.
 
-use super::averages::{mean, median};
 use super::cost::{rate_using, times};
+use crate::averages::{mean, median};
 use crate::random::Random;
 use crate::simulated::WINDOW_S;
-use crate::simulated::pool::{Piece, Pool, PoolSize, Scheduling};
+use crate::simulated::pool::{Pool, PoolSize, Scheduling, WorkPiece};
 use kneepoint_model::statistics::special::normal_quantile;
 use kneepoint_model::{LatencyHistogram, Slo};
 use std::ops::Range;
@@ -29,7 +29,7 @@ const WARM_UP: u64 = 500;
 /// 0.27 still where they were 35 s apart. So most windows have one speed, and half of them no slow one: with spells of 4 s R*
 /// came out 4 % lower, and the p95 a sixth longer in one of these plans.
 const SPELL_S: f64 = 45.0;
-/// The least share of the rate that it bears at an even speed at which a wandering machine's R* is looked for.
+/// The least share of the rate that it bears at an even speed at which a drifting machine's R* is looked for.
 const LEAST_SHARE: f64 = 0.7;
 /// Fewest and most spells of a run: few would not be spread over the distribution.
 const LEAST_SPELLS: f64 = 6.0;
@@ -74,7 +74,7 @@ pub(crate) struct Twin {
     /// When whoever asked gives up, in seconds.
     pub(crate) timeout_s: f64,
     /// Standard deviation of the logarithm of how long the machine takes for the same work, from one spell to the next.
-    pub(crate) wander: f64,
+    pub(crate) drift: f64,
 }
 
 /// What came of a run: response times in seconds, infinite where the request failed.
@@ -197,7 +197,7 @@ impl Twin {
         let count = (run_s / SPELL_S).ceil().clamp(LEAST_SPELLS, MOST_SPELLS) as usize;
         let middle = |nth| (nth as f64 + 0.5) / count as f64;
         let mut spells: Vec<f64> = (0..count)
-            .map(|nth| (self.wander * normal_quantile(middle(nth))).exp())
+            .map(|nth| (self.drift * normal_quantile(middle(nth))).exp())
             .collect();
         let mean = mean(spells.iter().copied());
         spells.iter_mut().for_each(|spell| *spell /= mean);
@@ -209,12 +209,12 @@ impl Twin {
     }
 
     /// What one request takes: one of those measured, with this many times its CPU.
-    fn pieces(&self, times: f64, random: &mut Random) -> Vec<Piece> {
+    fn pieces(&self, times: f64, random: &mut Random) -> Vec<WorkPiece> {
         let whole_s = self.trace[random.below(self.trace.len())];
         let cpu_s = times * self.cpu_share * whole_s / PIECES as f64;
         let wait_s = (1.0 - self.cpu_share) * whole_s / (PIECES - 1) as f64;
         (1..=PIECES)
-            .map(|nth| Piece {
+            .map(|nth| WorkPiece {
                 cpu_s,
                 wait_s: if nth < PIECES { wait_s } else { 0.0 },
             })
@@ -266,7 +266,7 @@ impl Twin {
             2 * held.count() >= windows
         };
         let most_hz = (1.1 * self.saturation().0).max(long_run_hz);
-        let least_hz = if self.wander > 0.0 {
+        let least_hz = if self.drift > 0.0 {
             LEAST_SHARE * long_run_hz
         } else {
             long_run_hz
@@ -274,10 +274,10 @@ impl Twin {
         highest(least_hz..most_hz, NEARER_HALVINGS, bears)
     }
 
-    /// The twin on a machine that does not wander.
+    /// The twin on a machine that does not drift.
     pub(crate) fn steady(&self) -> Self {
         Self {
-            wander: 0.0,
+            drift: 0.0,
             ..self.clone()
         }
     }
@@ -307,7 +307,7 @@ mod tests {
             at_hz: 0.0,
             saving: 0.0,
             timeout_s: 60.0,
-            wander: 0.0,
+            drift: 0.0,
         }
     }
 
@@ -367,24 +367,24 @@ mod tests {
     #[test]
     fn slow_spells_make_the_tail_longer_and_leave_half_of_the_windows_as_they_are() {
         let steady = twin(100, 2.0, 0.01, 1.0);
-        let wandering = Twin {
-            wander: 0.1,
+        let drifting = Twin {
+            drift: 0.1,
             ..steady.clone()
         };
         let p95 = |twin: &Twin| quantile_of(&twin.run(170.0, 60_000, 3).0, 0.95);
-        assert!(p95(&wandering) > 1.2 * p95(&steady));
+        assert!(p95(&drifting) > 1.2 * p95(&steady));
         let light = |twin: &Twin| twin.run(20.0, 60_000, 3).mean_s();
-        assert!((light(&wandering) / light(&steady) - 1.0).abs() < 0.03);
+        assert!((light(&drifting) / light(&steady) - 1.0).abs() < 0.03);
         let slo = Slo::default();
         let limit = |twin: &Twin| twin.limit_hz(&slo, twin.long_run_hz(&slo, 20_000, 2), 2);
-        let lower = limit(&wandering) / limit(&steady);
+        let lower = limit(&drifting) / limit(&steady);
         assert!((0.95..1.01).contains(&lower), "{lower}");
         // Over all of them together it is lower.
         let long_run = |twin: &Twin| {
             let bears = |rate_hz| holds(&twin.run(rate_hz, 200_000, 2).0, &slo);
             highest(0.0..220.0, HALVINGS, bears)
         };
-        let lower = long_run(&wandering) / long_run(&steady);
+        let lower = long_run(&drifting) / long_run(&steady);
         assert!((0.8..0.95).contains(&lower), "{lower}");
     }
 

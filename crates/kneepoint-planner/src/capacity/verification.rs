@@ -1,10 +1,10 @@
 //! How far off a prediction was: what is held against R* as it was found, and against steps at four fifths of it.
 
-use super::averages::{mean, of_steps_ms};
 use super::fit::known_from;
 use super::low_load::{LowLoadStep, PlannedHost, SHARES};
 use super::model::Model;
 use super::steady::{STOLEN, steady, undisturbed};
+use crate::averages::{mean, of_steps_ms};
 use kneepoint_model::capacity::{InTurns, P95_OFF, Verified};
 use kneepoint_model::statistics::median::{median, median_interval, median_interval_beside};
 use kneepoint_model::{Interval, LatencyHistogram};
@@ -165,7 +165,7 @@ fn in_turns(
     let rates = of_limit.iter().chain(&of_p95.seen).map(|seen| seen.rate_hz);
     Some(InTurns {
         measured_up_to_hz: rates.fold(0.0, f64::max),
-        speed_sd: Some(below.whole.twin.wander),
+        speed_sd: Some(below.whole.twin.drift),
         limit_hz,
         p95_ms,
         measured_p95_interval_ms: of_p95.known_p95_ms,

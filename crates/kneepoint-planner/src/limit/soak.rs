@@ -23,7 +23,7 @@ const WORST_OF_A_STRETCH: f64 = 1.5;
 /// By how much R* must have fallen below a soak's rate for the machine's speed to be the reason that it failed.
 const SLOWED: f64 = 1.005;
 
-/// Seconds of a stretch that held before the rest of it drowned, and of that rest, at least: a queue that wanders above the
+/// Seconds of a stretch that held before the rest of it drowned, and of that rest, at least: a queue that drifts above the
 /// goal for a moment comes back in less.
 const HELD_S: usize = 10;
 const DROWNED_S: usize = 5;

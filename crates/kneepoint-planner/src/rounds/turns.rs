@@ -1,6 +1,6 @@
 //! What contestants did in their turns, and what the differences within rounds say.
 
-use crate::ab::{AbOptions, AbTest, Measure, Side};
+use crate::ab::{AbMeasure, AbOptions, AbTest, Side};
 use crate::bench::Canary;
 use kneepoint_model::LoadPoint;
 use kneepoint_model::contest::Contestant;
@@ -92,7 +92,7 @@ fn pairs<'t>(
 
 fn options(pairs: usize) -> AbOptions {
     AbOptions {
-        measure: Measure::Saturation { workers: 0 },
+        measure: AbMeasure::Saturation { workers: 0 },
         max_pairs: pairs.max(1),
         min_pairs: pairs.max(1),
         enough: ENOUGH,

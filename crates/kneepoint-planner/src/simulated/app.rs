@@ -1,11 +1,11 @@
 //! What the simulated stack serves: kinds of requests, and what each takes.
 
-use super::pool::{Piece, PoolSize};
+use super::pool::{PoolSize, WorkPiece};
 use crate::random::Random;
 
 /// One kind of request.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Kind {
+pub struct RequestKind {
     /// Share of the mix, relative to the others.
     pub weight: f64,
     /// Mean CPU in seconds at speed 1.
@@ -22,7 +22,7 @@ pub struct App {
     /// The pool.
     pub size: PoolSize,
     /// The mix.
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<RequestKind>,
     /// Requests of a visit, each of which follows the response to the one before; `None` where every request stands for
     /// itself.
     pub requests_a_visit: Option<u32>,
@@ -39,13 +39,13 @@ impl Default for App {
                 backlog: 511,
             },
             kinds: vec![
-                Kind {
+                RequestKind {
                     weight: 0.75,
                     cpu_s: 0.0048,
                     wait_s: 0.006,
                     pieces: 3,
                 },
-                Kind {
+                RequestKind {
                     weight: 0.25,
                     cpu_s: 0.0112,
                     wait_s: 0.018,
@@ -73,7 +73,7 @@ impl App {
     #[must_use]
     pub fn capacity_hz(&self) -> f64 {
         let weights: f64 = self.kinds.iter().map(|kind| kind.weight).sum();
-        let mean = |of: fn(&Kind) -> f64| {
+        let mean = |of: fn(&RequestKind) -> f64| {
             self.kinds
                 .iter()
                 .map(|kind| kind.weight * of(kind))
@@ -86,7 +86,7 @@ impl App {
     }
 
     /// Which kind the next request is.
-    pub(super) fn kind(&self, random: &mut Random) -> Kind {
+    pub(super) fn kind(&self, random: &mut Random) -> RequestKind {
         let weights: f64 = self.kinds.iter().map(|kind| kind.weight).sum();
         let mut left = random.uniform() * weights;
         for kind in &self.kinds {
@@ -99,13 +99,13 @@ impl App {
     }
 }
 
-impl Kind {
+impl RequestKind {
     /// What one request of this kind takes. The last piece of CPU ends it; a single piece has the wait after it.
-    pub(super) fn draw(&self, random: &mut Random) -> Vec<Piece> {
+    pub(super) fn draw(&self, random: &mut Random) -> Vec<WorkPiece> {
         let pieces = self.pieces.max(1);
         let waits = f64::from((pieces - 1).max(1));
         (1..=pieces)
-            .map(|nth| Piece {
+            .map(|nth| WorkPiece {
                 cpu_s: random.exponential(self.cpu_s / f64::from(pieces)),
                 wait_s: if nth < pieces || pieces == 1 {
                     random.exponential(self.wait_s / waits)

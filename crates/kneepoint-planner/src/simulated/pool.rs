@@ -19,7 +19,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 /// A stretch of CPU, and the wait after it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Piece {
+pub struct WorkPiece {
     /// CPU in seconds at speed 1.
     pub cpu_s: f64,
     /// Wait in seconds, whatever the speed.
@@ -79,7 +79,7 @@ impl Ord for Moment {
 #[derive(Debug, Clone)]
 struct Running {
     id: u64,
-    pieces: Vec<Piece>,
+    pieces: Vec<WorkPiece>,
     next: usize,
     /// CPU seconds of its slice that are given out.
     sliced_s: f64,
@@ -122,7 +122,7 @@ pub struct Pool {
     slots: Vec<Option<Running>>,
     free: Vec<usize>,
     busy: u32,
-    queue: VecDeque<(u64, Vec<Piece>)>,
+    queue: VecDeque<(u64, Vec<WorkPiece>)>,
 }
 
 impl Pool {
@@ -186,7 +186,7 @@ impl Pool {
     }
 
     /// A request arrives now. False when it was refused: every worker is busy and the backlog is full.
-    pub fn offer(&mut self, id: u64, pieces: Vec<Piece>) -> bool {
+    pub fn offer(&mut self, id: u64, pieces: Vec<WorkPiece>) -> bool {
         if self.busy < self.size.workers {
             self.start(id, pieces);
         } else if self.queue.len() < self.size.backlog as usize {
@@ -335,7 +335,7 @@ impl Pool {
         left_s > 0.0
     }
 
-    fn start(&mut self, id: u64, pieces: Vec<Piece>) {
+    fn start(&mut self, id: u64, pieces: Vec<WorkPiece>) {
         self.busy += 1;
         let running = Some(Running {
             id,
@@ -365,7 +365,7 @@ impl Pool {
         }
     }
 
-    fn piece_just_run(&self, slot: usize) -> Piece {
+    fn piece_just_run(&self, slot: usize) -> WorkPiece {
         self.slots[slot]
             .as_ref()
             .and_then(|it| it.pieces.get(it.next.checked_sub(1)?))
@@ -413,8 +413,8 @@ mod tests {
         backlog: 2,
     };
 
-    fn cpu(cpu_s: f64) -> Vec<Piece> {
-        vec![Piece { cpu_s, wait_s: 0.0 }]
+    fn cpu(cpu_s: f64) -> Vec<WorkPiece> {
+        vec![WorkPiece { cpu_s, wait_s: 0.0 }]
     }
 
     fn ends(pool: &mut Pool) -> Vec<(u64, f64)> {
@@ -449,7 +449,7 @@ mod tests {
 
         // Two that came together share what they need beyond it as well, and a slice is for all pieces of a request.
         let mut pool = Pool::new(ONE).scheduled(sliced);
-        let half = Piece {
+        let half = WorkPiece {
             cpu_s: 0.75,
             wait_s: 0.0,
         };
@@ -490,7 +490,7 @@ mod tests {
     #[test]
     fn a_wait_holds_the_worker_and_not_the_core() {
         let mut pool = Pool::new(PoolSize { workers: 1, ..ONE });
-        let piece = Piece {
+        let piece = WorkPiece {
             cpu_s: 1.0,
             wait_s: 3.0,
         };
@@ -515,7 +515,7 @@ mod tests {
         assert!(pool.offer(1, cpu(1.0)));
         assert!(pool.offer(
             2,
-            vec![Piece {
+            vec![WorkPiece {
                 cpu_s: 0.0,
                 wait_s: 1.0
             }]
@@ -529,7 +529,7 @@ mod tests {
     }
 
     /// The mean response time on one core that is in use for 0.7 of the time.
-    fn mean_s(scheduling: Scheduling, pieces: impl Fn(&mut Random) -> Vec<Piece>) -> f64 {
+    fn mean_s(scheduling: Scheduling, pieces: impl Fn(&mut Random) -> Vec<WorkPiece>) -> f64 {
         let size = PoolSize {
             workers: 10_000,
             cores: 1.0,
@@ -561,7 +561,7 @@ mod tests {
     #[test]
     fn processor_sharing_has_its_known_mean() {
         for pieces in [1, 4] {
-            let piece = |random: &mut Random| Piece {
+            let piece = |random: &mut Random| WorkPiece {
                 cpu_s: random.exponential(0.7 / f64::from(pieces)),
                 wait_s: 0.0,
             };

@@ -121,7 +121,7 @@ fn crossing(points: &[(f64, f64)], value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::super::pool::PoolSize;
-    use super::super::{Kind, SimulatedStack};
+    use super::super::{RequestKind, SimulatedStack};
     use super::*;
 
     #[test]
@@ -157,7 +157,7 @@ mod tests {
                 cores: 1.0,
                 backlog: 100_000,
             },
-            kinds: vec![Kind {
+            kinds: vec![RequestKind {
                 weight: 1.0,
                 cpu_s: 0.001,
                 wait_s: 0.0,

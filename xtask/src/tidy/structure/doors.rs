@@ -1,4 +1,4 @@
-//! Which crates may touch what: processes, files, clocks, the terminal.
+//! Which crates may touch what: processes, files, the terminal.
 
 use crate::tidy::Violation;
 use crate::tidy::tree::Tree;
@@ -9,20 +9,11 @@ struct Door {
     rule: &'static str,
     /// Paths that lead to it; everything below them too.
     paths: &'static [&'static str],
-    /// The files the rule is about; all when empty.
-    only: &'static [&'static str],
     /// Who may, and why.
     except: &'static [(&'static str, &'static str)],
     /// What to do instead.
     instead: &'static str,
 }
-
-const PURE: &[&str] = &[
-    "crates/kneepoint-model/src/",
-    "crates/kneepoint-schedules/src/",
-    "crates/kneepoint-diagnosis/src/",
-    "crates/kneepoint-report/src/",
-];
 
 const DOORS: &[Door] = &[
     Door {
@@ -38,7 +29,6 @@ const DOORS: &[Door] = &[
             "libc::execve",
             "libc::posix_spawn",
         ],
-        only: &[],
         except: &[
             (
                 "crates/kneepoint-lab/src/",
@@ -64,7 +54,6 @@ const DOORS: &[Door] = &[
             "std::fs::OpenOptions",
             "std::os::unix::fs::symlink",
         ],
-        only: &[],
         except: &[
             (
                 "crates/kneepoint-stack/src/",
@@ -85,33 +74,6 @@ const DOORS: &[Door] = &[
             ("xtask/src/", "generated documentation"),
         ],
         instead: "only kneepoint-stack writes configuration; who else writes a file is listed with its reason in xtask/src/tidy/structure/doors.rs",
-    },
-    Door {
-        rule: "purity",
-        paths: &[
-            "std::fs",
-            "std::env",
-            "std::process",
-            "std::thread",
-            "std::net::TcpStream",
-            "std::net::TcpListener",
-            "std::net::UdpSocket",
-            "std::net::ToSocketAddrs",
-            "std::os::unix::net",
-            "std::io::stdin",
-            "std::io::stdout",
-            "std::io::stderr",
-            "std::time::Instant",
-            "std::time::SystemTime",
-            "jiff::Timestamp::now",
-            "jiff::Zoned::now",
-            "libc",
-            "rand",
-            "rustix",
-        ],
-        only: PURE,
-        except: &[],
-        instead: "the model and the judges do no IO, read no clock and draw no random number: take it as an argument",
     },
 ];
 
@@ -139,8 +101,7 @@ fn is_subject(source: &Source) -> bool {
 }
 
 fn applies(door: &Door, path: &str) -> bool {
-    let meant = door.only.is_empty() || door.only.iter().any(|dir| path.starts_with(dir));
-    meant && !door.except.iter().any(|(dir, _)| path.starts_with(dir))
+    !door.except.iter().any(|(dir, _)| path.starts_with(dir))
 }
 
 fn passes(door: &Door, source: &Source) -> Vec<Violation> {
@@ -217,21 +178,6 @@ mod tests {
         "#]],
         );
         check_file("crates/kneepoint-stack/src/a.rs", text, expect![[""]]);
-    }
-
-    #[test]
-    fn judges_take_time_and_chance_as_arguments() {
-        let text = "use std::time::{Duration, Instant};\nuse std::net::SocketAddr;\n\
-                    fn f(rng: u8) { let now = Instant::now(); rand::rng(); }";
-        check_file(
-            "crates/kneepoint-diagnosis/src/a.rs",
-            text,
-            expect![[r#"
-            crates/kneepoint-diagnosis/src/a.rs:1: purity: `std::time::Instant`: the model and the judges do no IO, read no clock and draw no random number: take it as an argument
-            crates/kneepoint-diagnosis/src/a.rs:3: purity: `std::time::Instant::now`: the model and the judges do no IO, read no clock and draw no random number: take it as an argument
-        "#]],
-        );
-        check_file("crates/kneepoint-telemetry/src/a.rs", text, expect![[""]]);
     }
 
     #[test]

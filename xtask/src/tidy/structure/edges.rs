@@ -76,8 +76,9 @@ const WORLDLY: &[&str] = &[
     "signal-hook",
     "walkdir",
 ];
-const PURE: &[&str] = &[
+pub(super) const PURE: &[&str] = &[
     "kneepoint-model",
+    "kneepoint-planner",
     "kneepoint-schedules",
     "kneepoint-diagnosis",
     "kneepoint-report",
@@ -205,6 +206,14 @@ mod tests {
             &["kneepoint-model", "kneepoint-lab", "serde"],
             expect![[r#"
                 Cargo.toml:5: edges: `kneepoint-stack` must not know `kneepoint-lab`
+            "#]],
+        );
+        check_crate(
+            "kneepoint-planner",
+            &["kneepoint-model", "kneepoint-load", "rustix"],
+            expect![[r#"
+                Cargo.toml:5: edges: `kneepoint-planner` must not know `kneepoint-load`
+                Cargo.toml:6: edges: `kneepoint-planner` touches nothing, so it has no use for `rustix`
             "#]],
         );
         check_crate(

@@ -3,6 +3,7 @@
 use super::time::{self, OVER, PHASES};
 use crate::error::ExperimentError;
 use crate::record::{Record, Recorder};
+use crate::sequences::Subject;
 use crate::testbed::Testbed;
 use crate::worker_insight::{Fpm, Looked, with_cpu};
 use kneepoint_diagnosis::{Evidence, Phase, PhaseKind};
@@ -22,10 +23,10 @@ use std::time::Duration;
 pub(crate) fn gather(
     testbed: &mut Testbed,
     recorder: &mut Recorder<'_>,
-    arm: &str,
-    label: &str,
+    subject: Subject<'_>,
     limit: &LimitResult,
 ) -> Result<Evidence, ExperimentError> {
+    let Subject { arm, label } = subject;
     let stack = testbed.stack(arm)?.clone();
     let fpm = Fpm::of(testbed, arm)?;
     let mut phases = Vec::new();
@@ -57,15 +58,9 @@ pub(crate) fn gather(
         if let Some(looked) = driven.cpu {
             native = of_cpu(recorder, looked);
         }
-        phases.push(write_down(
-            recorder,
-            &stack,
-            label,
-            (kind, &step.purpose),
-            driven.observed,
-        ));
+        phases.push(write_down(recorder, &stack, label, kind, driven.observed));
     }
-    let calls = traced(testbed, recorder, (arm, label), fpm)?;
+    let calls = traced(testbed, recorder, subject, fpm)?;
     let knee_stacks = of_knee(&sampled);
     let stacks = with_slowest(sampled);
     recorder.inside(stacks.as_ref(), calls.as_ref());
@@ -92,7 +87,7 @@ pub(crate) fn gather(
 fn traced(
     testbed: &mut Testbed,
     recorder: &mut Recorder<'_>,
-    (arm, label): (&str, &str),
+    Subject { arm, label }: Subject<'_>,
     fpm: Option<Fpm>,
 ) -> Result<Option<CallTrace>, ExperimentError> {
     let Some(fpm) = fpm else {
@@ -179,8 +174,13 @@ fn phase_step(
             }
             _ => 0,
         },
-        ..Step::at_rate(&format!("diagnose: {}", kind.name()), rate_hz, length, seed)
+        ..Step::at_rate(&purpose(kind), rate_hz, length, seed)
     }
+}
+
+/// What the step that drives a phase is for.
+fn purpose(kind: PhaseKind) -> String {
+    format!("diagnose: {}", kind.name())
 }
 
 /// What a pass came to; why it could not be made goes into the journal.
@@ -195,10 +195,10 @@ fn write_down(
     recorder: &mut Recorder<'_>,
     stack: &Stack,
     label: &str,
-    (kind, purpose): (PhaseKind, &str),
+    kind: PhaseKind,
     (load, recording): (LoadPoint, Recording),
 ) -> Phase {
-    let trial = recorder.trial(purpose, label, load.clone());
+    let trial = recorder.trial(&purpose(kind), label, load.clone());
     for note in &recording.notes {
         recorder.warn(format!("telemetry: {note}"));
     }

@@ -2,7 +2,8 @@
 
 use super::{find_limit, options};
 use crate::error::ExperimentError;
-use crate::record::{Record, Recorder};
+use crate::record::{BASE, Record, Recorder};
+use crate::sequences::Subject;
 use kneepoint_model::run::Machine;
 use kneepoint_model::units::format_rate;
 use kneepoint_model::{Layer, Scenario};
@@ -55,8 +56,7 @@ pub fn dry_run(
     find_limit(
         &mut stack,
         recorder,
-        "base",
-        "base",
+        Subject::named(BASE),
         options(asked, workers, seed),
     )?;
     let truth = truth(&app, &slo, noise.without_drift(), WINDOWS, 1);

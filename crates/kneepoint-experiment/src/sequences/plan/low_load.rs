@@ -28,7 +28,7 @@ pub(super) fn look(
         looks.record(&observed.load, &observed.cpu);
     }
     looks.rough(testbed.slo()).ok_or_else(|| {
-        ExperimentError::Unfit(
+        ExperimentError::Unsound(
             "no request was answered at low load, so there is nothing to plan from; see what `kneepoint load` says of the \
              application"
                 .into(),

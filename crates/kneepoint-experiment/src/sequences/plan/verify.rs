@@ -6,6 +6,7 @@
 use super::low_load::{LowLoad, observe};
 use crate::error::ExperimentError;
 use crate::record::Recorder;
+use crate::sequences::Subject;
 use crate::sequences::limit::find_limit_in_turns;
 use crate::testbed::Testbed;
 use kneepoint_model::capacity::Verified;
@@ -29,7 +30,7 @@ const LIMIT_STEPS: usize = 12;
 /// Length of the other steps: short, so that those that take turns meet the same machine.
 const STEP: Duration = Duration::from_secs(4);
 /// Of the same time, what goes into the steps at four fifths of R*; low load in turns with these and with the search comes
-/// on top of both. It takes many, too: the p95 there follows the machine's speed about four times over, and that wanders within
+/// on top of both. It takes many, too: the p95 there follows the machine's speed about four times over, and that drifts within
 /// seconds.
 const BELOW: f64 = 1.0;
 /// How many times as many are driven at most where the host keeps the machine's time from some, or where they scatter so
@@ -70,13 +71,18 @@ pub(super) fn verify(
         ..LimitOptions::within(time.mul_f64(LIMIT), workers).unconfirmed()
     };
     let mut beside: Vec<LowLoadStep> = Vec::new();
-    let (limit, _) =
-        find_limit_in_turns(testbed, recorder, arm, arm, options, |testbed, recorder| {
+    let (limit, _) = find_limit_in_turns(
+        testbed,
+        recorder,
+        Subject::named(arm),
+        options,
+        |testbed, recorder| {
             for _ in 0..LOW_OF_LIMIT {
                 beside.extend(turns.next(testbed, recorder)?);
             }
             Ok(())
-        })?;
+        },
+    )?;
     let rate_hz = HEADROOM * limit.rate_hz.estimate;
     let pairs = (time.mul_f64(BELOW).div_duration_f64(STEP) as u32).max(LEAST_PAIRS);
     let below = below(testbed, recorder, claimed, rate_hz, &mut turns, pairs)?;

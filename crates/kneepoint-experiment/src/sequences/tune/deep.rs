@@ -2,7 +2,7 @@
 
 use super::{Current, Tuner};
 use crate::error::ExperimentError;
-use crate::sequences::ab::{Comparison, compare};
+use crate::sequences::ab::{ArmComparison, compare};
 use kneepoint_diagnosis::{Evidence, pool_need, remedy_guard};
 use kneepoint_model::run::Decision;
 use kneepoint_model::{Effect, Setting, SettingKey};
@@ -118,14 +118,14 @@ impl Tuner<'_, '_, '_> {
         let scenario = current
             .scenario
             .with(settings)
-            .map_err(ExperimentError::Unfit)?;
+            .map_err(ExperimentError::Settings)?;
         let arm = self.next_arm();
         if let Err(error) = self.testbed.stand_up(&arm, &scenario) {
             self.recorder
                 .result(format!("{what}: the stack does not start with it: {error}"));
             return Ok(None);
         }
-        let comparison = Comparison {
+        let comparison = ArmComparison {
             settings: settings.to_vec(),
             max_pairs,
             min_pairs,
@@ -170,7 +170,7 @@ impl Tuner<'_, '_, '_> {
                 current.scenario = current
                     .scenario
                     .with(&settings)
-                    .map_err(ExperimentError::Unfit)?;
+                    .map_err(ExperimentError::Settings)?;
                 current.arm = arm;
                 current.is_measured = false;
                 current.seen = None;

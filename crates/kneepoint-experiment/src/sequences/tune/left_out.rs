@@ -2,7 +2,7 @@
 
 use super::{Current, Tuner};
 use crate::error::ExperimentError;
-use crate::sequences::ab::Comparison;
+use crate::sequences::ab::ArmComparison;
 use kneepoint_model::run::Decision;
 use kneepoint_model::{Effect, Scenario, Setting};
 use kneepoint_planner::ab::Verdict;
@@ -61,7 +61,7 @@ impl Tuner<'_, '_, '_> {
             "all changes against all but {}",
             describe_settings(&decision.settings)
         );
-        let comparison = Comparison {
+        let comparison = ArmComparison {
             settings: decision.settings.clone(),
             max_pairs: pairs,
             seed: 51,
@@ -96,6 +96,6 @@ impl Tuner<'_, '_, '_> {
         {
             others.extend(other.settings.iter().cloned());
         }
-        self.base.with(&others).map_err(ExperimentError::Unfit)
+        self.base.with(&others).map_err(ExperimentError::Settings)
     }
 }

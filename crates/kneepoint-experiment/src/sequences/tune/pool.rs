@@ -3,7 +3,7 @@
 
 use super::{Current, Tuner};
 use crate::error::ExperimentError;
-use crate::sequences::ab::{Comparison, compare};
+use crate::sequences::ab::{ArmComparison, compare};
 use kneepoint_diagnosis::{Evidence, PoolNeed, pool_need, remedy_guard};
 use kneepoint_model::run::Decision;
 use kneepoint_model::units::format_bytes;
@@ -104,7 +104,7 @@ impl Tuner<'_, '_, '_> {
         let scenario = current
             .scenario
             .with(&settings)
-            .map_err(ExperimentError::Unfit)?;
+            .map_err(ExperimentError::Settings)?;
         let arm = self.next_arm();
         self.testbed.stand_up(&arm, &scenario)?;
         let effect = self.compare_sizes((&current.arm, &arm), &settings, pairs)?;
@@ -140,7 +140,7 @@ impl Tuner<'_, '_, '_> {
         settings: &[Setting],
         pairs: usize,
     ) -> Result<Effect, ExperimentError> {
-        let comparison = Comparison {
+        let comparison = ArmComparison {
             settings: settings.to_vec(),
             max_pairs: pairs,
             at_once: false,

@@ -3,8 +3,9 @@
 
 use super::{Current, Tuner};
 use crate::error::ExperimentError;
-use crate::record::Record;
-use crate::sequences::ab::Comparison;
+use crate::record::{BASE, BEST, Record};
+use crate::sequences::Subject;
+use crate::sequences::ab::ArmComparison;
 use crate::sequences::diagnose::diagnose;
 use crate::sequences::limit::find_limit;
 use kneepoint_model::run::LimitResult;
@@ -48,26 +49,26 @@ impl Tuner<'_, '_, '_> {
             return Ok(());
         }
         self.recorder.stage("Prove: fresh start of base and best");
-        self.stand_up("best", &current.scenario)?;
+        self.stand_up(BEST, &current.scenario)?;
         self.restart(current)?;
         self.testbed.tear_down(&current.arm);
         let base = self.base.clone();
-        self.stand_up("base", &base)?;
-        let best = Box::new(self.testbed.stack("best")?.clone());
-        let diff = self.testbed.diff("base", "best")?;
+        self.stand_up(BASE, &base)?;
+        let best = Box::new(self.testbed.stack(BEST)?.clone());
+        let diff = self.testbed.diff(BASE, BEST)?;
         self.recorder.write(Record::Best(best, diff));
-        let proof = Comparison {
+        let proof = ArmComparison {
             max_pairs: self.pairs_of_proof(0).max(MIN_PAIRS),
             seed: 91,
-            ..self.at_saturation(("base", "best"), "best against base".to_owned())?
+            ..self.at_saturation((BASE, BEST), "best against base".to_owned())?
         };
         let (_, effect) = self.compared(&proof)?;
         self.recorder.write(Record::Proof(effect));
-        self.testbed.tear_down("base");
+        self.testbed.tear_down(BASE);
         let limit = self.limit_of_the_best()?;
         if limit.rate_hz.estimate > 0.0 && self.recorder.left() > self.costs.diagnosis() {
             self.recorder.stage("Diagnose the best: what binds now");
-            diagnose(self.testbed, self.recorder, "best", "best", &limit)?;
+            diagnose(self.testbed, self.recorder, Subject::named(BEST), &limit)?;
         }
         Ok(())
     }
@@ -79,9 +80,9 @@ impl Tuner<'_, '_, '_> {
         let least = self.limit_of_the_best_takes();
         let beside = left.saturating_sub(self.costs.diagnosis());
         let wall = if beside >= least { beside } else { left };
-        let workers = self.testbed.saturating_workers("best")?;
+        let workers = self.testbed.saturating_workers(BEST)?;
         let options = LimitOptions::by(wall.max(LimitOptions::least()), workers);
-        let (limit, _) = find_limit(self.testbed, self.recorder, "best", "best", options)?;
+        let (limit, _) = find_limit(self.testbed, self.recorder, Subject::named(BEST), options)?;
         Ok(limit)
     }
 
@@ -94,13 +95,10 @@ impl Tuner<'_, '_, '_> {
                 .warn("no time left to see how much of the gain a restart takes");
             return Ok(());
         }
-        let comparison = Comparison {
+        let comparison = ArmComparison {
             max_pairs: pairs,
             seed: 81,
-            ..self.at_saturation(
-                (&current.arm, "best"),
-                "the best after a restart".to_owned(),
-            )?
+            ..self.at_saturation((&current.arm, BEST), "the best after a restart".to_owned())?
         };
         let (verdict, effect) = self.compared(&comparison)?;
         if verdict == Verdict::Worse {

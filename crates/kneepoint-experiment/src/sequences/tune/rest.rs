@@ -3,7 +3,8 @@
 
 use super::{Current, Tuner};
 use crate::error::ExperimentError;
-use crate::record::ENDING;
+use crate::record::{BASE, ENDING};
+use crate::sequences::Subject;
 use crate::sequences::limit::search_limit;
 use kneepoint_model::{Finding, Setting};
 use std::time::Duration;
@@ -57,7 +58,10 @@ impl Tuner<'_, '_, '_> {
         current.limit = search_limit(
             self.testbed,
             self.recorder,
-            (&arm, "base"),
+            Subject {
+                arm: &arm,
+                label: BASE,
+            },
             &mut current.search,
         )?;
         Ok(())

@@ -48,7 +48,7 @@ fn the_interval_gets_narrower_with_the_time_there_is() {
         let widths = (0..6).map(|seed| {
             let wall = Duration::from_secs(seconds);
             let (found, _) = search_by(wall, &mut stack(Noise::high(), seed));
-            // As the machine was, the interval also holds how far its speed wandered.
+            // As the machine was, the interval also holds how far its speed drifted.
             let at_one_speed = found.reference_hz.expect("there is a canary");
             at_one_speed.relative_half_width()
         });

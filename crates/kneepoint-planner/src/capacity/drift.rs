@@ -1,11 +1,11 @@
-//! How much the machine's speed wanders from one step at low load to the next.
+//! How much the machine's speed drifts from one step at low load to the next.
 //!
 //! A shared machine takes longer for the same work in some seconds than in others. Low load hardly shows it, but close to
 //! the limit a slow spell is a queue: the p95 over all spells is longer than that of a machine which always has its mean
 //! speed.
 
-use super::averages::{mean, median};
 use super::low_load::{LowLoadStep, SHARES};
+use crate::averages::{mean, median};
 
 /// Median absolute deviations from which on a second is taken for that far off and no further: a stall of a tenth of a
 /// second is not a slow machine.
@@ -16,7 +16,7 @@ const FAR: f64 = 4.5;
 ///
 /// It is the component of variance between steps (a one-way analysis of variance over the seconds of each, rates apart)
 /// by how much a response time follows the speed at that rate. What changes faster than a step lasts is not in it.
-pub(crate) fn wander(seen: &[LowLoadStep], cores: f64) -> f64 {
+pub(crate) fn drift(seen: &[LowLoadStep], cores: f64) -> f64 {
     let levels = 0..SHARES.len();
     let found: Vec<Found> = levels.filter_map(|level| at(level, seen, cores)).collect();
     let rough = weighted(&found, |it| it.freedom).max(0.0);
@@ -122,9 +122,9 @@ mod tests {
 
     #[test]
     fn what_steps_scatter_beyond_their_seconds_is_found() {
-        let found = wander(&steps(400, 0.15, 0.0), 2.0);
+        let found = drift(&steps(400, 0.15, 0.0), 2.0);
         assert!((found - 0.15).abs() < 0.02, "{found}");
-        let none = wander(&steps(400, 0.0, 0.0), 2.0);
+        let none = drift(&steps(400, 0.0, 0.0), 2.0);
         assert!(none < 0.02, "{none}");
     }
 
@@ -133,13 +133,13 @@ mod tests {
     fn a_busy_machine_shows_more_of_it() {
         assert!((follows(0.5, 1.0) - 2.0).abs() < 1e-9);
         assert!((follows(0.0, 2.0) - 1.0).abs() < 1e-9);
-        let found = wander(&steps(400, 0.15, 0.5), 1.0);
+        let found = drift(&steps(400, 0.15, 0.5), 1.0);
         assert!((found - 0.075).abs() < 0.01, "{found}");
     }
 
     #[test]
     fn too_few_steps_say_nothing() {
-        assert!(wander(&steps(1, 0.15, 0.5), 2.0).abs() < f64::EPSILON);
-        assert!(wander(&[], 2.0).abs() < f64::EPSILON);
+        assert!(drift(&steps(1, 0.15, 0.5), 2.0).abs() < f64::EPSILON);
+        assert!(drift(&[], 2.0).abs() < f64::EPSILON);
     }
 }
