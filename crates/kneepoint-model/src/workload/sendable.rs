@@ -183,9 +183,7 @@ mod tests {
         );
         check(
             |r| r.expect.body_lacks = vec![String::new()],
-            expect![
-                "a text expected in responses to GET / is empty; remove it or write the text"
-            ],
+            expect!["a text expected in responses to GET / is empty; remove it or write the text"],
         );
     }
 }
