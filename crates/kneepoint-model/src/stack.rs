@@ -1,5 +1,9 @@
 //! The serving stack: tiers, their tunables, their settings and how they are joined.
 
+pub mod app_switch;
+pub mod ports;
+pub mod process;
+
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;

@@ -19,6 +19,7 @@ pub(in crate::tidy) struct Member {
 const TABLE: &[(&str, &[&str])] = &[
     ("kneepoint-model", &[]),
     ("kneepoint-access-log", MODEL),
+    ("kneepoint-schedules", MODEL),
     ("kneepoint-lab", MODEL),
     ("kneepoint-load", MODEL),
     ("kneepoint-profiler", MODEL),
@@ -34,6 +35,7 @@ const TABLE: &[(&str, &[&str])] = &[
             "kneepoint-load",
             "kneepoint-model",
             "kneepoint-profiler",
+            "kneepoint-schedules",
             "kneepoint-stack",
             "kneepoint-telemetry",
         ],
@@ -68,7 +70,12 @@ const WORLDLY: &[&str] = &[
     "signal-hook",
     "walkdir",
 ];
-const PURE: &[&str] = &["kneepoint-model", "kneepoint-diagnosis", "kneepoint-report"];
+const PURE: &[&str] = &[
+    "kneepoint-model",
+    "kneepoint-schedules",
+    "kneepoint-diagnosis",
+    "kneepoint-report",
+];
 
 /// The members of the workspace, as cargo sees them.
 pub(in crate::tidy) fn members(root: &Path) -> Result<Vec<Member>> {
