@@ -1,5 +1,6 @@
-//! Learns a workload from the access log of nginx or Apache, and only that: what is asked for and how often, who asks,
-//! how long they pause, how the rate goes over the day.
+//! Learns a workload from the access log of nginx or Apache, and only that.
+//!
+//! What is asked for and how often, who asks, how long they pause, how the rate goes over the day: all of it is in a log.
 //!
 //! This crate alone reads access logs as traffic to be replayed. It must never send a request, open a file by itself (it
 //! is given a reader), hold a whole log in memory, or stop at a bad line: bad lines are counted and shown.

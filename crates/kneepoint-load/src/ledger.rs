@@ -1,5 +1,6 @@
-//! The requests of one thread, whatever transport they go out on: who starts when, who waits for a connection, and the
-//! one place where each gets its outcome.
+//! The requests of one thread: who starts when, who waits for a connection, how each ended.
+//!
+//! Whatever transport they go out on, each gets its outcome in one place.
 
 mod prepared;
 

@@ -1,5 +1,6 @@
-//! Sends requests, and only that: drives a schedule at a server over HTTP/1.1, HTTP/2 (both in the clear or over
-//! TLS) or FastCGI and says how every single arrival ended.
+//! Sends requests, and only that: drives a schedule at a server and says how every single arrival ended.
+//!
+//! It speaks HTTP/1.1 and HTTP/2, both in the clear or over TLS, and FastCGI.
 //!
 //! This crate alone opens connections to a system under test. It must never decide what a result means for the
 //! server (that is diagnosis), never wait for the server before a request that is due (an open loop is open), and

@@ -1,5 +1,6 @@
-//! Users: their cookie jars, what they captured, their rows of the feeders. One jar shared by all would serialise the
-//! load on one session lock.
+//! Users: their cookies, what they captured, their rows of the feeders.
+//!
+//! One jar shared by all would serialise the load on one session lock.
 
 mod cookies;
 mod feeder;
