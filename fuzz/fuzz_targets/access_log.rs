@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use kneepoint_load::access_log::{LearnOptions, LineFormat, learn, parse_line};
+use kneepoint_access_log::{LearnOptions, LineFormat, learn, parse_line};
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
     let (format, log) = text.split_once('\n').unwrap_or((text, ""));

@@ -11,13 +11,13 @@ mod apps;
 mod bench_load;
 mod faults;
 mod flags;
+mod map;
 mod memory;
 mod method;
 mod noise;
 mod profile_cost;
 mod program;
 mod real;
-mod site;
 mod tidy;
 
 use anyhow::{Context as _, Result};
@@ -41,6 +41,8 @@ enum Command {
     BenchLoad(bench_load::Options),
     /// Run the fault bench on a real stack
     Faults(faults::Options),
+    /// The rooms of each crate, a line each, and the arrows between them
+    Map,
     /// Measure the load engine's memory: 10 000 connections, and half an hour
     Memory(memory::Options),
     /// Try limits and comparisons on simulated stacks
@@ -68,6 +70,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Apps(options) => apps::run(&options),
         Command::BenchLoad(options) => bench_load::run(options),
         Command::Faults(options) => faults::run(options),
+        Command::Map => map::run(workspace()),
         Command::Memory(options) => memory::run(options),
         Command::Method(options) => method::run(&options),
         Command::Noise(options) => noise::run(&options),

@@ -8,7 +8,7 @@ mod parallel;
 mod searches;
 
 use crate::flags;
-use kneepoint_experiment::simulated::{App, Noise, SimulatedStack, Truth, truth};
+use kneepoint_planner::simulated::{App, Noise, SimulatedStack, Truth, truth};
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;

@@ -6,6 +6,7 @@
 //! It must never do IO, read a clock, draw a random number, or know a program's file formats. Everything
 //! here is a value or a pure function of values.
 
+mod abort_rule;
 pub mod account;
 mod app_switch;
 pub mod autostop;
@@ -41,6 +42,7 @@ pub mod value_kind;
 pub mod variables;
 pub mod workload;
 
+pub use abort_rule::AbortRule;
 pub use account::Account;
 pub use app_switch::{AppSwitch, SwitchKind};
 pub use autostop::Autostop;
@@ -76,4 +78,7 @@ pub use statistics::Interval;
 pub use threshold::Threshold;
 pub use value_kind::{Value, ValueKind};
 pub use variables::{Capture, CaptureFrom, Feeder, RowOrder};
-pub use workload::{Method, Request, Slo, Workload};
+pub use workload::{
+    Method, Request, Slo, Unsendable, ValueSource, VariableNames, Workload, check_request,
+    check_workload,
+};

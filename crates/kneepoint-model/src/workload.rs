@@ -1,5 +1,11 @@
 //! What is asked of the stack, and when the answer counts as good.
 
+mod names;
+mod sendable;
+
+pub use names::{REQUEST_ID, ValueSource, VariableNames};
+pub use sendable::{Unsendable, check_request, check_workload};
+
 use crate::body::{Body, PartContent};
 use crate::expectation::Expect;
 use crate::session::Sessions;

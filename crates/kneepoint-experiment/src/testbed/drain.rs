@@ -2,7 +2,7 @@
 
 use super::{CLIENT, Testbed, arm};
 use crate::error::ExperimentError;
-use crate::recorder::Event;
+use crate::record::Event;
 use kneepoint_linux::network::closed_connections;
 use kneepoint_linux::process::children;
 use kneepoint_model::metric::{QUEUE, WORKERS, WORKERS_BUSY, WORKERS_PINNED};

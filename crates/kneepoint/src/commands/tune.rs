@@ -3,10 +3,9 @@
 pub(super) mod demo;
 
 use crate::args::TuneArgs;
-use crate::budget::{self, Need};
 use crate::session;
 use anyhow::Result;
-use kneepoint_experiment::tune::Tuner;
+use kneepoint_experiment::sequences::tune::Tuner;
 use std::process::ExitCode;
 
 pub(super) fn run(args: &TuneArgs) -> Result<ExitCode> {
@@ -17,12 +16,7 @@ pub(super) fn run(args: &TuneArgs) -> Result<ExitCode> {
         args.run.loopback,
         &args.run.output,
         |testbed, recorder| {
-            let need = Need {
-                what: "tuning",
-                least: Tuner::least(),
-                otherwise: "remedies stay untried",
-            };
-            budget::keep(recorder, Some(scenario.budget.time), &need);
+            Tuner::warn_of_too_little_time(testbed.scenario(), recorder);
             Tuner::new(testbed, recorder).deep(args.deep).run()
         },
     )
