@@ -11,7 +11,7 @@ mod tools;
 
 use crate::flags;
 use crate::program::measured;
-use crate::{program, site};
+use crate::program::{self, site};
 use anyhow::{Context as _, ensure};
 use cases::{CASES, Case};
 use rand_xoshiro::SplitMix64;

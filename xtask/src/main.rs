@@ -18,7 +18,6 @@ mod noise;
 mod profile_cost;
 mod program;
 mod real;
-mod site;
 mod tidy;
 
 use anyhow::{Context as _, Result};

@@ -6,7 +6,7 @@ mod trend;
 
 use crate::flags;
 use crate::program::measured;
-use crate::{program, site};
+use crate::program::{self, site};
 use anyhow::{Context as _, ensure};
 use kneepoint_model::units::format_rate;
 use serde_json::{Value, json};

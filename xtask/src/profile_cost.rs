@@ -8,7 +8,8 @@
 //! The test is that of the A/B of `kneepoint tune` (`kneepoint_model::statistics::sequential`).
 
 use crate::program::measured;
-use crate::{flags, program, site};
+use crate::program::site;
+use crate::{flags, program};
 use anyhow::{Context as _, bail, ensure};
 use kneepoint_linux::process;
 use kneepoint_model::Interval;

@@ -1,6 +1,7 @@
 //! The program under test: the one that was named, or one that is built for the occasion.
 
 pub(crate) mod measured;
+pub(crate) mod site;
 
 use anyhow::{Context as _, ensure};
 use kneepoint_model::LoadPoint;

@@ -25,7 +25,7 @@ pub struct ComparisonBase {
     pub step: Duration,
 }
 
-/// Half the width of R*'s interval, as a share, from which on its estimate is no rate to compare at \[prop\].
+/// Half the width of R*'s interval, as a share, from which on its estimate is no rate to compare at \[ours\].
 const VAGUE: f64 = 0.25;
 /// Violating shares of a step of the search that make its rate the better one: well to be seen, and not all.
 const FAILING: std::ops::RangeInclusive<f64> = 0.1..=0.7;

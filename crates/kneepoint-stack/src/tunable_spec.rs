@@ -279,7 +279,12 @@ mod tests {
         assert!(!takes("fpm", Layer::Php, "pm.max_children", "auto"));
         assert!(takes("fpm", Layer::Php, "memory_limit", "-1"));
         assert!(!takes("fpm", Layer::Php, "realpath_cache_size", "-1"));
-        assert!(!takes("fpm", Layer::Php, "pm.process_idle_timeout", "500ms"));
+        assert!(!takes(
+            "fpm",
+            Layer::Php,
+            "pm.process_idle_timeout",
+            "500ms"
+        ));
         assert!(takes("nginx", Layer::Web, "keepalive_timeout", "500ms"));
         for server in crate::SERVERS {
             let layers = server.layers().iter();
