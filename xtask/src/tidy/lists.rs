@@ -19,6 +19,10 @@ const EXTENSIONS: &[Extension] = &[
         list: "RULES",
     },
     Extension {
+        dir: "crates/kneepoint-check/src/rules/",
+        list: "CHECKS",
+    },
+    Extension {
         dir: "crates/kneepoint-telemetry/src/sources/",
         list: "SOURCES",
     },
@@ -185,6 +189,7 @@ mod tests {
             check,
             files,
             expect![[r#"
+            crates/kneepoint-check/src/rules/:0: lists: no extension is here; when CHECKS has moved, say so in xtask/src/tidy/lists.rs
             crates/kneepoint-diagnosis/src/rules/session_lock:0: lists: `session_lock` is not in RULES: nobody would ever run it
             crates/kneepoint-model/src/import/syntaxes/:0: lists: no extension is here; when SYNTAXES has moved, say so in xtask/src/tidy/lists.rs
             crates/kneepoint-profiler/src/abi/:0: lists: no extension is here; when PHP_ABIS has moved, say so in xtask/src/tidy/lists.rs

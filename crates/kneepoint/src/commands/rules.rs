@@ -24,7 +24,7 @@ pub(super) fn run(args: &RulesArgs) -> Result<ExitCode> {
 }
 
 pub(super) fn explain(code: &str) -> Result<ExitCode> {
-    if let Some(text) = explain_rule(code) {
+    if let Some(text) = explain_rule(code).or_else(|| kneepoint_check::explain(code)) {
         print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -1,0 +1,58 @@
+//! A value that somebody wrote and a later file replaces.
+
+use crate::rule::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "CHK-02",
+    name: "value-overridden",
+    title: "A later file replaces what an earlier one says",
+    what_it_is: "Files are read one after the other, and the last one wins. The official image's zz-docker.conf, a second pool \
+        file with the same name, or an ini file of a package may replace what somebody set with care: a pool of 20 that \
+        runs with 5.",
+    unless: "The later file is yours and is meant to.",
+    check,
+};
+
+/// Directives whose loss is felt.
+const FELT: [&str; 8] = [
+    "pm", "pm.max_children", "pm.max_requests", "pm.start_servers", "request_terminate_timeout", "listen.backlog", "process_control_timeout", "pm.min_spare_servers",
+];
+
+fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+    for (at, service, pool) in snapshot.pools() {
+        let lost = pool.settings.iter().filter(|(name, _)| FELT.contains(name));
+        let php = pool.php.iter().filter(|(name, _)| name.starts_with("opcache.") || *name == "memory_limit");
+        for (name, value) in lost.chain(php) {
+            let Some((before, source)) = value.replaced.last() else { continue };
+            let same_file = source.path() == value.source.path();
+            // One's own drop-in is read last on purpose.
+            let own = value.source.path().is_some_and(|path| path.contains("kneepoint"));
+            if *before == value.text || same_file || own {
+                continue;
+            }
+            RULE.at(snapshot, at, Severity::Note)
+                .pool(pool)
+                .title(format!("{name} = {before} is replaced by {}", value.text))
+                .seen(format!("{name} = {before}"), source.to_string())
+                .seen(format!("{name} = {}, read later", value.text), value.source.to_string())
+                .cost(format!("what {name} = {before} was to do does not happen"))
+                .fix(Fix::line(service, value, &format!("remove the line, or set it to {before}")))
+                .weight(0.04)
+                .tell(found);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sick_and_healthy() {
+        let twice = |snapshot: &mut Snapshot| {
+            let settings = &mut snapshot.services[1].pools[0].settings;
+            settings.set("pm.max_children", "5", Source::file("/etc/php/zz-docker.conf", 9));
+        };
+        verify(&RULE, &[(Case::healthy().with(twice), Severity::Note, "/etc/php/zz-docker.conf:9")]);
+    }
+}
