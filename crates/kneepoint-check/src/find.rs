@@ -4,6 +4,7 @@ mod apps;
 mod asks;
 mod docker;
 mod gather;
+mod memory;
 mod php;
 
 use crate::chain::{self, Seen};

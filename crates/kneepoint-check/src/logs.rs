@@ -88,7 +88,11 @@ fn pool(line: &str) -> Option<String> {
 
 /// The time that a line begins with: as it is written, and in seconds, of whatever zone.
 fn stamp(line: &str) -> Option<(String, f64)> {
-    let head: String = line.chars().take(48).collect();
+    let mut head: String = line.chars().take(48).collect();
+    // `2026-11-19T22:00:00`: the letter stands for a blank.
+    if let Some(at) = head.find('T').filter(|at| head[..*at].ends_with(|c: char| c.is_ascii_digit())) {
+        head.replace_range(at..=at, " ");
+    }
     let is_part = |c: char| c.is_ascii_alphanumeric();
     let words: Vec<(usize, &str)> = head
         .split(|c| !is_part(c))

@@ -10,6 +10,7 @@ pub(crate) use program::{Program, program};
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
+use std::time::SystemTime;
 
 /// Ticks of a second in `/proc` (proc(5): always 100 on Linux).
 const TICKS_HZ: f64 = 100.0;
@@ -125,11 +126,12 @@ fn parse_stat(stat: &[u8]) -> Option<(u32, String, f64, f64)> {
     Some((fields.get(1)?.parse().ok()?, comm, cpu, number(19)?))
 }
 
-/// When the machine was booted, in seconds since 1970.
+/// When the machine was booted, in seconds since 1970. `btime` of `/proc/stat` would be a second off.
 fn boot_s() -> f64 {
-    let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
-    let line = stat.lines().find_map(|line| line.strip_prefix("btime "));
-    line.and_then(|digits| digits.trim().parse().ok()).unwrap_or(0.0)
+    let text = fs::read_to_string("/proc/uptime").unwrap_or_default();
+    let uptime: f64 = text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0.0);
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.map_or(0.0, |now| now.as_secs_f64() - uptime)
 }
 
 /// The inode of a namespace of a process.

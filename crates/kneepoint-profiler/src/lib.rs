@@ -30,6 +30,7 @@ mod cores;
 mod elf;
 mod error;
 mod identify;
+mod ini;
 mod labels;
 mod memory;
 mod perf;
@@ -48,6 +49,7 @@ mod trace;
 
 pub use abi::{GeneratorAbi, PHP_ABIS, PhpAbi};
 pub use error::Error;
+pub use ini::ini;
 pub use memory::ProcessMemory;
 pub use perf::{CPU_RATE_HZ, CpuProfile, sample_cpu};
 pub use process::Pools;

@@ -1,6 +1,6 @@
 //! Everything about one service.
 
-use super::{Master, asks, docker, php};
+use super::{Master, asks, docker, memory, php};
 use crate::chain::Seen;
 use crate::config::{self, IniPlaces, Reader, Subject};
 use crate::files::{self, Files, Root};
@@ -271,6 +271,7 @@ impl<'a> Gather<'a> {
         }
         service.files = reader.read;
         service.blind.extend(reader.blind);
+        memory::overlay(service);
         let log = service.settings.or("error_log", "").text;
         let logs = [(log, LogFormat::FpmError), (service.php_error_log(), LogFormat::PhpError)];
         self.logs.extend(logs.into_iter().filter(|(path, _)| !path.is_empty() && path != "syslog"));

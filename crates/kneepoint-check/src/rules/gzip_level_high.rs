@@ -6,7 +6,7 @@ pub(crate) static RULE: Rule = Rule {
     code: "NGX-12",
     name: "gzip-level-high",
     title: "nginx compresses harder than it pays",
-    what_it_is: "Above level 5 gzip makes pages hardly smaller and takes several times the CPU. A field report had 9.",
+    what_it_is: "Above level 5 gzip makes pages hardly smaller and takes several times the CPU. A field report had 9, and nginx shared its cores with PHP.",
     unless: "The network is the limit and nginx has CPU to spare.",
     check,
 };

@@ -38,6 +38,6 @@ mod tests {
     #[test]
     fn sick_and_healthy() {
         let case = Case::healthy().nginx_with("   fastcgi_pass", "   fastcgi_keep_conn on;\n   fastcgi_pass");
-        verify(&RULE, &[(case, Severity::Note, "nginx.conf:24")]);
+        verify(&RULE, &[(case, Severity::Note, "nginx.conf:25")]);
     }
 }

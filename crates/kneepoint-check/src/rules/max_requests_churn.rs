@@ -39,7 +39,7 @@ mod tests {
         verify(
             &RULE,
             &[
-                (Case::healthy().pool_with("pm.max_requests = 500", ""), Severity::Risk, "php-fpm.conf:17"),
+                (Case::healthy().pool_with("pm.max_requests = 500", ""), Severity::Risk, "php-fpm.conf:16"),
                 (Case::healthy().pool_with("pm.max_requests = 20", ""), Severity::Problem, "69 %"),
             ],
         );

@@ -33,6 +33,6 @@ mod tests {
 
     #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().pool_with("request_slowlog_timeout = 0", ""), Severity::Note, "php-fpm.conf:17")]);
+        verify(&RULE, &[(Case::healthy().pool_with("request_slowlog_timeout = 0", ""), Severity::Note, "php-fpm.conf:16")]);
     }
 }

@@ -34,6 +34,6 @@ mod tests {
 
     #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().pool_with("request_terminate_timeout = 0", ""), Severity::Risk, "php-fpm.conf:17")]);
+        verify(&RULE, &[(Case::healthy().pool_with("request_terminate_timeout = 0", ""), Severity::Risk, "php-fpm.conf:16")]);
     }
 }

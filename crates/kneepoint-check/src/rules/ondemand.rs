@@ -33,6 +33,6 @@ mod tests {
 
     #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().pool_with("pm = ondemand", ""), Severity::Risk, "php-fpm.conf:17")]);
+        verify(&RULE, &[(Case::healthy().pool_with("pm = ondemand", ""), Severity::Risk, "php-fpm.conf:16")]);
     }
 }

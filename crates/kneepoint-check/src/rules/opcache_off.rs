@@ -64,7 +64,7 @@ mod tests {
             &RULE,
             &[
                 (Case::healthy().pool_with("", "opcache.enable=0"), Severity::Problem, "/etc/php/conf.d/a.ini:9"),
-                (Case::healthy().pool_with("php_admin_value[opcache.enable] = 0", ""), Severity::Problem, "php-fpm.conf:17"),
+                (Case::healthy().pool_with("php_admin_value[opcache.enable] = 0", ""), Severity::Problem, "php-fpm.conf:16"),
                 (Case::healthy().with(unloaded), Severity::Problem, "zend_extension"),
             ],
         );

@@ -105,7 +105,7 @@ mod tests {
         verify(
             &RULE,
             &[
-                (Case::healthy().pool_with(dynamic, ""), Severity::Risk, "php-fpm.conf:18"),
+                (Case::healthy().pool_with(dynamic, ""), Severity::Risk, "php-fpm.conf:17"),
                 (Case::healthy().with(logged), Severity::Problem, "3 times since 20-Nov"),
                 (Case::healthy().workers(20, 3e7, true).with(queued), Severity::Problem, "7 connections"),
             ],

@@ -35,6 +35,6 @@ mod tests {
     #[test]
     fn sick_and_healthy() {
         let pool = "[b]\npm = static\npm.max_children = 20\npm.status_path = /s";
-        verify(&RULE, &[(Case::healthy().pool_with(pool, ""), Severity::Note, "php-fpm.conf:20")]);
+        verify(&RULE, &[(Case::healthy().pool_with(pool, ""), Severity::Note, "php-fpm.conf:19")]);
     }
 }

@@ -41,7 +41,7 @@ mod tests {
         verify(
             &RULE,
             &[
-                (Case::healthy().nginx_with("listen 80;", "listen 443 ssl;"), Severity::Note, "nginx.conf:17"),
+                (Case::healthy().nginx_with("listen 80;", "listen 443 ssl;"), Severity::Note, "nginx.conf:18"),
                 (Case::healthy().nginx_with("listen 80;", "listen 443 ssl; ssl_session_tickets off;"), Severity::Risk, "handshake"),
             ],
         );

@@ -40,6 +40,6 @@ mod tests {
 
     #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().nginx_with("keepalive 64;", "keepalive 2;"), Severity::Risk, "nginx.conf:14")]);
+        verify(&RULE, &[(Case::healthy().nginx_with("keepalive 64;", "keepalive 2;"), Severity::Risk, "nginx.conf:15")]);
     }
 }

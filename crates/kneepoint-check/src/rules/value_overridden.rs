@@ -24,7 +24,8 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
         let php = pool.php.iter().filter(|(name, _)| name.starts_with("opcache.") || *name == "memory_limit");
         for (name, value) in lost.chain(php) {
             let Some((before, source)) = value.replaced.last() else { continue };
-            let same_file = source.path() == value.source.path();
+            let runs = matches!(value.source, Source::Memory { .. });
+            let same_file = !runs && source.path() == value.source.path();
             // One's own drop-in is read last on purpose.
             let own = value.source.path().is_some_and(|path| path.contains("kneepoint"));
             if *before == value.text || same_file || own {
@@ -32,11 +33,17 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
             }
             RULE.at(snapshot, at, Severity::Note)
                 .pool(pool)
-                .title(format!("{name} = {before} is replaced by {}", value.text))
+                .title(match runs {
+                    true => format!("{name} = {before} is written, and {} runs", value.text),
+                    false => format!("{name} = {before} is replaced by {}", value.text),
+                })
                 .seen(format!("{name} = {before}"), source.to_string())
-                .seen(format!("{name} = {}, read later", value.text), value.source.to_string())
+                .seen(format!("{name} = {}, {}", value.text, if runs { "in force" } else { "read later" }), value.source.to_string())
                 .cost(format!("what {name} = {before} was to do does not happen"))
-                .fix(Fix::line(service, value, &format!("remove the line, or set it to {before}")))
+                .fix(match runs {
+                    true => Fix::words("See what sets it at run time: a flag of php-fpm (-d, -c, -n), a scan directory of its own, or a file that was changed since."),
+                    false => Fix::line(service, value, &format!("remove the line, or set it to {before}")),
+                })
                 .weight(0.04)
                 .tell(found);
         }

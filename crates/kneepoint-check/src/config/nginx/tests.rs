@@ -61,7 +61,7 @@ fn a_pass_has_the_settings_of_its_place() {
 #[test]
 fn what_cannot_be_read_is_told() {
     let found = configured(&[("/c", "include /gone;\nhttp {")], &["nginx", "-c", "/c"]);
-    assert_eq!(found.blind[0].what, "/c:1");
+    assert_eq!(found.blind[0].what, "/c:2");
     let found = configured(&[("/c", "include /gone;\ninclude /none/*;")], &["nginx", "-c", "/c"]);
     assert_eq!(found.blind.len(), 1, "{:?}", found.blind);
     let circle = configured(&[("/c", "include /c;")], &["nginx", "-c", "/c"]);
