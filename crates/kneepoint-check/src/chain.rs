@@ -31,16 +31,25 @@ pub(crate) fn join(all: &[Seen]) -> Vec<Link> {
                 .map(|(to, _)| (to, how.clone()))
                 .collect();
             if found.is_empty() {
-                found.extend(by_port(all, from, endpoint).map(|to| (to, format!("{how}, by its port"))));
+                found.extend(
+                    by_port(all, from, endpoint).map(|to| (to, format!("{how}, by its port"))),
+                );
             }
             for (to, how) in found {
                 let pool = pool_of(&all[to].service, endpoint);
-                let same = |link: &&mut Link| link.from == from && link.to == to && link.pool == pool;
+                let same =
+                    |link: &&mut Link| link.from == from && link.to == to && link.pool == pool;
                 match links.iter_mut().find(same) {
                     // A line of configuration says more than a connection.
                     Some(link) if link.how == "a connection" => link.how = how,
                     Some(_) => {}
-                    None => links.push(Link { from, to, pool, by: endpoint.clone(), how }),
+                    None => links.push(Link {
+                        from,
+                        to,
+                        pool,
+                        by: endpoint.clone(),
+                        how,
+                    }),
                 }
             }
         }
@@ -126,7 +135,10 @@ fn by_port(all: &[Seen], from: usize, endpoint: &Endpoint) -> Option<usize> {
         let mut own = seen.service.listens.iter();
         own.any(|one| matches!(one.endpoint, Endpoint::Tcp(_, own) if own == *port))
     };
-    let mut found = all.iter().enumerate().filter(|(_, seen)| seen.service.place.net != net && listens(seen));
+    let mut found = all
+        .iter()
+        .enumerate()
+        .filter(|(_, seen)| seen.service.place.net != net && listens(seen));
     let (to, _) = found.next()?;
     found.next().is_none().then_some(to)
 }
@@ -135,7 +147,9 @@ fn by_port(all: &[Seen], from: usize, endpoint: &Endpoint) -> Option<usize> {
 fn pool_of(service: &Service, endpoint: &Endpoint) -> Option<String> {
     let fits = |own: &Endpoint| match (own, endpoint) {
         (Endpoint::Tcp(_, a), Endpoint::Tcp(_, b)) => a == b,
-        (Endpoint::Unix(a), Endpoint::Unix(b)) => a == b || a.rsplit('/').next() == b.rsplit('/').next(),
+        (Endpoint::Unix(a), Endpoint::Unix(b)) => {
+            a == b || a.rsplit('/').next() == b.rsplit('/').next()
+        }
         _ => false,
     };
     let mut pools = service.pools.iter();
@@ -183,14 +197,18 @@ pub(crate) fn retain(snapshot: &mut Snapshot, keep: &[bool]) {
         at += 1;
         keep.get(at - 1).copied().unwrap_or(true)
     });
-    snapshot.links.retain_mut(|link| match (new(link.from), new(link.to)) {
-        (Some(from), Some(to)) => {
-            (link.from, link.to) = (from, to);
-            true
-        }
-        _ => false,
-    });
-    snapshot.apps.retain_mut(|app| new(app.service).map(|at| app.service = at).is_some());
+    snapshot
+        .links
+        .retain_mut(|link| match (new(link.from), new(link.to)) {
+            (Some(from), Some(to)) => {
+                (link.from, link.to) = (from, to);
+                true
+            }
+            _ => false,
+        });
+    snapshot
+        .apps
+        .retain_mut(|app| new(app.service).map(|at| app.service = at).is_some());
 }
 
 #[cfg(test)]
@@ -202,14 +220,32 @@ mod tests {
         let mut service = Service::new(kind, 1);
         service.place.net = net;
         let endpoint = |text: &&str| Endpoint::parse(text, 80).expect("an endpoint");
-        service.listens = listens.iter().map(|text| Listener { endpoint: endpoint(text), queue: None }).collect();
-        service.asks = asks.iter().map(|text| (endpoint(text), "/c:1".to_owned())).collect();
-        Seen { service, root: None, net: Net::default(), hosts: Vec::new(), roots: Vec::new() }
+        service.listens = listens
+            .iter()
+            .map(|text| Listener {
+                endpoint: endpoint(text),
+                queue: None,
+            })
+            .collect();
+        service.asks = asks
+            .iter()
+            .map(|text| (endpoint(text), "/c:1".to_owned()))
+            .collect();
+        Seen {
+            service,
+            root: None,
+            net: Net::default(),
+            hosts: Vec::new(),
+            roots: Vec::new(),
+        }
     }
 
     fn shown(all: &[Seen]) -> Vec<String> {
         let links = join(all);
-        links.iter().map(|one| format!("{}>{} {}", one.from, one.to, one.how)).collect()
+        links
+            .iter()
+            .map(|one| format!("{}>{} {}", one.from, one.to, one.how))
+            .collect()
     }
 
     #[test]
@@ -246,7 +282,11 @@ mod tests {
         ];
         let links = join(&all);
         let services = all.into_iter().map(|seen| seen.service).collect();
-        let mut snapshot = Snapshot { services, links, ..Snapshot::default() };
+        let mut snapshot = Snapshot {
+            services,
+            links,
+            ..Snapshot::default()
+        };
         retain(&mut snapshot, &[true, false, true]);
         assert_eq!((snapshot.services.len(), snapshot.links.len()), (2, 1));
         assert_eq!((snapshot.links[0].from, snapshot.links[0].to), (0, 1));
@@ -256,8 +296,16 @@ mod tests {
     fn a_link_names_the_pool() {
         let mut fpm = seen(Kind::Fpm, 1, &["*:9001"], &[]);
         fpm.service.pools = vec![
-            Pool { name: "a".into(), listen: Endpoint::parse("9000", 0), ..Pool::default() },
-            Pool { name: "b".into(), listen: Endpoint::parse("9001", 0), ..Pool::default() },
+            Pool {
+                name: "a".into(),
+                listen: Endpoint::parse("9000", 0),
+                ..Pool::default()
+            },
+            Pool {
+                name: "b".into(),
+                listen: Endpoint::parse("9001", 0),
+                ..Pool::default()
+            },
         ];
         let all = [seen(Kind::Nginx, 1, &[], &["127.0.0.1:9001"]), fpm];
         assert_eq!(join(&all)[0].pool.as_deref(), Some("b"));

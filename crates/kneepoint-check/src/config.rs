@@ -111,7 +111,8 @@ impl<'a> Reader<'a> {
     pub(crate) fn included(&mut self, pattern: &str) -> Vec<(String, String)> {
         if self.depth >= NESTED {
             let why = format!("files include one another more than {NESTED} deep");
-            self.blind.push(Blind::new(pattern, why, "end the circle of includes"));
+            self.blind
+                .push(Blind::new(pattern, why, "end the circle of includes"));
             return Vec::new();
         }
         let is_pattern = pattern.contains(['*', '?', '[']);

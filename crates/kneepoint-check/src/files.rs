@@ -235,7 +235,9 @@ pub(crate) fn matching(files: &dyn Files, pattern: &str) -> Vec<String> {
     let mut places = vec![String::new()];
     for part in pattern.split('/').filter(|part| !part.is_empty()) {
         if !part.contains(['*', '?', '[']) {
-            places.iter_mut().for_each(|place| *place = format!("{place}/{part}"));
+            places
+                .iter_mut()
+                .for_each(|place| *place = format!("{place}/{part}"));
             continue;
         }
         let Ok(wanted) = glob::Pattern::new(part) else {
@@ -247,7 +249,9 @@ pub(crate) fn matching(files: &dyn Files, pattern: &str) -> Vec<String> {
                 let dir = if place.is_empty() { "/" } else { place };
                 let names = files.names(dir).unwrap_or_default().into_iter();
                 let fitting = names.filter(|name| wanted.matches(&name.name));
-                fitting.map(|name| format!("{place}/{}", name.name)).collect::<Vec<_>>()
+                fitting
+                    .map(|name| format!("{place}/{}", name.name))
+                    .collect::<Vec<_>>()
             })
             .take(NAMES)
             .collect();
@@ -354,13 +358,17 @@ mod tests {
         let dir = tempfile::tempdir().expect("directory");
         let fifo = dir.path().join("fifo");
         fs::mknodat(fs::CWD, &fifo, FileType::Fifo, Mode::RUSR, 0).expect("a FIFO");
-        let _socket = std::os::unix::net::UnixListener::bind(dir.path().join("socket")).expect("a socket");
+        let _socket =
+            std::os::unix::net::UnixListener::bind(dir.path().join("socket")).expect("a socket");
         let root = root(&dir);
         assert_eq!(root.read("/fifo"), Err(Unread::NoFile("a FIFO")));
         assert_eq!(root.read("/"), Err(Unread::NoFile("a directory")));
         assert_eq!(root.tail("/socket", 10), Err(Unread::NoFile("a socket")));
         let own = Root::at("/").expect("a root");
-        assert_eq!(own.read("/proc/uptime"), Err(Unread::NoFile("a file of the kernel")));
+        assert_eq!(
+            own.read("/proc/uptime"),
+            Err(Unread::NoFile("a file of the kernel"))
+        );
         assert_eq!(own.read("/dev/null"), Err(Unread::NoFile("a device")));
     }
 
@@ -378,8 +386,16 @@ mod tests {
 
     #[test]
     fn patterns_name_files_in_their_order() {
-        let files = Memory::of(&[("/etc/b.conf", ""), ("/etc/a.conf", ""), ("/etc/x/c.conf", ""), ("/etc/d", "")]);
-        assert_eq!(matching(&files, "/etc/*.conf"), ["/etc/a.conf", "/etc/b.conf"]);
+        let files = Memory::of(&[
+            ("/etc/b.conf", ""),
+            ("/etc/a.conf", ""),
+            ("/etc/x/c.conf", ""),
+            ("/etc/d", ""),
+        ]);
+        assert_eq!(
+            matching(&files, "/etc/*.conf"),
+            ["/etc/a.conf", "/etc/b.conf"]
+        );
         let nested = matching(&files, "/etc/*/c.conf");
         assert!(nested.contains(&"/etc/x/c.conf".to_owned()), "{nested:?}");
         assert_eq!(matching(&files, "/etc/d"), ["/etc/d"]);

@@ -6,6 +6,7 @@ mod docker;
 mod gather;
 mod memory;
 mod php;
+mod queues;
 
 use crate::chain::{self, Seen};
 use crate::process::{self, Process};
@@ -76,8 +77,15 @@ pub fn look(options: &Options) -> Snapshot {
         }
     }
     blind.extend(waiting.into_iter().map(|(pid, kind)| {
-        let why = format!("it could not be read within {} s, or ended meanwhile", options.budget.as_secs());
-        Blind::new(format!("{kind} (process {pid})"), why, "ask again with --budget 30s")
+        let why = format!(
+            "it could not be read within {} s, or ended meanwhile",
+            options.budget.as_secs()
+        );
+        Blind::new(
+            format!("{kind} (process {pid})"),
+            why,
+            "ask again with --budget 30s",
+        )
     }));
     all.sort_by_key(|seen: &Seen| (seen.service.kind, seen.service.pid));
     let mut snapshot = assemble(machine, all, blind);
@@ -90,7 +98,11 @@ fn nobody(found: &[Master], options: &Options) -> Vec<Blind> {
     let gone = options.pids.iter().filter(missing);
     gone.map(|pid| {
         let why = "there is no such process, or it is the first process of no server program";
-        Blind::new(format!("process {pid}"), why, "name the master: `ps -ef` shows it")
+        Blind::new(
+            format!("process {pid}"),
+            why,
+            "name the master: `ps -ef` shows it",
+        )
     })
     .collect()
 }
@@ -160,7 +172,10 @@ fn masters(all: &[Process], wanted: &[u32]) -> Vec<Master> {
         .filter(|master| wanted.is_empty() || wanted.contains(&master.process.pid))
         .collect();
     for process in all {
-        let Some(kind) = kinds.get(&process.pid).filter(|kind| !is_first(process, **kind)) else {
+        let Some(kind) = kinds
+            .get(&process.pid)
+            .filter(|kind| !is_first(process, **kind))
+        else {
             continue;
         };
         // Up to the first of its kind.
@@ -192,22 +207,34 @@ fn assemble(machine: Machine, mut all: Vec<Seen>, blind: Vec<Blind>) -> Snapshot
 fn narrow(snapshot: &mut Snapshot, options: &Options) {
     let mut keep: Vec<bool> = vec![true; snapshot.services.len()];
     if let Some(name) = &options.pool {
-        let has = |at: usize| snapshot.services[at].pools.iter().any(|pool| pool.name == *name);
-        keep = (0..keep.len()).map(|at| has(at) || linked(snapshot, at, &has)).collect();
+        let has = |at: usize| {
+            snapshot.services[at]
+                .pools
+                .iter()
+                .any(|pool| pool.name == *name)
+        };
+        keep = (0..keep.len())
+            .map(|at| has(at) || linked(snapshot, at, &has))
+            .collect();
     }
     if let Some(wanted) = &options.container {
         for (at, service) in snapshot.services.iter().enumerate() {
             let fits = service.place.container.as_ref().is_some_and(|container| {
                 let names = [&container.name, &container.compose_service];
                 container.id.starts_with(wanted.as_str())
-                    || names.into_iter().flatten().any(|name| name.trim_start_matches('/').starts_with(wanted.as_str()))
+                    || names
+                        .into_iter()
+                        .flatten()
+                        .any(|name| name.trim_start_matches('/').starts_with(wanted.as_str()))
             });
             keep[at] &= fits;
         }
     }
     if let Some(dir) = &options.app {
         let dir = dir.trim_end_matches('/');
-        snapshot.apps.retain(|app| app.root.starts_with(dir) || dir.starts_with(&app.root));
+        snapshot
+            .apps
+            .retain(|app| app.root.starts_with(dir) || dir.starts_with(&app.root));
         let php: Vec<usize> = snapshot.apps.iter().map(|app| app.service).collect();
         let has = |at: usize| php.contains(&at);
         for (at, kept) in keep.iter_mut().enumerate() {
@@ -251,10 +278,20 @@ mod tests {
             process(1, 0, "/sbin/init", "init"),
             process(10, 1, "/usr/sbin/nginx", "nginx: master process nginx"),
             process(11, 10, "/usr/sbin/nginx", "nginx: worker process"),
-            process(12, 10, "/usr/sbin/nginx (deleted)", "nginx: master process nginx"),
+            process(
+                12,
+                10,
+                "/usr/sbin/nginx (deleted)",
+                "nginx: master process nginx",
+            ),
             process(13, 12, "/usr/sbin/nginx", "nginx: worker process"),
             process(20, 1, "/usr/bin/redis-check-rdb", "redis-server *:6379"),
-            process(30, 1, "/usr/sbin/php-fpm8.2", "php-fpm: master process (/a)"),
+            process(
+                30,
+                1,
+                "/usr/sbin/php-fpm8.2",
+                "php-fpm: master process (/a)",
+            ),
             process(31, 30, "/usr/sbin/php-fpm8.2", "php-fpm: pool www"),
             process(40, 1, "/bin/bash", "bash"),
         ];
@@ -262,10 +299,14 @@ mod tests {
         all[5].comm = "redis-server".into();
         let shown = |wanted: &[u32]| -> Vec<String> {
             let found = masters(&all, wanted);
-            let line = |one: &Master| format!("{} {} {}", one.kind, one.process.pid, one.workers.len());
+            let line =
+                |one: &Master| format!("{} {} {}", one.kind, one.process.pid, one.workers.len());
             found.iter().map(line).collect()
         };
-        assert_eq!(shown(&[]), ["nginx 10 1", "nginx 12 1", "redis 20 0", "php-fpm 30 1"]);
+        assert_eq!(
+            shown(&[]),
+            ["nginx 10 1", "nginx 12 1", "redis 20 0", "php-fpm 30 1"]
+        );
         assert_eq!(shown(&[30]), ["php-fpm 30 1"]);
     }
 }

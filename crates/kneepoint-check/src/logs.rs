@@ -90,7 +90,10 @@ fn pool(line: &str) -> Option<String> {
 fn stamp(line: &str) -> Option<(String, f64)> {
     let mut head: String = line.chars().take(48).collect();
     // `2026-11-19T22:00:00`: the letter stands for a blank.
-    if let Some(at) = head.find('T').filter(|at| head[..*at].ends_with(|c: char| c.is_ascii_digit())) {
+    if let Some(at) = head
+        .find('T')
+        .filter(|at| head[..*at].ends_with(|c: char| c.is_ascii_digit()))
+    {
         head.replace_range(at..=at, " ");
     }
     let is_part = |c: char| c.is_ascii_alphanumeric();
@@ -120,7 +123,11 @@ fn of_words(words: &[(usize, &str)]) -> Option<(f64, usize)> {
     let is_year = |year: &i64| (2000..2200).contains(year);
     let (year, month, day) = match number(0).filter(is_year) {
         Some(year) => (year, month(words[1].1)?, number(2)?),
-        None => (number(2).filter(is_year)?, month_name(words[1].1)?, number(0)?),
+        None => (
+            number(2).filter(is_year)?,
+            month_name(words[1].1)?,
+            number(0)?,
+        ),
     };
     let (hour, minute, second) = (number(3)?, number(4)?, number(5)?);
     let fits = (1..=31).contains(&day) && hour < 24 && minute < 60 && second < 61;
@@ -169,7 +176,10 @@ mod tests {
             let found = stamp(line).map(|(_, seconds)| seconds);
             assert_eq!(found, Some(epoch), "{line}");
         }
-        assert_eq!(stamp("[19-Nov-2026 22:00:00] x").expect("read").0, "19-Nov-2026 22:00:00");
+        assert_eq!(
+            stamp("[19-Nov-2026 22:00:00] x").expect("read").0,
+            "19-Nov-2026 22:00:00"
+        );
         assert_eq!(stamp("no time"), None);
         assert_eq!(days_of(1970, 1, 1), 0);
         assert_eq!(days_of(2024, 3, 1) - days_of(2024, 2, 28), 2);
@@ -180,17 +190,33 @@ mod tests {
         let text = "[19-Nov-2026 22:00:00] WARNING: [pool www] server reached pm.max_children setting (5), consider raising it\n\
             [19-Nov-2026 22:30:00] WARNING: [pool www] server reached pm.max_children setting (5), consider raising it\n\
             [19-Nov-2026 23:00:00] NOTICE: ready to handle connections\n";
-        let content = Content { bytes: text.into(), modified_s: 1000.0, length: text.len() as u64 };
+        let content = Content {
+            bytes: text.into(),
+            modified_s: 1000.0,
+            length: text.len() as u64,
+        };
         let found = count(&content, "/log", LogFormat::FpmError, 1010.0);
-        let [hits] = found.as_slice() else { panic!("{found:?}") };
-        assert_eq!((hits.kind, hits.count, hits.pool.as_deref()), (LogKind::PoolExhausted, 2, Some("www")));
-        assert_eq!((hits.first.as_str(), hits.age_s), ("19-Nov-2026 22:00:00", Some(1810.0)));
+        let [hits] = found.as_slice() else {
+            panic!("{found:?}")
+        };
+        assert_eq!(
+            (hits.kind, hits.count, hits.pool.as_deref()),
+            (LogKind::PoolExhausted, 2, Some("www"))
+        );
+        assert_eq!(
+            (hits.first.as_str(), hits.age_s),
+            ("19-Nov-2026 22:00:00", Some(1810.0))
+        );
     }
 
     #[test]
     fn a_part_of_a_line_is_left_out_and_docker_s_lines_are_unwrapped() {
         let line = r#"{"log":"[19-Nov-2026 22:00:00] WARNING: [pool www] server reached pm.max_children setting (5)\n","time":"x"}"#;
-        let content = Content { bytes: format!("{line}\n{line}\n").into(), modified_s: 0.0, length: 1 << 30 };
+        let content = Content {
+            bytes: format!("{line}\n{line}\n").into(),
+            modified_s: 0.0,
+            length: 1 << 30,
+        };
         let found = count(&content, "/x/1-json.log", LogFormat::FpmError, 0.0);
         assert_eq!(found[0].count, 1);
     }

@@ -110,8 +110,12 @@ pub(crate) fn environment(pid: u32) -> Vec<(String, String)> {
 }
 
 fn split_zeros(bytes: &[u8]) -> Vec<String> {
-    let words = bytes.split(|byte| *byte == 0).filter(|word| !word.is_empty());
-    words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+    let words = bytes
+        .split(|byte| *byte == 0)
+        .filter(|word| !word.is_empty());
+    words
+        .map(|word| String::from_utf8_lossy(word).into_owned())
+        .collect()
 }
 
 /// Parent, name, CPU time with that of ended children and start, both in ticks, of `/proc/PID/stat`.
@@ -129,7 +133,11 @@ fn parse_stat(stat: &[u8]) -> Option<(u32, String, f64, f64)> {
 /// When the machine was booted, in seconds since 1970. `btime` of `/proc/stat` would be a second off.
 fn boot_s() -> f64 {
     let text = fs::read_to_string("/proc/uptime").unwrap_or_default();
-    let uptime: f64 = text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0.0);
+    let uptime: f64 = text
+        .split(' ')
+        .next()
+        .and_then(|word| word.parse().ok())
+        .unwrap_or(0.0);
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     now.map_or(0.0, |now| now.as_secs_f64() - uptime)
 }
@@ -170,14 +178,18 @@ pub(crate) fn is_busy(pid: u32) -> Option<bool> {
 /// The soft limit of open files of a process.
 pub(crate) fn file_limit(pid: u32) -> Option<f64> {
     let text = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"))?;
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
 /// Cores a process may run on.
 pub(crate) fn allowed_cores(pid: u32) -> Option<f64> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    let list = text
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
     let cores = list.trim().split(',').filter_map(|range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         Some(last.parse::<f64>().ok()? - first.parse::<f64>().ok()? + 1.0)
@@ -206,7 +218,10 @@ mod tests {
     fn a_process_is_read_whatever_its_name() {
         let stat = b"7 (a) b (c)) S 1 7 7 0 -1 4194560 1 2 3 4 100 50 20 10 20 0 1 0 8000 1 1";
         let (parent, comm, cpu, start) = parse_stat(stat).expect("parsed");
-        assert_eq!((parent, comm.as_str(), cpu, start), (1, "a) b (c)", 180.0, 8000.0));
+        assert_eq!(
+            (parent, comm.as_str(), cpu, start),
+            (1, "a) b (c)", 180.0, 8000.0)
+        );
         assert_eq!(parse_stat(b"7 (x"), None);
     }
 

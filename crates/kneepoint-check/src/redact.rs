@@ -15,7 +15,10 @@ pub fn redacted(report: &Report, snapshot: &Snapshot) -> Report {
     for service in &mut report.services {
         text(&mut service.name);
         service.listens.iter_mut().for_each(text);
-        service.files.iter_mut().for_each(|file| text(&mut file.path));
+        service
+            .files
+            .iter_mut()
+            .for_each(|file| text(&mut file.path));
         if let Some(container) = &mut service.container {
             text(&mut container.id);
             container.name.iter_mut().for_each(text);
@@ -26,8 +29,19 @@ pub fn redacted(report: &Report, snapshot: &Snapshot) -> Report {
             .into_iter()
             .map(|(name, value)| {
                 let source = names.source(value.source);
-                let replaced = value.replaced.into_iter().map(|(text, source)| (names.replace(&text), names.source(source))).collect();
-                (names.replace(&name), crate::snapshot::Value { text: names.replace(&value.text), source, replaced })
+                let replaced = value
+                    .replaced
+                    .into_iter()
+                    .map(|(text, source)| (names.replace(&text), names.source(source)))
+                    .collect();
+                (
+                    names.replace(&name),
+                    crate::snapshot::Value {
+                        text: names.replace(&value.text),
+                        source,
+                        replaced,
+                    },
+                )
             })
             .collect();
     }
@@ -37,7 +51,13 @@ pub fn redacted(report: &Report, snapshot: &Snapshot) -> Report {
         link.pool.iter_mut().for_each(text);
     }
     for finding in &mut report.findings {
-        for words in [&mut finding.title, &mut finding.place, &mut finding.cost, &mut finding.fix.text, &mut finding.fix.apply] {
+        for words in [
+            &mut finding.title,
+            &mut finding.place,
+            &mut finding.cost,
+            &mut finding.fix.text,
+            &mut finding.fix.apply,
+        ] {
             text(words);
         }
         for seen in &mut finding.seen {
@@ -63,7 +83,20 @@ struct Names {
 }
 
 /// Names that everybody has.
-const COMMON: [&str; 12] = ["www", "localhost", "_", "default", "php", "app", "web", "nginx", "redis", "db", "mysql", "/"];
+const COMMON: [&str; 12] = [
+    "www",
+    "localhost",
+    "_",
+    "default",
+    "php",
+    "app",
+    "web",
+    "nginx",
+    "redis",
+    "db",
+    "mysql",
+    "/",
+];
 
 impl Names {
     fn of(snapshot: &Snapshot) -> Self {
@@ -79,19 +112,30 @@ impl Names {
         for service in &snapshot.services {
             for server in service.nginx.iter().flat_map(|nginx| &nginx.servers) {
                 server.names.iter().for_each(|name| add(name, "site"));
-                server.settings.text("root").into_iter().for_each(|root| add(root, "/application"));
+                server
+                    .settings
+                    .text("root")
+                    .into_iter()
+                    .for_each(|root| add(root, "/application"));
             }
             for upstream in service.nginx.iter().flat_map(|nginx| &nginx.upstreams) {
                 add(&upstream.name, "upstream");
             }
             for pool in &service.pools {
                 add(&pool.name, "pool");
-                pool.settings.text("user").into_iter().filter(|user| *user != "www-data").for_each(|user| add(user, "user"));
+                pool.settings
+                    .text("user")
+                    .into_iter()
+                    .filter(|user| *user != "www-data")
+                    .for_each(|user| add(user, "user"));
             }
             if let Some(container) = &service.place.container {
                 add(&container.id, "container");
                 add(container.id.get(..12).unwrap_or_default(), "container");
-                [&container.name, &container.compose_service].into_iter().flatten().for_each(|name| add(name, "container"));
+                [&container.name, &container.compose_service]
+                    .into_iter()
+                    .flatten()
+                    .for_each(|name| add(name, "container"));
             }
             for (endpoint, _) in &service.asks {
                 if let crate::snapshot::Endpoint::Tcp(host, _) = endpoint {
@@ -118,9 +162,18 @@ impl Names {
     fn source(&self, source: crate::snapshot::Source) -> crate::snapshot::Source {
         use crate::snapshot::Source;
         match source {
-            Source::File { path, line } => Source::File { path: self.replace(&path), line },
-            Source::Variable { name, path, line } => Source::Variable { name, path: self.replace(&path), line },
-            Source::Kernel { path } => Source::Kernel { path: self.replace(&path) },
+            Source::File { path, line } => Source::File {
+                path: self.replace(&path),
+                line,
+            },
+            Source::Variable { name, path, line } => Source::Variable {
+                name,
+                path: self.replace(&path),
+                line,
+            },
+            Source::Kernel { path } => Source::Kernel {
+                path: self.replace(&path),
+            },
             other => other,
         }
     }
@@ -142,7 +195,10 @@ fn replace_whole(text: &str, name: &str, word: &str) -> String {
     let mut whole = String::new();
     let mut rest = text;
     while let Some(at) = rest.find(name) {
-        let before = rest[..at].chars().next_back().or_else(|| whole.chars().next_back());
+        let before = rest[..at]
+            .chars()
+            .next_back()
+            .or_else(|| whole.chars().next_back());
         let after = rest[at + name.len()..].chars().next();
         let apart = !before.is_some_and(is_part) && !after.is_some_and(is_part);
         whole.push_str(&rest[..at]);
@@ -206,7 +262,13 @@ mod tests {
 
     #[test]
     fn names_are_replaced_as_whole_words() {
-        assert_eq!(replace_whole("shop workshop shop.conf", "shop", "X"), "X workshop X.conf");
-        assert_eq!(without_addresses("10.0.0.2:80 127.0.0.1 1.22.1"), "ADDRESS:80 127.0.0.1 1.22.1");
+        assert_eq!(
+            replace_whole("shop workshop shop.conf", "shop", "X"),
+            "X workshop X.conf"
+        );
+        assert_eq!(
+            without_addresses("10.0.0.2:80 127.0.0.1 1.22.1"),
+            "ADDRESS:80 127.0.0.1 1.22.1"
+        );
     }
 }

@@ -81,13 +81,17 @@ impl Report {
     #[must_use]
     pub fn count(&self, severity: Severity) -> usize {
         let findings = self.findings.iter();
-        findings.filter(|finding| finding.severity == severity).count()
+        findings
+            .filter(|finding| finding.severity == severity)
+            .count()
     }
 
     /// Whether anything was found that is more than a note.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        self.findings.iter().all(|finding| finding.severity == Severity::Note)
+        self.findings
+            .iter()
+            .all(|finding| finding.severity == Severity::Note)
     }
 
     /// Whether nothing could be looked at.
@@ -140,9 +144,15 @@ pub(crate) fn judge(snapshot: &Snapshot) -> Report {
     let mut findings = grouped(findings);
     findings.sort_by(|a, b| {
         let by_weight = b.weight.total_cmp(&a.weight);
-        a.severity.cmp(&b.severity).then(by_weight).then(a.code.cmp(b.code))
+        a.severity
+            .cmp(&b.severity)
+            .then(by_weight)
+            .then(a.code.cmp(b.code))
     });
-    let own = snapshot.services.iter().flat_map(|service| service.blind.iter().cloned());
+    let own = snapshot
+        .services
+        .iter()
+        .flat_map(|service| service.blind.iter().cloned());
     let mut blind: Vec<Blind> = snapshot.blind.iter().cloned().chain(own).collect();
     blind.sort();
     blind.dedup();
@@ -172,11 +182,15 @@ pub(crate) fn judge(snapshot: &Snapshot) -> Report {
 fn grouped(findings: Vec<Finding>) -> Vec<Finding> {
     let key = |one: &Finding| (one.rule, one.severity, one.title.clone());
     let mut counts: BTreeMap<_, usize> = BTreeMap::new();
-    findings.iter().for_each(|one| *counts.entry(key(one)).or_default() += 1);
+    findings
+        .iter()
+        .for_each(|one| *counts.entry(key(one)).or_default() += 1);
     let mut kept: Vec<Finding> = Vec::new();
     for finding in findings {
         let many = counts[&key(&finding)] > PLACES;
-        let first = kept.iter_mut().find(|one| many && key(one) == key(&finding));
+        let first = kept
+            .iter_mut()
+            .find(|one| many && key(one) == key(&finding));
         match first {
             Some(first) => first.also.push(finding.place),
             None => kept.push(finding),
@@ -203,7 +217,11 @@ fn service_line(service: &crate::snapshot::Service) -> ServiceLine {
         kind: service.kind,
         version: service.version.clone(),
         pid: service.pid,
-        listens: service.listens.iter().map(|one| one.endpoint.to_string()).collect(),
+        listens: service
+            .listens
+            .iter()
+            .map(|one| one.endpoint.to_string())
+            .collect(),
         container: service.place.container.clone(),
         settings,
         files: service.files.clone(),
@@ -213,11 +231,34 @@ fn service_line(service: &crate::snapshot::Service) -> ServiceLine {
 /// Names of settings whose values are told. All others may hold what is nobody's business: passwords, names of people.
 fn may_be_told(name: &str) -> bool {
     const BEGIN: [&str; 24] = [
-        "pm", "listen.backlog", "request_", "process", "opcache.", "memory_limit", "realpath_cache_", "emergency_", "worker_",
-        "keepalive", "gzip", "sendfile", "send_timeout", "client_", "fastcgi_", "net.", "netstat.", "fs.", "vm.", "maxmemory",
-        "maxclients", "max_connections", "innodb_buffer_pool_size", "shared_buffers",
+        "pm",
+        "listen.backlog",
+        "request_",
+        "process",
+        "opcache.",
+        "memory_limit",
+        "realpath_cache_",
+        "emergency_",
+        "worker_",
+        "keepalive",
+        "gzip",
+        "sendfile",
+        "send_timeout",
+        "client_",
+        "fastcgi_",
+        "net.",
+        "netstat.",
+        "fs.",
+        "vm.",
+        "maxmemory",
+        "maxclients",
+        "max_connections",
+        "innodb_buffer_pool_size",
+        "shared_buffers",
     ];
-    let secret = ["param", "pass", "secret", "auth"].iter().any(|word| name.contains(word));
+    let secret = ["param", "pass", "secret", "auth"]
+        .iter()
+        .any(|word| name.contains(word));
     !secret && BEGIN.iter().any(|prefix| name.starts_with(prefix))
 }
 
@@ -229,9 +270,16 @@ mod tests {
 
     fn sick() -> Case {
         Case::healthy()
-            .pool_with("request_slowlog_timeout = 0\nenv[DB_PASSWORD] = hunter2", "opcache.enable=0\nmysqli.default_pw=hunter2")
+            .pool_with(
+                "request_slowlog_timeout = 0\nenv[DB_PASSWORD] = hunter2",
+                "opcache.enable=0\nmysqli.default_pw=hunter2",
+            )
             .with(|snapshot| {
-                snapshot.blind.push(Blind::new("redis (process 12)", "it may not be read", "run the check as root"));
+                snapshot.blind.push(Blind::new(
+                    "redis (process 12)",
+                    "it may not be read",
+                    "run the check as root",
+                ));
             })
     }
 
@@ -272,12 +320,22 @@ mod tests {
     fn markdown_and_json_say_the_same() {
         let report = judge(&sick().0);
         let markdown = render(&report, Format::Markdown);
-        assert!(markdown.contains("OPC-01") && markdown.contains("/etc/php/conf.d/a.ini:9"), "{markdown}");
-        let json: serde_json::Value = serde_json::from_str(&render(&report, Format::Json)).expect("JSON");
+        assert!(
+            markdown.contains("OPC-01") && markdown.contains("/etc/php/conf.d/a.ini:9"),
+            "{markdown}"
+        );
+        let json: serde_json::Value =
+            serde_json::from_str(&render(&report, Format::Json)).expect("JSON");
         assert_eq!(json["schema"], SCHEMA);
         assert_eq!(json["findings"][0]["code"], "OPC-01");
-        assert_eq!(json["services"][1]["settings"]["www opcache.enable"]["text"], "0");
-        let all = format!("{markdown}{json}{}", render(&report, Format::Terminal { all: true }));
+        assert_eq!(
+            json["services"][1]["settings"]["www opcache.enable"]["text"],
+            "0"
+        );
+        let all = format!(
+            "{markdown}{json}{}",
+            render(&report, Format::Terminal { all: true })
+        );
         assert!(!all.contains("hunter2"), "a secret is told");
     }
 
@@ -288,7 +346,11 @@ mod tests {
             pools.push_str(&format!("[p{at}]\npm = ondemand\npm.max_children = 20\nrequest_terminate_timeout = 9s\nrequest_slowlog_timeout = 1s\n"));
         }
         let report = judge(&Case::healthy().pool_with(&pools, "").0);
-        let found: Vec<&Finding> = report.findings.iter().filter(|one| one.code == "FPM-05").collect();
+        let found: Vec<&Finding> = report
+            .findings
+            .iter()
+            .filter(|one| one.code == "FPM-05")
+            .collect();
         assert_eq!((found.len(), found[0].also.len()), (1, 9));
     }
 

@@ -94,7 +94,10 @@ pub struct Rule {
 impl Rule {
     /// Begins a finding about a service.
     pub(crate) fn at(&self, snapshot: &Snapshot, service: usize, severity: Severity) -> Draft {
-        let place = snapshot.services.get(service).map_or_else(String::new, Service::name);
+        let place = snapshot
+            .services
+            .get(service)
+            .map_or_else(String::new, Service::name);
         Draft(Finding {
             code: self.code,
             rule: self.name,
@@ -195,19 +198,23 @@ pub(crate) fn is_recent(hits: &crate::snapshot::LogHits) -> bool {
 
 /// What every rule's file needs.
 pub(crate) mod prelude {
+    #[cfg(test)]
+    pub(crate) use super::case::{Case, check as verify};
     pub(crate) use super::{Finding, Fix, Rule, Severity, is_recent, often};
     pub(crate) use crate::snapshot::{Kind, Pool, Service, Settings, Snapshot, Source, Value};
     pub(crate) use kneepoint_model::LogKind;
     pub(crate) use kneepoint_model::units::format_bytes;
-    #[cfg(test)]
-    pub(crate) use super::case::{Case, check as verify};
 }
 
 impl Snapshot {
     /// Workers of PHP that were busy, of how many were looked at; of the services that a test holds for.
     #[must_use]
     pub fn busy_workers(&self, pool: &Pool) -> Option<(usize, usize)> {
-        let states: Vec<bool> = pool.workers.iter().filter_map(|worker| worker.busy).collect();
+        let states: Vec<bool> = pool
+            .workers
+            .iter()
+            .filter_map(|worker| worker.busy)
+            .collect();
         (!states.is_empty()).then(|| (states.iter().filter(|busy| **busy).count(), states.len()))
     }
 }
@@ -218,7 +225,8 @@ impl Service {
     pub fn cpu_words(&self) -> Option<String> {
         let cores = self.cpu_s / self.age_s.max(1.0);
         let span = format_span(Duration::from_secs_f64(self.age_s.max(1.0).round()));
-        (self.cpu_s > 0.0).then(|| format!("it used {cores:.2} cores on average since its start {span} ago"))
+        (self.cpu_s > 0.0)
+            .then(|| format!("it used {cores:.2} cores on average since its start {span} ago"))
     }
 }
 

@@ -82,7 +82,9 @@ catalogue! {
 #[must_use]
 pub fn explain(code: &str) -> Option<String> {
     let wanted = code.to_ascii_uppercase();
-    let found = CHECKS.iter().filter(|rule| rule.code == wanted || rule.name == code);
+    let found = CHECKS
+        .iter()
+        .filter(|rule| rule.code == wanted || rule.name == code);
     let texts: Vec<String> = found
         .map(|rule| {
             format!(
@@ -100,7 +102,11 @@ fn nginx_workers(snapshot: &Snapshot, service: &Service) -> f64 {
     match value.number() {
         Some(count) => count.max(1.0),
         // `auto` counts the cores that the process may run on, and knows no quota.
-        None => service.limits.allowed_cores.unwrap_or(snapshot.machine.cores).max(1.0),
+        None => service
+            .limits
+            .allowed_cores
+            .unwrap_or(snapshot.machine.cores)
+            .max(1.0),
     }
 }
 
@@ -121,7 +127,11 @@ mod tests {
         assert_eq!(names.len(), CHECKS.len());
         for rule in CHECKS {
             assert!(rule.what_it_is.len() > 100, "{}", rule.name);
-            assert!(rule.unless.len() > 20 && !rule.title.ends_with('.'), "{}", rule.name);
+            assert!(
+                rule.unless.len() > 20 && !rule.title.ends_with('.'),
+                "{}",
+                rule.name
+            );
             assert!(explain(rule.name).is_some_and(|text| text.contains(rule.title)));
         }
         assert_eq!(explain("XXX-99"), None);

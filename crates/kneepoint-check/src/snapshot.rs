@@ -83,26 +83,68 @@ impl fmt::Display for Kind {
 pub fn said(kind: LogKind) -> &'static str {
     let known: &[(LogKind, &str)] = &[
         (LogKind::PoolExhausted, "the pool reached its size"),
-        (LogKind::PoolBusySpawning, "the pool was busy and added workers"),
+        (
+            LogKind::PoolBusySpawning,
+            "the pool was busy and added workers",
+        ),
         (LogKind::WorkerCrashed, "a worker was ended by a signal"),
-        (LogKind::RequestTerminated, "a request was ended for running too long"),
-        (LogKind::RequestSlow, "a request ran longer than the slow limit"),
-        (LogKind::UpstreamQueueFull, "the listener of the next tier was full"),
-        (LogKind::UpstreamConnectTimeout, "connecting to the next tier timed out"),
-        (LogKind::UpstreamReadTimeout, "the next tier did not answer in time"),
+        (
+            LogKind::RequestTerminated,
+            "a request was ended for running too long",
+        ),
+        (
+            LogKind::RequestSlow,
+            "a request ran longer than the slow limit",
+        ),
+        (
+            LogKind::UpstreamQueueFull,
+            "the listener of the next tier was full",
+        ),
+        (
+            LogKind::UpstreamConnectTimeout,
+            "connecting to the next tier timed out",
+        ),
+        (
+            LogKind::UpstreamReadTimeout,
+            "the next tier did not answer in time",
+        ),
         (LogKind::UpstreamRefused, "nobody listened at the next tier"),
-        (LogKind::UpstreamReset, "the next tier closed the connection"),
+        (
+            LogKind::UpstreamReset,
+            "the next tier closed the connection",
+        ),
         (LogKind::NoLocalPort, "no local port was left"),
         (LogKind::NoFileDescriptors, "no file descriptor was left"),
-        (LogKind::NoConnectionSlots, "worker_connections were not enough"),
-        (LogKind::HeaderTooBig, "the response header did not fit its buffer"),
-        (LogKind::BufferedToFile, "a response went through a temporary file"),
-        (LogKind::NoLiveUpstreams, "every server of the next tier counted as down"),
+        (
+            LogKind::NoConnectionSlots,
+            "worker_connections were not enough",
+        ),
+        (
+            LogKind::HeaderTooBig,
+            "the response header did not fit its buffer",
+        ),
+        (
+            LogKind::BufferedToFile,
+            "a response went through a temporary file",
+        ),
+        (
+            LogKind::NoLiveUpstreams,
+            "every server of the next tier counted as down",
+        ),
         (LogKind::RateLimited, "a configured limit refused requests"),
         (LogKind::PhpFatal, "PHP ended with a fatal error"),
-        (LogKind::TooManyDbClients, "the database refused a connection for want of slots"),
-        (LogKind::TooManyCacheClients, "the cache refused a connection for want of slots"),
-        (LogKind::OutOfMemory, "the kernel killed a process for want of memory"),
+        (
+            LogKind::TooManyDbClients,
+            "the database refused a connection for want of slots",
+        ),
+        (
+            LogKind::TooManyCacheClients,
+            "the cache refused a connection for want of slots",
+        ),
+        (
+            LogKind::OutOfMemory,
+            "the kernel killed a process for want of memory",
+        ),
     ];
     let found = known.iter().find(|(one, _)| *one == kind);
     found.map_or("something else", |(_, words)| words)

@@ -41,10 +41,11 @@ impl Net {
         }
         read("unix").lines().skip(1).for_each(|line| net.unix(line));
         net.addresses.extend(local_addresses(&read("fib_trie")));
-        net.addresses.extend(read("if_inet6").lines().filter_map(|line| {
-            let bits = u128::from_str_radix(line.get(..32)?, 16).ok()?;
-            Some(IpAddr::from(Ipv6Addr::from(bits)))
-        }));
+        net.addresses
+            .extend(read("if_inet6").lines().filter_map(|line| {
+                let bits = u128::from_str_radix(line.get(..32)?, 16).ok()?;
+                Some(IpAddr::from(Ipv6Addr::from(bits)))
+            }));
         net
     }
 
@@ -55,11 +56,15 @@ impl Net {
         else {
             return;
         };
-        let (Some((local_ip, local_port)), Some((peer_ip, peer_port))) = (address(local), address(peer))
+        let (Some((local_ip, local_port)), Some((peer_ip, peer_port))) =
+            (address(local), address(peer))
         else {
             return;
         };
-        let inode = fields.get(9).and_then(|text| text.parse().ok()).unwrap_or(0);
+        let inode = fields
+            .get(9)
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(0);
         let peer = Endpoint::Tcp(peer_ip.to_string(), peer_port);
         match *state {
             "01" => drop(self.connected.insert(inode, (local_port, peer))),
@@ -69,7 +74,8 @@ impl Net {
                     true => "*".to_owned(),
                     false => local_ip.to_string(),
                 };
-                self.listeners.insert(inode, Endpoint::Tcp(host, local_port));
+                self.listeners
+                    .insert(inode, Endpoint::Tcp(host, local_port));
             }
             _ => {}
         }
@@ -81,10 +87,12 @@ impl Net {
         let (flags, kind, inode) = (fields.nth(3), fields.next(), fields.nth(1));
         let path = fields.next().filter(|path| path.starts_with('/'));
         // __SO_ACCEPTCON and SOCK_STREAM.
-        if let (Some("00010000"), Some("0001"), Some(inode), Some(path)) = (flags, kind, inode, path)
+        if let (Some("00010000"), Some("0001"), Some(inode), Some(path)) =
+            (flags, kind, inode, path)
             && let Ok(inode) = inode.parse()
         {
-            self.listeners.insert(inode, Endpoint::Unix(path.to_owned()));
+            self.listeners
+                .insert(inode, Endpoint::Unix(path.to_owned()));
         }
     }
 }
@@ -122,7 +130,10 @@ pub(crate) fn inodes(pid: u32) -> Option<HashSet<u64>> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten();
     let inode = |entry: fs::DirEntry| {
         let target = fs::read_link(entry.path()).ok()?;
-        let inode = target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
+        let inode = target
+            .to_str()?
+            .strip_prefix("socket:[")?
+            .strip_suffix(']')?;
         inode.parse().ok()
     };
     Some(entries.take(DESCRIPTORS).filter_map(inode).collect())
@@ -152,18 +163,28 @@ mod tests {
         assert_eq!(listens(4714).as_deref(), Some("/run/php.sock"));
         assert_eq!(listens(4715), None);
         let (port, peer) = &net.connected[&4713];
-        assert_eq!((*port, peer.to_string().as_str()), (0xd431, "127.0.0.1:6379"));
+        assert_eq!(
+            (*port, peer.to_string().as_str()),
+            (0xd431, "127.0.0.1:6379")
+        );
         assert_eq!(net.time_wait[peer], 1);
     }
 
     #[test]
     fn addresses_of_ipv6_are_read_in_words() {
         let loopback = "00000000000000000000000001000000:0050";
-        assert_eq!(address(loopback).expect("read").0, IpAddr::from(Ipv6Addr::LOCALHOST));
+        assert_eq!(
+            address(loopback).expect("read").0,
+            IpAddr::from(Ipv6Addr::LOCALHOST)
+        );
         let mapped = "0000000000000000FFFF00000100007F:0050";
-        assert_eq!(address(mapped).expect("read").0, IpAddr::from(Ipv4Addr::LOCALHOST));
+        assert_eq!(
+            address(mapped).expect("read").0,
+            IpAddr::from(Ipv4Addr::LOCALHOST)
+        );
         assert_eq!(address("0:50"), None);
-        let trie = "  |-- 172.18.0.2\n     /32 host LOCAL\n  |-- 172.18.0.255\n     /32 link BROADCAST\n";
+        let trie =
+            "  |-- 172.18.0.2\n     /32 host LOCAL\n  |-- 172.18.0.255\n     /32 link BROADCAST\n";
         assert_eq!(local_addresses(trie), [IpAddr::from([172, 18, 0, 2])]);
     }
 }

@@ -65,10 +65,7 @@ fn directives(
 }
 
 /// The directives of a table; `None` where what is there is no table of them.
-fn table_at(
-    memory: &impl Memory,
-    at: u64,
-) -> Result<Option<BTreeMap<String, String>>, ReadError> {
+fn table_at(memory: &impl Memory, at: u64) -> Result<Option<BTreeMap<String, String>>, ReadError> {
     let Some(table) = present(memory.bytes(at, 56))? else {
         return Ok(None);
     };
@@ -99,16 +96,29 @@ fn entries(
     keys: Vec<Option<String>>,
 ) -> Result<Option<BTreeMap<String, String>>, ReadError> {
     // `zend_ini_entry`: its name is first, its value behind a function and three arguments.
-    let ranges: Vec<Range> = pairs.iter().map(|(at, _)| Range { at: *at, len: 48 }).collect();
+    let ranges: Vec<Range> = pairs
+        .iter()
+        .map(|(at, _)| Range { at: *at, len: 48 })
+        .collect();
     let found = memory.gather(&ranges)?;
     let fields = |index: usize| (word(found.part(index), 0), word(found.part(index), 40));
-    let names = texts(memory, (0..pairs.len()).map(|index| fields(index).0.unwrap_or(0)))?;
-    let same = names.iter().zip(&keys).filter(|(name, key)| name == key).count();
+    let names = texts(
+        memory,
+        (0..pairs.len()).map(|index| fields(index).0.unwrap_or(0)),
+    )?;
+    let same = names
+        .iter()
+        .zip(&keys)
+        .filter(|(name, key)| name == key)
+        .count();
     // Other tables may have such a key; their entries do not begin with it.
     if same * 10 < keys.len() * 9 {
         return Ok(None);
     }
-    let values = texts(memory, (0..pairs.len()).map(|index| fields(index).1.unwrap_or(0)))?;
+    let values = texts(
+        memory,
+        (0..pairs.len()).map(|index| fields(index).1.unwrap_or(0)),
+    )?;
     let all = keys.into_iter().zip(values);
     Ok(Some(
         all.filter_map(|(key, value)| Some((key?, value.unwrap_or_default())))
@@ -203,7 +213,11 @@ mod tests {
             for at in (0..48).step_by(8) {
                 words.put(entry + at, 0);
             }
-            let name = if index == 3 { KNOWN.to_owned() } else { format!("name.{index}") };
+            let name = if index == 3 {
+                KNOWN.to_owned()
+            } else {
+                format!("name.{index}")
+            };
             words.string(key, &name);
             words.put(entry, if own_names { key } else { value });
             if index != 4 {
@@ -215,7 +229,10 @@ mod tests {
     }
 
     fn read(words: &Words) -> Option<BTreeMap<String, String>> {
-        let globals = Symbol { at: GLOBALS_AT, size: 64 };
+        let globals = Symbol {
+            at: GLOBALS_AT,
+            size: 64,
+        };
         directives(&words.memory(), globals).expect("readable")
     }
 
@@ -225,7 +242,10 @@ mod tests {
         assert_eq!(found.len(), 50);
         assert_eq!(found[KNOWN], "64M");
         // Nobody gave it a value; somebody gave it an empty one.
-        assert_eq!((found["name.4"].as_str(), found["name.5"].as_str()), ("", ""));
+        assert_eq!(
+            (found["name.4"].as_str(), found["name.5"].as_str()),
+            ("", "")
+        );
     }
 
     #[test]

@@ -12,15 +12,29 @@ pub(crate) fn read(
     let home = option(subject.args, &["-d"]).unwrap_or("");
     let homes = [home, "/etc/apache2", "/etc/httpd", "/usr/local/apache2"];
     let names = ["apache2.conf", "conf/httpd.conf", "httpd.conf"];
-    let usual = homes.iter().filter(|home| !home.is_empty()).flat_map(|home| {
-        names.map(|name| ((*home).to_owned(), files::absolute(home, name)))
-    });
+    let usual = homes
+        .iter()
+        .filter(|home| !home.is_empty())
+        .flat_map(|home| names.map(|name| ((*home).to_owned(), files::absolute(home, name))));
     let named = option(subject.args, &["-f"]).map(|path| {
-        let home = if home.is_empty() { files::parent(path) } else { home };
+        let home = if home.is_empty() {
+            files::parent(path)
+        } else {
+            home
+        };
         (home.to_owned(), files::absolute(home, path))
     });
-    let place = named.or_else(|| usual.into_iter().find(|(_, path)| subject.files.read(path).is_ok()));
-    let mut walk = Walk { env: subject.env, home: String::new(), settings: Settings::default(), asks: Vec::new() };
+    let place = named.or_else(|| {
+        usual
+            .into_iter()
+            .find(|(_, path)| subject.files.read(path).is_ok())
+    });
+    let mut walk = Walk {
+        env: subject.env,
+        home: String::new(),
+        settings: Settings::default(),
+        asks: Vec::new(),
+    };
     match place {
         Some((home, path)) => {
             walk.home = home;
@@ -28,7 +42,11 @@ pub(crate) fn read(
                 walk.text(reader, &text, &path);
             }
         }
-        None => reader.unread("the settings of Apache", "none of its usual files is there", "tell with -f where it is"),
+        None => reader.unread(
+            "the settings of Apache",
+            "none of its usual files is there",
+            "tell with -f where it is",
+        ),
     }
     (walk.settings, walk.asks)
 }
@@ -55,7 +73,11 @@ impl Walk<'_> {
                 "serverroot" => self.home = value,
                 name => {
                     let how = format!("{path}:{line}");
-                    self.asks.extend(targets(&rest).into_iter().map(|target| (target, how.clone())));
+                    self.asks.extend(
+                        targets(&rest)
+                            .into_iter()
+                            .map(|target| (target, how.clone())),
+                    );
                     self.settings.set(name, &value, Source::file(path, line));
                 }
             }
@@ -86,14 +108,35 @@ mod tests {
     #[test]
     fn directives_and_targets_are_found() {
         let files = Memory::of(&[
-            ("/etc/apache2/apache2.conf", "KeepAliveTimeout 5\nErrorLog ${APACHE_LOG_DIR}/error.log\nIncludeOptional sites/*.conf\n"),
-            ("/etc/apache2/sites/a.conf", "<FilesMatch x>\n SetHandler \"proxy:unix:/run/php.sock|fcgi://localhost\"\n</FilesMatch>\nProxyPass / fcgi://php:9000/srv\n"),
+            (
+                "/etc/apache2/apache2.conf",
+                "KeepAliveTimeout 5\nErrorLog ${APACHE_LOG_DIR}/error.log\nIncludeOptional sites/*.conf\n",
+            ),
+            (
+                "/etc/apache2/sites/a.conf",
+                "<FilesMatch x>\n SetHandler \"proxy:unix:/run/php.sock|fcgi://localhost\"\n</FilesMatch>\nProxyPass / fcgi://php:9000/srv\n",
+            ),
         ]);
         let env = |name: &str| (name == "APACHE_LOG_DIR").then(|| "/var/log/apache2".to_owned());
-        let subject = Subject { files: &files, args: &[], cwd: "/", env: &env, loaded_s: 0.0 };
+        let subject = Subject {
+            files: &files,
+            args: &[],
+            cwd: "/",
+            env: &env,
+            loaded_s: 0.0,
+        };
         let (settings, asks) = read(&subject, &mut Reader::new(&subject));
-        assert_eq!(settings.text("errorlog"), Some("/var/log/apache2/error.log"));
+        assert_eq!(
+            settings.text("errorlog"),
+            Some("/var/log/apache2/error.log")
+        );
         let asks: Vec<String> = asks.iter().map(|(to, how)| format!("{to} {how}")).collect();
-        assert_eq!(asks, ["/run/php.sock /etc/apache2/sites/a.conf:2", "php:9000 /etc/apache2/sites/a.conf:4"]);
+        assert_eq!(
+            asks,
+            [
+                "/run/php.sock /etc/apache2/sites/a.conf:2",
+                "php:9000 /etc/apache2/sites/a.conf:4"
+            ]
+        );
     }
 }

@@ -57,8 +57,13 @@ impl Parser<'_> {
             let (value, variable, missing) = lines::expanded(&value, self.env);
             if let Some(name) = missing {
                 let what = format!("variable {name}, by {path}:{}", entry.line);
-                let why = "PHP-FPM overwrites its own environment, and its parent's does not have it";
-                reader.unread(&what, why, "name the container's environment in a file, or look at it there");
+                let why =
+                    "PHP-FPM overwrites its own environment, and its parent's does not have it";
+                reader.unread(
+                    &what,
+                    why,
+                    "name the container's environment in a file, or look at it there",
+                );
             }
             if entry.key == "include" {
                 let pattern = files::absolute(&self.prefix, &value);
@@ -68,7 +73,11 @@ impl Parser<'_> {
                 continue;
             }
             let source = match variable {
-                Some(name) => Source::Variable { name, path: path.to_owned(), line: entry.line },
+                Some(name) => Source::Variable {
+                    name,
+                    path: path.to_owned(),
+                    line: entry.line,
+                },
                 None => Source::file(path, entry.line),
             };
             let value = value.replace("$pool", &self.section);
@@ -84,7 +93,10 @@ impl Parser<'_> {
     fn open(&mut self) {
         let known = self.fpm.pools.iter().any(|pool| pool.name == self.section);
         if self.section != "global" && !known {
-            self.fpm.pools.push(Pool { name: self.section.clone(), ..Pool::default() });
+            self.fpm.pools.push(Pool {
+                name: self.section.clone(),
+                ..Pool::default()
+            });
         }
     }
 
@@ -98,9 +110,16 @@ impl Parser<'_> {
         let Some(pool) = self.fpm.pools.iter_mut().find(|pool| pool.name == section) else {
             return;
         };
-        let ini = ["php_admin_value[", "php_admin_flag[", "php_value[", "php_flag["];
+        let ini = [
+            "php_admin_value[",
+            "php_admin_flag[",
+            "php_value[",
+            "php_flag[",
+        ];
         match ini.iter().find_map(|prefix| key.strip_prefix(prefix)) {
-            Some(name) => pool.php.set(name.trim_end_matches(']').trim(), value, source),
+            Some(name) => pool
+                .php
+                .set(name.trim_end_matches(']').trim(), value, source),
             None => pool.settings.set(key, value, source),
         }
     }
@@ -121,7 +140,13 @@ mod tests {
 
     fn fpm(files: &[(&str, &str)], env: &dyn Fn(&str) -> Option<String>) -> (Fpm, Vec<String>) {
         let files = Memory::of(files);
-        let subject = Subject { files: &files, args: &[], cwd: "/", env, loaded_s: 50.0 };
+        let subject = Subject {
+            files: &files,
+            args: &[],
+            cwd: "/",
+            env,
+            loaded_s: 50.0,
+        };
         let mut reader = Reader::new(&subject);
         let fpm = read(&mut reader, "/etc/fpm.conf", "/etc", env);
         assert!(reader.read.iter().all(|file| file.newer));
@@ -132,15 +157,26 @@ mod tests {
     fn a_second_file_overrides_the_first() {
         let (fpm, blind) = fpm(
             &[
-                ("/etc/fpm.conf", "[global]\nerror_log = /log\ninclude=pool.d/*.conf\n"),
-                ("/etc/pool.d/www.conf", "[www]\nlisten = /run/$pool.sock\npm = dynamic\npm.max_children = 20\nphp_admin_value[memory_limit] = 64M"),
-                ("/etc/pool.d/zz-docker.conf", "[global]\ndaemonize = no\n\n[www]\nlisten = 9000\npm.max_children = 5"),
+                (
+                    "/etc/fpm.conf",
+                    "[global]\nerror_log = /log\ninclude=pool.d/*.conf\n",
+                ),
+                (
+                    "/etc/pool.d/www.conf",
+                    "[www]\nlisten = /run/$pool.sock\npm = dynamic\npm.max_children = 20\nphp_admin_value[memory_limit] = 64M",
+                ),
+                (
+                    "/etc/pool.d/zz-docker.conf",
+                    "[global]\ndaemonize = no\n\n[www]\nlisten = 9000\npm.max_children = 5",
+                ),
             ],
             &|_| None,
         );
         assert_eq!(blind, Vec::<String>::new());
         assert_eq!(fpm.global.text("daemonize"), Some("no"));
-        let [pool] = fpm.pools.as_slice() else { panic!("{:?}", fpm.pools) };
+        let [pool] = fpm.pools.as_slice() else {
+            panic!("{:?}", fpm.pools)
+        };
         let children = pool.settings.get("pm.max_children").expect("set");
         assert_eq!(children.source.to_string(), "/etc/pool.d/zz-docker.conf:6");
         assert_eq!(children.replaced[0].1.to_string(), "/etc/pool.d/www.conf:4");
@@ -155,7 +191,15 @@ mod tests {
         let text = "[www]\npm = ${PM}\npm.max_children = ${NONE}\n[b]\n";
         let env = |name: &str| (name == "PM").then(|| "ondemand".to_owned());
         let (fpm, blind) = fpm(&[("/etc/fpm.conf", text)], &env);
-        assert_eq!(fpm.pools[0].settings.get("pm").expect("set").source.to_string(), "variable PM, by /etc/fpm.conf:2");
+        assert_eq!(
+            fpm.pools[0]
+                .settings
+                .get("pm")
+                .expect("set")
+                .source
+                .to_string(),
+            "variable PM, by /etc/fpm.conf:2"
+        );
         assert_eq!(fpm.pools[0].max_children(), None);
         assert_eq!(blind, ["variable NONE, by /etc/fpm.conf:3"]);
         assert_eq!(fpm.pools.len(), 2);

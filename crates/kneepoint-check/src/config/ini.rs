@@ -33,7 +33,13 @@ impl IniPlaces {
         let dirs = match env("PHP_INI_SCAN_DIR") {
             Some(list) => list
                 .split(':')
-                .map(|dir| if dir.is_empty() { scan.clone() } else { dir.to_owned() })
+                .map(|dir| {
+                    if dir.is_empty() {
+                        scan.clone()
+                    } else {
+                        dir.to_owned()
+                    }
+                })
                 .collect(),
             None => vec![scan],
         };
@@ -102,7 +108,11 @@ fn set(settings: &mut Settings, text: &str, path: &str, env: &dyn Fn(&str) -> Op
         let Some(value) = entry.value else { continue };
         let (value, variable, _) = lines::expanded(&value, env);
         let source = match variable {
-            Some(name) => Source::Variable { name, path: path.to_owned(), line: entry.line },
+            Some(name) => Source::Variable {
+                name,
+                path: path.to_owned(),
+                line: entry.line,
+            },
             None => Source::file(path, entry.line),
         };
         match entry.key.as_str() {
@@ -123,14 +133,26 @@ mod tests {
     use crate::files::Memory;
 
     fn subject<'a>(files: &'a Memory) -> Subject<'a> {
-        Subject { files, args: &[], cwd: "/", env: &|_| None, loaded_s: 200.0 }
+        Subject {
+            files,
+            args: &[],
+            cwd: "/",
+            env: &|_| None,
+            loaded_s: 200.0,
+        }
     }
 
     #[test]
     fn later_files_come_over_earlier_ones() {
         let files = Memory::of(&[
-            ("/usr/local/etc/php/php.ini", "opcache.enable=1\n[PATH=/x]\nopcache.enable=5\n[b]\nmemory_limit = ${MEM}"),
-            ("/usr/local/etc/php/conf.d/a.ini", "zend_extension=opcache.so\nopcache.enable=0"),
+            (
+                "/usr/local/etc/php/php.ini",
+                "opcache.enable=1\n[PATH=/x]\nopcache.enable=5\n[b]\nmemory_limit = ${MEM}",
+            ),
+            (
+                "/usr/local/etc/php/conf.d/a.ini",
+                "zend_extension=opcache.so\nopcache.enable=0",
+            ),
             ("/extra/b.ini", "opcache.enable=${ON}"),
         ]);
         let env = |name: &str| match name {
@@ -155,7 +177,15 @@ mod tests {
         assert_eq!(home("/usr/sbin/php-fpm8.2"), ["/etc/php/8.2/fpm/conf.d"]);
         assert_eq!(home("/usr/sbin/php-fpm82"), ["/etc/php82/conf.d"]);
         assert_eq!(home("/usr/sbin/php-fpm"), ["/etc/php.d"]);
-        let built = IniPlaces::of(&none, Some("/opt/p/etc"), Some("/opt/p/d"), "/opt/p/php-fpm");
-        assert_eq!((built.files[2].as_str(), built.dirs[0].as_str()), ("/opt/p/etc/php.ini", "/opt/p/d"));
+        let built = IniPlaces::of(
+            &none,
+            Some("/opt/p/etc"),
+            Some("/opt/p/d"),
+            "/opt/p/php-fpm",
+        );
+        assert_eq!(
+            (built.files[2].as_str(), built.dirs[0].as_str()),
+            ("/opt/p/etc/php.ini", "/opt/p/d")
+        );
     }
 }

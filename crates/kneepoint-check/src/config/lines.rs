@@ -23,7 +23,12 @@ pub(super) fn ini(text: &str) -> Vec<Entry> {
             continue;
         }
         if let Some(inside) = line.strip_prefix('[') {
-            section = inside.split(']').next().unwrap_or_default().trim().to_owned();
+            section = inside
+                .split(']')
+                .next()
+                .unwrap_or_default()
+                .trim()
+                .to_owned();
             continue;
         }
         let (key, value) = match line.split_once('=') {
@@ -107,7 +112,9 @@ mod tests {
 
     #[test]
     fn entries_have_their_section_and_line() {
-        let found = ini("; x\n[www]\npm = \"static\" ; why\npm.max_children=${N} ;y\nclear_env\n[b]\n#no=1\na='c;d'\n");
+        let found = ini(
+            "; x\n[www]\npm = \"static\" ; why\npm.max_children=${N} ;y\nclear_env\n[b]\n#no=1\na='c;d'\n",
+        );
         let shown: Vec<String> = found
             .iter()
             .map(|one| format!("{}:{} {}={:?}", one.line, one.section, one.key, one.value))
@@ -126,9 +133,18 @@ mod tests {
     #[test]
     fn variables_are_replaced_where_they_are_known() {
         let known = |name: &str| (name == "N").then(|| "7".to_owned());
-        assert_eq!(expanded("a${N}b", &known), ("a7b".into(), Some("N".into()), None));
-        assert_eq!(expanded("${X}", &known), ("${X}".into(), None, Some("X".into())));
-        assert_eq!(expanded("${X:-5}", &known), ("5".into(), Some("X".into()), None));
+        assert_eq!(
+            expanded("a${N}b", &known),
+            ("a7b".into(), Some("N".into()), None)
+        );
+        assert_eq!(
+            expanded("${X}", &known),
+            ("${X}".into(), None, Some("X".into()))
+        );
+        assert_eq!(
+            expanded("${X:-5}", &known),
+            ("5".into(), Some("X".into()), None)
+        );
         assert_eq!(expanded("${N", &known).0, "${N");
     }
 }

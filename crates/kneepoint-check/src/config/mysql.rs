@@ -54,7 +54,10 @@ fn file(reader: &mut Reader<'_>, text: &str, path: &str, settings: &mut Settings
             Some(("!include", file)) => vec![file.trim().to_owned()],
             Some(("!includedir", dir)) => {
                 let names = reader.names(dir.trim(), ".cnf");
-                names.iter().map(|name| files::absolute(dir.trim(), name)).collect()
+                names
+                    .iter()
+                    .map(|name| files::absolute(dir.trim(), name))
+                    .collect()
             }
             _ => continue,
         };
@@ -69,7 +72,10 @@ fn file(reader: &mut Reader<'_>, text: &str, path: &str, settings: &mut Settings
 /// Whether a group is one that the server reads: also with a version behind it.
 fn of_server(group: &str) -> bool {
     let name = group.split('-').next().unwrap_or(group);
-    matches!(name, "mysqld" | "server" | "mariadb" | "mariadbd" | "galera")
+    matches!(
+        name,
+        "mysqld" | "server" | "mariadb" | "mariadbd" | "galera"
+    )
 }
 
 #[cfg(test)]
@@ -80,17 +86,40 @@ mod tests {
     #[test]
     fn groups_of_the_server_count_in_the_order_of_files() {
         let files = Memory::of(&[
-            ("/etc/mysql/my.cnf", "[client]\nport=1\n[mysqld]\nmax-connections = 50 # few\n!includedir /etc/mysql/conf.d\n"),
-            ("/etc/mysql/conf.d/a.cnf", "[mariadb-10.11]\nmax_connections = 200\nskip-name-resolve\n"),
+            (
+                "/etc/mysql/my.cnf",
+                "[client]\nport=1\n[mysqld]\nmax-connections = 50 # few\n!includedir /etc/mysql/conf.d\n",
+            ),
+            (
+                "/etc/mysql/conf.d/a.cnf",
+                "[mariadb-10.11]\nmax_connections = 200\nskip-name-resolve\n",
+            ),
         ]);
-        let args: Vec<String> = ["mariadbd", "--innodb-buffer-pool-size=1G"].map(str::to_owned).into();
-        let subject = Subject { files: &files, args: &args, cwd: "/", env: &|_| None, loaded_s: 0.0 };
+        let args: Vec<String> = ["mariadbd", "--innodb-buffer-pool-size=1G"]
+            .map(str::to_owned)
+            .into();
+        let subject = Subject {
+            files: &files,
+            args: &args,
+            cwd: "/",
+            env: &|_| None,
+            loaded_s: 0.0,
+        };
         let mut reader = Reader::new(&subject);
         let settings = read(&subject, &mut reader);
         let value = settings.get("max_connections").expect("set");
-        assert_eq!((value.text.as_str(), value.replaced[0].0.as_str()), ("200", "50"));
+        assert_eq!(
+            (value.text.as_str(), value.replaced[0].0.as_str()),
+            ("200", "50")
+        );
         assert_eq!(value.source.to_string(), "/etc/mysql/conf.d/a.cnf:2");
-        assert_eq!(settings.get("innodb_buffer_pool_size").expect("set").source, Source::Flag);
-        assert_eq!((settings.text("port"), settings.text("skip_name_resolve")), (None, Some("1")));
+        assert_eq!(
+            settings.get("innodb_buffer_pool_size").expect("set").source,
+            Source::Flag
+        );
+        assert_eq!(
+            (settings.text("port"), settings.text("skip_name_resolve")),
+            (None, Some("1"))
+        );
     }
 }

@@ -9,9 +9,21 @@ use crate::snapshot::{Nginx, Pass, ReadFile, Server, Settings, Source, Upstream,
 use syntax::{Directive, parse};
 
 /// The directives that hand requests on.
-const PASSES: [&str; 5] = ["fastcgi_pass", "proxy_pass", "uwsgi_pass", "scgi_pass", "grpc_pass"];
+const PASSES: [&str; 5] = [
+    "fastcgi_pass",
+    "proxy_pass",
+    "uwsgi_pass",
+    "scgi_pass",
+    "grpc_pass",
+];
 /// Directives that are lists: those of a level replace all of the levels around it.
-const LISTS: [&str; 5] = ["proxy_set_header", "fastcgi_param", "access_log", "error_log", "add_header"];
+const LISTS: [&str; 5] = [
+    "proxy_set_header",
+    "fastcgi_param",
+    "access_log",
+    "error_log",
+    "add_header",
+];
 
 /// What is configured.
 pub(crate) struct Configured {
@@ -61,7 +73,9 @@ pub(crate) fn read(subject: &Subject<'_>, program: &Program) -> Configured {
 /// Directives of the command line: `-g "daemon off;"`.
 fn flags(args: &[String]) -> Vec<String> {
     let behind = args.windows(2).filter(|pair| pair[0] == "-g");
-    behind.map(|pair| format!("{};", pair[1].trim_end_matches([';', ' ']))).collect()
+    behind
+        .map(|pair| format!("{};", pair[1].trim_end_matches([';', ' '])))
+        .collect()
 }
 
 /// A directive with the file it is in.
@@ -87,13 +101,22 @@ fn load(reader: &mut Reader<'_>, text: &str, path: &str, home: &str) -> Vec<Plac
         Ok(directives) => place(reader, directives, path, home),
         Err((line, why)) => {
             let what = format!("{path}:{line}");
-            reader.unread(&what, why, "run `nginx -t`: what is on disk is not what runs");
+            reader.unread(
+                &what,
+                why,
+                "run `nginx -t`: what is on disk is not what runs",
+            );
             Vec::new()
         }
     }
 }
 
-fn place(reader: &mut Reader<'_>, directives: Vec<Directive>, path: &str, home: &str) -> Vec<Placed> {
+fn place(
+    reader: &mut Reader<'_>,
+    directives: Vec<Directive>,
+    path: &str,
+    home: &str,
+) -> Vec<Placed> {
     let mut placed = Vec::new();
     for mut directive in directives {
         if directive.name == "include" && directive.args.len() == 1 {
@@ -125,7 +148,8 @@ struct Walk {
 impl Walk {
     fn main(&mut self, directives: &[Directive], source: &dyn Fn(usize) -> Source) {
         for one in directives {
-            self.settings.set(&one.name, &one.args.join(" "), source(one.line));
+            self.settings
+                .set(&one.name, &one.args.join(" "), source(one.line));
         }
     }
 
@@ -153,7 +177,9 @@ impl Walk {
         for pass in &mut self.nginx.passes {
             let target = host_of(&pass.directive, &pass.target.text);
             let mut upstreams = self.nginx.upstreams.iter();
-            pass.upstream = upstreams.find(|one| one.name == target).map(|one| one.name.clone());
+            pass.upstream = upstreams
+                .find(|one| one.name == target)
+                .map(|one| one.name.clone());
         }
     }
 
@@ -213,7 +239,8 @@ impl Walk {
         for placed in inside.iter().filter(|one| one.directive.name == "root") {
             let path = placed.directive.args.first();
             let path = path.filter(|path| path.starts_with('/') && !path.contains('$'));
-            self.roots.extend(path.map(|path| path.trim_end_matches('/').to_owned()));
+            self.roots
+                .extend(path.map(|path| path.trim_end_matches('/').to_owned()));
         }
     }
 }
@@ -256,7 +283,13 @@ fn set(settings: &mut Settings, placed: &Placed) {
     if !directive.is_block {
         let name = key(placed);
         let skip = usize::from(name.contains(' '));
-        let text = directive.args.iter().skip(skip).cloned().collect::<Vec<_>>().join(" ");
+        let text = directive
+            .args
+            .iter()
+            .skip(skip)
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(" ");
         settings.set(&name, &text, placed.source());
     }
 }

@@ -8,10 +8,15 @@ use crate::snapshot::{Settings, Source};
 pub(crate) fn read(subject: &Subject<'_>, reader: &mut Reader<'_>) -> (Settings, String) {
     let mut settings = Settings::default();
     let data = option(subject.args, &["-D"]).map(str::to_owned);
-    let data = data.or_else(|| (subject.env)("PGDATA")).unwrap_or_else(|| subject.cwd.to_owned());
+    let data = data
+        .or_else(|| (subject.env)("PGDATA"))
+        .unwrap_or_else(|| subject.cwd.to_owned());
     let assigned: Vec<(String, String)> = assignments(subject.args);
     let named = assigned.iter().find(|(name, _)| name == "config_file");
-    let main = named.map_or_else(|| files::absolute(&data, "postgresql.conf"), |(_, path)| path.clone());
+    let main = named.map_or_else(
+        || files::absolute(&data, "postgresql.conf"),
+        |(_, path)| path.clone(),
+    );
     if let Some(text) = reader.must(&main) {
         file(reader, &text, &main, &mut settings);
     }
@@ -28,12 +33,20 @@ pub(crate) fn read(subject: &Subject<'_>, reader: &mut Reader<'_>) -> (Settings,
 
 /// `-c NAME=VALUE` and `--NAME=VALUE`.
 fn assignments(args: &[String]) -> Vec<(String, String)> {
-    let behind = args.windows(2).filter(|pair| pair[0] == "-c").map(|pair| pair[1].as_str());
+    let behind = args
+        .windows(2)
+        .filter(|pair| pair[0] == "-c")
+        .map(|pair| pair[1].as_str());
     let long = args.iter().filter_map(|arg| arg.strip_prefix("--"));
     behind
         .chain(long)
         .filter_map(|text| text.split_once('='))
-        .map(|(name, value)| (name.replace('-', "_").to_ascii_lowercase(), value.to_owned()))
+        .map(|(name, value)| {
+            (
+                name.replace('-', "_").to_ascii_lowercase(),
+                value.to_owned(),
+            )
+        })
         .collect()
 }
 
@@ -51,7 +64,10 @@ fn file(reader: &mut Reader<'_>, text: &str, path: &str, settings: &mut Settings
             "include_dir" => {
                 let dir = files::absolute(&home, &value);
                 let names = reader.names(&dir, ".conf");
-                names.iter().map(|name| files::absolute(&dir, name)).collect()
+                names
+                    .iter()
+                    .map(|name| files::absolute(&dir, name))
+                    .collect()
             }
             _ => {
                 settings.set(&name.to_ascii_lowercase(), &value, Source::file(path, line));
@@ -60,7 +76,11 @@ fn file(reader: &mut Reader<'_>, text: &str, path: &str, settings: &mut Settings
         };
         for path in included {
             let may = name == "include_if_exists" && !reader.is_there(&path);
-            let texts = if may { Vec::new() } else { reader.included(&path) };
+            let texts = if may {
+                Vec::new()
+            } else {
+                reader.included(&path)
+            };
             for (path, text) in texts {
                 reader.deeper(|reader| file(reader, &text, &path, settings));
             }
@@ -76,17 +96,33 @@ mod tests {
     #[test]
     fn alter_system_and_flags_come_last() {
         let files = Memory::of(&[
-            ("/etc/pg/main.conf", "data_directory = '/data' # here\nmax_connections=100\nshared_buffers 128MB\ninclude_dir = 'conf.d'\n"),
+            (
+                "/etc/pg/main.conf",
+                "data_directory = '/data' # here\nmax_connections=100\nshared_buffers 128MB\ninclude_dir = 'conf.d'\n",
+            ),
             ("/etc/pg/conf.d/a.conf", "max_connections = 200\n"),
             ("/data/postgresql.auto.conf", "# no\nwork_mem = '64MB'\n"),
         ]);
         let line = "postgres -D /x -c config_file=/etc/pg/main.conf -c port=7";
         let args: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        let subject = Subject { files: &files, args: &args, cwd: "/", env: &|_| None, loaded_s: 0.0 };
+        let subject = Subject {
+            files: &files,
+            args: &args,
+            cwd: "/",
+            env: &|_| None,
+            loaded_s: 0.0,
+        };
         let mut reader = Reader::new(&subject);
         let (settings, data) = read(&subject, &mut reader);
         assert_eq!(data, "/data");
-        assert_eq!(settings.get("max_connections").expect("set").source.to_string(), "/etc/pg/conf.d/a.conf:1");
+        assert_eq!(
+            settings
+                .get("max_connections")
+                .expect("set")
+                .source
+                .to_string(),
+            "/etc/pg/conf.d/a.conf:1"
+        );
         assert_eq!(settings.text("shared_buffers"), Some("128MB"));
         assert_eq!(settings.text("work_mem"), Some("64MB"));
         assert_eq!(settings.get("port").expect("set").source, Source::Flag);

@@ -15,7 +15,11 @@ const USUAL: [&str; 6] = [
 ];
 
 /// What is in force. Redis writes over its command line, so that often only the file is known.
-pub(crate) fn read(subject: &Subject<'_>, reader: &mut Reader<'_>, listens: &[Listener]) -> Settings {
+pub(crate) fn read(
+    subject: &Subject<'_>,
+    reader: &mut Reader<'_>,
+    listens: &[Listener],
+) -> Settings {
     let mut settings = Settings::default();
     let named = subject.args.get(1).filter(|arg| arg.ends_with(".conf"));
     let path = match named {
@@ -43,7 +47,10 @@ pub(crate) fn read(subject: &Subject<'_>, reader: &mut Reader<'_>, listens: &[Li
 fn fitting(subject: &Subject<'_>, reader: &mut Reader<'_>, listens: &[Listener]) -> Option<String> {
     let own = ["redis.conf", "valkey.conf"].map(|name| files::absolute(subject.cwd, name));
     let usual = USUAL.map(str::to_owned);
-    let paths = own.into_iter().chain(usual).filter(|path| subject.files.identity(path).is_some());
+    let paths = own
+        .into_iter()
+        .chain(usual)
+        .filter(|path| subject.files.identity(path).is_some());
     for path in paths.collect::<Vec<_>>() {
         let Ok(content) = subject.files.read(&path) else {
             reader.must(&path);
@@ -74,12 +81,15 @@ trait LastValue {
 
 impl<'a, I: Iterator<Item = (usize, &'a str, &'a str)>> LastValue for I {
     fn next_back_value(&mut self) -> Option<String> {
-        self.last().map(|(_, _, value)| lines::unquoted(value, '\0'))
+        self.last()
+            .map(|(_, _, value)| lines::unquoted(value, '\0'))
     }
 }
 
 fn file(reader: &mut Reader<'_>, path: &str, settings: &mut Settings) {
-    let Some(text) = reader.must(path) else { return };
+    let Some(text) = reader.must(path) else {
+        return;
+    };
     for (line, name, value) in lines::words(&text) {
         let name = name.to_ascii_lowercase();
         if name == "include" {
@@ -90,7 +100,11 @@ fn file(reader: &mut Reader<'_>, path: &str, settings: &mut Settings) {
         }
         // A password is nobody's business here.
         if !["requirepass", "masterauth", "user"].contains(&name.as_str()) {
-            settings.set(&name, &lines::unquoted(value, '\0'), Source::file(path, line));
+            settings.set(
+                &name,
+                &lines::unquoted(value, '\0'),
+                Source::file(path, line),
+            );
         }
     }
 }
@@ -102,8 +116,17 @@ mod tests {
 
     fn read_with(files: &Memory, args: &[&str], port: u16) -> (Settings, usize) {
         let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
-        let subject = Subject { files, args: &args, cwd: "/data", env: &|_| None, loaded_s: 0.0 };
-        let listener = Listener { endpoint: Endpoint::Tcp("*".into(), port), queue: None };
+        let subject = Subject {
+            files,
+            args: &args,
+            cwd: "/data",
+            env: &|_| None,
+            loaded_s: 0.0,
+        };
+        let listener = Listener {
+            endpoint: Endpoint::Tcp("*".into(), port),
+            queue: None,
+        };
         let mut reader = Reader::new(&subject);
         let settings = read(&subject, &mut reader, &[listener]);
         (settings, reader.blind.len())
@@ -112,9 +135,15 @@ mod tests {
     #[test]
     fn the_file_that_fits_is_read() {
         // `identity` of files in memory is none, so the named file is what tests can read.
-        let files = Memory::of(&[("/r.conf", "port 7000\nmaxclients 100\nrequirepass secret\nsave 900 1")]);
+        let files = Memory::of(&[(
+            "/r.conf",
+            "port 7000\nmaxclients 100\nrequirepass secret\nsave 900 1",
+        )]);
         let (settings, blind) = read_with(&files, &["redis-server", "/r.conf"], 7000);
-        assert_eq!(settings.get("maxclients").expect("set").source.to_string(), "/r.conf:2");
+        assert_eq!(
+            settings.get("maxclients").expect("set").source.to_string(),
+            "/r.conf:2"
+        );
         assert_eq!((settings.text("requirepass"), blind), (None, 0));
         let (settings, blind) = read_with(&files, &["redis-server 127.0.0.1:7000"], 7000);
         assert_eq!((settings.iter().count(), blind), (0, 1));

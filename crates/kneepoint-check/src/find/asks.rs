@@ -35,7 +35,11 @@ pub(super) fn of_nginx(nginx: &Nginx) -> Vec<(Endpoint, String)> {
 }
 
 fn default_port(pass: &Pass) -> u16 {
-    if pass.target.text.starts_with("https") { 443 } else { 80 }
+    if pass.target.text.starts_with("https") {
+        443
+    } else {
+        80
+    }
 }
 
 fn endpoint(text: &str, port: u16) -> Option<Endpoint> {
@@ -44,7 +48,9 @@ fn endpoint(text: &str, port: u16) -> Option<Endpoint> {
 
 /// The names of `/etc/hosts` with their addresses.
 pub(super) fn hosts(text: &str) -> Vec<(String, IpAddr)> {
-    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
+    let lines = text
+        .lines()
+        .map(|line| line.split('#').next().unwrap_or_default());
     lines
         .filter_map(|line| {
             let mut words = line.split_ascii_whitespace();
@@ -83,7 +89,9 @@ pub(super) fn data_bytes(files: &dyn Files, dir: &str) -> Option<f64> {
                 let is_log = ["pg_wal", "pg_xlog"].contains(&name.name.as_str());
                 pending.extend((!is_log).then_some((path, depth + 1)));
             } else if !name.is_dir && !name.name.starts_with("ib_logfile") {
-                bytes += files.tail(&path, 0).map_or(0.0, |content| content.length as f64);
+                bytes += files
+                    .tail(&path, 0)
+                    .map_or(0.0, |content| content.length as f64);
             }
         }
     }
@@ -97,8 +105,14 @@ mod tests {
     #[test]
     fn names_of_hosts_are_known() {
         let text = "127.0.0.1 localhost loop # x\n#1.1.1.1 y\n::1 localhost6\nodd\n";
-        let names: Vec<String> = hosts(text).into_iter().map(|(name, ip)| format!("{name} {ip}")).collect();
-        assert_eq!(names, ["localhost 127.0.0.1", "loop 127.0.0.1", "localhost6 ::1"]);
+        let names: Vec<String> = hosts(text)
+            .into_iter()
+            .map(|(name, ip)| format!("{name} {ip}"))
+            .collect();
+        assert_eq!(
+            names,
+            ["localhost 127.0.0.1", "loop 127.0.0.1", "localhost6 ::1"]
+        );
     }
 
     #[test]

@@ -23,7 +23,9 @@ fn of_json(container: &mut Container, value: &serde_json::Value) -> Vec<(String,
     let text = |pointer: &str| Some(value.pointer(pointer)?.as_str()?.to_owned());
     container.name = text("/Name").map(|name| name.trim_start_matches('/').to_owned());
     container.compose_service = text("/Config/Labels/com.docker.compose.service");
-    let list = value.pointer("/Config/Env").and_then(|list| list.as_array());
+    let list = value
+        .pointer("/Config/Env")
+        .and_then(|list| list.as_array());
     let lines = list.into_iter().flatten().filter_map(|line| line.as_str());
     lines
         .filter_map(|line| line.split_once('='))

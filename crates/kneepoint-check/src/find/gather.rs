@@ -1,6 +1,6 @@
 //! Everything about one service.
 
-use super::{Master, asks, docker, memory, php};
+use super::{Master, asks, docker, memory, php, queues};
 use crate::chain::Seen;
 use crate::config::{self, IniPlaces, Reader, Subject};
 use crate::files::{self, Files, Root};
@@ -9,7 +9,6 @@ use crate::process::{self, Program, program};
 use crate::snapshot::{Blind, Endpoint, Kind, Listener, Place, Pool, Process, Service, Settings};
 use crate::sockets::{self, Net};
 use kneepoint_model::{Address, CgroupPaths, LogFormat, RunningTier, ServerKind, metric};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// What is searched in the file of a program: first its version. The readers of configuration know the others by their
 /// order.
@@ -36,12 +35,14 @@ pub(super) fn gather(master: &Master, now_s: f64) -> Option<Seen> {
     gather.sockets();
     gather.processes();
     gather.configuration();
-    gather.queues();
+    queues::sample(gather.service());
     gather.read_logs();
     gather.kernel();
     // What ended while it was read is half of something: nobody is served by a judgement of that.
     process::namespace(pid, "net")?;
-    std::path::Path::new(&format!("/proc/{pid}/root")).exists().then_some(())?;
+    std::path::Path::new(&format!("/proc/{pid}/root"))
+        .exists()
+        .then_some(())?;
     Some(gather.seen)
 }
 
@@ -73,7 +74,9 @@ impl<'a> Gather<'a> {
             Err(why) => {
                 process::namespace(pid, "net")?;
                 let what = format!("the files of {} (process {pid})", master.kind);
-                service.blind.push(Blind::new(what, why.to_string(), "run the check as root"));
+                service
+                    .blind
+                    .push(Blind::new(what, why.to_string(), "run the check as root"));
                 None
             }
         };
@@ -110,32 +113,53 @@ impl<'a> Gather<'a> {
         }
         let net = process::namespace(pid, "net").unwrap_or(0);
         self.service().place = Place {
-            unit: if container.is_some() { None } else { process::unit(&groups) },
+            unit: if container.is_some() {
+                None
+            } else {
+                process::unit(&groups)
+            },
             container,
             net,
             other_net: process::namespace(std::process::id(), "net") != Some(net),
             other_root: !process::shares_root(pid),
         };
-        self.service().limits = process::limits(self.master.workers.first().map_or(pid, |one| one.pid), &groups);
+        self.service().limits = process::limits(
+            self.master.workers.first().map_or(pid, |one| one.pid),
+            &groups,
+        );
     }
 
     fn sockets(&mut self) {
         let pid = self.pid();
         self.seen.net = Net::of(pid);
-        let hosts = self.seen.root.as_ref().and_then(|root| root.read("/etc/hosts").ok());
+        let hosts = self
+            .seen
+            .root
+            .as_ref()
+            .and_then(|root| root.read("/etc/hosts").ok());
         self.seen.hosts = hosts.map_or_else(Vec::new, |content| asks::hosts(&content.text()));
         let mut denied = true;
         let mut asked = Vec::new();
         let processes = std::iter::once(&self.master.process).chain(&self.master.workers);
         for process in processes {
-            let Some(inodes) = sockets::inodes(process.pid) else { continue };
+            let Some(inodes) = sockets::inodes(process.pid) else {
+                continue;
+            };
             denied = false;
             for inode in inodes {
                 if let Some(endpoint) = self.seen.net.listeners.get(&inode) {
-                    let known = self.seen.service.listens.iter().any(|one| one.endpoint == *endpoint);
+                    let known = self
+                        .seen
+                        .service
+                        .listens
+                        .iter()
+                        .any(|one| one.endpoint == *endpoint);
                     if !known {
                         let endpoint = endpoint.clone();
-                        self.seen.service.listens.push(Listener { endpoint, queue: None });
+                        self.seen.service.listens.push(Listener {
+                            endpoint,
+                            queue: None,
+                        });
                     }
                 }
                 asked.extend(self.seen.net.connected.get(&inode).cloned());
@@ -152,12 +176,21 @@ impl<'a> Gather<'a> {
             .collect();
         peers.sort();
         peers.dedup();
-        let asks = peers.into_iter().map(|peer| (peer, "a connection".to_owned()));
+        let asks = peers
+            .into_iter()
+            .map(|peer| (peer, "a connection".to_owned()));
         self.seen.service.asks.extend(asks);
-        self.seen.service.listens.sort_by(|a, b| a.endpoint.cmp(&b.endpoint));
+        self.seen
+            .service
+            .listens
+            .sort_by(|a, b| a.endpoint.cmp(&b.endpoint));
         if denied {
             let what = format!("the sockets of {} (process {pid})", self.master.kind);
-            self.service().blind.push(Blind::new(what, "they may not be read", "run the check as root"));
+            self.service().blind.push(Blind::new(
+                what,
+                "they may not be read",
+                "run the check as root",
+            ));
         }
     }
 
@@ -167,18 +200,25 @@ impl<'a> Gather<'a> {
             pid: one.pid,
             title: one.title().chars().take(60).collect(),
             pss: process::pss_bytes(one.pid),
-            busy: if is_fpm { process::is_busy(one.pid) } else { None },
+            busy: if is_fpm {
+                process::is_busy(one.pid)
+            } else {
+                None
+            },
         });
         self.seen.service.processes = seen.collect();
     }
 
     fn configuration(&mut self) {
-        let Some(root) = self.seen.root.take() else { return };
+        let Some(root) = self.seen.root.take() else {
+            return;
+        };
         let pid = self.pid();
         let environment = self.environment();
         let env = |name: &str| {
             let mut all = environment.iter();
-            all.find(|(key, _)| key == name).map(|(_, value)| value.clone())
+            all.find(|(key, _)| key == name)
+                .map(|(_, value)| value.clone())
         };
         let args = self.arguments();
         let cwd = process::working_dir(pid);
@@ -205,7 +245,8 @@ impl<'a> Gather<'a> {
             let parent = self.master.parent.as_ref();
             let near = parent.filter(|parent| {
                 parent.pid != 1
-                    && process::namespace(parent.pid, "mnt") == process::namespace(self.pid(), "mnt")
+                    && process::namespace(parent.pid, "mnt")
+                        == process::namespace(self.pid(), "mnt")
             });
             all.extend(near.map_or_else(Vec::new, |parent| process::environment(parent.pid)));
         }
@@ -216,7 +257,10 @@ impl<'a> Gather<'a> {
     /// Its command line. A master of nginx keeps it behind its own words, in one piece.
     fn arguments(&self) -> Vec<String> {
         let args = &self.master.process.args;
-        match args.first().and_then(|title| title.split_once("master process ")) {
+        match args
+            .first()
+            .and_then(|title| title.split_once("master process "))
+        {
             Some((_, line)) if self.master.kind == Kind::Nginx => arguments_of_title(line),
             _ => args.clone(),
         }
@@ -224,9 +268,13 @@ impl<'a> Gather<'a> {
 
     fn nginx(&mut self, subject: &Subject<'_>) {
         let found = config::nginx(subject, &self.program);
-        let log = found.settings.text("error_log").map(|text| text.split(' ').next().unwrap_or_default().to_owned());
+        let log = found
+            .settings
+            .text("error_log")
+            .map(|text| text.split(' ').next().unwrap_or_default().to_owned());
         let log = log.or_else(|| found.error_log.clone());
-        self.logs.extend(log.map(|path| (path, LogFormat::NginxError)));
+        self.logs
+            .extend(log.map(|path| (path, LogFormat::NginxError)));
         let service = &mut self.seen.service;
         service.asks.extend(asks::of_nginx(&found.nginx));
         service.settings = found.settings;
@@ -240,7 +288,9 @@ impl<'a> Gather<'a> {
         let pid = self.pid();
         let mut reader = Reader::new(subject);
         let title = self.master.process.title();
-        let named = title.split_once("master process (").and_then(|(_, rest)| rest.rsplit_once(')'));
+        let named = title
+            .split_once("master process (")
+            .and_then(|(_, rest)| rest.rsplit_once(')'));
         let exe = &self.master.process.exe;
         let main = named.map_or("/usr/local/etc/php-fpm.conf", |(path, _)| path);
         let main = files::absolute(subject.cwd, main);
@@ -259,13 +309,23 @@ impl<'a> Gather<'a> {
         for pool in &mut service.pools {
             pool.php = php.ini.under(&pool.php);
             pool.workers = workers_of(pool, &service.processes);
-            self.seen.roots.extend(pool.settings.text("chdir").filter(|dir| *dir != "/").map(str::to_owned));
+            self.seen.roots.extend(
+                pool.settings
+                    .text("chdir")
+                    .filter(|dir| *dir != "/")
+                    .map(str::to_owned),
+            );
         }
         service.php = Some(php);
         // Its own file of its number is written anew at a reload.
-        let pid_file = service.settings.text("pid").map(|path| files::absolute(subject.cwd, path));
+        let pid_file = service
+            .settings
+            .text("pid")
+            .map(|path| files::absolute(subject.cwd, path));
         let written = pid_file.and_then(|path| subject.files.tail(&path, 16).ok());
-        service.loaded_s = written.map_or(0.0, |content| content.modified_s).max(service.loaded_s);
+        service.loaded_s = written
+            .map_or(0.0, |content| content.modified_s)
+            .max(service.loaded_s);
         for file in &mut reader.read {
             file.newer &= file.modified_s > service.loaded_s + 1.0;
         }
@@ -273,8 +333,14 @@ impl<'a> Gather<'a> {
         service.blind.extend(reader.blind);
         memory::overlay(service);
         let log = service.settings.or("error_log", "").text;
-        let logs = [(log, LogFormat::FpmError), (service.php_error_log(), LogFormat::PhpError)];
-        self.logs.extend(logs.into_iter().filter(|(path, _)| !path.is_empty() && path != "syslog"));
+        let logs = [
+            (log, LogFormat::FpmError),
+            (service.php_error_log(), LogFormat::PhpError),
+        ];
+        self.logs.extend(
+            logs.into_iter()
+                .filter(|(path, _)| !path.is_empty() && path != "syslog"),
+        );
     }
 
     fn others(&mut self, kind: Kind, subject: &Subject<'_>) {
@@ -300,7 +366,11 @@ impl<'a> Gather<'a> {
                 settings
             }
             _ => {
-                reader.unread(kind.name(), "its settings are not read yet", "none: it is only drawn into the picture");
+                reader.unread(
+                    kind.name(),
+                    "its settings are not read yet",
+                    "none: it is only drawn into the picture",
+                );
                 Settings::default()
             }
         };
@@ -308,13 +378,20 @@ impl<'a> Gather<'a> {
             data = Some(settings.or("datadir", "/var/lib/mysql").text);
         }
         let log = match kind {
-            Kind::Redis => settings.text("logfile").map(|path| (path, LogFormat::Redis)),
-            Kind::Mysql => settings.text("log_error").map(|path| (path, LogFormat::Mariadb)),
-            Kind::Apache => settings.text("errorlog").map(|path| (path, LogFormat::Apache)),
+            Kind::Redis => settings
+                .text("logfile")
+                .map(|path| (path, LogFormat::Redis)),
+            Kind::Mysql => settings
+                .text("log_error")
+                .map(|path| (path, LogFormat::Mariadb)),
+            Kind::Apache => settings
+                .text("errorlog")
+                .map(|path| (path, LogFormat::Apache)),
             _ => None,
         };
         let log = log.filter(|(path, _)| !path.is_empty());
-        self.logs.extend(log.map(|(path, format)| (files::absolute(subject.cwd, path), format)));
+        self.logs
+            .extend(log.map(|(path, format)| (files::absolute(subject.cwd, path), format)));
         let service = &mut self.seen.service;
         if kind == Kind::Apache {
             service.php = Some(php::mapped(self.master.process.pid));
@@ -330,58 +407,30 @@ impl<'a> Gather<'a> {
         service.blind.extend(reader.blind);
     }
 
-    /// The accept queues of a service, from the kernel's own diagnosis.
-    fn queues(&mut self) {
-        let kind = self.master.kind;
-        let listen: Vec<Address> = self.seen.service.listens.iter().filter_map(|one| address(&one.endpoint)).collect();
-        if listen.is_empty() || !matches!(kind, Kind::Fpm | Kind::Nginx | Kind::Apache) {
-            return;
-        }
-        let place = &self.seen.service.place;
-        let tier = RunningTier {
-            layer: kind.layer(),
-            server: ServerKind::new(kind.name()),
-            pid: self.pid(),
-            netns: place.other_net.then(|| format!("/proc/{}/ns/net", self.pid()).into()),
-            cgroup: CgroupPaths::default(),
-            listen: listen.clone(),
-            peers: Vec::new(),
-            endpoints: Vec::new(),
-            logs: Vec::new(),
-            workers: None,
-        };
-        let Ok(recording) = kneepoint_telemetry::sample_once(vec![tier]) else { return };
-        let last = |of, address: &Address| {
-            let label = if listen.len() == 1 { String::new() } else { address.to_string() };
-            recording.series.labelled(kind.layer(), of, &label)?.last()
-        };
-        let service = &mut self.seen.service;
-        for listener in &mut service.listens {
-            let Some(address) = address(&listener.endpoint) else { continue };
-            let queue = last(metric::QUEUE, &address).zip(last(metric::QUEUE_LIMIT, &address));
-            listener.queue = queue.map(|(length, limit)| (length as u64, limit as u64));
-        }
-        for pool in &mut service.pools {
-            let same = |listener: &&Listener| {
-                pool.listen.as_ref().is_some_and(|own| asks::is_same(own, &listener.endpoint))
-            };
-            pool.queue = service.listens.iter().find(same).and_then(|one| one.queue);
-        }
-    }
-
     fn read_logs(&mut self) {
         let Some(root) = &self.seen.root else { return };
         let own = Root::at("/");
         for (path, format) in std::mem::take(&mut self.logs) {
             let service = &mut self.seen.service;
-            let printed = ["stderr", "/dev/stderr", "/dev/stdout", "/proc/self/fd/2", "/proc/self/fd/1", "/dev/fd/2"];
+            let printed = [
+                "stderr",
+                "/dev/stderr",
+                "/dev/stdout",
+                "/proc/self/fd/2",
+                "/proc/self/fd/1",
+                "/dev/fd/2",
+            ];
             let (files, path): (&dyn Files, String) = if printed.contains(&path.as_str()) {
                 let docker = service.place.container.as_ref().and_then(docker::log);
                 match (docker, &own) {
                     (Some(path), Ok(own)) => (own, path),
                     _ => {
                         let what = format!("what {} prints", service.name());
-                        service.blind.push(Blind::new(what, "it goes to whoever started it", "look there: `journalctl -u UNIT`, `docker logs`, `kubectl logs`"));
+                        service.blind.push(Blind::new(
+                            what,
+                            "it goes to whoever started it",
+                            "look there: `journalctl -u UNIT`, `docker logs`, `kubectl logs`",
+                        ));
                         continue;
                     }
                 }
@@ -391,7 +440,11 @@ impl<'a> Gather<'a> {
             match logs::hits(files, &path, format, self.now_s) {
                 Ok(hits) => service.logs.extend(hits),
                 Err(files::Unread::Missing) => {}
-                Err(why) => service.blind.push(Blind::new(path, why.to_string(), "look at it by hand")),
+                Err(why) => {
+                    service
+                        .blind
+                        .push(Blind::new(path, why.to_string(), "look at it by hand"))
+                }
             }
         }
     }
@@ -402,7 +455,9 @@ impl<'a> Gather<'a> {
             Ok(settings) => self.service().kernel = settings,
             Err(why) => {
                 let what = format!("the kernel's settings for {}", self.seen.service.name());
-                self.service().blind.push(Blind::new(what, why, "run the check as root"));
+                self.service()
+                    .blind
+                    .push(Blind::new(what, why, "run the check as root"));
             }
         }
     }
@@ -412,13 +467,18 @@ impl Service {
     /// Where PHP's own messages go, where that is one file for all pools.
     fn php_error_log(&self) -> String {
         let php = self.php.as_ref();
-        php.and_then(|php| php.ini.text("error_log")).unwrap_or_default().to_owned()
+        php.and_then(|php| php.ini.text("error_log"))
+            .unwrap_or_default()
+            .to_owned()
     }
 }
 
 fn workers_of(pool: &Pool, all: &[Process]) -> Vec<Process> {
     let title = format!("php-fpm: pool {}", pool.name);
-    all.iter().filter(|one| one.title.trim_end() == title).cloned().collect()
+    all.iter()
+        .filter(|one| one.title.trim_end() == title)
+        .cloned()
+        .collect()
 }
 
 /// The arguments of a title, in which blanks no longer tell where one ends.
@@ -437,19 +497,6 @@ fn arguments_of_title(line: &str) -> Vec<String> {
     args
 }
 
-fn address(endpoint: &Endpoint) -> Option<Address> {
-    match endpoint {
-        Endpoint::Unix(path) => Some(Address::Unix(path.into())),
-        Endpoint::Tcp(host, port) => {
-            let ip = match host.as_str() {
-                "*" => IpAddr::from(Ipv4Addr::UNSPECIFIED),
-                host => host.parse().ok()?,
-            };
-            Some(Address::Tcp(SocketAddr::new(ip, *port)))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -457,14 +504,17 @@ mod tests {
     #[test]
     fn a_title_of_nginx_is_taken_apart() {
         let args = arguments_of_title("/usr/sbin/nginx -g daemon on; master_process on; -c /a");
-        assert_eq!(args, ["/usr/sbin/nginx", "-g", "daemon on;", "master_process", "on;", "-c", "/a"]);
-    }
-
-    #[test]
-    fn endpoints_become_addresses() {
-        let shown = |endpoint| address(&endpoint).map(|one| one.to_string());
-        assert_eq!(shown(Endpoint::Tcp("*".into(), 80)).as_deref(), Some("0.0.0.0:80"));
-        assert_eq!(shown(Endpoint::Unix("/run/x".into())).as_deref(), Some("unix:/run/x"));
-        assert_eq!(shown(Endpoint::Tcp("php".into(), 80)), None);
+        assert_eq!(
+            args,
+            [
+                "/usr/sbin/nginx",
+                "-g",
+                "daemon on;",
+                "master_process",
+                "on;",
+                "-c",
+                "/a"
+            ]
+        );
     }
 }

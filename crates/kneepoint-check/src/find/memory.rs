@@ -29,7 +29,12 @@ pub(super) fn overlay(service: &mut Service) {
     let shared = if of_master { ini(master).ok() } else { None };
     for pool in &mut service.pools {
         let (pid, found) = match pool.workers.first() {
-            Some(worker) => (worker.pid, ini(worker.pid).map_err(|error| why = Some(error.to_string())).ok()),
+            Some(worker) => (
+                worker.pid,
+                ini(worker.pid)
+                    .map_err(|error| why = Some(error.to_string()))
+                    .ok(),
+            ),
             None => (master, shared.clone()),
         };
         if let Some(found) = found {
@@ -79,12 +84,25 @@ mod tests {
         let mut settings = Settings::default();
         settings.set("opcache.enable", "On", Source::file("/a", 1));
         settings.set("memory_limit", "128M", Source::file("/a", 2));
-        let found = [("opcache.enable", "1"), ("memory_limit", "64M"), ("mysqli.default_pw", "secret"), ("display_errors", "")];
-        let found = found.map(|(name, text)| (name.to_owned(), text.to_owned())).into();
+        let found = [
+            ("opcache.enable", "1"),
+            ("memory_limit", "64M"),
+            ("mysqli.default_pw", "secret"),
+            ("display_errors", ""),
+        ];
+        let found = found
+            .map(|(name, text)| (name.to_owned(), text.to_owned()))
+            .into();
         lay_over(&mut settings, &found, 7, true);
-        assert_eq!(settings.get("opcache.enable").expect("set").source, Source::file("/a", 1));
+        assert_eq!(
+            settings.get("opcache.enable").expect("set").source,
+            Source::file("/a", 1)
+        );
         let limit = settings.get("memory_limit").expect("set");
-        assert_eq!((limit.text.as_str(), &limit.source), ("64M", &Source::Memory { pid: 7 }));
+        assert_eq!(
+            (limit.text.as_str(), &limit.source),
+            ("64M", &Source::Memory { pid: 7 })
+        );
         assert_eq!(limit.replaced[0].0, "128M");
         assert_eq!(settings.text("display_errors"), Some(""));
         assert!(settings.get("mysqli.default_pw").is_none());

@@ -27,7 +27,12 @@ fn of_maps(maps: &str) -> Php {
             loaded.insert(name.to_owned(), path.to_owned());
         }
         // What is shared and has no file.
-        if rights == "rw-s" && (path.is_empty() || path.starts_with("/dev/zero") || path.starts_with("/SYSV") || path.starts_with("/memfd:")) {
+        if rights == "rw-s"
+            && (path.is_empty()
+                || path.starts_with("/dev/zero")
+                || path.starts_with("/SYSV")
+                || path.starts_with("/memfd:"))
+        {
             shared = shared.max(length(range).unwrap_or(0));
         }
     }

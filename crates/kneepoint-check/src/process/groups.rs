@@ -43,7 +43,10 @@ fn of_part(part: &str, path: &str) -> Option<Container> {
     let bare = part.strip_suffix(".scope").unwrap_or(part);
     let is_id = |text: &str| text.len() == ID && text.chars().all(|c| c.is_ascii_hexdigit());
     // containerd's own driver: `kubepods-pod….slice:cri-containerd:ID`.
-    if let Some((_, id)) = bare.rsplit_once("cri-containerd:").filter(|(_, id)| is_id(id)) {
+    if let Some((_, id)) = bare
+        .rsplit_once("cri-containerd:")
+        .filter(|(_, id)| is_id(id))
+    {
         return Some(named(id, Runtime::Containerd, None));
     }
     for (prefix, runtime) in PREFIXES {
@@ -137,10 +140,13 @@ fn read_group(dir: &Path, controllers: &str, limits: &mut Limits) {
     if has("memory") {
         for name in ["memory.max", "memory.limit_in_bytes"] {
             if let Some(value) = number(name).filter(|value| *value < NO_LIMIT) {
-                let limit = Limit { value, source: at(name) };
+                let limit = Limit {
+                    value,
+                    source: at(name),
+                };
                 if tighter(&mut limits.memory, limit) {
-                    limits.memory_used = number("memory.current")
-                        .or_else(|| number("memory.usage_in_bytes"));
+                    limits.memory_used =
+                        number("memory.current").or_else(|| number("memory.usage_in_bytes"));
                 }
             }
         }
@@ -149,7 +155,10 @@ fn read_group(dir: &Path, controllers: &str, limits: &mut Limits) {
             if let Some(value) = kills.filter(|kills| *kills > 0.0) {
                 let innermost = limits.oom_kills.is_none();
                 if innermost {
-                    limits.oom_kills = Some(Limit { value, source: at(name) });
+                    limits.oom_kills = Some(Limit {
+                        value,
+                        source: at(name),
+                    });
                 }
             }
         }
@@ -160,14 +169,24 @@ fn read_group(dir: &Path, controllers: &str, limits: &mut Limits) {
             let quota = number("cpu.cfs_quota_us").filter(|quota| *quota > 0.0)?;
             Some(quota / number("cpu.cfs_period_us")?)
         };
-        let name = if two.is_some() { "cpu.max" } else { "cpu.cfs_quota_us" };
+        let name = if two.is_some() {
+            "cpu.max"
+        } else {
+            "cpu.cfs_quota_us"
+        };
         if let Some(value) = two.or_else(one) {
-            let limit = Limit { value, source: at(name) };
+            let limit = Limit {
+                value,
+                source: at(name),
+            };
             if tighter(&mut limits.cpus, limit) {
                 limits.throttled = read("cpu.stat").and_then(|text| {
                     let periods = super::keyed(&text, "nr_periods ").filter(|n| *n > 0.0)?;
                     let value = super::keyed(&text, "nr_throttled ")? / periods;
-                    Some(Limit { value, source: at("cpu.stat") })
+                    Some(Limit {
+                        value,
+                        source: at("cpu.stat"),
+                    })
                 });
             }
         }
@@ -207,13 +226,30 @@ mod tests {
             format!("/kubepods.slice/kubepods-pod1.slice/cri-containerd-{id}.scope"),
             Runtime::Containerd,
         );
-        check(format!("/kubepods-besteffort-pod1.slice:cri-containerd:{id}"), Runtime::Containerd);
-        check(format!("/kubepods/besteffort/pod1/{id}"), Runtime::Containerd);
-        check(format!("/machine.slice/libpod-{id}.scope/container"), Runtime::Podman);
+        check(
+            format!("/kubepods-besteffort-pod1.slice:cri-containerd:{id}"),
+            Runtime::Containerd,
+        );
+        check(
+            format!("/kubepods/besteffort/pod1/{id}"),
+            Runtime::Containerd,
+        );
+        check(
+            format!("/machine.slice/libpod-{id}.scope/container"),
+            Runtime::Podman,
+        );
         check(format!("/x/crio-{id}.scope"), Runtime::Crio);
-        assert_eq!(container("0::/lxc.payload.web/system.slice\n").expect("lxc").id, "web");
+        assert_eq!(
+            container("0::/lxc.payload.web/system.slice\n")
+                .expect("lxc")
+                .id,
+            "web"
+        );
         assert_eq!(container("0::/system.slice/nginx.service\n"), None);
-        assert_eq!(unit("0::/system.slice/nginx.service\n").as_deref(), Some("nginx.service"));
+        assert_eq!(
+            unit("0::/system.slice/nginx.service\n").as_deref(),
+            Some("nginx.service")
+        );
     }
 
     #[test]
@@ -221,7 +257,8 @@ mod tests {
         let dir = tempfile::tempdir().expect("directory");
         let inner = dir.path().join("pod/app");
         fs::create_dir_all(&inner).expect("made");
-        let write = |path: &str, text: &str| fs::write(dir.path().join(path), text).expect("written");
+        let write =
+            |path: &str, text: &str| fs::write(dir.path().join(path), text).expect("written");
         write("pod/app/memory.max", "max\n");
         write("pod/memory.max", "536870912\n");
         write("pod/memory.current", "1000\n");

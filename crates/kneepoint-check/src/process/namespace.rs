@@ -84,13 +84,19 @@ mod tests {
     #[test]
     fn counters_are_found_by_their_names() {
         let text = "TcpExt: SyncookiesSent ListenOverflows X\nTcpExt: 1 7 3\nIpExt: A\nIpExt: 2\n";
-        assert_eq!(counters(text), [("ListenOverflows".to_owned(), "7".to_owned())]);
+        assert_eq!(
+            counters(text),
+            [("ListenOverflows".to_owned(), "7".to_owned())]
+        );
         assert_eq!(counters("odd\n"), []);
     }
 
     #[test]
     fn our_own_namespace_is_read() {
         let own = sysctls(std::process::id(), false).expect("ours");
-        assert!(own.get("net.core.somaxconn").is_some_and(|value| value.number() > Some(0.0)));
+        assert!(
+            own.get("net.core.somaxconn")
+                .is_some_and(|value| value.number() > Some(0.0))
+        );
     }
 }

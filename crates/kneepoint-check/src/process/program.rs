@@ -48,7 +48,9 @@ pub(crate) fn program(pid: u32, marks: &[&str]) -> Program {
     }
     let found = marks.iter().map(|mark| word_after(&bytes, mark)).collect();
     let program = Program { found };
-    locked().get_or_insert_default().insert(key, program.clone());
+    locked()
+        .get_or_insert_default()
+        .insert(key, program.clone());
     program
 }
 
@@ -57,7 +59,11 @@ fn word_after(bytes: &[u8], mark: &str) -> Option<String> {
     memmem::find_iter(bytes, mark).take(64).find_map(|at| {
         let rest = &bytes[at + mark.len()..];
         let is_word = |byte: &u8| byte.is_ascii_graphic() && !b"'\"%;,()".contains(byte);
-        let length = rest.iter().take(WORD).take_while(|byte| is_word(byte)).count();
+        let length = rest
+            .iter()
+            .take(WORD)
+            .take_while(|byte| is_word(byte))
+            .count();
         let word = std::str::from_utf8(&rest[..length]).ok()?;
         let told = word.chars().any(char::is_alphanumeric);
         told.then(|| word.to_owned())
@@ -72,7 +78,10 @@ mod tests {
     fn words_end_where_strings_of_a_program_end() {
         let bytes = b"x\0PHP/%s\0X-Powered-By: PHP/8.2.36\0'--with-config-file-path=/etc/php' y";
         assert_eq!(word_after(bytes, "PHP/").as_deref(), Some("8.2.36"));
-        assert_eq!(word_after(bytes, "--with-config-file-path=").as_deref(), Some("/etc/php"));
+        assert_eq!(
+            word_after(bytes, "--with-config-file-path=").as_deref(),
+            Some("/etc/php")
+        );
         assert_eq!(word_after(bytes, "nginx/"), None);
         assert_eq!(program(u32::MAX, &["x"]), Program::default());
     }

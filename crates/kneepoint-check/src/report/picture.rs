@@ -22,10 +22,22 @@ pub(super) fn draw(snapshot: &Snapshot) -> Vec<String> {
     lines
 }
 
-fn below(snapshot: &Snapshot, at: usize, indent: &str, above: &mut Vec<usize>, lines: &mut Vec<String>) {
+fn below(
+    snapshot: &Snapshot,
+    at: usize,
+    indent: &str,
+    above: &mut Vec<usize>,
+    lines: &mut Vec<String>,
+) {
     let mut asked: Vec<(usize, String, Option<&str>)> = Vec::new();
-    for link in snapshot.links.iter().filter(|link| link.from == at && !above.contains(&link.to)) {
-        let same = asked.iter().any(|(to, _, pool)| *to == link.to && *pool == link.pool.as_deref());
+    for link in snapshot
+        .links
+        .iter()
+        .filter(|link| link.from == at && !above.contains(&link.to))
+    {
+        let same = asked
+            .iter()
+            .any(|(to, _, pool)| *to == link.to && *pool == link.pool.as_deref());
         if !same {
             asked.push((link.to, link.by.to_string(), link.pool.as_deref()));
         }
@@ -34,10 +46,16 @@ fn below(snapshot: &Snapshot, at: usize, indent: &str, above: &mut Vec<usize>, l
     for (index, (to, by, pool)) in asked.into_iter().enumerate() {
         let last = index + 1 == count;
         let service = &snapshot.services[to];
-        let named = service.pools.iter().find(|one| Some(one.name.as_str()) == pool);
+        let named = service
+            .pools
+            .iter()
+            .find(|one| Some(one.name.as_str()) == pool);
         let pool = named.map_or_else(String::new, |pool| format!(", {}", of_pool(pool)));
         let corner = if last { "└" } else { "├" };
-        lines.push(format!("{indent}{corner}─ {by} ─▶ {}{pool}", describe(service)));
+        lines.push(format!(
+            "{indent}{corner}─ {by} ─▶ {}{pool}",
+            describe(service)
+        ));
         if above.len() < DEPTH {
             above.push(to);
             let deeper = format!("{indent}{}  ", if last { " " } else { "│" });
@@ -56,13 +74,21 @@ fn describe(service: &Service) -> String {
         Some(container) => format!("[{}] ", container.called()),
         None => String::new(),
     };
-    let listens: Vec<String> = service.listens.iter().take(4).map(|one| one.endpoint.to_string()).collect();
+    let listens: Vec<String> = service
+        .listens
+        .iter()
+        .take(4)
+        .map(|one| one.endpoint.to_string())
+        .collect();
     let listens = match (service.kind, listens.is_empty()) {
         // A pool says where it listens.
         (Kind::Fpm, _) | (_, true) => String::new(),
         _ => format!(", {}", listens.join(" ")),
     };
-    format!("{place}{}{version} (process {}{listens})", service.kind, service.pid)
+    format!(
+        "{place}{}{version} (process {}{listens})",
+        service.kind, service.pid
+    )
 }
 
 fn of_pool(pool: &Pool) -> String {
@@ -70,13 +96,21 @@ fn of_pool(pool: &Pool) -> String {
     let states: Vec<bool> = pool.workers.iter().filter_map(|one| one.busy).collect();
     let busy = match states.is_empty() {
         true => String::new(),
-        false => format!(", {} of {} busy", states.iter().filter(|busy| **busy).count(), states.len()),
+        false => format!(
+            ", {} of {} busy",
+            states.iter().filter(|busy| **busy).count(),
+            states.len()
+        ),
     };
     let queue = match pool.queue {
         Some((length, limit)) => format!(", {length} of {limit} queued"),
         None => String::new(),
     };
-    format!("pool {} ({}, at most {most}{busy}{queue})", pool.name, pool.manager())
+    format!(
+        "pool {} ({}, at most {most}{busy}{queue})",
+        pool.name,
+        pool.manager()
+    )
 }
 
 #[cfg(test)]

@@ -22,17 +22,32 @@ pub(super) fn render(report: &Report, all: bool) -> String {
         if all || (index < FULL && finding.severity != Severity::Note) {
             text.push_str(&in_full(finding));
         } else {
-            if index == FULL || (index < FULL && index == report.findings.len() - report.count(Severity::Note)) {
+            if index == FULL
+                || (index < FULL && index == report.findings.len() - report.count(Severity::Note))
+            {
                 text.push('\n');
             }
             let source = finding.seen.first().map_or("", |seen| seen.source.as_str());
-            let _ = writeln!(text, "{:<7} {:<7} {} ({})", finding.severity.name(), finding.code, finding.title, place(finding, source));
+            let _ = writeln!(
+                text,
+                "{:<7} {:<7} {} ({})",
+                finding.severity.name(),
+                finding.code,
+                finding.title,
+                place(finding, source)
+            );
         }
     }
     if !report.blind.is_empty() {
         text.push_str("\nCould not see\n");
         for blind in &report.blind {
-            let _ = writeln!(text, "  {}: {}. {}", blind.what, blind.why, sentence(&blind.remedy));
+            let _ = writeln!(
+                text,
+                "  {}: {}. {}",
+                blind.what,
+                blind.why,
+                sentence(&blind.remedy)
+            );
         }
     }
     if !all && report.findings.len() > 1 {
@@ -59,13 +74,23 @@ pub(super) fn summary(report: &Report) -> String {
     };
     let found = match report.findings.is_empty() {
         true => "Nothing found".to_owned(),
-        false => [Severity::Problem, Severity::Risk, Severity::Note].map(count).join(", "),
+        false => [Severity::Problem, Severity::Risk, Severity::Note]
+            .map(count)
+            .join(", "),
     };
-    format!("{found} in {services}, looked at in {:.2} s without a request, a write or a signal.\n", report.took_s)
+    format!(
+        "{found} in {services}, looked at in {:.2} s without a request, a write or a signal.\n",
+        report.took_s
+    )
 }
 
 fn in_full(finding: &Finding) -> String {
-    let mut text = format!("\n{:<7} {}  {}\n", finding.severity.name(), finding.code, finding.title);
+    let mut text = format!(
+        "\n{:<7} {}  {}\n",
+        finding.severity.name(),
+        finding.code,
+        finding.title
+    );
     let mut line = |name: &str, words: &str| {
         if !words.is_empty() {
             let _ = writeln!(text, "  {name:<6} {words}");
@@ -77,14 +102,20 @@ fn in_full(finding: &Finding) -> String {
     };
     line("where", &format!("{}{also}", finding.place));
     for seen in &finding.seen {
-        let source = if seen.source.is_empty() { String::new() } else { format!("  ({})", seen.source) };
+        let source = if seen.source.is_empty() {
+            String::new()
+        } else {
+            format!("  ({})", seen.source)
+        };
         line("seen", &format!("{}{source}", seen.what));
     }
     line("costs", &finding.cost);
     line("unless", &finding.unless);
     line("do", &finding.fix.text);
     if let Some(file) = &finding.fix.file {
-        file.content.lines().for_each(|content| line("", &format!("    {content}")));
+        file.content
+            .lines()
+            .for_each(|content| line("", &format!("    {content}")));
     }
     line("then", &finding.fix.apply);
     text
@@ -94,5 +125,9 @@ fn in_full(finding: &Finding) -> String {
 fn sentence(words: &str) -> String {
     let mut chars = words.chars();
     let first = chars.next().map(|c| c.to_uppercase().collect::<String>());
-    format!("{}{}.", first.unwrap_or_default(), chars.as_str().trim_end_matches('.'))
+    format!(
+        "{}{}.",
+        first.unwrap_or_default(),
+        chars.as_str().trim_end_matches('.')
+    )
 }

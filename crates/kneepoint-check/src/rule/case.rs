@@ -30,8 +30,19 @@ const NGINX: &str = "worker_processes auto;\nworker_rlimit_nofile 16384;\nevents
 impl Case {
     /// nginx, PHP-FPM, Redis, MariaDB and PostgreSQL that nothing is wrong with.
     pub(crate) fn healthy() -> Self {
-        let machine = Machine { cores: 4.0, memory_bytes: 16e9, available_bytes: 12e9, now_s: 1000.0 };
-        let kinds = [Kind::Nginx, Kind::Fpm, Kind::Redis, Kind::Mysql, Kind::Postgresql];
+        let machine = Machine {
+            cores: 4.0,
+            memory_bytes: 16e9,
+            available_bytes: 12e9,
+            now_s: 1000.0,
+        };
+        let kinds = [
+            Kind::Nginx,
+            Kind::Fpm,
+            Kind::Redis,
+            Kind::Mysql,
+            Kind::Postgresql,
+        ];
         let services = kinds.map(|kind| {
             let mut service = Service::new(kind, 10 + kind as u32);
             service.limits.files = Some(65_536.0);
@@ -44,7 +55,9 @@ impl Case {
                 ("fs.file-nr", "1000 0 1000000"),
                 ("transparent_hugepage", "madvise"),
             ] {
-                service.kernel.set(name, value, Source::Kernel { path: name.into() });
+                service
+                    .kernel
+                    .set(name, value, Source::Kernel { path: name.into() });
             }
             service
         });
@@ -64,11 +77,23 @@ impl Case {
             composer_optimized: Some(true),
             ..App::default()
         };
-        let snapshot = Snapshot { machine, services: services.into(), links, apps: vec![app], blind: Vec::new() };
+        let snapshot = Snapshot {
+            machine,
+            services: services.into(),
+            links,
+            apps: vec![app],
+            blind: Vec::new(),
+        };
         let case = Self(snapshot).nginx(NGINX).fpm(POOL, INI);
-        case.set(2, "maxmemory", "1gb").set(2, "maxmemory-policy", "allkeys-lru").set(2, "maxclients", "10000").set(2, "save", "")
-            .set(3, "innodb_buffer_pool_size", "4G").set(3, "max_connections", "200")
-            .set(4, "shared_buffers", "4GB").set(4, "max_connections", "100").set(4, "idle_in_transaction_session_timeout", "10s")
+        case.set(2, "maxmemory", "1gb")
+            .set(2, "maxmemory-policy", "allkeys-lru")
+            .set(2, "maxclients", "10000")
+            .set(2, "save", "")
+            .set(3, "innodb_buffer_pool_size", "4G")
+            .set(3, "max_connections", "200")
+            .set(4, "shared_buffers", "4GB")
+            .set(4, "max_connections", "100")
+            .set(4, "idle_in_transaction_session_timeout", "10s")
     }
 
     /// nginx with this configuration.
@@ -92,11 +117,17 @@ impl Case {
 
     /// PHP-FPM with these files.
     pub(crate) fn fpm(mut self, pool: &str, ini: &str) -> Self {
-        let files = Memory::of(&[("/etc/php/php-fpm.conf", pool), ("/etc/php/conf.d/a.ini", ini)]);
+        let files = Memory::of(&[
+            ("/etc/php/php-fpm.conf", pool),
+            ("/etc/php/conf.d/a.ini", ini),
+        ]);
         let subject = subject(&files);
         let mut reader = Reader::new(&subject);
         let fpm = config::fpm(&mut reader, "/etc/php/php-fpm.conf", "/etc", subject.env);
-        let places = IniPlaces { files: Vec::new(), dirs: vec!["/etc/php/conf.d".into()] };
+        let places = IniPlaces {
+            files: Vec::new(),
+            dirs: vec!["/etc/php/conf.d".into()],
+        };
         let service = &mut self.0.services[1];
         service.settings = fpm.global;
         service.pools = fpm.pools;
@@ -123,20 +154,29 @@ impl Case {
 
     /// A setting of a service: 0 is nginx, 1 PHP-FPM, 2 Redis, 3 MariaDB, 4 PostgreSQL.
     pub(crate) fn set(mut self, service: usize, name: &str, value: &str) -> Self {
-        self.0.services[service].settings.set(name, value, Source::file("/etc/x.conf", 1));
+        self.0.services[service]
+            .settings
+            .set(name, value, Source::file("/etc/x.conf", 1));
         self
     }
 
     /// A setting of the kernel, for a service.
     pub(crate) fn kernel(mut self, service: usize, name: &str, value: &str) -> Self {
-        let source = Source::Kernel { path: format!("/proc/sys/{name}") };
+        let source = Source::Kernel {
+            path: format!("/proc/sys/{name}"),
+        };
         self.0.services[service].kernel.set(name, value, source);
         self
     }
 
     /// Workers of the pool with this much memory each.
     pub(crate) fn workers(mut self, count: u32, pss: f64, busy: bool) -> Self {
-        let worker = |pid| Process { pid, title: "php-fpm: pool www".into(), pss: Some(pss), busy: Some(busy) };
+        let worker = |pid| Process {
+            pid,
+            title: "php-fpm: pool www".into(),
+            pss: Some(pss),
+            busy: Some(busy),
+        };
         let workers: Vec<Process> = (100..100 + count).map(worker).collect();
         self.0.services[1].processes.clone_from(&workers);
         self.0.services[1].pools[0].workers = workers;
@@ -151,7 +191,13 @@ impl Case {
 }
 
 fn subject<'a>(files: &'a Memory) -> Subject<'a> {
-    Subject { files, args: &[], cwd: "/", env: &|_| None, loaded_s: 200.0 }
+    Subject {
+        files,
+        args: &[],
+        cwd: "/",
+        env: &|_| None,
+        loaded_s: 200.0,
+    }
 }
 
 /// A rule is silent on the healthy stack, and says on each sick one how bad it is, with these words in what it says.
@@ -162,11 +208,19 @@ pub(crate) fn check(rule: &Rule, sick: &[(Case, Severity, &str)]) {
     for (case, severity, words) in sick {
         let found = run(rule, &case.0);
         let said = format!("{found:#?}");
-        let told = found.iter().any(|one| one.severity == *severity && format!("{one:?}").contains(words));
+        let told = found
+            .iter()
+            .any(|one| one.severity == *severity && format!("{one:?}").contains(words));
         assert!(told, "expected {severity:?} with `{words}` in: {said}");
         for finding in &found {
-            assert!(!finding.seen.is_empty() && !finding.cost.is_empty(), "{finding:#?}");
-            assert!(!finding.unless.is_empty() && !finding.fix.text.is_empty(), "{finding:#?}");
+            assert!(
+                !finding.seen.is_empty() && !finding.cost.is_empty(),
+                "{finding:#?}"
+            );
+            assert!(
+                !finding.unless.is_empty() && !finding.fix.text.is_empty(),
+                "{finding:#?}"
+            );
         }
     }
 }
@@ -181,14 +235,16 @@ pub(crate) fn run(rule: &Rule, snapshot: &Snapshot) -> Vec<Finding> {
 /// The healthy stack with two lines of a meaning in the log of a service, the last so many seconds ago.
 pub(crate) fn logged(service: usize, kind: kneepoint_model::LogKind, age_s: f64) -> Case {
     Case::healthy().with(|snapshot| {
-        snapshot.services[service].logs.push(crate::snapshot::LogHits {
-            kind,
-            count: 2,
-            first: "20-Nov-2026 22:00:00".into(),
-            last: "20-Nov-2026 22:01:00".into(),
-            age_s: Some(age_s),
-            path: "/var/log/x.log".into(),
-            pool: None,
-        });
+        snapshot.services[service]
+            .logs
+            .push(crate::snapshot::LogHits {
+                kind,
+                count: 2,
+                first: "20-Nov-2026 22:00:00".into(),
+                last: "20-Nov-2026 22:01:00".into(),
+                age_s: Some(age_s),
+                path: "/var/log/x.log".into(),
+                pool: None,
+            });
     })
 }

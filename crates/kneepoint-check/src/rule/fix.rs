@@ -43,7 +43,10 @@ impl Fix {
         for (name, value) in directives {
             content.push_str(&format!("{name} = {value}\n"));
         }
-        let defined = pool.settings.iter().filter_map(|(_, value)| value.source.path());
+        let defined = pool
+            .settings
+            .iter()
+            .filter_map(|(_, value)| value.source.path());
         // The file that is read last of those that define the pool.
         let last = defined.max().unwrap_or("/etc/php-fpm.d/www.conf");
         Self::drop_in(service, last, "conf", content)
@@ -60,7 +63,12 @@ impl Fix {
         }
         let pools = service.pools.iter().flat_map(|pool| pool.settings.iter());
         let last = pools.filter_map(|(_, value)| value.source.path()).max();
-        Self::drop_in(service, last.unwrap_or("/etc/php-fpm.d/www.conf"), "conf", content)
+        Self::drop_in(
+            service,
+            last.unwrap_or("/etc/php-fpm.d/www.conf"),
+            "conf",
+            content,
+        )
     }
 
     /// Settings of php.ini.
@@ -70,8 +78,15 @@ impl Fix {
         if let Some(fix) = by_variable(service, ini, directives) {
             return fix;
         }
-        let content: String = directives.iter().map(|(name, value)| format!("{name} = {value}\n")).collect();
-        let scanned = service.files.iter().rev().find(|file| file.path.ends_with(".ini") && !file.path.ends_with("php.ini"));
+        let content: String = directives
+            .iter()
+            .map(|(name, value)| format!("{name} = {value}\n"))
+            .collect();
+        let scanned = service
+            .files
+            .iter()
+            .rev()
+            .find(|file| file.path.ends_with(".ini") && !file.path.ends_with("php.ini"));
         let dir = scanned.map_or("/usr/local/etc/php/conf.d", |file| parent(&file.path));
         Self::drop_in(service, &format!("{dir}/99-last.ini"), "ini", content)
     }
@@ -79,12 +94,18 @@ impl Fix {
     fn drop_in(service: &Service, beside: &str, ending: &str, content: String) -> Self {
         let dir = parent(beside);
         let last = beside.rsplit('/').next().unwrap_or_default();
-        let name = ["zz-kneepoint", "zzz-kneepoint", "zzzz-kneepoint"].map(|name| format!("{name}.{ending}"));
-        let name = name.iter().find(|name| name.as_str() > last).unwrap_or(&name[2]);
+        let name = ["zz-kneepoint", "zzz-kneepoint", "zzzz-kneepoint"]
+            .map(|name| format!("{name}.{ending}"));
+        let name = name
+            .iter()
+            .find(|name| name.as_str() > last)
+            .unwrap_or(&name[2]);
         let path = format!("{dir}/{name}");
         let text = match &service.place.container {
             None => format!("Write {path}:"),
-            Some(container) if container.in_pod => format!("Mount a ConfigMap with this file at {path}:"),
+            Some(container) if container.in_pod => {
+                format!("Mount a ConfigMap with this file at {path}:")
+            }
             Some(container) => format!(
                 "Mount this file into the {}, in a compose file `volumes: [\"./{name}:{path}:ro\"]`:",
                 container.called()
@@ -107,8 +128,13 @@ impl Fix {
             source => format!("In {source}, write instead"),
         };
         let owner = match &service.place.container {
-            Some(container) if container.in_pod => " (the ConfigMap or image it comes from)".to_owned(),
-            Some(container) => format!(" (the file that the {} mounts, or its image)", container.called()),
+            Some(container) if container.in_pod => {
+                " (the ConfigMap or image it comes from)".to_owned()
+            }
+            Some(container) => format!(
+                " (the file that the {} mounts, or its image)",
+                container.called()
+            ),
             None => String::new(),
         };
         Self {
@@ -132,7 +158,10 @@ impl Fix {
             )),
             None => Self {
                 text: "Write /etc/sysctl.d/60-kneepoint.conf:".into(),
-                file: Some(FixFile { path: "/etc/sysctl.d/60-kneepoint.conf".into(), content }),
+                file: Some(FixFile {
+                    path: "/etc/sysctl.d/60-kneepoint.conf".into(),
+                    content,
+                }),
                 apply: "sysctl --system".into(),
             },
         }
@@ -140,7 +169,11 @@ impl Fix {
 }
 
 /// The environment, where that is what sets all of these.
-fn by_variable(service: &Service, settings: &Settings, directives: &[(&str, String)]) -> Option<Fix> {
+fn by_variable(
+    service: &Service,
+    settings: &Settings,
+    directives: &[(&str, String)],
+) -> Option<Fix> {
     let pairs: Option<Vec<String>> = directives
         .iter()
         .map(|(name, value)| match &settings.get(name)?.source {
@@ -151,7 +184,10 @@ fn by_variable(service: &Service, settings: &Settings, directives: &[(&str, Stri
     let pairs = pairs.filter(|pairs| !pairs.is_empty())?.join(" ");
     let owner = match &service.place.container {
         Some(container) if container.in_pod => "in the pod's `env:`".to_owned(),
-        Some(container) => format!("of the {} (`environment:` in a compose file)", container.called()),
+        Some(container) => format!(
+            "of the {} (`environment:` in a compose file)",
+            container.called()
+        ),
         None => "of the unit that starts it (`systemctl edit`, Environment=)".to_owned(),
     };
     Some(Fix {
@@ -190,9 +226,13 @@ mod tests {
             compose_service: Some("php".into()),
             in_pod: false,
         });
-        let mut pool = Pool { name: "www".into(), ..Pool::default() };
+        let mut pool = Pool {
+            name: "www".into(),
+            ..Pool::default()
+        };
         let path = "/usr/local/etc/php-fpm.d/zz-docker.conf";
-        pool.settings.set("pm.max_children", "5", Source::file(path, 3));
+        pool.settings
+            .set("pm.max_children", "5", Source::file(path, 3));
         (service, pool)
     }
 
@@ -210,12 +250,25 @@ mod tests {
     fn a_container_gets_a_mounted_file_or_its_environment() {
         let (service, mut pool) = service(true);
         let fix = Fix::pool(&service, &pool, &[("pm.max_children", "20".into())]);
-        assert!(fix.text.contains("volumes:") && fix.apply.contains("anew"), "{fix:?}");
-        let variable = Source::Variable { name: "MAX".into(), path: "/c".into(), line: 1 };
+        assert!(
+            fix.text.contains("volumes:") && fix.apply.contains("anew"),
+            "{fix:?}"
+        );
+        let variable = Source::Variable {
+            name: "MAX".into(),
+            path: "/c".into(),
+            line: 1,
+        };
         pool.settings.set("pm.max_children", "5", variable);
         let fix = Fix::pool(&service, &pool, &[("pm.max_children", "20".into())]);
-        assert!(fix.text.ends_with("MAX=20") && fix.file.is_none(), "{fix:?}");
+        assert!(
+            fix.text.ends_with("MAX=20") && fix.file.is_none(),
+            "{fix:?}"
+        );
         let fix = Fix::sysctl(&service, "net.core.somaxconn", "4096");
-        assert!(fix.text.contains("sysctls: [\"net.core.somaxconn=4096\"]"), "{fix:?}");
+        assert!(
+            fix.text.contains("sysctls: [\"net.core.somaxconn=4096\"]"),
+            "{fix:?}"
+        );
     }
 }

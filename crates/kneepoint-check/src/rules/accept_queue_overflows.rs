@@ -19,7 +19,9 @@ const FEW: f64 = 10.0;
 fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     let mut nets = Vec::new();
     for (at, service) in snapshot.services.iter().enumerate() {
-        let Some(value) = service.kernel.get("netstat.ListenOverflows") else { continue };
+        let Some(value) = service.kernel.get("netstat.ListenOverflows") else {
+            continue;
+        };
         if value.number().is_none_or(|count| count < FEW) || nets.contains(&service.place.net) {
             continue;
         }
@@ -40,6 +42,13 @@ mod tests {
 
     #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().kernel(0, "netstat.ListenOverflows", "255"), Severity::Note, "255")]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().kernel(0, "netstat.ListenOverflows", "255"),
+                Severity::Note,
+                "255",
+            )],
+        );
     }
 }

@@ -14,10 +14,21 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     for (at, service) in snapshot.of(Kind::Nginx) {
-        let Some(nginx) = service.nginx.as_ref().filter(|nginx| !nginx.servers.is_empty()) else { continue };
-        let server = nginx.servers.iter().map(|one| one.settings.or("access_log", "logs/access.log combined"));
+        let Some(nginx) = service
+            .nginx
+            .as_ref()
+            .filter(|nginx| !nginx.servers.is_empty())
+        else {
+            continue;
+        };
+        let server = nginx
+            .servers
+            .iter()
+            .map(|one| one.settings.or("access_log", "logs/access.log combined"));
         let plain = server.into_iter().find(|value| {
-            value.text != "off" && !value.text.contains("buffer=") && !value.text.starts_with("syslog:")
+            value.text != "off"
+                && !value.text.contains("buffer=")
+                && !value.text.starts_with("syslog:")
         });
         let Some(value) = plain else { continue };
         RULE.at(snapshot, at, Severity::Note)
@@ -34,6 +45,13 @@ mod tests {
 
     #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().nginx_with(" buffer=64k flush=1s", ""), Severity::Note, "nginx.conf:10")]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().nginx_with(" buffer=64k flush=1s", ""),
+                Severity::Note,
+                "nginx.conf:10",
+            )],
+        );
     }
 }

@@ -14,18 +14,31 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     for (at, service) in snapshot.of(Kind::Apache) {
-        let with_php = service.php.as_ref().is_some_and(|php| php.loaded.keys().any(|name| name.starts_with("libphp")));
+        let with_php = service
+            .php
+            .as_ref()
+            .is_some_and(|php| php.loaded.keys().any(|name| name.starts_with("libphp")));
         let keeps = service.settings.or("keepalive", "On");
         let time = service.settings.or("keepalivetimeout", "5");
-        if !with_php || keeps.is_on() == Some(false) || time.seconds().is_none_or(|seconds| seconds <= 2.0) {
+        if !with_php
+            || keeps.is_on() == Some(false)
+            || time.seconds().is_none_or(|seconds| seconds <= 2.0)
+        {
             continue;
         }
         let most = service.settings.or("maxrequestworkers", "256");
         RULE.at(snapshot, at, Severity::Risk)
             .value("KeepAliveTimeout", &time)
             .value("MaxRequestWorkers", &most)
-            .cost(format!("about {} browsers that read use up all processes", most.text))
-            .fix(Fix::line(service, &time, "KeepAliveTimeout 2 (better: the event MPM with PHP-FPM)"))
+            .cost(format!(
+                "about {} browsers that read use up all processes",
+                most.text
+            ))
+            .fix(Fix::line(
+                service,
+                &time,
+                "KeepAliveTimeout 2 (better: the event MPM with PHP-FPM)",
+            ))
             .weight(0.2)
             .tell(found);
     }
@@ -39,10 +52,24 @@ mod tests {
     fn sick_and_healthy() {
         let apache = |snapshot: &mut Snapshot| {
             let mut service = Service::new(Kind::Apache, 9);
-            let loaded = [("libphp8.2".to_owned(), "/usr/lib/apache2/modules/libphp8.2.so".to_owned())].into();
-            service.php = Some(crate::snapshot::Php { loaded, ..Default::default() });
+            let loaded = [(
+                "libphp8.2".to_owned(),
+                "/usr/lib/apache2/modules/libphp8.2.so".to_owned(),
+            )]
+            .into();
+            service.php = Some(crate::snapshot::Php {
+                loaded,
+                ..Default::default()
+            });
             snapshot.services.push(service);
         };
-        verify(&RULE, &[(Case::healthy().with(apache), Severity::Risk, "about 256 browsers")]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().with(apache),
+                Severity::Risk,
+                "about 256 browsers",
+            )],
+        );
     }
 }

@@ -13,11 +13,20 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
-    for app in snapshot.apps.iter().filter(|app| app.composer_optimized == Some(false)) {
+    for app in snapshot
+        .apps
+        .iter()
+        .filter(|app| app.composer_optimized == Some(false))
+    {
         RULE.at(snapshot, app.service, Severity::Risk)
-            .seen("the map of classes does not hold the application's own", format!("{}/vendor/composer/autoload_classmap.php", app.root))
+            .seen(
+                "the map of classes does not hold the application's own",
+                format!("{}/vendor/composer/autoload_classmap.php", app.root),
+            )
             .cost("system calls for each class of each request")
-            .fix(Fix::words("In each deployment: composer install --no-dev --classmap-authoritative"))
+            .fix(Fix::words(
+                "In each deployment: composer install --no-dev --classmap-authoritative",
+            ))
             .weight(0.06)
             .tell(found);
     }
@@ -30,6 +39,13 @@ mod tests {
     #[test]
     fn sick_and_healthy() {
         let plain = |snapshot: &mut Snapshot| snapshot.apps[0].composer_optimized = Some(false);
-        verify(&RULE, &[(Case::healthy().with(plain), Severity::Risk, "autoload_classmap.php")]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().with(plain),
+                Severity::Risk,
+                "autoload_classmap.php",
+            )],
+        );
     }
 }

@@ -18,8 +18,12 @@ const SHORT: f64 = 128.0;
 fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     for (at, service, pool) in snapshot.pools() {
         let backlog = pool.settings.or("listen.backlog", "511");
-        let Some(somaxconn) = service.kernel.get("net.core.somaxconn") else { continue };
-        let (Some(asked), Some(most)) = (backlog.number(), somaxconn.number()) else { continue };
+        let Some(somaxconn) = service.kernel.get("net.core.somaxconn") else {
+            continue;
+        };
+        let (Some(asked), Some(most)) = (backlog.number(), somaxconn.number()) else {
+            continue;
+        };
         let asked = if asked < 0.0 { f64::MAX } else { asked };
         let wanted = backlog.is_default() || asked > most;
         let short = asked.min(most) < SHORT;
@@ -34,7 +38,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
             .pool(pool)
             .value("listen.backlog", &backlog)
             .value("net.core.somaxconn", somaxconn)
-            .cost(format!("in a burst the {:.0}th waiting request is an error, or waits seconds more", asked.min(most) + 1.0))
+            .cost(format!(
+                "in a burst the {:.0}th waiting request is an error, or waits seconds more",
+                asked.min(most) + 1.0
+            ))
             .fix(fix)
             .weight(0.1)
             .tell(found);
@@ -50,8 +57,16 @@ mod tests {
         verify(
             &RULE,
             &[
-                (Case::healthy().kernel(1, "net.core.somaxconn", "128"), Severity::Risk, "129th"),
-                (Case::healthy().pool_with("listen.backlog = 16", ""), Severity::Risk, "17th"),
+                (
+                    Case::healthy().kernel(1, "net.core.somaxconn", "128"),
+                    Severity::Risk,
+                    "129th",
+                ),
+                (
+                    Case::healthy().pool_with("listen.backlog = 16", ""),
+                    Severity::Risk,
+                    "17th",
+                ),
             ],
         );
     }

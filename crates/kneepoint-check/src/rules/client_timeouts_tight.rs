@@ -15,7 +15,9 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     for (at, service) in snapshot.of(Kind::Nginx) {
-        let Some(nginx) = &service.nginx else { continue };
+        let Some(nginx) = &service.nginx else {
+            continue;
+        };
         let servers = nginx.servers.iter().map(|one| &one.settings);
         let settings: Vec<&Settings> = std::iter::once(&service.settings).chain(servers).collect();
         for (name, least, right) in [
@@ -24,9 +26,19 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
             ("client_header_timeout", 3.0, "client_header_timeout 60s;"),
             ("keepalive_timeout", 5.0, "keepalive_timeout 65s;"),
         ] {
-            let first = |value: &Value| Value::new(value.text.split(' ').next().unwrap_or_default(), Source::Default).seconds();
+            let first = |value: &Value| {
+                Value::new(
+                    value.text.split(' ').next().unwrap_or_default(),
+                    Source::Default,
+                )
+                .seconds()
+            };
             let mut values = settings.iter().filter_map(|settings| settings.get(name));
-            let Some(value) = values.find(|value| first(value).is_some_and(|seconds| seconds < least)) else { continue };
+            let Some(value) =
+                values.find(|value| first(value).is_some_and(|seconds| seconds < least))
+            else {
+                continue;
+            };
             RULE.at(snapshot, at, Severity::Risk)
                 .value(name, value)
                 .title(format!("{name} is short: nginx gives slow clients no time"))
@@ -47,8 +59,16 @@ mod tests {
         verify(
             &RULE,
             &[
-                (Case::healthy().nginx_with("keepalive_timeout 65;", "keepalive_timeout 0;"), Severity::Risk, "nginx.conf:8"),
-                (Case::healthy().nginx_with("gzip on;", "send_timeout 1s;"), Severity::Risk, "send_timeout"),
+                (
+                    Case::healthy().nginx_with("keepalive_timeout 65;", "keepalive_timeout 0;"),
+                    Severity::Risk,
+                    "nginx.conf:8",
+                ),
+                (
+                    Case::healthy().nginx_with("gzip on;", "send_timeout 1s;"),
+                    Severity::Risk,
+                    "send_timeout",
+                ),
             ],
         );
     }

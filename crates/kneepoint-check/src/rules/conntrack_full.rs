@@ -17,8 +17,15 @@ const NEAR: f64 = 0.8;
 fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     let mut nets = Vec::new();
     for (at, service) in snapshot.services.iter().enumerate() {
-        let (Some(count), Some(most)) = (service.kernel.get("net.netfilter.nf_conntrack_count"), service.kernel.get("net.netfilter.nf_conntrack_max")) else { continue };
-        let (Some(used), Some(size)) = (count.number(), most.number()) else { continue };
+        let (Some(count), Some(most)) = (
+            service.kernel.get("net.netfilter.nf_conntrack_count"),
+            service.kernel.get("net.netfilter.nf_conntrack_max"),
+        ) else {
+            continue;
+        };
+        let (Some(used), Some(size)) = (count.number(), most.number()) else {
+            continue;
+        };
         if size <= 0.0 || used / size < NEAR || nets.contains(&service.place.net) {
             continue;
         }
@@ -27,7 +34,11 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
             .value("net.netfilter.nf_conntrack_count", count)
             .value("net.netfilter.nf_conntrack_max", most)
             .cost("dropped packets of every connection once it is full")
-            .fix(Fix::sysctl(service, "net.netfilter.nf_conntrack_max", &format!("{:.0}", size * 4.0)))
+            .fix(Fix::sysctl(
+                service,
+                "net.netfilter.nf_conntrack_max",
+                &format!("{:.0}", size * 4.0),
+            ))
             .weight(0.5)
             .tell(found);
     }
@@ -39,7 +50,9 @@ mod tests {
 
     #[test]
     fn sick_and_healthy() {
-        let case = Case::healthy().kernel(0, "net.netfilter.nf_conntrack_count", "60000").kernel(0, "net.netfilter.nf_conntrack_max", "65536");
+        let case = Case::healthy()
+            .kernel(0, "net.netfilter.nf_conntrack_count", "60000")
+            .kernel(0, "net.netfilter.nf_conntrack_max", "65536");
         verify(&RULE, &[(case, Severity::Problem, "262144")]);
     }
 }

@@ -17,12 +17,23 @@ const OFTEN: f64 = 0.05;
 fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     let mut groups: Vec<String> = Vec::new();
     for (at, service) in snapshot.services.iter().enumerate() {
-        let Some(share) = service.limits.throttled.as_ref().filter(|share| share.value >= OFTEN) else { continue };
+        let Some(share) = service
+            .limits
+            .throttled
+            .as_ref()
+            .filter(|share| share.value >= OFTEN)
+        else {
+            continue;
+        };
         let source = share.source.to_string();
         if groups.contains(&source) {
             continue;
         }
-        let quota = service.limits.cpus.as_ref().map_or(0.0, |limit| limit.value);
+        let quota = service
+            .limits
+            .cpus
+            .as_ref()
+            .map_or(0.0, |limit| limit.value);
         RULE.at(snapshot, at, if share.value > 0.2 { Severity::Problem } else { Severity::Risk })
             .seen(format!("stopped in {:.0} % of its periods, at a quota of {quota:.2} cores", share.value * 100.0), &source)
             .cost("pauses of up to 100 ms in those periods, for everybody")
@@ -41,9 +52,14 @@ mod tests {
     #[test]
     fn sick_and_healthy() {
         let throttled = |snapshot: &mut Snapshot| {
-            let source = Source::Kernel { path: "/sys/fs/cgroup/x/cpu.stat".into() };
+            let source = Source::Kernel {
+                path: "/sys/fs/cgroup/x/cpu.stat".into(),
+            };
             snapshot.services[1].limits.throttled = Some(Limit { value: 0.4, source });
         };
-        verify(&RULE, &[(Case::healthy().with(throttled), Severity::Problem, "40 %")]);
+        verify(
+            &RULE,
+            &[(Case::healthy().with(throttled), Severity::Problem, "40 %")],
+        );
     }
 }

@@ -43,13 +43,23 @@ mod tests {
         let switched = |kind| {
             Case::healthy().with(|snapshot| {
                 let (name, value, file) = ("APP_DEBUG".into(), "true".into(), ".env".into());
-                snapshot.apps[0].switches.push(AppSwitch { kind, name, value, file, line: 4 });
+                snapshot.apps[0].switches.push(AppSwitch {
+                    kind,
+                    name,
+                    value,
+                    file,
+                    line: 4,
+                });
             })
         };
         verify(
             &RULE,
             &[
-                (switched(SwitchKind::DebugOn), Severity::Problem, "/srv/app/.env:4"),
+                (
+                    switched(SwitchKind::DebugOn),
+                    Severity::Problem,
+                    "/srv/app/.env:4",
+                ),
                 (switched(SwitchKind::CacheOff), Severity::Problem, "APP-08"),
             ],
         );

@@ -21,7 +21,13 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
                 .pool(pool)
                 .value("display_errors", &value)
                 .cost("no time; but nobody sees when pages fail, except visitors")
-                .fix(Fix::ini(service, &[("display_errors", "Off".into()), ("log_errors", "On".into())]))
+                .fix(Fix::ini(
+                    service,
+                    &[
+                        ("display_errors", "Off".into()),
+                        ("log_errors", "On".into()),
+                    ],
+                ))
                 .weight(0.05)
                 .tell(found);
         }
@@ -34,6 +40,13 @@ mod tests {
 
     #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().pool_with("", "display_errors=On"), Severity::Risk, "a.ini:9")]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().pool_with("", "display_errors=On"),
+                Severity::Risk,
+                "a.ini:9",
+            )],
+        );
     }
 }

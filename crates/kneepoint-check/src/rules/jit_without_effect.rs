@@ -15,8 +15,13 @@ pub(crate) static RULE: Rule = Rule {
 fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     for (at, service) in snapshot.of(Kind::Fpm) {
         let Some(php) = &service.php else { continue };
-        let Some(jit) = php.ini.get("opcache.jit") else { continue };
-        let wanted = !matches!(jit.text.trim().to_ascii_lowercase().as_str(), "" | "0" | "off" | "disable" | "no");
+        let Some(jit) = php.ini.get("opcache.jit") else {
+            continue;
+        };
+        let wanted = !matches!(
+            jit.text.trim().to_ascii_lowercase().as_str(),
+            "" | "0" | "off" | "disable" | "no"
+        );
         let buffer = php.ini.or("opcache.jit_buffer_size", "0");
         let none = buffer.size() == Some(0.0);
         if wanted && (none || php.loaded.contains_key("xdebug")) {
@@ -24,7 +29,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
                 .value("opcache.jit", jit)
                 .value("opcache.jit_buffer_size", &buffer)
                 .cost("what one expects of the JIT; measure before relying on it")
-                .fix(Fix::ini(service, &[("opcache.jit_buffer_size", "64M".into())]))
+                .fix(Fix::ini(
+                    service,
+                    &[("opcache.jit_buffer_size", "64M".into())],
+                ))
                 .tell(found);
         }
     }
@@ -36,6 +44,13 @@ mod tests {
 
     #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().pool_with("", "opcache.jit=tracing"), Severity::Note, "jit_buffer_size")]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().pool_with("", "opcache.jit=tracing"),
+                Severity::Note,
+                "jit_buffer_size",
+            )],
+        );
     }
 }

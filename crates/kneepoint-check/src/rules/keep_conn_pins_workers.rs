@@ -15,17 +15,55 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     for link in &snapshot.links {
-        let (Some(web), Some(php)) = (snapshot.services.get(link.from), snapshot.services.get(link.to)) else { continue };
-        let (Some(nginx), Some(pool)) = (&web.nginx, php.pools.iter().find(|pool| Some(&pool.name) == link.pool.as_ref())) else { continue };
-        let Some(most) = pool.max_children() else { continue };
-        for pass in nginx.passes.iter().filter(|pass| pass.directive == "fastcgi_pass") {
-            let Some(keep) = pass.settings.get("fastcgi_keep_conn").filter(|value| value.is_on() == Some(true)) else { continue };
-            let upstream = nginx.upstreams.iter().find(|one| Some(&one.name) == pass.upstream.as_ref());
-            let Some(keepalive) = upstream.and_then(|one| one.settings.get("keepalive")) else { continue };
-            let each = keepalive.text.split(' ').next().and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0);
+        let (Some(web), Some(php)) = (
+            snapshot.services.get(link.from),
+            snapshot.services.get(link.to),
+        ) else {
+            continue;
+        };
+        let (Some(nginx), Some(pool)) = (
+            &web.nginx,
+            php.pools
+                .iter()
+                .find(|pool| Some(&pool.name) == link.pool.as_ref()),
+        ) else {
+            continue;
+        };
+        let Some(most) = pool.max_children() else {
+            continue;
+        };
+        for pass in nginx
+            .passes
+            .iter()
+            .filter(|pass| pass.directive == "fastcgi_pass")
+        {
+            let Some(keep) = pass
+                .settings
+                .get("fastcgi_keep_conn")
+                .filter(|value| value.is_on() == Some(true))
+            else {
+                continue;
+            };
+            let upstream = nginx
+                .upstreams
+                .iter()
+                .find(|one| Some(&one.name) == pass.upstream.as_ref());
+            let Some(keepalive) = upstream.and_then(|one| one.settings.get("keepalive")) else {
+                continue;
+            };
+            let each = keepalive
+                .text
+                .split(' ')
+                .next()
+                .and_then(|text| text.parse::<f64>().ok())
+                .unwrap_or(0.0);
             let processes = super::nginx_workers(snapshot, web);
             let kept = each * processes;
-            if kept < most as f64 / 2.0 || found.iter().any(|one| one.rule == RULE.name && one.service == link.from) {
+            if kept < most as f64 / 2.0
+                || found
+                    .iter()
+                    .any(|one| one.rule == RULE.name && one.service == link.from)
+            {
                 continue;
             }
             RULE.at(snapshot, link.from, Severity::Problem)
@@ -47,6 +85,13 @@ mod tests {
     #[test]
     fn sick_and_healthy() {
         let conf = "worker_processes 2;\nhttp { upstream php { server unix:/run/php.sock;\n keepalive 30; }\n server {\n location / {\n fastcgi_keep_conn on;\n fastcgi_pass php; } } }";
-        verify(&RULE, &[(Case::healthy().nginx(conf), Severity::Problem, "may keep 60 connections")]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().nginx(conf),
+                Severity::Problem,
+                "may keep 60 connections",
+            )],
+        );
     }
 }

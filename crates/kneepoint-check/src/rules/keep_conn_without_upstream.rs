@@ -14,14 +14,26 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     for (at, service) in snapshot.of(Kind::Nginx) {
-        let Some(nginx) = &service.nginx else { continue };
+        let Some(nginx) = &service.nginx else {
+            continue;
+        };
         let pass = nginx.passes.iter().find(|pass| {
-            let keep = pass.settings.get("fastcgi_keep_conn").and_then(Value::is_on);
-            let upstream = nginx.upstreams.iter().find(|one| Some(&one.name) == pass.upstream.as_ref());
-            pass.directive == "fastcgi_pass" && keep == Some(true) && upstream.is_none_or(|one| one.settings.get("keepalive").is_none())
+            let keep = pass
+                .settings
+                .get("fastcgi_keep_conn")
+                .and_then(Value::is_on);
+            let upstream = nginx
+                .upstreams
+                .iter()
+                .find(|one| Some(&one.name) == pass.upstream.as_ref());
+            pass.directive == "fastcgi_pass"
+                && keep == Some(true)
+                && upstream.is_none_or(|one| one.settings.get("keepalive").is_none())
         });
         let Some(pass) = pass else { continue };
-        let Some(keep) = pass.settings.get("fastcgi_keep_conn") else { continue };
+        let Some(keep) = pass.settings.get("fastcgi_keep_conn") else {
+            continue;
+        };
         RULE.at(snapshot, at, Severity::Note)
             .value("fastcgi_keep_conn", keep)
             .value("fastcgi_pass", &pass.target)
@@ -37,7 +49,10 @@ mod tests {
 
     #[test]
     fn sick_and_healthy() {
-        let case = Case::healthy().nginx_with("   fastcgi_pass", "   fastcgi_keep_conn on;\n   fastcgi_pass");
+        let case = Case::healthy().nginx_with(
+            "   fastcgi_pass",
+            "   fastcgi_keep_conn on;\n   fastcgi_pass",
+        );
         verify(&RULE, &[(case, Severity::Note, "nginx.conf:25")]);
     }
 }

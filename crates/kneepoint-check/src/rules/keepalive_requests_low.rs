@@ -16,17 +16,33 @@ const LOW: f64 = 1000.0;
 
 fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     for (at, service) in snapshot.of(Kind::Nginx) {
-        let Some(nginx) = &service.nginx else { continue };
-        let mut values: Vec<Value> = nginx.upstreams.iter().filter_map(|one| one.settings.get("keepalive_requests")).cloned().collect();
+        let Some(nginx) = &service.nginx else {
+            continue;
+        };
+        let mut values: Vec<Value> = nginx
+            .upstreams
+            .iter()
+            .filter_map(|one| one.settings.get("keepalive_requests"))
+            .cloned()
+            .collect();
         values.extend(service.settings.get("keepalive_requests").cloned());
-        values.extend(nginx.servers.iter().filter_map(|one| one.settings.get("keepalive_requests")).cloned());
+        values.extend(
+            nginx
+                .servers
+                .iter()
+                .filter_map(|one| one.settings.get("keepalive_requests"))
+                .cloned(),
+        );
         values.sort_by_key(|value| value.source.to_string());
         values.dedup();
         for value in values {
             if value.number().is_some_and(|count| count < LOW) {
                 RULE.at(snapshot, at, Severity::Risk)
                     .value("keepalive_requests", &value)
-                    .cost(format!("a new connection every {} requests, with its handshakes", value.text))
+                    .cost(format!(
+                        "a new connection every {} requests, with its handshakes",
+                        value.text
+                    ))
                     .fix(Fix::line(service, &value, "keepalive_requests 10000;"))
                     .weight(0.06)
                     .tell(found);
@@ -41,6 +57,13 @@ mod tests {
 
     #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().nginx_with("keepalive_requests 1000;", "keepalive_requests 100;"), Severity::Risk, "nginx.conf:9")]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().nginx_with("keepalive_requests 1000;", "keepalive_requests 100;"),
+                Severity::Risk,
+                "nginx.conf:9",
+            )],
+        );
     }
 }

@@ -14,7 +14,12 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     for app in &snapshot.apps {
-        let Some((config, routes)) = app.laravel_cached.filter(|(config, routes)| !config || !routes) else { continue };
+        let Some((config, routes)) = app
+            .laravel_cached
+            .filter(|(config, routes)| !config || !routes)
+        else {
+            continue;
+        };
         let missing = match (config, routes) {
             (false, false) => "neither configuration nor routes are",
             (false, true) => "the configuration is not",
@@ -35,7 +40,11 @@ mod tests {
 
     #[test]
     fn sick_and_healthy() {
-        let fresh = |snapshot: &mut Snapshot| snapshot.apps[0].laravel_cached = Some((false, false));
-        verify(&RULE, &[(Case::healthy().with(fresh), Severity::Risk, "/srv/app")]);
+        let fresh =
+            |snapshot: &mut Snapshot| snapshot.apps[0].laravel_cached = Some((false, false));
+        verify(
+            &RULE,
+            &[(Case::healthy().with(fresh), Severity::Risk, "/srv/app")],
+        );
     }
 }

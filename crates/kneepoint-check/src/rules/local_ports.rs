@@ -21,12 +21,18 @@ const CLIFF: f64 = 0.5;
 fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     let mut seen: Vec<(u64, Severity)> = Vec::new();
     for (at, service) in snapshot.services.iter().enumerate() {
-        let Some(range) = service.kernel.get("net.ipv4.ip_local_port_range") else { continue };
+        let Some(range) = service.kernel.get("net.ipv4.ip_local_port_range") else {
+            continue;
+        };
         let Some(width) = width(range) else { continue };
         let most = service.time_wait.iter().max_by_key(|(_, count)| **count);
         let used = most.map_or(0.0, |(_, count)| *count as f64 / width);
         let narrow = width < USUAL * 0.99;
-        let severity = if used >= CLIFF { Severity::Problem } else { Severity::Risk };
+        let severity = if used >= CLIFF {
+            Severity::Problem
+        } else {
+            Severity::Risk
+        };
         // One namespace, one finding.
         if !(narrow || used >= CLIFF) || seen.contains(&(service.place.net, severity)) {
             continue;
@@ -36,9 +42,17 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
             continue;
         }
         seen.push((service.place.net, severity));
-        let mut draft = RULE.at(snapshot, at, severity).value("net.ipv4.ip_local_port_range", range);
+        let mut draft = RULE
+            .at(snapshot, at, severity)
+            .value("net.ipv4.ip_local_port_range", range);
         if let Some((peer, count)) = most.filter(|_| used >= CLIFF / 5.0) {
-            draft = draft.seen(format!("{count} connections in TIME_WAIT to {peer}, {:.0} % of the range", used * 100.0), format!("/proc/{}/net/tcp", service.pid));
+            draft = draft.seen(
+                format!(
+                    "{count} connections in TIME_WAIT to {peer}, {:.0} % of the range",
+                    used * 100.0
+                ),
+                format!("/proc/{}/net/tcp", service.pid),
+            );
         }
         draft
             .title(if used >= CLIFF { "Local ports towards the next tier are used up" } else { RULE.title })
@@ -55,7 +69,10 @@ fn width(range: &Value) -> Option<f64> {
 }
 
 fn connects(snapshot: &Snapshot, at: usize, service: &Service) -> bool {
-    let linked = snapshot.links.iter().any(|link| link.from == at && link.by.is_tcp());
+    let linked = snapshot
+        .links
+        .iter()
+        .any(|link| link.from == at && link.by.is_tcp());
     linked || service.asks.iter().any(|(endpoint, _)| endpoint.is_tcp())
 }
 
@@ -68,12 +85,26 @@ mod tests {
     fn sick_and_healthy() {
         let asks = |snapshot: &mut Snapshot| {
             let to = Endpoint::Tcp("10.0.0.2".into(), 80);
-            snapshot.services[0].asks.push((to, "/etc/nginx/nginx.conf:1".into()));
+            snapshot.services[0]
+                .asks
+                .push((to, "/etc/nginx/nginx.conf:1".into()));
         };
         let many = |snapshot: &mut Snapshot| {
-            snapshot.services[1].time_wait.insert("127.0.0.1:6379".into(), 40_000);
+            snapshot.services[1]
+                .time_wait
+                .insert("127.0.0.1:6379".into(), 40_000);
         };
         let narrow = Case::healthy().kernel(0, "net.ipv4.ip_local_port_range", "32768 33767");
-        verify(&RULE, &[(narrow.with(asks), Severity::Risk, "8 new"), (Case::healthy().with(many), Severity::Problem, "127.0.0.1:6379")]);
+        verify(
+            &RULE,
+            &[
+                (narrow.with(asks), Severity::Risk, "8 new"),
+                (
+                    Case::healthy().with(many),
+                    Severity::Problem,
+                    "127.0.0.1:6379",
+                ),
+            ],
+        );
     }
 }

@@ -17,9 +17,17 @@ const FEW: f64 = 1000.0;
 
 fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     for (at, service, pool) in snapshot.pools() {
-        let Some(value) = pool.settings.get("pm.max_requests") else { continue };
-        let Some(count) = value.number().filter(|count| *count > 0.0 && *count < FEW) else { continue };
-        let severity = if count < 200.0 { Severity::Problem } else { Severity::Risk };
+        let Some(value) = pool.settings.get("pm.max_requests") else {
+            continue;
+        };
+        let Some(count) = value.number().filter(|count| *count > 0.0 && *count < FEW) else {
+            continue;
+        };
+        let severity = if count < 200.0 {
+            Severity::Problem
+        } else {
+            Severity::Risk
+        };
         RULE.at(snapshot, at, severity)
             .pool(pool)
             .value("pm.max_requests", value)
@@ -39,8 +47,16 @@ mod tests {
         verify(
             &RULE,
             &[
-                (Case::healthy().pool_with("pm.max_requests = 500", ""), Severity::Risk, "php-fpm.conf:16"),
-                (Case::healthy().pool_with("pm.max_requests = 20", ""), Severity::Problem, "69 %"),
+                (
+                    Case::healthy().pool_with("pm.max_requests = 500", ""),
+                    Severity::Risk,
+                    "php-fpm.conf:16",
+                ),
+                (
+                    Case::healthy().pool_with("pm.max_requests = 20", ""),
+                    Severity::Problem,
+                    "69 %",
+                ),
             ],
         );
     }

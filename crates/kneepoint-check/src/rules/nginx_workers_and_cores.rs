@@ -15,7 +15,11 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     for (at, service) in snapshot.of(Kind::Nginx) {
-        if service.nginx.as_ref().is_none_or(|nginx| nginx.servers.is_empty()) {
+        if service
+            .nginx
+            .as_ref()
+            .is_none_or(|nginx| nginx.servers.is_empty())
+        {
             continue;
         }
         let value = service.settings.or("worker_processes", "1");
@@ -26,16 +30,33 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
         if !single && !crowd {
             continue;
         }
-        let mut draft = RULE.at(snapshot, at, Severity::Risk).value("worker_processes", &value);
+        let mut draft = RULE
+            .at(snapshot, at, Severity::Risk)
+            .value("worker_processes", &value);
         if let Some(limit) = &service.limits.cpus {
-            draft = draft.seen(format!("{:.2} cores by quota", limit.value), limit.source.to_string());
+            draft = draft.seen(
+                format!("{:.2} cores by quota", limit.value),
+                limit.source.to_string(),
+            );
         } else {
             draft = draft.seen(format!("{cores:.0} cores may be used"), "");
         }
-        let right = if crowd { format!("worker_processes {:.0};", cores.ceil()) } else { "worker_processes auto;".to_owned() };
+        let right = if crowd {
+            format!("worker_processes {:.0};", cores.ceil())
+        } else {
+            "worker_processes auto;".to_owned()
+        };
         draft
-            .title(if crowd { "nginx has many processes for a small quota of CPU" } else { "nginx has one process for all cores" })
-            .cost(if crowd { "processes that take turns: response times step by the length of the quota's period" } else { "all of nginx's work is done by one core" })
+            .title(if crowd {
+                "nginx has many processes for a small quota of CPU"
+            } else {
+                "nginx has one process for all cores"
+            })
+            .cost(if crowd {
+                "processes that take turns: response times step by the length of the quota's period"
+            } else {
+                "all of nginx's work is done by one core"
+            })
             .fix(Fix::line(service, &value, &right))
             .weight(0.15)
             .tell(found);
@@ -50,13 +71,19 @@ mod tests {
     #[test]
     fn sick_and_healthy() {
         let quota = |snapshot: &mut Snapshot| {
-            let source = Source::Kernel { path: "/sys/fs/cgroup/cpu.max".into() };
+            let source = Source::Kernel {
+                path: "/sys/fs/cgroup/cpu.max".into(),
+            };
             snapshot.services[0].limits.cpus = Some(Limit { value: 0.5, source });
         };
         verify(
             &RULE,
             &[
-                (Case::healthy().nginx_with("worker_processes auto;", "worker_processes 1;"), Severity::Risk, "nginx.conf:1"),
+                (
+                    Case::healthy().nginx_with("worker_processes auto;", "worker_processes 1;"),
+                    Severity::Risk,
+                    "nginx.conf:1",
+                ),
                 (Case::healthy().with(quota), Severity::Risk, "cpu.max"),
             ],
         );

@@ -33,6 +33,13 @@ mod tests {
 
     #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().pool_with("", "memory_limit=-1"), Severity::Risk, "a.ini:9")]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().pool_with("", "memory_limit=-1"),
+                Severity::Risk,
+                "a.ini:9",
+            )],
+        );
     }
 }

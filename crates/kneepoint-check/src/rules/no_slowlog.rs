@@ -21,7 +21,14 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
                 .pool(pool)
                 .value("request_slowlog_timeout", &value)
                 .cost("no time; but the next incident leaves no trace of its cause")
-                .fix(Fix::pool(service, pool, &[("request_slowlog_timeout", "5s".into()), ("slowlog", "/var/log/php-fpm-slow.log".into())]))
+                .fix(Fix::pool(
+                    service,
+                    pool,
+                    &[
+                        ("request_slowlog_timeout", "5s".into()),
+                        ("slowlog", "/var/log/php-fpm-slow.log".into()),
+                    ],
+                ))
                 .tell(found);
         }
     }
@@ -33,6 +40,13 @@ mod tests {
 
     #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().pool_with("request_slowlog_timeout = 0", ""), Severity::Note, "php-fpm.conf:16")]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().pool_with("request_slowlog_timeout = 0", ""),
+                Severity::Note,
+                "php-fpm.conf:16",
+            )],
+        );
     }
 }

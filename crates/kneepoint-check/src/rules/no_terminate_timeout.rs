@@ -21,7 +21,11 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
                 .pool(pool)
                 .value("request_terminate_timeout", &value)
                 .cost("a worker for each request that hangs, until somebody restarts PHP")
-                .fix(Fix::pool(service, pool, &[("request_terminate_timeout", "55s".into())]))
+                .fix(Fix::pool(
+                    service,
+                    pool,
+                    &[("request_terminate_timeout", "55s".into())],
+                ))
                 .weight(0.08)
                 .tell(found);
         }
@@ -34,6 +38,13 @@ mod tests {
 
     #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().pool_with("request_terminate_timeout = 0", ""), Severity::Risk, "php-fpm.conf:16")]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().pool_with("request_terminate_timeout = 0", ""),
+                Severity::Risk,
+                "php-fpm.conf:16",
+            )],
+        );
     }
 }

@@ -19,11 +19,18 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
         let mut draft = RULE.at(snapshot, at, Severity::Risk);
         for file in newer.iter().take(4) {
             let minutes = (file.modified_s - service.loaded_s) / 60.0;
-            draft = draft.seen(format!("changed {minutes:.0} min after it was loaded"), &file.path);
+            draft = draft.seen(
+                format!("changed {minutes:.0} min after it was loaded"),
+                &file.path,
+            );
         }
         draft
             .cost("the findings here are of what is written; what runs is older, until a reload")
-            .fix(Fix::line(service, &Value::new("", Source::file(&first.path, 1)), "nothing: check it and reload"))
+            .fix(Fix::line(
+                service,
+                &Value::new("", Source::file(&first.path, 1)),
+                "nothing: check it and reload",
+            ))
             .weight(0.05)
             .tell(found);
     }
@@ -36,6 +43,13 @@ mod tests {
     #[test]
     fn sick_and_healthy() {
         let newer = |snapshot: &mut Snapshot| snapshot.services[0].files[0].newer = true;
-        verify(&RULE, &[(Case::healthy().with(newer), Severity::Risk, "/etc/nginx/nginx.conf")]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().with(newer),
+                Severity::Risk,
+                "/etc/nginx/nginx.conf",
+            )],
+        );
     }
 }

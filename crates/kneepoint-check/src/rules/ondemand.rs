@@ -16,14 +16,21 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     let pools: Vec<_> = snapshot.pools().collect();
     // A host of many sites is what it was made for.
     let many = pools.len() > 10;
-    for (at, service, pool) in pools.into_iter().filter(|(_, _, pool)| pool.manager() == "ondemand") {
-        RULE.at(snapshot, at, if many { Severity::Note } else { Severity::Risk })
-            .pool(pool)
-            .value("pm", &pool.settings.or("pm", "ondemand"))
-            .cost("after each pause, and in each burst, requests wait for processes to start")
-            .fix(Fix::pool(service, pool, &[("pm", "static".into())]))
-            .weight(0.15)
-            .tell(found);
+    for (at, service, pool) in pools
+        .into_iter()
+        .filter(|(_, _, pool)| pool.manager() == "ondemand")
+    {
+        RULE.at(
+            snapshot,
+            at,
+            if many { Severity::Note } else { Severity::Risk },
+        )
+        .pool(pool)
+        .value("pm", &pool.settings.or("pm", "ondemand"))
+        .cost("after each pause, and in each burst, requests wait for processes to start")
+        .fix(Fix::pool(service, pool, &[("pm", "static".into())]))
+        .weight(0.15)
+        .tell(found);
     }
 }
 
@@ -33,6 +40,13 @@ mod tests {
 
     #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().pool_with("pm = ondemand", ""), Severity::Risk, "php-fpm.conf:16")]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().pool_with("pm = ondemand", ""),
+                Severity::Risk,
+                "php-fpm.conf:16",
+            )],
+        );
     }
 }

@@ -15,13 +15,19 @@ pub(crate) static RULE: Rule = Rule {
 fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     let mut groups: Vec<String> = Vec::new();
     for (at, service) in snapshot.services.iter().enumerate() {
-        let Some(kills) = &service.limits.oom_kills else { continue };
+        let Some(kills) = &service.limits.oom_kills else {
+            continue;
+        };
         let source = kills.source.to_string();
         // Without a limit of its own the counter is that of the whole machine.
         if service.limits.memory.is_none() || groups.contains(&source) {
             continue;
         }
-        let limit = service.limits.memory.as_ref().map_or(0.0, |limit| limit.value);
+        let limit = service
+            .limits
+            .memory
+            .as_ref()
+            .map_or(0.0, |limit| limit.value);
         RULE.at(snapshot, at, Severity::Problem)
             .seen(format!("{:.0} processes were killed; the limit is {}", kills.value, format_bytes(limit as u64)), &source)
             .cost("an error for each request of each of them, and cold caches after it")
@@ -40,10 +46,22 @@ mod tests {
     #[test]
     fn sick_and_healthy() {
         let killed = |snapshot: &mut Snapshot| {
-            let limit = |value, path: &str| Some(Limit { value, source: Source::Kernel { path: path.into() } });
+            let limit = |value, path: &str| {
+                Some(Limit {
+                    value,
+                    source: Source::Kernel { path: path.into() },
+                })
+            };
             snapshot.services[1].limits.oom_kills = limit(3.0, "/x/memory.events");
             snapshot.services[1].limits.memory = limit(5e8, "/x/memory.max");
         };
-        verify(&RULE, &[(Case::healthy().with(killed), Severity::Problem, "3 processes")]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().with(killed),
+                Severity::Problem,
+                "3 processes",
+            )],
+        );
     }
 }

@@ -17,11 +17,16 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     for (at, service) in snapshot.of(Kind::Fpm) {
         let Some(php) = &service.php else { continue };
         let built_in = service.is_older_than(&[8, 5]) == Some(false);
-        let mut directives = php.ini.iter().filter(|(name, _)| name.starts_with("opcache."));
+        let mut directives = php
+            .ini
+            .iter()
+            .filter(|(name, _)| name.starts_with("opcache."));
         if built_in || !php.maps_seen || php.loaded.contains_key("opcache") {
             continue;
         }
-        let Some((name, value)) = directives.next() else { continue };
+        let Some((name, value)) = directives.next() else {
+            continue;
+        };
         RULE.at(snapshot, at, Severity::Problem)
             .value(name, value)
             .seen("the extension opcache is not mapped into memory", format!("/proc/{}/maps", service.pid))
@@ -38,7 +43,21 @@ mod tests {
 
     #[test]
     fn sick_and_healthy() {
-        let unloaded = |snapshot: &mut Snapshot| snapshot.services[1].php.as_mut().expect("PHP").loaded.clear();
-        verify(&RULE, &[(Case::healthy().with(unloaded), Severity::Problem, "/etc/php/conf.d/a.ini:")]);
+        let unloaded = |snapshot: &mut Snapshot| {
+            snapshot.services[1]
+                .php
+                .as_mut()
+                .expect("PHP")
+                .loaded
+                .clear()
+        };
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().with(unloaded),
+                Severity::Problem,
+                "/etc/php/conf.d/a.ini:",
+            )],
+        );
     }
 }

@@ -16,10 +16,20 @@ pub(crate) static RULE: Rule = Rule {
 fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     for (at, service) in snapshot.of(Kind::Fpm) {
         let Some(php) = &service.php else { continue };
-        let set = |name: &str| php.ini.get(name).filter(|value| value.is_on() != Some(false));
+        let set = |name: &str| {
+            php.ini
+                .get(name)
+                .filter(|value| value.is_on() != Some(false))
+        };
         for (name, cost) in [
-            ("opcache.file_cache_only", "every worker reads and unserializes scripts from disk"),
-            ("opcache.consistency_checks", "a checksum of every script that is taken from memory"),
+            (
+                "opcache.file_cache_only",
+                "every worker reads and unserializes scripts from disk",
+            ),
+            (
+                "opcache.consistency_checks",
+                "a checksum of every script that is taken from memory",
+            ),
         ] {
             if let Some(value) = set(name) {
                 RULE.at(snapshot, at, Severity::Problem)
@@ -32,10 +42,17 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
             }
         }
         for name in ["opcache.fast_shutdown", "opcache.inherited_hack"] {
-            if let Some(value) = php.ini.get(name).filter(|_| service.is_older_than(&[7, 3]) == Some(false)) {
+            if let Some(value) = php
+                .ini
+                .get(name)
+                .filter(|_| service.is_older_than(&[7, 3]) == Some(false))
+            {
                 RULE.at(snapshot, at, Severity::Note)
                     .value(name, value)
-                    .title(format!("{name} is no directive of PHP {} any more", service.version))
+                    .title(format!(
+                        "{name} is no directive of PHP {} any more",
+                        service.version
+                    ))
                     .cost("nothing: it has no effect")
                     .fix(Fix::line(service, value, "remove the line"))
                     .tell(found);
@@ -53,9 +70,21 @@ mod tests {
         verify(
             &RULE,
             &[
-                (Case::healthy().pool_with("", "opcache.file_cache_only=1"), Severity::Problem, "a.ini:9"),
-                (Case::healthy().pool_with("", "opcache.consistency_checks=5"), Severity::Problem, "checksum"),
-                (Case::healthy().pool_with("", "opcache.fast_shutdown=1"), Severity::Note, "any more"),
+                (
+                    Case::healthy().pool_with("", "opcache.file_cache_only=1"),
+                    Severity::Problem,
+                    "a.ini:9",
+                ),
+                (
+                    Case::healthy().pool_with("", "opcache.consistency_checks=5"),
+                    Severity::Problem,
+                    "checksum",
+                ),
+                (
+                    Case::healthy().pool_with("", "opcache.fast_shutdown=1"),
+                    Severity::Note,
+                    "any more",
+                ),
             ],
         );
     }

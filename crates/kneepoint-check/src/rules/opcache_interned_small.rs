@@ -20,21 +20,42 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
         let Some(php) = &service.php else { continue };
         let strings = php.ini.or("opcache.interned_strings_buffer", "8");
         let memory = php.ini.or("opcache.memory_consumption", "128");
-        let (Some(buffer), Some(all)) = (strings.number(), memory.number()) else { continue };
-        let files = snapshot.apps.iter().filter(|app| app.service == at).map(|app| app.php_files).max().unwrap_or(0);
-        let draft = RULE.at(snapshot, at, Severity::Note).value("opcache.interned_strings_buffer", &strings);
+        let (Some(buffer), Some(all)) = (strings.number(), memory.number()) else {
+            continue;
+        };
+        let files = snapshot
+            .apps
+            .iter()
+            .filter(|app| app.service == at)
+            .map(|app| app.php_files)
+            .max()
+            .unwrap_or(0);
+        let draft = RULE
+            .at(snapshot, at, Severity::Note)
+            .value("opcache.interned_strings_buffer", &strings);
         if buffer > all / 2.0 {
             draft
                 .value("opcache.memory_consumption", &memory)
                 .title("Interned strings take more than half of OPcache's memory")
                 .cost("little is left for scripts: what does not fit is compiled for every request")
-                .fix(Fix::ini(service, &[("opcache.memory_consumption", format!("{}", buffer * 4.0))]))
+                .fix(Fix::ini(
+                    service,
+                    &[("opcache.memory_consumption", format!("{}", buffer * 4.0))],
+                ))
                 .tell(found);
         } else if buffer <= 8.0 && files >= MANY {
             draft
-                .seen(format!("the largest application has {files} files of PHP"), "")
-                .cost("once it is full, each worker keeps strings of its own: memory, and some time")
-                .fix(Fix::ini(service, &[("opcache.interned_strings_buffer", "32".into())]))
+                .seen(
+                    format!("the largest application has {files} files of PHP"),
+                    "",
+                )
+                .cost(
+                    "once it is full, each worker keeps strings of its own: memory, and some time",
+                )
+                .fix(Fix::ini(
+                    service,
+                    &[("opcache.interned_strings_buffer", "32".into())],
+                ))
                 .tell(found);
         }
     }
@@ -50,8 +71,18 @@ mod tests {
         verify(
             &RULE,
             &[
-                (Case::healthy().pool_with("", "opcache.interned_strings_buffer=200"), Severity::Note, "half"),
-                (Case::healthy().pool_with("", "opcache.interned_strings_buffer=8").with(large), Severity::Note, "a.ini:9"),
+                (
+                    Case::healthy().pool_with("", "opcache.interned_strings_buffer=200"),
+                    Severity::Note,
+                    "half",
+                ),
+                (
+                    Case::healthy()
+                        .pool_with("", "opcache.interned_strings_buffer=8")
+                        .with(large),
+                    Severity::Note,
+                    "a.ini:9",
+                ),
             ],
         );
     }

@@ -22,16 +22,34 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     for (at, service) in snapshot.of(Kind::Fpm) {
         let Some(php) = &service.php else { continue };
         let value = php.ini.or("opcache.memory_consumption", "128");
-        let Some(megabytes) = value.number() else { continue };
-        let bytes = if megabytes < 1e6 { megabytes * 1_048_576.0 } else { megabytes };
-        let files = snapshot.apps.iter().filter(|app| app.service == at).map(|app| app.php_files).max().unwrap_or(0);
+        let Some(megabytes) = value.number() else {
+            continue;
+        };
+        let bytes = if megabytes < 1e6 {
+            megabytes * 1_048_576.0
+        } else {
+            megabytes
+        };
+        let files = snapshot
+            .apps
+            .iter()
+            .filter(|app| app.service == at)
+            .map(|app| app.php_files)
+            .max()
+            .unwrap_or(0);
         let tiny = bytes <= LITTLE / 4.0;
         if tiny || (bytes < LITTLE && files >= MANY) {
             RULE.at(snapshot, at, Severity::Risk)
                 .value("opcache.memory_consumption", &value)
-                .seen(format!("the largest application has {files} files of PHP"), "")
+                .seen(
+                    format!("the largest application has {files} files of PHP"),
+                    "",
+                )
                 .cost("once it is full, what does not fit is compiled for every request, for ever")
-                .fix(Fix::ini(service, &[("opcache.memory_consumption", "256".into())]))
+                .fix(Fix::ini(
+                    service,
+                    &[("opcache.memory_consumption", "256".into())],
+                ))
                 .weight(0.4)
                 .tell(found);
         }
@@ -48,8 +66,18 @@ mod tests {
         verify(
             &RULE,
             &[
-                (Case::healthy().pool_with("", "opcache.memory_consumption=8"), Severity::Risk, "a.ini:9"),
-                (Case::healthy().pool_with("", "opcache.memory_consumption=48").with(large), Severity::Risk, "9000 files"),
+                (
+                    Case::healthy().pool_with("", "opcache.memory_consumption=8"),
+                    Severity::Risk,
+                    "a.ini:9",
+                ),
+                (
+                    Case::healthy()
+                        .pool_with("", "opcache.memory_consumption=48")
+                        .with(large),
+                    Severity::Risk,
+                    "9000 files",
+                ),
             ],
         );
     }

@@ -21,13 +21,20 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
         let Some(php) = &service.php else { continue };
         let built_in = service.is_older_than(&[8, 5]) == Some(false);
         let loaded = built_in || php.loaded.contains_key("opcache");
-        let directives = php.ini.iter().filter(|(name, _)| name.starts_with("opcache.")).count();
+        let directives = php
+            .ini
+            .iter()
+            .filter(|(name, _)| name.starts_with("opcache."))
+            .count();
         if php.maps_seen && !loaded && directives > 0 {
             // OPC-02 tells more.
             continue;
         }
         let off = service.pools.iter().find_map(|pool| {
-            let value = pool.php.get("opcache.enable").or_else(|| php.ini.get("opcache.enable"))?;
+            let value = pool
+                .php
+                .get("opcache.enable")
+                .or_else(|| php.ini.get("opcache.enable"))?;
             (value.is_on() == Some(false)).then_some((pool, value))
         });
         let mut draft = RULE.at(snapshot, at, Severity::Problem).weight(SHARE);
@@ -41,7 +48,9 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
             }
             None => continue,
         }
-        let used = service.cpu_words().map_or_else(String::new, |words| format!("; {words}"));
+        let used = service
+            .cpu_words()
+            .map_or_else(String::new, |words| format!("; {words}"));
         draft
             .cost(format!("about two thirds of PHP's CPU time where a framework runs (33 against 119 requests a second){used}"))
             .fix(Fix::ini(service, &lines))
@@ -63,9 +72,21 @@ mod tests {
         verify(
             &RULE,
             &[
-                (Case::healthy().pool_with("", "opcache.enable=0"), Severity::Problem, "/etc/php/conf.d/a.ini:9"),
-                (Case::healthy().pool_with("php_admin_value[opcache.enable] = 0", ""), Severity::Problem, "php-fpm.conf:16"),
-                (Case::healthy().with(unloaded), Severity::Problem, "zend_extension"),
+                (
+                    Case::healthy().pool_with("", "opcache.enable=0"),
+                    Severity::Problem,
+                    "/etc/php/conf.d/a.ini:9",
+                ),
+                (
+                    Case::healthy().pool_with("php_admin_value[opcache.enable] = 0", ""),
+                    Severity::Problem,
+                    "php-fpm.conf:16",
+                ),
+                (
+                    Case::healthy().with(unloaded),
+                    Severity::Problem,
+                    "zend_extension",
+                ),
             ],
         );
     }

@@ -22,17 +22,31 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     for (at, service) in snapshot.of(Kind::Fpm) {
         let Some(php) = &service.php else { continue };
         let value = php.ini.or("opcache.max_accelerated_files", "10000");
-        let Some(asked) = value.number() else { continue };
+        let Some(asked) = value.number() else {
+            continue;
+        };
         let asked = asked as u64;
-        let places = PRIMES.iter().find(|prime| **prime >= asked).copied().unwrap_or(asked);
+        let places = PRIMES
+            .iter()
+            .find(|prime| **prime >= asked)
+            .copied()
+            .unwrap_or(asked);
         let apps = snapshot.apps.iter().filter(|app| app.service == at);
         let files: u64 = apps.map(|app| app.php_files).sum();
         if files > places {
             RULE.at(snapshot, at, Severity::Risk)
                 .value("opcache.max_accelerated_files", &value)
-                .seen(format!("the applications have {files} files of PHP, and there are {places} places"), "")
+                .seen(
+                    format!(
+                        "the applications have {files} files of PHP, and there are {places} places"
+                    ),
+                    "",
+                )
                 .cost("once it is full, what does not fit is compiled for every request, for ever")
-                .fix(Fix::ini(service, &[("opcache.max_accelerated_files", (2 * files).to_string())]))
+                .fix(Fix::ini(
+                    service,
+                    &[("opcache.max_accelerated_files", (2 * files).to_string())],
+                ))
                 .weight(0.35)
                 .tell(found);
         }
@@ -46,12 +60,18 @@ mod tests {
     #[test]
     fn sick_and_healthy() {
         let large = |snapshot: &mut Snapshot| snapshot.apps[0].php_files = 17_000;
-        let case = Case::healthy().pool_with("", "opcache.max_accelerated_files=10000").with(large);
+        let case = Case::healthy()
+            .pool_with("", "opcache.max_accelerated_files=10000")
+            .with(large);
         verify(
             &RULE,
             &[
                 (case, Severity::Risk, "16229 places"),
-                (Case::healthy().pool_with("", "opcache.max_accelerated_files=200"), Severity::Risk, "500 files"),
+                (
+                    Case::healthy().pool_with("", "opcache.max_accelerated_files=200"),
+                    Severity::Risk,
+                    "500 files",
+                ),
             ],
         );
     }

@@ -37,6 +37,13 @@ mod tests {
     #[test]
     fn sick_and_healthy() {
         let ini = "opcache.validate_timestamps=1\nopcache.revalidate_freq=0";
-        verify(&RULE, &[(Case::healthy().pool_with("", ini), Severity::Risk, "a.ini:10")]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().pool_with("", ini),
+                Severity::Risk,
+                "a.ini:10",
+            )],
+        );
     }
 }

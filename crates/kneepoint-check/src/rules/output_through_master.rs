@@ -14,7 +14,9 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     for (at, service, pool) in snapshot.pools() {
-        let Some(value) = pool.settings.get("catch_workers_output") else { continue };
+        let Some(value) = pool.settings.get("catch_workers_output") else {
+            continue;
+        };
         if value.is_on() != Some(true) || service.place.container.is_some() {
             continue;
         }
@@ -22,7 +24,11 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
             .pool(pool)
             .value("catch_workers_output", value)
             .cost("some milliseconds for each line that a request writes")
-            .fix(Fix::pool(service, pool, &[("catch_workers_output", "no".into())]))
+            .fix(Fix::pool(
+                service,
+                pool,
+                &[("catch_workers_output", "no".into())],
+            ))
             .tell(found);
     }
 }
@@ -33,6 +39,13 @@ mod tests {
 
     #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().pool_with("catch_workers_output = yes", ""), Severity::Note, "php-fpm.conf:16")]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().pool_with("catch_workers_output = yes", ""),
+                Severity::Note,
+                "php-fpm.conf:16",
+            )],
+        );
     }
 }

@@ -19,10 +19,15 @@ const SHIPPED: u64 = 5;
 
 fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     for (at, service, pool) in snapshot.pools() {
-        let Some(children) = pool.settings.get("pm.max_children") else { continue };
-        let Some(count) = pool.max_children() else { continue };
+        let Some(children) = pool.settings.get("pm.max_children") else {
+            continue;
+        };
+        let Some(count) = pool.max_children() else {
+            continue;
+        };
         let own = |hits: &&crate::snapshot::LogHits| {
-            hits.kind == LogKind::PoolExhausted && hits.pool.as_ref().is_none_or(|name| *name == pool.name)
+            hits.kind == LogKind::PoolExhausted
+                && hits.pool.as_ref().is_none_or(|name| *name == pool.name)
         };
         let hits = service.logs.iter().find(own).filter(|hits| is_recent(hits));
         let queue = pool.queue.filter(|(length, _)| *length > 0);
@@ -33,10 +38,19 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
         if !shipped && !waits {
             continue;
         }
-        let severity = if waits { Severity::Problem } else { Severity::Risk };
-        let mut draft = RULE.at(snapshot, at, severity).pool(pool).value("pm.max_children", children);
+        let severity = if waits {
+            Severity::Problem
+        } else {
+            Severity::Risk
+        };
+        let mut draft = RULE
+            .at(snapshot, at, severity)
+            .pool(pool)
+            .value("pm.max_children", children);
         if !shipped {
-            draft = draft.title(format!("The pool of {count} workers is too small, or its workers wait for something"));
+            draft = draft.title(format!(
+                "The pool of {count} workers is too small, or its workers wait for something"
+            ));
         } else if waits {
             draft = draft.title(format!("The pool of {count} workers is too small"));
         }
@@ -44,10 +58,16 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
             draft = draft.seen(often(hits), &hits.path);
         }
         if let Some((length, limit)) = queue {
-            draft = draft.seen(format!("{length} connections wait to be accepted, {limit} fit"), "the kernel's accept queue");
+            draft = draft.seen(
+                format!("{length} connections wait to be accepted, {limit} fit"),
+                "the kernel's accept queue",
+            );
         }
         if let Some((busy, seen)) = busy {
-            draft = draft.seen(format!("{busy} of {seen} workers were busy when it was looked at"), "");
+            draft = draft.seen(
+                format!("{busy} of {seen} workers were busy when it was looked at"),
+                "",
+            );
         }
         let size = suggested(snapshot, service, pool);
         draft
@@ -65,11 +85,19 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
 fn suggested(snapshot: &Snapshot, service: &Service, pool: &Pool) -> u64 {
     let by_cores = (service.cores(&snapshot.machine) * 10.0).clamp(10.0, 200.0);
     let sizes: Vec<f64> = pool.workers.iter().filter_map(|one| one.pss).collect();
-    let each = sizes.iter().copied().fold(0.0, f64::max).max(32.0 * 1_048_576.0);
+    let each = sizes
+        .iter()
+        .copied()
+        .fold(0.0, f64::max)
+        .max(32.0 * 1_048_576.0);
     let limit = service.limits.memory.as_ref().map(|limit| limit.value);
-    let room = limit.map_or(snapshot.machine.available_bytes, |limit| limit - service.limits.memory_used.unwrap_or(0.0));
+    let room = limit.map_or(snapshot.machine.available_bytes, |limit| {
+        limit - service.limits.memory_used.unwrap_or(0.0)
+    });
     let by_memory = pool.workers.len() as f64 + (room * 0.7 / each).max(0.0);
-    by_cores.min(by_memory).max(pool.max_children().unwrap_or(1) as f64) as u64
+    by_cores
+        .min(by_memory)
+        .max(pool.max_children().unwrap_or(1) as f64) as u64
 }
 
 fn sizes(pool: &Pool, size: u64) -> Vec<(&'static str, String)> {
@@ -105,9 +133,21 @@ mod tests {
         verify(
             &RULE,
             &[
-                (Case::healthy().pool_with(dynamic, ""), Severity::Risk, "php-fpm.conf:17"),
-                (Case::healthy().with(logged), Severity::Problem, "3 times since 20-Nov"),
-                (Case::healthy().workers(20, 3e7, true).with(queued), Severity::Problem, "7 connections"),
+                (
+                    Case::healthy().pool_with(dynamic, ""),
+                    Severity::Risk,
+                    "php-fpm.conf:17",
+                ),
+                (
+                    Case::healthy().with(logged),
+                    Severity::Problem,
+                    "3 times since 20-Nov",
+                ),
+                (
+                    Case::healthy().workers(20, 3e7, true).with(queued),
+                    Severity::Problem,
+                    "7 connections",
+                ),
             ],
         );
     }

@@ -28,32 +28,49 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
     for (at, service, pool) in snapshot.pools() {
         let sizes: Vec<f64> = pool.workers.iter().filter_map(|one| one.pss).collect();
-        let Some(most) = pool.max_children().filter(|_| !sizes.is_empty()) else { continue };
+        let Some(most) = pool.max_children().filter(|_| !sizes.is_empty()) else {
+            continue;
+        };
         let now: f64 = sizes.iter().sum();
         let mean = now / sizes.len() as f64;
         let limit = service.limits.memory.as_ref();
-        let sum = sums.entry(limit.map_or_else(String::new, |limit| limit.source.to_string())).or_default();
+        let sum = sums
+            .entry(limit.map_or_else(String::new, |limit| limit.source.to_string()))
+            .or_default();
         if sum.pools.is_empty() {
             sum.service = at;
         }
         sum.needed += mean * most as f64;
         sum.now += now;
-        sum.pools.push(format!("pool {}: {most} workers of {} each", pool.name, format_bytes(mean as u64)));
+        sum.pools.push(format!(
+            "pool {}: {most} workers of {} each",
+            pool.name,
+            format_bytes(mean as u64)
+        ));
     }
     for (source, sum) in sums {
-        let Some(service) = snapshot.services.get(sum.service) else { continue };
+        let Some(service) = snapshot.services.get(sum.service) else {
+            continue;
+        };
         let (limit, room) = match &service.limits.memory {
             Some(limit) => {
                 let others = (service.limits.memory_used.unwrap_or(sum.now) - sum.now).max(0.0);
                 // Pages of files count, and the kernel takes them back: at most half of what others use is taken as needed.
                 (limit.value, limit.value - others / 2.0)
             }
-            None => (snapshot.machine.memory_bytes, snapshot.machine.available_bytes + sum.now),
+            None => (
+                snapshot.machine.memory_bytes,
+                snapshot.machine.available_bytes + sum.now,
+            ),
         };
         if sum.needed <= room {
             continue;
         }
-        let source = if source.is_empty() { "/proc/meminfo".to_owned() } else { source };
+        let source = if source.is_empty() {
+            "/proc/meminfo".to_owned()
+        } else {
+            source
+        };
         let mut draft = RULE.at(snapshot, sum.service, Severity::Problem);
         for line in sum.pools.iter().take(6) {
             draft = draft.seen(line, "PSS of the workers there are");
@@ -71,9 +88,16 @@ fn fix(service: &Service, part: f64) -> Fix {
     match service.pools.first() {
         Some(pool) if service.pools.len() == 1 => {
             let most = pool.max_children().unwrap_or(1) as f64 * part * 0.8;
-            Fix::pool(service, pool, &[("pm.max_children", format!("{:.0}", most.floor().max(1.0)))])
+            Fix::pool(
+                service,
+                pool,
+                &[("pm.max_children", format!("{:.0}", most.floor().max(1.0)))],
+            )
         }
-        _ => Fix::words(format!("Make the pools smaller, to {:.0} % of their size in all, or give them more memory.", part * 80.0)),
+        _ => Fix::words(format!(
+            "Make the pools smaller, to {:.0} % of their size in all, or give them more memory.",
+            part * 80.0
+        )),
     }
 }
 
@@ -85,14 +109,27 @@ mod tests {
     #[test]
     fn sick_and_healthy() {
         let limited = |snapshot: &mut Snapshot| {
-            let limit = Limit { value: 536_870_912.0, source: Source::Kernel { path: "/sys/fs/cgroup/x/memory.max".into() } };
+            let limit = Limit {
+                value: 536_870_912.0,
+                source: Source::Kernel {
+                    path: "/sys/fs/cgroup/x/memory.max".into(),
+                },
+            };
             snapshot.services[1].limits.memory = Some(limit);
         };
         verify(
             &RULE,
             &[
-                (Case::healthy().workers(4, 5e7, false).with(limited), Severity::Problem, "memory.max"),
-                (Case::healthy().workers(4, 1e9, false), Severity::Problem, "/proc/meminfo"),
+                (
+                    Case::healthy().workers(4, 5e7, false).with(limited),
+                    Severity::Problem,
+                    "memory.max",
+                ),
+                (
+                    Case::healthy().workers(4, 1e9, false),
+                    Severity::Problem,
+                    "/proc/meminfo",
+                ),
             ],
         );
         // The host's memory is large; the same workers fit it.

@@ -16,12 +16,24 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     for (at, service) in snapshot.of(Kind::Postgresql) {
         let value = service.settings.or("max_connections", "100");
         let Some(most) = value.number() else { continue };
-        let hits = service.logged(LogKind::TooManyDbClients).filter(|hits| is_recent(hits));
+        let hits = service
+            .logged(LogKind::TooManyDbClients)
+            .filter(|hits| is_recent(hits));
         let workers = snapshot.workers_behind(at).unwrap_or(0);
         if hits.is_none() && workers as f64 <= most - 3.0 {
             continue;
         }
-        let mut draft = RULE.at(snapshot, at, if hits.is_some() { Severity::Problem } else { Severity::Risk }).value("max_connections", &value);
+        let mut draft = RULE
+            .at(
+                snapshot,
+                at,
+                if hits.is_some() {
+                    Severity::Problem
+                } else {
+                    Severity::Risk
+                },
+            )
+            .value("max_connections", &value);
         if let Some(hits) = hits {
             draft = draft.seen(often(hits), &hits.path);
         }
@@ -43,6 +55,13 @@ mod tests {
 
     #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().set(4, "max_connections", "20"), Severity::Risk, "20 workers")]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().set(4, "max_connections", "20"),
+                Severity::Risk,
+                "20 workers",
+            )],
+        );
     }
 }

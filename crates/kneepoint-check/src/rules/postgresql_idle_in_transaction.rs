@@ -14,12 +14,18 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     for (at, service) in snapshot.of(Kind::Postgresql) {
-        let value = service.settings.or("idle_in_transaction_session_timeout", "0");
+        let value = service
+            .settings
+            .or("idle_in_transaction_session_timeout", "0");
         if value.seconds() == Some(0.0) && service.settings.iter().next().is_some() {
             RULE.at(snapshot, at, Severity::Note)
                 .value("idle_in_transaction_session_timeout", &value)
                 .cost("nothing until it happens; then every request that needs the same row")
-                .fix(Fix::line(service, &value, "idle_in_transaction_session_timeout = '10s'"))
+                .fix(Fix::line(
+                    service,
+                    &value,
+                    "idle_in_transaction_session_timeout = '10s'",
+                ))
                 .tell(found);
         }
     }
@@ -31,6 +37,13 @@ mod tests {
 
     #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().set(4, "idle_in_transaction_session_timeout", "0"), Severity::Note, "10s")]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().set(4, "idle_in_transaction_session_timeout", "0"),
+                Severity::Note,
+                "10s",
+            )],
+        );
     }
 }

@@ -14,15 +14,25 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     for (at, service) in snapshot.of(Kind::Fpm) {
-        let Some(value) = service.settings.get("process.max") else { continue };
-        let Some(most) = value.number().filter(|most| *most > 0.0) else { continue };
+        let Some(value) = service.settings.get("process.max") else {
+            continue;
+        };
+        let Some(most) = value.number().filter(|most| *most > 0.0) else {
+            continue;
+        };
         let sum: u64 = service.pools.iter().filter_map(Pool::max_children).sum();
         if sum as f64 <= most {
             continue;
         }
         RULE.at(snapshot, at, Severity::Risk)
             .value("process.max", value)
-            .seen(format!("{} pools may have {sum} workers in all", service.pools.len()), "")
+            .seen(
+                format!(
+                    "{} pools may have {sum} workers in all",
+                    service.pools.len()
+                ),
+                "",
+            )
             .cost("requests wait although their pool is not full")
             .fix(Fix::global(service, &[("process.max", sum.to_string())]))
             .weight(0.2)
@@ -36,7 +46,10 @@ mod tests {
 
     #[test]
     fn sick_and_healthy() {
-        let case = Case::healthy().pool_with("[b]\npm = static\npm.max_children = 50\n[global]\nprocess.max = 60", "");
+        let case = Case::healthy().pool_with(
+            "[b]\npm = static\npm.max_children = 50\n[global]\nprocess.max = 60",
+            "",
+        );
         verify(&RULE, &[(case, Severity::Risk, "70 workers")]);
     }
 }

@@ -17,21 +17,34 @@ const SMALL: f64 = 1_048_576.0;
 fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     for (at, service, pool) in snapshot.pools() {
         let size = pool.php.or("realpath_cache_size", "4096K");
-        let base = pool.php.get("open_basedir").filter(|value| !value.text.trim().is_empty());
+        let base = pool
+            .php
+            .get("open_basedir")
+            .filter(|value| !value.text.trim().is_empty());
         if let Some(value) = base {
             RULE.at(snapshot, at, Severity::Note)
                 .pool(pool)
                 .value("open_basedir", value)
                 .title("open_basedir switches PHP's cache of resolved paths off")
                 .cost("system calls for every directory of the path of every included file")
-                .fix(Fix::words("Give each site a user and directories of its own and leave open_basedir out."))
+                .fix(Fix::words(
+                    "Give each site a user and directories of its own and leave open_basedir out.",
+                ))
                 .tell(found);
         } else if size.size().is_some_and(|bytes| bytes < SMALL) {
             RULE.at(snapshot, at, Severity::Risk)
                 .pool(pool)
                 .value("realpath_cache_size", &size)
-                .cost("system calls for every directory of the path of every file that does not fit")
-                .fix(Fix::ini(service, &[("realpath_cache_size", "4096K".into()), ("realpath_cache_ttl", "600".into())]))
+                .cost(
+                    "system calls for every directory of the path of every file that does not fit",
+                )
+                .fix(Fix::ini(
+                    service,
+                    &[
+                        ("realpath_cache_size", "4096K".into()),
+                        ("realpath_cache_ttl", "600".into()),
+                    ],
+                ))
                 .weight(0.05)
                 .tell(found);
         }
@@ -47,8 +60,16 @@ mod tests {
         verify(
             &RULE,
             &[
-                (Case::healthy().pool_with("", "realpath_cache_size=16K"), Severity::Risk, "a.ini:9"),
-                (Case::healthy().pool_with("php_admin_value[open_basedir] = /srv", ""), Severity::Note, "open_basedir"),
+                (
+                    Case::healthy().pool_with("", "realpath_cache_size=16K"),
+                    Severity::Risk,
+                    "a.ini:9",
+                ),
+                (
+                    Case::healthy().pool_with("php_admin_value[open_basedir] = /srv", ""),
+                    Severity::Note,
+                    "open_basedir",
+                ),
             ],
         );
     }

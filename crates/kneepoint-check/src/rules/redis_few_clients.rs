@@ -16,19 +16,38 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     for (at, service) in snapshot.of(Kind::Redis) {
         let value = service.settings.or("maxclients", "10000");
         let Some(most) = value.number() else { continue };
-        let hits = service.logged(LogKind::TooManyCacheClients).filter(|hits| is_recent(hits));
+        let hits = service
+            .logged(LogKind::TooManyCacheClients)
+            .filter(|hits| is_recent(hits));
         let workers = snapshot.workers_behind(at).unwrap_or(0);
         if hits.is_none() && workers as f64 <= most {
             continue;
         }
-        let mut draft = RULE.at(snapshot, at, if hits.is_some() { Severity::Problem } else { Severity::Risk }).value("maxclients", &value);
+        let mut draft = RULE
+            .at(
+                snapshot,
+                at,
+                if hits.is_some() {
+                    Severity::Problem
+                } else {
+                    Severity::Risk
+                },
+            )
+            .value("maxclients", &value);
         if let Some(hits) = hits {
             draft = draft.seen(often(hits), &hits.path);
         }
         draft
-            .seen(format!("pools of PHP with {workers} workers in all ask it"), "")
+            .seen(
+                format!("pools of PHP with {workers} workers in all ask it"),
+                "",
+            )
             .cost("errors for every worker beyond it, in the moment of the highest load")
-            .fix(Fix::line(service, &value, &format!("maxclients {}", (workers * 2).max(10_000))))
+            .fix(Fix::line(
+                service,
+                &value,
+                &format!("maxclients {}", (workers * 2).max(10_000)),
+            ))
             .weight(0.3)
             .tell(found);
     }
@@ -40,6 +59,20 @@ mod tests {
 
     #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().set(2, "maxclients", "10"), Severity::Risk, "20 workers"), (crate::rule::case::logged(2, LogKind::TooManyCacheClients, 9.0), Severity::Problem, "/var/log/x.log")]);
+        verify(
+            &RULE,
+            &[
+                (
+                    Case::healthy().set(2, "maxclients", "10"),
+                    Severity::Risk,
+                    "20 workers",
+                ),
+                (
+                    crate::rule::case::logged(2, LogKind::TooManyCacheClients, 9.0),
+                    Severity::Problem,
+                    "/var/log/x.log",
+                ),
+            ],
+        );
     }
 }

@@ -32,15 +32,30 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
                 .tell(found);
         } else if !limited {
             let in_container = service.limits.memory.is_some();
-            RULE.at(snapshot, at, if in_container { Severity::Risk } else { Severity::Note })
-                .value("maxmemory", &memory)
-                .title("Redis grows until the kernel kills it")
-                .cost("all that it keeps, when the host or the container has no memory left")
-                .fix(Fix::line(service, &memory, "maxmemory 1gb and maxmemory-policy allkeys-lru (for a cache)"))
-                .weight(0.1)
-                .tell(found);
+            RULE.at(
+                snapshot,
+                at,
+                if in_container {
+                    Severity::Risk
+                } else {
+                    Severity::Note
+                },
+            )
+            .value("maxmemory", &memory)
+            .title("Redis grows until the kernel kills it")
+            .cost("all that it keeps, when the host or the container has no memory left")
+            .fix(Fix::line(
+                service,
+                &memory,
+                "maxmemory 1gb and maxmemory-policy allkeys-lru (for a cache)",
+            ))
+            .weight(0.1)
+            .tell(found);
         }
-        let sync = service.settings.get("appendfsync").filter(|value| value.text == "always");
+        let sync = service
+            .settings
+            .get("appendfsync")
+            .filter(|value| value.text == "always");
         let appends = service.settings.get("appendonly").and_then(Value::is_on) == Some(true);
         if let Some(sync) = sync.filter(|_| appends) {
             RULE.at(snapshot, at, Severity::Risk)
@@ -58,7 +73,13 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
 /// Snapshots to disk while huge pages are on: the copy after a fork is by 2 MB and not by 4 kB.
 fn snapshots(snapshot: &Snapshot, at: usize, service: &Service, found: &mut Vec<Finding>) {
     let save = service.settings.or("save", "3600 1 300 100 60 10000");
-    let Some(pages) = service.kernel.get("transparent_hugepage").filter(|value| value.text == "always") else { return };
+    let Some(pages) = service
+        .kernel
+        .get("transparent_hugepage")
+        .filter(|value| value.text == "always")
+    else {
+        return;
+    };
     if save.text.trim().is_empty() {
         return;
     }
@@ -81,10 +102,26 @@ mod tests {
         verify(
             &RULE,
             &[
-                (case().set(2, "maxmemory-policy", "noeviction"), Severity::Risk, "refuses every write"),
+                (
+                    case().set(2, "maxmemory-policy", "noeviction"),
+                    Severity::Risk,
+                    "refuses every write",
+                ),
                 (case().set(2, "maxmemory", "0"), Severity::Note, "grows"),
-                (case().set(2, "appendonly", "yes").set(2, "appendfsync", "always"), Severity::Risk, "everysec"),
-                (case().set(2, "save", "900 1").kernel(2, "transparent_hugepage", "always"), Severity::Note, "snapshots"),
+                (
+                    case()
+                        .set(2, "appendonly", "yes")
+                        .set(2, "appendfsync", "always"),
+                    Severity::Risk,
+                    "everysec",
+                ),
+                (
+                    case()
+                        .set(2, "save", "900 1")
+                        .kernel(2, "transparent_hugepage", "always"),
+                    Severity::Note,
+                    "snapshots",
+                ),
             ],
         );
     }

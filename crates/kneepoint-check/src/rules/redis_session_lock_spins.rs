@@ -14,8 +14,13 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     for (at, service, pool) in snapshot.pools() {
-        let on = pool.php.get("redis.session.locking_enabled").filter(|value| value.is_on() == Some(true));
-        let Some(on) = on.filter(|_| pool.php.text("session.save_handler") == Some("redis")) else { continue };
+        let on = pool
+            .php
+            .get("redis.session.locking_enabled")
+            .filter(|value| value.is_on() == Some(true));
+        let Some(on) = on.filter(|_| pool.php.text("session.save_handler") == Some("redis")) else {
+            continue;
+        };
         let wait = pool.php.or("redis.session.lock_wait_time", "20000");
         RULE.at(snapshot, at, Severity::Note)
             .pool(pool)
@@ -34,6 +39,13 @@ mod tests {
     #[test]
     fn sick_and_healthy() {
         let ini = "session.save_handler=redis\nredis.session.locking_enabled=1";
-        verify(&RULE, &[(Case::healthy().pool_with("", ini), Severity::Note, "a.ini:10")]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().pool_with("", ini),
+                Severity::Note,
+                "a.ini:10",
+            )],
+        );
     }
 }

@@ -14,14 +14,20 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     for (at, service) in snapshot.of(Kind::Nginx) {
-        let Some(nginx) = &service.nginx else { continue };
-        let serves = nginx.servers.iter().find(|one| one.settings.get("root").is_some() || one.settings.get("sendfile").is_some());
+        let Some(nginx) = &service.nginx else {
+            continue;
+        };
+        let serves = nginx.servers.iter().find(|one| {
+            one.settings.get("root").is_some() || one.settings.get("sendfile").is_some()
+        });
         let Some(server) = serves else { continue };
         let value = server.settings.or("sendfile", "off");
         if value.is_on() == Some(false) {
             RULE.at(snapshot, at, Severity::Note)
                 .value("sendfile", &value)
-                .cost("a copy of every byte of every file: CPU of nginx where it serves large files")
+                .cost(
+                    "a copy of every byte of every file: CPU of nginx where it serves large files",
+                )
                 .fix(Fix::line(service, &value, "sendfile on; tcp_nopush on;"))
                 .tell(found);
         }
@@ -34,6 +40,13 @@ mod tests {
 
     #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().nginx_with("sendfile on;", "sendfile off;"), Severity::Note, "nginx.conf:7")]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().nginx_with("sendfile on;", "sendfile off;"),
+                Severity::Note,
+                "nginx.conf:7",
+            )],
+        );
     }
 }

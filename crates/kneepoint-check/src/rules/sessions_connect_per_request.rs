@@ -15,8 +15,17 @@ pub(crate) static RULE: Rule = Rule {
 fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     for (at, service, pool) in snapshot.pools() {
         let handler = pool.php.or("session.save_handler", "files");
-        let Some(path) = pool.php.get("session.save_path").filter(|_| handler.text == "redis") else { continue };
-        if path.text.contains("persistent=1") || path.text.starts_with("unix:") || path.text.starts_with('/') {
+        let Some(path) = pool
+            .php
+            .get("session.save_path")
+            .filter(|_| handler.text == "redis")
+        else {
+            continue;
+        };
+        if path.text.contains("persistent=1")
+            || path.text.starts_with("unix:")
+            || path.text.starts_with('/')
+        {
             continue;
         }
         let shown = path.text.split('?').next().unwrap_or_default();

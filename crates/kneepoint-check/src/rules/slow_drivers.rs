@@ -23,9 +23,16 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
                 continue;
             }
             RULE.at(snapshot, app.service, Severity::Note)
-                .seen(format!("{name} = {value}"), format!("{}/.env:{line}", app.root))
-                .cost("a file or a query for every request; with `sync`, jobs run within the request")
-                .fix(Fix::words(format!("Set {name}=redis, and clear the cache of settings (php artisan optimize).")))
+                .seen(
+                    format!("{name} = {value}"),
+                    format!("{}/.env:{line}", app.root),
+                )
+                .cost(
+                    "a file or a query for every request; with `sync`, jobs run within the request",
+                )
+                .fix(Fix::words(format!(
+                    "Set {name}=redis, and clear the cache of settings (php artisan optimize)."
+                )))
                 .tell(found);
         }
     }
@@ -37,7 +44,18 @@ mod tests {
 
     #[test]
     fn sick_and_healthy() {
-        let files = |snapshot: &mut Snapshot| snapshot.apps[0].drivers.push(("SESSION_DRIVER".into(), "file".into(), 7));
-        verify(&RULE, &[(Case::healthy().with(files), Severity::Note, "/srv/app/.env:7")]);
+        let files = |snapshot: &mut Snapshot| {
+            snapshot.apps[0]
+                .drivers
+                .push(("SESSION_DRIVER".into(), "file".into(), 7))
+        };
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().with(files),
+                Severity::Note,
+                "/srv/app/.env:7",
+            )],
+        );
     }
 }

@@ -14,8 +14,12 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     for (at, service, pool) in snapshot.pools() {
-        let Some(value) = pool.settings.get("pm.status_path") else { continue };
-        if pool.settings.get("pm.status_listen").is_some() || service.is_older_than(&[8, 0]) == Some(true) {
+        let Some(value) = pool.settings.get("pm.status_path") else {
+            continue;
+        };
+        if pool.settings.get("pm.status_listen").is_some()
+            || service.is_older_than(&[8, 0]) == Some(true)
+        {
             continue;
         }
         RULE.at(snapshot, at, Severity::Note)
@@ -23,7 +27,11 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
             .value("pm.status_path", value)
             .seen("pm.status_listen is not set", "")
             .cost("monitoring is blind at saturation")
-            .fix(Fix::pool(service, pool, &[("pm.status_listen", "127.0.0.1:9001".into())]))
+            .fix(Fix::pool(
+                service,
+                pool,
+                &[("pm.status_listen", "127.0.0.1:9001".into())],
+            ))
             .tell(found);
     }
 }
@@ -35,6 +43,13 @@ mod tests {
     #[test]
     fn sick_and_healthy() {
         let pool = "[b]\npm = static\npm.max_children = 20\npm.status_path = /s";
-        verify(&RULE, &[(Case::healthy().pool_with(pool, ""), Severity::Note, "php-fpm.conf:19")]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().pool_with(pool, ""),
+                Severity::Note,
+                "php-fpm.conf:19",
+            )],
+        );
     }
 }

@@ -14,14 +14,32 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     for link in &snapshot.links {
-        let (Some(web), Some(php)) = (snapshot.services.get(link.from), snapshot.services.get(link.to)) else { continue };
+        let (Some(web), Some(php)) = (
+            snapshot.services.get(link.from),
+            snapshot.services.get(link.to),
+        ) else {
+            continue;
+        };
         let Some(nginx) = &web.nginx else { continue };
-        let Some(pool) = php.pools.iter().find(|pool| Some(&pool.name) == link.pool.as_ref()) else { continue };
+        let Some(pool) = php
+            .pools
+            .iter()
+            .find(|pool| Some(&pool.name) == link.pool.as_ref())
+        else {
+            continue;
+        };
         let ends = pool.settings.or("request_terminate_timeout", "0");
-        let Some(ends_s) = ends.seconds().filter(|seconds| *seconds > 0.0) else { continue };
-        let waits = nginx.passes.iter().filter(|pass| pass.directive == "fastcgi_pass");
+        let Some(ends_s) = ends.seconds().filter(|seconds| *seconds > 0.0) else {
+            continue;
+        };
+        let waits = nginx
+            .passes
+            .iter()
+            .filter(|pass| pass.directive == "fastcgi_pass");
         let waits = waits.map(|pass| pass.settings.or("fastcgi_read_timeout", "60s"));
-        let Some(waits) = waits.reduce(|a, b| if a.seconds() > b.seconds() { a } else { b }) else { continue };
+        let Some(waits) = waits.reduce(|a, b| if a.seconds() > b.seconds() { a } else { b }) else {
+            continue;
+        };
         if waits.seconds().is_none_or(|seconds| seconds >= ends_s) {
             continue;
         }
@@ -30,7 +48,14 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
             .value("request_terminate_timeout", &ends)
             .value("fastcgi_read_timeout", &waits)
             .cost("workers that are busy for nobody, most of them when the site is slow already")
-            .fix(Fix::pool(php, pool, &[("request_terminate_timeout", format!("{:.0}s", (waits.seconds().unwrap_or(60.0) * 0.9).max(1.0)))]))
+            .fix(Fix::pool(
+                php,
+                pool,
+                &[(
+                    "request_terminate_timeout",
+                    format!("{:.0}s", (waits.seconds().unwrap_or(60.0) * 0.9).max(1.0)),
+                )],
+            ))
             .weight(0.1)
             .tell(found);
     }
@@ -43,6 +68,9 @@ mod tests {
     #[test]
     fn sick_and_healthy() {
         let conf = "http { server { location / {\n fastcgi_read_timeout 10s;\n fastcgi_pass unix:/run/php.sock; } } }";
-        verify(&RULE, &[(Case::healthy().nginx(conf), Severity::Risk, "nginx.conf:2")]);
+        verify(
+            &RULE,
+            &[(Case::healthy().nginx(conf), Severity::Risk, "nginx.conf:2")],
+        );
     }
 }

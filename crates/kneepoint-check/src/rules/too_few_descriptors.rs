@@ -14,11 +14,23 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     for (at, service) in snapshot.of(Kind::Nginx) {
-        let Some(nginx) = service.nginx.as_ref().filter(|nginx| !nginx.servers.is_empty()) else { continue };
+        let Some(nginx) = service
+            .nginx
+            .as_ref()
+            .filter(|nginx| !nginx.servers.is_empty())
+        else {
+            continue;
+        };
         let value = service.settings.or("worker_connections", "512");
-        let (Some(connections), Some(files)) = (value.number(), service.limits.files) else { continue };
+        let (Some(connections), Some(files)) = (value.number(), service.limits.files) else {
+            continue;
+        };
         // worker_connections counts both ends of a client that is handed on.
-        let needed = if nginx.passes.is_empty() { connections } else { connections * 1.05 };
+        let needed = if nginx.passes.is_empty() {
+            connections
+        } else {
+            connections * 1.05
+        };
         if files >= needed {
             continue;
         }
@@ -42,6 +54,13 @@ mod tests {
     #[test]
     fn sick_and_healthy() {
         let few = |snapshot: &mut Snapshot| snapshot.services[0].limits.files = Some(1024.0);
-        verify(&RULE, &[(Case::healthy().with(few), Severity::Risk, "worker_rlimit_nofile 8192")]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().with(few),
+                Severity::Risk,
+                "worker_rlimit_nofile 8192",
+            )],
+        );
     }
 }

@@ -18,7 +18,13 @@ const FEW: f64 = 4096.0;
 
 fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     for (at, service) in snapshot.of(Kind::Nginx) {
-        let Some(nginx) = service.nginx.as_ref().filter(|nginx| !nginx.servers.is_empty()) else { continue };
+        let Some(nginx) = service
+            .nginx
+            .as_ref()
+            .filter(|nginx| !nginx.servers.is_empty())
+        else {
+            continue;
+        };
         let value = service.settings.or("worker_connections", "512");
         let Some(each) = value.number() else { continue };
         let hits = service.logged(LogKind::NoConnectionSlots);
@@ -29,10 +35,18 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
         if !few && recent.is_none() {
             continue;
         }
-        let severity = if recent.is_some() { Severity::Problem } else { Severity::Risk };
-        let mut draft = RULE.at(snapshot, at, severity).value("worker_connections", &value);
+        let severity = if recent.is_some() {
+            Severity::Problem
+        } else {
+            Severity::Risk
+        };
+        let mut draft = RULE
+            .at(snapshot, at, severity)
+            .value("worker_connections", &value);
         if let Some(hits) = hits {
-            draft = draft.title("The connection slots of nginx were used up").seen(often(hits), &hits.path);
+            draft = draft
+                .title("The connection slots of nginx were used up")
+                .seen(often(hits), &hits.path);
         }
         draft
             .seen(format!("{workers:.0} processes of nginx"), "")
@@ -49,7 +63,8 @@ mod tests {
 
     #[test]
     fn sick_and_healthy() {
-        let small = Case::healthy().nginx_with(" worker_connections 4096;", " worker_connections 768;");
+        let small =
+            Case::healthy().nginx_with(" worker_connections 4096;", " worker_connections 768;");
         let logged = crate::rule::case::logged(0, LogKind::NoConnectionSlots, 60.0);
         verify(
             &RULE,

@@ -27,19 +27,32 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     for (at, service) in snapshot.services.iter().enumerate() {
         let Some(php) = &service.php else { continue };
         for (name, severity) in KNOWN {
-            let Some(path) = php.loaded.get(name) else { continue };
+            let Some(path) = php.loaded.get(name) else {
+                continue;
+            };
             let mode = php.ini.get("xdebug.mode").filter(|_| name == "xdebug");
             let off = mode.is_some_and(|value| value.text == "off");
             let mut draft = RULE
                 .at(snapshot, at, if off { Severity::Risk } else { severity })
-                .title(format!("The extension {name} is loaded: it watches every call"))
-                .seen(format!("{path} is mapped into memory"), format!("/proc/{}/maps", service.pid));
+                .title(format!(
+                    "The extension {name} is loaded: it watches every call"
+                ))
+                .seen(
+                    format!("{path} is mapped into memory"),
+                    format!("/proc/{}/maps", service.pid),
+                );
             if let Some(mode) = mode {
                 draft = draft.value("xdebug.mode", mode);
             }
-            let line = ["zend_extension", "extension"].iter().find_map(|kind| php.ini.get(&format!("{kind} {name}")));
+            let line = ["zend_extension", "extension"]
+                .iter()
+                .find_map(|kind| php.ini.get(&format!("{kind} {name}")));
             draft
-                .cost(if off { "some per cent of PHP's CPU time" } else { "PHP's CPU time several times over where it is active" })
+                .cost(if off {
+                    "some per cent of PHP's CPU time"
+                } else {
+                    "PHP's CPU time several times over where it is active"
+                })
                 .fix(match line {
                     Some(value) => Fix::line(service, value, "remove the line"),
                     None => Fix::words(format!("Take {name} out of PHP's configuration or image.")),
@@ -63,8 +76,20 @@ mod tests {
         verify(
             &RULE,
             &[
-                (Case::healthy().pool_with("", "zend_extension=xdebug.so").with(loaded), Severity::Problem, "a.ini:9"),
-                (Case::healthy().pool_with("", "xdebug.mode=off").with(loaded), Severity::Risk, "xdebug.mode = off"),
+                (
+                    Case::healthy()
+                        .pool_with("", "zend_extension=xdebug.so")
+                        .with(loaded),
+                    Severity::Problem,
+                    "a.ini:9",
+                ),
+                (
+                    Case::healthy()
+                        .pool_with("", "xdebug.mode=off")
+                        .with(loaded),
+                    Severity::Risk,
+                    "xdebug.mode = off",
+                ),
             ],
         );
     }

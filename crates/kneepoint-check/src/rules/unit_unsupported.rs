@@ -29,6 +29,9 @@ mod tests {
     #[test]
     fn sick_and_healthy() {
         let unit = |snapshot: &mut Snapshot| snapshot.services.push(Service::new(Kind::Unit, 9));
-        verify(&RULE, &[(Case::healthy().with(unit), Severity::Note, "process 9")]);
+        verify(
+            &RULE,
+            &[(Case::healthy().with(unit), Severity::Note, "process 9")],
+        );
     }
 }

@@ -17,11 +17,21 @@ const FEW: f64 = 8.0;
 
 fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     for (at, service) in snapshot.of(Kind::Nginx) {
-        let Some(nginx) = &service.nginx else { continue };
+        let Some(nginx) = &service.nginx else {
+            continue;
+        };
         for upstream in &nginx.upstreams {
-            let proxied = nginx.passes.iter().any(|pass| pass.directive == "proxy_pass" && pass.upstream.as_ref() == Some(&upstream.name));
-            let Some(value) = upstream.settings.get("keepalive").filter(|_| proxied) else { continue };
-            let count = value.text.split(' ').next().and_then(|text| text.parse::<f64>().ok());
+            let proxied = nginx.passes.iter().any(|pass| {
+                pass.directive == "proxy_pass" && pass.upstream.as_ref() == Some(&upstream.name)
+            });
+            let Some(value) = upstream.settings.get("keepalive").filter(|_| proxied) else {
+                continue;
+            };
+            let count = value
+                .text
+                .split(' ')
+                .next()
+                .and_then(|text| text.parse::<f64>().ok());
             if count.is_some_and(|count| count < FEW) {
                 RULE.at(snapshot, at, Severity::Risk)
                     .value("keepalive", value)
@@ -40,6 +50,13 @@ mod tests {
 
     #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().nginx_with("keepalive 64;", "keepalive 2;"), Severity::Risk, "nginx.conf:15")]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().nginx_with("keepalive 64;", "keepalive 2;"),
+                Severity::Risk,
+                "nginx.conf:15",
+            )],
+        );
     }
 }

@@ -15,19 +15,34 @@ pub(crate) static RULE: Rule = Rule {
 
 /// Directives whose loss is felt.
 const FELT: [&str; 8] = [
-    "pm", "pm.max_children", "pm.max_requests", "pm.start_servers", "request_terminate_timeout", "listen.backlog", "process_control_timeout", "pm.min_spare_servers",
+    "pm",
+    "pm.max_children",
+    "pm.max_requests",
+    "pm.start_servers",
+    "request_terminate_timeout",
+    "listen.backlog",
+    "process_control_timeout",
+    "pm.min_spare_servers",
 ];
 
 fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     for (at, service, pool) in snapshot.pools() {
         let lost = pool.settings.iter().filter(|(name, _)| FELT.contains(name));
-        let php = pool.php.iter().filter(|(name, _)| name.starts_with("opcache.") || *name == "memory_limit");
+        let php = pool
+            .php
+            .iter()
+            .filter(|(name, _)| name.starts_with("opcache.") || *name == "memory_limit");
         for (name, value) in lost.chain(php) {
-            let Some((before, source)) = value.replaced.last() else { continue };
+            let Some((before, source)) = value.replaced.last() else {
+                continue;
+            };
             let runs = matches!(value.source, Source::Memory { .. });
             let same_file = !runs && source.path() == value.source.path();
             // One's own drop-in is read last on purpose.
-            let own = value.source.path().is_some_and(|path| path.contains("kneepoint"));
+            let own = value
+                .source
+                .path()
+                .is_some_and(|path| path.contains("kneepoint"));
             if *before == value.text || same_file || own {
                 continue;
             }
@@ -58,8 +73,19 @@ mod tests {
     fn sick_and_healthy() {
         let twice = |snapshot: &mut Snapshot| {
             let settings = &mut snapshot.services[1].pools[0].settings;
-            settings.set("pm.max_children", "5", Source::file("/etc/php/zz-docker.conf", 9));
+            settings.set(
+                "pm.max_children",
+                "5",
+                Source::file("/etc/php/zz-docker.conf", 9),
+            );
         };
-        verify(&RULE, &[(Case::healthy().with(twice), Severity::Note, "/etc/php/zz-docker.conf:9")]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().with(twice),
+                Severity::Note,
+                "/etc/php/zz-docker.conf:9",
+            )],
+        );
     }
 }

@@ -14,7 +14,12 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     for (at, service) in snapshot.services.iter().enumerate() {
-        let Some(hits) = service.logged(LogKind::WorkerCrashed).filter(|hits| is_recent(hits)) else { continue };
+        let Some(hits) = service
+            .logged(LogKind::WorkerCrashed)
+            .filter(|hits| is_recent(hits))
+        else {
+            continue;
+        };
         RULE.at(snapshot, at, Severity::Problem)
             .seen(often(hits), &hits.path)
             .cost("an error for each request that was under way")
@@ -34,7 +39,14 @@ mod tests {
 
     #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(logged(1, LogKind::WorkerCrashed, 60.0), Severity::Problem, "2 times")]);
+        verify(
+            &RULE,
+            &[(
+                logged(1, LogKind::WorkerCrashed, 60.0),
+                Severity::Problem,
+                "2 times",
+            )],
+        );
         assert!(super::super::tests_of(&RULE, &logged(1, LogKind::WorkerCrashed, 1e7)).is_empty());
     }
 }

@@ -111,7 +111,10 @@ impl Value {
     #[must_use]
     pub fn bytes(&self) -> Option<f64> {
         let text = self.text.trim();
-        let (digits, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic())?.min(text.len()));
+        let (digits, unit) = text.split_at(
+            text.find(|c: char| c.is_ascii_alphabetic())?
+                .min(text.len()),
+        );
         let factor = match unit.to_ascii_lowercase().as_str() {
             "k" | "kb" => 1024.0,
             "m" | "mb" => 1_048_576.0,
@@ -205,7 +208,9 @@ impl Settings {
 
     /// Everything that is set, in the order of names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
-        self.values.iter().map(|(name, value)| (name.as_str(), value))
+        self.values
+            .iter()
+            .map(|(name, value)| (name.as_str(), value))
     }
 
     /// These with others laid over them.
@@ -230,7 +235,10 @@ mod tests {
         settings.set("pm", "dynamic", Source::file("/b", 7));
         let value = settings.get("pm").expect("set");
         assert_eq!(value.source.to_string(), "/b:7");
-        assert_eq!(value.replaced, [("static".to_owned(), Source::file("/a", 1))]);
+        assert_eq!(
+            value.replaced,
+            [("static".to_owned(), Source::file("/a", 1))]
+        );
         assert_eq!(settings.or("x", "5").source, Source::Default);
     }
 

@@ -36,15 +36,24 @@ pub(crate) fn free_port() -> u16 {
 
 /// The time as a log writes it.
 pub(crate) fn now(format: &str) -> String {
-    let output = Command::new("date").arg(format!("+{format}")).env("LC_ALL", "C").output();
-    String::from_utf8(output.expect("date").stdout).expect("text").trim().to_owned()
+    let output = Command::new("date")
+        .arg(format!("+{format}"))
+        .env("LC_ALL", "C")
+        .output();
+    String::from_utf8(output.expect("date").stdout)
+        .expect("text")
+        .trim()
+        .to_owned()
 }
 
 /// PHP-FPM, whatever its version.
 fn fpm() -> Option<PathBuf> {
     let entries = fs::read_dir("/usr/sbin").ok()?.flatten();
     let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    found.retain(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("php-fpm")));
+    found.retain(|path| {
+        path.file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with("php-fpm"))
+    });
     found.sort();
     found.pop()
 }
@@ -52,7 +61,9 @@ fn fpm() -> Option<PathBuf> {
 /// Whether the servers are there and may be started; says why not.
 pub(crate) fn can_run(test: &str) -> bool {
     let root = fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
-    let there = Path::new("/usr/sbin/nginx").exists() && Path::new("/usr/bin/redis-server").exists() && fpm().is_some();
+    let there = Path::new("/usr/sbin/nginx").exists()
+        && Path::new("/usr/bin/redis-server").exists()
+        && fpm().is_some();
     if !root || !there {
         skipped(&format!("{test} needs root, nginx, PHP-FPM and Redis"));
     }
@@ -169,16 +180,37 @@ impl Stack {
     pub(crate) fn sick() -> Self {
         let redis = "maxclients 3\nmaxmemory 100mb\nmaxmemory-policy noeviction\n";
         let stack = Self::prepared(SICK_NGINX, SICK_FPM, redis);
-        let line = format!("[{}] WARNING: [pool www] server reached pm.max_children setting (5), consider raising it\n", now("%d-%b-%Y %H:%M:%S"));
-        let crash = format!("[{}] WARNING: [pool www] child 7 exited on signal 11 (SIGSEGV) after 3.0 seconds from start\n", now("%d-%b-%Y %H:%M:%S"));
+        let line = format!(
+            "[{}] WARNING: [pool www] server reached pm.max_children setting (5), consider raising it\n",
+            now("%d-%b-%Y %H:%M:%S")
+        );
+        let crash = format!(
+            "[{}] WARNING: [pool www] child 7 exited on signal 11 (SIGSEGV) after 3.0 seconds from start\n",
+            now("%d-%b-%Y %H:%M:%S")
+        );
         stack.write("fpm.log", &format!("{}{crash}", line.repeat(3)));
-        let line = format!("{} [error] 1#1: *1 upstream timed out (110: Connection timed out) while reading response header from upstream\n", now("%Y/%m/%d %H:%M:%S"));
+        let line = format!(
+            "{} [error] 1#1: *1 upstream timed out (110: Connection timed out) while reading response header from upstream\n",
+            now("%Y/%m/%d %H:%M:%S")
+        );
         stack.write("nginx.log", &line);
         stack.write("app/artisan", "");
-        stack.write("app/.env", &format!("APP_DEBUG=true\nSESSION_DRIVER=file\nREDIS_HOST=127.0.0.1\nREDIS_PORT={}\n", stack.redis_port()));
+        stack.write(
+            "app/.env",
+            &format!(
+                "APP_DEBUG=true\nSESSION_DRIVER=file\nREDIS_HOST=127.0.0.1\nREDIS_PORT={}\n",
+                stack.redis_port()
+            ),
+        );
         stack.write("app/vendor/composer/autoload_real.php", "<?php\n");
-        stack.write("app/vendor/composer/autoload_classmap.php", "<?php return [\n'Composer\\\\InstalledVersions' => 1,\n];");
-        stack.write("app/vendor/composer/autoload_psr4.php", &format!("<?php return [\n{}];", "'A' => 1,\n".repeat(9)));
+        stack.write(
+            "app/vendor/composer/autoload_classmap.php",
+            "<?php return [\n'Composer\\\\InstalledVersions' => 1,\n];",
+        );
+        stack.write(
+            "app/vendor/composer/autoload_psr4.php",
+            &format!("<?php return [\n{}];", "'A' => 1,\n".repeat(9)),
+        );
         stack.started(&["-d", "opcache.enable=0"])
     }
 
@@ -190,7 +222,10 @@ impl Stack {
 
     fn prepared(nginx: &str, fpm: &str, redis: &str) -> Self {
         let dir = tempfile::tempdir().expect("directory");
-        let stack = Self { dir, children: Vec::new() };
+        let stack = Self {
+            dir,
+            children: Vec::new(),
+        };
         for name in ["app/public", "sites", "tmp", "app/vendor/composer"] {
             fs::create_dir_all(stack.path(name)).expect("made");
         }
@@ -200,7 +235,9 @@ impl Stack {
         stack.write("nginx.conf", &filled(nginx));
         stack.write("fpm.conf", &filled(fpm));
         stack.write("app/public/index.php", "<?php echo 1;\n");
-        let redis = format!("bind 127.0.0.1\nport {redis_port}\ndir {dir}\nlogfile {dir}/redis.log\n{redis}");
+        let redis = format!(
+            "bind 127.0.0.1\nport {redis_port}\ndir {dir}\nlogfile {dir}/redis.log\n{redis}"
+        );
         stack.write("redis.conf", &redis);
         stack
     }
@@ -213,9 +250,15 @@ impl Stack {
 
     fn started(mut self, fpm_args: &[&str]) -> Self {
         let mut nginx = Command::new("/usr/sbin/nginx");
-        nginx.arg("-c").arg(self.path("nginx.conf")).args(["-g", "daemon off;"]);
+        nginx
+            .arg("-c")
+            .arg(self.path("nginx.conf"))
+            .args(["-g", "daemon off;"]);
         let mut php = Command::new(fpm().expect("PHP-FPM"));
-        php.arg("-F").arg("-y").arg(self.path("fpm.conf")).args(fpm_args);
+        php.arg("-F")
+            .arg("-y")
+            .arg(self.path("fpm.conf"))
+            .args(fpm_args);
         let mut redis = Command::new("/usr/bin/redis-server");
         redis.arg(self.path("redis.conf"));
         for command in [&mut nginx, &mut php, &mut redis] {
@@ -235,8 +278,21 @@ impl Stack {
     /// nginx within another root directory, that holds what is put into it and the programs of the host.
     pub(crate) fn in_another_root(fill: impl FnOnce(&Path)) -> Self {
         let dir = tempfile::tempdir().expect("directory");
-        let mut stack = Self { dir, children: Vec::new() };
-        for name in ["usr", "lib", "lib64", "dev", "run", "log", "var/lib/nginx", "tmp", "etc"] {
+        let mut stack = Self {
+            dir,
+            children: Vec::new(),
+        };
+        for name in [
+            "usr",
+            "lib",
+            "lib64",
+            "dev",
+            "run",
+            "log",
+            "var/lib/nginx",
+            "tmp",
+            "etc",
+        ] {
             fs::create_dir_all(stack.path(name)).expect("made");
         }
         for name in ["etc/passwd", "etc/group"] {
@@ -246,7 +302,9 @@ impl Stack {
         let script = "set -e; for name in usr lib lib64 dev; do mount --rbind /$name $0/$name; done; \
             exec chroot $0 /usr/sbin/nginx -g 'daemon off;'";
         let mut command = Command::new("unshare");
-        command.args(["--mount", "--propagation", "private", "sh", "-c", script]).arg(stack.dir.path());
+        command
+            .args(["--mount", "--propagation", "private", "sh", "-c", script])
+            .arg(stack.dir.path());
         stack.start(&mut command);
         let pid = stack.path("run/nginx.pid");
         stack.wait_for("nginx in another root", || pid.exists());
@@ -257,7 +315,11 @@ impl Stack {
     fn start(&mut self, command: &mut Command) {
         let output = fs::File::create(self.path("output")).expect("a file");
         let errors = output.try_clone().expect("a file");
-        let child = command.stdin(Stdio::null()).stdout(output).stderr(errors).spawn();
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(errors)
+            .spawn();
         self.children.push(child.expect("it starts"));
     }
 
@@ -265,7 +327,10 @@ impl Stack {
         let began = Instant::now();
         while !is_there() {
             let said = fs::read_to_string(self.path("output")).unwrap_or_default();
-            assert!(began.elapsed() < Duration::from_secs(30), "{what} does not come up: {said}");
+            assert!(
+                began.elapsed() < Duration::from_secs(30),
+                "{what} does not come up: {said}"
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -290,14 +355,24 @@ pub(crate) fn everything(root: &Path) -> BTreeMap<PathBuf, String> {
     let mut pending = vec![root.to_owned()];
     while let Some(path) = pending.pop() {
         let about = fs::symlink_metadata(&path).expect("there");
-        let times = (about.atime(), about.atime_nsec(), about.mtime(), about.mtime_nsec(), about.ctime());
+        let times = (
+            about.atime(),
+            about.atime_nsec(),
+            about.mtime(),
+            about.mtime_nsec(),
+            about.ctime(),
+        );
         let content = if about.is_file() { about.len() } else { 0 };
         if about.is_dir() {
             let entries = fs::read_dir(&path).expect("a directory").flatten();
             pending.extend(entries.map(|entry| entry.path()));
         }
         // Listing a directory here is what changes its time of access.
-        let shown = if about.is_dir() { format!("{}", about.mtime()) } else { format!("{times:?} {content} {}", about.mode()) };
+        let shown = if about.is_dir() {
+            format!("{}", about.mtime())
+        } else {
+            format!("{times:?} {content} {}", about.mode())
+        };
         all.insert(path, shown);
     }
     all

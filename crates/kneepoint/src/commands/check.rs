@@ -26,14 +26,18 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitCode> {
         report = redacted(&report, &snapshot);
     }
     let mut printed = false;
-    for (path, format) in [(&args.json, Format::Json), (&args.markdown, Format::Markdown)] {
+    for (path, format) in [
+        (&args.json, Format::Json),
+        (&args.markdown, Format::Markdown),
+    ] {
         let Some(path) = path else { continue };
         let text = render(&report, format);
         if path == Path::new("-") {
             print(text.trim_end())?;
             printed = true;
         } else {
-            std::fs::write(path, text).with_context(|| format!("cannot write `{}`", path.display()))?;
+            std::fs::write(path, text)
+                .with_context(|| format!("cannot write `{}`", path.display()))?;
         }
     }
     if !printed {
@@ -48,15 +52,28 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitCode> {
 
 /// Writes every file that a finding proposes, numbered in the order of the findings, and what to do with them.
 fn write_fixes(dir: &Path, report: &Report) -> Result<()> {
-    std::fs::create_dir(dir).with_context(|| format!("cannot make the directory `{}`", dir.display()))?;
+    std::fs::create_dir(dir)
+        .with_context(|| format!("cannot make the directory `{}`", dir.display()))?;
     let mut readme = "# What kneepoint check proposes\n\nNothing here is in force yet. Apply one, look whether it helps, go on.\n".to_owned();
     for (index, finding) in report.findings.iter().enumerate() {
         let number = index + 1;
-        let _ = write!(readme, "\n## {number}. {} {}\n\n{}\n\n{}\n", finding.code, finding.title, finding.place, finding.fix.text);
+        let _ = write!(
+            readme,
+            "\n## {number}. {} {}\n\n{}\n\n{}\n",
+            finding.code, finding.title, finding.place, finding.fix.text
+        );
         if let Some(file) = &finding.fix.file {
-            let name = format!("{number:02}-{}", file.path.rsplit('/').next().unwrap_or("file"));
-            std::fs::write(dir.join(&name), &file.content).with_context(|| format!("cannot write `{name}`"))?;
-            let _ = writeln!(readme, "\n`{name}` goes to `{}`. If it is there already, add these lines to it.", file.path);
+            let name = format!(
+                "{number:02}-{}",
+                file.path.rsplit('/').next().unwrap_or("file")
+            );
+            std::fs::write(dir.join(&name), &file.content)
+                .with_context(|| format!("cannot write `{name}`"))?;
+            let _ = writeln!(
+                readme,
+                "\n`{name}` goes to `{}`. If it is there already, add these lines to it.",
+                file.path
+            );
         }
         if !finding.fix.apply.is_empty() {
             let _ = writeln!(readme, "\nThen: `{}`", finding.fix.apply);

@@ -8,6 +8,7 @@
 mod account;
 mod bad_input;
 mod by_hand;
+mod check;
 mod compare;
 mod forms;
 mod gate;

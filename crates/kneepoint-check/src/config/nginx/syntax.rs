@@ -39,9 +39,11 @@ impl Tokens<'_> {
     fn next(&mut self) -> Result<Option<(Token, usize)>, &'static str> {
         while let Some(next) = self.rest.peek().copied() {
             match next {
-                '#' => while self.rest.peek().is_some_and(|c| *c != '\n') {
-                    self.bump();
-                },
+                '#' => {
+                    while self.rest.peek().is_some_and(|c| *c != '\n') {
+                        self.bump();
+                    }
+                }
                 c if c.is_whitespace() => drop(self.bump()),
                 _ => break,
             }
@@ -145,7 +147,11 @@ pub(super) fn parse(text: &str) -> Result<Vec<Directive>, (usize, &'static str)>
         };
         match (token, current.take()) {
             (Token::Word(name), None) => {
-                let new = Directive { name, line, ..Directive::default() };
+                let new = Directive {
+                    name,
+                    line,
+                    ..Directive::default()
+                };
                 current = Some(new);
             }
             (Token::Word(word), Some(mut one)) => {
@@ -188,7 +194,10 @@ mod tests {
         let found = parse(text).expect("parsed");
         assert_eq!((found[0].name.as_str(), found[0].line), ("user", 2));
         let inside = &found[1].inside;
-        assert_eq!((inside[0].line, inside[0].args.as_slice()), (4, &["m".to_owned(), "$a".into(), "b;{".into()][..]));
+        assert_eq!(
+            (inside[0].line, inside[0].args.as_slice()),
+            (4, &["m".to_owned(), "$a".into(), "b;{".into()][..])
+        );
         assert_eq!((inside[1].line, inside[1].args[1].as_str()), (6, "${y}z"));
     }
 
@@ -204,7 +213,8 @@ mod tests {
 
     #[test]
     fn code_of_lua_is_no_configuration() {
-        let found = parse("content_by_lua_block { if x then y = { '}' } end -- }\n }\nuser a;").expect("parsed");
+        let found = parse("content_by_lua_block { if x then y = { '}' } end -- }\n }\nuser a;")
+            .expect("parsed");
         assert_eq!((found.len(), found[1].line), (2, 3));
     }
 
