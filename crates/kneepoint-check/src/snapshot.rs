@@ -8,7 +8,7 @@ mod settings;
 
 pub use service::{
     App, Blind, Container, Endpoint, Kind, Limit, Limits, Link, Listener, LogHits, Machine, Nginx,
-    OpcacheMemory, Pass, Php, Place, Pool, Process, ReadFile, Runtime, Server, Service, Upstream,
+    Pass, Php, Place, Pool, Process, ReadFile, Runtime, Server, Service, Upstream,
 };
 pub use settings::{Settings, Source, Value};
 

@@ -21,6 +21,7 @@ const PURE: &[&str] = &[
     "crates/kneepoint-model/src/",
     "crates/kneepoint-diagnosis/src/",
     "crates/kneepoint-report/src/",
+    "crates/kneepoint-check/src/rules/",
 ];
 
 const DOORS: &[Door] = &[

@@ -30,6 +30,7 @@ fn of_maps(maps: &str) -> Php {
         if rights == "rw-s"
             && (path.is_empty()
                 || path.starts_with("/dev/zero")
+                || path.starts_with("/anon_hugepage")
                 || path.starts_with("/SYSV")
                 || path.starts_with("/memfd:"))
         {

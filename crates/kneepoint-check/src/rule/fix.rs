@@ -125,6 +125,8 @@ impl Fix {
                 Some(file) => format!("In {}, add", file.path),
                 None => "Add".to_owned(),
             },
+            Source::Flag => "On its command line, or in a file instead".to_owned(),
+            Source::Memory { .. } => "Where it is set at run time".to_owned(),
             source => format!("In {source}, write instead"),
         };
         let owner = match &service.place.container {

@@ -37,6 +37,11 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
                 .or_else(|| php.ini.get("opcache.enable"))?;
             (value.is_on() == Some(false)).then_some((pool, value))
         });
+        let file_cache_only = php
+            .ini
+            .get("opcache.file_cache_only")
+            .and_then(Value::is_on)
+            == Some(true);
         let mut draft = RULE.at(snapshot, at, Severity::Problem).weight(SHARE);
         let mut lines = vec![("opcache.enable", "1".to_owned())];
         match off {
@@ -45,6 +50,14 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
                 let source = format!("/proc/{}/maps", service.pid);
                 draft = draft.seen("the extension opcache is not mapped into memory", source);
                 lines.insert(0, ("zend_extension", "opcache".to_owned()));
+            }
+            // Switched off when PHP was started, it cannot be switched on by a pool.
+            None if php.maps_seen && php.opcache_bytes.is_none() && !file_cache_only => {
+                let source = format!("/proc/{}/maps", service.pid);
+                draft = draft.seen(
+                    "no memory of 8 MB or more is shared among the workers",
+                    source,
+                );
             }
             None => continue,
         }
@@ -64,6 +77,13 @@ mod tests {
 
     #[test]
     fn sick_and_healthy() {
+        let unshared = |snapshot: &mut Snapshot| {
+            snapshot.services[1]
+                .php
+                .as_mut()
+                .expect("PHP")
+                .opcache_bytes = None;
+        };
         let unloaded = |snapshot: &mut Snapshot| {
             let php = snapshot.services[1].php.as_mut().expect("PHP");
             php.loaded.clear();
@@ -81,6 +101,11 @@ mod tests {
                     Case::healthy().pool_with("php_admin_value[opcache.enable] = 0", ""),
                     Severity::Problem,
                     "php-fpm.conf:16",
+                ),
+                (
+                    Case::healthy().with(unshared),
+                    Severity::Problem,
+                    "is shared among",
                 ),
                 (
                     Case::healthy().with(unloaded),

@@ -28,10 +28,11 @@ const FELT: [&str; 8] = [
 fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     for (at, service, pool) in snapshot.pools() {
         let lost = pool.settings.iter().filter(|(name, _)| FELT.contains(name));
-        let php = pool
-            .php
-            .iter()
-            .filter(|(name, _)| name.starts_with("opcache.") || *name == "memory_limit");
+        // That a pool says otherwise than php.ini, or a file of an extension, is how it is meant.
+        let php = pool.php.iter().filter(|(name, value)| {
+            let felt = name.starts_with("opcache.") || *name == "memory_limit";
+            felt && (matches!(value.source, Source::Memory { .. }) || both_scanned(value))
+        });
         for (name, value) in lost.chain(php) {
             let Some((before, source)) = value.replaced.last() else {
                 continue;
@@ -42,7 +43,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
             let own = value
                 .source
                 .path()
-                .is_some_and(|path| path.contains("kneepoint"));
+                .is_some_and(|path| path.contains("z-kneepoint."));
             if *before == value.text || same_file || own {
                 continue;
             }
@@ -63,6 +64,17 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
                 .tell(found);
         }
     }
+}
+
+/// Whether a value and the one before it are of small files beside php.ini.
+fn both_scanned(value: &Value) -> bool {
+    let scanned = |source: &Source| {
+        source
+            .path()
+            .is_some_and(|path| path.ends_with(".ini") && !path.ends_with("/php.ini"))
+    };
+    let before = value.replaced.last();
+    scanned(&value.source) && before.is_some_and(|(_, source)| scanned(source))
 }
 
 #[cfg(test)]

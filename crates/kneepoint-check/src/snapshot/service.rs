@@ -273,17 +273,6 @@ pub struct Php {
     pub maps_seen: bool,
     /// Bytes of the memory that OPcache shares among its workers; `None` where there is none.
     pub opcache_bytes: Option<f64>,
-    /// Opcache's own numbers, where they could be read.
-    pub opcache: Option<OpcacheMemory>,
-}
-
-/// What OPcache says of its own memory.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
-pub struct OpcacheMemory {
-    /// Scripts that were taken from it.
-    pub hits: u64,
-    /// Scripts that were compiled.
-    pub misses: u64,
 }
 
 /// A pool of PHP-FPM.

@@ -19,6 +19,10 @@ pub(super) fn run(args: &RulesArgs) -> Result<ExitCode> {
     for rule in RULES {
         print(&format!("{:<7} {}", rule.code, rule.title))?;
     }
+    print("\nwithout load, by kneepoint check:")?;
+    for rule in kneepoint_check::CHECKS {
+        print(&format!("{:<7} {}", rule.code, rule.title))?;
+    }
     print("\nkneepoint explain CODE tells more about one of them.")?;
     Ok(ExitCode::SUCCESS)
 }
