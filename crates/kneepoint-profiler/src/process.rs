@@ -2,6 +2,7 @@
 
 pub(crate) mod cores;
 pub(crate) mod elf;
+pub(crate) mod ini;
 
 use crate::error::ProfilerError;
 use elf::{Exports, Found, Symbols};

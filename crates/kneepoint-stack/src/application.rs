@@ -4,4 +4,4 @@ pub mod code;
 pub mod dotenv;
 mod switches;
 
-pub use switches::switches;
+pub use switches::{FILES, of_file, switches};

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod check;
 mod compare;
 mod limit;
 mod load;
@@ -10,6 +11,7 @@ mod replay;
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use std::path::PathBuf;
 
+pub use check::CheckArgs;
 pub use compare::CompareArgs;
 pub use limit::{GateArgs, Inconclusive, LimitArgs};
 pub use load::{Interarrival, LoadArgs};
@@ -33,6 +35,9 @@ pub enum Command {
     Demo(DemoArgs),
     /// Write a scenario file for the application in a directory
     Init(InitArgs),
+    /// Say what is wrong with the stack that already runs, in seconds, without a request, a write or a signal
+    #[command(after_help = check::AFTER_HELP)]
+    Check(CheckArgs),
     /// Drive load at a URL or a FastCGI socket and print what came back
     #[command(after_help = load::AFTER_HELP)]
     Load(Box<LoadArgs>),

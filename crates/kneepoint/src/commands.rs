@@ -1,5 +1,6 @@
 //! One file per command.
 
+mod check;
 mod compare;
 mod diagnose;
 mod init;
@@ -25,6 +26,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Demo(args) => tune::demo::run(&args),
         Command::Init(args) => init::run(&args),
+        Command::Check(args) => check::run(&args),
         Command::Load(args) => load::run(&args),
         Command::Limit(args) => limit::run(&args),
         Command::Diagnose(args) => diagnose::run(&args),

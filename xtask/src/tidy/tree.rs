@@ -53,7 +53,7 @@ impl Tree {
     }
 
     /// The Rust files of a directory: `crates/kneepoint-model/src/`.
-    pub(crate) fn under<'t>(&'t self, dir: &str) -> impl Iterator<Item = &'t Source> {
+    pub(crate) fn under<'t>(&'t self, dir: &str) -> impl Iterator<Item = &'t Source> + use<'t> {
         let dir = dir.to_owned();
         self.sources
             .iter()

@@ -5,7 +5,7 @@ use kneepoint_model::{AppSwitch, SwitchKind};
 use std::path::Path;
 
 /// Files of settings, below the application's root.
-const FILES: [&str; 11] = [
+pub const FILES: [&str; 11] = [
     "LocalSettings.php",
     "wp-config.php",
     "conf/local.php",
@@ -126,7 +126,9 @@ pub fn switches(root: &Path) -> Vec<AppSwitch> {
     found
 }
 
-fn of_file(file: &str, text: &str) -> Vec<AppSwitch> {
+/// The switches that cost in the text of one of [`FILES`].
+#[must_use]
+pub fn of_file(file: &str, text: &str) -> Vec<AppSwitch> {
     let set: Vec<(String, String, u32)> = if file.ends_with(".php") {
         code::assignments(text)
             .iter()

@@ -19,12 +19,16 @@ pub(super) fn run(args: &RulesArgs) -> Result<ExitCode> {
     for rule in RULES {
         print(&format!("{:<7} {}", rule.code, rule.title))?;
     }
+    print("\nwithout load, by kneepoint check:")?;
+    for rule in kneepoint_check::CHECKS {
+        print(&format!("{:<7} {}", rule.code, rule.title))?;
+    }
     print("\nkneepoint explain CODE tells more about one of them.")?;
     Ok(ExitCode::SUCCESS)
 }
 
 pub(super) fn explain(code: &str) -> Result<ExitCode> {
-    if let Some(text) = explain_rule(code) {
+    if let Some(text) = explain_rule(code).or_else(|| kneepoint_check::explain(code)) {
         print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }

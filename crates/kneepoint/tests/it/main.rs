@@ -7,6 +7,7 @@
 
 mod bad_input;
 mod by_hand;
+mod check;
 mod cleanup;
 mod init;
 mod load;

@@ -30,6 +30,15 @@ const TABLE: &[(&str, &[&str])] = &[
     ("kneepoint-diagnosis", MODEL),
     ("kneepoint-report", MODEL),
     (
+        "kneepoint-check",
+        &[
+            "kneepoint-model",
+            "kneepoint-profiler",
+            "kneepoint-stack",
+            "kneepoint-telemetry",
+        ],
+    ),
+    (
         "kneepoint-experiment",
         &[
             "kneepoint-diagnosis",

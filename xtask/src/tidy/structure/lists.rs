@@ -22,6 +22,11 @@ const EXTENSIONS: &[Extension] = &[
         in_folders: true,
     },
     Extension {
+        dir: "crates/kneepoint-check/src/rules/",
+        list: "CHECKS",
+        in_folders: false,
+    },
+    Extension {
         dir: "crates/kneepoint-telemetry/src/sources/",
         list: "SOURCES",
         in_folders: false,
@@ -203,6 +208,7 @@ mod tests {
             check,
             files,
             expect![[r#"
+            crates/kneepoint-check/src/rules/:0: lists: no extension is here; when CHECKS has moved, say so in xtask/src/tidy/lists.rs
             crates/kneepoint-diagnosis/src/rules/session_lock:0: lists: `session_lock` is not in RULES: nobody would ever run it
             crates/kneepoint-schedules/src/syntaxes/:0: lists: no extension is here; when SYNTAXES has moved, say so in xtask/src/tidy/structure/lists.rs
             crates/kneepoint-profiler/src/abi/:0: lists: no extension is here; when PHP_ABIS has moved, say so in xtask/src/tidy/structure/lists.rs

@@ -1,0 +1,313 @@
+//! Who asks whom: endpoints of those who ask, joined with those who listen.
+
+use crate::files::{Files as _, Root};
+use crate::snapshot::{Endpoint, Link, Service, Snapshot};
+use crate::sockets::Net;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// A service with what is needed to join it to others.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) service: Service,
+    /// The files as it sees them.
+    pub(crate) root: Option<Root>,
+    /// The sockets of its network namespace.
+    pub(crate) net: Net,
+    /// Names that its own file of hosts knows.
+    pub(crate) hosts: Vec<(String, IpAddr)>,
+    /// Directories that it serves.
+    pub(crate) roots: Vec<String>,
+}
+
+/// Every pair of services of which one asks the other.
+pub(crate) fn join(all: &[Seen]) -> Vec<Link> {
+    let mut links: Vec<Link> = Vec::new();
+    for (from, asker) in all.iter().enumerate() {
+        for (endpoint, how) in &asker.service.asks {
+            let sure = all.iter().enumerate().filter(|(to, _)| *to != from);
+            let mut found: Vec<(usize, String)> = sure
+                .filter(|(_, asked)| reaches(asker, endpoint, asked))
+                .map(|(to, _)| (to, how.clone()))
+                .collect();
+            if found.is_empty() {
+                found.extend(
+                    by_port(all, from, endpoint).map(|to| (to, format!("{how}, by its port"))),
+                );
+            }
+            for (to, how) in found {
+                let pool = pool_of(&all[to].service, endpoint);
+                let same =
+                    |link: &&mut Link| link.from == from && link.to == to && link.pool == pool;
+                match links.iter_mut().find(same) {
+                    // A line of configuration says more than a connection.
+                    Some(link) if link.how == "a connection" => link.how = how,
+                    Some(_) => {}
+                    None => links.push(Link {
+                        from,
+                        to,
+                        pool,
+                        by: endpoint.clone(),
+                        how,
+                    }),
+                }
+            }
+        }
+    }
+    links
+}
+
+fn reaches(asker: &Seen, endpoint: &Endpoint, asked: &Seen) -> bool {
+    let mut listens = asked.service.listens.iter().map(|one| &one.endpoint);
+    match endpoint {
+        Endpoint::Unix(path) => listens.any(|own| match own {
+            Endpoint::Unix(own) => same_socket(asker, path, asked, own),
+            Endpoint::Tcp(..) => false,
+        }),
+        Endpoint::Tcp(host, port) => {
+            let addresses = resolve(asker, host);
+            listens.any(|own| match own {
+                Endpoint::Tcp(at, own) if own == port => {
+                    addresses.iter().any(|ip| accepts(asker, *ip, asked, at))
+                        || asked.is_called(host)
+                }
+                _ => false,
+            })
+        }
+    }
+}
+
+/// Whether two paths lead to one socket, each as its process sees it.
+fn same_socket(asker: &Seen, path: &str, asked: &Seen, own: &str) -> bool {
+    let identity = |seen: &Seen, path: &str| seen.root.as_ref()?.identity(path);
+    match (identity(asker, path), identity(asked, own)) {
+        (Some(a), Some(b)) => a == b,
+        _ => path == own && asker.service.place.other_root == asked.service.place.other_root,
+    }
+}
+
+/// The addresses of a name, as far as files tell.
+fn resolve(asker: &Seen, host: &str) -> Vec<IpAddr> {
+    if let Ok(ip) = host.parse() {
+        return vec![ip];
+    }
+    let known = asker.hosts.iter().filter(|(name, _)| name == host);
+    let mut found: Vec<IpAddr> = known.map(|(_, ip)| *ip).collect();
+    if host == "localhost" || host == "*" {
+        found.push(IpAddr::from([127, 0, 0, 1]));
+    }
+    found
+}
+
+/// Whether a connection to an address is taken by a listener of another service.
+fn accepts(asker: &Seen, ip: IpAddr, asked: &Seen, at: &str) -> bool {
+    let same_net = asker.service.place.net == asked.service.place.net;
+    let is_there = match ip.is_loopback() {
+        true => same_net,
+        false => asked.net.addresses.contains(&ip),
+    };
+    is_there && (at == "*" || at.parse::<IpAddr>().ok() == Some(ip))
+}
+
+impl Seen {
+    /// Whether a name is that of its container or compose service.
+    fn is_called(&self, host: &str) -> bool {
+        let container = self.service.place.container.as_ref();
+        container.is_some_and(|container| {
+            [&container.name, &container.compose_service]
+                .into_iter()
+                .flatten()
+                .any(|name| name == host)
+        })
+    }
+}
+
+/// The only service of another network namespace that listens on a port, for a name that nobody here can resolve.
+fn by_port(all: &[Seen], from: usize, endpoint: &Endpoint) -> Option<usize> {
+    let Endpoint::Tcp(host, port) = endpoint else {
+        return None;
+    };
+    if !resolve(&all[from], host).is_empty() {
+        return None;
+    }
+    let net = all[from].service.place.net;
+    let listens = |seen: &Seen| {
+        let mut own = seen.service.listens.iter();
+        own.any(|one| matches!(one.endpoint, Endpoint::Tcp(_, own) if own == *port))
+    };
+    let mut found = all
+        .iter()
+        .enumerate()
+        .filter(|(_, seen)| seen.service.place.net != net && listens(seen));
+    let (to, _) = found.next()?;
+    found.next().is_none().then_some(to)
+}
+
+/// The pool that listens at an endpoint.
+fn pool_of(service: &Service, endpoint: &Endpoint) -> Option<String> {
+    let fits = |own: &Endpoint| match (own, endpoint) {
+        (Endpoint::Tcp(_, a), Endpoint::Tcp(_, b)) => a == b,
+        (Endpoint::Unix(a), Endpoint::Unix(b)) => {
+            a == b || a.rsplit('/').next() == b.rsplit('/').next()
+        }
+        _ => false,
+    };
+    let mut pools = service.pools.iter();
+    let found = pools.find(|pool| pool.listen.as_ref().is_some_and(fits))?;
+    Some(found.name.clone())
+}
+
+/// Gives each service the connections in TIME_WAIT that it itself can have made: to whom it asks.
+pub(crate) fn keep_time_wait(all: &mut [Seen]) {
+    for seen in all {
+        let mut kept: BTreeMap<String, u64> = BTreeMap::new();
+        let ports: Vec<u16> = seen
+            .service
+            .asks
+            .iter()
+            .filter_map(|(endpoint, _)| match endpoint {
+                Endpoint::Tcp(_, port) => Some(*port),
+                Endpoint::Unix(_) => None,
+            })
+            .collect();
+        for (peer, count) in &seen.net.time_wait {
+            if matches!(peer, Endpoint::Tcp(_, port) if ports.contains(port)) {
+                kept.insert(peer.to_string(), *count);
+            }
+        }
+        seen.service.time_wait = kept;
+    }
+}
+
+/// Leaves services out; links and applications follow.
+pub(crate) fn retain(snapshot: &mut Snapshot, keep: &[bool]) {
+    let mut next = 0;
+    let moved: Vec<Option<usize>> = keep
+        .iter()
+        .map(|kept| {
+            kept.then(|| {
+                next += 1;
+                next - 1
+            })
+        })
+        .collect();
+    let new = |at: usize| moved.get(at).copied().flatten();
+    let mut at = 0;
+    snapshot.services.retain(|_| {
+        at += 1;
+        keep.get(at - 1).copied().unwrap_or(true)
+    });
+    snapshot
+        .links
+        .retain_mut(|link| match (new(link.from), new(link.to)) {
+            (Some(from), Some(to)) => {
+                (link.from, link.to) = (from, to);
+                true
+            }
+            _ => false,
+        });
+    snapshot
+        .apps
+        .retain_mut(|app| new(app.service).map(|at| app.service = at).is_some());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::{Kind, Listener, Pool};
+
+    fn seen(kind: Kind, net: u64, listens: &[&str], asks: &[&str]) -> Seen {
+        let mut service = Service::new(kind, 1);
+        service.place.net = net;
+        let endpoint = |text: &&str| Endpoint::parse(text, 80).expect("an endpoint");
+        service.listens = listens
+            .iter()
+            .map(|text| Listener {
+                endpoint: endpoint(text),
+                queue: None,
+            })
+            .collect();
+        service.asks = asks
+            .iter()
+            .map(|text| (endpoint(text), "/c:1".to_owned()))
+            .collect();
+        Seen {
+            service,
+            root: None,
+            net: Net::default(),
+            hosts: Vec::new(),
+            roots: Vec::new(),
+        }
+    }
+
+    fn shown(all: &[Seen]) -> Vec<String> {
+        let links = join(all);
+        links
+            .iter()
+            .map(|one| format!("{}>{} {}", one.from, one.to, one.how))
+            .collect()
+    }
+
+    #[test]
+    fn loopback_reaches_its_own_namespace_only() {
+        let all = [
+            seen(Kind::Nginx, 1, &["*:80"], &["127.0.0.1:9000"]),
+            seen(Kind::Fpm, 2, &["127.0.0.1:9000"], &[]),
+            seen(Kind::Fpm, 1, &["127.0.0.1:9000"], &["/run/redis.sock"]),
+            seen(Kind::Redis, 1, &["/run/redis.sock"], &[]),
+        ];
+        assert_eq!(shown(&all), ["0>2 /c:1", "2>3 /c:1"]);
+    }
+
+    #[test]
+    fn addresses_and_names_reach_other_namespaces() {
+        let mut all = vec![
+            seen(Kind::Nginx, 1, &["*:80"], &["172.18.0.2:9000"]),
+            seen(Kind::Nginx, 1, &["*:81"], &["php:9001"]),
+            seen(Kind::Fpm, 2, &["*:9000"], &[]),
+            seen(Kind::Fpm, 3, &["*:9001"], &[]),
+        ];
+        all[2].net.addresses.insert(IpAddr::from([172, 18, 0, 2]));
+        assert_eq!(shown(&all), ["0>2 /c:1", "1>3 /c:1, by its port"]);
+        all.push(seen(Kind::Fpm, 4, &["*:9001"], &[]));
+        assert_eq!(shown(&all), ["0>2 /c:1"]);
+    }
+
+    #[test]
+    fn what_is_left_out_takes_its_links_along() {
+        let all = [
+            seen(Kind::Nginx, 1, &[], &["127.0.0.1:9000", "/b"]),
+            seen(Kind::Fpm, 1, &["*:9000"], &[]),
+            seen(Kind::Fpm, 1, &["/b"], &[]),
+        ];
+        let links = join(&all);
+        let services = all.into_iter().map(|seen| seen.service).collect();
+        let mut snapshot = Snapshot {
+            services,
+            links,
+            ..Snapshot::default()
+        };
+        retain(&mut snapshot, &[true, false, true]);
+        assert_eq!((snapshot.services.len(), snapshot.links.len()), (2, 1));
+        assert_eq!((snapshot.links[0].from, snapshot.links[0].to), (0, 1));
+    }
+
+    #[test]
+    fn a_link_names_the_pool() {
+        let mut fpm = seen(Kind::Fpm, 1, &["*:9001"], &[]);
+        fpm.service.pools = vec![
+            Pool {
+                name: "a".into(),
+                listen: Endpoint::parse("9000", 0),
+                ..Pool::default()
+            },
+            Pool {
+                name: "b".into(),
+                listen: Endpoint::parse("9001", 0),
+                ..Pool::default()
+            },
+        ];
+        let all = [seen(Kind::Nginx, 1, &[], &["127.0.0.1:9001"]), fpm];
+        assert_eq!(join(&all)[0].pool.as_deref(), Some("b"));
+    }
+}

@@ -1,0 +1,194 @@
+//! What is in force: configuration as the program itself would read it, each value with its file and line.
+//!
+//! The stack crate reads and writes one text without losing a byte; here many files of a stranger are only read, in the
+//! program's own order, later ones over earlier ones, and the line of every value is kept. Every parser takes any text in
+//! linear time; what it does not understand it leaves out.
+
+mod apache;
+mod fpm;
+mod haproxy;
+mod ini;
+mod lines;
+mod mysql;
+mod nginx;
+mod postgresql;
+mod redis;
+
+pub(crate) use apache::read as apache;
+pub(crate) use fpm::read as fpm;
+pub(crate) use haproxy::read as haproxy;
+pub(crate) use ini::{IniPlaces, read as php_ini};
+pub(crate) use mysql::read as mysql;
+pub(crate) use nginx::{host_of, read as nginx};
+pub(crate) use postgresql::read as postgresql;
+pub(crate) use redis::read as redis;
+
+use crate::files::{self, Files, Unread};
+use crate::snapshot::{Blind, ReadFile};
+
+/// Most files that one program's configuration may be made of.
+const FILES: usize = 2000;
+/// How deep files may include one another.
+const NESTED: usize = 10;
+/// A file that was changed so long after the program read it has changed since, in seconds: clocks of files and of
+/// processes differ by a tick.
+const SLACK_S: f64 = 1.0;
+
+/// A process that has a configuration.
+pub(crate) struct Subject<'a> {
+    /// The files as it sees them.
+    pub(crate) files: &'a dyn Files,
+    /// Its command line.
+    pub(crate) args: &'a [String],
+    /// Its working directory.
+    pub(crate) cwd: &'a str,
+    /// Its environment.
+    pub(crate) env: &'a dyn Fn(&str) -> Option<String>,
+    /// When it last read its configuration, in seconds since 1970.
+    pub(crate) loaded_s: f64,
+}
+
+/// Reads the files of one program, and keeps what it read.
+pub(crate) struct Reader<'a> {
+    files: &'a dyn Files,
+    loaded_s: f64,
+    depth: usize,
+    /// The files that were read, in their order.
+    pub(crate) read: Vec<ReadFile>,
+    /// What could not be read.
+    pub(crate) blind: Vec<Blind>,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(subject: &Subject<'a>) -> Self {
+        Self {
+            files: subject.files,
+            loaded_s: subject.loaded_s,
+            depth: 0,
+            read: Vec::new(),
+            blind: Vec::new(),
+        }
+    }
+
+    /// A file that must be there; why it cannot be read is kept.
+    pub(crate) fn must(&mut self, path: &str) -> Option<String> {
+        match self.text(path) {
+            Ok(text) => Some(text),
+            Err(why) => {
+                let remedy = match why {
+                    Unread::Denied => "run the check as root",
+                    _ => "see whether the program still finds it",
+                };
+                self.blind.push(Blind::new(path, why.to_string(), remedy));
+                None
+            }
+        }
+    }
+
+    /// A file that may be missing.
+    pub(crate) fn may(&mut self, path: &str) -> Option<String> {
+        match self.text(path) {
+            Err(Unread::Missing) => None,
+            Ok(text) => Some(text),
+            Err(_) => self.must(path),
+        }
+    }
+
+    fn text(&mut self, path: &str) -> Result<String, Unread> {
+        if self.read.len() >= FILES {
+            return Err(Unread::Other(format!("there are more than {FILES} files")));
+        }
+        let content = self.files.read(path)?;
+        self.read.push(ReadFile {
+            path: path.to_owned(),
+            modified_s: content.modified_s,
+            newer: content.modified_s > self.loaded_s + SLACK_S,
+        });
+        Ok(content.text())
+    }
+
+    /// What an `include` names: the file itself, which must be there, or all that fit a pattern.
+    pub(crate) fn included(&mut self, pattern: &str) -> Vec<(String, String)> {
+        if self.depth >= NESTED {
+            let why = format!("files include one another more than {NESTED} deep");
+            self.blind
+                .push(Blind::new(pattern, why, "end the circle of includes"));
+            return Vec::new();
+        }
+        let is_pattern = pattern.contains(['*', '?', '[']);
+        let paths = files::matching(self.files, pattern);
+        let texts = paths.into_iter().filter_map(|path| {
+            let text = match is_pattern {
+                true => self.may(&path),
+                false => self.must(&path),
+            };
+            Some((path, text?))
+        });
+        texts.collect()
+    }
+
+    /// Does something one level deeper.
+    pub(crate) fn deeper<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        self.depth += 1;
+        let result = work(self);
+        self.depth -= 1;
+        result
+    }
+
+    /// The names in a directory with an ending, sorted.
+    pub(crate) fn names(&mut self, dir: &str, ending: &str) -> Vec<String> {
+        let names = self.files.names(dir).unwrap_or_default().into_iter();
+        names
+            .map(|name| name.name)
+            .filter(|name| name.ends_with(ending))
+            .collect()
+    }
+
+    /// Whether a file can be read at all; nothing is noted.
+    pub(crate) fn is_there(&self, path: &str) -> bool {
+        self.files.identity(path).is_some()
+    }
+
+    /// Notes that something could not be understood.
+    pub(crate) fn unread(&mut self, what: &str, why: &str, remedy: &str) {
+        self.blind.push(Blind::new(what, why, remedy));
+    }
+}
+
+/// The argument behind an option: `-c FILE`, `-cFILE`, `--config FILE`, `--config=FILE`.
+pub(crate) fn option<'a>(args: &'a [String], names: &[&str]) -> Option<&'a str> {
+    let mut found = None;
+    for (at, arg) in args.iter().enumerate().skip(1) {
+        for name in names {
+            let Some(rest) = arg.strip_prefix(name) else {
+                continue;
+            };
+            found = match rest.strip_prefix('=') {
+                Some(value) => Some(value),
+                None if rest.is_empty() => args.get(at + 1).map(String::as_str),
+                None if !name.starts_with("--") => Some(rest),
+                None => found,
+            };
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_found_in_every_spelling() {
+        let check = |line: &str, expected: Option<&str>| {
+            let args: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            assert_eq!(option(&args, &["-c", "--config"]), expected, "{line}");
+        };
+        check("nginx -c /a", Some("/a"));
+        check("nginx -c/a", Some("/a"));
+        check("php --config=/a", Some("/a"));
+        check("php --config /a", Some("/a"));
+        check("php --configure /a", None);
+        check("nginx", None);
+    }
+}

@@ -1,0 +1,142 @@
+//! Apache httpd: its directives line by line, with what it includes. Blocks are taken to hold.
+
+use super::{Reader, Subject, lines, option};
+use crate::files;
+use crate::snapshot::{Endpoint, Settings, Source};
+
+/// What is in force, and whom it asks: targets with their place.
+pub(crate) fn read(
+    subject: &Subject<'_>,
+    reader: &mut Reader<'_>,
+) -> (Settings, Vec<(Endpoint, String)>) {
+    let home = option(subject.args, &["-d"]).unwrap_or("");
+    let homes = [home, "/etc/apache2", "/etc/httpd", "/usr/local/apache2"];
+    let names = ["apache2.conf", "conf/httpd.conf", "httpd.conf"];
+    let usual = homes
+        .iter()
+        .filter(|home| !home.is_empty())
+        .flat_map(|home| names.map(|name| ((*home).to_owned(), files::absolute(home, name))));
+    let named = option(subject.args, &["-f"]).map(|path| {
+        let home = if home.is_empty() {
+            files::parent(path)
+        } else {
+            home
+        };
+        (home.to_owned(), files::absolute(home, path))
+    });
+    let place = named.or_else(|| {
+        usual
+            .into_iter()
+            .find(|(_, path)| subject.files.read(path).is_ok())
+    });
+    let mut walk = Walk {
+        env: subject.env,
+        home: String::new(),
+        settings: Settings::default(),
+        asks: Vec::new(),
+    };
+    match place {
+        Some((home, path)) => {
+            walk.home = home;
+            if let Some(text) = reader.must(&path) {
+                walk.text(reader, &text, &path);
+            }
+        }
+        None => reader.unread(
+            "the settings of Apache",
+            "none of its usual files is there",
+            "tell with -f where it is",
+        ),
+    }
+    (walk.settings, walk.asks)
+}
+
+struct Walk<'a> {
+    env: &'a dyn Fn(&str) -> Option<String>,
+    home: String,
+    settings: Settings,
+    asks: Vec<(Endpoint, String)>,
+}
+
+impl Walk<'_> {
+    fn text(&mut self, reader: &mut Reader<'_>, text: &str, path: &str) {
+        for (line, name, rest) in lines::words(text) {
+            let (rest, ..) = lines::expanded(rest, self.env);
+            let value = lines::unquoted(&rest, '\0');
+            match name.to_ascii_lowercase().as_str() {
+                "include" | "includeoptional" => {
+                    let pattern = files::absolute(&self.home, &value);
+                    for (file, text) in reader.included(&pattern) {
+                        reader.deeper(|reader| self.text(reader, &text, &file));
+                    }
+                }
+                "serverroot" => self.home = value,
+                name => {
+                    let how = format!("{path}:{line}");
+                    self.asks.extend(
+                        targets(&rest)
+                            .into_iter()
+                            .map(|target| (target, how.clone())),
+                    );
+                    self.settings.set(name, &value, Source::file(path, line));
+                }
+            }
+        }
+    }
+}
+
+/// Addresses of FastCGI that a line names: `proxy:unix:/run/p.sock|fcgi://localhost`, `fcgi://127.0.0.1:9000/x`.
+fn targets(line: &str) -> Vec<Endpoint> {
+    let words = line.split([' ', '\t', '"', '|']);
+    let named = words.filter_map(|word| {
+        let word = word.strip_prefix("proxy:").unwrap_or(word);
+        if word.starts_with("unix:") {
+            return Endpoint::parse(word, 0);
+        }
+        let rest = word.strip_prefix("fcgi://")?;
+        let host = rest.split('/').next()?;
+        host.contains(':').then(|| Endpoint::parse(host, 9000))?
+    });
+    named.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::Memory;
+
+    #[test]
+    fn directives_and_targets_are_found() {
+        let files = Memory::of(&[
+            (
+                "/etc/apache2/apache2.conf",
+                "KeepAliveTimeout 5\nErrorLog ${APACHE_LOG_DIR}/error.log\nIncludeOptional sites/*.conf\n",
+            ),
+            (
+                "/etc/apache2/sites/a.conf",
+                "<FilesMatch x>\n SetHandler \"proxy:unix:/run/php.sock|fcgi://localhost\"\n</FilesMatch>\nProxyPass / fcgi://php:9000/srv\n",
+            ),
+        ]);
+        let env = |name: &str| (name == "APACHE_LOG_DIR").then(|| "/var/log/apache2".to_owned());
+        let subject = Subject {
+            files: &files,
+            args: &[],
+            cwd: "/",
+            env: &env,
+            loaded_s: 0.0,
+        };
+        let (settings, asks) = read(&subject, &mut Reader::new(&subject));
+        assert_eq!(
+            settings.text("errorlog"),
+            Some("/var/log/apache2/error.log")
+        );
+        let asks: Vec<String> = asks.iter().map(|(to, how)| format!("{to} {how}")).collect();
+        assert_eq!(
+            asks,
+            [
+                "/run/php.sock /etc/apache2/sites/a.conf:2",
+                "php:9000 /etc/apache2/sites/a.conf:4"
+            ]
+        );
+    }
+}

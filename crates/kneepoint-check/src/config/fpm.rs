@@ -1,0 +1,207 @@
+//! PHP-FPM: its main file with all it includes, section by section, later lines over earlier ones.
+
+use super::{Reader, lines};
+use crate::files;
+use crate::snapshot::{Endpoint, Pool, Settings, Source};
+
+/// What is configured.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Fpm {
+    /// Of the section `[global]`.
+    pub(crate) global: Settings,
+    /// The pools, in the order they were first named.
+    pub(crate) pools: Vec<Pool>,
+}
+
+/// Reads a main file. `prefix` is what relative paths of includes are relative to.
+pub(crate) fn read(
+    reader: &mut Reader<'_>,
+    main: &str,
+    prefix: &str,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Fpm {
+    let mut parser = Parser {
+        fpm: Fpm::default(),
+        section: "global".to_owned(),
+        prefix: prefix.to_owned(),
+        env,
+    };
+    if let Some(text) = reader.must(main) {
+        parser.text(reader, &text, main);
+    }
+    for pool in &mut parser.fpm.pools {
+        let listen = pool.settings.text("listen").map(str::to_owned);
+        pool.listen = listen.and_then(|text| Endpoint::parse(&text, 9000));
+    }
+    parser.fpm
+}
+
+struct Parser<'a> {
+    fpm: Fpm,
+    /// It goes on over the end of an included file, as FPM's own parser has it.
+    section: String,
+    prefix: String,
+    env: &'a dyn Fn(&str) -> Option<String>,
+}
+
+impl Parser<'_> {
+    fn text(&mut self, reader: &mut Reader<'_>, text: &str, path: &str) {
+        let mut began = false;
+        for entry in lines::ini(text) {
+            if !entry.section.is_empty() && (!began || entry.section != self.section) {
+                self.section = entry.section.clone();
+                began = true;
+                self.open();
+            }
+            let Some(value) = entry.value else { continue };
+            let (value, variable, missing) = lines::expanded(&value, self.env);
+            if let Some(name) = missing {
+                let what = format!("variable {name}, by {path}:{}", entry.line);
+                let why =
+                    "PHP-FPM overwrites its own environment, and its parent's does not have it";
+                reader.unread(
+                    &what,
+                    why,
+                    "name the container's environment in a file, or look at it there",
+                );
+            }
+            if entry.key == "include" {
+                let pattern = files::absolute(&self.prefix, &value);
+                for (file, text) in reader.included(&pattern) {
+                    reader.deeper(|reader| self.text(reader, &text, &file));
+                }
+                continue;
+            }
+            let source = match variable {
+                Some(name) => Source::Variable {
+                    name,
+                    path: path.to_owned(),
+                    line: entry.line,
+                },
+                None => Source::file(path, entry.line),
+            };
+            let value = value.replace("$pool", &self.section);
+            self.set(&entry.key, &value, source);
+        }
+        // A section may be empty, or end a file.
+        if let Some(last) = last_section(text) {
+            self.section = last;
+            self.open();
+        }
+    }
+
+    fn open(&mut self) {
+        let known = self.fpm.pools.iter().any(|pool| pool.name == self.section);
+        if self.section != "global" && !known {
+            self.fpm.pools.push(Pool {
+                name: self.section.clone(),
+                ..Pool::default()
+            });
+        }
+    }
+
+    fn set(&mut self, key: &str, value: &str, source: Source) {
+        if self.section == "global" {
+            self.fpm.global.set(key, value, source);
+            return;
+        }
+        self.open();
+        let section = self.section.as_str();
+        let Some(pool) = self.fpm.pools.iter_mut().find(|pool| pool.name == section) else {
+            return;
+        };
+        let ini = [
+            "php_admin_value[",
+            "php_admin_flag[",
+            "php_value[",
+            "php_flag[",
+        ];
+        match ini.iter().find_map(|prefix| key.strip_prefix(prefix)) {
+            Some(name) => pool
+                .php
+                .set(name.trim_end_matches(']').trim(), value, source),
+            None => pool.settings.set(key, value, source),
+        }
+    }
+}
+
+fn last_section(text: &str) -> Option<String> {
+    let lines = text.lines().rev().map(str::trim);
+    let mut headers = lines.filter_map(|line| line.strip_prefix('['));
+    let inside = headers.next()?.split(']').next()?;
+    Some(inside.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Subject;
+    use crate::files::Memory;
+
+    fn fpm(files: &[(&str, &str)], env: &dyn Fn(&str) -> Option<String>) -> (Fpm, Vec<String>) {
+        let files = Memory::of(files);
+        let subject = Subject {
+            files: &files,
+            args: &[],
+            cwd: "/",
+            env,
+            loaded_s: 50.0,
+        };
+        let mut reader = Reader::new(&subject);
+        let fpm = read(&mut reader, "/etc/fpm.conf", "/etc", env);
+        assert!(reader.read.iter().all(|file| file.newer));
+        (fpm, reader.blind.into_iter().map(|one| one.what).collect())
+    }
+
+    #[test]
+    fn a_second_file_overrides_the_first() {
+        let (fpm, blind) = fpm(
+            &[
+                (
+                    "/etc/fpm.conf",
+                    "[global]\nerror_log = /log\ninclude=pool.d/*.conf\n",
+                ),
+                (
+                    "/etc/pool.d/www.conf",
+                    "[www]\nlisten = /run/$pool.sock\npm = dynamic\npm.max_children = 20\nphp_admin_value[memory_limit] = 64M",
+                ),
+                (
+                    "/etc/pool.d/zz-docker.conf",
+                    "[global]\ndaemonize = no\n\n[www]\nlisten = 9000\npm.max_children = 5",
+                ),
+            ],
+            &|_| None,
+        );
+        assert_eq!(blind, Vec::<String>::new());
+        assert_eq!(fpm.global.text("daemonize"), Some("no"));
+        let [pool] = fpm.pools.as_slice() else {
+            panic!("{:?}", fpm.pools)
+        };
+        let children = pool.settings.get("pm.max_children").expect("set");
+        assert_eq!(children.source.to_string(), "/etc/pool.d/zz-docker.conf:6");
+        assert_eq!(children.replaced[0].1.to_string(), "/etc/pool.d/www.conf:4");
+        assert_eq!(pool.listen, Some(Endpoint::Tcp("*".into(), 9000)));
+        assert_eq!(pool.php.text("memory_limit"), Some("64M"));
+        let listen = pool.settings.get("listen").expect("set");
+        assert_eq!(listen.replaced[0].0, "/run/www.sock");
+    }
+
+    #[test]
+    fn variables_come_from_the_environment() {
+        let text = "[www]\npm = ${PM}\npm.max_children = ${NONE}\n[b]\n";
+        let env = |name: &str| (name == "PM").then(|| "ondemand".to_owned());
+        let (fpm, blind) = fpm(&[("/etc/fpm.conf", text)], &env);
+        assert_eq!(
+            fpm.pools[0]
+                .settings
+                .get("pm")
+                .expect("set")
+                .source
+                .to_string(),
+            "variable PM, by /etc/fpm.conf:2"
+        );
+        assert_eq!(fpm.pools[0].max_children(), None);
+        assert_eq!(blind, ["variable NONE, by /etc/fpm.conf:3"]);
+        assert_eq!(fpm.pools.len(), 2);
+    }
+}

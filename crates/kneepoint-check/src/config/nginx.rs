@@ -1,0 +1,310 @@
+//! nginx: its files as one tree, and what is in force at each place where it hands requests on.
+
+mod syntax;
+
+use super::{Reader, Subject, option};
+use crate::files;
+use crate::process::Program;
+use crate::snapshot::{Nginx, Pass, ReadFile, Server, Settings, Source, Upstream, Value};
+use syntax::{Directive, parse};
+
+/// The directives that hand requests on.
+const PASSES: [&str; 5] = [
+    "fastcgi_pass",
+    "proxy_pass",
+    "uwsgi_pass",
+    "scgi_pass",
+    "grpc_pass",
+];
+/// Directives that are lists: those of a level replace all of the levels around it.
+const LISTS: [&str; 5] = [
+    "proxy_set_header",
+    "fastcgi_param",
+    "access_log",
+    "error_log",
+    "add_header",
+];
+
+/// What is configured.
+pub(crate) struct Configured {
+    /// Of the main level, of `events` and of `http`.
+    pub(crate) settings: Settings,
+    /// Servers, upstreams and what is handed on.
+    pub(crate) nginx: Nginx,
+    /// The files.
+    pub(crate) files: Vec<ReadFile>,
+    /// What could not be read.
+    pub(crate) blind: Vec<crate::snapshot::Blind>,
+    /// Root directories that are named.
+    pub(crate) roots: Vec<String>,
+    /// Where it logs errors where nothing says so.
+    pub(crate) error_log: Option<String>,
+}
+
+/// Reads what a process of nginx has in force.
+pub(crate) fn read(subject: &Subject<'_>, program: &Program) -> Configured {
+    let prefix = option(subject.args, &["-p"])
+        .or(program.word(2))
+        .map_or("/etc/nginx", |prefix| prefix.trim_end_matches('/'));
+    let prefix = files::absolute(subject.cwd, prefix);
+    let named = option(subject.args, &["-c"]).or(program.word(1));
+    let path = files::absolute(&prefix, named.unwrap_or("/etc/nginx/nginx.conf"));
+    let mut reader = Reader::new(subject);
+    // The title of a master holds its arguments behind its own words.
+    let text = reader.must(&path).unwrap_or_default();
+    let tree = load(&mut reader, &text, &path, files::parent(&path));
+    let mut walk = Walk::default();
+    for flag in flags(subject.args) {
+        if let Ok(directives) = parse(&flag) {
+            walk.main(&directives, &|_| Source::Flag);
+        }
+    }
+    walk.tree(&tree);
+    Configured {
+        settings: walk.settings,
+        nginx: walk.nginx,
+        files: reader.read,
+        blind: reader.blind,
+        roots: walk.roots,
+        error_log: program.word(3).map(str::to_owned),
+    }
+}
+
+/// Directives of the command line: `-g "daemon off;"`.
+fn flags(args: &[String]) -> Vec<String> {
+    let behind = args.windows(2).filter(|pair| pair[0] == "-g");
+    behind
+        .map(|pair| format!("{};", pair[1].trim_end_matches([';', ' '])))
+        .collect()
+}
+
+/// A directive with the file it is in.
+struct Placed {
+    directive: Directive,
+    file: String,
+    inside: Vec<Placed>,
+}
+
+impl Placed {
+    fn source(&self) -> Source {
+        Source::file(&self.file, self.directive.line)
+    }
+
+    fn value(&self) -> Value {
+        Value::new(&self.directive.args.join(" "), self.source())
+    }
+}
+
+/// Parses a text, with what it includes in its place.
+fn load(reader: &mut Reader<'_>, text: &str, path: &str, home: &str) -> Vec<Placed> {
+    match parse(text) {
+        Ok(directives) => place(reader, directives, path, home),
+        Err((line, why)) => {
+            let what = format!("{path}:{line}");
+            reader.unread(
+                &what,
+                why,
+                "run `nginx -t`: what is on disk is not what runs",
+            );
+            Vec::new()
+        }
+    }
+}
+
+fn place(
+    reader: &mut Reader<'_>,
+    directives: Vec<Directive>,
+    path: &str,
+    home: &str,
+) -> Vec<Placed> {
+    let mut placed = Vec::new();
+    for mut directive in directives {
+        if directive.name == "include" && directive.args.len() == 1 {
+            let pattern = files::absolute(home, &directive.args[0]);
+            for (file, text) in reader.included(&pattern) {
+                let more = reader.deeper(|reader| load(reader, &text, &file, home));
+                placed.extend(more);
+            }
+            continue;
+        }
+        let inside = std::mem::take(&mut directive.inside);
+        let inside = place(reader, inside, path, home);
+        placed.push(Placed {
+            directive,
+            file: path.to_owned(),
+            inside,
+        });
+    }
+    placed
+}
+
+#[derive(Default)]
+struct Walk {
+    settings: Settings,
+    nginx: Nginx,
+    roots: Vec<String>,
+}
+
+impl Walk {
+    fn main(&mut self, directives: &[Directive], source: &dyn Fn(usize) -> Source) {
+        for one in directives {
+            self.settings
+                .set(&one.name, &one.args.join(" "), source(one.line));
+        }
+    }
+
+    fn tree(&mut self, tree: &[Placed]) {
+        for placed in tree.iter().filter(|one| one.directive.name != "http") {
+            match placed.directive.name.as_str() {
+                "events" => set_all(&mut self.settings, &placed.inside),
+                "stream" | "mail" => {}
+                _ => set(&mut self.settings, placed),
+            }
+        }
+        for http in tree.iter().filter(|one| one.directive.name == "http") {
+            let mut around = Settings::default();
+            set_all(&mut around, &http.inside);
+            set_all(&mut self.settings, &http.inside);
+            self.find_roots(&http.inside);
+            for inside in &http.inside {
+                match inside.directive.name.as_str() {
+                    "upstream" => self.upstream(inside),
+                    "server" => self.server(inside, &around),
+                    _ => {}
+                }
+            }
+        }
+        for pass in &mut self.nginx.passes {
+            let target = host_of(&pass.directive, &pass.target.text);
+            let mut upstreams = self.nginx.upstreams.iter();
+            pass.upstream = upstreams
+                .find(|one| one.name == target)
+                .map(|one| one.name.clone());
+        }
+    }
+
+    fn upstream(&mut self, block: &Placed) {
+        let mut upstream = Upstream {
+            name: block.directive.args.first().cloned().unwrap_or_default(),
+            at: Some(block.source()),
+            ..Upstream::default()
+        };
+        for inside in &block.inside {
+            match inside.directive.name.as_str() {
+                "server" => upstream.servers.push(inside.value()),
+                _ => set(&mut upstream.settings, inside),
+            }
+        }
+        self.nginx.upstreams.push(upstream);
+    }
+
+    fn server(&mut self, block: &Placed, around: &Settings) {
+        let mut server = Server::default();
+        for inside in &block.inside {
+            match inside.directive.name.as_str() {
+                "listen" => server.listens.push(inside.value()),
+                "server_name" => server.names.extend(inside.directive.args.iter().cloned()),
+                _ => {}
+            }
+        }
+        server.settings = level(around, &block.inside);
+        let name = server.names.first().cloned().unwrap_or_default();
+        self.find_roots(&block.inside);
+        let settings = server.settings.clone();
+        self.nginx.servers.push(server);
+        self.locations(&block.inside, &settings, &name);
+    }
+
+    fn locations(&mut self, inside: &[Placed], around: &Settings, server: &str) {
+        for placed in inside {
+            let name = placed.directive.name.as_str();
+            if PASSES.contains(&name) && !placed.directive.args.is_empty() {
+                self.nginx.passes.push(Pass {
+                    directive: name.to_owned(),
+                    target: placed.value(),
+                    upstream: None,
+                    settings: around.clone(),
+                    server: server.to_owned(),
+                });
+            }
+            if matches!(name, "location" | "if" | "limit_except") {
+                let settings = level(around, &placed.inside);
+                self.find_roots(&placed.inside);
+                self.locations(&placed.inside, &settings, server);
+            }
+        }
+    }
+
+    fn find_roots(&mut self, inside: &[Placed]) {
+        for placed in inside.iter().filter(|one| one.directive.name == "root") {
+            let path = placed.directive.args.first();
+            let path = path.filter(|path| path.starts_with('/') && !path.contains('$'));
+            self.roots
+                .extend(path.map(|path| path.trim_end_matches('/').to_owned()));
+        }
+    }
+}
+
+/// The settings of a level: its own over those around it.
+fn level(around: &Settings, inside: &[Placed]) -> Settings {
+    let mut settings = around.clone();
+    for list in LISTS {
+        if inside.iter().any(|one| one.directive.name == list) {
+            settings.forget(|name| name.split(' ').next() == Some(list));
+        }
+    }
+    // What a level says replaces nothing: it holds for this level only.
+    for placed in inside {
+        settings.forget(|name| name == key(placed));
+        set(&mut settings, placed);
+    }
+    settings
+}
+
+fn set_all(settings: &mut Settings, inside: &[Placed]) {
+    for placed in inside {
+        set(settings, placed);
+    }
+}
+
+/// The name under which a directive is kept: headers and parameters each by their own.
+fn key(placed: &Placed) -> String {
+    let directive = &placed.directive;
+    match (directive.name.as_str(), directive.args.first()) {
+        (name @ ("proxy_set_header" | "fastcgi_param" | "add_header"), Some(first)) => {
+            format!("{name} {}", first.to_ascii_lowercase())
+        }
+        (name, _) => name.to_owned(),
+    }
+}
+
+fn set(settings: &mut Settings, placed: &Placed) {
+    let directive = &placed.directive;
+    if !directive.is_block {
+        let name = key(placed);
+        let skip = usize::from(name.contains(' '));
+        let text = directive
+            .args
+            .iter()
+            .skip(skip)
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(" ");
+        settings.set(&name, &text, placed.source());
+    }
+}
+
+/// The host that a pass names, or the name of its upstream.
+pub(crate) fn host_of(directive: &str, target: &str) -> String {
+    let rest = match directive {
+        "proxy_pass" | "grpc_pass" => target.split_once("://").map_or(target, |(_, rest)| rest),
+        _ => target,
+    };
+    match rest.strip_prefix("unix:") {
+        Some(path) => format!("unix:{}", path.split(':').next().unwrap_or(path)),
+        None => rest.split('/').next().unwrap_or(rest).to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,252 @@
+//! The applications that PHP serves: what their own files say.
+
+use crate::chain::Seen;
+use crate::files::{Files, Unread};
+use crate::snapshot::{App, Blind, Endpoint, Kind};
+use kneepoint_stack::application::{FILES, dotenv, of_file};
+use std::collections::BTreeSet;
+
+/// Most names that are looked at to count the files of an application, and how deep below its directory.
+const NAMES: usize = 60_000;
+const DEPTH: usize = 14;
+
+/// The applications of all services. Whom their settings ask is added to the services.
+pub(super) fn find(all: &mut [Seen]) -> Vec<App> {
+    let roots: Vec<(u64, String)> = all
+        .iter()
+        .flat_map(|seen| {
+            seen.roots
+                .iter()
+                .map(|root| (seen.service.place.net, root.clone()))
+        })
+        .collect();
+    let mut apps = Vec::new();
+    for (at, seen) in all.iter_mut().enumerate() {
+        if seen.service.kind != Kind::Fpm && !seen.has_mod_php() {
+            continue;
+        }
+        let Some(files) = &seen.root else { continue };
+        let own: BTreeSet<&str> = roots.iter().map(|(_, root)| root.as_str()).collect();
+        let mut known = BTreeSet::new();
+        for dir in own {
+            let Some(root) = application_root(files, dir) else {
+                continue;
+            };
+            if known.insert(root.clone()) {
+                let (app, asks, blind) = look(files, &root, at);
+                seen.service.asks.extend(asks);
+                seen.service.blind.extend(blind);
+                apps.push(app);
+            }
+        }
+    }
+    apps
+}
+
+impl Seen {
+    fn has_mod_php(&self) -> bool {
+        let php = self.service.php.as_ref();
+        php.is_some_and(|php| php.loaded.keys().any(|name| name.starts_with("libphp")))
+    }
+}
+
+/// The directory of an application, from the one that is served: its parent where the front controller has one of its
+/// own. `None` where PHP does not see it.
+fn application_root(files: &dyn Files, served: &str) -> Option<String> {
+    files.names(served).ok().filter(|names| !names.is_empty())?;
+    let has = |dir: &str, name: &str| files.identity(&format!("{dir}/{name}")).is_some();
+    let marks = ["composer.json", "artisan", ".env", "bin/console", "vendor"];
+    if let Some((parent, _)) = served.rsplit_once('/')
+        && !parent.is_empty()
+        && marks.iter().any(|mark| has(parent, mark))
+    {
+        return Some(parent.to_owned());
+    }
+    Some(served.to_owned())
+}
+
+type Asks = Vec<(Endpoint, String)>;
+
+fn look(files: &dyn Files, root: &str, service: usize) -> (App, Asks, Vec<Blind>) {
+    let mut app = App {
+        root: root.to_owned(),
+        service,
+        ..App::default()
+    };
+    let mut asks = Vec::new();
+    let mut blind = Vec::new();
+    for file in FILES {
+        let path = format!("{root}/{file}");
+        match files.read(&path) {
+            Ok(content) => {
+                let text = content.text();
+                app.switches.extend(of_file(file, &text));
+                if file == ".env" {
+                    asks = asked(&text, &path);
+                    app.drivers = drivers(&text);
+                }
+            }
+            Err(Unread::Missing) => {}
+            Err(why) => blind.push(Blind::new(path, why.to_string(), "look at it by hand")),
+        }
+    }
+    let has = |name: &str| files.identity(&format!("{root}/{name}")).is_some();
+    if has("artisan") {
+        let routes = ["routes-v7.php", "routes.php"];
+        let routes = routes
+            .iter()
+            .any(|name| has(&format!("bootstrap/cache/{name}")));
+        app.laravel_cached = Some((has("bootstrap/cache/config.php"), routes));
+    }
+    app.composer_optimized = composer(files, root);
+    (app.php_files, app.cut) = count(files, root);
+    (app, asks, blind)
+}
+
+/// Composer's map of classes: complete where it names the application's own classes, or is said to be.
+fn composer(files: &dyn Files, root: &str) -> Option<bool> {
+    let loader = files
+        .read(&format!("{root}/vendor/composer/autoload_real.php"))
+        .ok()?;
+    if loader.text().contains("setClassMapAuthoritative(true)")
+        || loader.text().contains("setApcuPrefix(")
+    {
+        return Some(true);
+    }
+    let map = match files.read(&format!("{root}/vendor/composer/autoload_classmap.php")) {
+        Ok(map) => map.text(),
+        Err(Unread::TooLarge) => return Some(true),
+        Err(_) => return None,
+    };
+    // Without -o it names Composer's own class, and what cannot be found otherwise.
+    Some(map.lines().filter(|line| line.contains("=>")).count() > 50 || !uses_psr4(files, root))
+}
+
+fn uses_psr4(files: &dyn Files, root: &str) -> bool {
+    let map = files.read(&format!("{root}/vendor/composer/autoload_psr4.php"));
+    map.is_ok_and(|map| {
+        map.text()
+            .lines()
+            .filter(|line| line.contains("=>"))
+            .count()
+            > 5
+    })
+}
+
+/// Files of PHP below a directory, and whether there are more than were counted.
+fn count(files: &dyn Files, root: &str) -> (u64, bool) {
+    let mut pending = vec![(root.to_owned(), 0)];
+    let (mut found, mut looked) = (0, 0);
+    while let Some((dir, depth)) = pending.pop() {
+        for name in files.names(&dir).unwrap_or_default() {
+            looked += 1;
+            if looked > NAMES {
+                return (found, true);
+            }
+            found += u64::from(!name.is_dir && name.name.ends_with(".php"));
+            if name.is_dir && depth < DEPTH && name.name != "node_modules" {
+                pending.push((
+                    format!("{}/{}", dir.trim_end_matches('/'), name.name),
+                    depth + 1,
+                ));
+            }
+        }
+    }
+    (found, false)
+}
+
+fn line_of(text: &str, name: &str) -> usize {
+    let lines: Vec<&str> = text.lines().collect();
+    let at = lines
+        .iter()
+        .rposition(|line| line.trim_start().starts_with(name));
+    at.map_or(0, |at| at + 1)
+}
+
+/// What sessions and the cache are kept in, as Laravel names it.
+fn drivers(text: &str) -> Vec<(String, String, usize)> {
+    let names = [
+        "SESSION_DRIVER",
+        "CACHE_STORE",
+        "CACHE_DRIVER",
+        "QUEUE_CONNECTION",
+    ];
+    let values = dotenv::values(text).into_iter();
+    let kept = values.filter(|(name, _)| names.contains(&name.as_str()));
+    kept.map(|(name, value)| {
+        let line = line_of(text, &name);
+        (name, value, line)
+    })
+    .collect()
+}
+
+/// Whom the settings of an environment file ask. Only hosts and ports are looked at.
+fn asked(text: &str, path: &str) -> Asks {
+    let values = dotenv::values(text);
+    let value = |name: &str| {
+        values
+            .iter()
+            .rev()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.as_str())
+    };
+    let port_of_db = match value("DB_CONNECTION") {
+        Some("pgsql") => 5432,
+        _ => 3306,
+    };
+    [
+        ("REDIS_HOST", "REDIS_PORT", 6379),
+        ("DB_HOST", "DB_PORT", port_of_db),
+    ]
+    .iter()
+    .filter_map(|(host, port, usual)| {
+        let name = value(host).filter(|name| !name.is_empty())?;
+        let port = value(port)
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(*usual);
+        let endpoint = match name.starts_with('/') {
+            true => Endpoint::Unix(name.to_owned()),
+            false => Endpoint::Tcp(name.to_owned(), port),
+        };
+        Some((endpoint, format!("{path}:{}", line_of(text, host))))
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::Memory;
+
+    #[test]
+    fn an_application_is_known_by_its_files() {
+        let files = Memory::of(&[
+            (
+                "/srv/app/.env",
+                "APP_DEBUG=true\nREDIS_HOST=redis\nSESSION_DRIVER=file\nDB_PASSWORD=secret\n",
+            ),
+            ("/srv/app/artisan", ""),
+            ("/srv/app/public/index.php", ""),
+            ("/srv/app/vendor/composer/autoload_real.php", ""),
+            (
+                "/srv/app/vendor/composer/autoload_classmap.php",
+                "'Composer\\InstalledVersions' => x\n",
+            ),
+            (
+                "/srv/app/vendor/composer/autoload_psr4.php",
+                &"'A' => x\n".repeat(9),
+            ),
+        ]);
+        let (app, asks, blind) = look(&files, "/srv/app", 0);
+        assert_eq!(app.switches.len(), 1, "{:?}", app.switches);
+        assert_eq!(
+            app.drivers,
+            [("SESSION_DRIVER".to_owned(), "file".to_owned(), 3)]
+        );
+        assert_eq!((app.php_files, app.cut), (4, false));
+        assert_eq!(app.composer_optimized, Some(false));
+        assert_eq!(asks[0].0.to_string(), "redis:6379");
+        assert_eq!(asks[0].1, "/srv/app/.env:2");
+        assert!(blind.is_empty() && !format!("{app:?}{asks:?}").contains("secret"));
+    }
+}

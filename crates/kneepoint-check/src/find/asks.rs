@@ -1,0 +1,128 @@
+//! Whom a configuration says that a service asks.
+
+use crate::config::host_of;
+use crate::files::Files;
+use crate::snapshot::{Endpoint, Nginx, Pass};
+use std::net::IpAddr;
+
+/// Most files of a database that are counted, and how deep below its directory.
+const DATA_FILES: usize = 20_000;
+const DATA_DEPTH: usize = 3;
+
+/// Everybody that nginx hands requests on to, with the place that says so.
+pub(super) fn of_nginx(nginx: &Nginx) -> Vec<(Endpoint, String)> {
+    let mut asks = Vec::new();
+    for pass in &nginx.passes {
+        let named = pass.upstream.as_ref();
+        let upstream = named.and_then(|name| nginx.upstreams.iter().find(|one| one.name == *name));
+        match upstream {
+            Some(upstream) => {
+                for server in &upstream.servers {
+                    let target = server.text.split(' ').next().unwrap_or_default();
+                    asks.extend(endpoint(target, 80).map(|to| (to, server.source.to_string())));
+                }
+            }
+            None => {
+                let host = host_of(&pass.directive, &pass.target.text);
+                let to = endpoint(&host, default_port(pass));
+                asks.extend(to.map(|to| (to, pass.target.source.to_string())));
+            }
+        }
+    }
+    asks.sort();
+    asks.dedup_by(|a, b| a.0 == b.0);
+    asks
+}
+
+fn default_port(pass: &Pass) -> u16 {
+    if pass.target.text.starts_with("https") {
+        443
+    } else {
+        80
+    }
+}
+
+fn endpoint(text: &str, port: u16) -> Option<Endpoint> {
+    (!text.contains('$')).then(|| Endpoint::parse(text, port))?
+}
+
+/// The names of `/etc/hosts` with their addresses.
+pub(super) fn hosts(text: &str) -> Vec<(String, IpAddr)> {
+    let lines = text
+        .lines()
+        .map(|line| line.split('#').next().unwrap_or_default());
+    lines
+        .filter_map(|line| {
+            let mut words = line.split_ascii_whitespace();
+            Some((words.next()?.parse::<IpAddr>().ok()?, words))
+        })
+        .flat_map(|(ip, names)| names.map(move |name| (name.to_owned(), ip)))
+        .collect()
+}
+
+/// Whether a listener is the one that a directive names.
+pub(super) fn is_same(directive: &Endpoint, listener: &Endpoint) -> bool {
+    match (directive, listener) {
+        (Endpoint::Unix(a), Endpoint::Unix(b)) => a == b,
+        (Endpoint::Tcp(a, port), Endpoint::Tcp(b, own)) => {
+            let any = |host: &str| matches!(host, "*" | "0.0.0.0" | "::");
+            port == own && (a == b || (any(a) && any(b)) || (a == "localhost" && b == "127.0.0.1"))
+        }
+        _ => false,
+    }
+}
+
+/// Bytes of the files below a directory of data; `None` where it cannot be read.
+pub(super) fn data_bytes(files: &dyn Files, dir: &str) -> Option<f64> {
+    let mut pending = vec![(dir.to_owned(), 0)];
+    let (mut bytes, mut counted) = (0.0, 0);
+    files.names(dir).ok()?;
+    while let Some((dir, depth)) = pending.pop() {
+        for name in files.names(&dir).unwrap_or_default() {
+            let path = format!("{}/{}", dir.trim_end_matches('/'), name.name);
+            counted += 1;
+            if counted > DATA_FILES {
+                return Some(bytes);
+            }
+            if name.is_dir && depth < DATA_DEPTH {
+                // What a database keeps for its own recovery is no data that a cache holds.
+                let is_log = ["pg_wal", "pg_xlog"].contains(&name.name.as_str());
+                pending.extend((!is_log).then_some((path, depth + 1)));
+            } else if !name.is_dir && !name.name.starts_with("ib_logfile") {
+                bytes += files
+                    .tail(&path, 0)
+                    .map_or(0.0, |content| content.length as f64);
+            }
+        }
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_hosts_are_known() {
+        let text = "127.0.0.1 localhost loop # x\n#1.1.1.1 y\n::1 localhost6\nodd\n";
+        let names: Vec<String> = hosts(text)
+            .into_iter()
+            .map(|(name, ip)| format!("{name} {ip}"))
+            .collect();
+        assert_eq!(
+            names,
+            ["localhost 127.0.0.1", "loop 127.0.0.1", "localhost6 ::1"]
+        );
+    }
+
+    #[test]
+    fn a_directive_and_its_listener_are_one() {
+        let check = |a: &str, b: &str| {
+            let parse = |text| Endpoint::parse(text, 9000).expect("an endpoint");
+            is_same(&parse(a), &parse(b))
+        };
+        assert!(check("9000", "*:9000") && check("0.0.0.0:9000", "*:9000"));
+        assert!(check("/run/a", "/run/a") && !check("/run/a", "/run/b"));
+        assert!(!check("127.0.0.1:9000", "*:9001"));
+    }
+}

@@ -1,0 +1,520 @@
+//! Everything about one service.
+
+use super::{Master, asks, docker, memory, php, queues};
+use crate::chain::Seen;
+use crate::config::{self, IniPlaces, Reader, Subject};
+use crate::files::{self, Files, Root};
+use crate::logs;
+use crate::process::{self, Program, program};
+use crate::snapshot::{Blind, Endpoint, Kind, Listener, Place, Pool, Process, Service, Settings};
+use crate::sockets::{self, Net};
+use kneepoint_model::LogFormat;
+
+/// What is searched in the file of a program: first its version. The readers of configuration know the others by their
+/// order.
+fn marks(kind: Kind) -> &'static [&'static str] {
+    match kind {
+        Kind::Nginx => &["nginx/", "--conf-path=", "--prefix=", "--error-log-path="],
+        Kind::Fpm => &[
+            "X-Powered-By: PHP/",
+            "--with-config-file-path=",
+            "--with-config-file-scan-dir=",
+        ],
+        Kind::Apache => &["Apache/"],
+        Kind::Postgresql => &["PostgreSQL "],
+        Kind::Unit => &["Unit/"],
+        _ => &[],
+    }
+}
+
+/// Reads everything about a service. `None` when it ended meanwhile.
+pub(super) fn gather(master: &Master, now_s: f64) -> Option<Seen> {
+    let pid = master.process.pid;
+    let mut gather = Gather::new(master, now_s)?;
+    gather.place();
+    gather.sockets();
+    gather.processes();
+    gather.configuration();
+    queues::sample(gather.service());
+    gather.read_logs();
+    gather.kernel();
+    // What ended while it was read is half of something: nobody is served by a judgement of that.
+    process::namespace(pid, "net")?;
+    std::path::Path::new(&format!("/proc/{pid}/root"))
+        .exists()
+        .then_some(())?;
+    Some(gather.seen)
+}
+
+struct Gather<'a> {
+    master: &'a Master,
+    now_s: f64,
+    program: Program,
+    seen: Seen,
+    /// Variables that a container was started with.
+    container_env: Vec<(String, String)>,
+    /// Logs to look at.
+    logs: Vec<(String, LogFormat)>,
+}
+
+impl<'a> Gather<'a> {
+    fn new(master: &'a Master, now_s: f64) -> Option<Self> {
+        let pid = master.process.pid;
+        let mut service = Service::new(master.kind, pid);
+        let program = program(pid, marks(master.kind));
+        service.version = program.word(0).unwrap_or_default().to_owned();
+        service.age_s = now_s - master.process.started_s;
+        let workers = master.workers.iter();
+        service.cpu_s = master.process.cpu_s + workers.clone().map(|one| one.cpu_s).sum::<f64>();
+        // A reload starts all workers anew: what runs was read no later than the oldest of them began.
+        let oldest = workers.map(|one| one.started_s).reduce(f64::min);
+        service.loaded_s = oldest.unwrap_or(0.0).max(master.process.started_s);
+        let root = match Root::of(pid) {
+            Ok(root) => Some(root),
+            Err(why) => {
+                process::namespace(pid, "net")?;
+                let what = format!("the files of {} (process {pid})", master.kind);
+                service
+                    .blind
+                    .push(Blind::new(what, why.to_string(), "run the check as root"));
+                None
+            }
+        };
+        Some(Self {
+            master,
+            now_s,
+            program,
+            seen: Seen {
+                service,
+                root,
+                net: Net::default(),
+                hosts: Vec::new(),
+                roots: Vec::new(),
+            },
+            container_env: Vec::new(),
+            logs: Vec::new(),
+        })
+    }
+
+    fn service(&mut self) -> &mut Service {
+        &mut self.seen.service
+    }
+
+    fn pid(&self) -> u32 {
+        self.master.process.pid
+    }
+
+    fn place(&mut self) {
+        let pid = self.pid();
+        let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        let mut container = process::container(&groups);
+        if let Some(container) = &mut container {
+            self.container_env = docker::describe(container);
+        }
+        let net = process::namespace(pid, "net").unwrap_or(0);
+        self.service().place = Place {
+            unit: if container.is_some() {
+                None
+            } else {
+                process::unit(&groups)
+            },
+            container,
+            net,
+            other_net: process::namespace(std::process::id(), "net") != Some(net),
+            other_root: !process::shares_root(pid),
+        };
+        self.service().limits = process::limits(
+            self.master.workers.first().map_or(pid, |one| one.pid),
+            &groups,
+        );
+    }
+
+    fn sockets(&mut self) {
+        let pid = self.pid();
+        self.seen.net = Net::of(pid);
+        let hosts = self
+            .seen
+            .root
+            .as_ref()
+            .and_then(|root| root.read("/etc/hosts").ok());
+        self.seen.hosts = hosts.map_or_else(Vec::new, |content| asks::hosts(&content.text()));
+        let mut denied = true;
+        let mut asked = Vec::new();
+        let processes = std::iter::once(&self.master.process).chain(&self.master.workers);
+        for process in processes {
+            let Some(inodes) = sockets::inodes(process.pid) else {
+                continue;
+            };
+            denied = false;
+            for inode in inodes {
+                if let Some(endpoint) = self.seen.net.listeners.get(&inode) {
+                    let known = self
+                        .seen
+                        .service
+                        .listens
+                        .iter()
+                        .any(|one| one.endpoint == *endpoint);
+                    if !known {
+                        let endpoint = endpoint.clone();
+                        self.seen.service.listens.push(Listener {
+                            endpoint,
+                            queue: None,
+                        });
+                    }
+                }
+                asked.extend(self.seen.net.connected.get(&inode).cloned());
+            }
+        }
+        let own_port = |port: u16| {
+            let mut listens = self.seen.service.listens.iter();
+            listens.any(|one| matches!(one.endpoint, Endpoint::Tcp(_, own) if own == port))
+        };
+        let mut peers: Vec<Endpoint> = asked
+            .into_iter()
+            .filter(|(port, _)| !own_port(*port))
+            .map(|(_, peer)| peer)
+            .collect();
+        peers.sort();
+        peers.dedup();
+        let asks = peers
+            .into_iter()
+            .map(|peer| (peer, "a connection".to_owned()));
+        self.seen.service.asks.extend(asks);
+        self.seen
+            .service
+            .listens
+            .sort_by(|a, b| a.endpoint.cmp(&b.endpoint));
+        if denied {
+            let what = format!("the sockets of {} (process {pid})", self.master.kind);
+            self.service().blind.push(Blind::new(
+                what,
+                "they may not be read",
+                "run the check as root",
+            ));
+        }
+    }
+
+    fn processes(&mut self) {
+        let is_fpm = self.master.kind == Kind::Fpm;
+        let seen = self.master.workers.iter().map(|one| Process {
+            pid: one.pid,
+            title: one.title().chars().take(60).collect(),
+            pss: process::pss_bytes(one.pid),
+            busy: if is_fpm {
+                process::is_busy(one.pid)
+            } else {
+                None
+            },
+        });
+        self.seen.service.processes = seen.collect();
+    }
+
+    fn configuration(&mut self) {
+        let Some(root) = self.seen.root.take() else {
+            return;
+        };
+        let pid = self.pid();
+        let environment = self.environment();
+        let env = |name: &str| {
+            let mut all = environment.iter();
+            all.find(|(key, _)| key == name)
+                .map(|(_, value)| value.clone())
+        };
+        let args = self.arguments();
+        let cwd = process::working_dir(pid);
+        let subject = Subject {
+            files: &root,
+            args: &args,
+            cwd: &cwd,
+            env: &env,
+            loaded_s: self.seen.service.loaded_s,
+        };
+        match self.master.kind {
+            Kind::Nginx => self.nginx(&subject),
+            Kind::Fpm => self.fpm(&subject),
+            kind => self.others(kind, &subject),
+        }
+        self.seen.root = Some(root);
+    }
+
+    /// The environment it was started with. PHP-FPM writes over its own: then that of whoever started it in the same
+    /// container, and what the container was given.
+    fn environment(&self) -> Vec<(String, String)> {
+        let mut all = process::environment(self.pid());
+        if all.is_empty() {
+            let parent = self.master.parent.as_ref();
+            let near = parent.filter(|parent| {
+                parent.pid != 1
+                    && process::namespace(parent.pid, "mnt")
+                        == process::namespace(self.pid(), "mnt")
+            });
+            all.extend(near.map_or_else(Vec::new, |parent| process::environment(parent.pid)));
+        }
+        all.extend(self.container_env.iter().cloned());
+        all
+    }
+
+    /// Its command line. A master of nginx keeps it behind its own words, in one piece.
+    fn arguments(&self) -> Vec<String> {
+        let args = &self.master.process.args;
+        match args
+            .first()
+            .and_then(|title| title.split_once("master process "))
+        {
+            Some((_, line)) if self.master.kind == Kind::Nginx => arguments_of_title(line),
+            _ => args.clone(),
+        }
+    }
+
+    fn nginx(&mut self, subject: &Subject<'_>) {
+        let found = config::nginx(subject, &self.program);
+        let log = found
+            .settings
+            .text("error_log")
+            .map(|text| text.split(' ').next().unwrap_or_default().to_owned());
+        let log = log.or_else(|| found.error_log.clone());
+        self.logs
+            .extend(log.map(|path| (path, LogFormat::NginxError)));
+        let service = &mut self.seen.service;
+        service.asks.extend(asks::of_nginx(&found.nginx));
+        service.settings = found.settings;
+        service.nginx = Some(found.nginx);
+        service.files = found.files;
+        service.blind.extend(found.blind);
+        self.seen.roots = found.roots;
+    }
+
+    fn fpm(&mut self, subject: &Subject<'_>) {
+        let pid = self.pid();
+        let mut reader = Reader::new(subject);
+        let title = self.master.process.title();
+        let named = title
+            .split_once("master process (")
+            .and_then(|(_, rest)| rest.rsplit_once(')'));
+        let exe = &self.master.process.exe;
+        let main = named.map_or("/usr/local/etc/php-fpm.conf", |(path, _)| path);
+        let main = files::absolute(subject.cwd, main);
+        let prefix = match exe.rfind("/sbin/") {
+            Some(at) if at > 0 => exe[..at].to_owned(),
+            _ => files::parent(&main).to_owned(),
+        };
+        let fpm = config::fpm(&mut reader, &main, &prefix, subject.env);
+        let places = IniPlaces::of(subject.env, self.program.word(1), self.program.word(2), exe);
+        let ini = config::php_ini(&mut reader, &places, subject.env);
+        let mut php = php::mapped(pid);
+        php.ini = ini;
+        let service = &mut self.seen.service;
+        service.settings = fpm.global;
+        service.pools = fpm.pools;
+        for pool in &mut service.pools {
+            pool.php = php.ini.under(&pool.php);
+            pool.workers = workers_of(pool, &service.processes);
+            self.seen.roots.extend(
+                pool.settings
+                    .text("chdir")
+                    .filter(|dir| *dir != "/")
+                    .map(str::to_owned),
+            );
+        }
+        service.php = Some(php);
+        // Its own file of its number is written anew at a reload.
+        let pid_file = service
+            .settings
+            .text("pid")
+            .map(|path| files::absolute(subject.cwd, path));
+        let written = pid_file.and_then(|path| subject.files.tail(&path, 16).ok());
+        service.loaded_s = written
+            .map_or(0.0, |content| content.modified_s)
+            .max(service.loaded_s);
+        for file in &mut reader.read {
+            file.newer &= file.modified_s > service.loaded_s + 1.0;
+        }
+        service.files = reader.read;
+        service.blind.extend(reader.blind);
+        memory::overlay(service);
+        let log = service.settings.or("error_log", "").text;
+        let logs = [
+            (log, LogFormat::FpmError),
+            (service.php_error_log(), LogFormat::PhpError),
+        ];
+        self.logs.extend(
+            logs.into_iter()
+                .filter(|(path, _)| !path.is_empty() && path != "syslog"),
+        );
+    }
+
+    fn others(&mut self, kind: Kind, subject: &Subject<'_>) {
+        let mut reader = Reader::new(subject);
+        let mut asks = Vec::new();
+        let mut data = None;
+        let settings = match kind {
+            Kind::Redis => config::redis(subject, &mut reader, &self.seen.service.listens),
+            Kind::Mysql => config::mysql(subject, &mut reader),
+            Kind::Postgresql => {
+                let (settings, dir) = config::postgresql(subject, &mut reader);
+                data = Some(dir);
+                settings
+            }
+            Kind::Apache => {
+                let (settings, targets) = config::apache(subject, &mut reader);
+                asks = targets;
+                settings
+            }
+            Kind::Haproxy => {
+                let (settings, targets) = config::haproxy(subject, &mut reader);
+                asks = targets;
+                settings
+            }
+            _ => {
+                reader.unread(
+                    kind.name(),
+                    "its settings are not read yet",
+                    "none: it is only drawn into the picture",
+                );
+                Settings::default()
+            }
+        };
+        if kind == Kind::Mysql {
+            data = Some(settings.or("datadir", "/var/lib/mysql").text);
+        }
+        let log = match kind {
+            Kind::Redis => settings
+                .text("logfile")
+                .map(|path| (path, LogFormat::Redis)),
+            Kind::Mysql => settings
+                .text("log_error")
+                .map(|path| (path, LogFormat::Mariadb)),
+            Kind::Apache => settings
+                .text("errorlog")
+                .map(|path| (path, LogFormat::Apache)),
+            _ => None,
+        };
+        let log = log.filter(|(path, _)| !path.is_empty());
+        self.logs
+            .extend(log.map(|(path, format)| (files::absolute(subject.cwd, path), format)));
+        let service = &mut self.seen.service;
+        if kind == Kind::Apache {
+            service.php = Some(php::mapped(self.master.process.pid));
+        }
+        // A server of PostgreSQL reads its files again at a signal, and nothing outside tells when.
+        if kind == Kind::Postgresql {
+            reader.read.iter_mut().for_each(|file| file.newer = false);
+        }
+        service.data_bytes = data.and_then(|dir| asks::data_bytes(subject.files, &dir));
+        service.asks.extend(asks);
+        service.settings = settings;
+        service.files = reader.read;
+        service.blind.extend(reader.blind);
+    }
+
+    fn read_logs(&mut self) {
+        let Some(root) = &self.seen.root else { return };
+        let own = Root::at("/");
+        for (path, format) in std::mem::take(&mut self.logs) {
+            let service = &mut self.seen.service;
+            let printed = [
+                "stderr",
+                "/dev/stderr",
+                "/dev/stdout",
+                "/proc/self/fd/2",
+                "/proc/self/fd/1",
+                "/dev/fd/2",
+            ];
+            let (files, path): (&dyn Files, String) = if printed.contains(&path.as_str()) {
+                let docker = service.place.container.as_ref().and_then(docker::log);
+                match (docker, &own) {
+                    (Some(path), Ok(own)) => (own, path),
+                    _ => {
+                        let what = format!("what {} prints", service.name());
+                        service.blind.push(Blind::new(
+                            what,
+                            "it goes to whoever started it",
+                            "look there: `journalctl -u UNIT`, `docker logs`, `kubectl logs`",
+                        ));
+                        continue;
+                    }
+                }
+            } else {
+                (root, path)
+            };
+            match logs::hits(files, &path, format, self.now_s) {
+                Ok(hits) => service.logs.extend(hits),
+                Err(files::Unread::Missing) => {}
+                Err(why) => {
+                    service
+                        .blind
+                        .push(Blind::new(path, why.to_string(), "look at it by hand"))
+                }
+            }
+        }
+    }
+
+    fn kernel(&mut self) {
+        let other = self.seen.service.place.other_net;
+        match process::sysctls(self.pid(), other) {
+            Ok(settings) => self.service().kernel = settings,
+            Err(why) => {
+                let what = format!("the kernel's settings for {}", self.seen.service.name());
+                self.service()
+                    .blind
+                    .push(Blind::new(what, why, "run the check as root"));
+            }
+        }
+    }
+}
+
+impl Service {
+    /// Where PHP's own messages go, where that is one file for all pools.
+    fn php_error_log(&self) -> String {
+        let php = self.php.as_ref();
+        php.and_then(|php| php.ini.text("error_log"))
+            .unwrap_or_default()
+            .to_owned()
+    }
+}
+
+fn workers_of(pool: &Pool, all: &[Process]) -> Vec<Process> {
+    let title = format!("php-fpm: pool {}", pool.name);
+    all.iter()
+        .filter(|one| one.title.trim_end() == title)
+        .cloned()
+        .collect()
+}
+
+/// The arguments of a title, in which blanks no longer tell where one ends.
+fn arguments_of_title(line: &str) -> Vec<String> {
+    let mut args: Vec<String> = Vec::new();
+    for word in line.split(' ').filter(|word| !word.is_empty()) {
+        let behind_flag = args.len() > 1 && args[args.len() - 2] == "-g";
+        match args.last_mut() {
+            Some(last) if behind_flag && !last.ends_with(';') => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => args.push(word.to_owned()),
+        }
+    }
+    args
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_of_nginx_is_taken_apart() {
+        let args = arguments_of_title("/usr/sbin/nginx -g daemon on; master_process on; -c /a");
+        assert_eq!(
+            args,
+            [
+                "/usr/sbin/nginx",
+                "-g",
+                "daemon on;",
+                "master_process",
+                "on;",
+                "-c",
+                "/a"
+            ]
+        );
+    }
+}

@@ -1,0 +1,81 @@
+//! What is mapped into the memory of a process that executes PHP.
+
+use crate::snapshot::Php;
+use std::collections::BTreeMap;
+
+/// Shared memory of at least so many bytes is OPcache's: what PHP-FPM shares by itself is smaller.
+const OPCACHE_BYTES: u64 = 8 << 20;
+
+/// Extensions and shared memory, from `/proc/PID/maps`.
+pub(super) fn mapped(pid: u32) -> Php {
+    match std::fs::read(format!("/proc/{pid}/maps")) {
+        Ok(bytes) => of_maps(&String::from_utf8_lossy(&bytes)),
+        Err(_) => Php::default(),
+    }
+}
+
+fn of_maps(maps: &str) -> Php {
+    let mut loaded = BTreeMap::new();
+    let mut shared = 0;
+    for line in maps.lines() {
+        let mut fields = line.split_ascii_whitespace();
+        let (Some(range), Some(rights)) = (fields.next(), fields.next()) else {
+            continue;
+        };
+        let path = fields.nth(3).unwrap_or_default();
+        if let Some(name) = extension(path) {
+            loaded.insert(name.to_owned(), path.to_owned());
+        }
+        // What is shared and has no file.
+        if rights == "rw-s"
+            && (path.is_empty()
+                || path.starts_with("/dev/zero")
+                || path.starts_with("/anon_hugepage")
+                || path.starts_with("/SYSV")
+                || path.starts_with("/memfd:"))
+        {
+            shared = shared.max(length(range).unwrap_or(0));
+        }
+    }
+    Php {
+        loaded,
+        maps_seen: true,
+        opcache_bytes: (shared >= OPCACHE_BYTES).then_some(shared as f64),
+        ..Php::default()
+    }
+}
+
+fn length(range: &str) -> Option<u64> {
+    let (start, end) = range.split_once('-')?;
+    let hex = |text| u64::from_str_radix(text, 16).ok();
+    hex(end)?.checked_sub(hex(start)?)
+}
+
+/// The name of an extension of PHP: a library in a directory of an interface's date.
+fn extension(path: &str) -> Option<&str> {
+    let (dir, file) = path.rsplit_once('/')?;
+    let name = file.strip_suffix(".so")?;
+    let dir = dir.rsplit('/').next()?;
+    let date = dir.rsplit('-').next()?;
+    let is_date = date.len() == 8 && date.chars().all(|c| c.is_ascii_digit());
+    // Remi's, Alpine's and the panels' directories: `modules`.
+    (is_date || dir == "modules" && path.contains("php")).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extensions_and_shared_memory_are_found() {
+        let maps = "40a8a000-48a8a000 rw-s 00000000 00:01 1026 /dev/zero (deleted)\n\
+            7f00-7f01 rw-s 00000000 00:01 1027 /dev/zero (deleted)\n\
+            7ff97c2fc000-7ff97c312000 r--p 00000000 fe:00 6 /usr/lib/php/20220829/opcache.so\n\
+            7ff97c2fc000-7ff97c312000 r--p 00000000 fe:00 6 /usr/local/lib/php/extensions/no-debug-non-zts-20230831/xdebug.so\n\
+            7ff97c2fc000-7ff97c312000 r--p 00000000 fe:00 6 /usr/lib/x86_64-linux-gnu/libc.so\n";
+        let php = of_maps(maps);
+        assert_eq!(php.loaded.keys().collect::<Vec<_>>(), ["opcache", "xdebug"]);
+        assert_eq!(php.opcache_bytes, Some(134_217_728.0));
+        assert_eq!(of_maps("odd").opcache_bytes, None);
+    }
+}

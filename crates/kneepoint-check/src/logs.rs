@@ -1,0 +1,230 @@
+//! The end of a log: known lines, how often, since when.
+
+use crate::files::{Content, Files, Unread};
+use crate::snapshot::LogHits;
+use kneepoint_model::{LogFormat, LogKind};
+use kneepoint_telemetry::classify;
+use std::collections::BTreeMap;
+
+/// How much of the end of a log is read, in bytes.
+const TAIL_BYTES: u64 = 4 << 20;
+
+/// What the end of a log says. Lines that tell of daily business are left out.
+pub(crate) fn hits(
+    files: &dyn Files,
+    path: &str,
+    format: LogFormat,
+    now_s: f64,
+) -> Result<Vec<LogHits>, Unread> {
+    let content = files.tail(path, TAIL_BYTES)?;
+    Ok(count(&content, path, format, now_s))
+}
+
+fn count(content: &Content, path: &str, format: LogFormat, now_s: f64) -> Vec<LogHits> {
+    let text = content.text();
+    let mut lines = text.lines();
+    if content.length > content.bytes.len() as u64 {
+        // The first line is a part of one.
+        lines.next();
+    }
+    let docker = path.ends_with("-json.log");
+    let mut by_kind: BTreeMap<LogKind, (LogHits, f64)> = BTreeMap::new();
+    let mut latest = f64::NEG_INFINITY;
+    for line in lines {
+        let unwrapped = if docker { unwrap(line) } else { None };
+        let line = unwrapped.as_deref().unwrap_or(line);
+        let stamp = stamp(line);
+        let at = stamp.as_ref().map_or(f64::NEG_INFINITY, |(_, at)| *at);
+        latest = latest.max(at);
+        let Some(kind) = classify(format, line).filter(|kind| tells(*kind)) else {
+            continue;
+        };
+        let said = stamp.map_or_else(String::new, |(text, _)| text);
+        let (hits, last) = by_kind.entry(kind).or_insert_with(|| {
+            let hits = LogHits {
+                kind,
+                count: 0,
+                first: said.clone(),
+                last: String::new(),
+                age_s: None,
+                path: path.to_owned(),
+                pool: pool(line),
+            };
+            (hits, at)
+        });
+        hits.count += 1;
+        hits.last = said;
+        *last = last.max(at);
+    }
+    let end_age_s = (now_s - content.modified_s).max(0.0);
+    by_kind
+        .into_values()
+        .map(|(mut hits, last)| {
+            // Lines carry local time of somewhere: the distance to the last line of all is free of that.
+            hits.age_s = last.is_finite().then(|| end_age_s + (latest - last));
+            hits
+        })
+        .collect()
+}
+
+/// Whether a line tells of trouble, and not of daily business.
+fn tells(kind: LogKind) -> bool {
+    !matches!(
+        kind,
+        LogKind::WorkerStarted | LogKind::WorkerRecycled | LogKind::Reloaded | LogKind::PhpWarning
+    )
+}
+
+/// The line in a line of Docker's own file.
+fn unwrap(line: &str) -> Option<String> {
+    let value: serde_json::Value = serde_json::from_str(line).ok()?;
+    Some(value.get("log")?.as_str()?.trim_end().to_owned())
+}
+
+fn pool(line: &str) -> Option<String> {
+    let (_, rest) = line.split_once("[pool ")?;
+    Some(rest.split(']').next()?.to_owned())
+}
+
+/// The time that a line begins with: as it is written, and in seconds, of whatever zone.
+fn stamp(line: &str) -> Option<(String, f64)> {
+    let mut head: String = line.chars().take(48).collect();
+    // `2026-11-19T22:00:00`: the letter stands for a blank.
+    if let Some(at) = head
+        .find('T')
+        .filter(|at| head[..*at].ends_with(|c: char| c.is_ascii_digit()))
+    {
+        head.replace_range(at..=at, " ");
+    }
+    let is_part = |c: char| c.is_ascii_alphanumeric();
+    let words: Vec<(usize, &str)> = head
+        .split(|c| !is_part(c))
+        .filter(|word| !word.is_empty())
+        .map(|word| (word.as_ptr() as usize - head.as_ptr() as usize, word))
+        .collect();
+    // Five words in a row make a date and a time; Apache's year comes last.
+    (0..words.len().saturating_sub(5)).find_map(|at| {
+        let window = &words[at..at + 6];
+        let (seconds, used) = of_words(window).or_else(|| {
+            let year = words.get(at + 6)?;
+            // Mon DD HH MM SS micro YYYY
+            let order = [*year, window[0], window[1], window[2], window[3], window[4]];
+            of_words(&order).map(|(seconds, _)| (seconds, 5))
+        })?;
+        let (last, word) = window[used - 1];
+        let text = head[window[0].0..last + word.len()].to_owned();
+        Some((text, seconds))
+    })
+}
+
+/// Seconds of year, month, day, hour, minute and second, or of day, month, year and so on.
+fn of_words(words: &[(usize, &str)]) -> Option<(f64, usize)> {
+    let number = |at: usize| words[at].1.parse::<i64>().ok();
+    let is_year = |year: &i64| (2000..2200).contains(year);
+    let (year, month, day) = match number(0).filter(is_year) {
+        Some(year) => (year, month(words[1].1)?, number(2)?),
+        None => (
+            number(2).filter(is_year)?,
+            month_name(words[1].1)?,
+            number(0)?,
+        ),
+    };
+    let (hour, minute, second) = (number(3)?, number(4)?, number(5)?);
+    let fits = (1..=31).contains(&day) && hour < 24 && minute < 60 && second < 61;
+    let days = days_of(year, month, day);
+    fits.then(|| (days * 86_400 + hour * 3600 + minute * 60 + second) as f64)
+        .map(|seconds| (seconds, 6))
+}
+
+fn month(word: &str) -> Option<i64> {
+    let number = word.parse().ok().filter(|month| (1..=12).contains(month));
+    number.or_else(|| month_name(word))
+}
+
+fn month_name(word: &str) -> Option<i64> {
+    const NAMES: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    let at = (word.len() == 3).then(|| NAMES.find(word))??;
+    (at % 3 == 0).then(|| at as i64 / 3 + 1)
+}
+
+/// Days since 1970 in the calendar of today.
+fn days_of(year: i64, month: i64, day: i64) -> i64 {
+    // Years that begin in March: the odd day of a leap year comes last.
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year.div_euclid(400);
+    let of_era = year.rem_euclid(400);
+    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn times_are_read_in_every_server_s_spelling() {
+        let epoch = 1_795_125_600.0; // 2026-11-19 22:00:00
+        for line in [
+            "2026/11/19 22:00:00 [error] 1#1: x",
+            "[19-Nov-2026 22:00:00] WARNING: x",
+            "4711:M 19 Nov 2026 22:00:00.123 # x",
+            "2026-11-19 22:00:00 0 [Warning] x",
+            "[Thu Nov 19 22:00:00.000000 2026] [mpm:error] x",
+            "2026-11-19T22:00:00.1Z x",
+        ] {
+            let found = stamp(line).map(|(_, seconds)| seconds);
+            assert_eq!(found, Some(epoch), "{line}");
+        }
+        assert_eq!(
+            stamp("[19-Nov-2026 22:00:00] x").expect("read").0,
+            "19-Nov-2026 22:00:00"
+        );
+        assert_eq!(stamp("no time"), None);
+        assert_eq!(days_of(1970, 1, 1), 0);
+        assert_eq!(days_of(2024, 3, 1) - days_of(2024, 2, 28), 2);
+    }
+
+    #[test]
+    fn lines_are_counted_with_their_age() {
+        let text = "[19-Nov-2026 22:00:00] WARNING: [pool www] server reached pm.max_children setting (5), consider raising it\n\
+            [19-Nov-2026 22:30:00] WARNING: [pool www] server reached pm.max_children setting (5), consider raising it\n\
+            [19-Nov-2026 23:00:00] NOTICE: ready to handle connections\n";
+        let content = Content {
+            bytes: text.into(),
+            modified_s: 1000.0,
+            length: text.len() as u64,
+        };
+        let found = count(&content, "/log", LogFormat::FpmError, 1010.0);
+        let [hits] = found.as_slice() else {
+            panic!("{found:?}")
+        };
+        assert_eq!(
+            (hits.kind, hits.count, hits.pool.as_deref()),
+            (LogKind::PoolExhausted, 2, Some("www"))
+        );
+        assert_eq!(
+            (hits.first.as_str(), hits.age_s),
+            ("19-Nov-2026 22:00:00", Some(1810.0))
+        );
+    }
+
+    #[test]
+    fn a_part_of_a_line_is_left_out_and_docker_s_lines_are_unwrapped() {
+        let line = r#"{"log":"[19-Nov-2026 22:00:00] WARNING: [pool www] server reached pm.max_children setting (5)\n","time":"x"}"#;
+        let content = Content {
+            bytes: format!("{line}\n{line}\n").into(),
+            modified_s: 0.0,
+            length: 1 << 30,
+        };
+        let found = count(&content, "/x/1-json.log", LogFormat::FpmError, 0.0);
+        assert_eq!(found[0].count, 1);
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_panics(line in "\\PC{0,80}") {
+            let _ = (stamp(&line), pool(&line), unwrap(&line));
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! What is said: the chains as a picture, what is wrong, what could not be seen.
+
+mod json;
+mod markdown;
+mod picture;
+mod terminal;
+
+use crate::find::{Options, look};
+use crate::rule::{Finding, Severity};
+use crate::rules::CHECKS;
+use crate::snapshot::{Blind, Snapshot};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// Version of the JSON that [`render`] writes; it changes where a reader would have to.
+pub const SCHEMA: u32 = 1;
+
+/// Places of one finding that are told one by one.
+const PLACES: usize = 3;
+
+/// What a check says.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The program's version.
+    pub kneepoint: String,
+    /// How long it took, in seconds.
+    pub took_s: f64,
+    /// The services that were found.
+    pub services: Vec<ServiceLine>,
+    /// Who asks whom.
+    pub links: Vec<LinkLine>,
+    /// The chains as lines of text.
+    pub picture: Vec<String>,
+    /// What is wrong, worst first.
+    pub findings: Vec<Finding>,
+    /// What could not be seen.
+    pub blind: Vec<Blind>,
+}
+
+/// A service in short.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ServiceLine {
+    /// Its name.
+    pub name: String,
+    /// What program.
+    pub kind: crate::snapshot::Kind,
+    /// Its version; empty where it could not be told.
+    pub version: String,
+    /// Its first process.
+    pub pid: u32,
+    /// Where it listens.
+    pub listens: Vec<String>,
+    /// Its container.
+    pub container: Option<crate::snapshot::Container>,
+    /// Settings in force that bear on how fast it is, by name; those of a pool behind the pool's name and a blank.
+    pub settings: BTreeMap<String, crate::snapshot::Value>,
+    /// The files that were read.
+    pub files: Vec<crate::snapshot::ReadFile>,
+}
+
+/// A link in short.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LinkLine {
+    /// Position of who asks.
+    pub from: usize,
+    /// Position of who is asked.
+    pub to: usize,
+    /// The pool that is asked.
+    pub pool: Option<String>,
+    /// The address.
+    pub by: String,
+    /// How it is known.
+    pub how: String,
+}
+
+impl Report {
+    /// How many findings there are of a severity.
+    #[must_use]
+    pub fn count(&self, severity: Severity) -> usize {
+        let findings = self.findings.iter();
+        findings
+            .filter(|finding| finding.severity == severity)
+            .count()
+    }
+
+    /// Whether anything was found that is more than a note.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.findings
+            .iter()
+            .all(|finding| finding.severity == Severity::Note)
+    }
+
+    /// Whether nothing could be looked at.
+    #[must_use]
+    pub fn is_blind(&self) -> bool {
+        self.services.is_empty()
+    }
+}
+
+/// How a report is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// For a terminal; every finding in full where told so.
+    Terminal {
+        /// Every finding in full.
+        all: bool,
+    },
+    /// For an issue or a comment.
+    Markdown,
+    /// For programs.
+    Json,
+}
+
+/// Looks and judges.
+#[must_use]
+pub fn check(options: &Options) -> (Report, Snapshot) {
+    let began = Instant::now();
+    let snapshot = look(options);
+    let mut report = judge(&snapshot);
+    report.took_s = (began.elapsed().as_secs_f64() * 1000.0).round() / 1000.0;
+    (report, snapshot)
+}
+
+/// A report as text.
+#[must_use]
+pub fn render(report: &Report, format: Format) -> String {
+    match format {
+        Format::Terminal { all } => terminal::render(report, all),
+        Format::Markdown => markdown::render(report),
+        Format::Json => json::render(report),
+    }
+}
+
+/// What the rules say of what was seen.
+pub(crate) fn judge(snapshot: &Snapshot) -> Report {
+    let mut findings = Vec::new();
+    for rule in CHECKS {
+        (rule.check)(snapshot, &mut findings);
+    }
+    let mut findings = grouped(findings);
+    findings.sort_by(|a, b| {
+        let by_weight = b.weight.total_cmp(&a.weight);
+        a.severity
+            .cmp(&b.severity)
+            .then(by_weight)
+            .then(a.code.cmp(b.code))
+    });
+    let own = snapshot
+        .services
+        .iter()
+        .flat_map(|service| service.blind.iter().cloned());
+    let mut blind: Vec<Blind> = snapshot.blind.iter().cloned().chain(own).collect();
+    blind.sort();
+    blind.dedup();
+    Report {
+        schema: SCHEMA,
+        kneepoint: env!("CARGO_PKG_VERSION").to_owned(),
+        took_s: 0.0,
+        services: snapshot.services.iter().map(service_line).collect(),
+        links: snapshot
+            .links
+            .iter()
+            .map(|link| LinkLine {
+                from: link.from,
+                to: link.to,
+                pool: link.pool.clone(),
+                by: link.by.to_string(),
+                how: link.how.clone(),
+            })
+            .collect(),
+        picture: picture::draw(snapshot),
+        findings,
+        blind,
+    }
+}
+
+/// One finding instead of many that say the same of many pools.
+fn grouped(findings: Vec<Finding>) -> Vec<Finding> {
+    let key = |one: &Finding| (one.rule, one.severity, one.title.clone());
+    let mut counts: BTreeMap<_, usize> = BTreeMap::new();
+    findings
+        .iter()
+        .for_each(|one| *counts.entry(key(one)).or_default() += 1);
+    let mut kept: Vec<Finding> = Vec::new();
+    for finding in findings {
+        let many = counts[&key(&finding)] > PLACES;
+        let first = kept
+            .iter_mut()
+            .find(|one| many && key(one) == key(&finding));
+        match first {
+            Some(first) => first.also.push(finding.place),
+            None => kept.push(finding),
+        }
+    }
+    kept
+}
+
+fn service_line(service: &crate::snapshot::Service) -> ServiceLine {
+    let mut settings = BTreeMap::new();
+    let mut keep = |prefix: &str, all: &crate::snapshot::Settings| {
+        for (name, value) in all.iter().filter(|(name, _)| may_be_told(name)) {
+            settings.insert(format!("{prefix}{name}"), value.clone());
+        }
+    };
+    keep("", &service.settings);
+    keep("", &service.kernel);
+    for pool in &service.pools {
+        keep(&format!("{} ", pool.name), &pool.settings);
+        keep(&format!("{} ", pool.name), &pool.php);
+    }
+    ServiceLine {
+        name: service.name(),
+        kind: service.kind,
+        version: service.version.clone(),
+        pid: service.pid,
+        listens: service
+            .listens
+            .iter()
+            .map(|one| one.endpoint.to_string())
+            .collect(),
+        container: service.place.container.clone(),
+        settings,
+        files: service.files.clone(),
+    }
+}
+
+/// Names of settings whose values are told. All others may hold what is nobody's business: passwords, names of people.
+fn may_be_told(name: &str) -> bool {
+    const BEGIN: [&str; 24] = [
+        "pm",
+        "listen.backlog",
+        "request_",
+        "process",
+        "opcache.",
+        "memory_limit",
+        "realpath_cache_",
+        "emergency_",
+        "worker_",
+        "keepalive",
+        "gzip",
+        "sendfile",
+        "send_timeout",
+        "client_",
+        "fastcgi_",
+        "net.",
+        "netstat.",
+        "fs.",
+        "vm.",
+        "maxmemory",
+        "maxclients",
+        "max_connections",
+        "innodb_buffer_pool_size",
+        "shared_buffers",
+    ];
+    let secret = ["param", "pass", "secret", "auth"]
+        .iter()
+        .any(|word| name.contains(word));
+    !secret && BEGIN.iter().any(|prefix| name.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::case::Case;
+    use expect_test::expect;
+
+    fn sick() -> Case {
+        Case::healthy()
+            .pool_with(
+                "request_slowlog_timeout = 0\nenv[DB_PASSWORD] = hunter2",
+                "opcache.enable=0\nmysqli.default_pw=hunter2",
+            )
+            .with(|snapshot| {
+                snapshot.blind.push(Blind::new(
+                    "redis (process 12)",
+                    "it may not be read",
+                    "run the check as root",
+                ));
+            })
+    }
+
+    #[test]
+    fn a_terminal_shows_the_worst_first_on_one_screen() {
+        let report = judge(&sick().0);
+        assert!(!report.is_clean() && !report.is_blind());
+        let text = render(&report, Format::Terminal { all: false });
+        expect![[r#"
+              nginx 1.22.1 (process 11)
+              └─ /run/php.sock ─▶ php-fpm 8.2.36 (process 13), pool www (static, at most 20)
+                 ├─ /run/php.sock ─▶ redis (process 16)
+                 ├─ /run/php.sock ─▶ mysql (process 17)
+                 └─ /run/php.sock ─▶ postgresql (process 18)
+
+            1 problem, 0 risks, 1 note in 5 services, looked at in 0.00 s without a request, a write or a signal.
+
+            problem OPC-01  OPcache is off: PHP compiles every file for every request
+              where  pool www of php-fpm (process 13)
+              seen   opcache.enable = 0  (/etc/php/conf.d/a.ini:9)
+              seen   it replaces 1  (/etc/php/conf.d/a.ini:2)
+              costs  about two thirds of PHP's CPU time where a framework runs (33 against 119 requests a second); it used 0.10 cores on average since its start 60m ago
+              unless PHP runs one or two small files a request, or nobody asks for it.
+              do     Write /etc/php/conf.d/zz-kneepoint.ini:
+                         opcache.enable = 1
+              then   kill -USR2 13
+
+            note    FPM-16  Nobody writes down what slow requests do (pool www of php-fpm (process 13), /etc/php/php-fpm.conf:16)
+
+            Could not see
+              redis (process 12): it may not be read. Run the check as root.
+
+            --all tells every finding in full; kneepoint explain CODE tells what one is about.
+        "#]].assert_eq(&text);
+    }
+
+    #[test]
+    fn markdown_and_json_say_the_same() {
+        let report = judge(&sick().0);
+        let markdown = render(&report, Format::Markdown);
+        assert!(
+            markdown.contains("OPC-01") && markdown.contains("/etc/php/conf.d/a.ini:9"),
+            "{markdown}"
+        );
+        let json: serde_json::Value =
+            serde_json::from_str(&render(&report, Format::Json)).expect("JSON");
+        assert_eq!(json["schema"], SCHEMA);
+        assert_eq!(json["findings"][0]["code"], "OPC-01");
+        assert_eq!(
+            json["services"][1]["settings"]["www opcache.enable"]["text"],
+            "0"
+        );
+        let all = format!(
+            "{markdown}{json}{}",
+            render(&report, Format::Terminal { all: true })
+        );
+        assert!(!all.contains("hunter2"), "a secret is told");
+    }
+
+    #[test]
+    fn the_same_of_many_pools_is_one_finding() {
+        let mut pools = String::new();
+        for at in 0..10 {
+            pools.push_str(&format!("[p{at}]\npm = ondemand\npm.max_children = 20\nrequest_terminate_timeout = 9s\nrequest_slowlog_timeout = 1s\n"));
+        }
+        let report = judge(&Case::healthy().pool_with(&pools, "").0);
+        let found: Vec<&Finding> = report
+            .findings
+            .iter()
+            .filter(|one| one.code == "FPM-05")
+            .collect();
+        assert_eq!((found.len(), found[0].also.len()), (1, 9));
+    }
+
+    #[test]
+    fn a_clean_stack_is_said_to_be_clean() {
+        let report = judge(&Case::healthy().0);
+        assert!(report.is_clean());
+        let text = render(&report, Format::Terminal { all: false });
+        assert!(text.contains("Nothing found"), "{text}");
+    }
+}

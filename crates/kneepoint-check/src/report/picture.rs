@@ -1,0 +1,133 @@
+//! The chains as a small picture.
+
+use crate::snapshot::{Kind, Pool, Service, Snapshot};
+
+/// Deeper than any chain.
+const DEPTH: usize = 6;
+
+/// A line a service, below whom asks it.
+pub(super) fn draw(snapshot: &Snapshot) -> Vec<String> {
+    let is_asked = |at: usize| snapshot.links.iter().any(|link| link.to == at);
+    let all: Vec<usize> = (0..snapshot.services.len()).collect();
+    let mut first: Vec<usize> = all.iter().copied().filter(|at| !is_asked(*at)).collect();
+    // Services that ask one another in a circle have no first.
+    if first.is_empty() {
+        first = all.into_iter().take(1).collect();
+    }
+    let mut lines = Vec::new();
+    for at in first {
+        lines.push(describe(&snapshot.services[at]));
+        below(snapshot, at, "", &mut vec![at], &mut lines);
+    }
+    lines
+}
+
+fn below(
+    snapshot: &Snapshot,
+    at: usize,
+    indent: &str,
+    above: &mut Vec<usize>,
+    lines: &mut Vec<String>,
+) {
+    let mut asked: Vec<(usize, String, Option<&str>)> = Vec::new();
+    for link in snapshot
+        .links
+        .iter()
+        .filter(|link| link.from == at && !above.contains(&link.to))
+    {
+        let same = asked
+            .iter()
+            .any(|(to, _, pool)| *to == link.to && *pool == link.pool.as_deref());
+        if !same {
+            asked.push((link.to, link.by.to_string(), link.pool.as_deref()));
+        }
+    }
+    let count = asked.len();
+    for (index, (to, by, pool)) in asked.into_iter().enumerate() {
+        let last = index + 1 == count;
+        let service = &snapshot.services[to];
+        let named = service
+            .pools
+            .iter()
+            .find(|one| Some(one.name.as_str()) == pool);
+        let pool = named.map_or_else(String::new, |pool| format!(", {}", of_pool(pool)));
+        let corner = if last { "└" } else { "├" };
+        lines.push(format!(
+            "{indent}{corner}─ {by} ─▶ {}{pool}",
+            describe(service)
+        ));
+        if above.len() < DEPTH {
+            above.push(to);
+            let deeper = format!("{indent}{}  ", if last { " " } else { "│" });
+            below(snapshot, to, &deeper, above, lines);
+            above.pop();
+        }
+    }
+}
+
+fn describe(service: &Service) -> String {
+    let version = match service.version.as_str() {
+        "" => String::new(),
+        version => format!(" {version}"),
+    };
+    let place = match &service.place.container {
+        Some(container) => format!("[{}] ", container.called()),
+        None => String::new(),
+    };
+    let listens: Vec<String> = service
+        .listens
+        .iter()
+        .take(4)
+        .map(|one| one.endpoint.to_string())
+        .collect();
+    let listens = match (service.kind, listens.is_empty()) {
+        // A pool says where it listens.
+        (Kind::Fpm, _) | (_, true) => String::new(),
+        _ => format!(", {}", listens.join(" ")),
+    };
+    format!(
+        "{place}{}{version} (process {}{listens})",
+        service.kind, service.pid
+    )
+}
+
+fn of_pool(pool: &Pool) -> String {
+    let most = pool.settings.text("pm.max_children").unwrap_or("?");
+    let states: Vec<bool> = pool.workers.iter().filter_map(|one| one.busy).collect();
+    let busy = match states.is_empty() {
+        true => String::new(),
+        false => format!(
+            ", {} of {} busy",
+            states.iter().filter(|busy| **busy).count(),
+            states.len()
+        ),
+    };
+    let queue = match pool.queue {
+        Some((length, limit)) => format!(", {length} of {limit} queued"),
+        None => String::new(),
+    };
+    format!(
+        "pool {} ({}, at most {most}{busy}{queue})",
+        pool.name,
+        pool.manager()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::case::Case;
+    use expect_test::expect;
+
+    #[test]
+    fn chains_are_drawn_from_the_front() {
+        let lines = draw(&Case::healthy().workers(2, 1e6, true).0).join("\n");
+        expect![[r#"
+            nginx 1.22.1 (process 11)
+            └─ /run/php.sock ─▶ php-fpm 8.2.36 (process 13), pool www (static, at most 20, 2 of 2 busy)
+               ├─ /run/php.sock ─▶ redis (process 16)
+               ├─ /run/php.sock ─▶ mysql (process 17)
+               └─ /run/php.sock ─▶ postgresql (process 18)"#]].assert_eq(&lines);
+        assert!(draw(&Snapshot::default()).is_empty());
+    }
+}

@@ -1,0 +1,164 @@
+//! The catalogue of what can be judged without load: one file a rule, and this one list.
+
+use crate::rule::Rule;
+use crate::snapshot::{Service, Snapshot};
+
+macro_rules! catalogue {
+    ($($rule:ident,)*) => {
+        $(mod $rule;)*
+
+        /// Every rule, in the order of the chain: PHP's cache, PHP's workers, the web server, the kernel, who is behind,
+        /// the application, and what is written but does not run.
+        pub static CHECKS: &[&Rule] = &[$(&$rule::RULE),*];
+    };
+}
+
+catalogue! {
+    opcache_off,
+    opcache_directives_without_extension,
+    opcache_memory_small,
+    opcache_too_few_files,
+    opcache_interned_small,
+    opcache_validates_each_request,
+    opcache_harmful,
+    realpath_cache_small,
+    jit_without_effect,
+    pool_too_small,
+    spawn_lag,
+    ondemand,
+    max_requests_churn,
+    backlog_cut,
+    keep_conn_pins_workers,
+    timeouts_disagree,
+    no_terminate_timeout,
+    reload_cuts_requests,
+    no_slowlog,
+    output_through_master,
+    pools_exceed_memory,
+    no_memory_limit,
+    worker_crashes,
+    process_max_too_small,
+    status_in_the_pool,
+    too_few_worker_connections,
+    too_few_descriptors,
+    nginx_workers_and_cores,
+    upstream_keepalive_missing,
+    upstream_keepalive_small,
+    keepalive_requests_low,
+    keep_conn_without_upstream,
+    gzip_level_high,
+    access_log_unbuffered,
+    sendfile_off,
+    client_timeouts_tight,
+    tls_without_sessions,
+    logged_trouble,
+    local_ports,
+    accept_queue_overflows,
+    conntrack_full,
+    cpu_throttled,
+    oom_kills,
+    machine_descriptors,
+    sessions_connect_per_request,
+    redis_session_lock_spins,
+    redis_few_clients,
+    redis_memory,
+    mysql_few_connections,
+    mysql_buffer_pool_small,
+    postgresql_few_connections,
+    postgresql_idle_in_transaction,
+    laravel_not_cached,
+    debug_on,
+    tracing_extension_loaded,
+    autoloader_not_optimized,
+    slow_drivers,
+    errors_displayed,
+    apache_keep_alive,
+    unit_unsupported,
+    not_loaded,
+    value_overridden,
+}
+
+/// What a rule is about, by its code or name; `None` where there is none.
+#[must_use]
+pub fn explain(code: &str) -> Option<String> {
+    let wanted = code.to_ascii_uppercase();
+    let found = CHECKS
+        .iter()
+        .filter(|rule| rule.code == wanted || rule.name == code);
+    let texts: Vec<String> = found
+        .map(|rule| {
+            format!(
+                "{}  {}\n\n{}\n\nIt does not matter when: {}\n",
+                rule.code, rule.title, rule.what_it_is, rule.unless
+            )
+        })
+        .collect();
+    (!texts.is_empty()).then(|| texts.join("\n"))
+}
+
+/// Processes of nginx that serve: as configured, or as many as may run.
+fn nginx_workers(snapshot: &Snapshot, service: &Service) -> f64 {
+    let value = service.settings.or("worker_processes", "1");
+    match value.number() {
+        Some(count) => count.max(1.0),
+        // `auto` counts the cores that the process may run on, and knows no quota.
+        None => service
+            .limits
+            .allowed_cores
+            .unwrap_or(snapshot.machine.cores)
+            .max(1.0),
+    }
+}
+
+#[cfg(test)]
+fn tests_of(rule: &Rule, case: &crate::rule::case::Case) -> Vec<crate::rule::Finding> {
+    crate::rule::case::run(rule, &case.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::case::{Case, run};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_are_unique_and_every_rule_explains_itself() {
+        let names: BTreeSet<&str> = CHECKS.iter().map(|rule| rule.name).collect();
+        assert_eq!(names.len(), CHECKS.len());
+        for rule in CHECKS {
+            assert!(rule.what_it_is.len() > 100, "{}", rule.name);
+            assert!(
+                rule.unless.len() > 20 && !rule.title.ends_with('.'),
+                "{}",
+                rule.name
+            );
+            assert!(explain(rule.name).is_some_and(|text| text.contains(rule.title)));
+        }
+        assert_eq!(explain("XXX-99"), None);
+    }
+
+    #[test]
+    fn every_file_is_named_as_its_rule() {
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/src/rules");
+        let files: BTreeSet<String> = std::fs::read_dir(directory)
+            .expect("the rules' directory")
+            .map(|entry| entry.expect("an entry").file_name())
+            .map(|name| name.to_string_lossy().replace(".rs", "").replace('_', "-"))
+            .collect();
+        let names: BTreeSet<String> = CHECKS.iter().map(|rule| rule.name.to_owned()).collect();
+        assert_eq!(files, names);
+    }
+
+    #[test]
+    fn nothing_is_wrong_with_a_healthy_stack() {
+        let case = Case::healthy();
+        let found: Vec<_> = CHECKS.iter().flat_map(|rule| run(rule, &case.0)).collect();
+        assert!(found.is_empty(), "{found:#?}");
+    }
+
+    #[test]
+    fn nothing_is_said_where_nothing_was_seen() {
+        let empty = Snapshot::default();
+        assert!(CHECKS.iter().all(|rule| run(rule, &empty).is_empty()));
+    }
+}

@@ -1,0 +1,54 @@
+//! KRN-03: the kernel dropped connections because a queue was full.
+
+use crate::rule::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "KRN-03",
+    name: "accept-queue-overflows",
+    title: "The kernel dropped connections: an accept queue was full",
+    what_it_is: "A connection waits in the listener's queue until the program accepts it. When the queue is full the kernel \
+        drops it, and the client tries again after one, three and seven seconds. No log says so. Queues of Unix sockets \
+        are not counted here.",
+    unless: "It happened long ago: the counter is of the whole life of the network namespace.",
+    check,
+};
+
+/// Fewer drops than this are an accident.
+const FEW: f64 = 10.0;
+
+fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+    let mut nets = Vec::new();
+    for (at, service) in snapshot.services.iter().enumerate() {
+        let Some(value) = service.kernel.get("netstat.ListenOverflows") else {
+            continue;
+        };
+        if value.number().is_none_or(|count| count < FEW) || nets.contains(&service.place.net) {
+            continue;
+        }
+        nets.push(service.place.net);
+        let somaxconn = service.kernel.or("net.core.somaxconn", "4096");
+        RULE.at(snapshot, at, Severity::Note)
+            .value("ListenOverflows", value)
+            .value("net.core.somaxconn", &somaxconn)
+            .cost("waits of one, three and seven seconds for those clients")
+            .fix(Fix::sysctl(service, "net.core.somaxconn", "4096"))
+            .tell(found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sick_and_healthy() {
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().kernel(0, "netstat.ListenOverflows", "255"),
+                Severity::Note,
+                "255",
+            )],
+        );
+    }
+}

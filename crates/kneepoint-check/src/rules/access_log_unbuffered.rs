@@ -1,0 +1,57 @@
+//! NGX-13: a system call for every line of the access log.
+
+use crate::rule::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "NGX-13",
+    name: "access-log-unbuffered",
+    title: "The access log is written line by line",
+    what_it_is: "Without buffer= every request is a write of its own; to the pipe of a container's log it can block all that \
+        the process serves. With buffer=64k flush=1s it is one write for hundreds of lines.",
+    unless: "There are fewer than some hundred requests a second.",
+    check,
+};
+
+fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+    for (at, service) in snapshot.of(Kind::Nginx) {
+        let Some(nginx) = service
+            .nginx
+            .as_ref()
+            .filter(|nginx| !nginx.servers.is_empty())
+        else {
+            continue;
+        };
+        let server = nginx
+            .servers
+            .iter()
+            .map(|one| one.settings.or("access_log", "logs/access.log combined"));
+        let plain = server.into_iter().find(|value| {
+            value.text != "off"
+                && !value.text.contains("buffer=")
+                && !value.text.starts_with("syslog:")
+        });
+        let Some(value) = plain else { continue };
+        RULE.at(snapshot, at, Severity::Note)
+            .value("access_log", &value)
+            .cost("a write for every request: little to a disk, more where the reader of a pipe is slow")
+            .fix(Fix::line(service, &value, &format!("access_log {} buffer=64k flush=1s;", value.text)))
+            .tell(found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sick_and_healthy() {
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().nginx_with(" buffer=64k flush=1s", ""),
+                Severity::Note,
+                "nginx.conf:10",
+            )],
+        );
+    }
+}

@@ -1,0 +1,51 @@
+//! APP-04: PHP looks for each class in the directories.
+
+use crate::rule::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "APP-04",
+    name: "autoloader-not-optimized",
+    title: "Composer looks for each class in the directories",
+    what_it_is: "As it is installed without options, Composer asks the file system for each class, in several directories. \
+        With -o it has a map of all classes, with --classmap-authoritative it never looks elsewhere.",
+    unless: "It is a developer's machine.",
+    check,
+};
+
+fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+    for app in snapshot
+        .apps
+        .iter()
+        .filter(|app| app.composer_optimized == Some(false))
+    {
+        RULE.at(snapshot, app.service, Severity::Risk)
+            .seen(
+                "the map of classes does not hold the application's own",
+                format!("{}/vendor/composer/autoload_classmap.php", app.root),
+            )
+            .cost("system calls for each class of each request")
+            .fix(Fix::words(
+                "In each deployment: composer install --no-dev --classmap-authoritative",
+            ))
+            .weight(0.06)
+            .tell(found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sick_and_healthy() {
+        let plain = |snapshot: &mut Snapshot| snapshot.apps[0].composer_optimized = Some(false);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().with(plain),
+                Severity::Risk,
+                "autoload_classmap.php",
+            )],
+        );
+    }
+}

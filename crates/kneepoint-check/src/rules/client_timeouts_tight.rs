@@ -1,0 +1,75 @@
+//! NGX-20: clients are cut off within a second or two.
+
+use crate::rule::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "NGX-20",
+    name: "client-timeouts-tight",
+    title: "nginx gives slow clients no time",
+    what_it_is: "send_timeout, client_body_timeout and client_header_timeout are what a client may pause. One or two seconds \
+        end uploads and downloads of phones, and of everybody when the host is busy; a keepalive_timeout of 0 is a new \
+        connection, with TLS, for every request.",
+    unless: "Only a proxy nearby connects.",
+    check,
+};
+
+fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+    for (at, service) in snapshot.of(Kind::Nginx) {
+        let Some(nginx) = &service.nginx else {
+            continue;
+        };
+        let servers = nginx.servers.iter().map(|one| &one.settings);
+        let settings: Vec<&Settings> = std::iter::once(&service.settings).chain(servers).collect();
+        for (name, least, right) in [
+            ("send_timeout", 5.0, "send_timeout 60s;"),
+            ("client_body_timeout", 5.0, "client_body_timeout 60s;"),
+            ("client_header_timeout", 3.0, "client_header_timeout 60s;"),
+            ("keepalive_timeout", 5.0, "keepalive_timeout 65s;"),
+        ] {
+            let first = |value: &Value| {
+                Value::new(
+                    value.text.split(' ').next().unwrap_or_default(),
+                    Source::Default,
+                )
+                .seconds()
+            };
+            let mut values = settings.iter().filter_map(|settings| settings.get(name));
+            let Some(value) =
+                values.find(|value| first(value).is_some_and(|seconds| seconds < least))
+            else {
+                continue;
+            };
+            RULE.at(snapshot, at, Severity::Risk)
+                .value(name, value)
+                .title(format!("{name} is short: nginx gives slow clients no time"))
+                .cost("connections that are cut or opened anew, most of them under load")
+                .fix(Fix::line(service, value, right))
+                .weight(0.07)
+                .tell(found);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sick_and_healthy() {
+        verify(
+            &RULE,
+            &[
+                (
+                    Case::healthy().nginx_with("keepalive_timeout 65;", "keepalive_timeout 0;"),
+                    Severity::Risk,
+                    "nginx.conf:8",
+                ),
+                (
+                    Case::healthy().nginx_with("gzip on;", "send_timeout 1s;"),
+                    Severity::Risk,
+                    "send_timeout",
+                ),
+            ],
+        );
+    }
+}

@@ -1,0 +1,58 @@
+//! KRN-05: the firewall's table of connections is nearly full.
+
+use crate::rule::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "KRN-05",
+    name: "conntrack-full",
+    title: "The firewall's table of connections is nearly full",
+    what_it_is: "Netfilter keeps every connection in a table, also closed ones for two minutes. When it is full, packets are \
+        dropped, of everybody, and only the kernel's log says so.",
+    unless: "The count is a peak that does not come back.",
+    check,
+};
+
+const NEAR: f64 = 0.8;
+
+fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+    let mut nets = Vec::new();
+    for (at, service) in snapshot.services.iter().enumerate() {
+        let (Some(count), Some(most)) = (
+            service.kernel.get("net.netfilter.nf_conntrack_count"),
+            service.kernel.get("net.netfilter.nf_conntrack_max"),
+        ) else {
+            continue;
+        };
+        let (Some(used), Some(size)) = (count.number(), most.number()) else {
+            continue;
+        };
+        if size <= 0.0 || used / size < NEAR || nets.contains(&service.place.net) {
+            continue;
+        }
+        nets.push(service.place.net);
+        RULE.at(snapshot, at, Severity::Problem)
+            .value("net.netfilter.nf_conntrack_count", count)
+            .value("net.netfilter.nf_conntrack_max", most)
+            .cost("dropped packets of every connection once it is full")
+            .fix(Fix::sysctl(
+                service,
+                "net.netfilter.nf_conntrack_max",
+                &format!("{:.0}", size * 4.0),
+            ))
+            .weight(0.5)
+            .tell(found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sick_and_healthy() {
+        let case = Case::healthy()
+            .kernel(0, "net.netfilter.nf_conntrack_count", "60000")
+            .kernel(0, "net.netfilter.nf_conntrack_max", "65536");
+        verify(&RULE, &[(case, Severity::Problem, "262144")]);
+    }
+}

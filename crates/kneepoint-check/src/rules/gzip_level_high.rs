@@ -1,0 +1,57 @@
+//! NGX-12: compression that costs more than it saves.
+
+use crate::rule::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "NGX-12",
+    name: "gzip-level-high",
+    title: "nginx compresses harder than it pays",
+    what_it_is: "Above level 5 gzip makes pages hardly smaller and takes several times the CPU. A field report had 9, and nginx shared its cores with PHP.",
+    unless: "The network is the limit and nginx has CPU to spare.",
+    check,
+};
+
+fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+    for (at, service) in snapshot.of(Kind::Nginx) {
+        let Some(nginx) = &service.nginx else {
+            continue;
+        };
+        let servers = nginx.servers.iter().map(|one| &one.settings);
+        let settings = std::iter::once(&service.settings).chain(servers);
+        let high =
+            settings.filter(|settings| settings.get("gzip").and_then(Value::is_on) == Some(true));
+        let mut values: Vec<&Value> = high
+            .filter_map(|settings| settings.get("gzip_comp_level"))
+            .collect();
+        values.dedup_by_key(|value| &value.source);
+        for value in values
+            .into_iter()
+            .filter(|value| value.number() > Some(6.0))
+        {
+            RULE.at(snapshot, at, Severity::Risk)
+                .value("gzip_comp_level", value)
+                .cost("several times the CPU of level 5 for a page that is one or two per cent smaller")
+                .fix(Fix::line(service, value, "gzip_comp_level 5;"))
+                .weight(0.1)
+                .tell(found);
+            break;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sick_and_healthy() {
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().nginx_with("gzip_comp_level 5;", "gzip_comp_level 9;"),
+                Severity::Risk,
+                "nginx.conf:12",
+            )],
+        );
+    }
+}

@@ -1,0 +1,56 @@
+//! OPC-10: a JIT that is set and cannot work.
+
+use crate::rule::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "OPC-10",
+    name: "jit-without-effect",
+    title: "The JIT is switched on, and cannot work",
+    what_it_is: "opcache.jit has an effect only with opcache.jit_buffer_size above 0, and none while an extension such as \
+        Xdebug takes over how PHP executes. Most web applications wait or call functions of C, and gain little by it.",
+    unless: "Nobody expects anything of it.",
+    check,
+};
+
+fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+    for (at, service) in snapshot.of(Kind::Fpm) {
+        let Some(php) = &service.php else { continue };
+        let Some(jit) = php.ini.get("opcache.jit") else {
+            continue;
+        };
+        let wanted = !matches!(
+            jit.text.trim().to_ascii_lowercase().as_str(),
+            "" | "0" | "off" | "disable" | "no"
+        );
+        let buffer = php.ini.or("opcache.jit_buffer_size", "0");
+        let none = buffer.size() == Some(0.0);
+        if wanted && (none || php.loaded.contains_key("xdebug")) {
+            RULE.at(snapshot, at, Severity::Note)
+                .value("opcache.jit", jit)
+                .value("opcache.jit_buffer_size", &buffer)
+                .cost("what one expects of the JIT; measure before relying on it")
+                .fix(Fix::ini(
+                    service,
+                    &[("opcache.jit_buffer_size", "64M".into())],
+                ))
+                .tell(found);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sick_and_healthy() {
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().pool_with("", "opcache.jit=tracing"),
+                Severity::Note,
+                "jit_buffer_size",
+            )],
+        );
+    }
+}

@@ -1,0 +1,97 @@
+//! FPM-10: connections that are kept open hold the workers of a pool.
+
+use crate::rule::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "FPM-10",
+    name: "keep-conn-pins-workers",
+    title: "Connections that nginx keeps open may hold every worker of the pool",
+    what_it_is: "A worker of PHP-FPM belongs to its connection as long as that is open. With fastcgi_keep_conn each process \
+        of nginx keeps up to `keepalive` connections, and the workers behind them serve nobody else: in the lab 4 workers \
+        were all held, at no CPU, while requests waited for seconds and 52 of them failed.",
+    unless: "The pool has at least twice as many workers as connections can be kept.",
+    check,
+};
+
+fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+    for link in &snapshot.links {
+        let (Some(web), Some(php)) = (
+            snapshot.services.get(link.from),
+            snapshot.services.get(link.to),
+        ) else {
+            continue;
+        };
+        let (Some(nginx), Some(pool)) = (
+            &web.nginx,
+            php.pools
+                .iter()
+                .find(|pool| Some(&pool.name) == link.pool.as_ref()),
+        ) else {
+            continue;
+        };
+        let Some(most) = pool.max_children() else {
+            continue;
+        };
+        for pass in nginx
+            .passes
+            .iter()
+            .filter(|pass| pass.directive == "fastcgi_pass")
+        {
+            let Some(keep) = pass
+                .settings
+                .get("fastcgi_keep_conn")
+                .filter(|value| value.is_on() == Some(true))
+            else {
+                continue;
+            };
+            let upstream = nginx
+                .upstreams
+                .iter()
+                .find(|one| Some(&one.name) == pass.upstream.as_ref());
+            let Some(keepalive) = upstream.and_then(|one| one.settings.get("keepalive")) else {
+                continue;
+            };
+            let each = keepalive
+                .text
+                .split(' ')
+                .next()
+                .and_then(|text| text.parse::<f64>().ok())
+                .unwrap_or(0.0);
+            let processes = super::nginx_workers(snapshot, web);
+            let kept = each * processes;
+            if kept < most as f64 / 2.0
+                || found
+                    .iter()
+                    .any(|one| one.rule == RULE.name && one.service == link.from)
+            {
+                continue;
+            }
+            RULE.at(snapshot, link.from, Severity::Problem)
+                .value("keepalive", keepalive)
+                .value("fastcgi_keep_conn", keep)
+                .seen(format!("{processes:.0} processes of nginx may keep {kept:.0} connections; pool {} has {most} workers", pool.name), "")
+                .cost("kept connections hold workers that serve nobody: requests wait and fail while the CPU is idle")
+                .fix(Fix::line(web, keep, "fastcgi_keep_conn off;"))
+                .weight(0.5)
+                .tell(found);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sick_and_healthy() {
+        let conf = "worker_processes 2;\nhttp { upstream php { server unix:/run/php.sock;\n keepalive 30; }\n server {\n location / {\n fastcgi_keep_conn on;\n fastcgi_pass php; } } }";
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().nginx(conf),
+                Severity::Problem,
+                "may keep 60 connections",
+            )],
+        );
+    }
+}

@@ -1,0 +1,58 @@
+//! NGX-07: a directive without effect.
+
+use crate::rule::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "NGX-07",
+    name: "keep-conn-without-upstream",
+    title: "fastcgi_keep_conn has no effect here",
+    what_it_is: "nginx keeps connections of an `upstream` block that has `keepalive`. Where fastcgi_pass names a socket or an \
+        address itself, fastcgi_keep_conn asks PHP to keep a connection open that nginx then closes.",
+    unless: "Nobody expects connections to be kept.",
+    check,
+};
+
+fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+    for (at, service) in snapshot.of(Kind::Nginx) {
+        let Some(nginx) = &service.nginx else {
+            continue;
+        };
+        let pass = nginx.passes.iter().find(|pass| {
+            let keep = pass
+                .settings
+                .get("fastcgi_keep_conn")
+                .and_then(Value::is_on);
+            let upstream = nginx
+                .upstreams
+                .iter()
+                .find(|one| Some(&one.name) == pass.upstream.as_ref());
+            pass.directive == "fastcgi_pass"
+                && keep == Some(true)
+                && upstream.is_none_or(|one| one.settings.get("keepalive").is_none())
+        });
+        let Some(pass) = pass else { continue };
+        let Some(keep) = pass.settings.get("fastcgi_keep_conn") else {
+            continue;
+        };
+        RULE.at(snapshot, at, Severity::Note)
+            .value("fastcgi_keep_conn", keep)
+            .value("fastcgi_pass", &pass.target)
+            .cost("nothing, but what one expects of it does not happen")
+            .fix(Fix::line(service, keep, "remove the line"))
+            .tell(found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sick_and_healthy() {
+        let case = Case::healthy().nginx_with(
+            "   fastcgi_pass",
+            "   fastcgi_keep_conn on;\n   fastcgi_pass",
+        );
+        verify(&RULE, &[(case, Severity::Note, "nginx.conf:25")]);
+    }
+}

@@ -1,0 +1,69 @@
+//! NGX-06: connections are closed after few requests.
+
+use crate::rule::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "NGX-06",
+    name: "keepalive-requests-low",
+    title: "nginx closes connections after few requests",
+    what_it_is: "keepalive_requests is how many requests a connection may carry: 1000 by default, 100 before nginx 1.19.10. \
+        Towards the next tier that is a new connection every so many requests; towards a proxy or CDN in front, too.",
+    unless: "Clients are browsers that make a few requests each.",
+    check,
+};
+
+const LOW: f64 = 1000.0;
+
+fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+    for (at, service) in snapshot.of(Kind::Nginx) {
+        let Some(nginx) = &service.nginx else {
+            continue;
+        };
+        let mut values: Vec<Value> = nginx
+            .upstreams
+            .iter()
+            .filter_map(|one| one.settings.get("keepalive_requests"))
+            .cloned()
+            .collect();
+        values.extend(service.settings.get("keepalive_requests").cloned());
+        values.extend(
+            nginx
+                .servers
+                .iter()
+                .filter_map(|one| one.settings.get("keepalive_requests"))
+                .cloned(),
+        );
+        values.sort_by_key(|value| value.source.to_string());
+        values.dedup();
+        for value in values {
+            if value.number().is_some_and(|count| count < LOW) {
+                RULE.at(snapshot, at, Severity::Risk)
+                    .value("keepalive_requests", &value)
+                    .cost(format!(
+                        "a new connection every {} requests, with its handshakes",
+                        value.text
+                    ))
+                    .fix(Fix::line(service, &value, "keepalive_requests 10000;"))
+                    .weight(0.06)
+                    .tell(found);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sick_and_healthy() {
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().nginx_with("keepalive_requests 1000;", "keepalive_requests 100;"),
+                Severity::Risk,
+                "nginx.conf:9",
+            )],
+        );
+    }
+}

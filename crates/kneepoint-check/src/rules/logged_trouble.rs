@@ -1,0 +1,143 @@
+//! Lines of logs with one meaning, for which no other rule reads a setting.
+
+use crate::rule::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "NGX-17",
+    name: "logged-trouble",
+    title: "The logs tell of trouble",
+    what_it_is: "Some lines of the logs of nginx, PHP and the kernel have exactly one meaning: the next tier did not answer in \
+        time, its queue was full, no local port or descriptor was left, a buffer was too small, a limit refused requests.",
+    unless: "It happened once, during work on the host.",
+    check,
+};
+
+/// What lines mean, the catalogue's code, and what to do.
+const KNOWN: [(LogKind, &str, Severity, &str); 12] = [
+    (
+        LogKind::UpstreamReadTimeout,
+        "NGX-17",
+        Severity::Problem,
+        "Find what the application waited for: the slow log of PHP-FPM names the line. Longer timeouts make it worse.",
+    ),
+    (
+        LogKind::UpstreamQueueFull,
+        "FPM-07",
+        Severity::Problem,
+        "The pool behind was full: see its size and what its workers wait for; then listen.backlog and net.core.somaxconn.",
+    ),
+    (
+        LogKind::UpstreamConnectTimeout,
+        "FPM-08",
+        Severity::Problem,
+        "The listener behind dropped connections: see the pool's size; then its backlog and net.core.somaxconn.",
+    ),
+    (
+        LogKind::UpstreamRefused,
+        "FPM-24",
+        Severity::Problem,
+        "Nobody listened there: see that PHP runs, where it listens, and who may connect (listen.owner, listen.mode).",
+    ),
+    (
+        LogKind::UpstreamReset,
+        "FPM-11",
+        Severity::Problem,
+        "The worker ended or closed the connection: see crashes, request_terminate_timeout, reloads (process_control_timeout) and pm.max_requests with kept connections.",
+    ),
+    (
+        LogKind::NoLocalPort,
+        "KRN-01",
+        Severity::Problem,
+        "Keep connections to the next tier open (`keepalive`, persistent connections); then widen net.ipv4.ip_local_port_range in that network namespace.",
+    ),
+    (
+        LogKind::NoFileDescriptors,
+        "NGX-02",
+        Severity::Problem,
+        "Raise worker_rlimit_nofile, rlimit_files or LimitNOFILE= of the unit.",
+    ),
+    (
+        LogKind::HeaderTooBig,
+        "NGX-09",
+        Severity::Problem,
+        "Write fastcgi_buffer_size 32k; and see why headers are that large: debug headers, cookies.",
+    ),
+    (
+        LogKind::BufferedToFile,
+        "NGX-08",
+        Severity::Risk,
+        "Write fastcgi_buffers 16 16k; and fastcgi_buffer_size 32k;",
+    ),
+    (
+        LogKind::NoLiveUpstreams,
+        "NGX-18",
+        Severity::Problem,
+        "Write max_fails=0 where there is one server only; and see why it failed.",
+    ),
+    (
+        LogKind::RateLimited,
+        "NGX-19",
+        Severity::Note,
+        "If these were real users, raise rate or burst of limit_req, limit_conn.",
+    ),
+    (
+        LogKind::OutOfMemory,
+        "KRN-08",
+        Severity::Problem,
+        "Make the pools smaller or give the host or container more memory.",
+    ),
+];
+
+fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+    for (at, service) in snapshot.services.iter().enumerate() {
+        for (kind, code, severity, remedy) in KNOWN {
+            let Some(hits) = service.logged(kind) else {
+                continue;
+            };
+            let old = !is_recent(hits);
+            let mut told = Vec::new();
+            RULE.at(snapshot, at, if old { Severity::Note } else { severity })
+                .title(format!("The log says: {}", crate::snapshot::said(kind)))
+                .seen(often(hits), &hits.path)
+                .cost(if old {
+                    "nothing any more, or it is still to come back".to_owned()
+                } else {
+                    format!("{} lines, each an error or a wait of somebody", hits.count)
+                })
+                .fix(Fix::words(remedy))
+                .weight(0.3 + (hits.count as f64).log10() / 100.0)
+                .tell(&mut told);
+            found.extend(told.into_iter().map(|finding| Finding { code, ..finding }));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::case::logged;
+
+    #[test]
+    fn sick_and_healthy() {
+        verify(
+            &RULE,
+            &[
+                (
+                    logged(0, LogKind::UpstreamReadTimeout, 60.0),
+                    Severity::Problem,
+                    "code: \"NGX-17\"",
+                ),
+                (
+                    logged(0, LogKind::NoLocalPort, 60.0),
+                    Severity::Problem,
+                    "code: \"KRN-01\"",
+                ),
+                (
+                    logged(0, LogKind::UpstreamRefused, 1e7),
+                    Severity::Note,
+                    "FPM-24",
+                ),
+            ],
+        );
+    }
+}

@@ -1,0 +1,60 @@
+//! KRN-09: the machine runs out of open files.
+
+use crate::rule::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "KRN-09",
+    name: "machine-descriptors",
+    title: "The machine has nearly no open files left",
+    what_it_is: "fs.file-max is how many files all processes together may have open. At its end every accept, connect and \
+        open fails, of every program.",
+    unless: "Nothing: it is near its end.",
+    check,
+};
+
+fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+    for (at, service) in snapshot.services.iter().enumerate() {
+        let Some(value) = service.kernel.get("fs.file-nr") else {
+            continue;
+        };
+        let numbers: Vec<f64> = value
+            .text
+            .split(' ')
+            .filter_map(|word| word.parse().ok())
+            .collect();
+        let [used, _, most] = numbers.as_slice() else {
+            continue;
+        };
+        if used / most < 0.8 {
+            continue;
+        }
+        RULE.at(snapshot, at, Severity::Problem)
+            .value("fs.file-nr", value)
+            .cost("errors of every program once they are used up")
+            .fix(Fix::sysctl(
+                service,
+                "fs.file-max",
+                &format!("{:.0}", most * 4.0),
+            ))
+            .weight(0.6)
+            .tell(found);
+        return;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sick_and_healthy() {
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().kernel(0, "fs.file-nr", "95000 0 100000"),
+                Severity::Problem,
+                "400000",
+            )],
+        );
+    }
+}

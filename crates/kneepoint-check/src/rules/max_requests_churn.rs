@@ -1,0 +1,63 @@
+//! FPM-06: workers that are replaced after few requests.
+
+use crate::rule::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "FPM-06",
+    name: "max-requests-churn",
+    title: "Workers are replaced after few requests",
+    what_it_is: "pm.max_requests ends a worker after so many requests, against leaks. Each new one is forked and fills its \
+        caches again: 500 cost a light page 18 % of its rate in the lab, 20 cost 69 %.",
+    unless: "Workers grow with every request and nobody has found why; or pages are so slow that a fork does not count.",
+    check,
+};
+
+/// Fewer requests than this cost something.
+const FEW: f64 = 1000.0;
+
+fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+    for (at, service, pool) in snapshot.pools() {
+        let Some(value) = pool.settings.get("pm.max_requests") else {
+            continue;
+        };
+        let Some(count) = value.number().filter(|count| *count > 0.0 && *count < FEW) else {
+            continue;
+        };
+        let severity = if count < 200.0 {
+            Severity::Problem
+        } else {
+            Severity::Risk
+        };
+        RULE.at(snapshot, at, severity)
+            .pool(pool)
+            .value("pm.max_requests", value)
+            .cost(format!("a fork every {count:.0} requests: 18 % of the rate of a light page at 500, 69 % at 20"))
+            .fix(Fix::pool(service, pool, &[("pm.max_requests", "10000".into())]))
+            .weight((90.0 / count).min(0.69))
+            .tell(found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sick_and_healthy() {
+        verify(
+            &RULE,
+            &[
+                (
+                    Case::healthy().pool_with("pm.max_requests = 500", ""),
+                    Severity::Risk,
+                    "php-fpm.conf:16",
+                ),
+                (
+                    Case::healthy().pool_with("pm.max_requests = 20", ""),
+                    Severity::Problem,
+                    "69 %",
+                ),
+            ],
+        );
+    }
+}

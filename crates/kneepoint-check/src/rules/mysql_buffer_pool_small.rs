@@ -1,0 +1,74 @@
+//! MYS-05: the database's cache is smaller than its data.
+
+use crate::rule::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "MYS-05",
+    name: "mysql-buffer-pool-small",
+    title: "MariaDB's cache is smaller than its data",
+    what_it_is: "InnoDB keeps what it reads in innodb_buffer_pool_size, 128 MB as it comes. What does not fit is read from \
+        disk again and again.",
+    unless: "Only a small part of the data is ever asked for.",
+    check,
+};
+
+/// So much larger must data be than the cache.
+const TIMES: f64 = 2.0;
+
+fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+    for (at, service) in snapshot.of(Kind::Mysql) {
+        let value = service.settings.or("innodb_buffer_pool_size", "128M");
+        let (Some(size), Some(data)) = (value.size(), service.data_bytes) else {
+            continue;
+        };
+        if data < size * TIMES {
+            continue;
+        }
+        let room = service
+            .limits
+            .memory
+            .as_ref()
+            .map_or(snapshot.machine.memory_bytes, |limit| limit.value);
+        RULE.at(snapshot, at, Severity::Risk)
+            .value("innodb_buffer_pool_size", &value)
+            .seen(
+                format!("its data directory holds {}", format_bytes(data as u64)),
+                "",
+            )
+            .seen(
+                format!("{} of memory may be used", format_bytes(room as u64)),
+                "",
+            )
+            .cost("reads from disk for what does not fit")
+            .fix(Fix::line(
+                service,
+                &value,
+                &format!(
+                    "innodb_buffer_pool_size = {}M",
+                    (data.min(room * 0.5) / 1_048_576.0).round()
+                ),
+            ))
+            .weight(0.25)
+            .tell(found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sick_and_healthy() {
+        let data = |snapshot: &mut Snapshot| snapshot.services[3].data_bytes = Some(5e9);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy()
+                    .set(3, "innodb_buffer_pool_size", "128M")
+                    .with(data),
+                Severity::Risk,
+                "4.7",
+            )],
+        );
+    }
+}

@@ -1,0 +1,52 @@
+//! FPM-16: nobody writes down what slow requests do.
+
+use crate::rule::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "FPM-16",
+    name: "no-slowlog",
+    title: "Nobody writes down what slow requests do",
+    what_it_is: "With request_slowlog_timeout PHP-FPM writes the stack of a request that takes longer: the line of code it \
+        hangs in. It stops the worker for a moment, so the limit should be above what is usual; a container needs \
+        SYS_PTRACE for it.",
+    unless: "A profiler or an APM watches requests.",
+    check,
+};
+
+fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+    for (at, service, pool) in snapshot.pools() {
+        let value = pool.settings.or("request_slowlog_timeout", "0");
+        if value.seconds() == Some(0.0) {
+            RULE.at(snapshot, at, Severity::Note)
+                .pool(pool)
+                .value("request_slowlog_timeout", &value)
+                .cost("no time; but the next incident leaves no trace of its cause")
+                .fix(Fix::pool(
+                    service,
+                    pool,
+                    &[
+                        ("request_slowlog_timeout", "5s".into()),
+                        ("slowlog", "/var/log/php-fpm-slow.log".into()),
+                    ],
+                ))
+                .tell(found);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sick_and_healthy() {
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().pool_with("request_slowlog_timeout = 0", ""),
+                Severity::Note,
+                "php-fpm.conf:16",
+            )],
+        );
+    }
+}

@@ -1,0 +1,50 @@
+//! FPM-14: nothing ends a request that hangs.
+
+use crate::rule::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "FPM-14",
+    name: "no-terminate-timeout",
+    title: "Nothing ends a request that hangs",
+    what_it_is: "max_execution_time does not count time spent waiting for a database, a socket or sleep. Without \
+        request_terminate_timeout a worker that waits for a dead peer waits for ever, and each incident leaves the pool \
+        smaller.",
+    unless: "Every connection of the application has a timeout of its own.",
+    check,
+};
+
+fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+    for (at, service, pool) in snapshot.pools() {
+        let value = pool.settings.or("request_terminate_timeout", "0");
+        if value.seconds() == Some(0.0) {
+            RULE.at(snapshot, at, Severity::Risk)
+                .pool(pool)
+                .value("request_terminate_timeout", &value)
+                .cost("a worker for each request that hangs, until somebody restarts PHP")
+                .fix(Fix::pool(
+                    service,
+                    pool,
+                    &[("request_terminate_timeout", "55s".into())],
+                ))
+                .weight(0.08)
+                .tell(found);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sick_and_healthy() {
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().pool_with("request_terminate_timeout = 0", ""),
+                Severity::Risk,
+                "php-fpm.conf:16",
+            )],
+        );
+    }
+}

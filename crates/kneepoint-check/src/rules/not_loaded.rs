@@ -1,0 +1,55 @@
+//! What is written is not what runs.
+
+use crate::rule::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "CHK-01",
+    name: "not-loaded",
+    title: "Configuration was changed since it was loaded",
+    what_it_is: "A program reads its files when it is started and when it is told to reload. What was changed since holds only \
+        after the next reload: by then nobody remembers the change, and it may be wrong.",
+    unless: "Somebody is at it right now.",
+    check,
+};
+
+fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+    for (at, service) in snapshot.services.iter().enumerate() {
+        let newer: Vec<_> = service.files.iter().filter(|file| file.newer).collect();
+        let Some(first) = newer.first() else { continue };
+        let mut draft = RULE.at(snapshot, at, Severity::Risk);
+        for file in newer.iter().take(4) {
+            let minutes = (file.modified_s - service.loaded_s) / 60.0;
+            draft = draft.seen(
+                format!("changed {minutes:.0} min after it was loaded"),
+                &file.path,
+            );
+        }
+        draft
+            .cost("the findings here are of what is written; what runs is older, until a reload")
+            .fix(Fix::line(
+                service,
+                &Value::new("", Source::file(&first.path, 1)),
+                "nothing: check it and reload",
+            ))
+            .weight(0.05)
+            .tell(found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sick_and_healthy() {
+        let newer = |snapshot: &mut Snapshot| snapshot.services[0].files[0].newer = true;
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().with(newer),
+                Severity::Risk,
+                "/etc/nginx/nginx.conf",
+            )],
+        );
+    }
+}

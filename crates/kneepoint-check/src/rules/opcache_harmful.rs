@@ -1,0 +1,91 @@
+//! OPC-12: directives of OPcache that cost, or that no version knows any more.
+
+use crate::rule::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "OPC-12",
+    name: "opcache-harmful",
+    title: "A directive of OPcache works against it",
+    what_it_is: "opcache.file_cache_only leaves the shared memory out, so that each worker reads files from disk; \
+        opcache.consistency_checks computes a checksum of every script it takes out; opcache.fast_shutdown and \
+        opcache.inherited_hack are gone since PHP 7.2 and 7.3.",
+    unless: "The shared memory cannot be had, as on some shared hosts.",
+    check,
+};
+
+fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+    for (at, service) in snapshot.of(Kind::Fpm) {
+        let Some(php) = &service.php else { continue };
+        let set = |name: &str| {
+            php.ini
+                .get(name)
+                .filter(|value| value.is_on() != Some(false))
+        };
+        for (name, cost) in [
+            (
+                "opcache.file_cache_only",
+                "every worker reads and unserializes scripts from disk",
+            ),
+            (
+                "opcache.consistency_checks",
+                "a checksum of every script that is taken from memory",
+            ),
+        ] {
+            if let Some(value) = set(name) {
+                RULE.at(snapshot, at, Severity::Problem)
+                    .value(name, value)
+                    .title(format!("{name} is on"))
+                    .cost(cost)
+                    .fix(Fix::ini(service, &[(name, "0".into())]))
+                    .weight(0.3)
+                    .tell(found);
+            }
+        }
+        for name in ["opcache.fast_shutdown", "opcache.inherited_hack"] {
+            if let Some(value) = php
+                .ini
+                .get(name)
+                .filter(|_| service.is_older_than(&[7, 3]) == Some(false))
+            {
+                RULE.at(snapshot, at, Severity::Note)
+                    .value(name, value)
+                    .title(format!(
+                        "{name} is no directive of PHP {} any more",
+                        service.version
+                    ))
+                    .cost("nothing: it has no effect")
+                    .fix(Fix::line(service, value, "remove the line"))
+                    .tell(found);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sick_and_healthy() {
+        verify(
+            &RULE,
+            &[
+                (
+                    Case::healthy().pool_with("", "opcache.file_cache_only=1"),
+                    Severity::Problem,
+                    "a.ini:9",
+                ),
+                (
+                    Case::healthy().pool_with("", "opcache.consistency_checks=5"),
+                    Severity::Problem,
+                    "checksum",
+                ),
+                (
+                    Case::healthy().pool_with("", "opcache.fast_shutdown=1"),
+                    Severity::Note,
+                    "any more",
+                ),
+            ],
+        );
+    }
+}

@@ -1,0 +1,89 @@
+//! OPC-05: little room for interned strings, or so much that nothing else fits.
+
+use crate::rule::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "OPC-05",
+    name: "opcache-interned-small",
+    title: "The buffer of interned strings does not fit the application",
+    what_it_is: "OPcache keeps each name and text of the code once, in a buffer that is carved out of its memory. When it is \
+        full every worker keeps strings of its own; when it takes most of the memory, scripts do not fit.",
+    unless: "The application has a few hundred files only.",
+    check,
+};
+
+/// Files of an application that fills more than the 8 MB there are by default.
+const MANY: u64 = 2000;
+
+fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+    for (at, service) in snapshot.of(Kind::Fpm) {
+        let Some(php) = &service.php else { continue };
+        let strings = php.ini.or("opcache.interned_strings_buffer", "8");
+        let memory = php.ini.or("opcache.memory_consumption", "128");
+        let (Some(buffer), Some(all)) = (strings.number(), memory.number()) else {
+            continue;
+        };
+        let files = snapshot
+            .apps
+            .iter()
+            .filter(|app| app.service == at)
+            .map(|app| app.php_files)
+            .max()
+            .unwrap_or(0);
+        let draft = RULE
+            .at(snapshot, at, Severity::Note)
+            .value("opcache.interned_strings_buffer", &strings);
+        if buffer > all / 2.0 {
+            draft
+                .value("opcache.memory_consumption", &memory)
+                .title("Interned strings take more than half of OPcache's memory")
+                .cost("little is left for scripts: what does not fit is compiled for every request")
+                .fix(Fix::ini(
+                    service,
+                    &[("opcache.memory_consumption", format!("{}", buffer * 4.0))],
+                ))
+                .tell(found);
+        } else if buffer <= 8.0 && files >= MANY {
+            draft
+                .seen(
+                    format!("the largest application has {files} files of PHP"),
+                    "",
+                )
+                .cost(
+                    "once it is full, each worker keeps strings of its own: memory, and some time",
+                )
+                .fix(Fix::ini(
+                    service,
+                    &[("opcache.interned_strings_buffer", "32".into())],
+                ))
+                .tell(found);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sick_and_healthy() {
+        let large = |snapshot: &mut Snapshot| snapshot.apps[0].php_files = 9000;
+        verify(
+            &RULE,
+            &[
+                (
+                    Case::healthy().pool_with("", "opcache.interned_strings_buffer=200"),
+                    Severity::Note,
+                    "half",
+                ),
+                (
+                    Case::healthy()
+                        .pool_with("", "opcache.interned_strings_buffer=8")
+                        .with(large),
+                    Severity::Note,
+                    "a.ini:9",
+                ),
+            ],
+        );
+    }
+}

@@ -1,0 +1,51 @@
+//! FPM-17: everything that workers print goes through the one master.
+
+use crate::rule::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "FPM-17",
+    name: "output-through-master",
+    title: "What workers print goes through the master of PHP-FPM",
+    what_it_is: "catch_workers_output hands what workers write on standard error through a pipe to the master, which writes \
+        it to its log. An application that logs much that way waits for one process; the documentation says several ms.",
+    unless: "Little is written, or the log must come out of the container and nothing else does it.",
+    check,
+};
+
+fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+    for (at, service, pool) in snapshot.pools() {
+        let Some(value) = pool.settings.get("catch_workers_output") else {
+            continue;
+        };
+        if value.is_on() != Some(true) || service.place.container.is_some() {
+            continue;
+        }
+        RULE.at(snapshot, at, Severity::Note)
+            .pool(pool)
+            .value("catch_workers_output", value)
+            .cost("some milliseconds for each line that a request writes")
+            .fix(Fix::pool(
+                service,
+                pool,
+                &[("catch_workers_output", "no".into())],
+            ))
+            .tell(found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sick_and_healthy() {
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().pool_with("catch_workers_output = yes", ""),
+                Severity::Note,
+                "php-fpm.conf:16",
+            )],
+        );
+    }
+}

@@ -1,0 +1,154 @@
+//! FPM-01: a pool that is too small, or of the size it came with.
+
+use crate::rule::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "FPM-01",
+    name: "pool-too-small",
+    title: "The pool has the size it came with: 5 workers",
+    what_it_is: "A worker of PHP-FPM serves one request at a time. Packages and images come with pm.max_children = 5: the \
+        sixth request waits, however idle the CPU is. A pool should be as large as the requests that are under way at the \
+        peak (rate times mean time), within what memory holds.",
+    unless: "No more than a few requests are under way at once at the peak, or every one uses a core all the time and there \
+        are no more cores than workers.",
+    check,
+};
+
+/// What packages and images come with.
+const SHIPPED: u64 = 5;
+
+fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+    for (at, service, pool) in snapshot.pools() {
+        let Some(children) = pool.settings.get("pm.max_children") else {
+            continue;
+        };
+        let Some(count) = pool.max_children() else {
+            continue;
+        };
+        let own = |hits: &&crate::snapshot::LogHits| {
+            hits.kind == LogKind::PoolExhausted
+                && hits.pool.as_ref().is_none_or(|name| *name == pool.name)
+        };
+        let hits = service.logs.iter().find(own).filter(|hits| is_recent(hits));
+        let queue = pool.queue.filter(|(length, _)| *length > 0);
+        let busy = snapshot.busy_workers(pool);
+        let full = busy.is_some_and(|(busy, seen)| busy as u64 >= count && busy == seen);
+        let shipped = count <= SHIPPED;
+        let waits = hits.is_some() || (queue.is_some() && full);
+        if !shipped && !waits {
+            continue;
+        }
+        let severity = if waits {
+            Severity::Problem
+        } else {
+            Severity::Risk
+        };
+        let mut draft = RULE
+            .at(snapshot, at, severity)
+            .pool(pool)
+            .value("pm.max_children", children);
+        if !shipped {
+            draft = draft.title(format!(
+                "The pool of {count} workers is too small, or its workers wait for something"
+            ));
+        } else if waits {
+            draft = draft.title(format!("The pool of {count} workers is too small"));
+        }
+        if let Some(hits) = hits {
+            draft = draft.seen(often(hits), &hits.path);
+        }
+        if let Some((length, limit)) = queue {
+            draft = draft.seen(
+                format!("{length} connections wait to be accepted, {limit} fit"),
+                "the kernel's accept queue",
+            );
+        }
+        if let Some((busy, seen)) = busy {
+            draft = draft.seen(
+                format!("{busy} of {seen} workers were busy when it was looked at"),
+                "",
+            );
+        }
+        let size = suggested(snapshot, service, pool);
+        draft
+            .cost(match waits {
+                true => "requests wait for a worker: seconds at the peak, and errors once the queue is full".to_owned(),
+                false => format!("above {count} requests at once, each further one waits for a worker"),
+            })
+            .fix(Fix::pool(service, pool, &sizes(pool, size)))
+            .weight(if waits { 0.6 } else { 0.45 })
+            .tell(found);
+    }
+}
+
+/// As many workers as memory holds, but no more than a good many a core.
+fn suggested(snapshot: &Snapshot, service: &Service, pool: &Pool) -> u64 {
+    let by_cores = (service.cores(&snapshot.machine) * 10.0).clamp(10.0, 200.0);
+    let sizes: Vec<f64> = pool.workers.iter().filter_map(|one| one.pss).collect();
+    let each = sizes
+        .iter()
+        .copied()
+        .fold(0.0, f64::max)
+        .max(32.0 * 1_048_576.0);
+    let limit = service.limits.memory.as_ref().map(|limit| limit.value);
+    let room = limit.map_or(snapshot.machine.available_bytes, |limit| {
+        limit - service.limits.memory_used.unwrap_or(0.0)
+    });
+    let by_memory = pool.workers.len() as f64 + (room * 0.7 / each).max(0.0);
+    by_cores
+        .min(by_memory)
+        .max(pool.max_children().unwrap_or(1) as f64) as u64
+}
+
+fn sizes(pool: &Pool, size: u64) -> Vec<(&'static str, String)> {
+    let mut lines = vec![("pm.max_children", size.to_string())];
+    if pool.manager() == "dynamic" {
+        lines.push(("pm.start_servers", (size / 2).max(1).to_string()));
+        lines.push(("pm.min_spare_servers", (size / 4).max(1).to_string()));
+        lines.push(("pm.max_spare_servers", (size * 3 / 4).max(2).to_string()));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::LogHits;
+
+    #[test]
+    fn sick_and_healthy() {
+        let logged = |snapshot: &mut Snapshot| {
+            snapshot.services[1].logs.push(LogHits {
+                kind: LogKind::PoolExhausted,
+                count: 3,
+                first: "20-Nov-2026 22:00:00".into(),
+                last: String::new(),
+                age_s: Some(60.0),
+                path: "/var/log/fpm.log".into(),
+                pool: Some("www".into()),
+            });
+        };
+        let queued = |snapshot: &mut Snapshot| snapshot.services[1].pools[0].queue = Some((7, 511));
+        let dynamic = "pm = dynamic\npm.max_children = 5\npm.start_servers = 2\npm.min_spare_servers = 1\npm.max_spare_servers = 3";
+        verify(
+            &RULE,
+            &[
+                (
+                    Case::healthy().pool_with(dynamic, ""),
+                    Severity::Risk,
+                    "php-fpm.conf:17",
+                ),
+                (
+                    Case::healthy().with(logged),
+                    Severity::Problem,
+                    "3 times since 20-Nov",
+                ),
+                (
+                    Case::healthy().workers(20, 3e7, true).with(queued),
+                    Severity::Problem,
+                    "7 connections",
+                ),
+            ],
+        );
+    }
+}

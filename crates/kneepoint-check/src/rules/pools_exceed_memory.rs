@@ -1,0 +1,138 @@
+//! FPM-20: all pools together may take more memory than there is.
+
+use crate::rule::prelude::*;
+use std::collections::BTreeMap;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "FPM-20",
+    name: "pools-exceed-memory",
+    title: "All workers together would take more memory than there is",
+    what_it_is: "When every pool is full, each worker takes what its requests need. The sum must fit the memory limit of the \
+        container, or of the host where there is none; else the kernel kills a process in the moment of the highest load. \
+        Counted by proportional size (PSS): what workers share counts once (the sum of their RSS is several times too \
+        large).",
+    unless: "The pools are never full at the same time.",
+    check,
+};
+
+/// What all PHP under one limit may take.
+#[derive(Default)]
+struct Sum {
+    service: usize,
+    needed: f64,
+    now: f64,
+    pools: Vec<String>,
+}
+
+fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+    let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
+    for (at, service, pool) in snapshot.pools() {
+        let sizes: Vec<f64> = pool.workers.iter().filter_map(|one| one.pss).collect();
+        let Some(most) = pool.max_children().filter(|_| !sizes.is_empty()) else {
+            continue;
+        };
+        let now: f64 = sizes.iter().sum();
+        let mean = now / sizes.len() as f64;
+        let limit = service.limits.memory.as_ref();
+        let sum = sums
+            .entry(limit.map_or_else(String::new, |limit| limit.source.to_string()))
+            .or_default();
+        if sum.pools.is_empty() {
+            sum.service = at;
+        }
+        sum.needed += mean * most as f64;
+        sum.now += now;
+        sum.pools.push(format!(
+            "pool {}: {most} workers of {} each",
+            pool.name,
+            format_bytes(mean as u64)
+        ));
+    }
+    for (source, sum) in sums {
+        let Some(service) = snapshot.services.get(sum.service) else {
+            continue;
+        };
+        let (limit, room) = match &service.limits.memory {
+            Some(limit) => {
+                let others = (service.limits.memory_used.unwrap_or(sum.now) - sum.now).max(0.0);
+                // Pages of files count, and the kernel takes them back: at most half of what others use is taken as needed.
+                (limit.value, limit.value - others / 2.0)
+            }
+            None => (
+                snapshot.machine.memory_bytes,
+                snapshot.machine.available_bytes + sum.now,
+            ),
+        };
+        if sum.needed <= room {
+            continue;
+        }
+        let source = if source.is_empty() {
+            "/proc/meminfo".to_owned()
+        } else {
+            source
+        };
+        let mut draft = RULE.at(snapshot, sum.service, Severity::Problem);
+        for line in sum.pools.iter().take(6) {
+            draft = draft.seen(line, "PSS of the workers there are");
+        }
+        draft
+            .seen(format!("{} in all, {} may be used, {} of it for PHP", format_bytes(sum.needed as u64), format_bytes(limit as u64), format_bytes(room as u64)), source)
+            .cost("in the moment of the highest load the kernel kills a worker, or the database beside it")
+            .fix(fix(service, room / sum.needed))
+            .weight(0.55)
+            .tell(found);
+    }
+}
+
+fn fix(service: &Service, part: f64) -> Fix {
+    match service.pools.first() {
+        Some(pool) if service.pools.len() == 1 => {
+            let most = pool.max_children().unwrap_or(1) as f64 * part * 0.8;
+            Fix::pool(
+                service,
+                pool,
+                &[("pm.max_children", format!("{:.0}", most.floor().max(1.0)))],
+            )
+        }
+        _ => Fix::words(format!(
+            "Make the pools smaller, to {:.0} % of their size in all, or give them more memory.",
+            part * 80.0
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::Limit;
+
+    #[test]
+    fn sick_and_healthy() {
+        let limited = |snapshot: &mut Snapshot| {
+            let limit = Limit {
+                value: 536_870_912.0,
+                source: Source::Kernel {
+                    path: "/sys/fs/cgroup/x/memory.max".into(),
+                },
+            };
+            snapshot.services[1].limits.memory = Some(limit);
+        };
+        verify(
+            &RULE,
+            &[
+                (
+                    Case::healthy().workers(4, 5e7, false).with(limited),
+                    Severity::Problem,
+                    "memory.max",
+                ),
+                (
+                    Case::healthy().workers(4, 1e9, false),
+                    Severity::Problem,
+                    "/proc/meminfo",
+                ),
+            ],
+        );
+        // The host's memory is large; the same workers fit it.
+        assert!(super::super::tests_of(&RULE, &Case::healthy().workers(4, 5e7, false)).is_empty());
+    }
+}

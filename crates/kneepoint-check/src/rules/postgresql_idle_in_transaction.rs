@@ -1,0 +1,49 @@
+//! PG-03: nothing ends a transaction that somebody forgot.
+
+use crate::rule::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "PG-03",
+    name: "postgresql-idle-in-transaction",
+    title: "Nothing ends a transaction that somebody forgot",
+    what_it_is: "A request that calls somebody else within a transaction, or dies in it, keeps its locks: others wait behind \
+        it. idle_in_transaction_session_timeout ends such sessions.",
+    unless: "The application never waits within a transaction.",
+    check,
+};
+
+fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+    for (at, service) in snapshot.of(Kind::Postgresql) {
+        let value = service
+            .settings
+            .or("idle_in_transaction_session_timeout", "0");
+        if value.seconds() == Some(0.0) && service.settings.iter().next().is_some() {
+            RULE.at(snapshot, at, Severity::Note)
+                .value("idle_in_transaction_session_timeout", &value)
+                .cost("nothing until it happens; then every request that needs the same row")
+                .fix(Fix::line(
+                    service,
+                    &value,
+                    "idle_in_transaction_session_timeout = '10s'",
+                ))
+                .tell(found);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sick_and_healthy() {
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().set(4, "idle_in_transaction_session_timeout", "0"),
+                Severity::Note,
+                "10s",
+            )],
+        );
+    }
+}

@@ -1,0 +1,55 @@
+//! FPM-22: the sum of all pools is capped.
+
+use crate::rule::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "FPM-22",
+    name: "process-max-too-small",
+    title: "process.max keeps the pools from their size",
+    what_it_is: "process.max is the most workers of all pools together. Where the pools' sizes add up to more, a pool that \
+        may still grow does not, because others have the rest.",
+    unless: "The pools are never full at the same time.",
+    check,
+};
+
+fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+    for (at, service) in snapshot.of(Kind::Fpm) {
+        let Some(value) = service.settings.get("process.max") else {
+            continue;
+        };
+        let Some(most) = value.number().filter(|most| *most > 0.0) else {
+            continue;
+        };
+        let sum: u64 = service.pools.iter().filter_map(Pool::max_children).sum();
+        if sum as f64 <= most {
+            continue;
+        }
+        RULE.at(snapshot, at, Severity::Risk)
+            .value("process.max", value)
+            .seen(
+                format!(
+                    "{} pools may have {sum} workers in all",
+                    service.pools.len()
+                ),
+                "",
+            )
+            .cost("requests wait although their pool is not full")
+            .fix(Fix::global(service, &[("process.max", sum.to_string())]))
+            .weight(0.2)
+            .tell(found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sick_and_healthy() {
+        let case = Case::healthy().pool_with(
+            "[b]\npm = static\npm.max_children = 50\n[global]\nprocess.max = 60",
+            "",
+        );
+        verify(&RULE, &[(case, Severity::Risk, "70 workers")]);
+    }
+}

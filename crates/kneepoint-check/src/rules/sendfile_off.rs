@@ -1,0 +1,52 @@
+//! NGX-14: files are copied through nginx.
+
+use crate::rule::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "NGX-14",
+    name: "sendfile-off",
+    title: "Files that nginx serves are copied twice",
+    what_it_is: "With sendfile the kernel sends a file's pages to the socket; without, nginx reads them into its memory and \
+        writes them out again. It is off unless it is switched on.",
+    unless: "nginx serves no files of its own, or those lie on a network file system that cannot.",
+    check,
+};
+
+fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+    for (at, service) in snapshot.of(Kind::Nginx) {
+        let Some(nginx) = &service.nginx else {
+            continue;
+        };
+        let serves = nginx.servers.iter().find(|one| {
+            one.settings.get("root").is_some() || one.settings.get("sendfile").is_some()
+        });
+        let Some(server) = serves else { continue };
+        let value = server.settings.or("sendfile", "off");
+        if value.is_on() == Some(false) {
+            RULE.at(snapshot, at, Severity::Note)
+                .value("sendfile", &value)
+                .cost(
+                    "a copy of every byte of every file: CPU of nginx where it serves large files",
+                )
+                .fix(Fix::line(service, &value, "sendfile on; tcp_nopush on;"))
+                .tell(found);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sick_and_healthy() {
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().nginx_with("sendfile on;", "sendfile off;"),
+                Severity::Note,
+                "nginx.conf:7",
+            )],
+        );
+    }
+}

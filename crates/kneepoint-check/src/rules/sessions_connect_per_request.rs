@@ -1,0 +1,58 @@
+//! RDS-01: PHP's sessions open a connection to Redis in every request.
+
+use crate::rule::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "RDS-01",
+    name: "sessions-connect-per-request",
+    title: "Sessions open a connection to Redis for every request",
+    what_it_is: "phpredis opens a connection for each request unless session.save_path says persistent=1. Each costs a \
+        handshake and a local port for a minute: the cause of a field report, found by switching Redis off.",
+    unless: "Few requests use a session.",
+    check,
+};
+
+fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+    for (at, service, pool) in snapshot.pools() {
+        let handler = pool.php.or("session.save_handler", "files");
+        let Some(path) = pool
+            .php
+            .get("session.save_path")
+            .filter(|_| handler.text == "redis")
+        else {
+            continue;
+        };
+        if path.text.contains("persistent=1")
+            || path.text.starts_with("unix:")
+            || path.text.starts_with('/')
+        {
+            continue;
+        }
+        let shown = path.text.split('?').next().unwrap_or_default();
+        let shown = shown.rsplit_once('@').map_or(shown, |(_, host)| host);
+        let count: u64 = service.time_wait.values().sum();
+        RULE.at(snapshot, at, Severity::Risk)
+            .pool(pool)
+            .value("session.save_handler", &handler)
+            .seen(format!("session.save_path = {shown}, without persistent=1"), path.source.to_string())
+            .seen(format!("{count} connections in TIME_WAIT to whom PHP asks"), "/proc/net/tcp of its namespace")
+            .cost("a connection for every request; at some hundred a second to one Redis, ports run short")
+            .fix(Fix::words(format!("Add persistent=1 to session.save_path, in {}; or use Redis' Unix socket.", path.source)))
+            .weight(0.35)
+            .tell(found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sick_and_healthy() {
+        let ini = "session.save_handler=redis\nsession.save_path=\"tcp://redis:6379?auth=secret\"";
+        let case = Case::healthy().pool_with("", ini);
+        let found = super::super::tests_of(&RULE, &case);
+        assert!(!format!("{found:?}").contains("secret"));
+        verify(&RULE, &[(case, Severity::Risk, "a.ini:10")]);
+    }
+}

@@ -1,0 +1,73 @@
+//! FPM-03: a dynamic pool that grows too slowly.
+
+use crate::rule::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "FPM-03",
+    name: "spawn-lag",
+    title: "The pool takes long to grow to its size",
+    what_it_is: "A dynamic pool looks once a second and adds at most pm.min_spare_servers workers, whatever its log says. \
+        In the lab 40 workers with 4 spare took 9.5 seconds, and the slowest request 4.8 s instead of 1.0.",
+    unless: "Load never rises within seconds.",
+    check,
+};
+
+/// A ramp of so many seconds is felt.
+const LONG_S: f64 = 5.0;
+
+fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+    for (at, service, pool) in snapshot
+        .pools()
+        .filter(|(_, _, pool)| pool.manager() == "dynamic")
+    {
+        let Some(most) = pool.max_children() else {
+            continue;
+        };
+        let spare = pool.number("pm.min_spare_servers", 1.0).max(1.0);
+        let start = pool.number("pm.start_servers", spare);
+        let rate = spare.min(pool.number("pm.max_spawn_rate", 32.0));
+        let seconds = (most as f64 - start) / rate;
+        if seconds < LONG_S {
+            continue;
+        }
+        let mut draft = RULE.at(snapshot, at, Severity::Risk).pool(pool);
+        for name in [
+            "pm.max_children",
+            "pm.start_servers",
+            "pm.min_spare_servers",
+        ] {
+            draft = draft.value(name, &pool.settings.or(name, "not set"));
+        }
+        if let Some(hits) = service
+            .logged(LogKind::PoolBusySpawning)
+            .filter(|hits| is_recent(hits))
+        {
+            draft = draft.seen(often(hits), &hits.path);
+        }
+        draft
+            .cost(format!(
+                "about {seconds:.0} s from {start:.0} to {most} workers, during which requests wait"
+            ))
+            .fix(Fix::pool(service, pool, &[("pm", "static".into())]))
+            .weight(0.2)
+            .tell(found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sick_and_healthy() {
+        let pool = "pm = dynamic\npm.max_children = 100\npm.start_servers = 6\npm.min_spare_servers = 4\npm.max_spare_servers = 8";
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().pool_with(pool, ""),
+                Severity::Risk,
+                "24 s from 6 to 100",
+            )],
+        );
+    }
+}

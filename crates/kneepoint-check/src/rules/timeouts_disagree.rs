@@ -1,0 +1,76 @@
+//! FPM-13: PHP goes on with requests that nginx has given up.
+
+use crate::rule::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "FPM-13",
+    name: "timeouts-disagree",
+    title: "PHP goes on with requests that nginx has given up",
+    what_it_is: "nginx waits fastcgi_read_timeout (60 s) and answers 504. The worker works on, until \
+        request_terminate_timeout ends it. Where that is longer, workers are busy for nobody, and a retry takes one more.",
+    unless: "Requests that long are meant, and nobody waits for their answer.",
+    check,
+};
+
+fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+    for link in &snapshot.links {
+        let (Some(web), Some(php)) = (
+            snapshot.services.get(link.from),
+            snapshot.services.get(link.to),
+        ) else {
+            continue;
+        };
+        let Some(nginx) = &web.nginx else { continue };
+        let Some(pool) = php
+            .pools
+            .iter()
+            .find(|pool| Some(&pool.name) == link.pool.as_ref())
+        else {
+            continue;
+        };
+        let ends = pool.settings.or("request_terminate_timeout", "0");
+        let Some(ends_s) = ends.seconds().filter(|seconds| *seconds > 0.0) else {
+            continue;
+        };
+        let waits = nginx
+            .passes
+            .iter()
+            .filter(|pass| pass.directive == "fastcgi_pass");
+        let waits = waits.map(|pass| pass.settings.or("fastcgi_read_timeout", "60s"));
+        let Some(waits) = waits.reduce(|a, b| if a.seconds() > b.seconds() { a } else { b }) else {
+            continue;
+        };
+        if waits.seconds().is_none_or(|seconds| seconds >= ends_s) {
+            continue;
+        }
+        RULE.at(snapshot, link.to, Severity::Risk)
+            .pool(pool)
+            .value("request_terminate_timeout", &ends)
+            .value("fastcgi_read_timeout", &waits)
+            .cost("workers that are busy for nobody, most of them when the site is slow already")
+            .fix(Fix::pool(
+                php,
+                pool,
+                &[(
+                    "request_terminate_timeout",
+                    format!("{:.0}s", (waits.seconds().unwrap_or(60.0) * 0.9).max(1.0)),
+                )],
+            ))
+            .weight(0.1)
+            .tell(found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sick_and_healthy() {
+        let conf = "http { server { location / {\n fastcgi_read_timeout 10s;\n fastcgi_pass unix:/run/php.sock; } } }";
+        verify(
+            &RULE,
+            &[(Case::healthy().nginx(conf), Severity::Risk, "nginx.conf:2")],
+        );
+    }
+}

@@ -1,0 +1,80 @@
+//! NGX-21: every TLS connection is negotiated in full, and HTTP/1 only.
+
+use crate::rule::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "NGX-21",
+    name: "tls-without-sessions",
+    title: "TLS sessions are not shared between nginx's processes",
+    what_it_is: "A client that comes back can leave out the expensive part of TLS, if a process knows its session. Without \
+        ssl_session_cache shared:... (and with tickets off) each process knows its own only, or none.",
+    unless: "Clients take tickets (ssl_session_tickets, on unless switched off), as browsers do.",
+    check,
+};
+
+fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+    for (at, service) in snapshot.of(Kind::Nginx) {
+        let Some(nginx) = &service.nginx else {
+            continue;
+        };
+        let tls = nginx.servers.iter().find_map(|server| {
+            let listen = server
+                .listens
+                .iter()
+                .find(|value| value.text.split(' ').any(|word| word == "ssl"))?;
+            let cached = server
+                .settings
+                .text("ssl_session_cache")
+                .is_some_and(|text| text.contains("shared:"));
+            let tickets = server
+                .settings
+                .get("ssl_session_tickets")
+                .and_then(Value::is_on)
+                != Some(false);
+            (!cached).then_some((listen, tickets))
+        });
+        let Some((listen, tickets)) = tls else {
+            continue;
+        };
+        let severity = if tickets {
+            Severity::Note
+        } else {
+            Severity::Risk
+        };
+        RULE.at(snapshot, at, severity)
+            .value("listen", listen)
+            .seen("ssl_session_cache is not shared", "")
+            .cost("a full handshake, about a millisecond of CPU, for clients that come back")
+            .fix(Fix::line(
+                service,
+                listen,
+                "beside it: ssl_session_cache shared:SSL:10m; ssl_session_timeout 1h;",
+            ))
+            .tell(found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sick_and_healthy() {
+        verify(
+            &RULE,
+            &[
+                (
+                    Case::healthy().nginx_with("listen 80;", "listen 443 ssl;"),
+                    Severity::Note,
+                    "nginx.conf:18",
+                ),
+                (
+                    Case::healthy()
+                        .nginx_with("listen 80;", "listen 443 ssl; ssl_session_tickets off;"),
+                    Severity::Risk,
+                    "handshake",
+                ),
+            ],
+        );
+    }
+}

@@ -1,0 +1,37 @@
+//! RT-08: a runtime that nobody works on any more.
+
+use crate::rule::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "RT-08",
+    name: "unit-unsupported",
+    title: "NGINX Unit is no longer worked on",
+    what_it_is: "Its authors have ceased all work on it: bugs stay, also those of security, and new versions of PHP may not \
+        build with it.",
+    unless: "Somebody in your house maintains it.",
+    check,
+};
+
+fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+    for (at, service) in snapshot.of(Kind::Unit) {
+        RULE.at(snapshot, at, Severity::Note)
+            .seen(format!("Unit {} runs", service.version), format!("process {}", service.pid))
+            .cost("nothing today")
+            .fix(Fix::words("Plan a move to PHP-FPM or FrankenPHP; `kneepoint compare` measures both on your application."))
+            .tell(found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sick_and_healthy() {
+        let unit = |snapshot: &mut Snapshot| snapshot.services.push(Service::new(Kind::Unit, 9));
+        verify(
+            &RULE,
+            &[(Case::healthy().with(unit), Severity::Note, "process 9")],
+        );
+    }
+}

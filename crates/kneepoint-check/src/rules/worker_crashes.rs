@@ -1,0 +1,52 @@
+//! FPM-21: workers that end by a signal.
+
+use crate::rule::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "FPM-21",
+    name: "worker-crashes",
+    title: "Workers are ended by signals",
+    what_it_is: "A worker that ends by signal 11 ran into a bug of PHP or an extension; one that ends by signal 9 was killed, \
+        mostly by the kernel for want of memory. Its request is an error, and its caches are gone.",
+    unless: "Somebody killed them by hand.",
+    check,
+};
+
+fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+    for (at, service) in snapshot.services.iter().enumerate() {
+        let Some(hits) = service
+            .logged(LogKind::WorkerCrashed)
+            .filter(|hits| is_recent(hits))
+        else {
+            continue;
+        };
+        RULE.at(snapshot, at, Severity::Problem)
+            .seen(often(hits), &hits.path)
+            .cost("an error for each request that was under way")
+            .fix(Fix::words(
+                "Look at the signal in the log. 11: take the newest PHP and extensions, and never call opcache_reset() under load. \
+                 9: see who killed it (`dmesg`), and make the pool smaller or the limit larger.",
+            ))
+            .weight(0.4)
+            .tell(found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::case::logged;
+
+    #[test]
+    fn sick_and_healthy() {
+        verify(
+            &RULE,
+            &[(
+                logged(1, LogKind::WorkerCrashed, 60.0),
+                Severity::Problem,
+                "2 times",
+            )],
+        );
+        assert!(super::super::tests_of(&RULE, &logged(1, LogKind::WorkerCrashed, 1e7)).is_empty());
+    }
+}

@@ -1,0 +1,151 @@
+//! What was seen of a running stack: values with where each comes from.
+
+use kneepoint_model::{Layer, LogKind};
+use std::fmt;
+
+mod service;
+mod settings;
+
+pub use service::{
+    App, Blind, Container, Endpoint, Kind, Limit, Limits, Link, Listener, LogHits, Machine, Nginx,
+    Pass, Php, Place, Pool, Process, ReadFile, Runtime, Server, Service, Upstream,
+};
+pub use settings::{Settings, Source, Value};
+
+/// Everything the rules may look at.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    /// The machine it runs on.
+    pub machine: Machine,
+    /// The server programs that were found.
+    pub services: Vec<Service>,
+    /// Who asks whom.
+    pub links: Vec<Link>,
+    /// The applications that PHP serves.
+    pub apps: Vec<App>,
+    /// What could not be seen, of the machine as a whole.
+    pub blind: Vec<Blind>,
+}
+
+impl Snapshot {
+    /// The services of a kind, with their positions.
+    pub fn of(&self, kind: Kind) -> impl Iterator<Item = (usize, &Service)> {
+        let services = self.services.iter().enumerate();
+        services.filter(move |(_, service)| service.kind == kind)
+    }
+
+    /// The pools of PHP-FPM, with the position of their service.
+    pub fn pools(&self) -> impl Iterator<Item = (usize, &Service, &Pool)> {
+        let services = self.services.iter().enumerate();
+        services.flat_map(|(at, service)| service.pools.iter().map(move |pool| (at, service, pool)))
+    }
+
+    /// Most workers of all PHP that may ask a service at once. `None` where nobody asks it.
+    #[must_use]
+    pub fn workers_behind(&self, to: usize) -> Option<u64> {
+        let from: std::collections::BTreeSet<usize> = self
+            .links
+            .iter()
+            .filter(|link| link.to == to)
+            .map(|link| link.from)
+            .collect();
+        let pools = from.iter().filter_map(|at| self.services.get(*at));
+        let counts: Vec<u64> = pools
+            .flat_map(|service| &service.pools)
+            .filter_map(|pool| pool.max_children())
+            .collect();
+        (!counts.is_empty()).then(|| counts.iter().sum())
+    }
+}
+
+impl Kind {
+    /// Where in a chain it stands.
+    #[must_use]
+    pub fn layer(self) -> Layer {
+        match self {
+            Self::Haproxy => Layer::Proxy,
+            Self::Nginx | Self::Apache => Layer::Web,
+            Self::Fpm | Self::Unit | Self::FrankenPhp => Layer::Php,
+            Self::Redis => Layer::Cache,
+            Self::Mysql | Self::Postgresql => Layer::Db,
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The words for a meaning of log lines.
+#[must_use]
+pub fn said(kind: LogKind) -> &'static str {
+    let known: &[(LogKind, &str)] = &[
+        (LogKind::PoolExhausted, "the pool reached its size"),
+        (
+            LogKind::PoolBusySpawning,
+            "the pool was busy and added workers",
+        ),
+        (LogKind::WorkerCrashed, "a worker was ended by a signal"),
+        (
+            LogKind::RequestTerminated,
+            "a request was ended for running too long",
+        ),
+        (
+            LogKind::RequestSlow,
+            "a request ran longer than the slow limit",
+        ),
+        (
+            LogKind::UpstreamQueueFull,
+            "the listener of the next tier was full",
+        ),
+        (
+            LogKind::UpstreamConnectTimeout,
+            "connecting to the next tier timed out",
+        ),
+        (
+            LogKind::UpstreamReadTimeout,
+            "the next tier did not answer in time",
+        ),
+        (LogKind::UpstreamRefused, "nobody listened at the next tier"),
+        (
+            LogKind::UpstreamReset,
+            "the next tier closed the connection",
+        ),
+        (LogKind::NoLocalPort, "no local port was left"),
+        (LogKind::NoFileDescriptors, "no file descriptor was left"),
+        (
+            LogKind::NoConnectionSlots,
+            "worker_connections were not enough",
+        ),
+        (
+            LogKind::HeaderTooBig,
+            "the response header did not fit its buffer",
+        ),
+        (
+            LogKind::BufferedToFile,
+            "a response went through a temporary file",
+        ),
+        (
+            LogKind::NoLiveUpstreams,
+            "every server of the next tier counted as down",
+        ),
+        (LogKind::RateLimited, "a configured limit refused requests"),
+        (LogKind::PhpFatal, "PHP ended with a fatal error"),
+        (
+            LogKind::TooManyDbClients,
+            "the database refused a connection for want of slots",
+        ),
+        (
+            LogKind::TooManyCacheClients,
+            "the cache refused a connection for want of slots",
+        ),
+        (
+            LogKind::OutOfMemory,
+            "the kernel killed a process for want of memory",
+        ),
+    ];
+    let found = known.iter().find(|(one, _)| *one == kind);
+    found.map_or("something else", |(_, words)| words)
+}

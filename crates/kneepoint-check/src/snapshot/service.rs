@@ -1,0 +1,561 @@
+//! A server program that runs, and what belongs to it.
+
+use super::{Settings, Source, Value};
+use kneepoint_model::{AppSwitch, LogKind};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What program it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// HAProxy.
+    Haproxy,
+    /// nginx and its kin.
+    Nginx,
+    /// Apache httpd.
+    Apache,
+    /// The master of PHP-FPM.
+    Fpm,
+    /// NGINX Unit.
+    Unit,
+    /// FrankenPHP.
+    FrankenPhp,
+    /// Redis and its kin.
+    Redis,
+    /// MariaDB and MySQL.
+    Mysql,
+    /// PostgreSQL.
+    Postgresql,
+}
+
+impl Kind {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Haproxy => "haproxy",
+            Self::Nginx => "nginx",
+            Self::Apache => "apache",
+            Self::Fpm => "php-fpm",
+            Self::Unit => "unit",
+            Self::FrankenPhp => "frankenphp",
+            Self::Redis => "redis",
+            Self::Mysql => "mysql",
+            Self::Postgresql => "postgresql",
+        }
+    }
+}
+
+/// The machine.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Machine {
+    /// Cores.
+    pub cores: f64,
+    /// Memory in bytes.
+    pub memory_bytes: f64,
+    /// Memory that could be given out now, in bytes.
+    pub available_bytes: f64,
+    /// When it was looked at, in seconds since 1970.
+    pub now_s: f64,
+}
+
+/// What could not be seen.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Blind {
+    /// What.
+    pub what: String,
+    /// Why.
+    pub why: String,
+    /// What would let it be seen.
+    pub remedy: String,
+}
+
+impl Blind {
+    /// Something that could not be seen.
+    #[must_use]
+    pub fn new(what: impl Into<String>, why: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            why: why.into(),
+            remedy: remedy.into(),
+        }
+    }
+}
+
+/// What keeps containers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Runtime {
+    /// Docker.
+    Docker,
+    /// containerd, as Kubernetes has it.
+    Containerd,
+    /// CRI-O.
+    Crio,
+    /// podman.
+    Podman,
+    /// LXC.
+    Lxc,
+    /// Something that names its groups otherwise.
+    Other,
+}
+
+/// The container of a service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Container {
+    /// Its id.
+    pub id: String,
+    /// What keeps it.
+    pub runtime: Runtime,
+    /// Its name, where it could be told.
+    pub name: Option<String>,
+    /// The service of a compose file.
+    pub compose_service: Option<String>,
+    /// Whether it is of a pod.
+    pub in_pod: bool,
+}
+
+/// Where a service runs.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Place {
+    /// Its container.
+    pub container: Option<Container>,
+    /// The unit of systemd.
+    pub unit: Option<String>,
+    /// Inode of its network namespace.
+    pub net: u64,
+    /// Whether it has another network namespace than we.
+    pub other_net: bool,
+    /// Whether it has another root directory than we.
+    pub other_root: bool,
+}
+
+/// A limit and where it is set.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Limit {
+    /// How much.
+    pub value: f64,
+    /// The file that says so.
+    pub source: Source,
+}
+
+/// What a service may use.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Limits {
+    /// Open files of a worker.
+    pub files: Option<f64>,
+    /// Memory in bytes: the tightest of all its control groups.
+    pub memory: Option<Limit>,
+    /// Memory that this group uses now, in bytes.
+    pub memory_used: Option<f64>,
+    /// Processes of the group that the kernel killed for want of memory.
+    pub oom_kills: Option<Limit>,
+    /// Cores by quota: the tightest of all its control groups.
+    pub cpus: Option<Limit>,
+    /// Cores it may run on.
+    pub allowed_cores: Option<f64>,
+    /// Share of its periods in which it was stopped for want of quota.
+    pub throttled: Option<Limit>,
+}
+
+/// A process of a service.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// Its title, shortened.
+    pub title: String,
+    /// Proportional memory in bytes.
+    pub pss: Option<f64>,
+    /// Whether it was at work when it was looked at; `None` where that cannot be told.
+    pub busy: Option<bool>,
+}
+
+/// Where somebody listens, or connects to.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Endpoint {
+    /// A name or an address, and a port.
+    Tcp(String, u16),
+    /// The path of a Unix socket.
+    Unix(String),
+}
+
+impl Endpoint {
+    /// `unix:/path`, `/path`, `127.0.0.1:9000`, `[::1]:80`, `php:9000`, `*:80`, `9000`.
+    #[must_use]
+    pub fn parse(text: &str, port: u16) -> Option<Self> {
+        let text = text.trim();
+        if let Some(path) = text.strip_prefix("unix:") {
+            return Some(Self::Unix(path.trim_end_matches(':').to_owned()));
+        }
+        if text.starts_with('/') {
+            return Some(Self::Unix(text.to_owned()));
+        }
+        if let Ok(port) = text.parse() {
+            return Some(Self::Tcp("*".into(), port));
+        }
+        let (host, port) = match text.rsplit_once(':') {
+            Some((host, digits)) if !host.ends_with(':') && !text.ends_with(']') => {
+                (host, digits.parse().ok()?)
+            }
+            _ => (text, port),
+        };
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        (!host.is_empty()).then(|| Self::Tcp(host.to_owned(), port))
+    }
+
+    /// Whether it is one of TCP.
+    #[must_use]
+    pub fn is_tcp(&self) -> bool {
+        matches!(self, Self::Tcp(..))
+    }
+}
+
+impl std::fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Self::Tcp(host, port) => write!(f, "{host}:{port}"),
+            Self::Unix(path) => f.write_str(path),
+        }
+    }
+}
+
+/// A socket that takes connections.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Listener {
+    /// Where.
+    pub endpoint: Endpoint,
+    /// Connections in its accept queue, and how many fit.
+    pub queue: Option<(u64, u64)>,
+}
+
+/// Lines of one meaning in the end of a log.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LogHits {
+    /// What they mean.
+    pub kind: LogKind,
+    /// How many.
+    pub count: u64,
+    /// The time that the first of them carries, as it is written.
+    pub first: String,
+    /// The time of the last.
+    pub last: String,
+    /// How long the last is ago, in seconds; `None` where lines carry no time.
+    pub age_s: Option<f64>,
+    /// The log.
+    pub path: String,
+    /// The pool that the first of them names.
+    pub pool: Option<String>,
+}
+
+/// A file of configuration that was read.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ReadFile {
+    /// Its path, as the process sees it.
+    pub path: String,
+    /// When it was changed, in seconds since 1970.
+    pub modified_s: f64,
+    /// Whether that was after the process read it.
+    pub newer: bool,
+}
+
+/// What PHP is like.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Php {
+    /// php.ini with all that comes after it.
+    pub ini: Settings,
+    /// Extensions that are mapped into memory, by name.
+    pub loaded: BTreeMap<String, String>,
+    /// Whether what is mapped could be read.
+    pub maps_seen: bool,
+    /// Bytes of the memory that OPcache shares among its workers; `None` where there is none.
+    pub opcache_bytes: Option<f64>,
+}
+
+/// A pool of PHP-FPM.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Pool {
+    /// Its name.
+    pub name: String,
+    /// Its directives.
+    pub settings: Settings,
+    /// PHP's settings, as this pool has them.
+    pub php: Settings,
+    /// Where it listens.
+    pub listen: Option<Endpoint>,
+    /// Connections that wait to be accepted, and how many fit.
+    pub queue: Option<(u64, u64)>,
+    /// Its workers.
+    pub workers: Vec<Process>,
+}
+
+impl Pool {
+    /// Most workers it may have.
+    #[must_use]
+    pub fn max_children(&self) -> Option<u64> {
+        self.settings.text("pm.max_children")?.trim().parse().ok()
+    }
+
+    /// How it is managed.
+    #[must_use]
+    pub fn manager(&self) -> &str {
+        self.settings.text("pm").unwrap_or("static")
+    }
+
+    /// A number of a directive, or its default.
+    #[must_use]
+    pub fn number(&self, name: &str, default: f64) -> f64 {
+        let value = self.settings.get(name);
+        value.and_then(Value::seconds).unwrap_or(default)
+    }
+}
+
+/// A server of nginx.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Server {
+    /// Its names.
+    pub names: Vec<String>,
+    /// Its `listen` directives.
+    pub listens: Vec<Value>,
+    /// Its settings, those around it included.
+    pub settings: Settings,
+}
+
+/// A place where nginx hands requests on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pass {
+    /// The directive: `fastcgi_pass`, `proxy_pass`.
+    pub directive: String,
+    /// What it names.
+    pub target: Value,
+    /// The upstream block it names.
+    pub upstream: Option<String>,
+    /// Settings in force there.
+    pub settings: Settings,
+    /// Name of its server.
+    pub server: String,
+}
+
+/// A group of servers behind nginx.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Upstream {
+    /// Its name.
+    pub name: String,
+    /// Its servers, with their parameters.
+    pub servers: Vec<Value>,
+    /// Its other directives.
+    pub settings: Settings,
+    /// Where it begins.
+    pub at: Option<Source>,
+}
+
+/// What nginx is configured to do.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Nginx {
+    /// Its servers.
+    pub servers: Vec<Server>,
+    /// Where it hands requests on.
+    pub passes: Vec<Pass>,
+    /// Its upstream blocks.
+    pub upstreams: Vec<Upstream>,
+}
+
+/// A server program.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Service {
+    /// What program.
+    pub kind: Kind,
+    /// Its first process.
+    pub pid: u32,
+    /// Its version; empty where it could not be told.
+    pub version: String,
+    /// Where it runs.
+    pub place: Place,
+    /// When its configuration was read at the latest, in seconds since 1970.
+    pub loaded_s: f64,
+    /// CPU time of all its processes since it was started, in seconds.
+    pub cpu_s: f64,
+    /// How long it has run, in seconds.
+    pub age_s: f64,
+    /// Its settings in force.
+    pub settings: Settings,
+    /// nginx only.
+    pub nginx: Option<Nginx>,
+    /// What executes PHP only.
+    pub php: Option<Php>,
+    /// PHP-FPM only.
+    pub pools: Vec<Pool>,
+    /// Where it listens.
+    pub listens: Vec<Listener>,
+    /// Whom its configuration, or a connection, says that it asks.
+    pub asks: Vec<(Endpoint, String)>,
+    /// Connections in TIME_WAIT, by the peer they went to.
+    pub time_wait: BTreeMap<String, u64>,
+    /// Its processes.
+    pub processes: Vec<Process>,
+    /// What it may use.
+    pub limits: Limits,
+    /// Settings of the kernel, in its network namespace.
+    pub kernel: Settings,
+    /// The files that were read for all this.
+    pub files: Vec<ReadFile>,
+    /// What its logs say.
+    pub logs: Vec<LogHits>,
+    /// Bytes of the data it keeps, where that could be told.
+    pub data_bytes: Option<f64>,
+    /// What could not be seen of it.
+    pub blind: Vec<Blind>,
+}
+
+impl Service {
+    /// A service of which nothing is known yet.
+    #[must_use]
+    pub fn new(kind: Kind, pid: u32) -> Self {
+        Self {
+            kind,
+            pid,
+            version: String::new(),
+            place: Place::default(),
+            loaded_s: 0.0,
+            cpu_s: 0.0,
+            age_s: 0.0,
+            settings: Settings::default(),
+            nginx: None,
+            php: None,
+            pools: Vec::new(),
+            listens: Vec::new(),
+            asks: Vec::new(),
+            time_wait: BTreeMap::new(),
+            processes: Vec::new(),
+            limits: Limits::default(),
+            kernel: Settings::default(),
+            files: Vec::new(),
+            logs: Vec::new(),
+            data_bytes: None,
+            blind: Vec::new(),
+        }
+    }
+
+    /// What it is called: `nginx (process 7)`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match &self.place.container {
+            Some(container) => format!("{} in {}", self.kind, container.called()),
+            None => format!("{} (process {})", self.kind, self.pid),
+        }
+    }
+
+    /// Whether its version is known, and older than this one.
+    #[must_use]
+    pub fn is_older_than(&self, version: &[u32]) -> Option<bool> {
+        let own: Vec<u32> = numbers(&self.version);
+        (!own.is_empty()).then(|| own.as_slice() < version)
+    }
+
+    /// Lines of one meaning in its logs.
+    #[must_use]
+    pub fn logged(&self, kind: LogKind) -> Option<&LogHits> {
+        let hits = self.logs.iter().filter(|hits| hits.kind == kind);
+        hits.max_by_key(|hits| hits.count)
+    }
+
+    /// Cores it may use: the tightest of quota, affinity and the machine.
+    #[must_use]
+    pub fn cores(&self, machine: &Machine) -> f64 {
+        let quota = self.limits.cpus.as_ref().map(|limit| limit.value);
+        [quota, self.limits.allowed_cores]
+            .into_iter()
+            .flatten()
+            .fold(machine.cores.max(1.0), f64::min)
+    }
+}
+
+impl Container {
+    /// Its compose service, its name, or the beginning of its id.
+    #[must_use]
+    pub fn called(&self) -> String {
+        let name = self.compose_service.as_ref().or(self.name.as_ref());
+        let short = self.id.get(..12).unwrap_or(&self.id);
+        format!("container {}", name.map_or(short, String::as_str))
+    }
+}
+
+/// The numbers of a version.
+fn numbers(version: &str) -> Vec<u32> {
+    let words = version.split(['.', '-', '~', '+', ' ']);
+    words.map_while(|word| word.parse().ok()).collect()
+}
+
+/// One service asks another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// Position of who asks.
+    pub from: usize,
+    /// Position of who is asked.
+    pub to: usize,
+    /// The pool that is asked, where that could be told.
+    pub pool: Option<String>,
+    /// By which address.
+    pub by: Endpoint,
+    /// How it is known: a line of configuration, or a connection.
+    pub how: String,
+}
+
+/// An application.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct App {
+    /// Its directory, as PHP sees it.
+    pub root: String,
+    /// Position of the service that executes it.
+    pub service: usize,
+    /// Settings of its own that cost.
+    pub switches: Vec<AppSwitch>,
+    /// Files of PHP below its directory, as far as they were counted.
+    pub php_files: u64,
+    /// Bytes of them.
+    pub php_bytes: f64,
+    /// Whether the count stopped early.
+    pub cut: bool,
+    /// Laravel: whether its configuration, then its routes, are cached.
+    pub laravel_cached: Option<(bool, bool)>,
+    /// Composer: whether its map of classes is complete.
+    pub composer_optimized: Option<bool>,
+    /// What it keeps its sessions and its cache in: name of the setting, value, line of `.env`.
+    pub drivers: Vec<(String, String, usize)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_are_read_as_configurations_write_them() {
+        let shown = |text: &str| Endpoint::parse(text, 80).map(|one| one.to_string());
+        for (text, expected) in [
+            ("unix:/run/php.sock", "/run/php.sock"),
+            ("/run/php.sock", "/run/php.sock"),
+            ("unix:/run/php.sock:", "/run/php.sock"),
+            ("127.0.0.1:9000", "127.0.0.1:9000"),
+            ("9000", "*:9000"),
+            ("[::1]:9000", "[::1]:9000"),
+            ("php", "php:80"),
+            ("php:9000", "php:9000"),
+        ] {
+            assert_eq!(shown(text).as_deref(), Some(expected), "{text}");
+        }
+        assert_eq!(shown(""), None);
+    }
+
+    #[test]
+    fn versions_are_compared_by_their_numbers() {
+        let mut service = Service::new(Kind::Nginx, 1);
+        assert_eq!(service.is_older_than(&[1, 29, 7]), None);
+        service.version = "1.22.1".into();
+        assert_eq!(service.is_older_than(&[1, 29, 7]), Some(true));
+        service.version = "1.29.10".into();
+        assert_eq!(service.is_older_than(&[1, 29, 7]), Some(false));
+    }
+}

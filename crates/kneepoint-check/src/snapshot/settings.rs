@@ -1,0 +1,256 @@
+//! Settings with where each value comes from.
+
+use kneepoint_model::units::parse_bytes;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Where a value comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "from")]
+pub enum Source {
+    /// A line of a file, as the process sees its path.
+    File {
+        /// The path.
+        path: String,
+        /// The line, from 1.
+        line: usize,
+    },
+    /// A variable of the environment, that a line of a file names.
+    Variable {
+        /// The variable.
+        name: String,
+        /// The file that names it.
+        path: String,
+        /// The line.
+        line: usize,
+    },
+    /// The command line of the process.
+    Flag,
+    /// The memory of a running process.
+    Memory {
+        /// The process.
+        pid: u32,
+    },
+    /// Nobody set it: the program's own default.
+    Default,
+    /// A file of the kernel.
+    Kernel {
+        /// Its path.
+        path: String,
+    },
+}
+
+impl Source {
+    /// A line of a file.
+    #[must_use]
+    pub fn file(path: &str, line: usize) -> Self {
+        Self::File {
+            path: path.to_owned(),
+            line,
+        }
+    }
+
+    /// The file it is in, where it is in one.
+    #[must_use]
+    pub fn path(&self) -> Option<&str> {
+        match self {
+            Self::File { path, .. } | Self::Variable { path, .. } => Some(path),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { path, line } => write!(f, "{path}:{line}"),
+            Self::Variable { name, path, line } => {
+                write!(f, "variable {name}, by {path}:{line}")
+            }
+            Self::Flag => f.write_str("command line"),
+            Self::Memory { pid } => write!(f, "memory of process {pid}"),
+            Self::Default => f.write_str("default: nobody set it"),
+            Self::Kernel { path } => f.write_str(path),
+        }
+    }
+}
+
+/// A value in force, with what it replaced.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Value {
+    /// The value as it is written.
+    pub text: String,
+    /// Where it comes from.
+    pub source: Source,
+    /// Values that were set before, and where: this one replaced them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub replaced: Vec<(String, Source)>,
+}
+
+impl Value {
+    /// A value that replaced nothing.
+    #[must_use]
+    pub fn new(text: &str, source: Source) -> Self {
+        Self {
+            text: text.to_owned(),
+            source,
+            replaced: Vec::new(),
+        }
+    }
+
+    /// As a number. Sizes with K, M or G are bytes.
+    #[must_use]
+    pub fn number(&self) -> Option<f64> {
+        let text = self.text.trim();
+        let bytes = || parse_bytes(text).ok().map(|bytes| bytes as f64);
+        text.parse().ok().or_else(bytes)
+    }
+
+    /// As a number of bytes, where a bare number counts bytes.
+    #[must_use]
+    pub fn bytes(&self) -> Option<f64> {
+        let text = self.text.trim();
+        let (digits, unit) = text.split_at(
+            text.find(|c: char| c.is_ascii_alphabetic())?
+                .min(text.len()),
+        );
+        let factor = match unit.to_ascii_lowercase().as_str() {
+            "k" | "kb" => 1024.0,
+            "m" | "mb" => 1_048_576.0,
+            "g" | "gb" => 1_073_741_824.0,
+            _ => return None,
+        };
+        Some(digits.trim().parse::<f64>().ok()? * factor)
+    }
+
+    /// As bytes; a bare number counts them.
+    #[must_use]
+    pub fn size(&self) -> Option<f64> {
+        self.text.trim().parse().ok().or_else(|| self.bytes())
+    }
+
+    /// As seconds: `30`, `30s`, `1m`, `500ms`, `1h`.
+    #[must_use]
+    pub fn seconds(&self) -> Option<f64> {
+        let text = self.text.trim();
+        let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.'));
+        let (digits, unit) = text.split_at(end.unwrap_or(text.len()));
+        let factor = match unit.trim() {
+            "" | "s" => 1.0,
+            "ms" => 0.001,
+            "m" | "min" => 60.0,
+            "h" => 3600.0,
+            "d" => 86_400.0,
+            _ => return None,
+        };
+        Some(digits.parse::<f64>().ok()? * factor)
+    }
+
+    /// As a switch, in any spelling; `None` where it is none.
+    #[must_use]
+    pub fn is_on(&self) -> Option<bool> {
+        match self.text.trim().to_ascii_lowercase().as_str() {
+            "1" | "on" | "yes" | "true" => Some(true),
+            "0" | "off" | "no" | "false" | "" | "none" => Some(false),
+            _ => None,
+        }
+    }
+}
+
+/// Settings by name.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[serde(transparent)]
+pub struct Settings {
+    values: BTreeMap<String, Value>,
+}
+
+impl Settings {
+    /// Sets a value; what was set before it is kept as replaced.
+    pub fn set(&mut self, name: &str, text: &str, source: Source) {
+        let mut value = Value::new(text, source);
+        if let Some(before) = self.values.remove(name) {
+            value.replaced = before.replaced;
+            value.replaced.push((before.text, before.source));
+        }
+        self.values.insert(name.to_owned(), value);
+    }
+
+    /// Sets a value as it is.
+    pub fn put(&mut self, name: &str, value: Value) {
+        self.values.insert(name.to_owned(), value);
+    }
+
+    /// Forgets the values that a test of their name holds for.
+    pub fn forget(&mut self, is: impl Fn(&str) -> bool) {
+        self.values.retain(|name, _| !is(name));
+    }
+
+    /// The value of a name that somebody set.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.values.get(name)
+    }
+
+    /// The value in force: what is set, or else the program's default.
+    #[must_use]
+    pub fn or(&self, name: &str, default: &str) -> Value {
+        self.get(name)
+            .cloned()
+            .unwrap_or_else(|| Value::new(default, Source::Default))
+    }
+
+    /// The text of a value that somebody set.
+    #[must_use]
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.get(name).map(|value| value.text.as_str())
+    }
+
+    /// Everything that is set, in the order of names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.values
+            .iter()
+            .map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// These with others laid over them.
+    #[must_use]
+    pub fn under(&self, over: &Self) -> Self {
+        let mut all = self.clone();
+        for (name, value) in over.iter() {
+            all.set(name, &value.text, value.source.clone());
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_later_value_keeps_what_it_replaced() {
+        let mut settings = Settings::default();
+        settings.set("pm", "static", Source::file("/a", 1));
+        settings.set("pm", "dynamic", Source::file("/b", 7));
+        let value = settings.get("pm").expect("set");
+        assert_eq!(value.source.to_string(), "/b:7");
+        assert_eq!(
+            value.replaced,
+            [("static".to_owned(), Source::file("/a", 1))]
+        );
+        assert_eq!(settings.or("x", "5").source, Source::Default);
+    }
+
+    #[test]
+    fn values_are_read_in_their_units() {
+        let value = |text: &str| Value::new(text, Source::Default);
+        assert_eq!(value("128M").size(), Some(134_217_728.0));
+        assert_eq!(value("1024").size(), Some(1024.0));
+        assert_eq!(value("auto").size(), None);
+        assert_eq!(value("1m").seconds(), Some(60.0));
+        assert_eq!(value("500ms").seconds(), Some(0.5));
+        assert_eq!(value("Off").is_on(), Some(false));
+        assert_eq!(value("tracing").is_on(), None);
+    }
+}

@@ -1,0 +1,83 @@
+//! `kneepoint check`.
+
+use crate::args::CheckArgs;
+use crate::session::print;
+use crate::{FAILED, FOUND};
+use anyhow::{Context as _, Result};
+use kneepoint_check::{Format, Options, Report, check, redacted, render};
+use kneepoint_model::units::parse_duration;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+pub(super) fn run(args: &CheckArgs) -> Result<ExitCode> {
+    let options = Options {
+        pids: args.pid.clone(),
+        pool: args.pool.clone(),
+        container: args.container.clone(),
+        app: args.app.clone(),
+        budget: parse_duration(&args.budget).context("--budget")?,
+    };
+    let (mut report, snapshot) = check(&options);
+    if let Some(dir) = &args.fix {
+        write_fixes(dir, &report)?;
+    }
+    if args.redact {
+        report = redacted(&report, &snapshot);
+    }
+    let mut printed = false;
+    for (path, format) in [
+        (&args.json, Format::Json),
+        (&args.markdown, Format::Markdown),
+    ] {
+        let Some(path) = path else { continue };
+        let text = render(&report, format);
+        if path == Path::new("-") {
+            print(text.trim_end())?;
+            printed = true;
+        } else {
+            std::fs::write(path, text)
+                .with_context(|| format!("cannot write `{}`", path.display()))?;
+        }
+    }
+    if !printed {
+        print(render(&report, Format::Terminal { all: args.all }).trim_end())?;
+    }
+    Ok(match () {
+        () if report.is_blind() => ExitCode::from(FAILED),
+        () if report.is_clean() => ExitCode::SUCCESS,
+        () => ExitCode::from(FOUND),
+    })
+}
+
+/// Writes every file that a finding proposes, numbered in the order of the findings, and what to do with them.
+fn write_fixes(dir: &Path, report: &Report) -> Result<()> {
+    std::fs::create_dir(dir)
+        .with_context(|| format!("cannot make the directory `{}`", dir.display()))?;
+    let mut readme = "# What kneepoint check proposes\n\nNothing here is in force yet. Apply one, look whether it helps, go on.\n".to_owned();
+    for (index, finding) in report.findings.iter().enumerate() {
+        let number = index + 1;
+        let _ = write!(
+            readme,
+            "\n## {number}. {} {}\n\n{}\n\n{}\n",
+            finding.code, finding.title, finding.place, finding.fix.text
+        );
+        if let Some(file) = &finding.fix.file {
+            let name = format!(
+                "{number:02}-{}",
+                file.path.rsplit('/').next().unwrap_or("file")
+            );
+            std::fs::write(dir.join(&name), &file.content)
+                .with_context(|| format!("cannot write `{name}`"))?;
+            let _ = writeln!(
+                readme,
+                "\n`{name}` goes to `{}`. If it is there already, add these lines to it.",
+                file.path
+            );
+        }
+        if !finding.fix.apply.is_empty() {
+            let _ = writeln!(readme, "\nThen: `{}`", finding.fix.apply);
+        }
+    }
+    std::fs::write(dir.join("README.md"), readme).context("cannot write README.md")
+}
