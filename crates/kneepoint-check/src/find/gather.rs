@@ -428,7 +428,7 @@ impl<'a> Gather<'a> {
                         let what = format!("what {} prints", service.name());
                         service.blind.push(Blind::new(
                             what,
-                            "it goes to whoever started it",
+                            "it goes to the process that started it",
                             "look there: `journalctl -u UNIT`, `docker logs`, `kubectl logs`",
                         ));
                         continue;

@@ -7,7 +7,7 @@ pub(crate) static RULE: Rule = Rule {
     name: "keepalive-requests-low",
     title: "nginx closes connections after few requests",
     what_it_is: "keepalive_requests is how many requests a connection may carry: 1000 by default, 100 before nginx 1.19.10. \
-        Towards the next tier that is a new connection every so many requests; towards a proxy or CDN in front, too.",
+        Towards the next tier that is a new connection once in this many requests; towards a proxy or CDN in front, too.",
     unless: "Clients are browsers that make a few requests each.",
     check,
 };

@@ -6,7 +6,7 @@ pub(crate) static RULE: Rule = Rule {
     code: "FPM-06",
     name: "max-requests-churn",
     title: "Workers are replaced after few requests",
-    what_it_is: "pm.max_requests ends a worker after so many requests, against leaks. Each new one is forked and fills its \
+    what_it_is: "pm.max_requests ends a worker after this many requests, against leaks. Each new one is forked and fills its \
         caches again: 500 cost a light page 18 % of its rate in the lab, 20 cost 69 %.",
     unless: "Workers grow with every request and nobody has found why; or pages are so slow that a fork does not count.",
     check,

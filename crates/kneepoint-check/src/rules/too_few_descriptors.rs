@@ -7,7 +7,7 @@ pub(crate) static RULE: Rule = Rule {
     name: "too-few-descriptors",
     title: "nginx may have fewer open files than connections",
     what_it_is: "Every connection is an open file, a client that is handed on needs two, and files it serves count as well. \
-        The limit of the process comes from worker_rlimit_nofile, or else from whoever started it: often 1024.",
+        The limit of the process comes from worker_rlimit_nofile, or else from the process that started it: often 1024.",
     unless: "There are never that many connections.",
     check,
 };

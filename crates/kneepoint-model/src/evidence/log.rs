@@ -3,7 +3,7 @@
 use crate::Layer;
 use serde::{Deserialize, Serialize};
 
-/// What a log line means (catalog.md section 2). The wording belongs to the telemetry crate.
+/// What a log line means (catalogue.md section 2). The wording belongs to the telemetry crate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogKind {

@@ -60,7 +60,7 @@ pub(crate) fn facts(plan: &CapacityPlan) -> Vec<(&'static str, String)> {
                 "{} of CPU ({}); {} when nearly alone, {} of it on the CPU",
                 interval_ms(&demand.cpu_ms),
                 if tiers.is_empty() {
-                    "not told apart".to_owned()
+                    "not divided by tier".to_owned()
                 } else {
                     tiers.join(", ")
                 },

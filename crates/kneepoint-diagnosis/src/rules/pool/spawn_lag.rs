@@ -6,7 +6,7 @@ use kneepoint_model::WorkerPool;
 
 /// Growing for less than this is not worth a finding \[ours\]: one tick of FPM's process manager is a second.
 const SHORTEST_S: f64 = 2.0;
-/// A pool that takes this long to fill after a quiet spell is worth a note, whatever this load needed \[ours\].
+/// A pool that takes this long to fill after a quiet time is worth a note, whatever this load needed \[ours\].
 const SLOW_FILL_S: f64 = 5.0;
 /// Mean queue while the pool grows, from which on requests suffered.
 const QUEUED: f64 = 1.0;
@@ -30,7 +30,7 @@ pub(crate) static RULE: Rule = Rule {
         what_it_is: "With pm = dynamic PHP-FPM starts with a few workers and looks once a second whether to add some. \
             It adds at most pm.min_spare_servers a second, whatever its log says about `spawning 32 children`. From \
             2 to 40 workers with min_spare_servers = 1 takes over half a minute, in which requests queue although \
-            CPU and memory are there. Each quiet spell ends the spare workers, and it begins anew.",
+            CPU and memory are there. Each quiet time ends the spare workers, and it begins anew.",
         how_it_shows: "Slow responses only in the seconds after the load rises; the number of workers climbs in a \
             straight line; FPM logs `seems busy (you may need to increase pm.start_servers, or \
             pm.min/max_spare_servers)`.",
