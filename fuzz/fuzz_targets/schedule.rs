@@ -2,7 +2,8 @@
 
 #![no_main]
 
-use kneepoint_model::{Imported, Schedule};
+use kneepoint_model::Schedule;
+use kneepoint_schedules::Imported;
 
 /// Arrivals that are looked at.
 const MOST_ARRIVALS: u64 = 2000;

@@ -4,7 +4,7 @@ mod target;
 pub(crate) mod time;
 mod unescape;
 
-pub use target::Asked;
+pub use target::LoggedRequest;
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -216,7 +216,7 @@ impl<'l> Raw<'l> {
     }
 
     /// What the line says.
-    pub(crate) fn entry(self) -> Result<Entry, BadLine> {
+    pub(crate) fn entry(self) -> Result<LogEntry, BadLine> {
         let Some((stamp, moment)) = self.at else {
             return Err(BadLine::Shape {
                 missing: "a time".into(),
@@ -230,7 +230,7 @@ impl<'l> Raw<'l> {
         let client = self.forwarded.as_deref().and_then(first_address);
         let client = client.or(self.address.as_deref());
         let client = client.map(|client| hash(&(client, self.agent.as_deref().unwrap_or(""))));
-        Ok(Entry {
+        Ok(LogEntry {
             start_us,
             end_us,
             timed: self.took_us.is_some(),
@@ -238,11 +238,11 @@ impl<'l> Raw<'l> {
             cookie: self.cookie,
             client,
             status: self.status,
-            asked: self.asked(),
+            request: self.request(),
         })
     }
 
-    fn asked(&self) -> Option<Asked> {
+    fn request(&self) -> Option<LoggedRequest> {
         let line = self.request.as_deref().map(target::split_request);
         let (method, from_line) = match line {
             Some(split) => {
@@ -260,13 +260,13 @@ impl<'l> Raw<'l> {
             }
             (None, None, _) => return None,
         };
-        Asked::new(method, &text)
+        LoggedRequest::new(method, &text)
     }
 }
 
 /// What one line of a log says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct LogEntry {
     /// When the request began, in microseconds since 1970. Without a logged duration it is the time of the line.
     pub start_us: i64,
     /// When it ended, likewise.
@@ -282,7 +282,7 @@ pub struct Entry {
     /// The status of the response.
     pub status: Option<u16>,
     /// What was asked for; `None` when the request line was none (noise on the port, a timeout before it came).
-    pub asked: Option<Asked>,
+    pub request: Option<LoggedRequest>,
 }
 
 /// The first of a list of addresses a request was forwarded for.

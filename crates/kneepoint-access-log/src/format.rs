@@ -5,7 +5,7 @@ mod json;
 mod nginx;
 mod piece;
 
-use crate::entry::{BadLine, Entry, Field, Raw};
+use crate::entry::{BadLine, Field, LogEntry, Raw};
 use piece::Piece;
 
 /// Formats that have a name, written as the servers' configurations write them. `vhost_combined` is Debian's;
@@ -120,7 +120,7 @@ impl LineFormat {
 ///
 /// # Errors
 /// It has not the format's shape, or one of its values cannot be.
-pub fn parse_line(format: &LineFormat, line: &str) -> Result<Entry, BadLine> {
+pub fn parse_line(format: &LineFormat, line: &str) -> Result<LogEntry, BadLine> {
     format.raw(line)?.entry()
 }
 
@@ -263,12 +263,12 @@ mod tests {
     }
 
     /// Times as milliseconds after 21/Nov/2026:01:15:12.
-    fn shown(entry: &Entry) -> String {
+    fn shown(entry: &LogEntry) -> String {
         let ms = |us: i64| (us - 1_795_223_712_000_000) / 1000;
-        let asked = entry.asked.as_ref();
-        let asked = asked.map_or("nothing".into(), |a| format!("{} {}", a.method, a.target));
+        let request = entry.request.as_ref();
+        let request = request.map_or("nothing".into(), |a| format!("{} {}", a.method, a.target));
         format!(
-            "{asked} -> {:?}, {}..{} ms, steps of {} us, timed {}, cookie {}, client {}",
+            "{request} -> {:?}, {}..{} ms, steps of {} us, timed {}, cookie {}, client {}",
             entry.status.unwrap_or(0),
             ms(entry.start_us),
             ms(entry.end_us),

@@ -1,7 +1,7 @@
 //! What a log teaches, put together.
 
 use crate::entry::time::SECOND_US;
-use crate::entry::{BadLine, Entry};
+use crate::entry::{BadLine, LogEntry};
 use crate::error::{LearnError, quoted};
 use crate::format::{LineFormat, parse_line};
 use crate::options::LearnOptions;
@@ -187,22 +187,22 @@ impl<'o> Learner<'o> {
             .get_or_insert_with(|| format!("line {number}, {:?}: {bad}", quoted(line)));
     }
 
-    fn entry(&mut self, entry: &Entry) {
-        let Some(asked) = &entry.asked else {
+    fn entry(&mut self, entry: &LogEntry) {
+        let Some(request) = &entry.request else {
             self.skip(NO_REQUEST);
             return;
         };
         self.entries += 1;
         self.resolution_us = self.resolution_us.max(entry.resolution_us);
         self.timed += u64::from(entry.timed);
-        let replayed = SAFE.contains(&asked.method.as_str());
+        let replayed = SAFE.contains(&request.method.as_str());
         if replayed {
             self.replayed += 1;
-            self.routes.add(asked, entry.status);
+            self.routes.add(request, entry.status);
             self.requests.add(entry.start_us);
             self.covered.include(entry.start_us, entry.end_us);
         } else {
-            self.skip(&asked.method);
+            self.skip(&request.method);
         }
         if entry.cookie.is_some() || entry.client.is_some() {
             self.known += 1;
@@ -212,7 +212,7 @@ impl<'o> Learner<'o> {
                 resolution_us: entry.resolution_us,
                 cookie: entry.cookie,
                 client: entry.client,
-                asset: is_asset(&asked.target),
+                asset: is_asset(&request.target),
                 replayed,
             });
         }

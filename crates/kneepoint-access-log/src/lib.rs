@@ -36,7 +36,7 @@ mod routes;
 mod sample;
 mod visits;
 
-pub use entry::{Asked, BadLine, Entry};
+pub use entry::{BadLine, LogEntry, LoggedRequest};
 pub use error::LearnError;
 pub use format::{FormatError, LineFormat, parse_line};
 pub use learned::{Learned, Route, Visiting};

@@ -2,7 +2,7 @@
 
 mod fold;
 
-use crate::entry::{Asked, hash};
+use crate::entry::{LoggedRequest, hash};
 use crate::sample::{Distinct, OVERHEAD, Sample};
 use fold::{Folder, asset_extension};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -69,12 +69,12 @@ impl Routes {
     }
 
     /// Counts a request. A path that a client error answers is a route of its own: the replay must expect it.
-    pub(crate) fn add(&mut self, asked: &Asked, status: Option<u16>) {
+    pub(crate) fn add(&mut self, request: &LoggedRequest, status: Option<u16>) {
         let refused = status.filter(|status| is_refusal(*status));
-        self.folder.route(&asked.target, &mut self.template);
-        write_key(&mut self.key, &asked.method, &self.template, refused);
+        self.folder.route(&request.target, &mut self.template);
+        write_key(&mut self.key, &request.method, &self.template, refused);
         if !self.tallies.contains_key(self.key.as_str()) {
-            self.begin(asked, refused);
+            self.begin(request, refused);
         }
         let Some(tally) = self.tallies.get_mut(self.key.as_str()) else {
             return;
@@ -82,21 +82,21 @@ impl Routes {
         tally.requests += 1;
         tally.failed += u64::from(status.is_some_and(|status| status >= 500));
         if let Sample::Exact(known) = &tally.examples
-            && !known.contains_key(asked.target.as_str())
+            && !known.contains_key(request.target.as_str())
         {
-            self.example_bytes += asked.target.len() + OVERHEAD;
+            self.example_bytes += request.target.len() + OVERHEAD;
         }
         tally
             .examples
-            .add(&asked.target, self.examples, &mut self.random);
-        tally.distinct.add(hash(asked.target.as_str()));
+            .add(&request.target, self.examples, &mut self.random);
+        tally.distinct.add(hash(request.target.as_str()));
         if self.example_bytes > MOST_EXAMPLE_BYTES {
             self.halve_examples();
         }
     }
 
     /// Makes room for a new route and takes it up.
-    fn begin(&mut self, asked: &Asked, refused: Option<u16>) {
+    fn begin(&mut self, request: &LoggedRequest, refused: Option<u16>) {
         if self.tallies.len() >= MOST_ROUTES {
             self.crowded = true;
             // Fewer and fewer different words are let stand until there is room.
@@ -108,15 +108,15 @@ impl Routes {
                 self.folder.fold_queries();
                 self.refold();
             }
-            self.folder.route(&asked.target, &mut self.template);
-            write_key(&mut self.key, &asked.method, &self.template, refused);
+            self.folder.route(&request.target, &mut self.template);
+            write_key(&mut self.key, &request.method, &self.template, refused);
         }
         if self.tallies.len() >= 2 * MOST_ROUTES {
             OTHER.clone_into(&mut self.template);
-            write_key(&mut self.key, &asked.method, OTHER, refused);
+            write_key(&mut self.key, &request.method, OTHER, refused);
         }
         let tally = Tally {
-            method: asked.method.clone(),
+            method: request.method.clone(),
             template: self.template.clone(),
             refused,
             requests: 0,
@@ -268,8 +268,8 @@ mod tests {
     fn learnt(requests: impl IntoIterator<Item = (String, u16)>) -> Vec<Tally> {
         let mut routes = Routes::new(30);
         for (target, status) in requests {
-            let asked = Asked::new("GET", &target).expect("can be asked for");
-            routes.add(&asked, Some(status));
+            let request = LoggedRequest::new("GET", &target).expect("can be asked for");
+            routes.add(&request, Some(status));
         }
         routes.finish()
     }

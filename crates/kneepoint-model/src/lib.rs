@@ -6,78 +6,62 @@
 //! It must never do IO, read a clock, draw a random number, or know a program's file formats. Everything
 //! here is a value or a pure function of values.
 
-mod abort_rule;
-pub mod account;
-mod app_switch;
-pub mod autostop;
-pub mod body;
-pub mod capacity;
-pub mod contest;
-pub mod expectation;
-pub mod finding;
-pub mod folding;
-pub mod gate;
-pub mod histogram;
-pub mod import;
-pub mod inside;
+pub mod condition;
+pub mod evidence;
 pub mod load;
-pub mod log;
-pub mod metric;
-mod owner;
-mod pieces;
-mod place;
-pub mod ports;
-pub mod process;
-pub mod replay;
-pub mod run;
-pub mod running;
+pub mod pieces;
+pub mod record;
 pub mod scenario;
-pub mod schedule;
-pub mod session;
 pub mod stack;
 pub mod statistics;
-pub mod threshold;
 pub mod units;
-pub mod value_kind;
-pub mod variables;
 pub mod workload;
 
-pub use abort_rule::AbortRule;
-pub use account::Account;
-pub use app_switch::{AppSwitch, SwitchKind};
-pub use autostop::Autostop;
-pub use body::{Body, FileContent, Part, PartContent};
-pub use capacity::CapacityPlan;
-pub use contest::Contest;
-pub use expectation::{Expect, HeaderExpectation, StatusRange};
-pub use finding::{Confidence, Effect, Evidenced, Finding, PairedMeasure, Remedy};
-pub use gate::{GateResult, GateVerdict};
-pub use histogram::LatencyHistogram;
-pub use import::{Imported, Profile};
-pub use inside::{
+// Modules that other crates name often are at hand without their room.
+pub use condition::{autostop, threshold};
+pub use evidence::{account, folding, inside, log, metric, running};
+pub use load::histogram;
+pub use record::{capacity, contest, finding, gate, replay, run};
+pub use stack::{ports, process, value_kind};
+pub use workload::{body, expectation, schedule, session, variables};
+
+pub use condition::autostop::Autostop;
+pub use condition::threshold::Threshold;
+pub use evidence::account::Account;
+pub use evidence::inside::{
     CallKind, CallSum, CallTrace, MetStack, SlowPlace, SlowRequests, StackProfile, TracedCall,
     TracedRoute,
 };
-pub use load::{
-    Health, LoadPoint, Outcome, OutcomeCounts, Second, SessionCounts, SlowRequest, Validity,
+pub use evidence::log::{LogEvent, LogKind};
+pub use evidence::metric::{Kind, Metric, Series, SeriesSet};
+pub use evidence::place::owner::{Owner, OwnerKind};
+pub use evidence::place::{Place, own_place};
+pub use evidence::running::{
+    CgroupPaths, Endpoint, LogFormat, LogSource, RunningTier, Sum, Workers,
 };
-pub use log::{LogEvent, LogKind};
-pub use metric::{Kind, Metric, Series, SeriesSet};
-pub use owner::{Owner, OwnerKind};
-pub use place::{Place, own_place};
-pub use process::{CommandOutput, CommandSpec, Commands, ProcessSpec, Ready, Signal};
-pub use run::{CpuTime, JournalEntry, Run, Trial};
-pub use running::{CgroupPaths, Endpoint, LogFormat, LogSource, RunningTier, Sum, Workers};
+pub use load::histogram::LatencyHistogram;
+pub use load::{
+    AbortRule, Health, LoadPoint, Outcome, OutcomeCounts, Second, SessionCounts, SlowRequest,
+    Validity,
+};
+pub use record::capacity::CapacityPlan;
+pub use record::contest::Contest;
+pub use record::finding::{Confidence, Effect, Evidenced, Finding, PairedMeasure, Remedy};
+pub use record::gate::{GateResult, GateVerdict};
+pub use record::run::{CpuTime, JournalEntry, Run, Trial};
 pub use scenario::{AppKind, AppSetting, Budget, FilePatch, HostLimits, Scenario, TierSpec};
-pub use schedule::{Arrivals, FirstArrival, Schedule, Segment};
-pub use session::{ClosedLoop, Script, Sessions, ThinkTime, VisitShape};
+pub use stack::app_switch::{AppSwitch, SwitchKind};
+pub use stack::process::{CommandOutput, CommandSpec, Commands, ProcessSpec, Ready, Signal};
+pub use stack::value_kind::{Value, ValueKind};
 pub use stack::{
     Address, Apply, Layer, ServerKind, Setting, SettingKey, Stack, Tier, Tunable, WorkerPool,
 };
 pub use statistics::Interval;
-pub use threshold::Threshold;
-pub use value_kind::{Value, ValueKind};
-pub use variables::{Capture, CaptureFrom, Feeder, RowOrder};
+pub use workload::body::{Body, FileContent, Part, PartContent};
+pub use workload::expectation::{Expect, HeaderExpectation, StatusRange};
+pub use workload::schedule::{Arrivals, FirstArrival, Schedule, Segment};
+pub use workload::session::{ClosedLoop, Script, Sessions, ThinkTime, VisitShape};
+pub use workload::variables::{Capture, CaptureFrom, Feeder, RowOrder};
 pub use workload::{
     Method, Request, Slo, Unsendable, ValueSource, VariableNames, Workload, check_request,
     check_workload,

@@ -2,24 +2,28 @@
 
 /// One `name(values)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Piece<'t> {
+pub struct Piece<'t> {
     /// All of it, as written.
-    pub(crate) whole: &'t str,
+    pub whole: &'t str,
     /// What stands before the parenthesis.
-    pub(crate) name: &'t str,
+    pub name: &'t str,
     /// What stands between the outer parentheses.
-    pub(crate) inside: &'t str,
+    pub inside: &'t str,
 }
 
 impl<'t> Piece<'t> {
     /// The values between the parentheses, at its commas.
-    pub(crate) fn values(&self) -> Vec<&'t str> {
+    #[must_use]
+    pub fn values(&self) -> Vec<&'t str> {
         self.inside.split(',').map(str::trim).collect()
     }
 }
 
-/// The pieces of a text, with blanks, commas and semicolons between them; or what begins none.
-pub(crate) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, String> {
+/// The pieces of a text, with blanks, commas and semicolons between them.
+///
+/// # Errors
+/// What begins no piece.
+pub fn pieces(text: &str) -> Result<Vec<Piece<'_>>, String> {
     const BETWEEN: &[char] = &[' ', '\t', '\r', '\n', ',', ';'];
     let mut found = Vec::new();
     let mut rest = text.trim_matches(BETWEEN);
@@ -57,7 +61,8 @@ fn end_of_piece(text: &str) -> Option<usize> {
 }
 
 /// The beginning of a text, short enough for a message.
-pub(crate) fn excerpt(text: &str) -> String {
+#[must_use]
+pub fn excerpt(text: &str) -> String {
     const LONGEST: usize = 60;
     let mut short: String = text.chars().take(LONGEST).collect();
     if short.len() < text.len() {

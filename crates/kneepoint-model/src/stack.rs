@@ -1,12 +1,17 @@
 //! The serving stack: tiers, their tunables, their settings and how they are joined.
 
-use crate::{Value, ValueKind};
+pub mod app_switch;
+pub mod ports;
+pub mod process;
+pub mod value_kind;
+
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
+use value_kind::{Value, ValueKind};
 
 /// A place where a request spends time, and where a cause can sit: the tiers of the chain in the order a
 /// request meets them, with the generator before and the application's own code beside PHP.

@@ -12,10 +12,11 @@ pub struct UnitError {
     pub expected: &'static str,
 }
 
-pub(crate) const SECOND_NS: u64 = 1_000_000_000;
+/// Nanoseconds in a second.
+pub const SECOND_NS: u64 = 1_000_000_000;
 
 /// The units of Go's durations, which k6 and vegeta take, in nanoseconds; and days, which k6 adds.
-pub(crate) const GO_UNITS: &[(&str, u64)] = &[
+pub const GO_UNITS: &[(&str, u64)] = &[
     ("ns", 1),
     ("us", 1_000),
     ("µs", 1_000),
@@ -29,11 +30,8 @@ pub(crate) const GO_UNITS: &[(&str, u64)] = &[
 /// A sum of numbers with units, such as `1h30m` or `1.5s`, without any rounding: a number has at most nine
 /// decimals. `units` are names with their nanoseconds; `bare` is what a number without a unit counts in, when it
 /// may be without. `None` when the text is anything else, or longer than a `Duration` holds.
-pub(crate) fn exact_duration(
-    text: &str,
-    units: &[(&str, u64)],
-    bare: Option<u64>,
-) -> Option<Duration> {
+#[must_use]
+pub fn exact_duration(text: &str, units: &[(&str, u64)], bare: Option<u64>) -> Option<Duration> {
     let mut rest = text.trim();
     let mut nanos = 0u128;
     if rest.is_empty() {

@@ -1,17 +1,22 @@
 //! What is asked of the stack, and when the answer counts as good.
 
+pub mod body;
+pub mod expectation;
 mod names;
+pub mod schedule;
 mod sendable;
+pub mod session;
+pub mod variables;
 
 pub use names::{REQUEST_ID, ValueSource, VariableNames};
 pub use sendable::{Unsendable, check_request, check_workload};
 
-use crate::body::{Body, PartContent};
-use crate::expectation::Expect;
-use crate::session::Sessions;
-use crate::variables::{Capture, Feeder, variables};
+use body::{Body, PartContent};
+use expectation::Expect;
 use serde::{Deserialize, Serialize};
+use session::Sessions;
 use std::time::Duration;
+use variables::{Capture, Feeder, variables};
 
 /// An HTTP method, as written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

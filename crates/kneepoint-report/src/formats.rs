@@ -9,8 +9,6 @@ mod junit;
 mod markdown;
 mod terminal;
 
-pub(crate) use csv::{quoted, trials as trials_csv};
-
 /// Every format, in the order they are offered.
 pub static FORMATS: &[&Format] = &[
     &terminal::FORMAT,

@@ -4,90 +4,28 @@
 //! Pictures are SVG whose x coordinates are percentages, so that they follow the width of the page while
 //! their text keeps its size, on a phone as on paper.
 
-mod account;
-mod axis;
-mod capacity;
-mod changes;
-mod conditions;
-mod contest;
-mod curves;
-mod diff;
-mod distribution;
-mod effect;
-mod findings;
-mod flame;
-mod gate;
-mod head;
-mod inside;
-mod journal;
-mod load;
-mod plot;
-mod replay;
-mod spread;
-mod stack;
-mod table;
-mod waterfall;
+pub(crate) mod axis;
+pub(crate) mod effect;
+pub(crate) mod plot;
+pub(crate) mod spread;
 
-use crate::summarise;
-use crate::waterfall::Pair;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use kneepoint_model::Run;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest as _, Sha256};
-
-pub(crate) use load::load_page;
+use std::fmt::Write as _;
 
 const STYLE: &str = include_str!("html/style.css");
 
-/// The whole page. Flame graphs are told from those of `against`, where it has some.
-pub(crate) fn page(run: &Run, against: Option<&Run>) -> String {
-    let summary = summarise(run);
-    let sections: Vec<Section> = [
-        gate::section(run),
-        replay::section(run),
-        capacity::section(run),
-        contest::section(run),
-        account::section(run),
-        waterfall::section(run),
-        stack::section(run),
-        curves::section(run),
-        findings::section(run),
-        inside::section(run, against),
-        changes::section(run),
-        diff::section(run),
-        journal::section(run),
-        conditions::section(run),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    let title = format!("Kneepoint {}: {}", run.command, summary.subject);
-    let version = format!("Kneepoint {}", run.tool_version);
-    let footer = if run.id.is_empty() {
-        version
-    } else {
-        format!("{version}, run {}", run.id)
-    };
-    document(&Document {
-        title: &title,
-        tool_version: &run.tool_version,
-        header: head::header(run, &summary),
-        sections: &sections,
-        footer: &footer,
-        script: inside::has_graph(run).then_some(flame::SCRIPT),
-    })
-}
-
 /// What every page consists of.
-struct Document<'a> {
-    title: &'a str,
-    tool_version: &'a str,
-    header: Markup,
-    sections: &'a [Section],
-    footer: &'a str,
+pub(crate) struct Document<'a> {
+    pub(crate) title: &'a str,
+    pub(crate) tool_version: &'a str,
+    pub(crate) header: Markup,
+    pub(crate) sections: &'a [Section],
+    pub(crate) footer: &'a str,
     /// The one script that may run; none in most pages.
-    script: Option<&'a str>,
+    pub(crate) script: Option<&'a str>,
 }
 
 /// What the page may load and run (CSP level 2): nothing but its own style, and this script, known by its hash.
@@ -101,7 +39,7 @@ fn policy(script: Option<&str>) -> String {
 }
 
 /// A page that loads nothing: style and pictures are inside.
-fn document(it: &Document<'_>) -> String {
+pub(crate) fn document(it: &Document<'_>) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -133,10 +71,10 @@ fn document(it: &Document<'_>) -> String {
 }
 
 /// One part of the page.
-struct Section {
-    id: &'static str,
-    title: &'static str,
-    body: Markup,
+pub(crate) struct Section {
+    pub(crate) id: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) body: Markup,
 }
 
 impl Section {
@@ -150,22 +88,40 @@ impl Section {
     }
 }
 
-/// The class that gives a configuration its colour: `base` or `best`.
-fn tone(arm: &str) -> &'static str {
-    if arm == "base" { "base" } else { "best" }
+/// An aside with sentences; nothing without any.
+pub(crate) fn notes(title: &str, sentences: &[String]) -> Markup {
+    html! {
+        @if !sentences.is_empty() {
+            aside class="note" aria-label=(title) {
+                h2 class="small" { (title) }
+                ul { @for sentence in sentences { li { (sentence) } } }
+            }
+        }
+    }
 }
 
-/// Whether there is anything to compare the first configuration with.
-fn is_compared(run: &Run) -> bool {
-    run.limit("best").is_some() || Pair::of_best(run).is_some()
+/// Bytes as a data URL carries them (RFC 3986: unreserved ones as they are).
+pub(crate) fn percent_encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() * 3 / 2);
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(byte.into())
+            }
+            _ => {
+                let _ = write!(out, "%{byte:02X}");
+            }
+        }
+    }
+    out
 }
 
-/// What a configuration is called: `before` and `after` where there are two, else `as it is`; or its own name.
-fn arm_name<'a>(run: &Run, arm: &'a str) -> &'a str {
-    match arm {
-        "base" if !is_compared(run) => "as it is",
-        "base" => "before",
-        "best" => "after",
-        other => other,
+#[cfg(test)]
+mod tests {
+    use super::percent_encoded;
+
+    #[test]
+    fn a_data_url_has_no_character_of_its_own() {
+        assert_eq!(percent_encoded("a,b\n\"é<"), "a%2Cb%0A%22%C3%A9%3C");
     }
 }

@@ -9,31 +9,24 @@
 //!
 //! To add a format: one file in `src/formats/` with a `FORMAT`, and one line in [`FORMATS`].
 
-mod account;
-mod capacity;
-mod contest;
+mod csv;
 mod formats;
-mod gate;
 mod html;
-mod inside;
 mod load;
 mod markdown;
 mod redact;
-mod replay;
-mod summary;
+mod subjects;
 mod tables;
 mod text;
-mod tiers;
-mod waterfall;
 mod words;
 
 use kneepoint_model::Run;
 
 pub use formats::FORMATS;
-pub use inside::calls_text;
 pub use load::{LoadFormat, LoadHop, LoadRun, render_load};
 pub use redact::{HIDDEN, is_secret_name, redact, redact_text};
-pub use summary::{Confirmation, Outcome, Summary, summarise};
+pub use subjects::inside::terminal::calls_text;
+pub use subjects::summary::{Confirmation, Outcome, Summary, summarise};
 
 /// Whether a text may carry escape sequences for colour and weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

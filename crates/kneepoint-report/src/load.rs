@@ -3,11 +3,12 @@
 mod bins;
 mod csv;
 mod json;
+mod page;
 mod percentiles;
 mod text;
 
 use crate::redact::redact_point;
-use crate::{Styles, html, redact_text};
+use crate::{Styles, redact_text};
 use kneepoint_model::threshold::Judgement;
 use kneepoint_model::{LoadPoint, Slo};
 
@@ -87,7 +88,7 @@ pub fn render_load(run: &LoadRun, format: LoadFormat, styles: Styles) -> String 
         LoadFormat::Text => text::text(run, styles),
         LoadFormat::Json => json::json(run),
         LoadFormat::Csv => seconds_csv(run),
-        LoadFormat::Html => html::load_page(run),
+        LoadFormat::Html => page::load_page(run),
         LoadFormat::Percentiles => run
             .hops
             .first()

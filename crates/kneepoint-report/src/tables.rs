@@ -1,5 +1,8 @@
 //! Tables of several configurations, which every format draws in its own way.
 
+pub(crate) mod html;
+pub(crate) mod terminal;
+
 use crate::words;
 use kneepoint_model::Outcome;
 use kneepoint_model::contest::Carried;

@@ -3,6 +3,9 @@
 use crate::Styles;
 use crate::words::plain;
 
+/// Width of the labels before facts.
+pub(crate) const LABEL: usize = 11;
+
 /// How a piece of text stands out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {

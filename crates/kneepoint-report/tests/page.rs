@@ -7,7 +7,7 @@ use kneepoint_report::{Format, LoadFormat, LoadRun, Options, Styles, render, ren
 use std::collections::BTreeSet;
 
 const STYLE: &str = include_str!("../src/html/style.css");
-const SCRIPT: &str = include_str!("../src/html/flame.js");
+const SCRIPT: &str = include_str!("../src/subjects/inside/flame.js");
 
 fn page(run: &Run) -> String {
     render(

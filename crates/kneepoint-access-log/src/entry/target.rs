@@ -32,7 +32,7 @@ const HIDDEN: &str = "hidden";
 
 /// Method, and path with query.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
+pub struct LoggedRequest {
     /// In capitals, as sent.
     pub method: String,
     /// Begins with `/`; percent-encoded, without fragment. Values of parameters that open doors (`token=`) are
@@ -40,7 +40,7 @@ pub struct Asked {
     pub target: String,
 }
 
-impl Asked {
+impl LoggedRequest {
     /// `None` when it is nothing a client can ask a web server for: `OPTIONS *`, CONNECT, noise, or very long.
     pub(crate) fn new(method: &str, target: &str) -> Option<Self> {
         let word = |b: u8| b.is_ascii_uppercase() || b == b'-' || b == b'_';
@@ -124,8 +124,9 @@ mod tests {
 
     #[track_caller]
     fn check(line: &str, expected: Option<&str>) {
-        let asked = split_request(line).and_then(|(method, target)| Asked::new(method, target));
-        let shown = asked.map(|asked| format!("{} {}", asked.method, asked.target));
+        let request =
+            split_request(line).and_then(|(method, target)| LoggedRequest::new(method, target));
+        let shown = request.map(|request| format!("{} {}", request.method, request.target));
         assert_eq!(shown.as_deref(), expected, "{line}");
     }
 

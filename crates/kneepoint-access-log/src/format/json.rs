@@ -62,7 +62,7 @@ mod tests {
         let line = r#"{"@timestamp":"2026-11-21T01:15:12.500+00:00","method":"GET","path":"/a","query":"b=1",
             "status":200,"client_ip":"::1","user_agent":"x","request_time_ms":250,"nested":{"a":[1]},"none":null}"#;
         let entry = parse_line(&LineFormat::json(), line).expect("in order");
-        assert_eq!(entry.asked.expect("a request").target, "/a?b=1");
+        assert_eq!(entry.request.expect("a request").target, "/a?b=1");
         assert_eq!(entry.end_us - entry.start_us, 250_000);
         assert_eq!(entry.status, Some(200));
         assert!(entry.client.is_some());

@@ -18,10 +18,11 @@ use crate::worker_insight::Fpm;
 use kneepoint_load::Mode;
 use kneepoint_model::contest::Carried;
 use kneepoint_model::replay::{Diagnosed, Hosts, Measure, Named, Replay, Stage};
-use kneepoint_model::{CallKind, Finding, Layer, LoadPoint, Profile, Scenario, Validity, metric};
+use kneepoint_model::{CallKind, Finding, Layer, LoadPoint, Scenario, Validity, metric};
 use kneepoint_planner::capacity::Asked;
 use kneepoint_planner::limit::LimitOptions;
 use kneepoint_planner::rounds::{StageValues, describe, shuffled};
+use kneepoint_schedules::Profile;
 use kneepoint_stack::StackError;
 use std::time::Duration;
 

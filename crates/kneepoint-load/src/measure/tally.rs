@@ -1,8 +1,10 @@
 //! Puts the threads' accounts together: progress while the load runs, and the load point at its end.
 
+use crate::measure::counts::{Counts, Gauges, Live, SecondTally, Window};
 use crate::measure::examples::Examples;
 use crate::measure::health;
-use crate::measure::recorder::{Counts, Gauges, Live, Mailbox, Recorder, SecondTally, Window};
+use crate::measure::mailbox::Mailbox;
+use crate::measure::recorder::Recorder;
 use crate::plan::{LoadPlan, Mode, Progress};
 use kneepoint_linux::CpuTicks;
 use kneepoint_model::{

@@ -3,8 +3,9 @@
 //! The run is a test (did it finish?), each R* is one (is there a rate at which the SLO holds?), and so is each claim of a
 //! gate. A claim that is neither shown nor excluded is skipped, unless whoever asked wants it to fail.
 
+use crate::subjects::gate;
 use crate::words::{self, plain};
-use crate::{Format, Options, gate, summarise};
+use crate::{Format, Options, summarise};
 use kneepoint_model::gate::Claim;
 use kneepoint_model::run::LimitResult;
 use kneepoint_model::{GateResult, GateVerdict, Run};

@@ -2,7 +2,7 @@
 
 /// How values are spread over an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scale {
+pub(crate) enum Scale {
     /// Equal differences are equally far apart.
     Linear,
     /// Equal ratios are equally far apart.
@@ -11,7 +11,7 @@ pub(super) enum Scale {
 
 /// A range of values along a line.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Axis {
+pub(crate) struct Axis {
     low: f64,
     high: f64,
     scale: Scale,
@@ -19,7 +19,7 @@ pub(super) struct Axis {
 
 impl Axis {
     /// From zero to a little beyond the largest value.
-    pub(super) fn from_zero(values: impl IntoIterator<Item = f64>) -> Self {
+    pub(crate) fn from_zero(values: impl IntoIterator<Item = f64>) -> Self {
         let most = values
             .into_iter()
             .filter(|v| v.is_finite())
@@ -33,7 +33,7 @@ impl Axis {
     }
 
     /// Around every positive value, with a margin; equal ratios equally far apart.
-    pub(super) fn log(values: impl IntoIterator<Item = f64>, margin: f64) -> Self {
+    pub(crate) fn log(values: impl IntoIterator<Item = f64>, margin: f64) -> Self {
         let (low, high) = values
             .into_iter()
             .filter(|v| v.is_finite() && *v > 0.0)
@@ -55,7 +55,7 @@ impl Axis {
     }
 
     /// With given ends; equal ratios equally far apart.
-    pub(super) fn between(low: f64, high: f64) -> Self {
+    pub(crate) fn between(low: f64, high: f64) -> Self {
         Self {
             low,
             high,
@@ -64,7 +64,7 @@ impl Axis {
     }
 
     /// Rates: linear, or logarithmic where the smallest is under a thirtieth of the largest.
-    pub(super) fn rates(values: &[f64]) -> Self {
+    pub(crate) fn rates(values: &[f64]) -> Self {
         let positive = || values.iter().copied().filter(|v| v.is_finite() && *v > 0.0);
         let (low, high) = (
             positive().fold(f64::MAX, f64::min),
@@ -78,17 +78,17 @@ impl Axis {
     }
 
     /// The upper end.
-    pub(super) fn high(&self) -> f64 {
+    pub(crate) fn high(&self) -> f64 {
         self.high
     }
 
     /// The lower end.
-    pub(super) fn low(&self) -> f64 {
+    pub(crate) fn low(&self) -> f64 {
         self.low
     }
 
     /// Where a value lies, 0 to 1; beyond an end, the end.
-    pub(super) fn place(&self, value: f64) -> f64 {
+    pub(crate) fn place(&self, value: f64) -> f64 {
         let place = match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),
             Scale::Log => (value / self.low).ln() / (self.high / self.low).ln(),
@@ -101,7 +101,7 @@ impl Axis {
     }
 
     /// Round values within the axis, about `wanted` of them.
-    pub(super) fn ticks(&self, wanted: usize) -> Vec<f64> {
+    pub(crate) fn ticks(&self, wanted: usize) -> Vec<f64> {
         let within = |v: &f64| (self.low * 0.999..=self.high * 1.001).contains(v);
         let ticks: Vec<f64> = match self.scale {
             Scale::Linear => linear_ticks(self.high - self.low, wanted)

@@ -11,14 +11,14 @@ const LEAST: f64 = 0.05;
 const MOST: f64 = 20.0;
 
 /// An axis that holds every factor and 1.
-pub(super) fn axis<'a>(ratios: impl IntoIterator<Item = &'a Interval>) -> Axis {
+pub(crate) fn axis<'a>(ratios: impl IntoIterator<Item = &'a Interval>) -> Axis {
     let ends = ratios.into_iter().flat_map(|ratio| [ratio.low, ratio.high]);
     let within = ends.filter(|v| v.is_finite()).map(|v| v.clamp(LEAST, MOST));
     Axis::log(within.chain([0.95, 1.05]), 1.04)
 }
 
 /// One factor on an axis.
-pub(super) fn bar(axis: &Axis, effect: &Effect) -> Markup {
+pub(crate) fn bar(axis: &Axis, effect: &Effect) -> Markup {
     let title = format!("factor {}, 1 is no effect", words::factor(effect));
     let mark = html! {
         @if let Some(ratio) = &effect.ratio { (spread::interval(axis, ratio, "ink", 22.0, false)) }
@@ -27,13 +27,13 @@ pub(super) fn bar(axis: &Axis, effect: &Effect) -> Markup {
 }
 
 /// A factor as the scale writes it.
-pub(super) fn tick(value: f64) -> String {
+pub(crate) fn tick(value: f64) -> String {
     let text = format!("{value:.2}");
     format!("{}×", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
 /// `14 pairs at 36/s, e-value 312, better`.
-pub(super) fn basis(effect: &Effect) -> String {
+pub(crate) fn basis(effect: &Effect) -> String {
     let pairs = words::counted(u64::from(effect.pairs), "pair", "pairs");
     let conditions = match effect.conditions.as_str() {
         "" => String::new(),
@@ -62,7 +62,7 @@ fn e_value(value: f64) -> String {
 }
 
 /// A table of effects with one axis.
-pub(super) fn table(effects: &[Effect]) -> Markup {
+pub(crate) fn table(effects: &[Effect]) -> Markup {
     if effects.is_empty() {
         return html! {};
     }
@@ -90,7 +90,7 @@ pub(super) fn table(effects: &[Effect]) -> Markup {
 }
 
 /// A factor with its interval beneath.
-pub(super) fn factor(effect: &Effect) -> Markup {
+pub(crate) fn factor(effect: &Effect) -> Markup {
     html! {
         @match &effect.ratio {
             Some(ratio) => { (words::ratio(ratio.estimate)) "×" br; small { (words::ratio_range(ratio)) } },

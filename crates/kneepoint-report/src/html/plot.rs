@@ -11,7 +11,7 @@ const BOTTOM: f64 = 246.0;
 const HEIGHT: f64 = 286.0;
 
 /// A pair of axes with what they show.
-pub(super) struct Plot<'a> {
+pub(crate) struct Plot<'a> {
     /// The axis from left to right.
     pub x: Axis,
     /// The axis from bottom to top.
@@ -30,17 +30,17 @@ pub(super) struct Plot<'a> {
 
 impl Plot<'_> {
     /// The x coordinate of a value.
-    pub(super) fn x(&self, value: f64) -> String {
+    pub(crate) fn x(&self, value: f64) -> String {
         percent(LEFT + (RIGHT - LEFT) * self.x.place(value))
     }
 
     /// The y coordinate of a value.
-    pub(super) fn y(&self, value: f64) -> String {
+    pub(crate) fn y(&self, value: f64) -> String {
         format!("{:.1}", BOTTOM - (BOTTOM - TOP) * self.y.place(value))
     }
 
     /// The picture around its marks. `title` and `description` are what a screen reader says.
-    pub(super) fn draw(&self, id: &str, title: &str, description: &str, marks: &Markup) -> Markup {
+    pub(crate) fn draw(&self, id: &str, title: &str, description: &str, marks: &Markup) -> Markup {
         let x_ticks = self.x_ticks.clone().unwrap_or_else(|| self.x.ticks(5));
         html! {
             svg class="plot" role="img" aria-labelledby={ (id) "-t " (id) "-d" } width="100%" height=(HEIGHT) {
@@ -63,7 +63,7 @@ impl Plot<'_> {
     }
 
     /// A vertical band with its middle marked and named above the plot, in row 0 or 1.
-    pub(super) fn band(
+    pub(crate) fn band(
         &self,
         class: &str,
         ends: (f64, f64),
@@ -88,7 +88,7 @@ impl Plot<'_> {
     }
 
     /// A horizontal line with its name above its left end.
-    pub(super) fn level(&self, value: f64, name: &str) -> Markup {
+    pub(crate) fn level(&self, value: f64, name: &str) -> Markup {
         html! {
             line class="level" x1=(percent(LEFT)) x2=(percent(RIGHT)) y1=(self.y(value)) y2=(self.y(value)) {}
             text class="direct quiet" x=(percent(LEFT + 1.0)) y=(self.y(value)) dy="-4" { (name) }
@@ -96,7 +96,7 @@ impl Plot<'_> {
     }
 
     /// A column from the bottom of the plot up to a value, between two values of x.
-    pub(super) fn column(&self, class: &str, ends: (f64, f64), value: f64) -> Markup {
+    pub(crate) fn column(&self, class: &str, ends: (f64, f64), value: f64) -> Markup {
         let (low, high) = (self.x.place(ends.0), self.x.place(ends.1));
         let height = (BOTTOM - TOP) * self.y.place(value);
         html! {
@@ -107,7 +107,7 @@ impl Plot<'_> {
     }
 
     /// Straight pieces from point to point.
-    pub(super) fn line(&self, class: &str, points: &[(f64, f64)]) -> Markup {
+    pub(crate) fn line(&self, class: &str, points: &[(f64, f64)]) -> Markup {
         html! {
             @for pair in points.windows(2) {
                 line class={ "curve " (class) } x1=(self.x(pair[0].0)) y1=(self.y(pair[0].1))
@@ -118,6 +118,6 @@ impl Plot<'_> {
 }
 
 /// `12.34%`.
-pub(super) fn percent(value: f64) -> String {
+pub(crate) fn percent(value: f64) -> String {
     format!("{value:.2}%")
 }

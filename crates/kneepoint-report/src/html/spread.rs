@@ -12,7 +12,7 @@ fn x(axis: &Axis, value: f64) -> String {
 }
 
 /// One interval at a height of its row. Hollow marks are for what is compared on the side.
-pub(super) fn interval(
+pub(crate) fn interval(
     axis: &Axis,
     interval: &Interval,
     class: &str,
@@ -30,7 +30,7 @@ pub(super) fn interval(
 }
 
 /// A row of intervals of `height` pixels, with a line at `reference` where there is one.
-pub(super) fn row(
+pub(crate) fn row(
     axis: &Axis,
     height: f64,
     reference: Option<f64>,
@@ -49,7 +49,7 @@ pub(super) fn row(
 }
 
 /// The scale above or below rows of intervals.
-pub(super) fn scale(axis: &Axis, ticks: usize, text: fn(f64) -> String) -> Markup {
+pub(crate) fn scale(axis: &Axis, ticks: usize, text: fn(f64) -> String) -> Markup {
     let ticks = axis.ticks(ticks);
     // Labels nearer than a fifth of the width would run into each other on a phone.
     let mut last = f64::NEG_INFINITY;

@@ -1,7 +1,7 @@
 //! A load second by second, for spreadsheets and plots of one's own.
 
 use super::LoadRun;
-use crate::formats::quoted;
+use crate::csv::quoted;
 use kneepoint_model::{Outcome, Second};
 
 /// The seconds of every target, by intended start, as CSV (RFC 4180) with a header line. The columns are the same

@@ -84,7 +84,7 @@ pub struct LoadArgs {
     #[arg(long, short = 'q', visible_short_alias = 'R', value_name = "RATE", conflicts_with = "schedule", help_heading = LOAD)]
     pub rate: Option<String>,
     /// Offered rate over time: const(RATE,TIME) line(FROM,TO,TIME) step(FROM,TO,BY,TIME), one or more; or stages as
-    /// k6, Gatling, JMeter and Artillery write them
+    /// k6 and JMeter write them
     #[arg(long, short = 's', value_name = "SCHEDULE", help_heading = LOAD)]
     pub schedule: Option<String>,
     /// Do what this command line of wrk, wrk2, ab, oha, vegeta or k6 would: 'wrk -t2 -c10 -d10s URL'. Differences

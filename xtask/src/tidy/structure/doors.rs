@@ -19,6 +19,7 @@ struct Door {
 
 const PURE: &[&str] = &[
     "crates/kneepoint-model/src/",
+    "crates/kneepoint-schedules/src/",
     "crates/kneepoint-diagnosis/src/",
     "crates/kneepoint-report/src/",
 ];

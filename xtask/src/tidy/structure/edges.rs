@@ -20,6 +20,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("kneepoint-model", &[]),
     ("kneepoint-linux", &[]),
     ("kneepoint-access-log", MODEL),
+    ("kneepoint-schedules", MODEL),
     ("kneepoint-lab", KERNEL),
     ("kneepoint-load", KERNEL),
     ("kneepoint-profiler", KERNEL),
@@ -36,6 +37,7 @@ const TABLE: &[(&str, &[&str])] = &[
             "kneepoint-load",
             "kneepoint-model",
             "kneepoint-profiler",
+            "kneepoint-schedules",
             "kneepoint-stack",
             "kneepoint-telemetry",
         ],
@@ -72,7 +74,12 @@ const WORLDLY: &[&str] = &[
     "signal-hook",
     "walkdir",
 ];
-const PURE: &[&str] = &["kneepoint-model", "kneepoint-diagnosis", "kneepoint-report"];
+const PURE: &[&str] = &[
+    "kneepoint-model",
+    "kneepoint-schedules",
+    "kneepoint-diagnosis",
+    "kneepoint-report",
+];
 
 /// The members of the workspace, as cargo sees them.
 pub(in crate::tidy) fn members(root: &Path) -> Result<Vec<Member>> {

@@ -37,7 +37,7 @@ const EXTENSIONS: &[Extension] = &[
         in_folders: false,
     },
     Extension {
-        dir: "crates/kneepoint-model/src/import/syntaxes/",
+        dir: "crates/kneepoint-schedules/src/syntaxes/",
         list: "SYNTAXES",
         in_folders: false,
     },
@@ -204,7 +204,7 @@ mod tests {
             files,
             expect![[r#"
             crates/kneepoint-diagnosis/src/rules/session_lock:0: lists: `session_lock` is not in RULES: nobody would ever run it
-            crates/kneepoint-model/src/import/syntaxes/:0: lists: no extension is here; when SYNTAXES has moved, say so in xtask/src/tidy/structure/lists.rs
+            crates/kneepoint-schedules/src/syntaxes/:0: lists: no extension is here; when SYNTAXES has moved, say so in xtask/src/tidy/structure/lists.rs
             crates/kneepoint-profiler/src/abi/:0: lists: no extension is here; when PHP_ABIS has moved, say so in xtask/src/tidy/structure/lists.rs
             crates/kneepoint-report/src/formats/:0: lists: nothing declares the list FORMATS
             crates/kneepoint-stack/src/servers/redis:0: lists: `redis` is not in SERVERS: nobody would ever run it

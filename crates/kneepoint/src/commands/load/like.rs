@@ -3,8 +3,8 @@
 use crate::args::{Interarrival, LoadArgs};
 use anyhow::{Result, bail};
 use kneepoint_load::Mode;
-use kneepoint_model::import::{self, Body, Imported, Profile};
 use kneepoint_model::{Arrivals, FirstArrival};
+use kneepoint_schedules::{self as schedules, Body, Imported, Profile};
 
 /// Fills in what the other command line says and ours leaves open; what it would do differently is returned.
 pub(super) fn fill(args: &mut LoadArgs) -> Result<Vec<String>> {
@@ -37,7 +37,7 @@ pub(super) fn fill(args: &mut LoadArgs) -> Result<Vec<String>> {
 
 /// A load profile in any syntax that is known, as the argument `flag` gave it.
 pub(super) fn parse(flag: &str, text: &str) -> Result<Imported> {
-    match import::parse(text) {
+    match schedules::parse(text) {
         Ok(imported) => Ok(imported),
         Err(error) => bail!("{flag}: {error}"),
     }
@@ -46,7 +46,7 @@ pub(super) fn parse(flag: &str, text: &str) -> Result<Imported> {
 /// Where the first of evenly spaced arrivals lies, as the tool has it whose schedule or command line was given.
 pub(super) fn first(args: &LoadArgs) -> FirstArrival {
     let text = args.like.as_ref().or(args.schedule.as_ref());
-    match text.map(|text| import::parse(text)) {
+    match text.map(|text| schedules::parse(text)) {
         Some(Ok(Imported {
             load: Profile::Open { first, .. },
             ..

@@ -8,7 +8,6 @@ use crate::table;
 use anyhow::{Context as _, Result, bail};
 use kneepoint_access_log::Learned;
 use kneepoint_load::{LoadPlan, Mode};
-use kneepoint_model::import;
 use kneepoint_model::units::parse_duration;
 use kneepoint_model::variables::is_name;
 use kneepoint_model::{
@@ -99,7 +98,8 @@ fn scheduled(args: &LoadArgs, text: &str) -> Result<Mode> {
     match text.parse::<Schedule>() {
         Ok(schedule) => Ok(open(args, schedule)),
         Err(_)
-            if import::detect(text).is_some_and(|syntax| syntax.name != "yandex.tank schedule") =>
+            if kneepoint_schedules::detect(text)
+                .is_some_and(|syntax| syntax.name != "yandex.tank schedule") =>
         {
             Ok(like::mode(like::parse("--schedule", text)?.load, args))
         }

@@ -1,0 +1,228 @@
+//! Whether two runs speak of the same thing, measured under the same conditions.
+
+use super::{Machine, Run};
+use crate::record::gate::Doubt;
+use crate::{Scenario, Workload};
+
+/// Relative difference of memory that is a difference: what a kernel keeps for itself varies.
+const MEMORY_APART: f64 = 0.05;
+/// Relative difference from which on two numbers of a scenario differ: a run file may cost the last digit.
+const APART: f64 = 1e-9;
+
+/// Why R* of the two scenarios is not the same quantity, a sentence each: another SLO, other requests, other limits
+/// of the hosts. What is under test (the application, its configuration) may differ.
+#[must_use]
+pub fn not_comparable(before: &Scenario, now: &Scenario) -> Vec<String> {
+    let mut reasons = Vec::new();
+    let slo = (before.slo.describe(), now.slo.describe());
+    if slo.0 != slo.1 {
+        reasons.push(format!("the SLO was {} and is {}", slo.0, slo.1));
+    }
+    if !same_requests(&before.workload, &now.workload) {
+        reasons.push(format!(
+            "the requests were {} and are {}",
+            requests(&before.workload),
+            requests(&now.workload)
+        ));
+    }
+    let limits = |scenario: &Scenario| {
+        let hosts = scenario.hosts.iter();
+        let of_host = hosts.map(|(layer, host)| (*layer, host.cpus, host.memory_bytes));
+        of_host
+            .filter(|(_, cpus, memory)| cpus.is_some() || memory.is_some())
+            .collect::<Vec<_>>()
+    };
+    if limits(before) != limits(now) {
+        reasons.push("the tiers' hosts had other limits of cores or memory".to_owned());
+    }
+    reasons
+}
+
+fn same_requests(before: &Workload, now: &Workload) -> bool {
+    let total = |mix: &Workload| mix.requests.iter().map(|it| it.weight).sum::<f64>();
+    let (all_before, all_now) = (total(before), total(now));
+    before.requests.len() == now.requests.len()
+        && before.sessions.is_some() == now.sessions.is_some()
+        && before
+            .requests
+            .iter()
+            .zip(&now.requests)
+            .all(|(before, now)| {
+                before.method == now.method
+                    && before.path == now.path
+                    && !apart(before.weight / all_before, now.weight / all_now, APART)
+            })
+}
+
+/// `GET / 0.8, POST /login 0.2`, the first few.
+fn requests(mix: &Workload) -> String {
+    const SHOWN: usize = 4;
+    let total: f64 = mix.requests.iter().map(|it| it.weight).sum();
+    let shown = mix.requests.iter().take(SHOWN).map(|request| {
+        let share = request.weight / total;
+        format!("{} {} {share:.2}", request.method.0, request.path)
+    });
+    let more = match mix.requests.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("{}{more}", shown.collect::<Vec<_>>().join(", "))
+}
+
+/// What differs in the conditions of two runs of comparable scenarios.
+#[must_use]
+pub fn other_conditions(before: &Run, now: &Run) -> Vec<Doubt> {
+    let mut doubts: Vec<Doubt> = machines(&before.machine, &now.machine)
+        .into_iter()
+        .map(|what| {
+            Doubt::Obstacle(format!(
+                "the baseline was measured on another machine: {what}"
+            ))
+        })
+        .collect();
+    let mut note = |what: &str, before: &str, now: &str| {
+        if before != now {
+            doubts.push(Doubt::Note(format!("the {what} was {before} and is {now}")));
+        }
+    };
+    note("kernel", &before.machine.kernel, &now.machine.kernel);
+    note(
+        "version of Kneepoint",
+        &before.tool_version,
+        &now.tool_version,
+    );
+    if before.ended != "finished" {
+        doubts.push(Doubt::Note("the baseline run did not finish".to_owned()));
+    }
+    doubts
+}
+
+/// How two machines differ in what capacity depends on most.
+fn machines(before: &Machine, now: &Machine) -> Vec<String> {
+    let mut differences = Vec::new();
+    if before.cpu != now.cpu {
+        let name = |cpu: &str| if cpu.is_empty() { "unknown" } else { cpu }.to_owned();
+        differences.push(format!(
+            "its processor was {}, this one's is {}",
+            name(&before.cpu),
+            name(&now.cpu)
+        ));
+    }
+    if before.cores != now.cores {
+        differences.push(format!(
+            "it had {} cores, this one has {}",
+            before.cores, now.cores
+        ));
+    }
+    let (was, is) = (before.memory_bytes as f64, now.memory_bytes as f64);
+    if apart(was, is, MEMORY_APART) {
+        differences.push(format!(
+            "it had {} of memory, this one has {}",
+            crate::units::format_bytes(before.memory_bytes),
+            crate::units::format_bytes(now.memory_bytes)
+        ));
+    }
+    differences
+}
+
+fn apart(a: f64, b: f64, relative: f64) -> bool {
+    (a - b).abs() > relative * a.abs().max(b.abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Slo;
+
+    fn on(machine: Machine) -> Run {
+        Run {
+            machine,
+            ended: "finished".into(),
+            tool_version: "0.1.0".into(),
+            ..Run::default()
+        }
+    }
+
+    fn machine() -> Machine {
+        Machine {
+            cores: 4,
+            memory_bytes: 8 << 30,
+            kernel: "6.12.1".into(),
+            cpu: "EPYC 7B13".into(),
+            ..Machine::default()
+        }
+    }
+
+    #[test]
+    fn another_machine_is_an_obstacle_and_another_kernel_a_note() {
+        let before = on(machine());
+        assert_eq!(other_conditions(&before, &before), Vec::new());
+        let small = on(Machine {
+            cores: 2,
+            ..machine()
+        });
+        expect_test::expect![[r#"
+            [
+                Obstacle(
+                    "the baseline was measured on another machine: it had 4 cores, this one has 2",
+                ),
+            ]
+        "#]]
+        .assert_debug_eq(&other_conditions(&before, &small));
+        let patched = on(Machine {
+            kernel: "6.12.2".into(),
+            memory_bytes: (8 << 30) - (100 << 20),
+            ..machine()
+        });
+        expect_test::expect![[r#"
+            [
+                Note(
+                    "the kernel was 6.12.1 and is 6.12.2",
+                ),
+            ]
+        "#]]
+        .assert_debug_eq(&other_conditions(&before, &patched));
+    }
+
+    fn scenario() -> Scenario {
+        Scenario {
+            name: "shop".into(),
+            root: "/srv/shop".into(),
+            front: "index.php".into(),
+            kind: crate::AppKind::Plain,
+            env: Default::default(),
+            app_settings: Vec::new(),
+            app_files: Vec::new(),
+            tiers: Vec::new(),
+            hosts: Default::default(),
+            workload: Workload::single("/"),
+            slo: Slo::default(),
+            budget: crate::Budget {
+                time: std::time::Duration::from_secs(60),
+                memory_bytes: None,
+                keep: Vec::new(),
+            },
+        }
+    }
+
+    #[test]
+    fn another_slo_or_other_requests_are_another_quantity() {
+        let before = scenario();
+        let mut now = scenario();
+        now.root = "/elsewhere".into();
+        now.env.insert("A".into(), "b".into());
+        now.workload.requests[0].weight = 3.0;
+        assert_eq!(not_comparable(&before, &now), Vec::<String>::new());
+        now.slo.response_time *= 2;
+        now.workload.requests.push(crate::Request::get("/cart"));
+        now.hosts.entry(crate::Layer::Php).or_default().cpus = Some(1.0);
+        expect_test::expect![[r#"
+            [
+                "the SLO was p95 <= 200 ms, errors <= 0.1 %, timeout 2 s and is p95 <= 400 ms, errors <= 0.1 %, timeout 2 s",
+                "the requests were GET / 1.00 and are GET / 0.75, GET /cart 0.25",
+                "the tiers' hosts had other limits of cores or memory",
+            ]
+        "#]]
+        .assert_debug_eq(&not_comparable(&before, &now));
+    }
+}

@@ -1,0 +1,117 @@
+//! Where the CPU goes, and where a request's time goes: parts with their shares, and what is not explained.
+
+use crate::html::Section;
+use crate::subjects::account::{self, Row};
+use crate::subjects::{arm_name, tone};
+use crate::words;
+use kneepoint_model::Run;
+use kneepoint_model::account::{Account, CodeAccount};
+use maud::{Markup, html};
+
+/// The accounts of the first and the last configuration; `None` where there is none.
+pub(crate) fn section(run: &Run) -> Option<Section> {
+    let accounts = account::told(run);
+    if accounts.is_empty() {
+        return None;
+    }
+    Some(Section {
+        id: "account",
+        title: "Where the CPU and the time go",
+        body: html! {
+            @for account in accounts { (figure(run, account)) }
+        },
+    })
+}
+
+fn figure(run: &Run, account: &Account) -> Markup {
+    let name = arm_name(run, &account.arm);
+    html! {
+        div class={ "account " (tone(&account.arm)) } {
+            h3 { "Where the CPU goes, " (name) }
+            @if account.cpu.is_empty() { p { "The CPU of the tiers was not measured." } }
+            @else {
+                p class="caption" {
+                    (account::cpu_sentence(account)) " A tier's CPU is that of its control group, and PHP's is explained as \
+                    far as sampled stacks name the code at work."
+                }
+                (table("tier", &account::cpu_rows(account)))
+            }
+            @if let Some(code) = &account.code { (of_code(account, code)) }
+            @for native in &account.native {
+                @let rows = account::native_rows(account, native);
+                @if let (Some(layer), false) = (native.layer, rows.is_empty()) {
+                    details {
+                        summary { "The CPU of " (layer) " by program file, of " (words::counted(native.samples, "sample", "samples")) }
+                        (table("file", &rows))
+                    }
+                }
+            }
+            @if !account.time.is_empty() {
+                h3 { "Where the time goes, " (name) }
+                p class="caption" { (account::time_sentence(account)) }
+                (table("part", &account::time_rows(account)))
+            }
+            @for note in &account.notes { p class="caption" { (words::sentence(note)) "." } }
+        }
+    }
+}
+
+fn of_code(account: &Account, code: &CodeAccount) -> Markup {
+    let functions = account::function_rows(account, code);
+    let files = account::file_rows(account, code);
+    html! {
+        h4 { "Of PHP's CPU, by owner of the code" }
+        p class="caption" { (account::code_basis(code)) }
+        (table("owner", &account::owner_rows(account, code)))
+        @if !functions.is_empty() {
+            h4 { "By function" }
+            (table("function", &functions))
+        }
+        @if !files.is_empty() {
+            details { summary { "By file" } (table("file", &files)) }
+        }
+    }
+}
+
+fn table(first: &str, rows: &[Row]) -> Markup {
+    html! {
+        table class="shares" {
+            thead { tr {
+                th scope="col" { (first) }
+                th scope="col" class="num" { "a request" }
+                th scope="col" class="num" { "share" }
+                th scope="col" class="bar" { span class="hidden" { "share as a bar" } }
+            } }
+            tbody { @for row in rows { (line(row)) } }
+        }
+    }
+}
+
+fn line(row: &Row) -> Markup {
+    let share = row.share.map_or_else(String::new, words::share);
+    html! {
+        tr class=(if row.is_unexplained { "unexplained" } else { "" }) {
+            th scope="row" {
+                (row.what)
+                @if !row.details.is_empty() { br; small { (row.details) } }
+            }
+            td class="num" { (row.ms.map_or_else(String::new, |ms| words::ms(Some(ms)))) }
+            td class="num" { (share) }
+            td class="bar" { @if let Some(part) = row.share { (bar(part)) } }
+        }
+    }
+}
+
+fn bar(share: f64) -> Markup {
+    let share = if share.is_nan() {
+        0.0
+    } else {
+        share.clamp(0.0, 1.0)
+    };
+    let width = format!("{:.2}%", share * 100.0);
+    html! {
+        svg aria-hidden="true" width="100%" height="12" {
+            rect class="knee" x="0" y="1" width=(width) height="10" {}
+        }
+    }
+}

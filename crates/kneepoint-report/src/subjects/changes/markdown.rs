@@ -1,0 +1,48 @@
+//! Changes that were decided on, as a table.
+
+use super::recommended;
+use crate::markdown::{line, section, table};
+use crate::words;
+use kneepoint_model::Run;
+
+/// A row for each change; nothing where none was tried.
+pub(crate) fn decisions(out: &mut String, run: &Run) {
+    if run.decisions.is_empty() {
+        return;
+    }
+    section(out, "Changes");
+    let rows = run.decisions.iter().map(|decision| {
+        vec![
+            decision.standing().name().into(),
+            decision.code.clone(),
+            decision.effect.change.clone(),
+            format!(
+                "{} {}, {}",
+                decision.effect.quantity,
+                words::factor(&decision.effect),
+                words::effect_basis(&decision.effect)
+            ),
+            decision.leave_one_out.as_ref().map_or_else(
+                || "not made".into(),
+                |effect| format!("{}, {}", words::factor(effect), words::effect_basis(effect)),
+            ),
+            decision.reason.clone(),
+        ]
+    });
+    let columns = [
+        "",
+        "finding",
+        "change",
+        "factor (95 % interval)",
+        "leave-one-out",
+        "why",
+    ];
+    table(out, &columns, rows);
+    for (decision, finding) in recommended(run) {
+        let what = format!(
+            "Recommended, though its gain could not be measured: {} ({}: {}).",
+            decision.effect.change, decision.code, finding.title
+        );
+        line(out, &what);
+    }
+}

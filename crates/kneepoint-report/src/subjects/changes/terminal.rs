@@ -1,0 +1,109 @@
+//! Changes that were decided on, each with the trials it rests on.
+
+use crate::text::{LABEL, Page, Style};
+use crate::words;
+use kneepoint_model::run::{Decision, Standing};
+use kneepoint_model::{Effect, Run};
+
+/// What was tried, what it did, and why it was kept or dropped.
+pub(crate) fn decisions(page: &mut Page, run: &Run) {
+    if run.decisions.is_empty() {
+        return;
+    }
+    page.heading("Changes (factor with over without, 95 % interval)");
+    for decision in &run.decisions {
+        change(page, decision);
+    }
+    let kept = run
+        .kept_gain()
+        .map(|kept| format!("; {}", words::kept_gain(&kept)));
+    if let Some(restarted) = &run.restarted {
+        together(page, "restart", "", restarted, &kept.unwrap_or_default());
+    }
+    if let Some(proof) = &run.proof {
+        together(page, "proof", &proof.verdict, proof, "");
+    }
+}
+
+/// What stays to be done although its comparison did not end: what is wrong was read from the stack itself.
+pub(crate) fn recommended(page: &mut Page, run: &Run) {
+    let read = super::recommended(run);
+    if read.is_empty() {
+        return;
+    }
+    page.heading("Recommended, though its gain could not be measured");
+    for (decision, finding) in read {
+        page.columns(
+            &[("", 2, None), (&decision.code, 9, Some(Style::Strong))],
+            &format!("{}: {}", decision.effect.change, finding.title),
+            None,
+        );
+    }
+}
+
+/// What is said of the changes together.
+fn together(page: &mut Page, what: &str, verdict: &str, effect: &Effect, more: &str) {
+    page.columns(
+        &[
+            ("", 2, None),
+            (what, 9, Some(Style::Strong)),
+            (verdict, LABEL, None),
+        ],
+        &format!(
+            "{}: {} {}, {}{more}",
+            effect.change,
+            effect.quantity,
+            words::factor(effect),
+            words::effect_basis(effect)
+        ),
+        None,
+    );
+}
+
+fn change(page: &mut Page, decision: &Decision) {
+    let standing = decision.standing();
+    let style = match standing {
+        Standing::Kept => Style::Good,
+        Standing::Dropped => Style::Faint,
+        Standing::Undecided => Style::Alert,
+    };
+    page.columns(
+        &[
+            ("", 2, None),
+            (&decision.code, 9, Some(Style::Strong)),
+            (standing.name(), LABEL, Some(style)),
+        ],
+        &decision.effect.change,
+        Some(Style::Strong),
+    );
+    let mut detail = |label: &str, text: &str| {
+        page.columns(
+            &[("", 11, None), (label, LABEL, Some(Style::Faint))],
+            text,
+            None,
+        );
+    };
+    let effect = &decision.effect;
+    detail(
+        "A/B",
+        &format!(
+            "{} {}, {}, {}",
+            effect.quantity,
+            words::factor(effect),
+            effect.verdict,
+            words::effect_basis(effect)
+        ),
+    );
+    if let Some(left_out) = &decision.leave_one_out {
+        detail(
+            "left out",
+            &format!(
+                "best with it over best without it {}, {}, {}",
+                words::factor(left_out),
+                left_out.verdict,
+                words::effect_basis(left_out)
+            ),
+        );
+    }
+    detail("because", &decision.reason);
+}

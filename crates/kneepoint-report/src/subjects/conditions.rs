@@ -1,0 +1,5 @@
+//! What the numbers hold for: the machine, the generator, the noise, every step, and the journal.
+
+pub(crate) mod html;
+pub(crate) mod journal;
+pub(crate) mod steps;

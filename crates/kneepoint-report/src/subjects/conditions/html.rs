@@ -1,0 +1,129 @@
+//! Conditions: the machine, the generator, the noise, what was not used, and the raw numbers.
+
+use crate::html::Section;
+use crate::html::percent_encoded;
+use crate::subjects::conditions::steps;
+use crate::subjects::summary::{self, HealthRange};
+use crate::words;
+use kneepoint_model::{Effect, Run, Trial, Validity};
+use maud::{Markup, html};
+
+/// The conditions; `None` when not even the machine is known.
+pub(crate) fn section(run: &Run) -> Option<Section> {
+    if run.trials.is_empty() && run.machine.cores == 0 {
+        return None;
+    }
+    Some(Section {
+        id: "conditions",
+        title: "Conditions and raw numbers",
+        body: html! {
+            dl class="facts" {
+                @if run.machine.cores > 0 { dt { "Machine" } dd { (summary::html::machine(run)) } }
+                @if let Some(scenario) = &run.scenario {
+                    dt { "Requests" }
+                    dd { @for (i, request) in scenario.workload.requests.iter().enumerate() {
+                        @if i > 0 { ", " }
+                        code { (request.method.0) " " (request.path) } " ×" (request.weight)
+                    } }
+                }
+                @if let Some(health) = summary::health(run) { (generator(&health)) }
+                @if let Some(noise) = noise(run) { dt { "Noise" } dd { (noise) } }
+            }
+            (invalid(run))
+            (raw(run))
+        },
+    })
+}
+
+fn generator(health: &HealthRange) -> Markup {
+    html! {
+        dt { "Generator" }
+        dd {
+            "Worst of " (words::counted(health.trials as u64, "valid step", "valid steps")) ": CPU "
+            (words::share(health.cpu_share)) " of one core, send lag p99 " (words::ms(Some(health.send_lag_p99_ms)))
+            ", " (words::share(health.achieved_share)) " of arrivals sent in time, "
+            (words::count(health.backlog_max)) " waiting for a connection"
+            @if let Some(steal) = health.steal_share { ", steal " (words::share(steal)) }
+            "."
+        }
+        dt { "Ceiling" }
+        dd { @match health.ceiling_hz {
+            Some(ceiling) if health.offered_hz > 0.0 => {
+                (words::rate(ceiling)) " against a null server, " (words::ratio(ceiling / health.offered_hz))
+                " times the highest rate offered (" (words::rate(health.offered_hz)) ")."
+            },
+            Some(ceiling) => { (words::rate(ceiling)) " against a null server." },
+            None => "The generator's own ceiling was not measured.",
+        } }
+    }
+}
+
+/// The range of what comparisons could have seen.
+fn noise(run: &Run) -> Option<String> {
+    let decided = run.decisions.iter().map(|decision| &decision.effect);
+    let visible: Vec<f64> = decided
+        .chain(&run.restarted)
+        .chain(&run.proof)
+        .filter_map(|effect: &Effect| effect.smallest_visible)
+        .filter(|share| share.is_finite() && *share > 0.0)
+        .collect();
+    let least = visible.iter().copied().reduce(f64::min)?;
+    let most = visible.iter().copied().reduce(f64::max)?;
+    Some(format!(
+        "With 80 % power the comparisons could see effects from {} (the quietest) or {} (the noisiest) on.",
+        words::share(least),
+        words::share(most)
+    ))
+}
+
+fn invalid(run: &Run) -> Markup {
+    let reasons = |trial: &Trial| match &trial.load.validity {
+        Validity::Valid => None,
+        Validity::Invalid { because } => Some(because.join(" ")),
+    };
+    let invalid: Vec<_> = run
+        .trials
+        .iter()
+        .filter_map(|trial| Some((trial, reasons(trial)?)))
+        .collect();
+    html! {
+        h3 { "Invalid steps" }
+        @if invalid.is_empty() {
+            p { "None of " (words::counted(run.trials.len() as u64, "step", "steps")) " was invalid." }
+        } @else {
+            p class="caption" {
+                "The generator did not vouch for these: they were not used"
+                @if summary::reads_until_it_broke(run) {
+                    "; used only to find where the rising load failed"
+                }
+                "."
+            }
+            ul { @for (trial, because) in &invalid {
+                li { "Step " (trial.id) ", " (trial.purpose) " of " (trial.arm) " at " (words::offered(&trial.load)) ": " (because) }
+            } }
+        }
+    }
+}
+
+fn raw(run: &Run) -> Markup {
+    if run.trials.is_empty() {
+        return html! {};
+    }
+    let csv = steps::csv(run);
+    let name = if run.id.is_empty() {
+        "trials.csv".into()
+    } else {
+        format!("{}-trials.csv", run.id)
+    };
+    html! {
+        h3 { "Raw numbers" }
+        p {
+            a download=(name) href={ "data:text/csv;charset=utf-8," (percent_encoded(&csv)) } { "Download every step as CSV" }
+            " (" (words::counted(run.trials.len() as u64, "line", "lines")) "). It is inside this page."
+        }
+        details {
+            summary { "Show it" }
+            pre class="scroll raw" tabindex="0" { (csv) }
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! R* of each configuration as a table.
+
+use crate::markdown::{section, table};
+use crate::words;
+use kneepoint_model::Run;
+
+/// A row for each R*; nothing where none was measured.
+pub(crate) fn limits(out: &mut String, run: &Run) {
+    let measured: Vec<_> = ["base", "best"]
+        .iter()
+        .filter_map(|arm| run.limit(arm))
+        .collect();
+    if measured.is_empty() {
+        return;
+    }
+    section(out, "R*");
+    let rows = measured.into_iter().map(|limit| {
+        let rate = |hz| words::rate_in(limit.unit(), hz);
+        vec![
+            limit.arm.clone(),
+            match limit.besides_visits() {
+                Some(besides) => format!("{} ({besides})", rate(limit.rate_hz.estimate)),
+                None => rate(limit.rate_hz.estimate),
+            },
+            words::range_in(limit.unit(), &limit.rate_hz),
+            limit.bound_by.clone(),
+            rate(limit.saturation_hz),
+            format!(
+                "{} of {}{}",
+                words::count(limit.soak_failed),
+                words::count(limit.soak_arrivals),
+                if limit.soak_held {
+                    ""
+                } else {
+                    " (not confirmed)"
+                }
+            ),
+            words::limit_basis(&run.limit_basis(limit)),
+        ]
+    });
+    let columns = [
+        "configuration",
+        "R*",
+        "95 % interval",
+        "bound by",
+        "saturation",
+        "failed below R*",
+        "measured",
+    ];
+    table(out, &columns, rows);
+}

@@ -1,0 +1,333 @@
+//! The run in a few numbers and sentences, the same in every format.
+
+mod doubts;
+pub(crate) mod html;
+pub(crate) mod markdown;
+mod missing;
+mod never;
+pub(crate) mod terminal;
+
+pub(crate) use doubts::{HealthRange, health, reads_until_it_broke};
+
+use super::limits::first_limit;
+use super::stack::waterfall::{self, Pair};
+use super::{capacity, contest, gate, replay};
+use crate::words::{self, plain};
+use kneepoint_model::run::{LimitResult, Standing};
+use kneepoint_model::units::RateUnit;
+use kneepoint_model::{Finding, GateVerdict, Interval, Run};
+use serde::Serialize;
+
+/// How a run came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// R* rose, and the interval of the factor lies above 1.
+    Improved,
+    /// R* was measured before and after, and the interval of the factor includes 1.
+    Unchanged,
+    /// R* fell, and the interval of the factor lies below 1; or the gate of a pipeline failed.
+    Worse,
+    /// R* was measured once.
+    Limit,
+    /// R* was predicted from low load.
+    Plan,
+    /// The stack was diagnosed without measuring R*.
+    Diagnosis,
+    /// There is no result.
+    Nothing,
+}
+
+/// The confirming stretch of load below R*.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Confirmation {
+    /// Its configuration.
+    pub arm: String,
+    /// Its offered rate per second.
+    pub offered_hz: f64,
+    /// What that counts.
+    pub unit: RateUnit,
+    /// Its requests.
+    pub requests: u64,
+    /// Those of them that failed.
+    pub failed: u64,
+    /// Its p95 in ms.
+    pub p95_ms: Option<f64>,
+    /// Whether the SLO held in it.
+    pub held: bool,
+}
+
+/// A run in numbers and sentences, all derived from its record.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Summary {
+    /// How it came out.
+    pub outcome: Outcome,
+    /// What was under test: the scenario's name, or the run's identity.
+    pub subject: String,
+    /// The result in one sentence.
+    pub verdict: String,
+    /// R* of the first configuration, per second.
+    pub base_hz: Option<Interval>,
+    /// R* of the last configuration, per second.
+    pub best_hz: Option<Interval>,
+    /// R* after over R* before.
+    pub gain: Option<Interval>,
+    /// The SLO in words.
+    pub slo: Option<String>,
+    /// The confirming stretch of the last configuration with an R*.
+    pub confirmation: Option<Confirmation>,
+    /// What bound at first: code and title.
+    pub bound_by: Option<(String, String)>,
+    /// Where a request's time goes at the end, in words.
+    pub bound_now: Option<String>,
+    /// Changes that were kept.
+    pub kept: usize,
+    /// Changes that were shown not to help.
+    pub dropped: usize,
+    /// Remedies of suspected findings that could not be judged, by the code of the finding.
+    pub undecided: Vec<String>,
+    /// Measured steps, invalid ones included.
+    pub trials: usize,
+    /// Steps that the generator itself called invalid.
+    pub trials_invalid: usize,
+    /// Requests of all steps.
+    pub requests: u64,
+    /// Seconds under load in all steps.
+    pub load_s: f64,
+    /// What a complete run would have and this one has not, a sentence each.
+    pub missing: Vec<String>,
+    /// Reasons to doubt a number, a sentence each.
+    pub doubts: Vec<String>,
+}
+
+/// Derives the summary of a run.
+#[must_use]
+pub fn summarise(run: &Run) -> Summary {
+    let base = run.limit("base").or_else(|| first_limit(run));
+    let best = run.limit("best");
+    let outcome = outcome(run);
+    let kept = run
+        .decisions
+        .iter()
+        .filter(|decision| decision.kept)
+        .count();
+    let dropped = run.decisions.iter();
+    let dropped = dropped.filter(|decision| decision.standing() == Standing::Dropped);
+    let verdict = with_gate(run, verdict(run, outcome, base, best));
+    Summary {
+        outcome,
+        subject: subject(run),
+        verdict: plain(&format!("{verdict}{}{}", never::met(run), still_open(run))),
+        base_hz: base.map(|limit| limit.rate_hz),
+        best_hz: best.map(|limit| limit.rate_hz),
+        gain: run.gain(),
+        slo: run
+            .scenario
+            .as_ref()
+            .map(|scenario| scenario.slo.describe()),
+        confirmation: best.or(base).and_then(confirmation),
+        bound_by: run.headline().map(|it| (it.code.clone(), it.title.clone())),
+        bound_now: bound_now(run),
+        kept,
+        dropped: dropped.count(),
+        undecided: undecided_codes(run),
+        trials: run.trials.len(),
+        trials_invalid: run
+            .trials
+            .iter()
+            .filter(|trial| !trial.load.validity.is_valid())
+            .count(),
+        requests: run
+            .trials
+            .iter()
+            .map(|trial| trial.load.arrivals)
+            .fold(0, u64::saturating_add),
+        load_s: run.trials.iter().map(|trial| trial.load.window_s).sum(),
+        missing: missing::missing(run),
+        doubts: doubts::doubts(run),
+    }
+}
+
+fn undecided_codes(run: &Run) -> Vec<String> {
+    let undecided = run.undecided().into_iter();
+    undecided
+        .map(|(decision, _)| decision.code.clone())
+        .collect()
+}
+
+/// ` Undecided: OPC-01, FPM-03.`, where remedies could not be judged.
+fn still_open(run: &Run) -> String {
+    match undecided_codes(run) {
+        codes if codes.is_empty() => String::new(),
+        codes => format!(
+            " Undecided, for lack of time or quiet: {}.",
+            words::listed(&codes)
+        ),
+    }
+}
+
+fn subject(run: &Run) -> String {
+    match &run.scenario {
+        Some(scenario) if !scenario.name.is_empty() => scenario.name.clone(),
+        _ if !run.id.is_empty() => run.id.clone(),
+        _ => "the stack".into(),
+    }
+}
+
+fn outcome(run: &Run) -> Outcome {
+    if run
+        .gate
+        .as_ref()
+        .is_some_and(|gate| gate.verdict == GateVerdict::Fail)
+    {
+        return Outcome::Worse;
+    }
+    match run.gain() {
+        Some(gain) if gain.low > 1.0 => Outcome::Improved,
+        Some(gain) if gain.high < 1.0 => Outcome::Worse,
+        Some(_) => Outcome::Unchanged,
+        None if !run.limits.is_empty() => Outcome::Limit,
+        None if run.capacity.is_some() => Outcome::Plan,
+        None if !run.observations.is_empty() || !run.findings.is_empty() => Outcome::Diagnosis,
+        None => Outcome::Nothing,
+    }
+}
+
+/// What a gate decided comes first: it is what was asked.
+fn with_gate(run: &Run, verdict: String) -> String {
+    match &run.gate {
+        Some(gate) => format!("{} {verdict}", gate::sentence(gate)),
+        None => verdict,
+    }
+}
+
+fn verdict(
+    run: &Run,
+    outcome: Outcome,
+    base: Option<&LimitResult>,
+    best: Option<&LimitResult>,
+) -> String {
+    if let (Some(base), Some(best), Some(gain)) = (base, best, run.gain()) {
+        let verb = match outcome {
+            Outcome::Improved => "rose",
+            Outcome::Worse => "fell",
+            _ => "did not change measurably:",
+        };
+        return format!(
+            "R* {verb} from {} to {}, a factor of {}.",
+            words::of_limit(base),
+            words::of_limit(best),
+            words::ratio_interval(&gain),
+        );
+    }
+    if let Some(it) = &run.replay {
+        return replay::sentence(it);
+    }
+    if let Some(contest) = &run.contest {
+        return contest::sentence(contest);
+    }
+    match (base, run.headline()) {
+        (Some(limit), Some(finding)) => format!(
+            "R* is {}; what binds it: {} ({}{}).",
+            words::of_limit(limit),
+            finding.title.trim_end_matches('.'),
+            finding.code,
+            measured(run, finding),
+        ),
+        (Some(limit), None) => format!(
+            "R* is {}{}",
+            words::of_limit(limit),
+            if run.observations.is_empty() {
+                ".".to_owned()
+            } else {
+                format!("; {}", not_found(run))
+            },
+        ),
+        (None, Some(finding)) => format!(
+            "What binds: {} ({}, {}{}).",
+            finding.title.trim_end_matches('.'),
+            finding.code,
+            finding.confidence.name(),
+            measured(run, finding),
+        ),
+        (None, None) if run.capacity.is_some() => run
+            .capacity
+            .as_ref()
+            .map_or_else(String::new, capacity::sentence),
+        (None, None) if outcome == Outcome::Diagnosis => {
+            let text = not_found(run);
+            format!("{}{}", text[..1].to_uppercase(), &text[1..])
+        }
+        (None, None) => "Nothing has been measured.".into(),
+    }
+}
+
+/// `, its remedy measured x0.99 (0.95 to 1.04), inconclusive`, where the remedy of a suspicion was tried.
+fn measured(run: &Run, finding: &Finding) -> String {
+    let tried = run.tried(finding);
+    tried.map_or_else(String::new, |effect| {
+        format!(
+            "; its remedy measured {}: {}",
+            words::factor(effect),
+            effect.verdict
+        )
+    })
+}
+
+/// That nobody knows what binds, and what was suspected and tried in vain.
+fn not_found(run: &Run) -> String {
+    let tried: Vec<String> = run
+        .refuted()
+        .into_iter()
+        .map(|(finding, effect)| {
+            format!(
+                "{} was suspected, and its remedy did not help: {}",
+                finding.code,
+                words::factor(effect)
+            )
+        })
+        .collect();
+    match tried.as_slice() {
+        [] => "what binds it was not found.".to_owned(),
+        tried => format!("what binds it was not found; {}.", tried.join("; ")),
+    }
+}
+
+fn confirmation(limit: &LimitResult) -> Option<Confirmation> {
+    (limit.soak_arrivals > 0).then(|| Confirmation {
+        arm: limit.arm.clone(),
+        offered_hz: limit.soak_hz,
+        unit: limit.unit(),
+        requests: limit.soak_arrivals,
+        failed: limit.soak_failed,
+        p95_ms: limit.soak_p95_ms,
+        held: limit.soak_held,
+    })
+}
+
+impl Confirmation {
+    /// `0 of 4146 requests failed at 69.1/s, p95 148 ms`; where the SLO did not hold, that it did not.
+    pub(crate) fn sentence(&self) -> String {
+        format!(
+            "{} of {} failed at {}, p95 {}{}",
+            words::count(self.failed),
+            words::counted(self.requests, "request", "requests"),
+            words::rate_in(self.unit, self.offered_hz),
+            words::ms(self.p95_ms),
+            if self.held { "" } else { ": not confirmed" },
+        )
+    }
+}
+
+fn bound_now(run: &Run) -> Option<String> {
+    let pair = Pair::of_best(run).or_else(|| Pair::of_base(run))?;
+    let knee = pair.knee?;
+    let (part, share) = waterfall::largest(knee)?;
+    Some(plain(&format!(
+        "{} {} takes {} of a request's time at {}",
+        part.layer,
+        part.what,
+        words::share(share),
+        words::requests_in(run.unit(), knee.offered_hz),
+    )))
+}

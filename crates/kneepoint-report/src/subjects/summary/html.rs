@@ -1,0 +1,242 @@
+//! The head of the page: the verdict, the numbers it rests on, and what they hold for.
+
+use super::{Outcome, Summary};
+use crate::html::axis::Axis;
+use crate::html::notes;
+use crate::html::spread;
+use crate::subjects::{arm_name, tone};
+use crate::words;
+use kneepoint_model::run::LimitResult;
+use kneepoint_model::units::RateUnit;
+use kneepoint_model::{Run, units};
+use maud::{Markup, html};
+
+/// Verdict, numbers, conditions, and what is missing.
+pub(crate) fn header(run: &Run, summary: &Summary) -> Markup {
+    html! {
+        header {
+            p class="kicker" { (kicker(run, summary)) }
+            h1 { (headline(run, summary)) }
+            @if headline(run, summary) != summary.verdict { p class="lead" { (summary.verdict) } }
+            (limits(run))
+            (kept(run))
+            (conditions(run, summary))
+            (notes("Not in this run", &summary.missing))
+            (notes("Doubts", &summary.doubts))
+        }
+    }
+}
+
+fn kicker(run: &Run, summary: &Summary) -> String {
+    let parts = [
+        format!("Kneepoint {}", run.command),
+        summary.subject.clone(),
+        words::moment(&run.started_at),
+        if run.elapsed_s > 0.0 {
+            words::duration(run.elapsed_s)
+        } else {
+            String::new()
+        },
+    ];
+    let parts: Vec<_> = parts
+        .into_iter()
+        .filter(|part| !part.trim().is_empty())
+        .collect();
+    parts.join(" · ")
+}
+
+fn headline(run: &Run, summary: &Summary) -> String {
+    if let Some(it) = &run.replay {
+        return format!("{}: {}", it.report, it.title);
+    }
+    let subject = words::sentence(&summary.subject);
+    match (summary.outcome, summary.base_hz, summary.best_hz) {
+        (Outcome::Improved, _, Some(best)) => {
+            let times = words::ratio(summary.gain.map_or(f64::NAN, |gain| gain.estimate));
+            let rate = sustained(run, "best", best.estimate);
+            if run.limit("best").is_some_and(refuted) {
+                format!(
+                    "{subject} may now sustain {rate}, {times} times as many as before, but not for long"
+                )
+            } else {
+                format!("{subject} now sustains {rate}, {times} times as many as before")
+            }
+        }
+        (Outcome::Unchanged, _, Some(best)) => {
+            format!(
+                "{subject} sustains {}; no change moved that measurably",
+                sustained(run, "best", best.estimate)
+            )
+        }
+        (Outcome::Worse, _, Some(best)) => {
+            format!(
+                "{subject} sustains {}, fewer than before",
+                sustained(run, "best", best.estimate)
+            )
+        }
+        (Outcome::Plan, ..) => {
+            let predicted = run
+                .capacity
+                .as_ref()
+                .map_or(f64::NAN, |plan| plan.limit_hz.estimate);
+            format!(
+                "{subject} is predicted to sustain {}",
+                per_second(predicted, RateUnit::Requests)
+            )
+        }
+        (Outcome::Limit, Some(base), _) => {
+            let healthy = summary.bound_by.is_none() && !run.observations.is_empty();
+            let tail = match (healthy, summary.kept) {
+                (true, _) => "; what binds it was not found",
+                (false, 0) => "",
+                (false, _) => " before the changes",
+            };
+            format!(
+                "{subject} sustains {}{tail}",
+                sustained(run, "base", base.estimate)
+            )
+        }
+        _ => summary.verdict.clone(),
+    }
+}
+
+/// `26.3 visits per second (132 requests per second)`: R* of a configuration as the headline has it.
+fn sustained(run: &Run, arm: &str, rate_hz: f64) -> String {
+    let limit = run.limit(arm).or_else(|| run.limits.first());
+    let visits = limit.filter(|limit| limit.unit() == RateUnit::Visits);
+    match visits {
+        Some(limit) => format!(
+            "{} ({})",
+            per_second(rate_hz, RateUnit::Visits),
+            per_second(limit.in_requests_hz(rate_hz), RateUnit::Requests)
+        ),
+        None => per_second(rate_hz, RateUnit::Requests),
+    }
+}
+
+fn per_second(rate_hz: f64, unit: RateUnit) -> String {
+    let number = words::rate(rate_hz);
+    format!(
+        "{} {} per second",
+        number.trim_end_matches("/s"),
+        unit.name()
+    )
+}
+
+/// Whether the stretch of load that was to confirm a limit did not.
+fn refuted(limit: &LimitResult) -> bool {
+    limit.soak_arrivals > 0 && !limit.soak_held
+}
+
+fn limits(run: &Run) -> Markup {
+    let measured: Vec<&LimitResult> = ["base", "best"]
+        .iter()
+        .filter_map(|arm| run.limit(arm))
+        .collect();
+    if measured.is_empty() {
+        return html! {};
+    }
+    let axis = Axis::from_zero(measured.iter().map(|limit| limit.rate_hz.high));
+    let each = if measured.iter().any(|limit| refuted(limit)) {
+        "A longer stretch of load just below it was to confirm it."
+    } else {
+        "A longer stretch of load just below it confirms it."
+    };
+    html! {
+        table class="limits" {
+            caption {
+                "R* is the highest rate of arrivals at which the SLO holds; dot and bar are the estimate and its \
+                 95 % interval. " (each)
+            }
+            thead { tr {
+                th scope="col" { span class="hidden" { "configuration" } }
+                th scope="col" { "R*" }
+                th scope="col" class="bar" { (spread::scale(&axis, 4, words::rate_tick)) }
+                th scope="col" { "confirmed" }
+            } }
+            tbody { @for limit in measured { (limit_row(run, &axis, limit)) } }
+        }
+    }
+}
+
+fn limit_row(run: &Run, axis: &Axis, limit: &LimitResult) -> Markup {
+    let tone = tone(&limit.arm);
+    let mark = spread::interval(axis, &limit.rate_hz, tone, 14.0, false);
+    html! {
+        tr {
+            th scope="row" class=(tone) { (words::sentence(arm_name(run, &limit.arm))) }
+            td { strong class="big" { (words::rate_in(limit.unit(), limit.rate_hz.estimate)) } br; small { (words::rate_range(&limit.rate_hz)) }
+                @if let Some(besides) = limit.besides_visits() { br; small { (besides) } }
+                br; small { (words::limit_basis(&run.limit_basis(limit))) } }
+            td class="bar" { (spread::row(axis, 28.0, Some(0.0), &words::interval_in(limit.unit(), &limit.rate_hz), &mark)) }
+            td {
+                @if limit.soak_arrivals == 0 { "not confirmed" } @else {
+                    @if refuted(limit) { "not confirmed: " }
+                    (words::count(limit.soak_failed)) " of " (words::count(limit.soak_arrivals)) " failed"
+                    br;
+                    small { "p95 " (words::ms(limit.soak_p95_ms)) " at " (words::rate_in(limit.unit(), limit.soak_hz))
+                        "; bound by " (limit.bound_by) }
+                    @if let Some(machine) = crate::subjects::limits::machine_speed(limit) { br; small { "machine: " (machine) } }
+                }
+            }
+        }
+    }
+}
+
+fn kept(run: &Run) -> Markup {
+    let kept: Vec<_> = run
+        .decisions
+        .iter()
+        .filter(|decision| decision.kept)
+        .collect();
+    if kept.is_empty() {
+        return html! {};
+    }
+    html! {
+        h2 class="small" { "What was changed" }
+        ol class="kept" {
+            @for decision in kept {
+                li {
+                    code { (decision.effect.change) } " "
+                    span class="side" { (decision.code) ", " (decision.effect.quantity) " "
+                        (words::factor(&decision.effect)) }
+                }
+            }
+        }
+    }
+}
+
+fn conditions(run: &Run, summary: &Summary) -> Markup {
+    html! {
+        dl class="facts" {
+            @if let Some(slo) = &summary.slo { dt { "SLO" } dd { (slo) } }
+            @if let Some((code, title)) = &summary.bound_by { dt { (if crate::subjects::is_compared(run) { "Bound at first by" } else { "Bound by" }) } dd { (code) " " (title) } }
+            @if let Some(now) = &summary.bound_now { dt { "Where time goes" } dd { (now) } }
+            @if run.machine.cores > 0 { dt { "Machine" } dd { (machine(run)) } }
+            dt { "Measured" }
+            dd {
+                (words::counted(summary.trials as u64, "step", "steps")) ", "
+                (words::counted(summary.requests, "request", "requests")) ", "
+                (words::duration(summary.load_s)) " under load"
+            }
+        }
+    }
+}
+
+/// The machine in a line: cores, memory, model, kernel.
+pub(crate) fn machine(run: &Run) -> String {
+    let machine = &run.machine;
+    let mut parts = vec![words::counted(machine.cores.into(), "core", "cores")];
+    if machine.memory_bytes > 0 {
+        parts.push(units::format_bytes(machine.memory_bytes));
+    }
+    for text in [&machine.cpu, &machine.kernel] {
+        if !text.is_empty() {
+            parts.push(text.clone());
+        }
+    }
+    if machine.shared_with_generator {
+        parts.push("shared with the generator".into());
+    }
+    parts.join(", ")
+}

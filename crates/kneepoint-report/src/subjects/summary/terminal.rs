@@ -1,0 +1,74 @@
+//! The head of the terminal summary: the verdict, and what its numbers rest on.
+
+use super::{Outcome, Summary};
+use crate::subjects::limits;
+use crate::text::{LABEL, Page, Style};
+use crate::words;
+use kneepoint_model::Run;
+
+/// The verdict first, then facts with their labels.
+pub(crate) fn head(page: &mut Page, run: &Run, summary: &Summary) {
+    let when = [
+        words::moment(&run.started_at),
+        if run.elapsed_s > 0.0 {
+            words::duration(run.elapsed_s)
+        } else {
+            String::new()
+        },
+        words::counted(summary.trials as u64, "step", "steps"),
+        words::counted(summary.requests, "request", "requests"),
+    ];
+    let when: Vec<_> = when.into_iter().filter(|part| !part.is_empty()).collect();
+    let title = format!("Kneepoint {} {}", run.command, summary.subject);
+    page.columns(&[], &title, Some(Style::Strong));
+    page.columns(&[], &when.join(", "), Some(Style::Faint));
+    page.blank();
+    let tone = match summary.outcome {
+        Outcome::Improved => Style::Good,
+        Outcome::Worse | Outcome::Nothing => Style::Alert,
+        _ => Style::Strong,
+    };
+    page.columns(&[], &summary.verdict, Some(tone));
+    if summary.base_hz.is_some() {
+        page.columns(&[], "In parentheses: 95 % intervals.", Some(Style::Faint));
+    }
+    let mut fact =
+        |label: &str, text: &str| page.columns(&[(label, LABEL, Some(Style::Faint))], text, None);
+    if let Some(slo) = &summary.slo {
+        fact("SLO", slo);
+    }
+    if let Some(confirmation) = &summary.confirmation {
+        let configuration = match (confirmation.held, confirmation.arm == "best") {
+            (_, true) => "at the new R*",
+            (true, false) => "confirmed",
+            (false, false) => "at R*",
+        };
+        fact(
+            "Errors",
+            &format!("{} ({configuration})", confirmation.sentence()),
+        );
+    }
+    if let Some((_, limit)) = limits::limits(run).last() {
+        let saturation = words::saturation(limit);
+        fact(
+            "Limit",
+            &format!("{} is what the SLO binds on; {saturation}", limit.bound_by),
+        );
+        if let Some(machine) = limits::machine_speed(limit) {
+            fact("Machine", &machine);
+        }
+    }
+    for (nth, (whose, limit)) in limits::limits(run).into_iter().enumerate() {
+        let basis = words::limit_basis(&run.limit_basis(limit));
+        fact(
+            if nth == 0 { "R* from" } else { "" },
+            &format!("{whose}{basis}"),
+        );
+    }
+    if let Some((code, title)) = &summary.bound_by {
+        fact("Bound by", &format!("{code} {title}"));
+    }
+    if let Some(now) = &summary.bound_now {
+        fact("Time", now);
+    }
+}
