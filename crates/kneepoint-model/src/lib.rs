@@ -45,7 +45,7 @@ pub use load::{
 };
 pub use record::capacity::CapacityPlan;
 pub use record::contest::Contest;
-pub use record::finding::{Confidence, Effect, Evidenced, Finding, PairedMeasure, Remedy};
+pub use record::finding::{Confidence, Effect, Evidenced, Finding, PairedMeasure, Remedy, Verdict};
 pub use record::gate::{GateResult, GateVerdict};
 pub use record::run::{CpuTime, JournalEntry, Run, Trial};
 pub use scenario::{AppKind, AppSetting, Budget, FilePatch, HostLimits, Scenario, TierSpec};
