@@ -27,8 +27,15 @@ demo: deps build
 test: deps cargo
 	scripts/run-tests
 
+# The debug information goes into a file beside the program, where debuggers and profilers look for it. The program is
+# replaced and not written to: Cargo keeps the same file under another name. One that is stripped already stays.
 build: cargo
 	cargo build --release -p kneepoint
+	@if objdump -h $(KNEEPOINT) | grep -q ' \.debug_line '; then \
+		objcopy --only-keep-debug $(KNEEPOINT) $(KNEEPOINT).debug && \
+		objcopy --strip-all --add-gnu-debuglink=$(KNEEPOINT).debug $(KNEEPOINT) $(KNEEPOINT).stripped && \
+		mv $(KNEEPOINT).stripped $(KNEEPOINT); \
+	fi
 
 lint: cargo
 	cargo fmt --all --check

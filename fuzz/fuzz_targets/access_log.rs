@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use kneepoint_load::access_log::{LearnOptions, LineFormat, learn, parse_line};
+use kneepoint_access_log::{LearnOptions, LineFormat, learn, parse_line};
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
     let (format, log) = text.split_once('\n').unwrap_or((text, ""));
@@ -12,9 +12,9 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
             .filter_map(|line| parse_line(&format, line).ok())
         {
             assert!(entry.start_us <= entry.end_us, "{entry:?}");
-            let asked = entry.asked.as_ref();
+            let request = entry.request.as_ref();
             assert!(
-                asked.is_none_or(|asked| asked.target.starts_with('/')),
+                request.is_none_or(|request| request.target.starts_with('/')),
                 "{entry:?}"
             );
         }

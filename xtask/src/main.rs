@@ -11,6 +11,7 @@ mod apps;
 mod bench_load;
 mod faults;
 mod flags;
+mod map;
 mod measured;
 mod memory;
 mod method;
@@ -31,6 +32,7 @@ cargo xtask COMMAND
   apps        applications that nobody here wrote, and faults planted in them; apps --help says more
   bench-load  compare the load engine with wrk, oha, k6 and others in the same run; bench-load --help says more
   faults      run the fault bench on a real stack; faults --help says more
+  map         the rooms of each crate, a line each, and the arrows between them
   memory      measure the load engine's memory: 10 000 connections, and half an hour; memory --help says more
   method      try limits and comparisons on simulated stacks; method --help says more
   noise       the demo alone and beside a busy program; noise --help says more
@@ -56,6 +58,7 @@ fn run() -> Result<ExitCode> {
         "apps" => apps::run(args),
         "bench-load" => bench_load::run(args),
         "faults" => faults::run(args),
+        "map" => map::run(workspace()),
         "memory" => memory::run(args),
         "method" => method::run(args),
         "noise" => noise::run(args),

@@ -9,7 +9,7 @@ mod searches;
 
 use crate::flags;
 use anyhow::bail;
-use kneepoint_experiment::simulated::{App, Noise, SimulatedStack, Truth, truth};
+use kneepoint_planner::simulated::{App, Noise, SimulatedStack, Truth, truth};
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;

@@ -3,22 +3,16 @@
 //! Each check is a pure function of the files, so that it is tested on planted violations; only [`run`] and
 //! [`tree`] touch the disk. A violation is one line, `path:line: rule: text`.
 
-mod architecture;
-mod doors;
-mod edges;
-mod format;
-mod lists;
-mod machine_paths;
-mod modules;
-mod sizes;
-mod source;
-mod tree;
-mod usages;
+pub(crate) mod structure;
+mod text;
+pub(crate) mod tree;
 
 use anyhow::Result;
 use std::fmt;
 use std::path::Path;
 use std::process::ExitCode;
+use structure::{arrows, doors, edges, lists, modules, names, rooms, sizes};
+use text::{architecture, documents, format, machine_paths, words};
 use tree::Tree;
 
 /// Something in the tree that must not be.
@@ -60,13 +54,18 @@ impl fmt::Display for Violation {
 /// Checks that read nothing but the tree.
 const CHECKS: &[fn(&Tree) -> Vec<Violation>] = &[
     architecture::check,
+    arrows::check,
+    documents::check,
     doors::check,
     lists::check,
     machine_paths::check,
     modules::check_dead_files,
     modules::check_heads,
+    names::check,
+    rooms::check,
     sizes::check,
-    source::check_syntax,
+    modules::check_syntax,
+    words::check,
 ];
 
 /// Runs every check on the workspace and prints what is wrong.

@@ -1,32 +1,18 @@
-//! Plans and runs trials: finds the limit, compares two configurations, diagnoses, tunes.
+//! Runs what the planner asks for: finds the limit, compares, diagnoses, tunes, plans, replays.
 //!
-//! This crate alone decides what is measured next. The planners ([`limit::LimitSearch`], [`ab::AbTest`])
-//! are state machines without IO, tested against a simulated stack ([`simulated`]); the rest drives the instruments
-//! of layer 1 (lab, stack, load, telemetry) and writes every result down before the next step starts.
+//! This crate alone stands configurations up and has them measured ([`testbed`]), in the order that a run needs
+//! ([`sequences`]), and writes every result down before the next step starts ([`record`]). What comes next, and what it means,
+//! the planner says (`kneepoint_planner`).
 //!
 //! It must never print, parse a program's configuration, or send a request itself.
 
-pub mod ab;
-pub mod bench;
-pub mod canary;
-pub mod compare;
-pub mod contest;
-pub mod diagnose;
 pub mod error;
-pub mod gate;
-pub mod inside;
-pub mod limit;
-pub mod plan;
-mod random;
-pub mod recorder;
-pub mod replay;
-pub mod simulated;
-pub mod store;
+pub mod record;
+pub mod sequences;
 pub mod testbed;
-pub mod tune;
+pub mod worker_insight;
 
 pub use error::ExperimentError;
-pub use recorder::{Event, Observer, Recorder};
-pub use store::{Record, RunStore};
+pub use record::{Event, Observer, Record, Recorder, RunStore};
 pub use testbed::Testbed;
 pub use testbed::machine::machine;

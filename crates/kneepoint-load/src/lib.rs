@@ -6,68 +6,35 @@
 //! never report a number without its own condition beside it ([`kneepoint_model::Health`]).
 //!
 //! [`Engine::run`] takes a [`LoadPlan`]. Each of its threads owns everything it needs (an epoll, connections,
-//! users, histograms), so that sending shares nothing: `worker` holds the loop, `traffic` the requests and their account,
-//! `starts` who begins a request when (`crowd` those who do so at a time of their own), `transfer` what happens on a connection (`transfer_tls` on an
-//! encrypted one), `render` what is sent, `watch` what is looked for in answers, `recorder` what is written down, and
-//! `tally` puts the threads together. HTTP/2 has a lane of its own, `http2`, with a loop of its own and all the rest.
+//! users, histograms), so that sending shares nothing. The rooms, each of which knows only those above it:
+//!
+//! - `in_flight`: the requests under way; `plan`: what a load is to do;
+//! - `response`: what comes; `request`: what goes; `users`: whose it is;
+//! - `connection`: what it goes out on; `arrivals`: who starts a request when; `measure`: what is written down;
+//! - `ledger`: the requests of one thread and the account of them, whatever they go out on;
+//! - `http2`, and `engine` with the loop for one request at a time on a connection: how a thread sends;
+//! - `probe`: requests outside a load.
 
-pub mod access_log;
 mod arrivals;
-mod body;
-mod checks;
 mod connection;
-mod cookies;
-mod crowd;
-mod draft;
 mod engine;
-mod examples;
-mod fastcgi;
-mod feeder;
-mod fetch;
-mod flight;
-#[cfg(any(test, feature = "fuzzing"))]
-pub mod fuzzing;
-mod gather;
-mod health;
-mod http;
 mod http2;
-mod lane;
-mod namespace;
-mod null_server;
-mod page;
-mod parser;
-mod pause;
+mod in_flight;
+mod ledger;
+mod measure;
 mod plan;
-mod ports;
-mod priority;
-mod random;
-mod recorder;
-mod rehearsal;
-mod render;
-mod reply;
-mod sendable;
-mod slowest;
-mod socket;
-mod stamp;
-mod starts;
-mod stop;
-mod tally;
-mod target;
-mod text;
-mod tls;
-mod traffic;
-mod transfer;
-mod transfer_tls;
-mod visits;
-mod watch;
-mod worker;
+mod probe;
+mod request;
+mod response;
+mod users;
 
 pub use engine::Engine;
-pub use fetch::{Fetched, fetch, identify};
-pub use null_server::ceiling;
-pub use page::{ErrorPage, Page, resolve_link};
-pub use plan::{AbortRule, LoadError, LoadPlan, Mode, Progress};
-pub use rehearsal::{Rehearsal, Rehearsed};
-pub use stop::{StopRule, StopWhen};
-pub use target::{HttpVersion, Target, Tls, Verify};
-pub use text::REQUEST_ID;
+pub use kneepoint_model::workload::REQUEST_ID;
+pub use plan::{
+    AbortRule, HttpVersion, LoadError, LoadPlan, Mode, Progress, StopRule, StopWhen, Target, Tls,
+    Verify,
+};
+pub use probe::{Fetched, Rehearsal, Rehearsed, ceiling, fetch, identify};
+#[cfg(any(test, feature = "fuzzing"))]
+pub use response::fuzzing;
+pub use response::{ErrorPage, Page, resolve_link};

@@ -41,7 +41,8 @@ pub use evidence::running::{
 };
 pub use load::histogram::LatencyHistogram;
 pub use load::{
-    Health, LoadPoint, Outcome, OutcomeCounts, Second, SessionCounts, SlowRequest, Validity,
+    AbortRule, Health, LoadPoint, Outcome, OutcomeCounts, Second, SessionCounts, SlowRequest,
+    Validity,
 };
 pub use record::capacity::CapacityPlan;
 pub use record::contest::Contest;
@@ -61,4 +62,7 @@ pub use workload::expectation::{Expect, HeaderExpectation, StatusRange};
 pub use workload::schedule::{Arrivals, FirstArrival, Schedule, Segment};
 pub use workload::session::{ClosedLoop, Script, Sessions, ThinkTime, VisitShape};
 pub use workload::variables::{Capture, CaptureFrom, Feeder, RowOrder};
-pub use workload::{Method, Request, Slo, Workload};
+pub use workload::{
+    Method, Request, Slo, Unsendable, ValueSource, VariableNames, Workload, check_request,
+    check_workload,
+};

@@ -1,7 +1,10 @@
 //! What a stretch of load measured, and whether the generator can be believed.
 
+mod abort_rule;
 pub mod histogram;
 mod visits;
+
+pub use abort_rule::AbortRule;
 
 use crate::LatencyHistogram;
 use serde::{Deserialize, Serialize};

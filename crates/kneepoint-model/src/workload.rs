@@ -2,9 +2,14 @@
 
 pub mod body;
 pub mod expectation;
+mod names;
 pub mod schedule;
+mod sendable;
 pub mod session;
 pub mod variables;
+
+pub use names::{REQUEST_ID, ValueSource, VariableNames};
+pub use sendable::{Unsendable, check_request, check_workload};
 
 use body::{Body, PartContent};
 use expectation::Expect;

@@ -149,7 +149,7 @@ pub(crate) fn ratio_range(interval: &Interval) -> String {
     format!("{} to {}", ratio(interval.low), ratio(interval.high))
 }
 
-/// `8 pairs, 32 closed-loop workers, 5 s steps; visible from 3.1 %`: how many trials an effect rests on, over how long, and how
+/// `8 pairs, 32 closed-loop workers, 5 s steps; an effect below 3.1 % would not show`: how many trials an effect rests on, over how long, and how
 /// small an effect the noise would have let through.
 pub(crate) fn effect_basis(effect: &Effect) -> String {
     let pairs = counted(u64::from(effect.pairs), "pair", "pairs");
@@ -157,8 +157,9 @@ pub(crate) fn effect_basis(effect: &Effect) -> String {
         "" => String::new(),
         conditions => format!(", {conditions}"),
     };
-    let visible =
-        visible(effect).map_or_else(String::new, |least| format!("; visible from {least}"));
+    let visible = visible(effect).map_or_else(String::new, |least| {
+        format!("; an effect below {least} would not show")
+    });
     format!("{pairs}{conditions}{visible}{}", by_measure(effect))
 }
 
@@ -195,10 +196,10 @@ pub(crate) fn by_measure(effect: &Effect) -> String {
     format!("{told}{bound}")
 }
 
-/// `99 % of the gain (96 % to 102 %) are there after a restart`.
+/// `99 % of the gain (96 % to 102 %) survive a restart`.
 pub(crate) fn kept_gain(kept: &Interval) -> String {
     format!(
-        "{} of the gain ({} to {}) are there after a restart",
+        "{} of the gain ({} to {}) survive a restart",
         share(kept.estimate),
         share(kept.low),
         share(kept.high)

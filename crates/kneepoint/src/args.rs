@@ -67,7 +67,7 @@ pub enum Command {
         /// The rule's code, such as FPM-10
         code: String,
     },
-    /// Look after the labs of this machine
+    /// List the labs on this machine, or clean them up
     Lab {
         /// What to do with them.
         #[command(subcommand)]
@@ -213,7 +213,7 @@ pub struct ReportArgs {
     /// Write to this file instead of standard output
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Tell flame graphs from those of another run (html): its file, or the beginning of its id
+    /// Show what differs from the flame graphs of another run (html): its file, or the beginning of its id
     #[arg(long, value_name = "RUN")]
     pub against: Option<String>,
     /// Directory of run files

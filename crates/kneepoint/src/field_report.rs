@@ -7,12 +7,12 @@
 use crate::config::{self, Patch};
 use anyhow::{Context as _, Result, anyhow, bail};
 use kneepoint_diagnosis::RULES;
-use kneepoint_experiment::contest::variants::on_runtime;
-use kneepoint_experiment::plan::Asked;
-use kneepoint_experiment::replay::{Offered, Played, Staged};
+use kneepoint_experiment::sequences::compare::variants::on_runtime;
+use kneepoint_experiment::sequences::replay::{Offered, Played, Staged};
 use kneepoint_model::capacity::Population;
 use kneepoint_model::replay::{Claim, Gap, Measure, Needs, PlayedLoad, Replay, Stage};
 use kneepoint_model::{Layer, Scenario, units};
+use kneepoint_planner::capacity::Asked;
 use kneepoint_schedules::{Imported, Profile};
 use serde::Deserialize;
 use std::collections::BTreeMap;

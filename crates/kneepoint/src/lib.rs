@@ -4,7 +4,6 @@
 //! indicatif or console. It must not measure, judge or configure anything itself.
 
 pub mod args;
-mod budget;
 pub mod commands;
 pub mod config;
 pub mod field_report;

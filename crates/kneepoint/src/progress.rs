@@ -1,7 +1,7 @@
 //! Shows a run while it happens: a live line on a terminal, plain lines elsewhere.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use kneepoint_experiment::recorder::{Event, Observer};
+use kneepoint_experiment::{Event, Observer};
 use kneepoint_model::run::{EntryKind, JournalEntry};
 use kneepoint_model::units::{format_ms, format_rate};
 use std::sync::Mutex;

@@ -158,20 +158,6 @@ pub fn run(
     })
 }
 
-/// Stands the scenario's stack up as the arm `base`, and writes down what it is.
-///
-/// # Errors
-/// As [`Testbed::stand_up`].
-pub fn stand_up(
-    testbed: &mut Testbed,
-    recorder: &mut Recorder<'_>,
-    scenario: &Scenario,
-) -> Result<(), ExperimentError> {
-    recorder.stage("Stand up the stack");
-    testbed.stand_up("base", scenario)?;
-    testbed.introduce("base", recorder)
-}
-
 /// Runs a job that needs no testbed, watched and written down, and prints the results.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! What a request of a real Laravel application does, call by call, without OPcache and with it. Needs root.
 
 use kneepoint_experiment::Testbed;
-use kneepoint_experiment::inside::Fpm;
+use kneepoint_experiment::worker_insight::Fpm;
 use kneepoint_model::{CallKind, CallTrace, Layer, Scenario, Setting};
 use kneepoint_report::{Styles, calls_text};
 use libtest_mimic::{Arguments, Failed, Trial};

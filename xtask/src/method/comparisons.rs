@@ -2,12 +2,12 @@
 //! effect is seen.
 
 use super::{LEVELS, Options, Search, TRUTH_WINDOWS, Verdict, known, limits, parallel};
-use kneepoint_experiment::ab::{self, AbMove, AbOptions, AbTest, Measure, Side};
-use kneepoint_experiment::bench::Bench as _;
-use kneepoint_experiment::compare::AMONG_OTHERS;
-use kneepoint_experiment::diagnose::speed_exponent;
-use kneepoint_experiment::simulated::{App, Noise, SimulatedStack, Truth};
 use kneepoint_model::statistics::sequential::MIN_PAIRS;
+use kneepoint_planner::ab::{self, AbMove, AbOptions, AbTest, Measure, Side};
+use kneepoint_planner::bench::Bench as _;
+use kneepoint_planner::comparison::AMONG_OTHERS;
+use kneepoint_planner::comparison::speed_exponent;
+use kneepoint_planner::simulated::{App, Noise, SimulatedStack, Truth};
 use std::io::Write;
 use std::time::Duration;
 

@@ -1,11 +1,11 @@
 //! Limits: how far R* scatters, how often its interval covers, what it costs, beside what other tools do.
 
 use super::{LEVELS, Options, Search, TRUTH_WINDOWS, Verdict, known, moments, parallel, searches};
-use kneepoint_experiment::bench::Bench as _;
-use kneepoint_experiment::limit::{LimitMove, LimitOptions, LimitSearch};
-use kneepoint_experiment::simulated::{App, Noise, SimulatedStack, Truth};
 use kneepoint_model::Interval;
 use kneepoint_model::run::LimitResult;
+use kneepoint_planner::bench::Bench as _;
+use kneepoint_planner::limit::{LimitMove, LimitOptions, LimitSearch};
+use kneepoint_planner::simulated::{App, Noise, SimulatedStack, Truth};
 use std::io::Write;
 
 /// Largest standard deviation of ln R* at reference speed, on a quiet and a medium machine.

@@ -1,7 +1,7 @@
 //! The searches that a limit is compared with: what other tools do, on the same stacks.
 
-use kneepoint_experiment::bench::{Bench, Step};
-use kneepoint_experiment::simulated::SimulatedStack;
+use kneepoint_planner::bench::{Bench, Step};
+use kneepoint_planner::simulated::SimulatedStack;
 use std::time::Duration;
 
 /// Length of a step of either search.

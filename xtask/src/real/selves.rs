@@ -4,7 +4,7 @@ use super::Bench;
 use super::limits::STEADY_STACK;
 use crate::method::Verdict;
 use anyhow::Context as _;
-use kneepoint_experiment::gate::{BEFORE, NOW};
+use kneepoint_experiment::sequences::gate::{BEFORE, NOW};
 use kneepoint_model::run::Trial;
 use kneepoint_model::statistics::sequential::mean_and_sd;
 use kneepoint_model::units::format_share;

@@ -1,23 +1,27 @@
 //! The files under version control, and those about to be.
 
-use super::modules;
-use super::source::Source;
+pub(crate) mod reach;
+pub(crate) mod source;
+pub(crate) mod test_code;
+mod usages;
+
 use anyhow::{Context as _, Result, bail};
+use source::Source;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
 /// What the checks look at.
-pub(super) struct Tree {
+pub(crate) struct Tree {
     /// Every text file, by its path relative to the workspace.
-    pub(super) files: BTreeMap<String, String>,
+    pub(crate) files: BTreeMap<String, String>,
     /// Every Rust file, parsed.
-    pub(super) sources: Vec<Source>,
+    pub(crate) sources: Vec<Source>,
 }
 
 impl Tree {
     /// Reads the files that git tracks or would track.
-    pub(super) fn read(root: &Path) -> Result<Self> {
+    pub(crate) fn read(root: &Path) -> Result<Self> {
         let mut files = BTreeMap::new();
         for path in listed(root)? {
             // A file can be gone though the index still has it, and binary files hold no rule's subject.
@@ -33,7 +37,7 @@ impl Tree {
 
     /// A planted tree.
     #[cfg(test)]
-    pub(super) fn of(files: &[(&str, &str)]) -> Self {
+    pub(crate) fn of(files: &[(&str, &str)]) -> Self {
         let owned = |(path, text): &(&str, &str)| ((*path).to_owned(), (*text).to_owned());
         Self::new(files.iter().map(owned).collect())
     }
@@ -44,12 +48,12 @@ impl Tree {
             .filter(|(path, _)| path.ends_with(".rs"))
             .map(|(path, text)| Source::parse(path, text))
             .collect();
-        modules::mark(&mut sources);
+        reach::mark(&mut sources);
         Self { files, sources }
     }
 
     /// The Rust files of a directory: `crates/kneepoint-model/src/`.
-    pub(super) fn under<'t>(&'t self, dir: &str) -> impl Iterator<Item = &'t Source> {
+    pub(crate) fn under<'t>(&'t self, dir: &str) -> impl Iterator<Item = &'t Source> {
         let dir = dir.to_owned();
         self.sources
             .iter()

@@ -21,7 +21,7 @@ pub(crate) static RULE: Rule = Rule {
     title: "queries read whole tables",
     doc: RuleDoc {
         what_it_is: "A condition that no index serves makes the database read every row of the table and throw most of \
-            them away. With a hundred rows nobody notices; the time grows with the table, and with a hundred thousand \
+            them away. With a hundred rows it does not show; the time grows with the table, and with a hundred thousand \
             one request keeps a core busy for a tenth of a second.",
         how_it_shows: "Handler_read_rnd_next or Handler_read_next grows by thousands for each request, Select_scan with the requests; the \
             database's part of the CPU is large though it answers few queries.",

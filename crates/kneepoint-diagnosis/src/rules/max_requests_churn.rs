@@ -22,7 +22,7 @@ pub(crate) static RULE: Rule = Rule {
     yields_to: &[],
     title: "PHP workers are thrown away after a few requests",
     doc: RuleDoc {
-        what_it_is: "pm.max_requests ends a worker after so many requests, as a remedy for memory leaks. Each \
+        what_it_is: "pm.max_requests ends a worker after a fixed number of requests, as a remedy for memory leaks. Each \
             successor is forked, opens its connections anew and fills its own caches; until it is there a worker is \
             missing. With a small number that is a large share of all work: on a light page 500 cost 18 % and 20 \
             cost 69 % of throughput.",

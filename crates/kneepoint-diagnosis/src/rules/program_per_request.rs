@@ -36,7 +36,7 @@ pub(crate) static RULE: Rule = Rule {
     doc: RuleDoc {
         what_it_is: "mail(), exec() and their like start another program and keep the worker until it is done: the mail \
             program hands the message over, a converter makes a picture or a PDF. A visitor waits for what need not be done \
-            before the page is shown, and the worker serves nobody meanwhile.",
+            before the page is shown, and the worker serves no other request meanwhile.",
         how_it_shows: "Workers wait for a child or for a pipe, below mail() or exec() in PHP's stacks; new processes are started \
             at the rate of the requests.",
         how_it_is_confirmed: "Let the program do nothing for one run (sendmail_path = /bin/true): the limit rises by its share.",

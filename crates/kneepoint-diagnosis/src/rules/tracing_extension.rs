@@ -102,7 +102,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
             Advice::new(
                 evidence,
                 format!(
-                    "Leave {} out where nobody debugs or measures with it.",
+                    "Do not load {} where it is not needed to debug or measure.",
                     names.join(", ")
                 ),
             )

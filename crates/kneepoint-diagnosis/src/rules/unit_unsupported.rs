@@ -31,7 +31,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     RULE.finds(Layer::Php, RULE.title)
         .configured(format!("php runtime = {}", unit.server))
         .suspected_if(false)
-        .refuted_by("a new release by whoever looks after it now")
+        .refuted_by("a new release by a new maintainer")
         .remedy(
             Advice::new(
                 evidence,

@@ -2,7 +2,7 @@
 
 use super::{CLIENT, Testbed, arm};
 use crate::error::ExperimentError;
-use crate::recorder::Event;
+use crate::record::Event;
 use kneepoint_model::metric::{QUEUE, WORKERS, WORKERS_BUSY, WORKERS_PINNED};
 use kneepoint_model::{CommandSpec, Endpoint, Layer, RunningTier, SeriesSet, Stack, ports};
 use kneepoint_telemetry::{children, sample_once};

@@ -5,11 +5,10 @@ use super::arm::Arm;
 use super::seen::{Seen, Told, tell};
 use super::{Testbed, log};
 use crate::error::ExperimentError;
-use crate::recorder::Recorder;
-use crate::store::Record;
+use crate::record::{Record, Recorder};
 use kneepoint_lab::HostInfo;
 use kneepoint_load::{Fetched, Rehearsal, Rehearsed, identify};
-use kneepoint_model::{Layer, RunningTier};
+use kneepoint_model::{Layer, RunningTier, Scenario};
 use kneepoint_telemetry::CpuAccount;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -225,6 +224,20 @@ impl<'t> PhpClock<'t> {
 }
 
 impl Testbed {
+    /// Stands the scenario's stack up as the arm `base`, and writes down what it is.
+    ///
+    /// # Errors
+    /// As [`Testbed::stand_up`].
+    pub fn stand_up_base(
+        &mut self,
+        scenario: &Scenario,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), ExperimentError> {
+        recorder.stage("Stand up the stack");
+        self.stand_up("base", scenario)?;
+        self.introduce("base", recorder)
+    }
+
     /// Writes down what an arm is, and what will be measured of it: each request with its page.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! One request and its response, as a future that touches nothing but its own.
 
-use crate::reply::Reply;
-use crate::traffic::Clock;
+use crate::in_flight::Clock;
+use crate::response::Reply;
 use bytes::Bytes;
 use h2::Reason;
 use h2::client::SendRequest;

@@ -1,8 +1,7 @@
 //! Making a connection that speaks HTTP/2: TCP or a Unix socket, TLS where it is wanted, and the preface.
 
-use crate::reply::Malformed;
-use crate::socket::{self, Endpoint, Opening};
-use crate::tls::Secure;
+use crate::connection::{Endpoint, Opening, Secure, socket};
+use crate::response::Malformed;
 use bytes::Bytes;
 use futures_util::future::LocalBoxFuture;
 use h2::client::SendRequest;

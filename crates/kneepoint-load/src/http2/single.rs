@@ -1,40 +1,47 @@
 //! A single request over HTTP/2, outside a load.
 
-use crate::fetch::{self, Fetched};
-use crate::http2::ask::Ask;
+use crate::connection::{Endpoint, Secure};
 use crate::http2::exchange::exchange;
+use crate::http2::h2_request::H2Request;
 use crate::http2::opening::{NotOpened, open};
 use crate::http2::timer::Timer;
 use crate::http2::worker::runtime;
+use crate::in_flight::Clock;
 use crate::plan::LoadError;
-use crate::reply::Reply;
-use crate::socket::Endpoint;
-use crate::tls::Secure;
-use crate::traffic::Clock;
+use crate::response::Reply;
 use futures_util::future::{Either, select};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-/// Sends one request on a new connection and reads its response into a reply that was made ready for it; what goes
-/// wrong is told as a sentence.
+/// How long a single exchange took, from before the connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Timing {
+    /// To the first byte of the response.
+    pub(crate) first_byte: Duration,
+    /// To its last byte.
+    pub(crate) elapsed: Duration,
+}
+
+/// Sends one request, given as the bytes that would go out in HTTP/1.1, on a new connection, and reads its response into
+/// a reply that was made ready for it. What goes wrong is a sentence.
 pub(crate) fn fetch(
     endpoint: &Endpoint,
     secure: Option<&Secure>,
     scheme: &str,
-    exchange: &fetch::Exchange<'_>,
+    wire: &[u8],
+    timeout: Duration,
     reply: &mut Reply<'_>,
-) -> Result<Result<Fetched, String>, LoadError> {
+) -> Result<Result<Timing, String>, LoadError> {
     let clock = Clock {
         began: Instant::now(),
     };
-    let timeout = exchange.timeout;
-    let ask = match Ask::new(exchange.request, scheme) {
-        Ok(ask) => ask,
+    let request = match H2Request::new(wire, scheme) {
+        Ok(request) => request,
         Err(why) => return Ok(Err(why)),
     };
     Ok(runtime()?.block_on(async {
-        let response = one(endpoint, secure, &ask, reply, clock);
+        let response = one(endpoint, secure, &request, reply, clock);
         let late = expire(clock, timeout);
         match select(pin!(response), pin!(late)).await {
             Either::Left((fetched, _)) => fetched,
@@ -70,10 +77,10 @@ async fn expire(clock: Clock, timeout: Duration) -> String {
 async fn one(
     endpoint: &Endpoint,
     secure: Option<&Secure>,
-    ask: &Ask,
+    request: &H2Request,
     reply: &mut Reply<'_>,
     clock: Clock,
-) -> Result<Fetched, String> {
+) -> Result<Timing, String> {
     let opened = open(endpoint, None, secure)
         .await
         .map_err(|why| match why {
@@ -88,12 +95,12 @@ async fn one(
         })?;
     let asked = exchange(
         opened.sender,
-        ask.with_cookies(""),
-        ask.body.clone(),
+        request.with_cookies(""),
+        request.body.clone(),
         std::mem::take(reply),
         clock,
     );
-    // The connection ends by itself once nobody can ask any more; until then it must be driven.
+    // The connection ends by itself once nobody can request any more; until then it must be driven.
     let mut asked = pin!(asked);
     let done = match select(asked.as_mut(), opened.life).await {
         Either::Left((done, _)) => done,
@@ -105,11 +112,7 @@ async fn one(
             "{error}; check that this address speaks HTTP/2, and look into the server's error log"
         ));
     }
-    Ok(Fetched {
-        status: reply.status,
-        headers: reply.take_headers(),
-        stderr: String::new(),
-        body: reply.take_body(),
+    Ok(Timing {
         first_byte: Duration::from_nanos(done.first_byte),
         elapsed: Duration::from_nanos(clock.now()),
     })

@@ -76,7 +76,7 @@ impl Timer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::traffic::Clock;
+    use crate::in_flight::Clock;
     use std::future::poll_fn;
     use std::time::Instant;
 

@@ -1,21 +1,17 @@
-//! One thread of the lane: starts what is due, ends what is overdue, sleeps until something happens.
+//! One thread of the transport: starts what is due, ends what is overdue, sleeps until something happens.
 
-use crate::engine::Prepared;
-use crate::examples::printable;
-use crate::flight::{Flight, FlightRef, NONE};
-use crate::http2::ask::{Ask, scheme};
+use crate::arrivals::Shared;
+use crate::connection::{Secure, Sources, socket};
+use crate::http2::connections::{ConnectionRef, Connections, Place};
 use crate::http2::exchange::{Exchange, exchange};
-use crate::http2::links::{LinkRef, Links, Place};
+use crate::http2::h2_request::{H2Request, scheme};
 use crate::http2::opening::{NotOpened, Opened, open};
 use crate::http2::timer::Timer;
+use crate::in_flight::{Clock, InFlightRequest, NONE, RequestRef};
+use crate::ledger::{Prepared, RequestLedger, share};
+use crate::measure::{Finished, Mailbox};
 use crate::plan::{LoadError, LoadPlan};
-use crate::recorder::Outbox;
-use crate::reply::Reply;
-use crate::socket::{self, Sources};
-use crate::starts::Shared;
-use crate::tls::Secure;
-use crate::traffic::{Clock, Finished, Traffic, share};
-use crate::watch::Missed;
+use crate::response::Reply;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::future::{AbortHandle, Abortable, LocalBoxFuture};
@@ -32,20 +28,20 @@ const BATCH: usize = 64;
 
 /// What the futures of a thread end with.
 enum Event<'p> {
-    /// An attempt to connect for a flight.
-    Opened(LinkRef, FlightRef, Result<Opened, NotOpened>),
+    /// An attempt to connect for a request.
+    Opened(ConnectionRef, RequestRef, Result<Opened, NotOpened>),
     /// The life of a connection.
-    Gone(LinkRef),
+    Gone(ConnectionRef),
     /// A request on a connection.
-    Ended(LinkRef, FlightRef, Box<Exchange<'p>>),
+    Ended(ConnectionRef, RequestRef, Box<Exchange<'p>>),
     /// What was cut short by a timeout.
     Cancelled,
 }
 
-/// What a flight is waiting for.
+/// What a request is waiting for.
 #[derive(Debug)]
 struct UnderWay {
-    link: LinkRef,
+    connection: ConnectionRef,
     opening: bool,
     abort: AbortHandle,
 }
@@ -54,18 +50,18 @@ struct UnderWay {
 #[derive(Debug)]
 pub(crate) struct Worker<'p> {
     prepared: &'p Prepared,
-    pub(crate) traffic: Traffic<'p>,
+    pub(crate) ledger: RequestLedger<'p>,
     runtime: Option<Runtime>,
-    /// By request; `None` where variables make each one anew.
-    asks: Vec<Option<Ask>>,
+    /// By template; `None` where variables make each one anew.
+    fixed: Vec<Option<H2Request>>,
     /// The addresses that new connections come from.
     sources: Sources<'p>,
     /// Where a request with variables is put together.
     wire: Vec<u8>,
     /// With sessions to resume of its own; `None` when connections are plain.
     secure: Option<Arc<Secure>>,
-    links: Links,
-    /// What each flight waits for, by its number.
+    connections: Connections,
+    /// What each request waits for, by its number.
     under_way: Vec<Option<UnderWay>>,
     events: FuturesUnordered<LocalBoxFuture<'p, Event<'p>>>,
 }
@@ -90,12 +86,12 @@ pub(crate) fn runtime() -> Result<Runtime, LoadError> {
 }
 
 /// The requests that are always the same but for their cookies.
-fn asks(prepared: &Prepared) -> Result<Vec<Option<Ask>>, LoadError> {
+fn fixed(prepared: &Prepared) -> Result<Vec<Option<H2Request>>, LoadError> {
     let fixed = prepared.templates.iter().map(|template| {
-        let ask = template
+        let request = template
             .is_fixed()
-            .then(|| Ask::new(&template.whole, scheme(&prepared.target)));
-        ask.transpose().map_err(|why| LoadError::Plan {
+            .then(|| H2Request::new(&template.whole, scheme(&prepared.target)));
+        request.transpose().map_err(|why| LoadError::Plan {
             problem: format!("{}: {why}", template.name),
         })
     });
@@ -114,13 +110,13 @@ impl<'p> Worker<'p> {
         let secure = prepared.secure.as_ref();
         Ok(Self {
             prepared,
-            traffic: Traffic::new(plan, prepared, shared, clock, thread),
+            ledger: RequestLedger::new(plan, prepared, shared, clock, thread),
             runtime: Some(runtime()?),
-            asks: asks(prepared)?,
+            fixed: fixed(prepared)?,
             sources: Sources::new(&plan.source_addresses, thread),
             wire: Vec::new(),
             secure: secure.map(|secure| Arc::new(secure.for_one_thread())),
-            links: Links::new(
+            connections: Connections::new(
                 share(plan.max_connections, thread, plan.threads),
                 prepared.target.keeps_connections(),
             ),
@@ -130,35 +126,35 @@ impl<'p> Worker<'p> {
     }
 
     /// Sends until every arrival has ended.
-    pub(crate) fn run(mut self, outbox: &Outbox) -> Result<Finished, LoadError> {
-        self.traffic.clock.wait_for_start();
+    pub(crate) fn run(mut self, mailbox: &Mailbox) -> Result<Finished, LoadError> {
+        self.ledger.clock.wait_for_start();
         if let Some(runtime) = self.runtime.take() {
-            runtime.block_on(self.drive(outbox))?;
+            runtime.block_on(self.drive(mailbox))?;
             // What is left are connections, which need the runtime to the last.
             let _inside = runtime.enter();
             self.events.clear();
         }
-        Ok(self.traffic.finish())
+        Ok(self.ledger.finish())
     }
 
-    async fn drive(&mut self, outbox: &Outbox) -> Result<(), LoadError> {
+    async fn drive(&mut self, mailbox: &Mailbox) -> Result<(), LoadError> {
         let mut timer = Timer::new().map_err(system("timerfd"))?;
         loop {
             let more_is_due = self.start_due();
-            let now = self.traffic.clock.now();
+            let now = self.ledger.clock.now();
             self.end_overdue(now);
             self.serve_queue(now);
-            let turn = self.traffic.turn(now);
-            self.traffic.publish(outbox, turn, self.links.open());
+            let turn = self.ledger.turn(now);
+            self.ledger.publish(mailbox, turn, self.connections.open());
             if turn.over {
                 return Ok(());
             }
             let wake = if more_is_due {
                 now
             } else {
-                self.traffic.wake_at(turn, 0)
+                self.ledger.wake_at(turn, 0)
             };
-            if wake <= self.traffic.clock.now() {
+            if wake <= self.ledger.clock.now() {
                 // Lets the runtime look at its sockets, which it does only when this task pauses.
                 tokio::task::yield_now().await;
             }
@@ -175,7 +171,7 @@ impl<'p> Worker<'p> {
         timer: &mut Timer,
         wake: u64,
     ) -> Result<Option<Event<'p>>, Errno> {
-        let clock = self.traffic.clock;
+        let clock = self.ledger.clock;
         poll_fn(|context| {
             if let Poll::Ready(Some(event)) = self.events.poll_next_unpin(context) {
                 return Poll::Ready(Ok(Some(event)));
@@ -195,121 +191,121 @@ impl<'p> Worker<'p> {
     /// Starts what is due, up to a batch. Tells whether more is due.
     fn start_due(&mut self) -> bool {
         for _ in 0..BATCH {
-            let Some(now) = self.traffic.admit() else {
+            let Some(now) = self.ledger.admit() else {
                 return false;
             };
             self.serve_queue(now);
-            self.traffic.note_backlog();
+            self.ledger.note_backlog();
         }
         true
     }
 
     /// Gives waiting arrivals their places, in order, while there are any.
     fn serve_queue(&mut self, now: u64) {
-        while let Some(front) = self.traffic.first_waiting(now) {
-            let place = self.links.place(!self.traffic.backoff.holds(now));
+        while let Some(front) = self.ledger.first_waiting(now) {
+            let place = self.connections.place(!self.ledger.backoff.holds(now));
             if matches!(place, Place::Full) {
                 return;
             }
-            self.traffic.leave_queue();
+            self.ledger.leave_queue();
             match place {
-                Place::Idle(link) | Place::Shared(link) => self.send(link, front, now),
+                Place::Idle(connection) | Place::Shared(connection) => {
+                    self.send(connection, front, now)
+                }
                 Place::New => self.connect(front),
                 Place::Full => {}
             }
         }
     }
 
-    /// Opens a connection for a flight.
-    fn connect(&mut self, flight: FlightRef) {
-        let link = self.links.begin();
+    /// Opens a connection for a request.
+    fn connect(&mut self, request: RequestRef) {
+        let connection = self.connections.begin();
         let (endpoint, secure) = (&self.prepared.endpoint, self.secure.clone());
         let source = self.sources.next();
         let attempt = async move {
             let opened = open(endpoint, source, secure.as_deref()).await;
-            Event::Opened(link, flight, opened)
+            Event::Opened(connection, request, opened)
         };
-        self.go(link, flight, true, attempt);
+        self.go(connection, request, true, attempt);
     }
 
-    /// Puts a flight's request on a connection.
-    fn send(&mut self, link: LinkRef, reference: FlightRef, now: u64) {
-        let flight = self.traffic.flights.get_mut(reference.id);
-        flight.sent = now;
-        let flight = *flight;
-        let Flight { request, user, .. } = flight;
-        let template = &self.prepared.templates[request as usize];
-        let (ask, body) = match self.ask(&flight) {
+    /// Puts a request on a connection.
+    fn send(&mut self, connection: ConnectionRef, reference: RequestRef, now: u64) {
+        let request = self.ledger.in_flight.get_mut(reference.id);
+        request.sent = now;
+        let request = *request;
+        let template = &self.prepared.templates[request.template as usize];
+        let (head, body) = match self.h2_request(&request) {
             Ok(made) => made,
-            Err(why) => return self.keep_back(reference, request, &why, now),
+            Err(why) => {
+                // The place it would have taken stays free.
+                self.ledger.not_sent(request.template, || why);
+                return self.end(reference.id, Outcome::NoValue, 0, now);
+            }
         };
-        let Some(sender) = self.links.put(link) else {
-            return self.traffic.wait_again(reference);
+        let Some(sender) = self.connections.put(connection) else {
+            return self.ledger.wait_again(reference);
         };
         let mut reply = Reply::default();
-        reply.begin(template.watch.as_ref(), template.session || user != NONE);
-        let request = ask;
-        let clock = self.traffic.clock;
+        reply.begin(
+            template.expectations.as_ref(),
+            template.session || request.user != NONE,
+        );
+        let clock = self.ledger.clock;
         let exchange = async move {
-            let done = exchange(sender, request, body, reply, clock).await;
-            Event::Ended(link, reference, Box::new(done))
+            let done = exchange(sender, head, body, reply, clock).await;
+            Event::Ended(connection, reference, Box::new(done))
         };
-        self.go(link, reference, false, exchange);
+        self.go(connection, reference, false, exchange);
     }
 
     /// The request of a user, or of nobody.
-    fn ask(&mut self, flight: &Flight) -> Result<(http::Request<()>, Option<Bytes>), String> {
-        let Flight {
-            request,
+    fn h2_request(
+        &mut self,
+        request: &InFlightRequest,
+    ) -> Result<(http::Request<()>, Option<Bytes>), String> {
+        let InFlightRequest {
+            template: index,
             user,
             number,
             ..
-        } = *flight;
-        let template = &self.prepared.templates[request as usize];
-        if let Some(ask) = &self.asks[request as usize] {
+        } = *request;
+        let template = &self.prepared.templates[index as usize];
+        if let Some(fixed) = &self.fixed[index as usize] {
             let cookies = match user {
                 NONE => "",
-                user => self.traffic.users.jar(user).line(),
+                user => self.ledger.users.jar(user).line(),
             };
-            return Ok((ask.with_cookies(cookies), ask.body.clone()));
+            return Ok((fixed.with_cookies(cookies), fixed.body.clone()));
         }
-        let (told, scratch) = self.traffic.users.tell(user, number);
+        let (values, scratch) = self.ledger.users.values_for(user, number);
         template
-            .write_with_values(&told, "", scratch, &mut self.wire)
+            .write_with_values(&values, "", scratch, &mut self.wire)
             .map_err(|problem| problem.describe())?;
-        let ask = Ask::new(&self.wire, scheme(&self.prepared.target))?;
+        let made = H2Request::new(&self.wire, scheme(&self.prepared.target))?;
         let cookies = match user {
             NONE => "",
-            _ => told.cookies(),
+            _ => values.cookies(),
         };
-        Ok((ask.with_cookies(cookies), ask.body))
-    }
-
-    /// Ends a flight whose request cannot be made; the place it would have taken stays free.
-    fn keep_back(&mut self, reference: FlightRef, request: u32, why: &str, now: u64) {
-        let prepared = self.prepared;
-        self.traffic.examples.add(Outcome::NoValue, 0, request, || {
-            let name = &prepared.templates[request as usize].name;
-            format!("{name}: not sent: {why}")
-        });
-        self.end(reference.id, Outcome::NoValue, 0, now);
+        Ok((made.with_cookies(cookies), made.body))
     }
 
     /// Lets a future run that a timeout can cut short.
     fn go(
         &mut self,
-        link: LinkRef,
-        flight: FlightRef,
+        connection: ConnectionRef,
+        request: RequestRef,
         opening: bool,
         future: impl Future<Output = Event<'p>> + 'p,
     ) {
         let (abort, registration) = AbortHandle::new_pair();
-        let id = flight.id as usize;
+        let id = request.id as usize;
         if self.under_way.len() <= id {
             self.under_way.resize_with(id + 1, || None);
         }
         self.under_way[id] = Some(UnderWay {
-            link,
+            connection,
             opening,
             abort,
         });
@@ -321,42 +317,54 @@ impl<'p> Worker<'p> {
     }
 
     fn on_event(&mut self, event: Event<'p>) {
-        let now = self.traffic.clock.now();
+        let now = self.ledger.clock.now();
         match event {
-            Event::Opened(link, flight, opened) => {
-                self.under_way[flight.id as usize] = None;
+            Event::Opened(connection, request, opened) => {
+                self.under_way[request.id as usize] = None;
                 match opened {
-                    Ok(opened) => self.on_opened(link, flight, opened, now),
-                    Err(why) => self.on_not_opened(link, flight, &why, now),
+                    Ok(opened) => self.on_opened(connection, request, opened, now),
+                    Err(why) => self.on_not_opened(connection, request, &why, now),
                 }
             }
-            Event::Ended(link, flight, exchange) => {
-                self.under_way[flight.id as usize] = None;
-                self.on_ended(link, flight, *exchange, now);
+            Event::Ended(connection, request, exchange) => {
+                self.under_way[request.id as usize] = None;
+                self.on_ended(connection, request, *exchange, now);
             }
-            Event::Gone(link) => self.links.gone(link),
+            Event::Gone(connection) => self.connections.gone(connection),
             Event::Cancelled => {}
         }
         self.serve_queue(now);
     }
 
-    fn on_opened(&mut self, link: LinkRef, flight: FlightRef, opened: Opened, now: u64) {
-        self.traffic.backoff.connected();
-        self.traffic.recorder.opened(now);
-        self.links.opened(link, opened.sender);
+    fn on_opened(
+        &mut self,
+        connection: ConnectionRef,
+        request: RequestRef,
+        opened: Opened,
+        now: u64,
+    ) {
+        self.ledger.backoff.connected();
+        self.ledger.recorder.opened(now);
+        self.connections.opened(connection, opened.sender);
         self.events.push(Box::pin(async move {
             // How it ended, its requests say.
             let _ = opened.life.await;
-            Event::Gone(link)
+            Event::Gone(connection)
         }));
-        self.send(link, flight, now);
+        self.send(connection, request, now);
     }
 
-    /// Ends a flight that could not connect, and those that waited for the same attempt.
-    fn on_not_opened(&mut self, link: LinkRef, flight: FlightRef, why: &NotOpened, now: u64) {
-        self.links.gone(link);
-        let request = self.traffic.flights.get(flight.id).request;
-        let name = &self.prepared.templates[request as usize].name;
+    /// Ends a request that could not connect, and those that waited for the same attempt.
+    fn on_not_opened(
+        &mut self,
+        connection: ConnectionRef,
+        request: RequestRef,
+        why: &NotOpened,
+        now: u64,
+    ) {
+        self.connections.gone(connection);
+        let template = self.ledger.in_flight.get(request.id).template;
+        let name = &self.prepared.templates[template as usize].name;
         let address = self.prepared.target.address();
         let (outcome, text) = match why {
             NotOpened::Refused(errno) => (
@@ -373,51 +381,48 @@ impl<'p> Worker<'p> {
                 format!("{name}: protocol error: {}", malformed.0),
             ),
         };
-        self.traffic.examples.add(outcome, 0, 0, || text);
-        self.end(flight.id, outcome, 0, now);
+        self.ledger.examples.add(outcome, 0, 0, || text);
+        self.end(request.id, outcome, 0, now);
         if outcome == Outcome::Reset {
-            self.traffic.dropped_unanswered(now);
+            self.ledger.dropped_unanswered(now);
             return;
         }
-        self.traffic.backoff.refused(now);
-        self.traffic.end_waiting(outcome, now);
+        self.ledger.backoff.refused(now);
+        self.ledger.end_waiting(outcome, now);
     }
 
-    fn on_ended(&mut self, link: LinkRef, reference: FlightRef, mut done: Exchange<'p>, now: u64) {
-        let reused = self.links.ended(link);
-        let flight = self.traffic.flights.get_mut(reference.id);
-        flight.first_byte = done.first_byte;
-        let (request, user) = (flight.request, flight.user);
-        let (intended, retried) = (flight.intended, flight.retried);
-        self.traffic.recorder.received(intended, done.received);
-        let template = &self.prepared.templates[request as usize];
+    fn on_ended(
+        &mut self,
+        connection: ConnectionRef,
+        reference: RequestRef,
+        mut done: Exchange<'p>,
+        now: u64,
+    ) {
+        let reused = self.connections.ended(connection);
+        let request = self.ledger.in_flight.get_mut(reference.id);
+        request.first_byte = done.first_byte;
+        let request = *request;
+        self.ledger
+            .recorder
+            .received(request.intended, done.received);
         let Some(error) = &done.failure else {
             let status = done.reply.status;
-            let missed = template.judge(&mut done.reply, user, &mut self.traffic.users);
-            let outcome = missed.map_or(Outcome::Ok, Missed::outcome);
-            if let Some(missed) = missed {
-                let reply = &done.reply;
-                self.traffic.examples.add(outcome, status, request, || {
-                    let body = printable(&reply.excerpt);
-                    let expected = missed.describe(&template.request);
-                    let (name, what) = (&template.name, outcome.name());
-                    format!("{name}: {what}, status {status}, {expected}: {body}")
-                });
-            }
+            let outcome = self.ledger.judge(&request, &mut done.reply);
             return self.end(reference.id, outcome, status, now);
         };
         if error.is_io() || error.is_go_away() {
-            self.links.retire(link);
+            self.connections.retire(connection);
         }
-        if !retried && done.is_stale(error, reused) {
-            self.traffic.flights.get_mut(reference.id).retried = true;
-            return self.traffic.wait_again(reference);
+        if !request.retried && done.is_stale(error, reused) {
+            self.ledger.in_flight.get_mut(reference.id).retried = true;
+            return self.ledger.wait_again(reference);
         }
         if !reused && done.first_byte == 0 {
-            self.traffic.dropped_unanswered(now);
+            self.ledger.dropped_unanswered(now);
         }
         let outcome = done.outcome(error);
-        self.traffic.examples.add(outcome, 0, request, || {
+        let template = &self.prepared.templates[request.template as usize];
+        self.ledger.examples.add(outcome, 0, request.template, || {
             let (name, what) = (&template.name, outcome.name());
             let hint = match outcome {
                 Outcome::Protocol => "; check that the server speaks HTTP/2 on this port",
@@ -430,7 +435,7 @@ impl<'p> Worker<'p> {
 
     /// Ends what has reached its timeout: its stream is reset (CANCEL), the connection lives on.
     fn end_overdue(&mut self, now: u64) {
-        while let Some(id) = self.traffic.flights.expired(now) {
+        while let Some(id) = self.ledger.in_flight.expired(now) {
             let slot = self.under_way.get_mut(id as usize);
             let Some(under_way) = slot.and_then(Option::take) else {
                 self.end(id, Outcome::Unsent, 0, now);
@@ -438,16 +443,16 @@ impl<'p> Worker<'p> {
             };
             under_way.abort.abort();
             if under_way.opening {
-                self.links.gone(under_way.link);
+                self.connections.gone(under_way.connection);
             } else {
-                self.links.ended(under_way.link);
+                self.connections.ended(under_way.connection);
             }
             self.end(id, Outcome::Timeout, 0, now);
         }
     }
 
-    /// Ends a flight. Who thinks keeps no connection here: others' requests share it anyway.
+    /// Ends a request. Who thinks keeps no connection here: others' requests share it anyway.
     fn end(&mut self, id: u32, outcome: Outcome, status: u16, now: u64) {
-        self.traffic.end(id, outcome, status, now);
+        self.ledger.end(id, outcome, status, now);
     }
 }

@@ -42,7 +42,7 @@ impl Measure {
             Self::P50Ms => "median, ms",
             Self::P95Ms => "p95, ms",
             Self::P99Ms => "p99, ms",
-            Self::BorneHz => "borne up to, /s",
+            Self::BorneHz => "highest rate that held, /s",
             Self::CpuMsPerRequest => "CPU a request, ms",
             Self::OpensPerRequest => "files opened a request",
             Self::UpstreamConnections => "upstream connections",

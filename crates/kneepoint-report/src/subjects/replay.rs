@@ -116,7 +116,7 @@ fn borne(replay: &Replay, load: usize, table: &mut Table) {
     }
     // The last column is what failed, in as many words as it takes: a terminal wraps it, and no other.
     let at = table.columns.len() - 1;
-    table.columns.insert(at, "borne up to".to_owned());
+    table.columns.insert(at, "held up to".to_owned());
     for (row, stage) in table.rows.iter_mut().zip(&replay.stages) {
         row.insert(at, of(stage).map_or_else(unknown, words::rate));
     }
@@ -143,8 +143,8 @@ pub(crate) fn notes(replay: &Replay) -> Vec<String> {
         .collect();
     if let Some(hosts) = &replay.hosts {
         notes.push(format!(
-            "{} hosts as they were do what {} do at the end, by what one of each bears as predicted from low load ({} \
-             and {}); the report went to {}",
+            "{} hosts of the first stage serve as much as {} of the last, by what was predicted for one of each from low load \
+             ({} and {}); the report went to {}",
             hosts.before,
             hosts.needed(),
             words::rate_interval(&hosts.before_hz),
@@ -473,10 +473,10 @@ mod tests {
                 .find(|table| table.title.starts_with("Users"))
         };
         let columns = of_load(&replay).expect("a table").columns;
-        assert!(!columns.contains(&"borne up to".to_owned()), "{columns:?}");
+        assert!(!columns.contains(&"held up to".to_owned()), "{columns:?}");
         replay.stages[1].borne_hz = vec![Some(4875.0)];
         let table = of_load(&replay).expect("a table");
-        let at = table.columns.iter().position(|name| name == "borne up to");
+        let at = table.columns.iter().position(|name| name == "held up to");
         let at = at.expect("the column");
         let borne: Vec<_> = table.rows.iter().map(|row| &row[at]).collect();
         assert_eq!(borne, ["-", "4875/s"]);

@@ -31,7 +31,7 @@ const KNOBS: &[Knob] = &[
     Knob::new("num_threads", Integer(1, 10_000, "threads"), "", Restart, "threads with PHP: requests served at once; twice the cores when not set (RT-05)"),
     Knob::new("max_wait_time", Duration(0, 86_400), "0s", Restart, "how long a request may wait for a thread; 0 is without end (RT-05)"),
     Knob::new("worker", Text, "", Restart, "script of the application that is kept between requests and answers them; not set, each request runs the front controller anew"),
-    Knob::new("worker.max_requests", Integer(0, 1_000_000_000, "requests"), "0", Restart, "a kept application is begun anew after so many requests; 0 is never (RT-02)"),
+    Knob::new("worker.max_requests", Integer(0, 1_000_000_000, "requests"), "0", Restart, "a kept application is begun anew after this many requests; 0 is never (RT-02)"),
 ];
 
 impl Server for FrankenPhp {

@@ -27,7 +27,7 @@ const KNOBS: &[Knob] = &[
     Knob::new("worker", Text, "", Restart, "script of the application that is kept between requests and answers them"),
     Knob::new("worker_num", Integer(1, 10_000, "workers"), "", Restart, "worker processes: requests served at once; one for each core when not set (RT-01)"),
     Knob::new("reactor_num", Integer(1, 1_000, "threads"), "", Restart, "threads that read and write connections; as many as workers when not set"),
-    Knob::new("max_request", Integer(0, 1_000_000_000, "requests"), "0", Restart, "a worker is replaced after so many requests; 0 is never (RT-02)"),
+    Knob::new("max_request", Integer(0, 1_000_000_000, "requests"), "0", Restart, "a worker is replaced after this many requests; 0 is never (RT-02)"),
     Knob::new("backlog", Integer(1, 65_535, "connections"), "512", Restart, "connections that may wait to be accepted, cut by net.core.somaxconn (RT-03)"),
     Knob::new("max_conn", Integer(1, 1_000_000, "connections"), "", Restart, "most connections at once; Swoole's own limit by descriptors when not set (RT-03)"),
     Knob::new("dispatch_mode", Integer(1, 9, ""), "2", Restart, "which worker gets a request: 1 in turns, 2 by connection, 3 an idle one"),

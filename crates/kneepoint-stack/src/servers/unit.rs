@@ -27,7 +27,7 @@ const KNOBS: &[Knob] = &[
     Knob::new("processes", Integer(1, 10_000, "processes"), "1", Restart, "processes of the application: requests served at once (RT-07)"),
     Knob::new("processes.spare", Integer(0, 10_000, "processes"), "", Restart, "idle processes that are kept; set, `processes` is the most there can be"),
     Knob::new("processes.idle_timeout", Duration(0, 86_400), "", Restart, "how long a process beyond the spare ones stays idle"),
-    Knob::new("limits.requests", Integer(0, 1_000_000_000, "requests"), "0", Restart, "a process ends after so many requests; 0 is never"),
+    Knob::new("limits.requests", Integer(0, 1_000_000_000, "requests"), "0", Restart, "a process ends after this many requests; 0 is never"),
     Knob::new("limits.timeout", Duration(0, 86_400), "0s", Restart, "longest time of a request; 0 is no end"),
     Knob::new("backlog", Integer(1, 65_535, "connections"), "511", Restart, "connections that may wait for the router, cut by net.core.somaxconn"),
 ];

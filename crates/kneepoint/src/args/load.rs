@@ -4,10 +4,10 @@ use clap::{Args as ClapArgs, ValueEnum};
 use kneepoint_model::StatusRange;
 use std::path::PathBuf;
 
-const TARGET: &str = "Where to";
-const LOAD: &str = "How much, and when";
-const REQUEST: &str = "What is asked";
-const JUDGEMENT: &str = "What counts";
+const TARGET: &str = "Target";
+const LOAD: &str = "Load";
+const REQUEST: &str = "Request";
+const JUDGEMENT: &str = "Assertions";
 const OUTPUT: &str = "Output";
 
 /// What stands below the help.
@@ -87,11 +87,11 @@ pub struct LoadArgs {
     /// k6 and JMeter write them
     #[arg(long, short = 's', value_name = "SCHEDULE", help_heading = LOAD)]
     pub schedule: Option<String>,
-    /// Do what this command line of wrk, wrk2, ab, oha, vegeta or k6 would: 'wrk -t2 -c10 -d10s URL'. What that tool does
-    /// otherwise is said
+    /// Do what this command line of wrk, wrk2, ab, oha, vegeta or k6 would: 'wrk -t2 -c10 -d10s URL'. Differences
+    /// from that tool are reported
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["schedule", "rate", "duration", "requests"], help_heading = LOAD)]
     pub like: Option<String>,
-    /// Without a rate: a closed loop of N connections, each asking again as soon as it was answered. With one: most
+    /// Without a rate: a closed loop of N connections, each sends its next request when a response arrives. With one: most
     /// connections (1000 when left out); what finds none free waits, and the wait counts
     #[arg(long, short = 'c', visible_alias = "workers", value_name = "N", help_heading = LOAD)]
     pub connections: Option<u32>,

@@ -3,9 +3,8 @@
 use crate::args::{CompareArgs, OutputArgs, RunArgs};
 use crate::session;
 use anyhow::{Context as _, Result, bail};
-use kneepoint_experiment::contest::variants::on_runtime;
-use kneepoint_experiment::contest::{Entry, contest};
-use kneepoint_experiment::tune::Tuner;
+use kneepoint_experiment::sequences::compare::variants::on_runtime;
+use kneepoint_experiment::sequences::compare::{Entry, contest};
 use kneepoint_model::{Scenario, units};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -43,7 +42,7 @@ fn entries(args: &CompareArgs) -> Result<(Vec<Entry>, Vec<String>)> {
     let mut entries: Vec<Entry> = Vec::new();
     for (own, scenario) in own_names(&args.scenarios)? {
         let name = name_for(&own, &entries);
-        entries.push(entry(name, scenario));
+        entries.push(Entry::as_configured(name, scenario));
     }
     let base = entries[0].scenario.clone();
     let mut runtimes = Vec::new();
@@ -53,7 +52,7 @@ fn entries(args: &CompareArgs) -> Result<(Vec<Entry>, Vec<String>)> {
         notes.extend(lost.iter().map(|name| {
             format!("{runtime} has no setting php.{name}, so it is compared without it")
         }));
-        runtimes.push(entry(runtime.clone(), scenario));
+        runtimes.push(Entry::as_configured(runtime.clone(), scenario));
     }
     // The scenario itself is one of its runtimes.
     if !runtimes.is_empty() {
@@ -68,17 +67,9 @@ fn entries(args: &CompareArgs) -> Result<(Vec<Entry>, Vec<String>)> {
         let settings: Vec<String> = settings.split(',').map(str::to_owned).collect();
         let scenario =
             read(&args.scenarios[0], &settings).with_context(|| format!("--with {text}"))?;
-        entries.push(entry(name.to_owned(), scenario));
+        entries.push(Entry::as_configured(name.to_owned(), scenario));
     }
     Ok((entries, notes))
-}
-
-fn entry(name: String, scenario: Scenario) -> Entry {
-    Entry {
-        name,
-        scenario,
-        tuned: Vec::new(),
-    }
 }
 
 /// The scenarios, each with the name of its application; with that of its file where several are of one application.
@@ -158,31 +149,18 @@ fn check(entries: &[Entry]) -> Result<()> {
     Ok(())
 }
 
-/// Tunes an entry in a run of its own and takes the changes over. Says how the run ended.
+/// Tunes an entry in a run of its own. Says how the run ended.
 fn tune(args: &CompareArgs, entry: &mut Entry, budget: Duration) -> Result<ExitCode> {
-    let mut scenario = entry.scenario.clone();
-    scenario.budget.time = budget;
-    scenario.name = format!("{}-{}", scenario.name, entry.name);
-    let mut tuned = Vec::new();
-    let outcome = session::run(
+    let output = OutputArgs {
+        runs: args.output.runs.clone(),
+        ..OutputArgs::nowhere()
+    };
+    let scenario = entry.to_tune(budget);
+    session::run(
         "tune",
         &scenario,
         args.loopback,
-        &OutputArgs {
-            runs: args.output.runs.clone(),
-            ..OutputArgs::nowhere()
-        },
-        |testbed, recorder| {
-            Tuner::new(testbed, recorder).run()?;
-            let decisions = recorder.run().decisions.iter();
-            let kept = decisions.filter(|decision| decision.kept);
-            tuned = kept
-                .flat_map(|decision| decision.settings.clone())
-                .collect();
-            Ok(())
-        },
-    )?;
-    entry.scenario = entry.scenario.with(&tuned).map_err(anyhow::Error::msg)?;
-    entry.tuned = tuned;
-    Ok(outcome)
+        &output,
+        |testbed, recorder| entry.tune(testbed, recorder),
+    )
 }

@@ -3,7 +3,7 @@
 use crate::args::{DemoArgs, RunArgs};
 use crate::session;
 use anyhow::{Result, bail};
-use kneepoint_experiment::tune::Tuner;
+use kneepoint_experiment::sequences::tune::Tuner;
 use std::path::PathBuf;
 use std::process::ExitCode;
 

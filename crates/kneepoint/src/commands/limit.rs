@@ -1,30 +1,25 @@
 //! `kneepoint limit`: R* and nothing else; with `--ci`, whether it fell.
 
-mod simulate;
-
 use crate::args::{GateArgs, Inconclusive, LimitArgs, RunArgs};
-use crate::budget::{self, Need};
 use crate::{session, stored};
 use anyhow::{Context as _, Result, bail};
 use kneepoint_experiment::RunStore;
-use kneepoint_experiment::diagnose::find_limit;
-use kneepoint_experiment::gate::{Gate, against_run, baseline_limit, side_by_side};
-use kneepoint_experiment::limit::LimitOptions;
+use kneepoint_experiment::sequences::gate::{Gate, against_run, baseline_limit, side_by_side};
+use kneepoint_experiment::sequences::limit::{SimulatedMachine, USUAL_TIME, dry_run, limit};
 use kneepoint_model::run::not_comparable;
 use kneepoint_model::{GateVerdict, Run, Scenario, units};
+use kneepoint_planner::simulated::Noise;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Time for the load when no budget is given.
-const LOAD_TIME: Duration = Duration::from_secs(180);
-/// The same where two applications are measured side by side.
+/// Time for the load when no budget is given, where two applications are measured side by side.
 const SIDE_BY_SIDE_TIME: Duration = Duration::from_secs(300);
 
 pub(super) fn run(args: &LimitArgs) -> Result<ExitCode> {
     let scenario = session::read_scenario(&args.run)?;
     if let Some(noise) = &args.simulate {
-        return simulate::run(args, &scenario, noise);
+        return simulate(args, &scenario, noise);
     }
     let (run, gate) = (&args.run, &args.gate);
     if let Some(directory) = &gate.baseline_app {
@@ -38,7 +33,7 @@ pub(super) fn run(args: &LimitArgs) -> Result<ExitCode> {
             |testbed, recorder| side_by_side(testbed, recorder, &scenario, &before, &gate),
         );
     }
-    let time = load_time(run, &scenario, LOAD_TIME);
+    let time = load_time(run, &scenario, USUAL_TIME);
     if let Some(baseline) = &gate.baseline {
         let gate = asked(gate, time)?;
         let before = stored_run(&run.output.runs, baseline, &scenario)?;
@@ -56,29 +51,26 @@ pub(super) fn run(args: &LimitArgs) -> Result<ExitCode> {
         run.loopback,
         &run.output,
         |testbed, recorder| {
-            let least = LimitOptions::least();
             let asked = session::asked_budget(run, &scenario);
-            budget::keep(recorder, asked, &Need::all_the_same("a limit", least));
-            session::stand_up(testbed, recorder, &scenario)?;
-            recorder.stage("Limit: the highest rate at which the SLO holds");
-            let workers = testbed.saturating_workers("base")?;
-            let left = asked.map(|_| budget::left(recorder, least));
-            let options = options(args, left, workers);
-            find_limit(testbed, recorder, "base", "base", options).map(drop)
+            limit(testbed, recorder, &scenario, asked, args.seed)
         },
     )
 }
 
-/// The search that the time left allows: all of method.md's where there are five minutes for it.
-fn options(args: &LimitArgs, left: Option<Duration>, workers: u32) -> LimitOptions {
-    let options = match left {
-        Some(left) => LimitOptions::by(left, workers),
-        None => LimitOptions::within(LOAD_TIME, workers),
-    };
-    LimitOptions {
+/// The whole search on a stack that is only calculated.
+fn simulate(args: &LimitArgs, scenario: &Scenario, name: &str) -> Result<ExitCode> {
+    let noise = Noise::named(name).with_context(|| {
+        format!("--simulate={name}: write none, quiet, medium, high or busy, or nothing for medium")
+    })?;
+    let machine = SimulatedMachine {
+        name,
+        noise,
         seed: args.seed,
-        ..options
-    }
+    };
+    let asked = session::asked_budget(&args.run, scenario);
+    session::run_without_testbed("limit", scenario, &args.run.output, |recorder| {
+        dry_run(recorder, scenario, machine, asked)
+    })
 }
 
 fn load_time(run: &RunArgs, scenario: &Scenario, usual: Duration) -> Duration {
@@ -90,7 +82,7 @@ fn asked(gate: &GateArgs, load_time: Duration) -> Result<Gate> {
         .with_context(|| format!("--max-loss {}", gate.max_loss))?;
     if !(0.0..1.0).contains(&max_loss) {
         bail!(
-            "--max-loss {}: everything may be lost then; write a share such as 5%",
+            "--max-loss {}: it must be below 100 %; write a share such as 5%",
             gate.max_loss
         );
     }

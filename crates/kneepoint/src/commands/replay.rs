@@ -3,7 +3,7 @@
 use crate::args::ReplayArgs;
 use crate::{FOUND, field_report, session};
 use anyhow::{Context as _, Result, bail};
-use kneepoint_experiment::replay::replay;
+use kneepoint_experiment::sequences::replay::replay;
 use kneepoint_model::replay::Replay;
 use std::path::PathBuf;
 use std::process::ExitCode;

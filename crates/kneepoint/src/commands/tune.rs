@@ -1,10 +1,9 @@
 //! `kneepoint tune`: the whole job.
 
 use crate::args::TuneArgs;
-use crate::budget::{self, Need};
 use crate::session;
 use anyhow::Result;
-use kneepoint_experiment::tune::Tuner;
+use kneepoint_experiment::sequences::tune::Tuner;
 use std::process::ExitCode;
 
 pub(super) fn run(args: &TuneArgs) -> Result<ExitCode> {
@@ -15,12 +14,7 @@ pub(super) fn run(args: &TuneArgs) -> Result<ExitCode> {
         args.run.loopback,
         &args.run.output,
         |testbed, recorder| {
-            let need = Need {
-                what: "tuning",
-                least: Tuner::least(),
-                otherwise: "remedies stay untried",
-            };
-            budget::keep(recorder, Some(scenario.budget.time), &need);
+            Tuner::warn_of_too_little_time(testbed.scenario(), recorder);
             Tuner::new(testbed, recorder).deep(args.deep).run()
         },
     )

@@ -445,7 +445,7 @@ const KEYS: &[Key] = &[
         "keep",
         "`[\"php.pm.max_requests\"]`",
         "empty",
-        "Settings nobody may touch, as LAYER.NAME.",
+        "Settings that tuning must not touch, as LAYER.NAME.",
     ),
     key(
         TUNE,

@@ -1,7 +1,7 @@
 //! `mix`: the requests, learned from an access log.
 
 use super::reader::{Reader, Section};
-use kneepoint_load::access_log::{LearnOptions, Learned, learn};
+use kneepoint_access_log::{LearnOptions, Learned, learn};
 use kneepoint_model::Workload;
 use std::fs::File;
 use std::io::BufReader;

@@ -16,7 +16,7 @@ pub(super) fn read(
 ) -> Option<Sessions> {
     let pause = top.get("think_time").map(|node| {
         if top.get("session").is_none() {
-            let message = "`think_time` without a [[session]]: nobody makes a second request";
+            let message = "`think_time` without a [[session]]: no visitor makes a second request";
             reader.wrong(node.at, message, "[[session]] tables");
         }
         think_time(reader, node).unwrap_or_default()

@@ -182,7 +182,7 @@ fn rest(text: &mut String, facts: &InitFacts) {
     );
     let _ = write!(
         text,
-        "# How long tuning may take, how much memory all tiers may use, and what nobody may touch.\n\
+        "# How long tuning may take, how much memory all tiers may use, and what tuning must not touch.\n\
          [tune]\nbudget = \"20m\"\n# memory = \"{}MiB\"\n# keep = [\"php.pm.max_requests\"]\n",
         memory_mib(facts)
     );

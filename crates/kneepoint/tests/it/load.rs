@@ -522,10 +522,10 @@ fn help_is_grouped_and_ends_with_examples_and_exit_codes() {
     says(
         &help,
         &[
-            "Where to:",
-            "How much, and when:",
-            "What is asked:",
-            "What counts:",
+            "Target:",
+            "Load:",
+            "Request:",
+            "Assertions:",
             "Output:",
             "Examples:",
             "Exit codes:",

@@ -94,7 +94,7 @@ fn invalid(run: &Run) -> Markup {
             p class="caption" {
                 "The generator did not vouch for these: they were not used"
                 @if summary::reads_until_it_broke(run) {
-                    ", but for how far a rising load was borne before it broke"
+                    "; used only to find where the rising load failed"
                 }
                 "."
             }

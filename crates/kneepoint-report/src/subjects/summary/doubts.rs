@@ -122,8 +122,8 @@ fn weak(run: &Run) -> Option<String> {
     let made = run.comparisons().len();
     (!changes.is_empty()).then(|| {
         format!(
-            "Of {made} comparisons one may look better or worse by chance. Too weak to be told from that, though clear by \
-             themselves (Holm): {}.",
+            "Of {made} comparisons some look better or worse by chance alone. These are clear by themselves, and not after Holm's \
+             correction for that: {}.",
             changes.join("; ")
         )
     })
@@ -150,7 +150,7 @@ fn invalid(run: &Run) -> Option<String> {
             if reasons.len() == 1 { "was" } else { "were" }
         ),
         if reads_until_it_broke(run) {
-            "not used, but for how far a rising load was borne before it broke"
+            "used only to find where the rising load failed"
         } else {
             "not used"
         }
@@ -230,7 +230,7 @@ mod tests {
         });
         assert_eq!(
             said(&run),
-            "1 step of 1 was not valid and not used, but for how far a rising load was borne before it broke: It fell \
+            "1 step of 1 was not valid and used only to find where the rising load failed: It fell \
              behind."
         );
     }

@@ -14,7 +14,7 @@ pub(super) const KNOBS: &[Knob] = &[
     Knob::new("StartServers", Integer(1, 20_000, "workers"), "5", Restart, "children at the start"),
     Knob::new("MinSpareServers", Integer(1, 20_000, "workers"), "5", Restart, "fewest idle children"),
     Knob::new("MaxSpareServers", Integer(1, 20_000, "workers"), "10", Restart, "most idle children"),
-    Knob::new("MaxConnectionsPerChild", Integer(0, 1_000_000_000, "connections"), "0", Restart, "a child ends after so many connections; 0 is never"),
+    Knob::new("MaxConnectionsPerChild", Integer(0, 1_000_000_000, "connections"), "0", Restart, "a child ends after this many connections; 0 is never"),
     Knob::new("ListenBacklog", Integer(1, 65_535, "connections"), "511", Restart, "connections that may wait for a child, cut by net.core.somaxconn"),
     Knob::new("KeepAlive", Switch("Off", "On"), "On", Restart, "whether connections are kept; each holds a child"),
     Knob::new("KeepAliveTimeout", Duration(1, 3_600), "5s", Restart, "how long an idle connection holds its child"),

@@ -26,7 +26,7 @@ pub(super) const POOL: &[Knob] = &[
     Knob::new("pm.max_spare_servers", WORKERS, "", Reload, "most idle children, when dynamic"),
     Knob::new("pm.max_spawn_rate", WORKERS, "32", Reload, "most children forked in a second, when dynamic (FPM-03)"),
     Knob::new("pm.process_idle_timeout", Duration(1, DAY_S), "10s", Reload, "idle children end after this, when ondemand (FPM-05)"),
-    Knob::new("pm.max_requests", Integer(0, 1_000_000_000, "requests"), "0", Reload, "a child ends after so many requests; 0 is never (FPM-06)"),
+    Knob::new("pm.max_requests", Integer(0, 1_000_000_000, "requests"), "0", Reload, "a child ends after this many requests; 0 is never (FPM-06)"),
     Knob::new("listen.backlog", Integer(-1, 65_535, "connections"), "511", Restart, "connections that may wait for a child, cut by net.core.somaxconn (FPM-07 to FPM-09)"),
     Knob::new("request_terminate_timeout", Duration(0, DAY_S), "0", Reload, "a request that runs longer is ended; 0 is never (FPM-13, FPM-14)"),
     Knob::new("request_slowlog_timeout", Duration(0, DAY_S), "0", Reload, "a request that runs longer is logged with its stack; 0 is never (FPM-16)"),

@@ -2,8 +2,8 @@
 
 use crate::args::LoadArgs;
 use anyhow::{Context as _, Result, bail};
+use kneepoint_access_log::{LearnOptions, Learned, learn};
 use kneepoint_load::Mode;
-use kneepoint_load::access_log::{LearnOptions, Learned, learn};
 use kneepoint_model::{Arrivals, Request, Workload};
 use std::fs::File;
 use std::io::BufReader;

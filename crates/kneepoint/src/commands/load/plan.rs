@@ -6,7 +6,7 @@ use crate::args::{Interarrival, LoadArgs};
 use crate::rate::parse_rate;
 use crate::table;
 use anyhow::{Context as _, Result, bail};
-use kneepoint_load::access_log::Learned;
+use kneepoint_access_log::Learned;
 use kneepoint_load::{LoadPlan, Mode};
 use kneepoint_model::units::parse_duration;
 use kneepoint_model::variables::is_name;

@@ -452,7 +452,7 @@ weight = 0
     refused(
         "think_time = '1s'\n",
         expect![[r#"
-            kneepoint.toml:2:14: `think_time` without a [[session]]: nobody makes a second request
+            kneepoint.toml:2:14: `think_time` without a [[session]]: no visitor makes a second request
                2 | think_time = '1s'
                  |              ^^^^
                  expected [[session]] tables

@@ -1,0 +1,270 @@
+//! Runs comparisons of two arms that stand: one A/B to its verdict, a configuration with itself, and the kinds of
+//! comparison a finding calls for.
+
+use crate::error::ExperimentError;
+use crate::record::Recorder;
+use crate::testbed::Testbed;
+use kneepoint_model::statistics::sequential::MIN_PAIRS;
+use kneepoint_model::units::format_share;
+use kneepoint_model::{Effect, Finding, LoadPoint, Setting};
+use kneepoint_planner::ab::{AbMove, AbOptions, AbTest, Measure, Side, Verdict};
+use kneepoint_planner::bench::{Bench, Canary, Step};
+use kneepoint_planner::comparison::{
+    AMONG_OTHERS, ComparisonBase, describe_effect, describe_settings,
+};
+use std::time::Duration;
+
+/// How two arms are compared.
+#[derive(Debug, Clone)]
+pub struct Comparison<'a> {
+    /// The arm without the change.
+    pub without: &'a str,
+    /// The arm with the change.
+    pub with: &'a str,
+    /// The change in words.
+    pub change: String,
+    /// The change as settings.
+    pub settings: Vec<Setting>,
+    /// Most pairs.
+    pub max_pairs: usize,
+    /// Pairs before which it does not stop.
+    pub min_pairs: usize,
+    /// Whether both arms are loaded at once, too: not where the change is of how many requests are served at a time.
+    pub at_once: bool,
+    /// Ends as soon as the change is shown to lose less than this share, where that is all that is asked.
+    pub not_worse: Option<f64>,
+    /// Length of a step.
+    pub step: Duration,
+    /// What is measured.
+    pub measure: Measure,
+    /// Seed.
+    pub seed: u64,
+}
+
+/// Steps that a pair takes the time of: two, and what comes between them and before the next.
+const STEPS_PER_PAIR: u32 = 3;
+
+/// Runs one A/B to its verdict, or for as long as its pairs should take, and writes every step down.
+///
+/// # Errors
+/// An arm is gone, the load cannot be driven, or somebody asked to stop.
+pub fn compare<B: Bench>(
+    bench: &mut B,
+    recorder: &mut Recorder<'_>,
+    comparison: &Comparison<'_>,
+) -> Result<(Verdict, Effect), ExperimentError>
+where
+    ExperimentError: From<B::Error>,
+{
+    let mut test = AbTest::new(AbOptions {
+        measure: comparison.measure,
+        max_pairs: comparison.max_pairs,
+        min_pairs: comparison.min_pairs,
+        enough: AMONG_OTHERS,
+        at_once: comparison.at_once && comparison.without != comparison.with,
+        not_worse: comparison.not_worse,
+        step: comparison.step,
+        rope: 0.02,
+        seed: comparison.seed,
+    });
+    // The evidence may be looked at any time, so it may end early too: an arm that hardly comes to rest between steps
+    // would otherwise take minutes for what it does not show.
+    let patience = comparison.step * STEPS_PER_PAIR * comparison.max_pairs as u32;
+    let enough = comparison.min_pairs.max(MIN_PAIRS);
+    let began = recorder.elapsed();
+    loop {
+        recorder.check_stop()?;
+        let impatient = recorder.elapsed().saturating_sub(began) > patience;
+        if (test.pairs() >= enough && impatient) || recorder.left().is_zero() {
+            break;
+        }
+        let progress = |step: &Step| {
+            let what = format!("{}: {}", comparison.change, step.purpose);
+            recorder.progress(&what, test.progress(), None);
+        };
+        match test.next_move() {
+            AbMove::Measure(side, step) => {
+                progress(&step);
+                let (point, canary) = match comparison.measure {
+                    // It compares the two steps of a pair, whatever the machine's speed.
+                    Measure::Saturation { .. } => {
+                        let point = bench.measure(comparison.arm(side), &step)?;
+                        (point, Canary::default())
+                    }
+                    Measure::AtRate { .. } => {
+                        bench.measure_with_canary(comparison.arm(side), &step)?
+                    }
+                };
+                test.record(side, &point, canary);
+                comparison.write_down(recorder, side, &step, point);
+            }
+            AbMove::Both(first, step) => {
+                progress(&step);
+                let [a, b] = both(bench, (comparison.without, comparison.with), first, &step)?;
+                test.record_both(&a, &b);
+                comparison.write_down(recorder, Side::A, &step, a);
+                comparison.write_down(recorder, Side::B, &step, b);
+            }
+            AbMove::Done => break,
+        }
+    }
+    let effect = test.effect(&comparison.change, &comparison.settings);
+    if effect.void_pairs > 0 && effect.ratio.is_none() {
+        recorder.warn(format!(
+            "{}: {} pairs were void, since the generator was not sound or requests failed; there is no verdict",
+            effect.change, effect.void_pairs
+        ));
+    }
+    recorder.result(format!("{}: {}", effect.change, describe_effect(&effect)));
+    Ok((test.verdict(), effect))
+}
+
+impl Comparison<'_> {
+    fn arm(&self, side: Side) -> &str {
+        match side {
+            Side::A => self.without,
+            Side::B => self.with,
+        }
+    }
+
+    fn write_down(&self, recorder: &mut Recorder<'_>, side: Side, step: &Step, point: LoadPoint) {
+        recorder.say_when_invalid(&point);
+        let with = if side == Side::A { "without" } else { "with" };
+        let arm = format!("{}: {with}", self.change);
+        recorder.trial(&step.purpose, &arm, point);
+    }
+}
+
+/// Measures a step of both arms at once, `first` named first; returns A's and B's.
+///
+/// # Errors
+/// As [`Bench::measure_both`].
+pub(crate) fn both<B: Bench>(
+    bench: &mut B,
+    (a, b): (&str, &str),
+    first: Side,
+    step: &Step,
+) -> Result<[LoadPoint; 2], B::Error> {
+    match first {
+        Side::A => bench.measure_both([a, b], step),
+        Side::B => {
+            let [b, a] = bench.measure_both([b, a], step)?;
+            Ok([a, b])
+        }
+    }
+}
+
+/// Compares an arm with itself, to learn how much pairs scatter on this machine and whether the comparison can be
+/// trusted at all (method.md, `ab_test`: A/A once per run).
+///
+/// # Errors
+/// As [`compare`]. An A/A that finds a difference is an error too: no A/B of this run would mean anything.
+pub fn compare_with_itself<B: Bench>(
+    bench: &mut B,
+    recorder: &mut Recorder<'_>,
+    arm: &str,
+    measure: Measure,
+    (pairs, step): (usize, Duration),
+) -> Result<Effect, ExperimentError>
+where
+    ExperimentError: From<B::Error>,
+{
+    let comparison = Comparison {
+        without: arm,
+        with: arm,
+        change: "A/A: the configuration against itself".to_owned(),
+        settings: Vec::new(),
+        max_pairs: pairs,
+        min_pairs: pairs,
+        at_once: false,
+        not_worse: None,
+        step,
+        measure,
+        seed: 11,
+    };
+    let (verdict, effect) = compare(bench, recorder, &comparison)?;
+    if matches!(verdict, Verdict::Better | Verdict::Worse) {
+        return Err(ExperimentError::Unfit(format!(
+            "a configuration compared with itself came out {} ({}): something on this machine favours one of two \
+             steps, so no comparison means anything; find what else runs here, and try again",
+            verdict.name(),
+            describe_effect(&effect)
+        )));
+    }
+    if let Some(visible) = effect.smallest_visible {
+        recorder.result(format!(
+            "pairs of equal steps scatter so that {pairs} of them show an effect of {} or more",
+            format_share(visible)
+        ));
+    }
+    Ok(effect)
+}
+
+/// Time left below which a second kind of comparison is not begun: what was found so far must still be proved.
+const SECOND_LOOK: Duration = Duration::from_secs(200);
+
+/// Arrivals of a step from which on the share that violates the SLO is told: a twentieth of them is one.
+const FEWEST_ARRIVALS: f64 = 20.0;
+
+/// Compares by the quantity that the finding's signal speaks of, and by the other one when that shows nothing.
+///
+/// # Errors
+/// As [`compare`].
+pub fn compare_for(
+    testbed: &mut Testbed,
+    recorder: &mut Recorder<'_>,
+    (without, with): (&str, &str),
+    finding: &Finding,
+    settings: &[Setting],
+    base: ComparisonBase,
+) -> Result<(Verdict, Effect), ExperimentError> {
+    let saturation = testbed.saturation_of(without, with)?;
+    let at_rate = Measure::AtRate {
+        rate_hz: base.rate_hz,
+        slope: base.slope,
+        speed_exponent: base.speed_exponent,
+    };
+    let queue_speaks = kneepoint_diagnosis::RULES
+        .iter()
+        .find(|rule| rule.code == finding.code)
+        .is_some_and(|rule| rule.signal == kneepoint_diagnosis::Signal::Saturation);
+    // Capacity speaks for itself at saturation. What queues or grows shows in an open loop first.
+    // Of a few arrivals a step, the share that is late says nothing.
+    let enough = base.rate_hz * base.step.as_secs_f64() >= FEWEST_ARRIVALS;
+    let order = if queue_speaks && enough {
+        vec![at_rate, saturation]
+    } else {
+        vec![saturation]
+    };
+    let mut outcomes = Vec::new();
+    for (nth, measure) in order.into_iter().enumerate() {
+        if nth > 0 && recorder.left() < SECOND_LOOK {
+            break;
+        }
+        let comparison = Comparison {
+            without,
+            with,
+            change: describe_settings(settings),
+            settings: settings.to_vec(),
+            max_pairs: base.max_pairs,
+            min_pairs: MIN_PAIRS,
+            at_once: !queue_speaks,
+            not_worse: None,
+            step: base.step,
+            measure,
+            seed: 31 + nth as u64,
+        };
+        outcomes.push(compare(testbed, recorder, &comparison)?);
+        if matches!(outcomes[nth].0, Verdict::Better | Verdict::Worse) {
+            break;
+        }
+    }
+    // A difference, or else what the finding's signal speaks of: that the other one shows none says nothing of it.
+    let differs =
+        |(verdict, _): &(Verdict, Effect)| matches!(verdict, Verdict::Better | Verdict::Worse);
+    let telling = outcomes.iter().position(differs).unwrap_or(0);
+    if outcomes.is_empty() {
+        return Err(ExperimentError::Unfit("no comparison was made".to_owned()));
+    }
+    Ok(outcomes.swap_remove(telling))
+}

@@ -1,0 +1,230 @@
+//! Gathers the evidence at low load, at the limit and beyond it, lets the rules judge, and confirms what they
+//! suspect by an intervention.
+
+mod phases;
+mod time;
+
+use crate::error::ExperimentError;
+use crate::record::{ENDING, Recorder, TimeNeed};
+use crate::sequences::ab::compare_for;
+use crate::sequences::limit::find_limit;
+use crate::testbed::Testbed;
+use kneepoint_diagnosis::Evidence;
+use kneepoint_model::run::LimitResult;
+use kneepoint_model::{Confidence, Effect, Finding, Scenario, Setting};
+use kneepoint_planner::ab::Verdict;
+use kneepoint_planner::comparison::{ComparisonBase, describe_settings};
+use kneepoint_planner::limit::LimitOptions;
+use kneepoint_planner::tune::Costs;
+pub(crate) use phases::gather;
+use std::time::Duration;
+use time::DiagnosisTime;
+
+/// Load time for the limit that a diagnosis starts from, when nobody says how long all may take: it needs the rate, not the
+/// last percent.
+const LIMIT_TIME: Duration = Duration::from_secs(35);
+/// Most pairs of an intervention.
+const PAIRS: usize = 10;
+
+/// Stands the scenario's stack up, finds its limit, lets the rules judge what binds there, and confirms at most so many of
+/// their suspicions by an intervention.
+///
+/// # Errors
+/// The stack cannot be stood up, the load cannot be driven, or somebody asked to stop.
+pub fn diagnose_and_confirm(
+    testbed: &mut Testbed,
+    recorder: &mut Recorder<'_>,
+    scenario: &Scenario,
+    asked: Option<Duration>,
+    most: usize,
+) -> Result<(), ExperimentError> {
+    let least = DiagnosisTime::least();
+    recorder.keep_to(asked, &TimeNeed::all_the_same("a diagnosis", least));
+    testbed.stand_up_base(scenario, recorder)?;
+    recorder.stage("Limit: where to look");
+    let workers = testbed.saturating_workers("base")?;
+    let options = match asked {
+        Some(_) => {
+            let left = recorder.left_to_measure(least);
+            LimitOptions::by(DiagnosisTime::of(left, most).limit, workers)
+        }
+        None => LimitOptions::within(LIMIT_TIME, workers),
+    };
+    let (limit, slope) = find_limit(testbed, recorder, "base", "base", options.unconfirmed())?;
+    if limit.rate_hz.estimate <= 0.0 {
+        return Ok(());
+    }
+    recorder.stage("Diagnose: which layer and which cause bind");
+    let (evidence, mut findings) = diagnose(testbed, recorder, "base", "base", &limit)?;
+    let base = ComparisonBase::of(&limit, slope, PAIRS);
+    let found = (&evidence, &mut findings);
+    confirm(testbed, recorder, "base", scenario, found, base, most)
+}
+
+/// Drives the phases at an arm and lets the rules judge. The findings are written down as they are:
+/// suspected at most.
+///
+/// # Errors
+/// The arm is gone, the load cannot be driven, or somebody asked to stop.
+pub fn diagnose(
+    testbed: &mut Testbed,
+    recorder: &mut Recorder<'_>,
+    arm: &str,
+    label: &str,
+    limit: &LimitResult,
+) -> Result<(Evidence, Vec<Finding>), ExperimentError> {
+    let evidence = gather(testbed, recorder, arm, label, limit)?;
+    let mut findings = kneepoint_diagnosis::diagnose(&evidence);
+    found_at(&mut findings, label);
+    report_findings(recorder, &findings);
+    report_unjudged(recorder, &evidence);
+    recorder.findings(&findings);
+    Ok((evidence, findings))
+}
+
+/// Notes at which configuration findings were made.
+pub(crate) fn found_at(findings: &mut [Finding], label: &str) {
+    for finding in findings {
+        label.clone_into(&mut finding.arm);
+    }
+}
+
+pub(crate) fn report_findings(recorder: &mut Recorder<'_>, findings: &[Finding]) {
+    if findings.is_empty() {
+        recorder.result("no rule found anything");
+    }
+    for finding in findings {
+        let seen = finding
+            .seen
+            .first()
+            .map_or(String::new(), |seen| format!(": {}", seen.what));
+        recorder.result(format!(
+            "{} {} ({}){seen}",
+            finding.code,
+            finding.title,
+            finding.confidence.name()
+        ));
+    }
+}
+
+/// Says which rules could not judge, and for lack of what: their silence says nothing.
+fn report_unjudged(recorder: &mut Recorder<'_>, evidence: &Evidence) {
+    for (rule, lacking) in kneepoint_diagnosis::unjudged(evidence) {
+        recorder.result(format!(
+            "{} ({}) could not be judged: no numbers of {}",
+            rule.code,
+            rule.title,
+            lacking.join(", ")
+        ));
+    }
+}
+
+/// The findings worth an intervention: those with settings that can be changed, of at least this confidence.
+pub fn worth_trying(
+    findings: &[Finding],
+    least: Confidence,
+) -> impl Iterator<Item = (&Finding, &[Setting])> {
+    findings
+        .iter()
+        .filter(move |finding| finding.confidence >= least)
+        .filter_map(|finding| {
+            let settings = &finding.remedy.as_ref()?.settings;
+            (!settings.is_empty()).then_some((finding, settings.as_slice()))
+        })
+}
+
+/// Confirms suspected findings by interventions: the remedy is set on a second arm and the two are compared.
+/// At most `most` findings are tried, and those that the budget leaves no time for are named.
+///
+/// # Errors
+/// As [`compare`].
+fn confirm(
+    testbed: &mut Testbed,
+    recorder: &mut Recorder<'_>,
+    arm: &str,
+    scenario: &Scenario,
+    (evidence, findings): (&Evidence, &mut Vec<Finding>),
+    base: ComparisonBase,
+    most: usize,
+) -> Result<(), ExperimentError> {
+    let mut costs = Costs::default();
+    let tries: Vec<(Finding, Vec<Setting>)> = worth_trying(findings, Confidence::Suspected)
+        .take(most)
+        .map(|(finding, settings)| (finding.clone(), settings.to_vec()))
+        .collect();
+    for (nth, (finding, settings)) in tries.iter().enumerate() {
+        let objections = kneepoint_diagnosis::remedy_guard(evidence, settings);
+        if !objections.is_empty() {
+            recorder.change(format!(
+                "{}: {} is not tried: {}",
+                finding.code,
+                describe_settings(settings),
+                objections.join("; ")
+            ));
+            continue;
+        }
+        let Some(base) = time::in_time(base, &costs, recorder.left(), tries.len() - nth) else {
+            let needs = costs.shortest_comparison() + ENDING;
+            recorder.change(format!(
+                "{}: {} is not tried: {:.0} s left, and a comparison needs about {:.0} s",
+                finding.code,
+                describe_settings(settings),
+                recorder.left().as_secs_f64(),
+                needs.as_secs_f64()
+            ));
+            continue;
+        };
+        recorder.stage(format!(
+            "Confirm {}: {}",
+            finding.code,
+            describe_settings(settings)
+        ));
+        let changed = scenario.with(settings).map_err(ExperimentError::Unfit)?;
+        let began = recorder.elapsed();
+        testbed.stand_up("probe", &changed)?;
+        costs.stood_up(recorder.elapsed() - began);
+        let began = recorder.elapsed();
+        let outcome = compare_for(testbed, recorder, (arm, "probe"), finding, settings, base);
+        testbed.tear_down("probe");
+        let (verdict, effect) = outcome?;
+        costs.compared(effect.pairs, recorder.elapsed() - began);
+        for known in findings
+            .iter_mut()
+            .filter(|known| known.is_same_cause(finding))
+        {
+            if verdict == Verdict::Better {
+                known.confidence = known.confidence.max(Confidence::Confirmed);
+            }
+            known.effects.push(effect.clone());
+        }
+        recorder.findings(findings);
+    }
+    let others = what_else(evidence, findings);
+    if !others.is_empty() {
+        recorder.result("what was suspected was tried in vain; what else it can be:");
+        report_findings(recorder, &others);
+        findings.extend(others);
+        recorder.findings(findings);
+    }
+    Ok(())
+}
+
+/// What the rules say when those whose remedies were tried in vain are left out: the CPU that is used up, where it stood
+/// back behind them.
+fn what_else(evidence: &Evidence, findings: &[Finding]) -> Vec<Finding> {
+    let in_vain = |finding: &&Finding| finding.effects.last().is_some_and(Effect::is_no_help);
+    let refuted: Vec<&str> = findings
+        .iter()
+        .filter(in_vain)
+        .map(|it| it.code.as_str())
+        .collect();
+    if refuted.is_empty() {
+        return Vec::new();
+    }
+    let mut others = kneepoint_diagnosis::diagnose_without(evidence, &refuted);
+    others.retain(|other| !findings.iter().any(|known| known.is_same_cause(other)));
+    if let Some(known) = findings.first() {
+        found_at(&mut others, &known.arm);
+    }
+    others
+}

@@ -1,0 +1,190 @@
+//! Finding R* of an arm: asks the search what to measure, measures it, and writes the limit down.
+
+mod dry_run;
+
+use crate::error::ExperimentError;
+use crate::record::{Record, Recorder, TimeNeed};
+use crate::testbed::Testbed;
+pub use dry_run::{SimulatedMachine, dry_run};
+use kneepoint_model::Scenario;
+use kneepoint_model::run::LimitResult;
+use kneepoint_model::units::{format_ms, format_share};
+use kneepoint_planner::bench::Bench;
+use kneepoint_planner::limit::{LimitMove, LimitOptions, LimitSearch};
+use std::time::Duration;
+
+/// Time for the load of a limit when nobody says how long it may take.
+pub const USUAL_TIME: Duration = Duration::from_secs(180);
+
+/// Stands the scenario's stack up and finds its R*, within the time that was asked for.
+///
+/// # Errors
+/// The stack cannot be stood up, the load cannot be driven, or somebody asked to stop.
+pub fn limit(
+    testbed: &mut Testbed,
+    recorder: &mut Recorder<'_>,
+    scenario: &Scenario,
+    asked: Option<Duration>,
+    seed: u64,
+) -> Result<(), ExperimentError> {
+    let least = LimitOptions::least();
+    recorder.keep_to(asked, &TimeNeed::all_the_same("a limit", least));
+    testbed.stand_up_base(scenario, recorder)?;
+    recorder.stage("Limit: the highest rate at which the SLO holds");
+    let workers = testbed.saturating_workers("base")?;
+    let left = asked.map(|_| recorder.left_to_measure(least));
+    let options = options(left, workers, seed);
+    find_limit(testbed, recorder, "base", "base", options).map(drop)
+}
+
+/// The search that the time left allows: all of method.md's where there are five minutes for it.
+fn options(left: Option<Duration>, workers: u32, seed: u64) -> LimitOptions {
+    let options = match left {
+        Some(left) => LimitOptions::by(left, workers),
+        None => LimitOptions::within(USUAL_TIME, workers),
+    };
+    LimitOptions { seed, ..options }
+}
+
+/// Finds the limit of an arm and writes it down.
+///
+/// # Errors
+/// The arm is gone, the load cannot be driven, or somebody asked to stop.
+pub fn find_limit<B: Bench>(
+    bench: &mut B,
+    recorder: &mut Recorder<'_>,
+    arm: &str,
+    label: &str,
+    options: LimitOptions,
+) -> Result<(LimitResult, f64), ExperimentError>
+where
+    ExperimentError: From<B::Error>,
+{
+    find_limit_in_turns(bench, recorder, arm, label, options, |_, _| Ok(()))
+}
+
+/// The same, in turns with something else: `beside` is called after each step.
+///
+/// # Errors
+/// The same, or what `beside` fails with.
+pub fn find_limit_in_turns<B: Bench>(
+    bench: &mut B,
+    recorder: &mut Recorder<'_>,
+    arm: &str,
+    label: &str,
+    options: LimitOptions,
+    beside: impl FnMut(&mut B, &mut Recorder<'_>) -> Result<(), ExperimentError>,
+) -> Result<(LimitResult, f64), ExperimentError>
+where
+    ExperimentError: From<B::Error>,
+{
+    let mut search = LimitSearch::of(bench, options);
+    let result = search_in_turns(bench, recorder, (arm, label), &mut search, beside)?;
+    Ok((result, search.estimate().slope))
+}
+
+/// Goes on with a search until it is done, and writes the limit down.
+///
+/// # Errors
+/// As [`find_limit`].
+pub fn search_limit<B: Bench>(
+    bench: &mut B,
+    recorder: &mut Recorder<'_>,
+    (arm, label): (&str, &str),
+    search: &mut LimitSearch,
+) -> Result<LimitResult, ExperimentError>
+where
+    ExperimentError: From<B::Error>,
+{
+    search_in_turns(bench, recorder, (arm, label), search, |_, _| Ok(()))
+}
+
+fn search_in_turns<B: Bench>(
+    bench: &mut B,
+    recorder: &mut Recorder<'_>,
+    (arm, label): (&str, &str),
+    search: &mut LimitSearch,
+    mut beside: impl FnMut(&mut B, &mut Recorder<'_>) -> Result<(), ExperimentError>,
+) -> Result<LimitResult, ExperimentError>
+where
+    ExperimentError: From<B::Error>,
+{
+    let whole = search.options().takes();
+    let only_looks = search.options().soak.is_zero();
+    let began = bench.now();
+    while let LimitMove::Measure(step) = search.next_move() {
+        recorder.check_stop()?;
+        let share = search.progress();
+        recorder.progress(
+            &format!("{label}: {}", step.purpose),
+            share,
+            Some(whole.mul_f64(1.0 - share)),
+        );
+        let (point, canary) = bench.measure_with_canary(arm, &step)?;
+        recorder.result(format!("{}: {}", step.purpose, point.describe()));
+        recorder.say_when_invalid(&point);
+        search.at(bench.now() - began);
+        search.record(&point, canary);
+        search.written_as(recorder.trial(&step.purpose, label, point));
+        beside(bench, recorder)?;
+    }
+    let mut result = search.result(label);
+    if let Some(noise) = &mut result.noise {
+        noise.reference_ms = bench.canary_ms();
+    }
+    if !only_looks || result.rate_hz.estimate <= 0.0 {
+        for warning in &result.warnings {
+            recorder.warn(warning.clone());
+        }
+    }
+    let (rate, unit) = (result.rate_hz, result.unit());
+    let besides = result.besides_visits();
+    recorder.result(format!(
+        "R* of {label} is {} (95 %: {} to {}{}), bound by {}; {} steps, {}{}",
+        unit.format(rate.estimate),
+        unit.format(rate.low),
+        unit.format(rate.high),
+        besides.map_or_else(String::new, |besides| format!("; that is {besides}")),
+        result.bound_by,
+        result.steps.len(),
+        confirmed(&result),
+        at_reference(&result),
+    ));
+    recorder.write(Record::Limit(result.clone()));
+    Ok(result)
+}
+
+/// What the longer stretch of load said, in words.
+fn confirmed(result: &LimitResult) -> String {
+    if result.soak_arrivals == 0 {
+        return "not confirmed by a longer stretch".to_owned();
+    }
+    format!(
+        "{} over {} requests at {} with {} failed",
+        if result.soak_held {
+            "confirmed"
+        } else {
+            "not confirmed"
+        },
+        result.soak_arrivals,
+        result.unit().format(result.soak_hz),
+        result.soak_failed
+    )
+}
+
+/// R* at reference speed in words; nothing where the speed was not measured.
+fn at_reference(result: &LimitResult) -> String {
+    let Some((rate, noise)) = result.reference_hz.zip(result.noise) else {
+        return String::new();
+    };
+    let cpu = noise.cpu_ms.map_or_else(String::new, |ms| {
+        format!("; a request took {} of CPU", format_ms(ms))
+    });
+    format!(
+        "{cpu}; at the machine's reference speed {} (95 %: {} to {}), its speed varied by {}",
+        result.unit().format(rate.estimate),
+        result.unit().format(rate.low),
+        result.unit().format(rate.high),
+        format_share(noise.speed_sd.unwrap_or(0.0))
+    )
+}

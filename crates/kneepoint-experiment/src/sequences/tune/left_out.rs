@@ -1,0 +1,101 @@
+//! Leave one out: what each kept change is still worth beside the others.
+
+use super::{Current, Tuner};
+use crate::error::ExperimentError;
+use crate::sequences::ab::Comparison;
+use kneepoint_model::run::Decision;
+use kneepoint_model::{Effect, Scenario, Setting};
+use kneepoint_planner::ab::Verdict;
+use kneepoint_planner::comparison::{describe_effect, describe_settings};
+
+impl Tuner<'_, '_, '_> {
+    /// The configuration kept so far against the same without one change, for each kept change: what no longer makes
+    /// a difference beside the others is taken back.
+    pub(super) fn leave_one_out(&mut self, current: &mut Current) -> Result<(), ExperimentError> {
+        let kept = self.kept();
+        if kept.len() < 2 {
+            return Ok(());
+        }
+        for index in kept {
+            let decision = self.recorder.run().decisions[index].clone();
+            let Some(pairs) = self.affordable(0, false) else {
+                self.recorder.warn(format!(
+                    "out of time: {} was not left out, so its gain is from its own A/B",
+                    decision.code
+                ));
+                continue;
+            };
+            self.recorder
+                .stage(format!("Leave one out: without {}", decision.code));
+            let scenario = self.without(&decision)?;
+            let arm = self.next_arm();
+            self.stand_up(&arm, &scenario)?;
+            let (verdict, effect) = self.compare_without(current, &arm, &decision, pairs)?;
+            self.recorder.leave_one_out(index, effect.clone());
+            if matches!(verdict, Verdict::Equivalent | Verdict::Worse) {
+                let reason = format!(
+                    "taken back, beside the other changes it does not help: {}",
+                    describe_effect(&effect)
+                );
+                self.recorder.change(format!("{}: {reason}", decision.code));
+                self.recorder.take_back(index, reason);
+                self.testbed.tear_down(&current.arm);
+                (current.arm, current.scenario) = (arm, scenario);
+                current.is_measured = false;
+                current.seen = None;
+            } else {
+                self.testbed.tear_down(&arm);
+            }
+        }
+        Ok(())
+    }
+
+    fn compare_without(
+        &mut self,
+        current: &Current,
+        without: &str,
+        decision: &Decision,
+        pairs: usize,
+    ) -> Result<(Verdict, Effect), ExperimentError> {
+        let change = format!(
+            "all changes against all but {}",
+            describe_settings(&decision.settings)
+        );
+        let comparison = Comparison {
+            settings: decision.settings.clone(),
+            max_pairs: pairs,
+            seed: 51,
+            ..self.at_saturation((without, &current.arm), change)?
+        };
+        self.compared(&comparison)
+    }
+
+    /// Kept changes that were not left out yet; none where there is one only, which the proof leaves out.
+    pub(super) fn not_left_out(&self) -> Vec<usize> {
+        let mut kept = self.kept();
+        if kept.len() < 2 {
+            return Vec::new();
+        }
+        kept.retain(|index| {
+            self.recorder.run().decisions[*index]
+                .leave_one_out
+                .is_none()
+        });
+        kept
+    }
+
+    /// The best scenario with the settings of one decision as they were at the start.
+    fn without(&self, decision: &Decision) -> Result<Scenario, ExperimentError> {
+        let mut others: Vec<Setting> = Vec::new();
+        for other in self
+            .recorder
+            .run()
+            .decisions
+            .iter()
+            .filter(|other| other.kept && other.settings != decision.settings)
+        {
+            others.extend(other.settings.iter().cloned());
+        }
+        self.base.with(&others).map_err(ExperimentError::Unfit)
+    }
+}

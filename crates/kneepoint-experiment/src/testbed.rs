@@ -1,0 +1,578 @@
+//! The testbed: a lab in which configurations stand side by side, warm, and are measured in turn.
+
+mod app;
+mod arm;
+mod canary;
+mod chain;
+mod copy;
+mod drain;
+mod log;
+pub(crate) mod machine;
+mod offers;
+mod rehearse;
+mod seen;
+mod visit;
+
+use crate::error::ExperimentError;
+use crate::record::{Event, Observer};
+use arm::Arm;
+pub use arm::ColdStart;
+use kneepoint_lab::{HostPlan, Lab, LabPlan};
+use kneepoint_load::{AbortRule, Engine, LoadPlan, Mode, REQUEST_ID};
+use kneepoint_model::run::{FileDiff, Machine};
+use kneepoint_model::{
+    AppSwitch, Arrivals, ClosedLoop, Layer, LoadPoint, RunningTier, Scenario, Schedule, Sessions,
+    Slo, Stack, ThinkTime, VisitShape, Workload,
+};
+use kneepoint_planner::ab::Measure;
+use kneepoint_planner::bench::{Bench, Canary, Offer, Step};
+use kneepoint_stack::Program;
+use kneepoint_telemetry::{Collector, CpuAccount, Options, Recording};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+pub use visit::{Php, Visited};
+
+/// The host the generator sends from.
+const CLIENT: &str = "client";
+/// Connections the generator opens at most: enough for every queue in the chain, and far from a flood.
+const MOST_CONNECTIONS: usize = 1500;
+/// How often what others use is looked at during a step.
+const A_SECOND: Duration = Duration::from_secs(1);
+/// Factor on how long telemetry waits between two samples where only the first and the last of a step are asked for.
+const SELDOM: f64 = 100.0;
+
+/// A lab with arms: each arm is one configuration of the whole stack, on hosts of its own.
+pub struct Testbed {
+    lab: Lab,
+    scenario: Scenario,
+    client: kneepoint_lab::HostInfo,
+    programs: BTreeMap<String, Program>,
+    /// Freshly initialised data directories that further arms copy, by the kind of database.
+    db_templates: BTreeMap<String, PathBuf>,
+    /// By the user's directory: the application as this run first saw it.
+    pristine: BTreeMap<PathBuf, Arc<copy::Pristine>>,
+    arms: BTreeMap<String, Arm>,
+    machine: Machine,
+    ceiling_hz: Option<f64>,
+    /// The canary's first reading in this run: the machine's reference speed.
+    canary_ms: Option<f64>,
+    stop: Arc<AtomicBool>,
+    notes: Vec<String>,
+    nonce: u64,
+    observer: Arc<dyn Observer + Send + Sync>,
+    opened: Instant,
+}
+
+impl Testbed {
+    /// Opens a lab for a scenario and checks the generator in it.
+    ///
+    /// # Errors
+    /// The lab cannot be made, or the generator does not work.
+    pub fn open(
+        scenario: &Scenario,
+        loopback: bool,
+        stop: Arc<AtomicBool>,
+        observer: Arc<dyn Observer + Send + Sync>,
+    ) -> Result<Self, ExperimentError> {
+        let lab = Lab::start(LabPlan {
+            name: scenario.slug(),
+            hosts: vec![HostPlan::new(CLIENT)],
+            loopback,
+        })?;
+        let client = lab.host(CLIENT).ok_or_else(|| {
+            ExperimentError::Unfit("the lab has no host for the generator".into())
+        })?;
+        let notes = lab.capabilities().missing.clone();
+        let mut testbed = Self {
+            lab,
+            scenario: scenario.clone(),
+            client,
+            programs: BTreeMap::new(),
+            db_templates: BTreeMap::new(),
+            pristine: BTreeMap::new(),
+            arms: BTreeMap::new(),
+            machine: machine::machine(),
+            ceiling_hz: None,
+            canary_ms: None,
+            stop,
+            notes,
+            nonce: machine::nonce(),
+            observer,
+            opened: Instant::now(),
+        };
+        let ceiling =
+            kneepoint_load::ceiling(1, testbed.client.netns.as_deref(), Duration::from_secs(1))?;
+        testbed.ceiling_hz = Some(ceiling);
+        testbed.machine.generator_ceiling_hz = Some(ceiling);
+        Ok(testbed)
+    }
+
+    /// What the lab cannot do on this machine, a sentence each.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// The machine.
+    #[must_use]
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// The scenario the testbed was opened with.
+    #[must_use]
+    pub fn scenario(&self) -> &Scenario {
+        &self.scenario
+    }
+
+    /// The SLO.
+    #[must_use]
+    pub fn slo(&self) -> &Slo {
+        &self.scenario.slo
+    }
+
+    /// Stops everything and removes the lab.
+    pub fn close(self) {
+        let Self { lab, arms, .. } = self;
+        drop(arms);
+        // What the keeper could not remove, `lab clean` names and removes.
+        let _ = lab.stop();
+    }
+
+    fn arm(&self, name: &str) -> Result<&Arm, ExperimentError> {
+        self.arms.get(name).ok_or_else(|| {
+            ExperimentError::Unfit(format!("there is no arm `{name}` in the testbed"))
+        })
+    }
+
+    /// The stack of an arm as configured.
+    ///
+    /// # Errors
+    /// There is no such arm.
+    pub fn stack(&self, name: &str) -> Result<&Stack, ExperimentError> {
+        Ok(&self.arm(name)?.stack)
+    }
+
+    /// Stands an arm up: every tier started, its state reset, its identity checked, warmed up.
+    ///
+    /// # Errors
+    /// A program is missing or refuses its configuration, or the application does not answer as expected.
+    pub fn stand_up(&mut self, name: &str, scenario: &Scenario) -> Result<(), ExperimentError> {
+        self.stand_up_unasked(name, scenario)?;
+        match self.arms[name].check_and_warm(&self.client, &self.stop) {
+            Ok(rehearsed) => match self.arms.get_mut(name) {
+                Some(arm) => {
+                    arm.learn(rehearsed);
+                    arm.settle()
+                }
+                None => Ok(()),
+            },
+            Err(error) => {
+                self.tear_down(name);
+                Err(error)
+            }
+        }
+    }
+
+    /// How long an arm took from nothing to its first answer.
+    ///
+    /// # Errors
+    /// There is no such arm.
+    pub fn cold_start(&self, name: &str) -> Result<ColdStart, ExperimentError> {
+        Ok(self.arm(name)?.cold_start)
+    }
+
+    /// Removes an arm with its hosts. Unknown names are no error.
+    pub fn tear_down(&mut self, name: &str) {
+        if self.arms.remove(name).is_some() {
+            self.remove_hosts(name);
+        }
+    }
+
+    fn remove_hosts(&self, name: &str) {
+        for layer in Layer::TIERS {
+            let host = arm::host_name(name, layer);
+            if self.lab.host(&host).is_some() {
+                // A host that cannot be removed now goes with the lab.
+                let _ = self.lab.remove_host(&host);
+            }
+        }
+    }
+
+    /// The configuration changes between two arms, file by file.
+    ///
+    /// # Errors
+    /// There is no such arm.
+    pub fn diff(&self, from: &str, to: &str) -> Result<Vec<FileDiff>, ExperimentError> {
+        let (from, to) = (self.arm(from)?, self.arm(to)?);
+        Ok(arm::diff(from, to))
+    }
+
+    /// Closed-loop workers that keep an arm's pool full: twice its size, within 8 and 64.
+    ///
+    /// # Errors
+    /// There is no such arm.
+    pub fn saturating_workers(&self, name: &str) -> Result<u32, ExperimentError> {
+        let pool = self
+            .stack(name)?
+            .tier(Layer::Php)
+            .and_then(|tier| tier.pool.as_ref());
+        Ok(pool.map_or(16, |pool| (pool.max_workers * 2).clamp(8, 64) as u32))
+    }
+
+    /// Throughput with as many workers as keep the pools of two arms full.
+    ///
+    /// # Errors
+    /// There is no such arm.
+    pub fn saturation_of(&self, without: &str, with: &str) -> Result<Measure, ExperimentError> {
+        let of = |arm| self.saturating_workers(arm);
+        Ok(Measure::Saturation {
+            workers: of(without)?.max(of(with)?),
+        })
+    }
+
+    /// Drives a step while every layer is sampled. With `reset`, the application's state is put back before.
+    ///
+    /// # Errors
+    /// The arm is gone or the load cannot be driven.
+    pub fn observe(
+        &mut self,
+        name: &str,
+        step: &Step,
+        reset: bool,
+    ) -> Result<(LoadPoint, Recording), ExperimentError> {
+        self.observe_with(name, step, reset, Options::default())
+    }
+
+    /// The same with the state put back, sampled when it begins and when it ends only: enough for totals such as CPU time.
+    /// Sampling in between takes CPU itself, which those who ask how much a step took would find in their answer.
+    ///
+    /// # Errors
+    /// The arm is gone or the load cannot be driven.
+    pub fn observe_totals(
+        &mut self,
+        name: &str,
+        step: &Step,
+    ) -> Result<(LoadPoint, Recording), ExperimentError> {
+        let seldom = Options {
+            slow_down: SELDOM,
+            ..Options::default()
+        };
+        self.observe_with(name, step, true, seldom)
+    }
+
+    fn observe_with(
+        &mut self,
+        name: &str,
+        step: &Step,
+        reset: bool,
+        options: Options,
+    ) -> Result<(LoadPoint, Recording), ExperimentError> {
+        self.drain(name, step.rested)?;
+        if reset {
+            self.arm(name)?.reset(&self.lab)?;
+        }
+        self.watched(name, options, || self.drive(name, step))
+    }
+
+    /// Drives load while every layer of an arm is sampled.
+    fn watched(
+        &self,
+        name: &str,
+        options: Options,
+        drive: impl FnOnce() -> Result<LoadPoint, ExperimentError>,
+    ) -> Result<(LoadPoint, Recording), ExperimentError> {
+        let running = self.arm(name)?.running.clone();
+        let collector = Collector::start(running, options)
+            .map_err(|error| ExperimentError::Unfit(error.to_string()))?;
+        let load = drive()?;
+        Ok((load, collector.finish()))
+    }
+
+    /// The PHP-FPM of an arm and where its application lies; `None` when another runtime serves it.
+    ///
+    /// # Errors
+    /// There is no such arm.
+    pub fn fpm(&self, name: &str) -> Result<Option<(RunningTier, PathBuf)>, ExperimentError> {
+        let arm = self.arm(name)?;
+        let mut tiers = arm.running.iter();
+        let fpm = tiers.find(|tier| tier.layer == Layer::Php && tier.server.as_str() == "fpm");
+        Ok(fpm.map(|tier| (tier.clone(), arm.app_root.clone())))
+    }
+
+    /// What the settings of an arm's copy of the application switch on or off at a cost.
+    ///
+    /// # Errors
+    /// The arm was never stood up.
+    pub(crate) fn switches(&self, name: &str) -> Result<Vec<AppSwitch>, ExperimentError> {
+        Ok(kneepoint_stack::application::switches(
+            &self.arm(name)?.app_root,
+        ))
+    }
+
+    /// The tiers of an arm with the first process of each.
+    ///
+    /// # Errors
+    /// There is no such arm.
+    pub fn first_processes(&self, name: &str) -> Result<Vec<(Layer, u32)>, ExperimentError> {
+        let tiers = self.arm(name)?.running.iter();
+        Ok(tiers.map(|tier| (tier.layer, tier.pid)).collect())
+    }
+
+    /// Drives load of any shape at an arm at rest, with the application's state put back, while every layer is sampled.
+    ///
+    /// # Errors
+    /// The arm is gone or the load cannot be driven.
+    pub fn play(
+        &mut self,
+        name: &str,
+        mode: Mode,
+        seed: u64,
+    ) -> Result<(LoadPoint, Recording), ExperimentError> {
+        self.drain(name, true)?;
+        self.arm(name)?.reset(&self.lab)?;
+        let workload = self.arm(name)?.workload.clone();
+        let plan = LoadPlan {
+            seed,
+            ..self.plan(name, workload, mode)?
+        };
+        self.watched(name, Options::default(), || self.send(name, &plan))
+    }
+
+    fn drive(&self, name: &str, step: &Step) -> Result<LoadPoint, ExperimentError> {
+        let plan = self.step_plan(name, step)?;
+        self.send(name, &plan)
+    }
+
+    /// The load of a step at an arm.
+    fn step_plan(&self, name: &str, step: &Step) -> Result<LoadPlan, ExperimentError> {
+        let mode = match step.offer {
+            Offer::Rate(rate) => Mode::Open {
+                schedule: Schedule::constant(rate, step.duration),
+                arrivals: Arrivals::Poisson { seed: step.seed },
+            },
+            Offer::Workers(workers) => Mode::Closed(ClosedLoop::new(workers, step.duration)),
+        };
+        let mut workload = self.arm(name)?.workload.clone();
+        if let (Offer::Workers(_), Some(sessions)) = (step.offer, &mut workload.sessions) {
+            // Workers who pause leave the stack idle, however many requests it could serve.
+            sessions.think_time = ThinkTime::None;
+        }
+        if step.slowest > 0 {
+            name_requests(&mut workload);
+        }
+        Ok(LoadPlan {
+            slowest: step.slowest,
+            skip: step.skip,
+            abort: step.may_abort.then(AbortRule::default),
+            seed: step.seed,
+            ..self.plan(name, workload, mode)?
+        })
+    }
+
+    /// A load at an arm, from the lab's generator.
+    fn plan(
+        &self,
+        name: &str,
+        workload: Workload,
+        mode: Mode,
+    ) -> Result<LoadPlan, ExperimentError> {
+        let mut plan = LoadPlan::new(self.arm(name)?.target.clone(), workload, mode);
+        plan.slo = self.scenario.slo.clone();
+        plan.max_connections = MOST_CONNECTIONS;
+        plan.netns.clone_from(&self.client.netns);
+        plan.ceiling_hz = self.ceiling_hz;
+        Ok(plan)
+    }
+
+    /// Sends requests to an arm, and says what ran beside it.
+    fn send(&self, name: &str, plan: &LoadPlan) -> Result<LoadPoint, ExperimentError> {
+        self.attended(&[name], || {
+            let others = Mutex::new((self.cpu_account(), None));
+            let progress = |progress: &kneepoint_load::Progress| {
+                self.show(progress);
+                self.look_at_others(&others);
+            };
+            let mut point = Engine::run(plan, &progress, &self.stop)?;
+            let (_, peak) = others.into_inner().unwrap_or_else(PoisonError::into_inner);
+            point.health.foreign_peak_share = peak;
+            Ok([point])
+        })
+        .map(|[point]| point)
+    }
+
+    /// What others used in the last second, where a second has passed, and the most they did in any.
+    fn look_at_others(&self, others: &Mutex<(Option<CpuAccount>, Option<f64>)>) {
+        let mut others = others.lock().unwrap_or_else(PoisonError::into_inner);
+        let (last, peak) = &mut *others;
+        let Some(known) = last.as_ref().filter(|last| last.age() >= A_SECOND) else {
+            return;
+        };
+        if let Some(now) = self.cpu_account() {
+            let used = now.foreign_cores_since(known) / f64::from(self.machine.cores.max(1));
+            *peak = Some(peak.map_or(used, |peak: f64| peak.max(used)));
+            *last = Some(now);
+        }
+    }
+
+    /// Sends requests to two arms in the same seconds: what the machine does then, it does to both.
+    fn send_to_both(
+        &self,
+        names: [&str; 2],
+        plans: &[LoadPlan; 2],
+    ) -> Result<[LoadPoint; 2], ExperimentError> {
+        self.attended(&names, || {
+            let engine = |plan, shown: bool| {
+                let show = |progress: &kneepoint_load::Progress| {
+                    if shown {
+                        self.show(progress);
+                    }
+                };
+                Engine::run(plan, &show, &self.stop)
+            };
+            std::thread::scope(|scope| {
+                let other = scope.spawn(|| engine(&plans[1], false));
+                let one = engine(&plans[0], true);
+                let other = other
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                Ok([one?, other?])
+            })
+        })
+    }
+
+    /// Loads arms and says of each what a request took of the CPU, and what others took of the machine meanwhile.
+    fn attended<const N: usize>(
+        &self,
+        names: &[&str; N],
+        load: impl FnOnce() -> Result<[LoadPoint; N], ExperimentError>,
+    ) -> Result<[LoadPoint; N], ExperimentError> {
+        for name in names {
+            self.arm(name)?.drained.store(false, Ordering::Relaxed);
+        }
+        let before = self.cpu_account();
+        let mut points = load()?;
+        let accounts = before.zip(self.cpu_account());
+        for (name, point) in names.iter().zip(&mut points) {
+            let arm = self.arm(name)?;
+            if let Some((before, after)) = &accounts {
+                note_cpu(point, &arm.running, (before, after), self.machine.cores);
+            }
+            if point.outcomes.failed() > 0 {
+                arm.check_alive(&self.lab)?;
+            }
+        }
+        Ok(points)
+    }
+
+    /// What ran on the machine so far, of the lab and in all.
+    fn cpu_account(&self) -> Option<CpuAccount> {
+        CpuAccount::read(self.arms.values().flat_map(|arm| &arm.running))
+    }
+
+    /// Drives a step at an arm that is at rest, with the application's state put back.
+    fn drive_from_reset(&self, name: &str, step: &Step) -> Result<LoadPoint, ExperimentError> {
+        self.arm(name)?.reset(&self.lab)?;
+        self.drive(name, step)
+    }
+
+    fn show(&self, progress: &kneepoint_load::Progress) {
+        self.observer.event(&Event::Load {
+            goodput_hz: progress.goodput_hz,
+            p95_ms: progress.p95_ms,
+            failed: progress.recent.failed(),
+        });
+    }
+}
+
+/// Lets each request carry a name of its own, unless the scenario gives it one.
+fn name_requests(workload: &mut Workload) {
+    const HEADER: &str = "X-Request-Id";
+    for request in &mut workload.requests {
+        let mut headers = request.headers.iter();
+        if !headers.any(|(name, _)| name.eq_ignore_ascii_case(HEADER)) {
+            let value = format!("{{{{{REQUEST_ID}}}}}");
+            request.headers.push((HEADER.to_owned(), value));
+        }
+    }
+}
+
+/// Notes what a request took of the CPU time of its own arm, and whose the rest of the machine was.
+fn note_cpu(
+    point: &mut LoadPoint,
+    tiers: &[RunningTier],
+    (before, after): (&CpuAccount, &CpuAccount),
+    cores: u32,
+) {
+    let cores = f64::from(cores.max(1));
+    point.health.foreign_share = Some(after.foreign_cores_since(before) / cores);
+    point.health.idle_share = Some(after.idle_cores_since(before) / cores);
+    let served = point.served_in_all();
+    let is_own = |pid| tiers.iter().any(|tier| tier.pid == pid);
+    point.cpu_ms =
+        (served > 0).then(|| after.some_tiers_s_since(before, is_own) * 1e3 / served as f64);
+}
+
+impl Bench for Testbed {
+    type Error = ExperimentError;
+
+    fn slo(&self) -> &Slo {
+        &self.scenario.slo
+    }
+
+    fn visit(&self) -> Option<VisitShape> {
+        let sessions = self.scenario.workload.sessions.as_ref();
+        sessions.map(Sessions::shape)
+    }
+
+    fn now(&self) -> Duration {
+        self.opened.elapsed()
+    }
+
+    fn measure(&mut self, arm: &str, step: &Step) -> Result<LoadPoint, ExperimentError> {
+        self.drain(arm, step.rested)?;
+        self.drive_from_reset(arm, step)
+    }
+
+    fn measure_both(
+        &mut self,
+        arms: [&str; 2],
+        step: &Step,
+    ) -> Result<[LoadPoint; 2], ExperimentError> {
+        for arm in arms {
+            self.drain(arm, step.rested)?;
+            self.arm(arm)?.reset(&self.lab)?;
+        }
+        let plans = [
+            self.step_plan(arms[0], step)?,
+            self.step_plan(arms[1], step)?,
+        ];
+        self.send_to_both(arms, &plans)
+    }
+
+    fn canary(&mut self) -> Option<f64> {
+        canary::cpu_ms().map(|ms| *self.canary_ms.get_or_insert(ms) / ms)
+    }
+
+    fn canary_ms(&self) -> Option<f64> {
+        self.canary_ms
+    }
+
+    /// The canary runs while the stack is at rest: before the step it waits for the pool as the step would, and after
+    /// it as the next one will.
+    fn measure_with_canary(
+        &mut self,
+        arm: &str,
+        step: &Step,
+    ) -> Result<(LoadPoint, Canary), ExperimentError> {
+        self.drain(arm, step.rested)?;
+        let before = self.canary();
+        let point = self.drive_from_reset(arm, step)?;
+        self.drain(arm, false)?;
+        let after = self.canary();
+        Ok((point, Canary { before, after }))
+    }
+}

@@ -1,0 +1,186 @@
+//! What to send, where to, how fast, and when to give up.
+
+use crate::plan::error::LoadError;
+use crate::plan::limits;
+use crate::plan::stop::StopWhen;
+use crate::plan::target::Target;
+use kneepoint_model::{
+    AbortRule, Arrivals, ClosedLoop, FirstArrival, OutcomeCounts, Schedule, Second, Slo, Workload,
+    check_workload,
+};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Who decides when a request starts.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Mode {
+    /// The schedule decides, however slow the server is.
+    Open {
+        /// The offered rate over time.
+        schedule: Schedule,
+        /// How arrivals are spread within the rate.
+        arrivals: Arrivals,
+    },
+    /// Each worker starts its next request when its last one has ended.
+    Closed(ClosedLoop),
+}
+
+impl Mode {
+    /// How long new requests start, at most: a closed loop may have made all of its requests earlier.
+    #[must_use]
+    pub fn duration(&self) -> Duration {
+        match self {
+            Self::Open { schedule, .. } => schedule.duration(),
+            Self::Closed(closed) => closed.duration,
+        }
+    }
+}
+
+/// One stretch of load.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoadPlan {
+    /// Where to.
+    pub target: Target,
+    /// What.
+    pub workload: Workload,
+    /// When.
+    pub mode: Mode,
+    /// Whether each request of a schedule leaves at its own moment. Without, arrivals within a millisecond of one another
+    /// leave together, some of them that much before their time, which costs far less CPU; a response time is then
+    /// measured from when the request left. HTTP/2 is exact either way.
+    pub exact_starts: bool,
+    /// Where the first of evenly spaced arrivals of a schedule lies; other modes do not ask.
+    pub first: FirstArrival,
+    /// The timeout, and the response time that counts as good.
+    pub slo: Slo,
+    /// Threads that send; connections and users are divided among them.
+    pub threads: usize,
+    /// Most connections open at once, over all threads. Beyond, arrivals wait with their intended start kept; in
+    /// HTTP/2 they share connections first, as far as the server allows. Otherwise a closed loop has at least one for
+    /// each worker.
+    pub max_connections: usize,
+    /// How much of the start is left out of the window that is reported.
+    pub skip: Duration,
+    /// The network namespace to send from (`/run/netns/NAME` or `/proc/PID/ns/net`).
+    pub netns: Option<PathBuf>,
+    /// When to end early; `None` never does.
+    pub abort: Option<AbortRule>,
+    /// What else ends the load early, judged second by second; `None` is nothing.
+    pub stop_when: Option<StopWhen>,
+    /// Addresses of this host that new connections come from, in turn: each has its own local ports. None leaves the
+    /// choice to the system. TCP only, and of the target's family.
+    pub source_addresses: Vec<IpAddr>,
+    /// How many of the slowest requests are named, by their [`REQUEST_ID`](crate::REQUEST_ID): a request that is to be
+    /// known by it elsewhere must carry it.
+    pub slowest: usize,
+    /// Seed of the mixture. (The seed of Poisson arrivals is theirs.)
+    pub seed: u64,
+    /// What this generator reached against a null server, per second (see [`crate::ceiling`]).
+    pub ceiling_hz: Option<f64>,
+}
+
+impl LoadPlan {
+    /// A plan with one thread, 256 connections, nothing skipped or named, and no abort.
+    #[must_use]
+    pub fn new(target: Target, workload: Workload, mode: Mode) -> Self {
+        Self {
+            target,
+            workload,
+            mode,
+            exact_starts: false,
+            first: FirstArrival::AtStart,
+            slo: Slo::default(),
+            threads: 1,
+            max_connections: 256,
+            skip: Duration::ZERO,
+            netns: None,
+            abort: None,
+            stop_when: None,
+            source_addresses: Vec::new(),
+            slowest: 0,
+            seed: 1,
+            ceiling_hz: None,
+        }
+    }
+
+    /// Refuses what cannot be sent.
+    pub(crate) fn check(&self) -> Result<(), LoadError> {
+        let wrong = |problem: String| Err(LoadError::Plan { problem });
+        if self.threads == 0 || self.threads > 256 {
+            return wrong(format!(
+                "{} threads; use 1 to 256, one is enough below some 20 000 requests a second",
+                self.threads
+            ));
+        }
+        if self.max_connections < self.threads {
+            return wrong(format!(
+                "{} connections for {} threads; allow at least one per thread",
+                self.max_connections, self.threads
+            ));
+        }
+        if self.slo.timeout.is_zero() {
+            return wrong("a timeout of zero; set slo.timeout, for example \"2s\"".into());
+        }
+        match &self.mode {
+            Mode::Open { schedule, .. } => check_schedule(schedule)?,
+            Mode::Closed(closed) => limits::check_closed_loop(closed)?,
+        }
+        limits::check_sources(&self.source_addresses, self.target.address())?;
+        check_workload(&self.workload)?;
+        limits::check_sessions(&self.workload)
+    }
+}
+
+fn check_schedule(schedule: &Schedule) -> Result<(), LoadError> {
+    let sane = |rate: f64| rate.is_finite() && rate >= 0.0;
+    match schedule
+        .segments
+        .iter()
+        .find(|s| !sane(s.from_hz) || !sane(s.to_hz))
+    {
+        None => Ok(()),
+        Some(s) => Err(LoadError::Plan {
+            problem: format!(
+                "a rate from {} to {} per second; rates are finite and not negative",
+                s.from_hz, s.to_hz
+            ),
+        }),
+    }
+}
+
+/// How the load is doing, over about the last second.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Progress {
+    /// Time since the load began.
+    pub elapsed: Duration,
+    /// How long new requests start in all.
+    pub total: Duration,
+    /// Arrivals per second.
+    pub rate_hz: f64,
+    /// Responses that met the SLO's response time, per second.
+    pub goodput_hz: f64,
+    /// Median response time of `Ok` requests in ms.
+    pub p50_ms: Option<f64>,
+    /// 95th percentile of the same.
+    pub p95_ms: Option<f64>,
+    /// 99th percentile of the same.
+    pub p99_ms: Option<f64>,
+    /// How the requests that ended in the last second ended.
+    pub recent: OutcomeCounts,
+    /// Arrivals since the load began.
+    pub arrivals: u64,
+    /// Requests that have ended since the load began, in whatever way.
+    pub ended: u64,
+    /// Requests that ended `Ok`, per second.
+    pub ok_hz: f64,
+    /// How all requests that have ended since the load began ended.
+    pub outcomes: OutcomeCounts,
+    /// Connections that are open, being opened, or closing.
+    pub connections_open: u64,
+    /// Arrivals that wait for a connection.
+    pub backlog: u64,
+    /// The seconds that were completed since progress was last told, in order: those whose every request has ended.
+    /// Each second of a load is told once.
+    pub completed: Vec<Second>,
+}
