@@ -5,7 +5,6 @@ pub mod ports;
 pub mod process;
 pub mod value_kind;
 
-use value_kind::{Value, ValueKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
