@@ -9,10 +9,10 @@ use crate::procs::Identity;
 use crate::protocol::{Answer, Begun, Request};
 use crate::record::{LabId, base_dir};
 use crate::traces::{Removed, erase};
-use crate::{HostCommands, LabError, netns, users};
+use crate::{HostCommands, LabError, beneath, netns, users};
 use kneepoint_model::{CommandOutput, CommandSpec, ProcessSpec, Signal};
 use std::collections::{BTreeMap, HashSet};
-use std::fs::{self, File};
+use std::fs::File;
 use std::net::{IpAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -381,10 +381,8 @@ impl Lab {
         }
         let dir = host.dir.join(relative);
         let what = || format!("making the directory \"{}\"", dir.display());
-        fs::create_dir_all(&dir).context(what)?;
-        if let Some(account) = users::account(user)? {
-            rustix::fs::chown(&dir, Some(account.uid), Some(account.gid)).context(what)?;
-        }
+        let account = users::account(user)?;
+        beneath::make_dir(&host.dir, &dir, account.as_ref()).context(what)?;
         Ok(dir)
     }
 

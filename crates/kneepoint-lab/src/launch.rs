@@ -2,14 +2,17 @@
 
 use crate::LabError;
 use crate::error::Context as _;
+use crate::room::Room;
 use crate::users::Account;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::{
     LinkNameSpaceType, move_into_link_name_space, set_thread_gid, set_thread_groups, set_thread_uid,
 };
+use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -37,6 +40,8 @@ pub(crate) struct Launch {
     pub(crate) dir: PathBuf,
     pub(crate) account: Option<Account>,
     pub(crate) netns: Option<Arc<OwnedFd>>,
+    /// The view of the file system it runs in; `None` is the machine's.
+    pub(crate) room: Option<Arc<Room>>,
     /// `cgroup.procs` files to join by.
     pub(crate) groups: Vec<File>,
     /// Whether standard input is a pipe; otherwise it is empty.
@@ -97,7 +102,11 @@ impl Launch {
             .stdout(stdout)
             .stderr(stderr)
             .process_group(0);
-        settle_before_exec(&mut command, self.account, self.netns, self.groups);
+        let dir = CString::new(self.dir.as_os_str().as_bytes())
+            .map_err(io::Error::from)
+            .context(|| what.clone())?;
+        let room = self.room.map(|room| (room, dir));
+        settle_before_exec(&mut command, self.account, self.netns, room, self.groups);
         command.spawn().context(|| what)
     }
 }
@@ -112,6 +121,7 @@ fn settle_before_exec(
     command: &mut Command,
     account: Option<Account>,
     netns: Option<Arc<OwnedFd>>,
+    room: Option<(Arc<Room>, CString)>,
     groups: Vec<File>,
 ) {
     let parent = rustix::process::getpid();
@@ -121,6 +131,10 @@ fn settle_before_exec(
         }
         if let Some(netns) = &netns {
             move_into_link_name_space(netns.as_fd(), Some(LinkNameSpaceType::Network))?;
+        }
+        if let Some((room, dir)) = &room {
+            room.enter()?;
+            rustix::process::chdir(dir.as_c_str())?;
         }
         if let Some(account) = &account {
             set_thread_groups(&account.groups)?;

@@ -16,6 +16,7 @@
     reason = "this is the crate that starts processes"
 )]
 
+mod beneath;
 mod cgroup;
 mod client;
 mod commands;
@@ -29,6 +30,7 @@ mod plan;
 mod procs;
 mod protocol;
 mod record;
+mod room;
 mod sysctl;
 mod traces;
 mod users;

@@ -27,6 +27,7 @@ mod pieces;
 mod place;
 pub mod ports;
 pub mod process;
+pub mod redact;
 pub mod replay;
 pub mod run;
 pub mod running;

@@ -18,7 +18,6 @@ mod html;
 mod inside;
 mod load;
 mod markdown;
-mod redact;
 mod replay;
 mod summary;
 mod tables;
@@ -31,8 +30,8 @@ use kneepoint_model::Run;
 
 pub use formats::FORMATS;
 pub use inside::calls_text;
+pub use kneepoint_model::redact::{HIDDEN, is_secret_name, redact, redact_text};
 pub use load::{LoadFormat, LoadHop, LoadRun, render_load};
-pub use redact::{HIDDEN, is_secret_name, redact, redact_text};
 pub use summary::{Confirmation, Outcome, Summary, summarise};
 
 /// Whether a text may carry escape sequences for colour and weight.

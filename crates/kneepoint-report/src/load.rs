@@ -6,8 +6,8 @@ mod json;
 mod percentiles;
 mod text;
 
-use crate::redact::redact_point;
 use crate::{Styles, html, redact_text};
+use kneepoint_model::redact::redact_point;
 use kneepoint_model::threshold::Judgement;
 use kneepoint_model::{LoadPoint, Slo};
 

@@ -11,8 +11,10 @@
 //! judge a value: whether 5 children are too few is for the diagnosis to say.
 
 pub mod application;
+mod credentials;
 pub mod detect;
 mod error;
+mod install;
 mod knob;
 mod php;
 mod seed;
@@ -22,10 +24,10 @@ pub mod text;
 mod tier;
 
 pub use error::StackError;
+pub use install::install;
 pub use seed::unpack_seed;
 pub use server::{Server, server};
 pub use servers::SERVERS;
 pub use tier::{
-    AppContext, ConfigFile, ConfigText, DirSpec, Program, RenderedTier, TierContext, install,
-    php_user,
+    AppContext, ConfigFile, ConfigText, DirSpec, Program, RenderedTier, TierContext, php_user,
 };

@@ -288,3 +288,42 @@ fn another_slo_or_other_requests_are_another_quantity() {
     "#]]
     .assert_debug_eq(&not_comparable(&before, &now));
 }
+
+#[test]
+fn requests_that_carry_or_expect_something_else_are_another_load() {
+    use crate::Body;
+    let with = |change: &dyn Fn(&mut crate::Request)| {
+        let mut scenario = scenario();
+        let request = &mut scenario.workload.requests[0];
+        request.headers = vec![("Authorization".into(), "Bearer s3cr3t-s3cr3t".into())];
+        request.body = Some(Body::Form(vec![("page".into(), "1".into())]));
+        change(request);
+        scenario
+    };
+    let before = with(&|_| ());
+    let check = |change: &dyn Fn(&mut crate::Request), expected: &[&str]| {
+        let now = with(change);
+        // As a run file has it: without secrets.
+        let mut run = Run {
+            scenario: Some(before.clone()),
+            ..Run::default()
+        };
+        run = crate::redact::redact(&run);
+        let stored = run.scenario.expect("a scenario");
+        assert_eq!(not_comparable(&stored, &now), expected);
+    };
+    check(&|_| (), &[]);
+    check(&|request| request.headers[0].1 = "Bearer another-token".into(), &[]);
+    check(
+        &|request| request.headers.push(("Accept".into(), "text/html".into())),
+        &["GET / had other headers"],
+    );
+    check(
+        &|request| request.body = Some(Body::Form(vec![("page".into(), "2".into())])),
+        &["GET / had another body"],
+    );
+    check(
+        &|request| request.expect.body_contains.push("served".into()),
+        &["GET / had other expectations"],
+    );
+}

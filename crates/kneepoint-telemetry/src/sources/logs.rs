@@ -3,10 +3,12 @@
 use crate::log_lines::classify;
 use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
 use kneepoint_model::{LogFormat, LogKind, LogSource, RunningTier};
+use rustix::fs::OFlags;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt as _};
+use std::path::Path;
 use std::time::Duration;
 
 /// Metadata.
@@ -74,13 +76,16 @@ impl Tail {
     }
 
     fn read(&mut self, sink: &mut Sink) -> io::Result<()> {
-        let file = match File::open(&self.source.path) {
+        let file = match open(&self.source.path) {
             Ok(file) => file,
             // Some servers make their log with the first line.
             Err(why) if why.kind() == ErrorKind::NotFound => return Ok(()),
             Err(why) => return Err(why),
         };
         let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(io::Error::other("it is no regular file"));
+        }
         if self.at.0 != metadata.ino() || self.at.1 > metadata.len() {
             self.at = (metadata.ino(), 0);
         }
@@ -111,6 +116,15 @@ impl Tail {
         self.at.1 += whole + skipped;
         Ok(())
     }
+}
+
+/// Opens a log that the user of a server owns, who could put something else in its place: no link is followed, and nothing is
+/// waited for.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let mut options = File::options();
+    options.read(true).custom_flags(flags.bits().cast_signed());
+    options.open(path)
 }
 
 /// Lines by meaning, with the first of each.

@@ -8,6 +8,8 @@
 mod account;
 mod bad_input;
 mod by_hand;
+mod closed;
+mod closed_pipe;
 mod compare;
 mod forms;
 mod gate;
