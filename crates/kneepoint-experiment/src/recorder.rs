@@ -328,7 +328,8 @@ fn learn(secrets: &mut Secrets, scenario: &Scenario) {
     let mut text = String::new();
     if let Ok(file) = std::fs::File::open(scenario.root.join(".env")) {
         // What cannot be read the application cannot read either.
-        let _ = std::io::Read::read_to_string(&mut std::io::Read::take(file, MOST_BYTES), &mut text);
+        let _ =
+            std::io::Read::read_to_string(&mut std::io::Read::take(file, MOST_BYTES), &mut text);
     }
     secrets.know_dotenv(&text);
 }

@@ -316,7 +316,10 @@ mod tests {
             seen += 1;
         }
         assert!(seen >= 2, "the log beside it was looked at too");
-        assert!(RunStore::create(directory.path(), &run()).is_err(), "never another's file");
+        assert!(
+            RunStore::create(directory.path(), &run()).is_err(),
+            "never another's file"
+        );
     }
 
     #[test]

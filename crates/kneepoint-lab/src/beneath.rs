@@ -133,7 +133,10 @@ mod tests {
     #[test]
     fn a_log_is_made_or_opened_where_it_is_the_servers_own() {
         check(|_, _| (), true);
-        check(|base, _| fs::write(base.join("log/a.log"), "old").expect("a file"), true);
+        check(
+            |base, _| fs::write(base.join("log/a.log"), "old").expect("a file"),
+            true,
+        );
     }
 
     #[test]
@@ -143,7 +146,9 @@ mod tests {
             false,
         );
         check(
-            |base, victim| fs::hard_link(victim.join("a.log"), base.join("log/a.log")).expect("linked"),
+            |base, victim| {
+                fs::hard_link(victim.join("a.log"), base.join("log/a.log")).expect("linked")
+            },
             false,
         );
         check(
@@ -153,7 +158,10 @@ mod tests {
             },
             false,
         );
-        check(|base, _| fs::create_dir(base.join("log/a.log")).expect("made"), false);
+        check(
+            |base, _| fs::create_dir(base.join("log/a.log")).expect("made"),
+            false,
+        );
     }
 
     #[test]
@@ -178,8 +186,14 @@ mod tests {
         fs::write(&file, "x").expect("a file");
         symlink("/etc/passwd", &link).expect("a link");
         let pipe = dir.path().join("pipe");
-        rustix::fs::mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o600), 0)
-            .expect("a pipe");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &pipe,
+            FileType::Fifo,
+            Mode::from_raw_mode(0o600),
+            0,
+        )
+        .expect("a pipe");
         assert!(read(&file).is_ok());
         for path in [&link, &pipe, Path::new("/dev/zero"), dir.path()] {
             assert!(read(path).is_err(), "{}", path.display());

@@ -21,6 +21,14 @@ pub enum LabError {
         /// The lab's id.
         lab: String,
     },
+    /// Somebody stopped the keeper process, and it was waited for in vain.
+    #[error(
+        "the keeper process of lab {lab} is stopped (SIGSTOP, or a debugger) and answers nothing; the lab ends"
+    )]
+    KeeperStopped {
+        /// The lab's id.
+        lab: String,
+    },
     /// The plan asks for something that cannot be.
     #[error("the lab plan is wrong: {why}")]
     BadPlan {

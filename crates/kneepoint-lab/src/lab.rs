@@ -11,6 +11,7 @@ use crate::record::{LabId, base_dir};
 use crate::traces::{Removed, erase};
 use crate::{HostCommands, LabError, beneath, netns, users};
 use kneepoint_model::{CommandOutput, CommandSpec, ProcessSpec, Signal};
+use rustix::process::{Pid, Signal as System, kill_process};
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::net::{IpAddr, TcpListener};
@@ -399,6 +400,11 @@ impl Lab {
             return Ok(());
         }
         self.ending.store(true, Ordering::SeqCst);
+        // One that somebody stopped could not clean up. It is not collected yet, so the number is its own.
+        let keeper = i32::try_from(lock(&self.keeper).id())
+            .ok()
+            .and_then(Pid::from_raw);
+        let _ = keeper.map(|keeper| kill_process(keeper, System::CONT));
         let answer = self
             .client
             .ask(&self.id_text, Request::End, Some(END_LIMIT));

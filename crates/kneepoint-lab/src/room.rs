@@ -65,7 +65,9 @@ impl Room {
                 .join()
                 .map_err(|_| io::Error::other("the thread that made it panicked"))?
         });
-        made.map_err(|error| LabError::system("closing a host off from the machine's files", &error))
+        made.map_err(|error| {
+            LabError::system("closing a host off from the machine's files", &error)
+        })
     }
 
     /// Moves the calling process into the room. What it has open stays open; its directory is the root afterwards.

@@ -15,9 +15,10 @@ fn planted(run: &Run, secrets: &[String; 8]) -> Option<Scenario> {
     let [variable, named, header, cookie, field, part, json, url] = secrets.clone();
     scenario.env.insert("BACKUP_TARGET".into(), variable);
     scenario.env.insert("DB_PASSWORD".into(), named);
-    scenario
-        .env
-        .insert("DATABASE_URL".into(), format!("mysql://app:{url}@10.0.0.5/x"));
+    scenario.env.insert(
+        "DATABASE_URL".into(),
+        format!("mysql://app:{url}@10.0.0.5/x"),
+    );
     let request = |body| Request {
         method: Method("POST".into()),
         headers: vec![
@@ -35,7 +36,9 @@ fn planted(run: &Run, secrets: &[String; 8]) -> Option<Scenario> {
         filename: None,
         content_type: None,
     }])));
-    requests.push(request(Body::Json(format!("{{\"a\":[{{\"b\":{json:?}}}]}}"))));
+    requests.push(request(Body::Json(format!(
+        "{{\"a\":[{{\"b\":{json:?}}}]}}"
+    ))));
     Some(scenario)
 }
 
@@ -83,12 +86,16 @@ fn written_everywhere(run: &Run, words: &str) -> Run {
 }
 
 fn secret() -> impl Strategy<Value = String> {
-    prop_oneof!["[a-z0-9]{8,20}", "[A-Za-z0-9+/_.-]{12,30}", "[a-z]{4,8} [a-z0-9]{4,8}"]
-        .prop_filter("told from ordinary words", |text| {
-            text.bytes().filter(u8::is_ascii_digit).count() >= 2
-                && text.bytes().any(|b| b.is_ascii_lowercase())
-                && !text.starts_with(['.', '-', '+'])
-        })
+    prop_oneof![
+        "[a-z0-9]{8,20}",
+        "[A-Za-z0-9+/_.-]{12,30}",
+        "[a-z]{4,8} [a-z0-9]{4,8}"
+    ]
+    .prop_filter("told from ordinary words", |text| {
+        text.bytes().filter(u8::is_ascii_digit).count() >= 2
+            && text.bytes().any(|b| b.is_ascii_lowercase())
+            && !text.starts_with(['.', '-', '+'])
+    })
 }
 
 proptest! {

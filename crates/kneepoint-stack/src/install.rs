@@ -57,14 +57,19 @@ fn hand_seed_over(tier: &RenderedTier, reader: Option<&str>) -> Result<(), Stack
 
 /// The user that reads the tier's files beside root; `None` where no user is changed to.
 fn reader(tier: &RenderedTier) -> Option<&str> {
-    let owners = tier.dirs.iter().find_map(|dir: &DirSpec| dir.owner.as_deref());
+    let owners = tier
+        .dirs
+        .iter()
+        .find_map(|dir: &DirSpec| dir.owner.as_deref());
     tier.process.user.as_deref().or(owners)
 }
 
 /// Opens without following a link or waiting for somebody at the other end.
 fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let file = options.custom_flags(flags.bits().cast_signed()).open(path)?;
+    let file = options
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)?;
     Ok(file)
 }
 

@@ -150,14 +150,6 @@ impl TierContext {
         self.config.as_ref().map_or(default, |config| &config.text)
     }
 
-    /// What the user's configuration includes by a relative path, with the path made absolute.
-    pub(crate) fn beside_config(&self, path: &str) -> String {
-        let config = self.config.as_ref();
-        let home = config.and_then(|config| config.path.parent());
-        let joined = home.map_or_else(|| PathBuf::from(path), |home| home.join(path));
-        joined.to_string_lossy().into_owned()
-    }
-
     /// The front controller's absolute path, as text.
     pub(crate) fn path_of_front(&self) -> String {
         let front = self.app.root.join(&self.app.front);

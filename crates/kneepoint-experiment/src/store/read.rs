@@ -43,8 +43,7 @@ fn fold(path: &Path) -> rusqlite::Result<Result<Run, String>> {
         return Ok(Err("has no table of records".to_owned()));
     }
     let mut run = Run::default();
-    let mut statement =
-        connection.prepare("select at_s, json from record order by id limit ?1")?;
+    let mut statement = connection.prepare("select at_s, json from record order by id limit ?1")?;
     let mut rows = statement.query((MOST_RECORDS + 1,))?;
     let mut count = 0;
     while let Some(row) = rows.next()? {
@@ -104,7 +103,9 @@ fn escaped(path: &Path) -> String {
     let mut text = String::new();
     for byte in path.as_os_str().as_bytes() {
         match byte {
-            b'/' | b'-' | b'_' | b'.' | b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => text.push(char::from(*byte)),
+            b'/' | b'-' | b'_' | b'.' | b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => {
+                text.push(char::from(*byte))
+            }
             _ => {
                 // Writing to a string cannot fail.
                 let _ = write!(text, "%{byte:02X}");

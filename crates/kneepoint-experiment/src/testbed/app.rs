@@ -37,8 +37,7 @@ pub(super) fn private_copy(
 ) -> Result<PrivateCopy, ExperimentError> {
     let copy = PrivateCopy::make(pristine, dir)?;
     for patch in patches {
-        apply(&copy.root, patch)?;
-        copy.hand_over(&patch.path)?;
+        copy.change(|root| apply(root, patch))?;
     }
     Ok(copy)
 }
@@ -201,7 +200,11 @@ mod tests {
     }
 
     /// An application beside somebody's file, and whether a change of a file of it is made; the file beside it stays.
-    fn change(plant: impl Fn(&Path, &Path), path: &str, find: Option<&str>) -> Result<String, String> {
+    fn change(
+        plant: impl Fn(&Path, &Path),
+        path: &str,
+        find: Option<&str>,
+    ) -> Result<String, String> {
         let dir = tempfile::tempdir().expect("a directory");
         let (copy, beside) = (dir.path().join("app"), dir.path().join("beside"));
         for dir in [&copy, &beside] {
@@ -241,7 +244,10 @@ mod tests {
                 symlink(beside, copy.join("etc")).expect("a link");
             };
             let refused = change(out, path, None).expect_err(path);
-            assert!(refused.contains("leads out of the application"), "{refused}");
+            assert!(
+                refused.contains("leads out of the application"),
+                "{refused}"
+            );
         }
     }
 }

@@ -97,7 +97,12 @@ mod tests {
         std::os::unix::fs::symlink("/etc/passwd", &link).expect("a link");
         let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR);
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, kind, mode, 0).expect("a pipe");
-        for path in [Path::new("/nowhere/at.log"), Path::new("/dev/zero"), &link, &pipe] {
+        for path in [
+            Path::new("/nowhere/at.log"),
+            Path::new("/dev/zero"),
+            &link,
+            &pipe,
+        ] {
             assert_eq!(tail(path), "", "{}", path.display());
         }
     }

@@ -78,15 +78,29 @@ pub(crate) fn files() -> Result<(), Failed> {
     let places = ["/opt", "/tmp", "/var/tmp", "/run", "/dev/shm"].map(Outside::make);
     for Outside(dir) in &places {
         let file = dir.join("written");
-        inside(&lab, &format!("mkdir -p {0} && echo x > {1}", dir.display(), file.display()));
-        assert!(!file.exists(), "{} was written from the lab", file.display());
+        inside(
+            &lab,
+            &format!(
+                "mkdir -p {0} && echo x > {1}",
+                dir.display(),
+                file.display()
+            ),
+        );
+        assert!(
+            !file.exists(),
+            "{} was written from the lab",
+            file.display()
+        );
     }
     for dir in ["/etc", "/usr", "/var/lib", "/root"] {
         assert!(!inside(&lab, &format!("touch {dir}/closed-test")), "{dir}");
     }
     // What it writes into its own directory is there for its peers and for who measures.
     let file = host(&lab, "php").dir.join("written");
-    assert!(inside(&lab, &format!("echo x > {}; echo y > /tmp/y", file.display())));
+    assert!(inside(
+        &lab,
+        &format!("echo x > {}; echo y > /tmp/y", file.display())
+    ));
     assert_eq!(fs::read_to_string(&file)?, "x\n");
     let peer = lab.exec("web", &sh(&format!("cat {}; ls /tmp/y", file.display())))?;
     assert_eq!(peer.stdout, "x\n", "and a host's /tmp is its own");
@@ -100,7 +114,10 @@ pub(crate) fn memory() -> Result<(), Failed> {
     };
     let before = sets();
     let lab = lab(&["php"]);
-    assert!(inside(&lab, "ipcmk -S 1 >/dev/null && ipcmk -M 100 >/dev/null"));
+    assert!(inside(
+        &lab,
+        "ipcmk -S 1 >/dev/null && ipcmk -M 100 >/dev/null"
+    ));
     assert!(inside(&lab, "echo x > /dev/shm/sem.closed-test"));
     assert_eq!(sets(), before, "semaphores of the lab are its own");
     assert!(!Path::new("/dev/shm/sem.closed-test").exists());
@@ -141,7 +158,10 @@ pub(crate) fn directories() -> Result<(), Failed> {
         let mode = about.mode() & 0o777;
         assert_eq!((about.uid(), mode), (0, 0o711), "{}", dir.display());
     }
-    let listed = format!("setpriv --reuid 65534 --regid 65534 --clear-groups ls {}", lab.dir().display());
+    let listed = format!(
+        "setpriv --reuid 65534 --regid 65534 --clear-groups ls {}",
+        lab.dir().display()
+    );
     assert!(!outside(&format!("{listed} 2>/dev/null")));
     assert!(eventually(|| php.dir.is_dir()));
     Ok(())

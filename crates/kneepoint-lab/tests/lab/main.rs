@@ -58,6 +58,7 @@ const AS_ROOT: &[(&str, Test)] = &[
         "a_killed_keeper_is_cleaned_up_after",
         endings::killed_keeper,
     ),
+    ("a_stopped_keeper_is_given_up", endings::stopped_keeper),
     (
         "clean_removes_the_dead_and_spares_the_living",
         endings::clean,

@@ -81,9 +81,8 @@ fn hide_secrets(target: &str) -> Cow<'_, str> {
         return Cow::Borrowed(target);
     };
     let secret = |pair: &str| {
-        pair.split_once('=').is_some_and(|(name, value)| {
-            !value.is_empty() && is_secret_parameter(name)
-        })
+        pair.split_once('=')
+            .is_some_and(|(name, value)| !value.is_empty() && is_secret_parameter(name))
     };
     if !query.split('&').any(secret) {
         return Cow::Borrowed(target);

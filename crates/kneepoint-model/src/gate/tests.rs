@@ -313,7 +313,10 @@ fn requests_that_carry_or_expect_something_else_are_another_load() {
         assert_eq!(not_comparable(&stored, &now), expected);
     };
     check(&|_| (), &[]);
-    check(&|request| request.headers[0].1 = "Bearer another-token".into(), &[]);
+    check(
+        &|request| request.headers[0].1 = "Bearer another-token".into(),
+        &[],
+    );
     check(
         &|request| request.headers.push(("Accept".into(), "text/html".into())),
         &["GET / had other headers"],

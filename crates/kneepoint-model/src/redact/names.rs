@@ -27,7 +27,14 @@ const PARAMETERS: &[&str] = &[
 ];
 /// The same for any word of the name: `reset_token`, `X-Amz-Signature`.
 const PARAMETER_WORDS: &[&str] = &[
-    "token", "jwt", "sid", "sig", "signature", "pass", "csrf", "otp",
+    "token",
+    "jwt",
+    "sid",
+    "sig",
+    "signature",
+    "pass",
+    "csrf",
+    "otp",
 ];
 
 /// Environment variables whose values say how something is set, and open nothing.
@@ -84,8 +91,8 @@ const HARMLESS_HEADERS: &[&str] = &[
 
 /// Fields of forms whose values say which page is meant.
 const HARMLESS_FIELDS: &[&str] = &[
-    "_method", "action", "dir", "lang", "limit", "locale", "offset", "order", "page", "per_page", "q",
-    "qty", "quantity", "s", "search", "sort", "step", "submit",
+    "_method", "action", "dir", "lang", "limit", "locale", "offset", "order", "page", "per_page",
+    "q", "qty", "quantity", "s", "search", "sort", "step", "submit",
 ];
 
 /// HTTP headers that carry who somebody is.
@@ -230,10 +237,26 @@ mod tests {
 
     #[test]
     fn parameters_that_open_doors_are_told_from_others() {
-        for name in ["reset_token", "jwt", "code", "X-Amz-Signature", "_token", "sid", "key"] {
+        for name in [
+            "reset_token",
+            "jwt",
+            "code",
+            "X-Amz-Signature",
+            "_token",
+            "sid",
+            "key",
+        ] {
             assert!(is_secret_parameter(name), "{name} opens a door");
         }
-        for name in ["page", "country_code", "q", "passage", "sidebar", "keyword", "sort"] {
+        for name in [
+            "page",
+            "country_code",
+            "q",
+            "passage",
+            "sidebar",
+            "keyword",
+            "sort",
+        ] {
             assert!(!is_secret_parameter(name), "{name} opens none");
         }
     }

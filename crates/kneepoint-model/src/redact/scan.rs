@@ -44,8 +44,7 @@ pub(super) fn without(text: &str, value: &str) -> String {
         let (before, after) = (&rest[..at], &rest[at + value.len()..]);
         let goes_on = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit() || c == '.');
         out.push_str(before);
-        let inside =
-            number && (goes_on(out.chars().next_back()) || goes_on(after.chars().next()));
+        let inside = number && (goes_on(out.chars().next_back()) || goes_on(after.chars().next()));
         out.push_str(if inside { value } else { HIDDEN });
         rest = after;
     }
@@ -121,11 +120,29 @@ fn is_token(part: &str) -> bool {
 }
 
 /// Directives that hand an environment variable or a parameter on.
-const HANDING_ON: &[&str] = &["fastcgi_param", "uwsgi_param", "scgi_param", "SetEnv", "env"];
+const HANDING_ON: &[&str] = &[
+    "fastcgi_param",
+    "uwsgi_param",
+    "scgi_param",
+    "SetEnv",
+    "env",
+];
 
 /// Parameters that the protocol between a web server and PHP defines.
-const STANDARD: &[&str] = &["CONTENT_", "DOCUMENT_", "GATEWAY_", "HTTPS", "PATH_", "PHP_", "QUERY_STRING",
-    "REDIRECT_STATUS", "REMOTE_", "REQUEST_", "SCRIPT_", "SERVER_"];
+const STANDARD: &[&str] = &[
+    "CONTENT_",
+    "DOCUMENT_",
+    "GATEWAY_",
+    "HTTPS",
+    "PATH_",
+    "PHP_",
+    "QUERY_STRING",
+    "REDIRECT_STATUS",
+    "REMOTE_",
+    "REQUEST_",
+    "SCRIPT_",
+    "SERVER_",
+];
 
 /// A line of a configuration without the value of a variable that it hands on: `env[NAME] = value`,
 /// `fastcgi_param NAME value;`. Its name says little about it, as in `[app.env]`.
@@ -305,7 +322,10 @@ mod tests {
                 "GET /in?code=abc&page=2&reset_token=xyz&X-Amz-Signature=9f",
                 "GET /in?code=•••&page=2&reset_token=•••&X-Amz-Signature=•••",
             ),
-            ("/a?key={{user.key}}&token=abc", "/a?key={{user.key}}&token=•••"),
+            (
+                "/a?key={{user.key}}&token=abc",
+                "/a?key={{user.key}}&token=•••",
+            ),
             (
                 "GET /reset/9fceb02d0ae598e95dc970b74767f193/ok, /u/ann@example.org: 500",
                 "GET /reset/•••/ok, /u/•••: 500",
@@ -344,7 +364,10 @@ mod tests {
             ("+    proxy_pass http://app;", "+    proxy_pass http://app;"),
             ("+    server_tokens off;", "+    server_tokens off;"),
             (" env[STRIPE_SK] = sk_live_1\n", " env[STRIPE_SK] = •••\n"),
-            (" env[APP_ENV] = production\n", " env[APP_ENV] = production\n"),
+            (
+                " env[APP_ENV] = production\n",
+                " env[APP_ENV] = production\n",
+            ),
             (
                 "  fastcgi_param SLACK https://hooks/T0/B0;\n",
                 "  fastcgi_param SLACK •••;\n",

@@ -141,7 +141,10 @@ fn postgresql(bytes: &[u8]) -> Option<Vec<Said>> {
             }
             b'P' => {
                 let name = texts.next()??.to_owned();
-                said.push(Said::Prepared(name, shortened(Sql::Postgresql, texts.next()??)));
+                said.push(Said::Prepared(
+                    name,
+                    shortened(Sql::Postgresql, texts.next()??),
+                ));
             }
             b'B' => {
                 texts.next()?;
@@ -162,7 +165,8 @@ fn mysql(bytes: &[u8]) -> Option<Vec<Said>> {
     if !whole || bytes[3] != 0 {
         return None;
     }
-    let query = || text(bytes.get(5..)?).map(|query| vec![Said::Query(shortened(Sql::Mysql, query))]);
+    let query =
+        || text(bytes.get(5..)?).map(|query| vec![Said::Query(shortened(Sql::Mysql, query))]);
     match bytes.get(4)? {
         0x03 | 0x16 => query(),
         // Execute, close, quit, ping.

@@ -237,7 +237,11 @@ mod tests {
         // Any deeper, and the graph itself would run out of stack.
         deep.stacks[0].places = std::iter::once(0).chain([1; 200_000]).chain([2]).collect();
         let graph = graph(&deep, None).into_string();
-        for part in ["main /srv/index.php", "[frames that are left out]", "[recv db]"] {
+        for part in [
+            "main /srv/index.php",
+            "[frames that are left out]",
+            "[recv db]",
+        ] {
             assert!(graph.contains(part), "expected `{part}`");
         }
         assert!(graph.len() < 1_000_000, "{} bytes", graph.len());

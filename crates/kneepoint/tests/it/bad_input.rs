@@ -1,8 +1,8 @@
 //! What a person gets wrong, and what the program says: what failed, on what, what to do next.
 
 use crate::support::{
-    alone, apps, assert_nothing_left, is_root, kneepoint, needs_root, plain_scenario, running_limit, start,
-    text, traces, wait,
+    alone, apps, assert_nothing_left, is_root, kneepoint, needs_root, plain_scenario,
+    running_limit, start, text, traces, wait,
 };
 use std::path::Path;
 use std::time::Duration;

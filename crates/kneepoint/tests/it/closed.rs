@@ -1,6 +1,8 @@
 //! A hostile application under load: what it tries, and that nothing of it reaches anything outside the lab.
 
-use crate::support::{alone, assert_nothing_left, kneepoint, needs_root, start, text, traces, wait};
+use crate::support::{
+    alone, assert_nothing_left, kneepoint, needs_root, start, text, traces, wait,
+};
 use std::fs;
 use std::io::ErrorKind;
 use std::net::{TcpListener, TcpStream};
@@ -111,7 +113,10 @@ fn an_application_under_load_reaches_nothing_outside_the_lab() {
     let site = tempfile::tempdir().expect("a directory");
     fs::set_permissions(site.path(), fs::Permissions::from_mode(0o755)).expect("mode");
     let quoted = |paths: &[PathBuf]| {
-        let paths: Vec<String> = paths.iter().map(|it| format!("'{}'", it.display())).collect();
+        let paths: Vec<String> = paths
+            .iter()
+            .map(|it| format!("'{}'", it.display()))
+            .collect();
         paths.join(", ")
     };
     let files: Vec<PathBuf> = outside.dirs.iter().map(|dir| dir.join("written")).collect();

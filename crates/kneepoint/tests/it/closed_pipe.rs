@@ -45,7 +45,16 @@ fn check(command: &mut Command, expected: i32) {
 fn a_load_whose_threshold_broke_fails_whoever_reads() {
     let url = server("500 Broken");
     for how in [&["--json"][..], &[]] {
-        let arguments = ["load", &url, "-q", "50", "-z", "2s", "--threshold", "errors<1%"];
+        let arguments = [
+            "load",
+            &url,
+            "-q",
+            "50",
+            "-z",
+            "2s",
+            "--threshold",
+            "errors<1%",
+        ];
         check(kneepoint().args(arguments).args(how), 1);
     }
 }

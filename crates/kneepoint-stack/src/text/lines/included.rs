@@ -156,7 +156,10 @@ mod tests {
         check(
             Dialect::Postgresql,
             &[
-                ("main.conf", "a = 1\ninclude_dir 'conf.d'\ninclude_if_exists = 'none.conf'\nb = 2\n"),
+                (
+                    "main.conf",
+                    "a = 1\ninclude_dir 'conf.d'\ninclude_if_exists = 'none.conf'\nb = 2\n",
+                ),
                 ("conf.d/2.conf", "archive_command = 'cp %p /prod'"),
                 ("conf.d/1.conf", "include '../more.conf'\n"),
                 ("conf.d/.3.conf", "hidden = 1\n"),
@@ -167,7 +170,10 @@ mod tests {
         );
         check(
             Dialect::Redis,
-            &[("redis.conf", "include more*.conf\n"), ("more1.conf", "dir /prod\n")],
+            &[
+                ("redis.conf", "include more*.conf\n"),
+                ("more1.conf", "dir /prod\n"),
+            ],
             "# include more*.conf\ndir /prod\n",
         );
     }
@@ -176,7 +182,10 @@ mod tests {
     fn a_file_that_includes_itself_or_is_not_there_is_named() {
         check(
             Dialect::Redis,
-            &[("a.conf", "include b.conf\n"), ("b.conf", "include a.conf\n")],
+            &[
+                ("a.conf", "include b.conf\n"),
+                ("b.conf", "include a.conf\n"),
+            ],
             "DIR/b.conf: it includes itself by DIR/a.conf",
         );
     }
