@@ -4,12 +4,12 @@ use std::io::Write;
 
 /// Prints text to standard error. A reader that has left, or a full disk behind the stream, must not end a run that
 /// measures, nor change what its exit code says: what cannot be written is dropped.
-pub fn say(text: &str) {
+pub(crate) fn say(text: &str) {
     say_to(&mut std::io::stderr().lock(), text);
 }
 
 /// Prints a line to standard error, as [`say`] does.
-pub fn say_line(text: &str) {
+pub(crate) fn say_line(text: &str) {
     say(&format!("{text}\n"));
 }
 

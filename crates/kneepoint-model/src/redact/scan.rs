@@ -100,7 +100,13 @@ fn hide_tokens(line: &str) -> String {
             .find(|c: char| c.is_whitespace() || "/?#\"'<>(),;:".contains(c))
             .unwrap_or(after.len());
         let (part, behind) = after.split_at(end);
-        out.push_str(if is_token(part) { HIDDEN } else { part });
+        // Behind two of them stands a host.
+        let host = out.ends_with("//");
+        out.push_str(if !host && is_token(part) {
+            HIDDEN
+        } else {
+            part
+        });
         rest = behind;
     }
     out + rest
@@ -310,6 +316,7 @@ mod tests {
                 "redis://:abc@10.0.0.1:6379/0 down",
                 "redis://•••@10.0.0.1:6379/0 down",
             ),
+            ("redis://•••@10.0.0.1 down", "redis://•••@10.0.0.1 down"),
             ("Authorization: Basic YWJj Zm9v", "Authorization: •••"),
             ("sent Bearer abc.def twice", "sent Bearer ••• twice"),
             ("'password' => 'abc'", "'password' => '•••'"),

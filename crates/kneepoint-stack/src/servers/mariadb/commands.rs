@@ -87,6 +87,7 @@ pub(super) fn seed(context: &TierContext, password: &str) -> Vec<CommandSpec> {
          CREATE DATABASE IF NOT EXISTS {DATABASE};\n\
          CREATE USER IF NOT EXISTS '{APP_ROLE}'@'%' IDENTIFIED BY '{password}';\n\
          CREATE USER IF NOT EXISTS '{APP_ROLE}'@'localhost' IDENTIFIED BY '{password}';\n\
+         ALTER USER '{APP_ROLE}'@'%' IDENTIFIED BY '{password}', '{APP_ROLE}'@'localhost' IDENTIFIED BY '{password}';\n\
          GRANT ALL ON {DATABASE}.* TO '{APP_ROLE}'@'%';\n\
          GRANT ALL ON {DATABASE}.* TO '{APP_ROLE}'@'localhost';\n\
          SET SESSION foreign_key_checks = 0;\n\

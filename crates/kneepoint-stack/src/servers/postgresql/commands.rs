@@ -100,8 +100,9 @@ pub(super) fn seed(context: &TierContext, port: u16, password: &str) -> Vec<Comm
     let mut create = psql("postgres");
     create.stdin = Some(format!(
         "SET password_encryption = md5;\n\
-         SELECT 'CREATE ROLE {APP_ROLE} LOGIN PASSWORD ''{password}''' \
+         SELECT 'CREATE ROLE {APP_ROLE} LOGIN' \
          WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{APP_ROLE}') \\gexec\n\
+         ALTER ROLE {APP_ROLE} PASSWORD '{password}';\n\
          SELECT 'CREATE DATABASE {DATABASE} OWNER {APP_ROLE}' \
          WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = '{DATABASE}') \\gexec\n"
     ));

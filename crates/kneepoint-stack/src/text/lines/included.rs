@@ -186,7 +186,7 @@ mod tests {
                 ("a.conf", "include b.conf\n"),
                 ("b.conf", "include a.conf\n"),
             ],
-            "DIR/b.conf: it includes itself by DIR/a.conf",
+            "`DIR/b.conf` cannot be used: it includes itself by DIR/a.conf",
         );
     }
 }

@@ -62,10 +62,14 @@ fn autostop(args: &LoadArgs) -> Result<Autostop> {
 
 /// A rule for one run: it remembers the seconds it has seen.
 fn stop_when(args: &LoadArgs) -> Result<Option<StopWhen>> {
-    let mut conditions = autostop(args)?;
+    let asked = !args.autostop.is_empty();
+    let mut conditions = asked.then(|| autostop(args)).transpose()?;
     let mut hopeless = (!args.go_on).then(Hopeless::default);
     let rule = move |second: &Observed<'_>| {
-        let told = conditions.push(*second).map(|stop| stop.sentence);
+        let told = conditions
+            .as_mut()
+            .and_then(|conditions| conditions.push(*second))
+            .map(|stop| stop.sentence);
         let by_itself = hopeless
             .as_mut()
             .and_then(|hopeless| hopeless.second(second.second));
