@@ -3,11 +3,11 @@
 use crate::log_lines::classify;
 use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
 use kneepoint_model::{LogFormat, LogKind, LogSource, RunningTier};
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -121,10 +121,8 @@ impl Tail {
 /// Opens a log that the user of a server owns, who could put something else in its place: no link is followed, and nothing is
 /// waited for.
 fn open(path: &Path) -> io::Result<File> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let mut options = File::options();
-    options.read(true).custom_flags(flags.bits().cast_signed());
-    options.open(path)
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
 }
 
 /// Lines by meaning, with the first of each.
@@ -153,7 +151,7 @@ mod tests {
         "[20-Nov-2026 22:00:00 UTC] PHP Fatal error:  Uncaught Exception: boom in /a.php:3\n";
 
     /// What happens to the file, and how many lines are found then.
-    type Step<'a> = (&'a dyn Fn(&std::path::Path), u64);
+    type Step<'a> = (&'a dyn Fn(&Path), u64);
 
     /// A log with a tail at its end, and what each later reading finds.
     fn check(before: &str, steps: &[Step<'_>]) {
@@ -178,7 +176,7 @@ mod tests {
         }
     }
 
-    fn append(path: &std::path::Path, text: &str) {
+    fn append(path: &Path, text: &str) {
         let mut file = fs::OpenOptions::new()
             .append(true)
             .create(true)
