@@ -21,6 +21,14 @@ pub enum LabError {
         /// The lab's id.
         lab: String,
     },
+    /// Somebody stopped the keeper process, and it was waited for in vain.
+    #[error(
+        "the keeper process of lab {lab} is stopped (SIGSTOP, or a debugger) and answers nothing; the lab ends"
+    )]
+    KeeperStopped {
+        /// The lab's id.
+        lab: String,
+    },
     /// The plan asks for something that cannot be.
     #[error("the lab plan is wrong: {why}")]
     BadPlan {
@@ -56,6 +64,17 @@ pub enum LabError {
     NoUser {
         /// The name asked for.
         user: String,
+    },
+    /// What runs in the lab would reach what is outside.
+    #[error(
+        "the lab cannot be closed here: {why}. An application under load would reach the real servers that its settings \
+         name: databases, caches, mail, payment. Run it as root, and in a container with the rights to make namespaces \
+         (CAP_SYS_ADMIN and CAP_NET_ADMIN, with AppArmor and seccomp that allow mounts). Where nothing can be harmed, \
+         --host-network runs it on this machine's own network"
+    )]
+    NotClosed {
+        /// What is missing.
+        why: String,
     },
     /// Something only root may do.
     #[error("{what} needs root; run it with sudo, or leave it out")]

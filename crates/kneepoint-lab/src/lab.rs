@@ -14,11 +14,13 @@ use crate::plan::{Capabilities, HostInfo, HostPlan, LabPlan, Process, Stopped};
 use crate::protocol::{Answer, Begun, Request};
 use crate::record::{LabId, base_dir};
 use crate::traces::{Removed, erase};
+use crate::beneath;
 use client::{Client, misunderstood};
 use commands::HostCommands;
 use kneepoint_model::{CommandOutput, CommandSpec, ProcessSpec, Signal};
+use rustix::process::{Pid, Signal as System, kill_process};
 use std::collections::{BTreeMap, HashSet};
-use std::fs::{self, File};
+use std::fs::File;
 use std::net::{IpAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -387,10 +389,8 @@ impl Lab {
         }
         let dir = host.dir.join(relative);
         let what = || format!("making the directory \"{}\"", dir.display());
-        fs::create_dir_all(&dir).context(what)?;
-        if let Some(account) = users::account(user)? {
-            rustix::fs::chown(&dir, Some(account.uid), Some(account.gid)).context(what)?;
-        }
+        let account = users::account(user)?;
+        beneath::make_dir(&host.dir, &dir, account.as_ref()).context(what)?;
         Ok(dir)
     }
 
@@ -407,6 +407,11 @@ impl Lab {
             return Ok(());
         }
         self.ending.store(true, Ordering::SeqCst);
+        // One that somebody stopped could not clean up. It is not collected yet, so the number is its own.
+        let keeper = i32::try_from(lock(&self.keeper).id())
+            .ok()
+            .and_then(Pid::from_raw);
+        let _ = keeper.map(|keeper| kill_process(keeper, System::CONT));
         let answer = self
             .client
             .ask(&self.id_text, Request::End, Some(END_LIMIT));

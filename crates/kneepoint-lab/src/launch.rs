@@ -6,12 +6,15 @@ pub(crate) mod users;
 use crate::LabError;
 use crate::error::Context as _;
 use crate::launch::users::Account;
+use crate::room::Room;
 use kneepoint_linux::namespace;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::{set_thread_gid, set_thread_groups, set_thread_uid};
+use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -39,6 +42,8 @@ pub(crate) struct Launch {
     pub(crate) dir: PathBuf,
     pub(crate) account: Option<Account>,
     pub(crate) netns: Option<Arc<OwnedFd>>,
+    /// The view of the file system it runs in; `None` is the machine's.
+    pub(crate) room: Option<Arc<Room>>,
     /// `cgroup.procs` files to join by.
     pub(crate) groups: Vec<File>,
     /// Whether standard input is a pipe; otherwise it is empty.
@@ -99,7 +104,11 @@ impl Launch {
             .stdout(stdout)
             .stderr(stderr)
             .process_group(0);
-        settle_before_exec(&mut command, self.account, self.netns, self.groups);
+        let dir = CString::new(self.dir.as_os_str().as_bytes())
+            .map_err(io::Error::from)
+            .context(|| what.clone())?;
+        let room = self.room.map(|room| (room, dir));
+        settle_before_exec(&mut command, self.account, self.netns, room, self.groups);
         command.spawn().context(|| what)
     }
 }
@@ -114,6 +123,7 @@ fn settle_before_exec(
     command: &mut Command,
     account: Option<Account>,
     netns: Option<Arc<OwnedFd>>,
+    room: Option<(Arc<Room>, CString)>,
     groups: Vec<File>,
 ) {
     let parent = rustix::process::getpid();
@@ -123,6 +133,10 @@ fn settle_before_exec(
         }
         if let Some(netns) = &netns {
             namespace::enter(netns.as_ref())?;
+        }
+        if let Some((room, dir)) = &room {
+            room.enter()?;
+            rustix::process::chdir(dir.as_c_str())?;
         }
         if let Some(account) = &account {
             set_thread_groups(&account.groups)?;

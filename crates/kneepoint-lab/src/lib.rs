@@ -16,6 +16,7 @@
     reason = "this is the crate that starts processes"
 )]
 
+mod beneath;
 mod error;
 mod identity;
 mod isolation;
@@ -25,6 +26,7 @@ mod launch;
 mod plan;
 mod protocol;
 mod record;
+mod room;
 mod traces;
 
 pub use error::LabError;

@@ -18,7 +18,8 @@ pub struct LabPlan {
     pub name: String,
     /// Its first hosts; more can be added while it runs.
     pub hosts: Vec<HostPlan>,
-    /// Work without namespaces and control groups even as root.
+    /// Work without network namespaces and control groups even as root. Without this, a lab that cannot be closed is not
+    /// started: the application would reach whatever the machine reaches.
     pub loopback: bool,
 }
 
@@ -116,6 +117,10 @@ pub struct HostInfo {
 pub struct Capabilities {
     /// Each host has its own network namespace, address and network sysctls.
     pub namespaces: bool,
+    /// Each host has its own view of the file system, without the machine's sockets and with nothing to write but the
+    /// lab's directory.
+    #[serde(default)]
+    pub files: bool,
     /// CPU limits hold, and CPU time is accounted per host.
     pub cpu_limits: bool,
     /// Memory limits hold, and memory is accounted per host.

@@ -1,12 +1,15 @@
 //! Which lab something belongs to, and who owns it: the id in every name, and the record in the lab directory.
 
 use crate::LabError;
+use crate::beneath;
 use crate::error::Context as _;
 use crate::identity::Identity;
 use kneepoint_linux::machine;
+use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -108,15 +111,36 @@ impl Record {
     }
 
     pub(crate) fn owner_is_alive(&self) -> bool {
-        self.boot_id == machine::boot_id() && self.owner.is_alive()
+        self.is_of_this_boot() && self.owner.is_alive()
     }
 
-    pub(crate) fn write(&self, dir: &Path) -> Result<(), LabError> {
-        let file = dir.join(FILE);
+    /// Writes it down. As long as the returned file is open the lab lives, also for who sees its directory and not its
+    /// processes: from another container, in which the same number is another process.
+    pub(crate) fn write(&self, dir: &Path) -> Result<File, LabError> {
+        let path = dir.join(FILE);
+        let what = || format!("writing \"{}\"", path.display());
         let text = serde_json::to_string(self)
             .map_err(std::io::Error::from)
             .context(|| "describing the lab".into())?;
-        fs::write(&file, text).context(|| format!("writing \"{}\"", file.display()))
+        let mut options = File::options();
+        options.write(true).create_new(true);
+        let mut file = options.open(&path).context(what)?;
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).context(what)?;
+        file.write_all(text.as_bytes()).context(what)?;
+        Ok(file)
+    }
+
+    /// Whether the keeper that made a lab's directory holds on to it, wherever it runs.
+    pub(crate) fn is_held(dir: &Path) -> bool {
+        beneath::read(&dir.join(FILE)).is_ok_and(|file| {
+            let asked = rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared);
+            asked == Err(rustix::io::Errno::WOULDBLOCK)
+        })
+    }
+
+    /// Whether it was written since this machine was started: numbers of processes from before mean nothing.
+    pub(crate) fn is_of_this_boot(&self) -> bool {
+        self.boot_id == machine::boot_id()
     }
 
     pub(crate) fn read(dir: &Path) -> Option<Self> {
@@ -158,7 +182,10 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let own = Identity::own().expect("this process");
         let record = Record::new("test", own);
-        record.write(dir.path()).expect("written");
+        let held = record.write(dir.path()).expect("written");
+        assert!(Record::is_held(dir.path()), "while its keeper has it open");
+        drop(held);
+        assert!(!Record::is_held(dir.path()));
         let read = Record::read(dir.path()).expect("read back");
         assert_eq!(read, record);
         assert!(read.owner_is_alive());

@@ -78,11 +78,13 @@ pub fn list() -> Vec<LabState> {
             let owner_lives = record.as_ref().is_some_and(Record::owner_is_alive);
             LabState {
                 id: id.to_string(),
-                live: owner_lives || id.keeper().is_alive(),
+                live: owner_lives
+                    || id.keeper().is_alive()
+                    || dir.as_deref().is_some_and(Record::is_held),
                 owner_pid: record.as_ref().map(|record| record.owner.pid),
                 name: record.map(|record| record.name).unwrap_or_default(),
                 cgroups: cgroups.of_lab(id),
-                pids: members(id, &cgroups, &all)
+                pids: members(id, dir.as_deref(), &cgroups, &all)
                     .iter()
                     .map(|it| it.pid)
                     .collect(),
@@ -104,7 +106,8 @@ pub fn clean() -> Vec<Removed> {
                 .and_then(Record::read)
                 .is_some_and(|record| record.owner_is_alive())
         };
-        if !id.keeper().is_alive() && !owner_lives() {
+        let held = dir.as_deref().is_some_and(Record::is_held);
+        if !held && !id.keeper().is_alive() && !owner_lives() {
             removed.extend(erase(id, dir.as_deref(), &cgroups));
         }
     }
@@ -147,7 +150,12 @@ fn is_own_directory(path: &Path) -> bool {
 
 /// The processes of a lab: in its control groups, below its keeper, started with its variable, or, where a
 /// program has overwritten its environment, in the session of its dead keeper.
-fn members(id: LabId, cgroups: &Cgroups, all: &[ProcessEntry]) -> Vec<ProcessEntry> {
+fn members(
+    id: LabId,
+    dir: Option<&Path>,
+    cgroups: &Cgroups,
+    all: &[ProcessEntry],
+) -> Vec<ProcessEntry> {
     let keeper = id.keeper();
     let mut pids: HashSet<u32> = cgroups
         .of_lab(id)
@@ -161,10 +169,14 @@ fn members(id: LabId, cgroups: &Cgroups, all: &[ProcessEntry]) -> Vec<ProcessEnt
                 .map(|it| it.pid),
         );
     }
-    // While somebody else bears the keeper's number, a session of that number may be theirs.
-    let session_is_ours = !all
-        .iter()
-        .any(|stat| stat.pid == keeper.pid && stat.start_ticks != keeper.start_ticks);
+    // While somebody else bears the keeper's number, a session of that number may be theirs; and numbers from before
+    // this machine was started are anybody's.
+    let record = dir.and_then(Record::read);
+    let of_this_boot = record.is_none_or(|record| record.is_of_this_boot());
+    let session_is_ours = of_this_boot
+        && !all
+            .iter()
+            .any(|stat| stat.pid == keeper.pid && stat.start_ticks != keeper.start_ticks);
     let is_member = |stat: &ProcessEntry| {
         if stat.pid == keeper.pid || stat.pid == std::process::id() || stat.is_dead() {
             return false;
@@ -206,7 +218,8 @@ pub(crate) fn kill_until_gone(
 
 /// Removes everything of a lab. Its keeper must be dead, or be the caller.
 pub(crate) fn erase(id: LabId, dir: Option<&Path>, cgroups: &Cgroups) -> Vec<Removed> {
-    let (killed, stubborn) = kill_until_gone(|| members(id, cgroups, &ProcessEntry::all()));
+    let (killed, stubborn) =
+        kill_until_gone(|| members(id, dir, cgroups, &ProcessEntry::all()));
     let mut removed: Vec<Removed> = killed
         .into_iter()
         .map(|stat| Removed::Process {

@@ -11,6 +11,7 @@ pub mod evidence;
 pub mod load;
 pub mod pieces;
 pub mod record;
+pub mod redact;
 pub mod scenario;
 pub mod stack;
 pub mod statistics;

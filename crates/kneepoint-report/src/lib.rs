@@ -14,7 +14,6 @@ mod formats;
 mod html;
 mod load;
 mod markdown;
-mod redact;
 mod subjects;
 mod tables;
 mod text;
@@ -23,8 +22,8 @@ mod words;
 use kneepoint_model::Run;
 
 pub use formats::FORMATS;
+pub use kneepoint_model::redact::{HIDDEN, is_secret_name, redact, redact_text};
 pub use load::{LoadFormat, LoadHop, LoadRun, render_load};
-pub use redact::{HIDDEN, is_secret_name, redact, redact_text};
 pub use subjects::inside::terminal::calls_text;
 pub use subjects::summary::{Confirmation, Outcome, Summary, summarise};
 

@@ -7,8 +7,8 @@ mod page;
 mod percentiles;
 mod text;
 
-use crate::redact::redact_point;
 use crate::{Styles, redact_text};
+use kneepoint_model::redact::redact_point;
 use kneepoint_model::threshold::Judgement;
 use kneepoint_model::{LoadPoint, Slo};
 

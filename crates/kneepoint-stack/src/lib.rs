@@ -11,8 +11,10 @@
 //! judge a value: whether 5 children are too few is for the diagnosis to say.
 
 pub mod application;
+mod credentials;
 pub mod detect;
 mod error;
+mod install;
 mod php;
 mod seed;
 mod server;
@@ -22,10 +24,10 @@ mod tier;
 mod tunable_spec;
 
 pub use error::StackError;
+pub use install::install;
 pub use seed::unpack_seed;
 pub use server::Server;
 pub use servers::{SERVERS, server};
 pub use tier::{
-    AppContext, ConfigFile, ConfigText, DirSpec, Program, RenderedTier, TierContext, install,
-    php_user,
+    AppContext, ConfigFile, ConfigText, DirSpec, Program, RenderedTier, TierContext, php_user,
 };

@@ -1,5 +1,6 @@
 //! PHP's own configuration, whichever program runs PHP: php.ini, and the files of the scan directory, which win over it.
 
+mod outside;
 pub(crate) mod runtime_config;
 pub(crate) mod tunables;
 
@@ -107,6 +108,7 @@ impl PhpIni {
             Some(name),
             self.ini.to_string(),
         )];
+        files.push(outside::no_mail(context));
         files.extend(self.scan.iter().map(|(name, text)| {
             let name = format!("conf.d/{name}");
             ConfigFile::new(context.dir.join(&name), Some(name), text.to_string())
@@ -176,11 +178,15 @@ impl PhpIni {
     }
 }
 
-/// What sends all that PHP itself writes into the private directory: directives and values.
+/// What sends all that PHP itself writes into the private directory, and what it reaches for by itself into the lab:
+/// directives and values.
+///
+/// # Errors
+/// Sessions are kept where the lab has nothing.
 pub(crate) fn private_values(
     context: &TierContext,
     get: impl Fn(&str) -> Option<String>,
-) -> Vec<(&'static str, String)> {
+) -> Result<Vec<(&'static str, String)>, StackError> {
     let is_set = |name: &str| get(name).is_some_and(|value| !value.is_empty());
     let mut values = vec![
         ("error_log", context.path("log/php-error.log")),
@@ -189,13 +195,12 @@ pub(crate) fn private_values(
     if is_set("upload_tmp_dir") {
         values.push(("upload_tmp_dir", context.path("tmp")));
     }
-    if get("session.save_handler").is_none_or(|handler| handler == "files") {
-        values.push(("session.save_path", context.path("sessions")));
-    }
+    values.extend(outside::sessions(context, &get)?);
     if is_set("opcache.file_cache") {
         values.push(("opcache.file_cache", context.path("opcache")));
     }
-    values
+    values.extend(outside::defaults(context));
+    Ok(values)
 }
 
 /// The application's environment, with a place to write.

@@ -1,12 +1,16 @@
 //! A database's seed: bytes for the database's own client, which alone knows in which encoding they are.
 
 use crate::StackError;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// How a gzip file begins (RFC 1952, 2.3.1).
 const GZIP: &[u8] = &[0x1f, 0x8b];
+
+/// The name of a seed's copy in a tier's directory.
+pub(crate) const SEED: &str = "seed.sql";
 
 /// Copies a seed into a tier's private directory and unpacks it where it is gzip, whatever it is named. It may hold any
 /// bytes and be of any size. Returns where it lies, for [`crate::TierContext::seed`].
@@ -22,8 +26,14 @@ pub fn unpack_seed(from: &Path, dir: &Path) -> Result<PathBuf, StackError> {
         false => Box::new(packed),
     };
     std::fs::create_dir_all(dir).map_err(|error| StackError::io("create", dir, &error))?;
-    let to = dir.join("seed.sql");
-    let mut copy = File::create(&to).map_err(|error| StackError::io("write", &to, &error))?;
+    let to = dir.join(SEED);
+    let _ = std::fs::remove_file(&to);
+    // It may be a copy of what only its owner could read.
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    let mut copy = options
+        .open(&to)
+        .map_err(|error| StackError::io("write", &to, &error))?;
     std::io::copy(&mut plain, &mut copy).map_err(|error| {
         let what = format!("{error} (the copy goes to {})", to.display());
         StackError::io("copy the seed", from, &what)

@@ -1,4 +1,4 @@
-//! What goes into rendering a tier, what comes out, and putting it on disk.
+//! What goes into rendering a tier, and what comes out.
 
 use crate::StackError;
 use crate::tunable_spec::TunableSpec;
@@ -6,9 +6,7 @@ use kneepoint_model::{
     Address, CommandSpec, Endpoint, Layer, LogSource, ProcessSpec, ServerKind, Tier, Workers,
 };
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Where the target names the run it belongs to.
@@ -152,14 +150,6 @@ impl TierContext {
         self.config.as_ref().map_or(default, |config| &config.text)
     }
 
-    /// What the user's configuration includes by a relative path, with the path made absolute.
-    pub(crate) fn beside_config(&self, path: &str) -> String {
-        let config = self.config.as_ref();
-        let home = config.and_then(|config| config.path.parent());
-        let joined = home.map_or_else(|| PathBuf::from(path), |home| home.join(path));
-        joined.to_string_lossy().into_owned()
-    }
-
     /// The front controller's absolute path, as text.
     pub(crate) fn path_of_front(&self) -> String {
         let front = self.app.root.join(&self.app.front);
@@ -234,13 +224,35 @@ pub struct DirSpec {
     pub path: PathBuf,
     /// Its owner when root creates it.
     pub owner: Option<String>,
+    /// The user whose group it belongs to when root creates it; `None` is the owner's.
+    pub group: Option<String>,
     /// Permission bits.
     pub mode: u32,
 }
 
 impl DirSpec {
     pub(crate) fn new(path: PathBuf, owner: Option<String>, mode: u32) -> Self {
-        Self { path, owner, mode }
+        Self {
+            path,
+            owner,
+            group: None,
+            mode,
+        }
+    }
+
+    /// A directory of sockets: its owner makes them, and of all others only the group of a user reaches them.
+    pub(crate) fn of_sockets(
+        path: PathBuf,
+        owner: Option<String>,
+        reached_by: Option<String>,
+    ) -> Self {
+        Self {
+            path,
+            owner,
+            // Without another user there is none to let through.
+            mode: if reached_by.is_some() { 0o710 } else { 0o700 },
+            group: reached_by,
+        }
     }
 }
 
@@ -271,58 +283,6 @@ pub struct RenderedTier {
     pub env_for_app: BTreeMap<String, String>,
 }
 
-/// Writes a tier's directories and files. Each file is replaced in one step, so that a crash leaves the old or
-/// the new text. Owners are set only by root.
-///
-/// # Errors
-/// A directory or file cannot be created, written or handed to its owner.
-pub fn install(tier: &RenderedTier) -> Result<(), StackError> {
-    for dir in &tier.dirs {
-        std::fs::create_dir_all(&dir.path)
-            .map_err(|error| StackError::io("create", &dir.path, &error))?;
-        set_access(&dir.path, dir.mode, dir.owner.as_deref())?;
-    }
-    tier.files.iter().try_for_each(write_file)
-}
-
-fn write_file(file: &ConfigFile) -> Result<(), StackError> {
-    let mut name = file.path.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
-    let temporary = file.path.with_file_name(name);
-    let failed = |error: &std::io::Error| StackError::io("write", &file.path, error);
-    // A secret must not be readable even for a moment: the file is created without access for others.
-    let _ = std::fs::remove_file(&temporary);
-    let mut options = std::fs::OpenOptions::new();
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut handle = options
-        .write(true)
-        .create_new(true)
-        .open(&temporary)
-        .map_err(|error| failed(&error))?;
-    handle
-        .write_all(file.text.as_bytes())
-        .and_then(|()| handle.sync_data())
-        .map_err(|error| failed(&error))?;
-    set_access(&temporary, file.mode, file.owner.as_deref())?;
-    std::fs::rename(&temporary, &file.path).map_err(|error| failed(&error))
-}
-
-fn set_access(path: &Path, mode: u32, owner: Option<&str>) -> Result<(), StackError> {
-    let failed = |error: &std::io::Error| StackError::io("hand over", path, error);
-    if let Some(owner) = owner {
-        let (uid, gid) = user_ids(owner).ok_or_else(|| {
-            StackError::io(
-                "hand over",
-                path,
-                &format!("this machine has no user `{owner}`"),
-            )
-        })?;
-        std::os::unix::fs::chown(path, Some(uid), Some(gid)).map_err(|error| failed(&error))?;
-    }
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
-        .map_err(|error| failed(&error))
-}
-
 /// The user that every PHP runs as where root starts it: the system user of Debian's packages.
 pub(crate) const PHP_USER: &str = "www-data";
 
@@ -331,7 +291,7 @@ pub(crate) const PHP_USER: &str = "www-data";
 /// # Errors
 /// This machine has no such user.
 pub fn php_user() -> Result<(u32, u32), StackError> {
-    user_ids(PHP_USER).ok_or_else(|| {
+    crate::install::user_ids(PHP_USER).ok_or_else(|| {
         let path = Path::new("/etc/passwd");
         StackError::io(
             "find PHP's user in",
@@ -339,14 +299,4 @@ pub fn php_user() -> Result<(u32, u32), StackError> {
             &format!("this machine has no user `{PHP_USER}`"),
         )
     })
-}
-
-/// User and group id of a user, from `/etc/passwd`.
-fn user_ids(name: &str) -> Option<(u32, u32)> {
-    let passwd = std::fs::read_to_string("/etc/passwd").ok()?;
-    let fields: Vec<&str> = passwd
-        .lines()
-        .map(|line| line.split(':').collect::<Vec<_>>())
-        .find(|fields| fields[0] == name)?;
-    Some((fields.get(2)?.parse().ok()?, fields.get(3)?.parse().ok()?))
 }

@@ -26,6 +26,7 @@ fn postgresql_is_seeded_again_and_again_and_copied() {
     let ask = |running: &Running, sql: &str| {
         let env = &running.tier.env_for_app;
         let output = std::process::Command::new(context.program.path.with_file_name("psql"))
+            .env("PGPASSWORD", &env["DB_PASSWORD"])
             .args([
                 "-XAt",
                 "-h",
@@ -57,6 +58,8 @@ fn postgresql_is_seeded_again_and_again_and_copied() {
     let mut changed = context.clone();
     changed.settings.insert("work_mem".into(), "8MB".into());
     running.reload(server, &changed);
+    // A tier that is rendered anew has another password, which the seed sets.
+    support::running::run_all(&running.tier.seed);
     let work_mem = eventually(|| ask(&running, "SHOW work_mem"), |value| value == "8MB");
     assert_eq!(work_mem, "8MB");
     drop(running);

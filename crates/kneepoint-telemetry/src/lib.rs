@@ -19,6 +19,7 @@
 //!   connected to the tier's own listener: `recv web` is a worker that holds a connection and waits for a request
 //!   on it. A peer that is no tier is written as its address.
 
+mod bounded;
 mod collector;
 mod foreign;
 mod log_lines;

@@ -2,6 +2,7 @@
 //!
 //! Every wait is bounded. The thread that calls is within the network namespace of the tier.
 
+use crate::bounded::Bounded;
 use kneepoint_model::Address;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt,
@@ -89,7 +90,9 @@ pub(crate) fn http_get(address: &Address, path: &str) -> io::Result<Vec<u8>> {
     let request = format!("GET {path} HTTP/1.0\r\nHost: {host}\r\nUser-Agent: kneepoint\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
-    stream.take(ANSWER_BYTES as u64).read_to_end(&mut answer)?;
+    Bounded::of(stream)
+        .take(ANSWER_BYTES as u64)
+        .read_to_end(&mut answer)?;
     parse_http(&answer).map(<[u8]>::to_vec)
 }
 
@@ -147,6 +150,7 @@ pub(crate) fn fastcgi_get(address: &Address, script: &str, query: &str) -> io::R
         request.extend(record(kind, body));
     }
     stream.write_all(&request)?;
+    let mut stream = Bounded::of(stream);
     let mut answer = Vec::new();
     let mut buffer = [0; 16 * 1024];
     while !fastcgi_complete(&answer) && answer.len() < ANSWER_BYTES {

@@ -138,8 +138,9 @@ pub struct RunArgs {
     /// Time the whole command may take, such as 5m
     #[arg(long, value_name = "TIME")]
     pub budget: Option<String>,
-    /// Use loopback instead of network namespaces, also as root
-    #[arg(long)]
+    /// Run the stack on this machine's own network, and without root: the application then reaches whatever this machine
+    /// reaches, so also the real databases, mail servers and payment providers that its settings name
+    #[arg(long = "host-network", alias = "loopback")]
     pub loopback: bool,
     /// Where results go.
     #[command(flatten)]
@@ -202,8 +203,9 @@ pub struct InitArgs {
     /// Do not start the application in the lab: the requests of the scenario are then yours to write
     #[arg(long)]
     pub no_visit: bool,
-    /// Use loopback instead of network namespaces, also as root
-    #[arg(long)]
+    /// Run the stack on this machine's own network, and without root: the application then reaches whatever this machine
+    /// reaches, so also the real databases, mail servers and payment providers that its settings name
+    #[arg(long = "host-network", alias = "loopback")]
     pub loopback: bool,
 }
 

@@ -10,6 +10,7 @@ pub mod field_report;
 pub mod init;
 pub mod progress;
 mod rate;
+mod say;
 mod screen;
 pub mod session;
 pub mod stored;
@@ -39,11 +40,11 @@ pub fn main() -> ExitCode {
     }
 }
 
-#[expect(clippy::print_stderr, reason = "the binary crate talks to people")]
 fn report_failure(error: &anyhow::Error) -> ExitCode {
-    eprintln!("kneepoint: {error}");
+    let line = |text: String| say::say_line(&kneepoint_report::redact_text(&text));
+    line(format!("kneepoint: {error}"));
     for cause in error.chain().skip(1) {
-        eprintln!("  because {cause}");
+        line(format!("  because {cause}"));
     }
     ExitCode::from(FAILED)
 }

@@ -1,5 +1,6 @@
 //! Shows a run while it happens: a live line on a terminal, plain lines elsewhere.
 
+use crate::say::say_line;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use kneepoint_experiment::{Event, Observer};
 use kneepoint_model::run::{EntryKind, JournalEntry};
@@ -64,12 +65,11 @@ impl Terminal {
     }
 
     /// Prints a line above the live one.
-    #[expect(clippy::print_stderr, reason = "the binary crate talks to people")]
     pub fn line(&self, text: &str) {
         if self.live {
-            self.bar.println(text)
+            self.bar.println(text);
         } else {
-            eprintln!("{text}")
+            say_line(text);
         }
     }
 

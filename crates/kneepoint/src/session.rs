@@ -209,8 +209,10 @@ fn watched(
     match outcome {
         _ if interrupted => Ok(ExitCode::from(INTERRUPTED)),
         Ok(()) => Ok(judged(&run)),
-        Err(error) => {
-            terminal.line(&format!("kneepoint: {error}"));
+        Err(_) => {
+            // As the run says it, without secrets.
+            let why = run.ended.strip_prefix(FAILURE).unwrap_or(&run.ended);
+            terminal.line(&format!("kneepoint: {why}"));
             Ok(ExitCode::from(FAILED))
         }
     }

@@ -1,31 +1,11 @@
 //! What a request asked for, in the form in which it can be asked for again.
 
+use kneepoint_model::redact::is_secret_parameter;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
 /// Longest path with query that is replayed, in bytes.
 const LONGEST_TARGET: usize = 2000;
-
-/// Parameters whose values open doors: they are not kept, so that they reach no run file and no report.
-const SECRETS: &[&str] = &[
-    "access_token",
-    "api_key",
-    "apikey",
-    "auth",
-    "code",
-    "hash",
-    "key",
-    "pass",
-    "passwd",
-    "password",
-    "pwd",
-    "secret",
-    "session",
-    "sid",
-    "sig",
-    "signature",
-    "token",
-];
 
 /// What stands in for a secret value.
 const HIDDEN: &str = "hidden";
@@ -101,9 +81,8 @@ fn hide_secrets(target: &str) -> Cow<'_, str> {
         return Cow::Borrowed(target);
     };
     let secret = |pair: &str| {
-        pair.split_once('=').is_some_and(|(name, value)| {
-            !value.is_empty() && SECRETS.iter().any(|known| name.eq_ignore_ascii_case(known))
-        })
+        pair.split_once('=')
+            .is_some_and(|(name, value)| !value.is_empty() && is_secret_parameter(name))
     };
     if !query.split('&').any(secret) {
         return Cow::Borrowed(target);
@@ -162,6 +141,10 @@ mod tests {
         check(
             "GET /reset?Token=s3cret&page=2&key= HTTP/1.1",
             Some("GET /reset?Token=hidden&page=2&key="),
+        );
+        check(
+            "GET /a?reset_token=abc&jwt=ey.b.c&X-Amz-Signature=9f&country_code=49 HTTP/1.1",
+            Some("GET /a?reset_token=hidden&jwt=hidden&X-Amz-Signature=hidden&country_code=49"),
         );
     }
 }

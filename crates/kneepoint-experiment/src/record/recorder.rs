@@ -3,6 +3,7 @@
 use super::budget::{ENDING, RunBudget, TimeNeed};
 use super::store::{Record, RunStore};
 use crate::error::ExperimentError;
+use kneepoint_model::redact::Secrets;
 use kneepoint_model::run::{Decision, EntryKind, JournalEntry, RUN_VERSION, Trial, TrialId};
 use kneepoint_model::{
     CallTrace, CpuTime, Effect, Finding, LoadPoint, Outcome, Run, Scenario, StackProfile, Validity,
@@ -48,9 +49,11 @@ impl Observer for () {
     fn event(&self, _event: &Event<'_>) {}
 }
 
-/// The notebook of a run.
+/// The notebook of a run. What leaves it has lost its secrets: the lines that are told, the file, and the run at its end.
+/// What a run goes on by, such as a setting that was kept, stays as it is until then.
 pub struct Recorder<'a> {
     run: Run,
+    secrets: Secrets,
     store: Option<RunStore>,
     store_error: Option<String>,
     budget: RunBudget,
@@ -84,20 +87,28 @@ impl<'a> Recorder<'a> {
             scenario: Some(scenario.clone()),
             ..Run::default()
         };
+        let mut secrets = Secrets::default();
+        learn(&mut secrets, scenario);
         let mut store = directory
             .map(|directory| RunStore::create(directory, &run))
             .transpose()?;
         if let Some(store) = &mut store {
-            store.append(0.0, &Record::Header(Box::new(run.clone())))?;
+            store.append(0.0, &Record::Header(Box::new(run.clone())), &secrets)?;
         }
         Ok(Self {
             run,
+            secrets,
             store,
             store_error: None,
             budget: RunBudget::begin(),
             observer,
             stop,
         })
+    }
+
+    /// Learns what a further scenario of the run gives away, before anything is recorded of it.
+    pub fn know(&mut self, scenario: &Scenario) {
+        learn(&mut self.secrets, scenario);
     }
 
     /// What was recorded so far.
@@ -170,11 +181,12 @@ impl<'a> Recorder<'a> {
         self.observer.event(&Event::Progress { what, share, left });
     }
 
+    /// Writes a record to the file, without its secrets.
     fn append(&mut self, record: &Record) {
         let at_s = self.elapsed().as_secs_f64();
         self.run.elapsed_s = at_s;
         let Some(store) = &mut self.store else { return };
-        if let Err(error) = store.append(at_s, record) {
+        if let Err(error) = store.append(at_s, record, &self.secrets) {
             // A finished measurement is not lost to a full disk: it stays in memory and in the report.
             if self.store_error.is_none() {
                 let entry = self.entry(
@@ -188,7 +200,8 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    fn entry(&self, kind: EntryKind, text: String) -> JournalEntry {
+    fn entry(&self, kind: EntryKind, mut text: String) -> JournalEntry {
+        self.secrets.prose(&mut text);
         JournalEntry {
             at_s: self.elapsed().as_secs_f64(),
             kind,
@@ -322,8 +335,23 @@ impl<'a> Recorder<'a> {
     #[must_use]
     pub fn end(mut self, how: &str) -> Run {
         self.write(Record::End(how.to_owned()));
+        self.secrets.take_out_of(&mut self.run);
         self.run
     }
+}
+
+/// Learns what a scenario gives away, and what its application reads from a file beside it, which may turn up in what the
+/// application says.
+fn learn(secrets: &mut Secrets, scenario: &Scenario) {
+    const MOST_BYTES: u64 = 1 << 20;
+    secrets.know(scenario);
+    let mut text = String::new();
+    if let Ok(file) = std::fs::File::open(scenario.root.join(".env")) {
+        // What cannot be read the application cannot read either.
+        let _ =
+            std::io::Read::read_to_string(&mut std::io::Read::take(file, MOST_BYTES), &mut text);
+    }
+    secrets.know_dotenv(&text);
 }
 
 /// That more answers than the share that may fail came in time and with the right status, and were another page.

@@ -2,7 +2,10 @@
 //!
 //! A crash loses at most the step in flight. Records are only ever added; reading folds them in order.
 
+mod read;
+
 use crate::error::ExperimentError;
+use kneepoint_model::redact::{Redact as _, Secrets};
 use kneepoint_model::replay::Replay;
 use kneepoint_model::run::{
     Decision, FileDiff, JournalEntry, LimitResult, Machine, Observation, RUN_VERSION, Trial,
@@ -65,6 +68,34 @@ pub enum Record {
 }
 
 impl Record {
+    /// Takes out of it what nobody may read in a file or in a report.
+    pub(crate) fn redact(&mut self, secrets: &Secrets) {
+        match self {
+            Self::Header(run) => run.redact(secrets),
+            Self::Machine(_) => {}
+            Self::Base(stack) => stack.redact(secrets),
+            Self::Best(stack, diff) => {
+                stack.redact(secrets);
+                diff.redact(secrets);
+            }
+            Self::Journal(entry) => entry.redact(secrets),
+            Self::Trial(trial) => trial.redact(secrets),
+            Self::Limit(limit) => limit.redact(secrets),
+            Self::Observation(observation) => observation.redact(secrets),
+            Self::Calls(calls) => calls.redact(secrets),
+            Self::Stacks(stacks) => stacks.redact(secrets),
+            Self::Account(account) => account.redact(secrets),
+            Self::Findings(findings) => findings.redact(secrets),
+            Self::Decisions(decisions) => decisions.redact(secrets),
+            Self::Proof(effect) | Self::Restarted(effect) => effect.redact(secrets),
+            Self::Gate(gate) => gate.redact(secrets),
+            Self::Capacity(plan) => plan.redact(secrets),
+            Self::Contest(contest) => contest.redact(secrets),
+            Self::Replay(replay) => replay.redact(secrets),
+            Self::End(how) => secrets.prose(how),
+        }
+    }
+
     pub(crate) fn apply(self, run: &mut Run) {
         match self {
             Self::Header(header) => *run = *header,
@@ -112,10 +143,13 @@ impl RunStore {
             path: directory.display().to_string(),
             what: format!("cannot make the directory for runs: {error}; name another with --runs"),
         })?;
+        private_file(&path).map_err(|error| failure(&path, &error, "cannot be made"))?;
         let open = || -> rusqlite::Result<Connection> {
-            let connection = Connection::open(&path)?;
+            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            let connection = Connection::open_with_flags(&path, flags)?;
             connection.pragma_update(None, "journal_mode", "wal")?;
-            connection.pragma_update(None, "synchronous", "normal")?;
+            // In WAL mode a commit reaches the disk before it returns only this way.
+            connection.pragma_update(None, "synchronous", "full")?;
             connection.pragma_update(None, "user_version", RUN_VERSION)?;
             connection.execute_batch(
                 "create table record (id integer primary key, at_s real not null, json text not null)",
@@ -132,12 +166,24 @@ impl RunStore {
         &self.path
     }
 
-    /// Adds a record; it is on disk when this returns.
+    /// Adds a record without its secrets; it is on disk when this returns, also after a power cut.
     ///
     /// # Errors
     /// The disk is full or gone.
-    pub fn append(&mut self, at_s: f64, record: &Record) -> Result<(), ExperimentError> {
-        let json = serde_json::to_string(record)
+    pub fn append(
+        &mut self,
+        at_s: f64,
+        record: &Record,
+        secrets: &Secrets,
+    ) -> Result<(), ExperimentError> {
+        let mut record = record.clone();
+        record.redact(secrets);
+        let json = serde_json::to_value(&record)
+            .map(|mut json| {
+                // A second net, for a text that nobody thought of.
+                secrets.everywhere(&mut json);
+                json.to_string()
+            })
             .map_err(|error| failure(&self.path, &error, "a record cannot be written as JSON"))?;
         self.connection
             .execute(
@@ -153,41 +199,9 @@ impl RunStore {
     /// Reads a run back, finished or not.
     ///
     /// # Errors
-    /// Not a run file, or of a version that this program does not know.
+    /// Not a run file, of a version that this program does not know, or larger than any run.
     pub fn read(path: &Path) -> Result<Run, ExperimentError> {
-        let fold = || -> rusqlite::Result<Result<Run, String>> {
-            let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-            let version: u32 =
-                connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-            if version == 0 || version > RUN_VERSION {
-                return Ok(Err(format!(
-                    "is of version {version}, this program reads 1 to {RUN_VERSION}: use the Kneepoint that wrote it"
-                )));
-            }
-            let mut run = Run::default();
-            let mut statement = connection.prepare("select at_s, json from record order by id")?;
-            let mut rows = statement.query(())?;
-            while let Some(row) = rows.next()? {
-                let (at_s, json): (f64, String) = (row.get(0)?, row.get(1)?);
-                match serde_json::from_str::<Record>(&json) {
-                    Ok(record) => record.apply(&mut run),
-                    Err(error) => {
-                        return Ok(Err(format!(
-                            "holds a record this program cannot read: {error}"
-                        )));
-                    }
-                }
-                run.elapsed_s = at_s;
-            }
-            run.upgrade();
-            Ok(Ok(run))
-        };
-        fold()
-            .map_err(|error| failure(path, &error, "is not a run file that can be read"))?
-            .map_err(|what| ExperimentError::Store {
-                path: path.display().to_string(),
-                what,
-            })
+        read::run(path)
     }
 
     /// The run files of a directory, newest last.
@@ -203,6 +217,15 @@ impl RunStore {
         files.sort();
         files
     }
+}
+
+/// Makes a file that its owner alone may read: it tells what an application is like inside. SQLite's files beside it take
+/// the mode of this one.
+fn private_file(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    options.open(path).map(drop)
 }
 
 fn failure(path: &Path, error: &dyn std::fmt::Display, what: &str) -> ExperimentError {
@@ -230,7 +253,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("temp dir");
         let mut store = RunStore::create(directory.path(), &run()).expect("create");
         store
-            .append(0.0, &Record::Header(Box::new(run())))
+            .append(0.0, &Record::Header(Box::new(run())), &Secrets::default())
             .expect("header");
         let entry = JournalEntry {
             at_s: 1.0,
@@ -238,7 +261,7 @@ mod tests {
             text: "limit".into(),
         };
         store
-            .append(1.0, &Record::Journal(entry.clone()))
+            .append(1.0, &Record::Journal(entry.clone()), &Secrets::default())
             .expect("journal");
         let path = store.path().to_owned();
         // The writer dies without closing the database.
@@ -260,6 +283,82 @@ mod tests {
             std::fs::write(&path, content).expect("write");
             let error = RunStore::read(&path).expect_err("refused").to_string();
             assert!(error.contains("x.kneepoint.sqlite"), "{error}");
+        }
+    }
+
+    /// A finished run in a directory.
+    fn stored(directory: &Path) -> PathBuf {
+        let mut store = RunStore::create(directory, &run()).expect("create");
+        let header = Record::Header(Box::new(run()));
+        store
+            .append(0.0, &header, &Secrets::default())
+            .expect("header");
+        store
+            .append(2.0, &Record::End("finished".into()), &Secrets::default())
+            .expect("end");
+        store.path().to_owned()
+    }
+
+    #[test]
+    fn a_run_file_is_its_owners_alone() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let directory = tempfile::tempdir().expect("temp dir");
+        let mut store = RunStore::create(directory.path(), &run()).expect("create");
+        let header = Record::Header(Box::new(run()));
+        store
+            .append(0.0, &header, &Secrets::default())
+            .expect("header");
+        let mut seen = 0;
+        for entry in std::fs::read_dir(directory.path()).expect("a directory") {
+            let entry = entry.expect("an entry");
+            let mode = entry.metadata().expect("a file").permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{}", entry.path().display());
+            seen += 1;
+        }
+        assert!(seen >= 2, "the log beside it was looked at too");
+        assert!(
+            RunStore::create(directory.path(), &run()).is_err(),
+            "never another's file"
+        );
+    }
+
+    #[test]
+    fn a_run_is_read_where_nothing_may_be_written() {
+        let directory = tempfile::tempdir().expect("temp dir");
+        let path = stored(directory.path());
+        // As root may write anywhere, what it leaves is looked at instead.
+        let set = |mode| {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+            std::fs::set_permissions(directory.path(), mode).expect("mode");
+        };
+        set(0o555);
+        let bytes = std::fs::read(&path).expect("readable");
+        let read = RunStore::read(&path);
+        set(0o755);
+        assert_eq!(read.expect("reads").ended, "finished");
+        let files = std::fs::read_dir(directory.path()).expect("a directory");
+        assert_eq!(files.count(), 1, "reading leaves nothing beside the file");
+        assert_eq!(std::fs::read(&path).expect("readable"), bytes);
+    }
+
+    #[test]
+    fn a_hostile_file_is_refused_in_bounded_time() {
+        let directory = tempfile::tempdir().expect("temp dir");
+        let endless = "create view record as with recursive n(i) as (select 1 union all select i + 1 from n) \
+                       select i as id, 0.0 as at_s, '{}' as json from n";
+        let many = "create table record (id integer primary key, at_s real not null, json text not null); \
+                    insert into record values (1, 0.0, 5)";
+        for (name, script) in [("view", endless), ("type", many)] {
+            let path = directory.path().join(format!("{name}.kneepoint.sqlite"));
+            let connection = Connection::open(&path).expect("a database");
+            connection.execute_batch(script).expect("made");
+            connection
+                .pragma_update(None, "user_version", RUN_VERSION)
+                .expect("set");
+            drop(connection);
+            let began = std::time::Instant::now();
+            let error = RunStore::read(&path).expect_err("refused").to_string();
+            assert!(began.elapsed().as_secs() < 5, "{name}: {error}");
         }
     }
 }

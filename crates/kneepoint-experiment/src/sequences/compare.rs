@@ -154,6 +154,7 @@ fn stand_up(
     let mut contestants = Vec::new();
     for entry in entries {
         recorder.stage(format!("Stand up {}", entry.name));
+        recorder.know(&entry.scenario);
         testbed.stand_up(&entry.name, &entry.scenario)?;
         if contestants.is_empty() {
             testbed.tell_pages(&entry.name, recorder)?;

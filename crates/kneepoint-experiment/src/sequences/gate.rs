@@ -111,6 +111,7 @@ pub fn side_by_side(
         "Stand up the stack as it was, with {}",
         before.root.display()
     ));
+    recorder.know(before);
     testbed.stand_up(BEFORE, before)?;
     let each = gate.load_time.mul_f64(LIMIT_SHARE);
     let limit_before = limit_of(testbed, recorder, BEFORE, each)?;

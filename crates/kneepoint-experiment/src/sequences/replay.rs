@@ -132,6 +132,7 @@ fn stand_up(
     let staged = &played.stages[nth];
     recorder.stage(format!("Stand up: {}", stage.name));
     stage.carried = vec![Carried::default(); played.loads.len()];
+    recorder.know(&staged.scenario);
     match testbed.stand_up(&arm(nth), &staged.scenario) {
         Ok(()) => {}
         // The others are worth measuring all the same.

@@ -4,7 +4,7 @@ use super::copy::{Pristine, PrivateCopy};
 use crate::error::ExperimentError;
 use kneepoint_model::{AppKind, FilePatch, Scenario};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 /// What stands for a private writable directory in values of `[app.env]`.
@@ -12,6 +12,18 @@ const STORAGE: &str = "{storage}";
 
 fn unfit(what: &str, path: &Path, error: &dyn std::fmt::Display) -> ExperimentError {
     ExperimentError::Unfit(format!("{what} {}: {error}", path.display()))
+}
+
+/// A directory that its owner alone can enter.
+///
+/// # Errors
+/// It cannot be made.
+pub(super) fn shut_dir(dir: &Path) -> Result<(), ExperimentError> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    let made = builder.create(dir);
+    made.map_err(|error| unfit("cannot create", dir, &error))
 }
 
 /// An arm's private copy of the application below `dir`, with the scenario's changes made.
@@ -25,8 +37,7 @@ pub(super) fn private_copy(
 ) -> Result<PrivateCopy, ExperimentError> {
     let copy = PrivateCopy::make(pristine, dir)?;
     for patch in patches {
-        apply(&copy.root, patch)?;
-        copy.hand_over(&patch.path)?;
+        copy.change(|root| apply(root, patch))?;
     }
     Ok(copy)
 }
@@ -53,7 +64,7 @@ pub(super) fn follow(text: &str, original: &Path, copy: &Path) -> String {
 }
 
 fn apply(copy: &Path, patch: &FilePatch) -> Result<(), ExperimentError> {
-    let path = copy.join(&patch.path);
+    let path = place(copy, &patch.path)?;
     let text = match &patch.find {
         None => patch.text.clone(),
         Some(find) => {
@@ -68,10 +79,56 @@ fn apply(copy: &Path, patch: &FilePatch) -> Result<(), ExperimentError> {
             text.replace(find.as_str(), &patch.text)
         }
     };
-    if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent).map_err(|error| unfit("cannot create", parent, &error))?;
+    // A link is replaced: what it leads to is another file, and is not what was asked for.
+    if std::fs::symlink_metadata(&path).is_ok_and(|about| about.is_symlink()) {
+        std::fs::remove_file(&path).map_err(|error| unfit("cannot replace", &path, &error))?;
     }
-    std::fs::write(&path, text).map_err(|error| unfit("cannot write", &path, &error))
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    std::os::unix::fs::OpenOptionsExt::custom_flags(
+        &mut options,
+        rustix::fs::OFlags::NOFOLLOW.bits().cast_signed(),
+    );
+    options
+        .open(&path)
+        .and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()))
+        .map_err(|error| unfit("cannot write", &path, &error))
+}
+
+/// Where a changed file lies in the copy, with the directories above it made; nothing on the way leads out of the copy.
+fn place(copy: &Path, relative: &Path) -> Result<PathBuf, ExperimentError> {
+    let leads_out = || {
+        ExperimentError::Unfit(format!(
+            "[[app.file]] {}: it leads out of the application",
+            relative.display()
+        ))
+    };
+    let inside = |it: Component<'_>| matches!(it, Component::Normal(_) | Component::CurDir);
+    let name = relative.file_name().ok_or_else(leads_out)?;
+    if !relative.components().all(inside) {
+        return Err(leads_out());
+    }
+    let root = copy
+        .canonicalize()
+        .map_err(|error| unfit("cannot find", copy, &error))?;
+    let mut at = root.clone();
+    for component in relative.parent().into_iter().flat_map(Path::components) {
+        at.push(component);
+        if std::fs::symlink_metadata(&at).is_err() {
+            std::fs::create_dir(&at).map_err(|error| unfit("cannot create", &at, &error))?;
+        }
+        at = at
+            .canonicalize()
+            .map_err(|error| unfit("cannot find", &at, &error))?;
+        if !at.starts_with(&root) {
+            return Err(leads_out());
+        }
+    }
+    let path = at.join(name);
+    match path.canonicalize() {
+        Ok(leads_to) if !leads_to.starts_with(&root) => Err(leads_out()),
+        _ => Ok(path),
+    }
 }
 
 /// The application's environment, with a private writable directory where it needs one.
@@ -139,6 +196,58 @@ mod tests {
             "/srv/app.bak",
         ] {
             check(other, other);
+        }
+    }
+
+    /// An application beside somebody's file, and whether a change of a file of it is made; the file beside it stays.
+    fn change(
+        plant: impl Fn(&Path, &Path),
+        path: &str,
+        find: Option<&str>,
+    ) -> Result<String, String> {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (copy, beside) = (dir.path().join("app"), dir.path().join("beside"));
+        for dir in [&copy, &beside] {
+            std::fs::create_dir(dir).expect("a directory");
+        }
+        std::fs::write(beside.join(".env"), "KEY=theirs").expect("a file");
+        plant(&copy, &beside);
+        let patch = FilePatch {
+            path: path.into(),
+            find: find.map(str::to_owned),
+            text: "KEY=ours".into(),
+        };
+        let made = apply(&copy, &patch);
+        let theirs = std::fs::read_to_string(beside.join(".env")).expect("a file");
+        assert_eq!(theirs, "KEY=theirs");
+        assert_eq!(std::fs::read_dir(&beside).expect("a directory").count(), 1);
+        made.map_err(|error| error.to_string())?;
+        Ok(std::fs::read_to_string(copy.join(path)).expect("a file"))
+    }
+
+    #[test]
+    fn a_changed_file_is_never_written_through_a_link() {
+        use std::os::unix::fs::symlink;
+        let ours = Ok("KEY=ours".to_owned());
+        assert_eq!(change(|_, _| (), "config/.env", None), ours);
+        let within = |copy: &Path, _: &Path| {
+            std::fs::create_dir(copy.join("shared")).expect("a directory");
+            std::fs::write(copy.join("shared/.env"), "KEY=old").expect("a file");
+            symlink("shared/.env", copy.join(".env")).expect("a link");
+            symlink("shared", copy.join("config")).expect("a link");
+        };
+        assert_eq!(change(within, ".env", Some("KEY=old")), ours);
+        assert_eq!(change(within, "config/.env", Some("KEY=old")), ours);
+        for path in [".env", "etc/.env", "../beside/.env", "etc/new"] {
+            let out = |copy: &Path, beside: &Path| {
+                symlink(beside.join(".env"), copy.join(".env")).expect("a link");
+                symlink(beside, copy.join("etc")).expect("a link");
+            };
+            let refused = change(out, path, None).expect_err(path);
+            assert!(
+                refused.contains("leads out of the application"),
+                "{refused}"
+            );
         }
     }
 }

@@ -273,7 +273,10 @@ fn pristine(testbed: &mut Testbed, root: &Path) -> Result<Arc<Pristine>, Experim
         return Ok(Arc::clone(pristine));
     }
     let nth = testbed.pristine.len();
-    let dir = testbed.lab.dir().join(format!("app-{nth}"));
+    // Every arm is made from it, so that no arm may reach it, also where they all run as one user.
+    let shut = testbed.lab.dir().join("pristine");
+    app::shut_dir(&shut)?;
+    let dir = shut.join(format!("app-{nth}"));
     let as_root = rustix::process::geteuid().is_root();
     let owner = if as_root { Some(php_user()?) } else { None };
     let pristine = Arc::new(Pristine::of(root, dir, owner)?);

@@ -4,13 +4,15 @@
 //! user's meanwhile; each arm has a copy of that ([`PrivateCopy`]). Before each step an arm's copy is put back to what it was
 //! after the warm-up, as cache and database are.
 
+mod acting;
 mod listing;
 mod tree;
 
 use crate::error::ExperimentError;
 use listing::{Listing, list, way_back};
-use std::fs;
+use std::fs::{self, DirBuilder};
 use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tree::{Owner, Refused, refused};
@@ -24,12 +26,12 @@ pub(super) struct Pristine {
 }
 
 impl Pristine {
-    /// Copies an application. Everything in the copy belongs to the user that PHP runs as.
+    /// Copies an application. The copy is this program's own: what PHP runs, and may change, is made from it.
     ///
     /// # Errors
     /// Something of it cannot be copied; the message names it.
     pub(super) fn of(root: &Path, dir: PathBuf, owner: Owner) -> Result<Self, ExperimentError> {
-        tree::copy(root, &dir, owner).map_err(|refused| unfit("copy the application", refused))?;
+        tree::copy(root, &dir, None).map_err(|refused| unfit("copy the application", refused))?;
         let listing = listed(&dir)?;
         Ok(Self {
             dir,
@@ -68,13 +70,16 @@ impl PrivateCopy {
         })
     }
 
-    /// Hands a file that was changed in the copy to the user that PHP runs as.
+    /// Changes something in the copy with the rights of the user that PHP runs as, to whom all of it belongs.
     ///
     /// # Errors
-    /// It cannot be handed over.
-    pub(super) fn hand_over(&self, path: &Path) -> Result<(), ExperimentError> {
-        tree::hand_over(&self.root.join(path), self.pristine.owner)
-            .map_err(|refused| unfit("hand over", refused))
+    /// The change fails.
+    pub(super) fn change(
+        &self,
+        work: impl FnOnce(&Path) -> Result<(), ExperimentError>,
+    ) -> Result<(), ExperimentError> {
+        let done = acting::as_owner(self.pristine.owner, || Ok(work(&self.root)));
+        done.unwrap_or_else(|why| Err(unfit("change the application", refused(&self.root)(why))))
     }
 
     /// What lies in the copy now is what each step begins with.
@@ -83,12 +88,19 @@ impl PrivateCopy {
     /// It cannot be read, or there is no room to keep what the application wrote.
     pub(super) fn settle(&mut self) -> Result<(), ExperimentError> {
         let now = listed(&self.root)?;
+        // Who could write into it could lead the next step's files elsewhere.
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.kept)
+            .map_err(|why| unfit("keep what the application wrote", refused(&self.kept)(why)))?;
         for path in way_back(&now, &self.pristine.listing).bring {
             let kept = self.kept.join(&path);
             let parents = kept.parent().map_or(Ok(()), fs::create_dir_all);
+            let own = self.root.join(&path);
             parents
                 .map_err(refused(&kept))
-                .and_then(|()| tree::copy_one(&self.root.join(&path), &kept, self.pristine.owner))
+                .and_then(|()| tree::copy_one((&own, self.pristine.owner), (&kept, None)))
                 .map_err(|refused| unfit("keep what the application wrote", refused))?;
         }
         self.settled = Some(now);
@@ -106,12 +118,14 @@ impl PrivateCopy {
         let way = way_back(settled, &listed(&self.root)?);
         for path in &way.remove {
             let path = self.root.join(path);
-            let is_dir = fs::symlink_metadata(&path).is_ok_and(|about| about.is_dir());
-            let removed = if is_dir {
-                fs::remove_dir_all(&path)
-            } else {
-                fs::remove_file(&path)
-            };
+            let removed = acting::as_owner(self.pristine.owner, || {
+                let is_dir = fs::symlink_metadata(&path).is_ok_and(|about| about.is_dir());
+                if is_dir {
+                    fs::remove_dir_all(&path)
+                } else {
+                    fs::remove_file(&path)
+                }
+            });
             // The application may have removed it meanwhile.
             if let Err(why) = removed
                 && why.kind() != ErrorKind::NotFound
@@ -125,7 +139,8 @@ impl PrivateCopy {
                 Ok(_) => kept,
                 Err(_) => self.pristine.dir.join(path),
             };
-            tree::copy_one(&from, &self.root.join(path), self.pristine.owner)
+            let own = self.root.join(path);
+            tree::copy_one((&from, None), (&own, self.pristine.owner))
                 .map_err(|refused| unfit("put the application back", refused))?;
         }
         Ok(())
@@ -217,6 +232,45 @@ mod tests {
                 fs::create_dir(app.join("index.php")).expect("a directory");
             },
             &[("data/db", "begin"), ("index.php", "<?php")],
+        );
+    }
+
+    /// What an application plants in its own directory while it is put back leads nobody elsewhere.
+    #[test]
+    fn nothing_is_put_back_or_kept_through_a_planted_link() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let dir = TempDir::new().expect("a temporary directory");
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o711);
+        fs::set_permissions(dir.path(), open).expect("mode");
+        let (app, victim) = (dir.path().join("user"), dir.path().join("victim"));
+        for path in [app.join("data"), victim.clone()] {
+            fs::create_dir_all(path).expect("a directory");
+        }
+        fs::write(app.join("data/db"), "begin").expect("a file");
+        fs::write(victim.join("db"), "root's").expect("a file");
+        let nobody = Some((65534, 65534));
+        let pristine = Pristine::of(&app, dir.path().join("pristine"), nobody).expect("a copy");
+        let mut copy = PrivateCopy::make(Arc::new(pristine), dir.path()).expect("a copy");
+        copy.settle().expect("settled");
+        let planted = copy.root.join("data");
+        let from = dir.path().join("pristine/data/db");
+        fs::remove_dir_all(&planted).expect("removed");
+        std::os::unix::fs::symlink(&victim, &planted).expect("a link");
+        // Between the look and the write: as if the link had come in just then.
+        let own = planted.join("db");
+        assert!(tree::copy_one((&from, None), (&own, nobody)).is_err());
+        fs::remove_file(&planted).expect("removed");
+        fs::create_dir(&planted).expect("a directory");
+        std::os::unix::fs::chown(&planted, Some(65534), Some(65534)).expect("handed over");
+        std::os::unix::fs::symlink(victim.join("db"), &own).expect("a link");
+        assert!(tree::copy_one((&from, None), (&own, nobody)).is_err());
+        copy.restore().expect("put back");
+        assert_eq!(fs::read_to_string(&own).expect("a file"), "begin");
+        assert_eq!(
+            fs::read_to_string(victim.join("db")).expect("a file"),
+            "root's"
         );
     }
 }

@@ -1,6 +1,7 @@
 //! The last lines of the tiers' logs, for an error that they may explain.
 
 use kneepoint_model::{Layer, RunningTier};
+use rustix::fs::OFlags;
 use std::path::Path;
 
 /// Most lines that are told of one log.
@@ -44,15 +45,24 @@ fn tells(layer: Layer, line: &str) -> bool {
     }
 }
 
-/// The end of a file; empty when it cannot be read.
+/// The end of a file; empty when it cannot be read. Servers' users own these files and could put something else in their
+/// place: no link is followed, nothing is waited for, and nothing is read that has no end.
 fn tail(path: &Path) -> String {
     use std::io::{Read as _, Seek as _, SeekFrom};
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let mut options = std::fs::OpenOptions::new();
+    options.read(true).custom_flags(flags.bits().cast_signed());
     let mut bytes = Vec::new();
-    if let Ok(mut file) = std::fs::File::open(path) {
-        let size = file.metadata().map_or(0, |data| data.len());
-        let from = SeekFrom::Start(size.saturating_sub(TAIL_BYTES));
+    if let Ok(mut file) = options.open(path)
+        && let Ok(about) = file.metadata()
+        && about.is_file()
+    {
+        let from = SeekFrom::Start(about.len().saturating_sub(TAIL_BYTES));
         // What cannot be read is not told.
-        let _ = file.seek(from).and_then(|_| file.read_to_end(&mut bytes));
+        let _ = file
+            .seek(from)
+            .and_then(|_| file.take(TAIL_BYTES).read_to_end(&mut bytes));
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }
@@ -82,6 +92,18 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_not_told() {
-        assert_eq!(tail(Path::new("/nowhere/at.log")), "");
+        let dir = tempfile::tempdir().expect("a directory");
+        let (link, pipe) = (dir.path().join("link.log"), dir.path().join("pipe.log"));
+        std::os::unix::fs::symlink("/etc/passwd", &link).expect("a link");
+        let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR);
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, kind, mode, 0).expect("a pipe");
+        for path in [
+            Path::new("/nowhere/at.log"),
+            Path::new("/dev/zero"),
+            &link,
+            &pipe,
+        ] {
+            assert_eq!(tail(path), "", "{}", path.display());
+        }
     }
 }

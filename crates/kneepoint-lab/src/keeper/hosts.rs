@@ -11,11 +11,12 @@ use crate::launch::{Launch, Output};
 use crate::plan::{Capabilities, HostInfo, HostPlan, LabPlan, MOST_HOSTS};
 use crate::protocol::Begun;
 use crate::record::{Record, VARIABLE};
+use crate::room::Room;
 use crate::traces::{Removed, erase, kill_until_gone};
 use kneepoint_linux::{ProcessEntry, machine};
 use kneepoint_model::CommandSpec;
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
@@ -26,6 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(super) struct Host {
     pub(super) info: HostInfo,
     pub(super) netns: Option<Arc<OwnedFd>>,
+    room: Option<Arc<Room>>,
     pub(super) group: Option<HostGroup>,
     number: u8,
 }
@@ -47,6 +49,10 @@ struct World {
     phase: Phase,
     dir: PathBuf,
     switch: Option<Arc<OwnedFd>>,
+    /// Whether hosts have a view of the file system of their own.
+    rooms: bool,
+    /// Says that the lab lives.
+    held: Option<File>,
     cgroups: Option<Cgroups>,
     hosts: BTreeMap<String, Arc<Host>>,
 }
@@ -109,6 +115,7 @@ impl Host {
             dir: command.dir.clone().unwrap_or_else(|| "/".into()),
             account: users::account(command.user.as_deref())?,
             netns: self.netns.clone(),
+            room: self.room.clone(),
             groups: self
                 .group
                 .as_ref()
@@ -146,7 +153,7 @@ impl Keeper {
             return Err(has_ended());
         }
         let dir = base.join(self.id.directory_name());
-        self.make_lab_dir(&dir, &Record::new(&plan.name, owner))?;
+        world.held = Some(self.make_lab_dir(&dir, &Record::new(&plan.name, owner))?);
         world.dir.clone_from(&dir);
         world.phase = Phase::Open;
         let mut capabilities = Capabilities {
@@ -159,8 +166,20 @@ impl Keeper {
                 capabilities.namespaces = true;
                 world.cgroups = self.usable_cgroups(&mut capabilities);
             }
+            Err(why) if !plan.loopback => return Err(LabError::NotClosed { why }),
             Err(why) => capabilities.missing.push(format!(
-                "no network namespaces, limits and kernel settings: {why}; all hosts share 127.0.0.1"
+                "no network namespaces, limits and kernel settings: {why}; all hosts share 127.0.0.1, and the application \
+                 reaches whatever this machine reaches: the databases, mail servers and others that its settings name"
+            )),
+        }
+        match try_room(&dir) {
+            Ok(()) => {
+                world.rooms = true;
+                capabilities.files = true;
+            }
+            Err(why) if !plan.loopback => return Err(LabError::NotClosed { why }),
+            Err(why) => capabilities.missing.push(format!(
+                "no file systems of their own: {why}; the application reaches the sockets and files of this machine"
             )),
         }
         if !capabilities.users {
@@ -181,7 +200,7 @@ impl Keeper {
         })
     }
 
-    fn make_lab_dir(&self, dir: &Path, record: &Record) -> Result<(), LabError> {
+    fn make_lab_dir(&self, dir: &Path, record: &Record) -> Result<File, LabError> {
         // Known before it exists, so that the end finds it whenever it comes.
         let _ = self.dir.set(dir.to_owned());
         make_dir(dir)?;
@@ -273,6 +292,10 @@ impl Keeper {
             Some(switch) => Some(self.plug_in(switch, number)?),
             None => None,
         };
+        let room = match world.rooms {
+            true => Some(Arc::new(Room::make(&world.dir)?)),
+            false => None,
+        };
         if let Some(netns) = &netns {
             for (name, value) in &limits.sysctl {
                 sysctl::set(netns.as_ref(), name, value)?;
@@ -317,6 +340,7 @@ impl Keeper {
         Ok(Host {
             info,
             netns,
+            room,
             group,
             number,
         })
@@ -384,6 +408,15 @@ impl Keeper {
     }
 }
 
+/// Whether hosts can have a view of the file system of their own, or why not.
+fn try_room(dir: &Path) -> Result<(), String> {
+    if !users::is_root() {
+        let uid = rustix::process::geteuid().as_raw();
+        return Err(format!("they need root and this is user {uid}"));
+    }
+    Room::make(dir).map(drop).map_err(|error| error.to_string())
+}
+
 fn has_ended() -> LabError {
     LabError::bad_plan("the lab has ended")
 }
@@ -391,7 +424,8 @@ fn has_ended() -> LabError {
 fn make_dir(dir: &Path) -> Result<(), LabError> {
     let what = || format!("making the directory \"{}\"", dir.display());
     fs::create_dir(dir).context(what)?;
-    fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).context(what)
+    // Servers' users must pass through; whoever else is on the machine need not see what is in it.
+    fs::set_permissions(dir, fs::Permissions::from_mode(0o711)).context(what)
 }
 
 fn machine_cpus() -> f64 {

@@ -96,6 +96,7 @@ impl Keeper {
             dir: "/".into(),
             account: None,
             netns: Some(Arc::clone(netns)),
+            room: None,
             groups: Vec::new(),
             input: true,
             output: Output::Pipes,

@@ -12,6 +12,7 @@ use crate::launch::output::tail;
 use crate::launch::users;
 use crate::plan::{Process, Stopped};
 use crate::traces::kill_until_gone;
+use crate::beneath;
 use kneepoint_linux::ProcessEntry;
 use kneepoint_model::{Address, CommandSpec, ProcessSpec, Ready, Signal};
 use std::collections::HashMap;
@@ -102,7 +103,7 @@ impl Keeper {
                 address: address.to_string(),
             });
         }
-        let (file, output_from) = open_output(&spec)?;
+        let (file, output_from) = open_output(&host, &spec)?;
         let command = CommandSpec {
             program: spec.program.clone(),
             args: spec.args.clone(),
@@ -303,7 +304,7 @@ fn accepts(host: &Host, address: &Address) -> Result<bool, LabError> {
 
 /// Opens the output file for appending, owned by the user that will write to it (programs open it again
 /// through `/dev/stderr`). Returns its length too.
-fn open_output(spec: &ProcessSpec) -> Result<(File, u64), LabError> {
+fn open_output(host: &Host, spec: &ProcessSpec) -> Result<(File, u64), LabError> {
     let path: &Path = &spec.output;
     let what = || {
         format!(
@@ -312,14 +313,8 @@ fn open_output(spec: &ProcessSpec) -> Result<(File, u64), LabError> {
             spec.name
         )
     };
-    let file = File::options()
-        .append(true)
-        .create(true)
-        .open(path)
-        .context(what)?;
-    if let Some(account) = users::account(spec.user.as_deref())? {
-        rustix::fs::fchown(&file, Some(account.uid), Some(account.gid)).context(what)?;
-    }
+    let account = users::account(spec.user.as_deref())?;
+    let file = beneath::append(&host.info.dir, path, account.as_ref()).context(what)?;
     let length = file.metadata().context(what)?.len();
     Ok((file, length))
 }

@@ -2,11 +2,13 @@
 
 use crate::LabError;
 use crate::protocol::{Answer, Reply, Request, receive, send};
+use crate::record::LabId;
+use kneepoint_linux::Stat;
 use std::collections::HashMap;
 use std::io::BufReader;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -83,7 +85,7 @@ impl Client {
         let _ = send(&mut *lock(&self.writer), number, request);
         let reply = match limit {
             Some(limit) => answer.recv_timeout(limit),
-            None => answer.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            None => wait(&answer, lab)?,
         };
         reply.unwrap_or_else(|_| Err(lost()))
     }
@@ -103,6 +105,35 @@ impl Client {
         if let Some(reader) = self.reader.take() {
             // A reader that panicked has nothing left to do.
             let _ = reader.join();
+        }
+    }
+}
+
+/// How often it is looked whether the keeper can answer at all.
+const LOOK: Duration = Duration::from_secs(1);
+/// So many looks in a row find a keeper that somebody stopped before it is given up.
+const STOPPED_LOOKS: u32 = 10;
+
+/// Waits for an answer for as long as the keeper can give one: it has limits of its own for what it is asked.
+///
+/// # Errors
+/// Somebody stopped the keeper and it does not go on.
+fn wait(answer: &Receiver<Reply>, lab: &str) -> Result<Result<Reply, RecvTimeoutError>, LabError> {
+    let keeper = lab.parse::<LabId>().map(LabId::keeper).ok();
+    let mut stopped = 0;
+    loop {
+        match answer.recv_timeout(LOOK) {
+            Err(RecvTimeoutError::Timeout) => {
+                let state = keeper.and_then(|keeper| Stat::of(keeper.pid));
+                let is_stopped = state.is_some_and(|it| matches!(it.state, b'T' | b't'));
+                stopped = if is_stopped { stopped + 1 } else { 0 };
+                if stopped >= STOPPED_LOOKS {
+                    return Err(LabError::KeeperStopped {
+                        lab: lab.to_owned(),
+                    });
+                }
+            }
+            ended => return Ok(ended),
         }
     }
 }

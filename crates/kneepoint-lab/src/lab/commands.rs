@@ -51,6 +51,7 @@ fn run_here(command: &CommandSpec) -> Result<CommandOutput, LabError> {
         dir: command.dir.clone().unwrap_or_else(|| "/".into()),
         account: users::account(command.user.as_deref())?,
         netns: None,
+        room: None,
         groups: Vec::new(),
         input: command.stdin.is_some(),
         output: Output::Pipes,

@@ -233,3 +233,22 @@ pub(crate) fn clean() -> Result<(), Failed> {
     assert!(pids(kneepoint_lab::list()).is_some_and(|count| count >= 6));
     Ok(())
 }
+
+/// Somebody stops the keeper: whoever asks it something does not wait for ever, and nothing is left.
+pub(crate) fn stopped_keeper() -> Result<(), Failed> {
+    let lab = lab(&["web"]);
+    let id = lab.id().to_owned();
+    let web = host(&lab, "web");
+    lab.spawn("web", &script(&web, "sleep 600"))?;
+    let stopped = Command::new("/bin/kill")
+        .args(["-STOP", &lab.keeper_pid().to_string()])
+        .status()?;
+    assert!(stopped.success());
+    let began = std::time::Instant::now();
+    let error = lab.exec("web", &sh("true")).expect_err("nobody answers");
+    assert!(error.to_string().contains("is stopped"), "{error}");
+    assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
+    drop(lab);
+    assert_nothing_left(&id, &std::env::temp_dir(), &BTreeSet::new());
+    Ok(())
+}

@@ -35,7 +35,14 @@ fn check(lab: &Lab) -> Result<String, Box<dyn std::error::Error>> {
 
 /// The part that runs as an unprivileged user.
 pub(crate) fn helper() -> ExitCode {
-    let lab = Lab::start(plan(&["web", "cache"])).expect("the lab starts");
+    let refused = Lab::start(plan(&["web", "cache"])).expect_err("it cannot be closed");
+    let words = refused.to_string();
+    for told in ["need root and this is user", "--host-network"] {
+        assert!(words.contains(told), "{words}");
+    }
+    let mut plan = plan(&["web", "cache"]);
+    plan.loopback = true;
+    let lab = Lab::start(plan).expect("the lab starts");
     let id = lab.id().to_owned();
     let missing = check(&lab).expect("works on loopback");
     assert!(missing.contains("need root and this is user"), "{missing}");

@@ -7,6 +7,7 @@
     reason = "what is tested is how processes end, so they are started from outside too"
 )]
 
+mod closed;
 mod endings;
 mod hosts;
 mod loopback;
@@ -22,6 +23,11 @@ type Test = fn() -> Result<(), Failed>;
 const AS_ROOT: &[(&str, Test)] = &[
     ("hosts_reach_each_other_and_nothing_else", hosts::reach),
     ("each_host_has_its_own_sysctls", hosts::sysctls),
+    ("no_socket_of_the_machine_is_reached", closed::sockets),
+    ("nothing_outside_the_lab_is_written", closed::files),
+    ("semaphores_stay_in_the_lab", closed::memory),
+    ("a_planted_log_is_not_opened", closed::planted_log),
+    ("a_lab_is_listed_by_root_alone", closed::directories),
     ("a_cpu_limit_throttles", hosts::cpu_limit),
     ("a_memory_limit_kills_and_is_named", hosts::memory_limit),
     ("hosts_come_and_go", hosts::come_and_go),
@@ -52,6 +58,7 @@ const AS_ROOT: &[(&str, Test)] = &[
         "a_killed_keeper_is_cleaned_up_after",
         endings::killed_keeper,
     ),
+    ("a_stopped_keeper_is_given_up", endings::stopped_keeper),
     (
         "clean_removes_the_dead_and_spares_the_living",
         endings::clean,

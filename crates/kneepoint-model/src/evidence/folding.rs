@@ -19,14 +19,24 @@ pub fn fold_path(path: &str) -> String {
     folded
 }
 
+/// Whose SQL a query is: what quotes and backslashes mean differs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sql {
+    /// `"..."` is a name, and a backslash in `'...'` is a character like any other; in `E'...'` it is not.
+    Postgresql,
+    /// `"..."` is a value like `'...'`, and a backslash takes the next character's meaning; names stand in `` `...` ``.
+    /// Under `ANSI_QUOTES` names in quotes are left out as well, which tells less and never a value.
+    Mysql,
+}
+
 /// A query without its values: strings, numbers and placeholders become `?`, lists of them `?, ...`, white space one
-/// space. Names stay as they are, those in quotes (`"orders"`, `` `orders` ``) too.
+/// space. Names stay as they are, also quoted as the database has it (`"orders"`, `` `orders` ``).
 #[must_use]
-pub fn fold_query(query: &str) -> String {
+pub fn fold_query(sql: Sql, query: &str) -> String {
     let mut folded = String::with_capacity(query.len());
     let mut rest = query.trim();
     while let Some(first) = rest.chars().next() {
-        let (taken, part) = part(first, rest);
+        let (taken, part) = part(sql, first, rest);
         match (part, list(&folded)) {
             // However long a list of values is, it is the same query.
             (Part::Value, Some(begins)) => {
@@ -64,11 +74,16 @@ enum Part {
 }
 
 /// The next part of a query, and how many bytes it has.
-fn part(first: char, rest: &str) -> (usize, Part) {
+fn part(sql: Sql, first: char, rest: &str) -> (usize, Part) {
     let run = |of: fn(char) -> bool| rest.find(|c| !of(c)).unwrap_or(rest.len());
     let word = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
     match first {
-        '\'' => (quoted(rest), Part::Value),
+        '\'' => (quoted(rest, sql == Sql::Mysql), Part::Value),
+        '"' if sql == Sql::Mysql => (quoted(rest, true), Part::Value),
+        'E' | 'e' if sql == Sql::Postgresql && rest[1..].starts_with('\'') => {
+            (1 + quoted(&rest[1..], true), Part::Value)
+        }
+        '#' if sql == Sql::Mysql => (run(|c| c != '\n'), Part::Comment),
         '"' | '`' => {
             let end = rest[1..].find(first).map_or(rest.len(), |at| at + 2);
             (end, Part::Text)
@@ -105,16 +120,18 @@ fn dollars(rest: &str) -> Option<usize> {
     Some(tag.len() + end)
 }
 
-/// The length of a text in single quotes, in which two of them, or one behind a backslash, stand for one.
-fn quoted(rest: &str) -> usize {
+/// The length of a text in quotes, in which two of them, or where backslashes escape one behind a backslash, stand for
+/// one.
+fn quoted(rest: &str, escapes: bool) -> usize {
     let bytes = rest.as_bytes();
+    let quote = bytes.first();
     let mut at = 1;
     while let Some(byte) = bytes.get(at) {
         match byte {
-            b'\\' => at += 2,
-            b'\'' if bytes.get(at + 1) == Some(&b'\'') => at += 2,
-            b'\'' => return at + 1,
-            _ => at += 1,
+            b'\\' if escapes => at += 2,
+            _ if Some(byte) != quote => at += 1,
+            _ if bytes.get(at + 1) == quote => at += 2,
+            _ => return at + 1,
         }
     }
     rest.len()
@@ -232,10 +249,6 @@ mod tests {
                 "delete from t where id in (1, 2, 3,4)",
                 "delete from t where id in (?, ...)",
             ),
-            (
-                "select `a` from b where c = 'x\\'y' and d = 0x1F",
-                "select `a` from b where c = ? and d = ?",
-            ),
             ("select 'never closed", "select ?"),
             ("select $$it is secret$$, $a$b$$c$a$, $1", "select ?, ..."),
             (
@@ -243,7 +256,36 @@ mod tests {
                 "select a  from b  where c",
             ),
         ] {
-            assert_eq!(fold_query(query), expected, "{query}");
+            assert_eq!(fold_query(Sql::Postgresql, query), expected, "{query}");
+        }
+    }
+
+    #[test]
+    fn what_a_quote_means_is_the_databases() {
+        use Sql::{Mysql, Postgresql};
+        for (sql, query, expected) in [
+            (
+                Mysql,
+                "select `a` from b where c = 'x\\'y' and d = 0x1F",
+                "select `a` from b where c = ? and d = ?",
+            ),
+            (
+                Mysql,
+                r#"select * from users where email = "ann@example.org" and token = "a\"b""c" # t=abc"#,
+                "select * from users where email = ? and token = ? ",
+            ),
+            (
+                Postgresql,
+                r"select * from files where path = 'C:\' and token = 'abc'",
+                "select * from files where path = ? and token = ?",
+            ),
+            (
+                Postgresql,
+                r#"select "e" from t where a = E'x\'abc' and e = 'd'"#,
+                "select \"e\" from t where a = ? and e = ?",
+            ),
+        ] {
+            assert_eq!(fold_query(sql, query), expected, "{query}");
         }
     }
 
@@ -251,15 +293,25 @@ mod tests {
         #[test]
         fn no_text_panics(text in "\\PC{0,60}", query in "[a-z'\"`\\\\ ,0-9é$?./*-]{0,60}") {
             for text in [&text, &query] {
-                let _ = (fold_path(text), fold_query(text));
+                let _ = (fold_path(text), fold_query(Sql::Postgresql, text), fold_query(Sql::Mysql, text));
             }
         }
 
         #[test]
-        fn no_value_stays(value in "[a-z]{4,12}") {
-            let folded = fold_query(&format!("select * from t where a = '{value}' and b in ('{value}', '{value}')"));
-            prop_assert!(folded.starts_with("select * from t where a = ? and b in (?"), "{}", folded);
-            prop_assert!(!folded[20..].contains(&value), "{}", folded);
+        fn no_value_stays(
+            value in "[a-z]{4,12}",
+            before in r"[a-z' \\]{0,6}",
+            mysql in any::<bool>(),
+            double in any::<bool>(),
+        ) {
+            let (sql, quote) = if mysql { (Sql::Mysql, if double { '"' } else { '\'' }) } else { (Sql::Postgresql, '\'') };
+            let mut inner = before.replace(quote, &format!("{quote}{quote}"));
+            if mysql {
+                inner = inner.replace('\\', r"\\");
+            }
+            let text = format!("{quote}{inner}{quote}");
+            let folded = fold_query(sql, &format!("select * from t where p = {text} and a = {quote}{value}{quote} and b in ({text}, '{value}')"));
+            prop_assert_eq!(folded, "select * from t where p = ? and a = ? and b in (?, ...)");
         }
     }
 }

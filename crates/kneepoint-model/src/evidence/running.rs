@@ -76,8 +76,10 @@ pub enum Endpoint {
     Mysql {
         /// Listener to connect to.
         address: Address,
-        /// User to log in as, without a password.
+        /// User to log in as.
         user: String,
+        /// The user's password; it is the lab's own and gone with it.
+        password: String,
     },
 }
 

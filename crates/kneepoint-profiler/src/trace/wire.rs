@@ -1,7 +1,7 @@
 //! What a worker says on a connection: queries, commands and requests, told by their first bytes. Values that may be
 //! secret are left out.
 
-use kneepoint_model::folding::{fold_path, fold_query};
+use kneepoint_model::folding::{Sql, fold_path, fold_query};
 
 /// Longest query that is kept, in characters.
 const QUERY: usize = 300;
@@ -55,8 +55,8 @@ fn text(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok()
 }
 
-fn shortened(query: &str) -> String {
-    let folded = fold_query(query);
+fn shortened(sql: Sql, query: &str) -> String {
+    let folded = fold_query(sql, query);
     match folded.char_indices().nth(QUERY) {
         Some((end, _)) => format!("{}...", &folded[..end]),
         None => folded,
@@ -136,12 +136,15 @@ fn postgresql(bytes: &[u8]) -> Option<Vec<Said>> {
                 let query = texts.next()??;
                 // PDO gives up what it prepared: that asks for nothing.
                 if !query.starts_with("DEALLOCATE ") {
-                    said.push(Said::Query(shortened(query)));
+                    said.push(Said::Query(shortened(Sql::Postgresql, query)));
                 }
             }
             b'P' => {
                 let name = texts.next()??.to_owned();
-                said.push(Said::Prepared(name, shortened(texts.next()??)));
+                said.push(Said::Prepared(
+                    name,
+                    shortened(Sql::Postgresql, texts.next()??),
+                ));
             }
             b'B' => {
                 texts.next()?;
@@ -162,7 +165,8 @@ fn mysql(bytes: &[u8]) -> Option<Vec<Said>> {
     if !whole || bytes[3] != 0 {
         return None;
     }
-    let query = || text(bytes.get(5..)?).map(|query| vec![Said::Query(shortened(query))]);
+    let query =
+        || text(bytes.get(5..)?).map(|query| vec![Said::Query(shortened(Sql::Mysql, query))]);
     match bytes.get(4)? {
         0x03 | 0x16 => query(),
         // Execute, close, quit, ping.
@@ -244,6 +248,10 @@ mod tests {
         let query = b"\x09\0\0\0\x03select 7";
         check(query, &[Said::Query("select ?".to_owned())]);
         check(b"\x05\0\0\0\x19\x01\0\0\0", &[]);
+        check(
+            b"\x11\0\0\0\x03select \"a@b.org\"",
+            &[Said::Query("select ?".to_owned())],
+        );
         let pipelined = b"*2\r\n$3\r\nget\r\n$6\r\nsecret\r\n*1\r\n$4\r\nPING\r\n";
         let command = |name: &str| Said::Command(name.to_owned());
         check(pipelined, &[command("GET"), command("PING")]);

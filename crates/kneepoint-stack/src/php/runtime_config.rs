@@ -78,7 +78,7 @@ impl RuntimeConfig {
                 false => php.set(&name, &value)?,
             }
         }
-        for (name, value) in private_values(context, |name| php.get(name)) {
+        for (name, value) in private_values(context, |name| php.get(name))? {
             php.set(name, &value)?;
         }
         Ok(Self {
@@ -181,10 +181,14 @@ pub(crate) fn read(ini: Option<&str>) -> Result<BTreeMap<String, String>, StackE
 
 /// The directories of a runtime; PHP writes into some.
 pub(crate) fn dirs(context: &TierContext) -> Vec<DirSpec> {
-    let dir = |name: &str, owner| DirSpec::new(context.dir.join(name), owner, 0o755);
-    let mut dirs = vec![dir("", None), dir("conf.d", None), dir("run", None)];
-    let written = ["log", "tmp", "sessions", "storage", "opcache"];
-    dirs.extend(written.map(|name| dir(name, context.user(USER))));
+    let dir = |name: &str, owner, mode| DirSpec::new(context.dir.join(name), owner, mode);
+    let mut dirs = vec![dir("", None, 0o711), dir("conf.d", None, 0o755)];
+    let run = context.dir.join("run");
+    dirs.push(DirSpec::of_sockets(run, None, context.user(USER)));
+    // Whoever may make files among the logs could lead the one that root opens next elsewhere.
+    dirs.push(dir("log", None, 0o755));
+    let written = ["tmp", "sessions", "storage", "opcache"];
+    dirs.extend(written.map(|name| dir(name, context.user(USER), 0o700)));
     dirs
 }
 

@@ -96,7 +96,7 @@ impl Server for Apache {
             }
         }
         own.check(context.layer)?;
-        for (name, value) in php::private_values(context, |name| php.get(name)) {
+        for (name, value) in php::private_values(context, |name| php.get(name))? {
             php.set(name, &value)?;
         }
         let mut configured = own.values().clone();

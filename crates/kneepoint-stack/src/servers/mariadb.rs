@@ -5,9 +5,10 @@ mod options;
 mod private;
 
 use crate::server::{self, Server};
+use crate::tier::PHP_USER;
 use crate::text::ini::Ini;
 use crate::tunable_spec::{self, Kind::*, Spelling, TunableSpec};
-use crate::{ConfigFile, DirSpec, Program, RenderedTier, StackError, TierContext};
+use crate::{ConfigFile, DirSpec, Program, RenderedTier, StackError, TierContext, credentials};
 use kneepoint_model::{
     Address, Apply::Restart, CommandSpec, Commands, Endpoint, Layer, LogFormat, LogSource, Tunable,
 };
@@ -110,6 +111,7 @@ impl Server for Mariadb {
             set(&mut document, name, value);
         }
         let configured = tunable_spec::configured(TUNABLES, |name| get(&document, name));
+        let (password, own_password) = (credentials::password()?, credentials::password()?);
         let output = context.dir.join("log/mariadb.log");
         let socket = context.dir.join("run/mysqld.sock");
         let listen = if context.unix_socket {
@@ -119,20 +121,21 @@ impl Server for Mariadb {
         };
         Ok(RenderedTier {
             dirs: dirs(context),
-            files: files(context, &document),
+            files: files(context, &document, &own_password),
             prepare: commands::prepare(context),
             process: commands::process(context, &output),
-            seed: commands::seed(context),
+            seed: commands::seed(context, &password),
             endpoints: vec![Endpoint::Mysql {
                 address: Address::Unix(socket),
                 user: ROLE.into(),
+                password: own_password,
             }],
             logs: vec![LogSource {
                 path: output,
                 format: LogFormat::Mariadb,
             }],
             workers: None,
-            env_for_app: environment(context, tcp),
+            env_for_app: environment(context, tcp, &password),
             tier: context.tier("mariadb", TUNABLES, configured, &listen),
             listen,
         })
@@ -158,23 +161,41 @@ impl Server for Mariadb {
 
 fn dirs(context: &TierContext) -> Vec<DirSpec> {
     let owner = context.user(USER);
-    let mut dirs: Vec<DirSpec> = ["", "run", "log", "tmp"]
-        .map(|name| DirSpec::new(context.dir.join(name), owner.clone(), 0o755))
-        .into();
-    dirs.push(DirSpec::new(context.dir.join("data"), owner, 0o700));
+    let dir = |name: &str, owner, mode| DirSpec::new(context.dir.join(name), owner, mode);
+    let run = context.dir.join("run");
+    let mut dirs = vec![
+        dir("", None, 0o711),
+        dir("log", None, 0o755),
+        DirSpec::of_sockets(run, owner.clone(), context.user(PHP_USER)),
+    ];
+    dirs.push(dir("tmp", owner.clone(), 0o700));
+    dirs.push(dir("data", owner, 0o700));
     dirs
 }
 
-fn files(context: &TierContext, document: &Ini) -> Vec<ConfigFile> {
+fn files(context: &TierContext, document: &Ini, password: &str) -> Vec<ConfigFile> {
     let name = context.config_name("my.cnf");
-    vec![ConfigFile::new(
-        context.dir.join("my.cnf"),
-        Some(name),
-        document.to_string(),
-    )]
+    let secret = |name: &str, text: String| ConfigFile {
+        mode: 0o600,
+        owner: context.user(USER),
+        ..ConfigFile::new(context.dir.join(name), None, text)
+    };
+    let socket = context.path("run/mysqld.sock");
+    vec![
+        ConfigFile::new(context.dir.join("my.cnf"), Some(name), document.to_string()),
+        secret(private::FIRST, private::first(password)),
+        secret(
+            private::CLIENT,
+            format!("[client]\nuser={ROLE}\npassword={password}\nsocket={socket}\n"),
+        ),
+    ]
 }
 
-fn environment(context: &TierContext, tcp: SocketAddr) -> BTreeMap<String, String> {
+fn environment(
+    context: &TierContext,
+    tcp: SocketAddr,
+    password: &str,
+) -> BTreeMap<String, String> {
     // With the name `localhost` clients take the socket (libmariadb, PDO), with an address TCP.
     let (host, socket) = match context.unix_socket {
         true => ("localhost".to_owned(), context.path("run/mysqld.sock")),
@@ -187,7 +208,7 @@ fn environment(context: &TierContext, tcp: SocketAddr) -> BTreeMap<String, Strin
         ("DB_SOCKET", &socket),
         ("DB_DATABASE", DATABASE),
         ("DB_USERNAME", APP_ROLE),
-        ("DB_PASSWORD", APP_ROLE),
+        ("DB_PASSWORD", password),
     ]
     .map(|(name, value)| (name.to_owned(), value.to_owned()))
     .into()

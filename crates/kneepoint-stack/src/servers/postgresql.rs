@@ -3,9 +3,10 @@
 mod commands;
 
 use crate::server::{self, Server};
+use crate::tier::PHP_USER;
 use crate::text::lines::{self, Dialect, Lines};
 use crate::tunable_spec::{self, Kind::*, Spelling, TunableSpec};
-use crate::{ConfigFile, DirSpec, Program, RenderedTier, StackError, TierContext};
+use crate::{ConfigFile, ConfigText, DirSpec, Program, RenderedTier, StackError, TierContext, credentials};
 use kneepoint_model::{
     Address, Apply::Reload, Apply::Restart, CommandSpec, Commands, Endpoint, Layer, LogFormat,
     LogSource, Tunable,
@@ -57,7 +58,6 @@ const REMOVED: &[&str] = &[
     "ssl",
     "ssl_cert_file",
     "ssl_key_file",
-    "ident_file",
     "cluster_name",
     "log_directory",
     "log_filename",
@@ -112,6 +112,10 @@ impl Server for Postgresql {
         }))
     }
 
+    fn gathered(&self, config: ConfigText, _program: &Program) -> Result<ConfigText, StackError> {
+        lines::included::written_out(Dialect::Postgresql, &config)
+    }
+
     fn render(&self, context: &TierContext) -> Result<RenderedTier, StackError> {
         server::check_layer(self, context.layer)?;
         let settings = tunable_spec::checked(
@@ -121,6 +125,7 @@ impl Server for Postgresql {
             TUNABLES,
             &SPELLING,
         )?;
+        let password = credentials::password()?;
         let mut document = lines::parse(Dialect::Postgresql, context.config_text(""));
         let tcp = SocketAddr::new(context.address, context.port.unwrap_or(5432));
         adapt(&mut document, context, tcp);
@@ -139,7 +144,7 @@ impl Server for Postgresql {
             files: files(context, &document),
             prepare: commands::prepare(context),
             process: commands::process(context, tcp.port(), &output),
-            seed: commands::seed(context, tcp.port()),
+            seed: commands::seed(context, tcp.port(), &password),
             endpoints: vec![Endpoint::Postgresql {
                 address: Address::Unix(context.dir.join("run")),
                 port: tcp.port(),
@@ -151,7 +156,7 @@ impl Server for Postgresql {
                 format: LogFormat::Postgresql,
             }],
             workers: None,
-            env_for_app: environment(context, tcp),
+            env_for_app: environment(context, tcp, &password),
             tier: context.tier("postgresql", TUNABLES, configured, &listen),
             listen,
         })
@@ -175,17 +180,47 @@ impl Server for Postgresql {
     }
 }
 
+/// Whether a setting names a program to run, a library to load, a file or a directory, or another server: by how
+/// PostgreSQL calls such settings, so that those of later versions are among them.
+fn leads_out(key: &str) -> bool {
+    const ENDINGS: [&str; 8] = [
+        "_command",
+        "_library",
+        "_file",
+        "_directory",
+        "_directories",
+        "_conninfo",
+        "_tablespaces",
+        "_tablespace",
+    ];
+    let key = key.to_ascii_lowercase();
+    ENDINGS.iter().any(|ending| key.ends_with(ending))
+        || key.starts_with("ssl")
+        || key.starts_with("unix_socket_")
+        || key.starts_with("syslog_")
+}
+
 /// Makes a configuration the lab's: its address and directories, its log on standard error.
 fn adapt(document: &mut Lines, context: &TierContext, tcp: SocketAddr) {
     for key in REMOVED {
         document.remove(key);
     }
+    // What was included stands in the document by now; a line that is left would bring what nobody looked at.
     for key in ["include", "include_dir", "include_if_exists"] {
-        document.map(key, |path| context.beside_config(path));
+        document.remove(key);
+    }
+    let leads_out: Vec<String> = document
+        .keys()
+        .filter(|key| leads_out(key))
+        .map(str::to_owned)
+        .collect();
+    for key in leads_out {
+        document.remove(&key);
     }
     for (key, value) in [
         ("data_directory", context.path("data").as_str()),
         ("hba_file", &context.path("pg_hba.conf")),
+        ("ident_file", &context.path("pg_ident.conf")),
         ("listen_addresses", &tcp.ip().to_string()),
         ("port", &tcp.port().to_string()),
         ("unix_socket_directories", &context.path("run")),
@@ -198,10 +233,14 @@ fn adapt(document: &mut Lines, context: &TierContext, tcp: SocketAddr) {
 
 fn dirs(context: &TierContext) -> Vec<DirSpec> {
     let owner = context.user(USER);
-    let mut dirs: Vec<DirSpec> = ["", "run", "log"]
-        .map(|name| DirSpec::new(context.dir.join(name), owner.clone(), 0o755))
-        .into();
-    dirs.push(DirSpec::new(context.dir.join("data"), owner, 0o700));
+    let dir = |name: &str, owner, mode| DirSpec::new(context.dir.join(name), owner, mode);
+    let run = context.dir.join("run");
+    let mut dirs = vec![
+        dir("", None, 0o711),
+        dir("log", None, 0o755),
+        DirSpec::of_sockets(run, owner.clone(), context.user(PHP_USER)),
+    ];
+    dirs.push(dir("data", owner, 0o700));
     dirs
 }
 
@@ -212,28 +251,54 @@ fn files(context: &TierContext, document: &Lines) -> Vec<ConfigFile> {
     };
     vec![
         file("postgresql.conf", Some(name), document.to_string()),
-        // The lab's network is its own, and everything in it belongs to the run.
-        file(
-            "pg_hba.conf",
-            None,
-            "local all all trust\nhost all all all trust\n".into(),
-        ),
+        file("pg_hba.conf", None, logins(context)),
+        file("pg_ident.conf", None, own_users(context)),
     ]
 }
 
-fn environment(context: &TierContext, tcp: SocketAddr) -> BTreeMap<String, String> {
+/// Who may log in. The lab's role is a superuser, who can have programs run: only who is the server's user or root may be
+/// it, and nobody over the network. The application's needs no password where nobody else reaches the network.
+fn logins(context: &TierContext) -> String {
+    let method = password_method(context);
+    format!(
+        "local all {ROLE} peer map=lab\nlocal all {ROLE} reject\nhost all {ROLE} all reject\n\
+         local all all {method}\nhost all all all {method}\n"
+    )
+}
+
+/// How the application logs in.
+fn password_method(context: &TierContext) -> &'static str {
+    match context.own_network {
+        true => "trust",
+        // The cheapest for a server that is measured; it keeps others of this machine out for as long as a run takes.
+        false => "md5",
+    }
+}
+
+/// Which users of the system are the lab's role. Without root there is one, whom the directory of the socket admits alone.
+fn own_users(context: &TierContext) -> String {
+    match context.as_root {
+        true => format!("lab root {ROLE}\nlab {USER} {ROLE}\n"),
+        false => format!("lab /^.*$ {ROLE}\n"),
+    }
+}
+
+fn environment(
+    context: &TierContext,
+    tcp: SocketAddr,
+    password: &str,
+) -> BTreeMap<String, String> {
     let host = match context.unix_socket {
         true => context.path("run"),
         false => tcp.ip().to_string(),
     };
     let port = tcp.port().to_string();
-    // Any password is accepted (`trust`); some frameworks insist on one.
     [
         ("DB_HOST", host.as_str()),
         ("DB_PORT", &port),
         ("DB_DATABASE", DATABASE),
         ("DB_USERNAME", APP_ROLE),
-        ("DB_PASSWORD", APP_ROLE),
+        ("DB_PASSWORD", password),
     ]
     .map(|(name, value)| (name.to_owned(), value.to_owned()))
     .into()

@@ -1,9 +1,10 @@
 //! Redis as the cache tier.
 
 use crate::server::{self, Server};
+use crate::tier::PHP_USER;
 use crate::text::lines::{self, Dialect, Lines};
 use crate::tunable_spec::{self, Kind::*, Spelling, TunableSpec};
-use crate::{ConfigFile, DirSpec, Program, RenderedTier, StackError, TierContext};
+use crate::{ConfigFile, ConfigText, DirSpec, Program, RenderedTier, StackError, TierContext};
 use kneepoint_model::{
     Address, Apply::Restart, CommandSpec, Commands, Endpoint, Layer, LogFormat, LogSource,
     ProcessSpec, Ready, Signal, Tunable,
@@ -96,6 +97,10 @@ impl Server for Redis {
         }))
     }
 
+    fn gathered(&self, config: ConfigText, _program: &Program) -> Result<ConfigText, StackError> {
+        lines::included::written_out(Dialect::Redis, &config)
+    }
+
     fn render(&self, context: &TierContext) -> Result<RenderedTier, StackError> {
         server::check_layer(self, context.layer)?;
         let settings = tunable_spec::checked(
@@ -117,9 +122,16 @@ impl Server for Redis {
         let output = context.dir.join("log/redis.log");
         let owner = context.user(USER);
         Ok(RenderedTier {
-            dirs: ["", "run", "data", "log"]
-                .map(|name| DirSpec::new(context.dir.join(name), owner.clone(), 0o755))
-                .into(),
+            dirs: vec![
+                DirSpec::new(context.dir.clone(), None, 0o711),
+                DirSpec::new(context.dir.join("log"), None, 0o755),
+                DirSpec::of_sockets(
+                    context.dir.join("run"),
+                    owner.clone(),
+                    context.user(PHP_USER),
+                ),
+                DirSpec::new(context.dir.join("data"), owner, 0o700),
+            ],
             files: vec![ConfigFile::new(
                 path.clone(),
                 Some(user_name),
@@ -165,7 +177,17 @@ fn adapt(document: &mut Lines, context: &TierContext, listen: &Address) {
     for key in REMOVED {
         document.remove(key);
     }
-    document.map("include", |path| context.beside_config(path));
+    // What was included stands in the document by now; a line that is left would bring what nobody looked at.
+    document.remove("include");
+    let leads_out = |key: &&str| {
+        let key = key.to_ascii_lowercase();
+        let others = ["tls-", "cluster-", "sentinel", "syslog-", "replica-announce-"];
+        others.iter().any(|start| key.starts_with(start))
+    };
+    let leads_out: Vec<String> = document.keys().filter(leads_out).map(str::to_owned).collect();
+    for key in leads_out {
+        document.remove(&key);
+    }
     match listen {
         Address::Tcp(address) => {
             document.set_only("bind", &address.ip().to_string());

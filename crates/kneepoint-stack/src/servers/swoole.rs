@@ -179,8 +179,8 @@ fn options(context: &TierContext, runtime: &RuntimeConfig, listen: &Address) -> 
         "port": port,
         "title": TITLE,
         "document_root": context.app.document_root(),
-        "log": context.path("log/swoole.log"),
-        "pid": context.path("log/swoole.pid"),
+        "log": context.path("tmp/swoole.log"),
+        "pid": context.path("tmp/swoole.pid"),
         "server": server,
     });
     serde_json::to_string_pretty(&options).unwrap_or_default() + "\n"

@@ -1,5 +1,7 @@
 //! `redis.conf` and `postgresql.conf` as lines that keep every byte: one directive a line, last one wins.
 
+pub(crate) mod included;
+
 use std::fmt;
 
 /// Whose spelling a file follows.

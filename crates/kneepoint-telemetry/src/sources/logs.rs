@@ -3,10 +3,12 @@
 use crate::log_lines::classify;
 use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
 use kneepoint_model::{LogFormat, LogKind, LogSource, RunningTier};
+use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
 use std::time::Duration;
 
 /// Metadata.
@@ -74,13 +76,16 @@ impl Tail {
     }
 
     fn read(&mut self, sink: &mut Sink) -> io::Result<()> {
-        let file = match File::open(&self.source.path) {
+        let file = match open(&self.source.path) {
             Ok(file) => file,
             // Some servers make their log with the first line.
             Err(why) if why.kind() == ErrorKind::NotFound => return Ok(()),
             Err(why) => return Err(why),
         };
         let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(io::Error::other("it is no regular file"));
+        }
         if self.at.0 != metadata.ino() || self.at.1 > metadata.len() {
             self.at = (metadata.ino(), 0);
         }
@@ -113,6 +118,13 @@ impl Tail {
     }
 }
 
+/// Opens a log that the user of a server owns, who could put something else in its place: no link is followed, and nothing is
+/// waited for.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
+}
+
 /// Lines by meaning, with the first of each.
 fn tally(bytes: &[u8], format: LogFormat) -> BTreeMap<LogKind, (u64, String)> {
     let mut found = BTreeMap::new();
@@ -139,7 +151,7 @@ mod tests {
         "[20-Nov-2026 22:00:00 UTC] PHP Fatal error:  Uncaught Exception: boom in /a.php:3\n";
 
     /// What happens to the file, and how many lines are found then.
-    type Step<'a> = (&'a dyn Fn(&std::path::Path), u64);
+    type Step<'a> = (&'a dyn Fn(&Path), u64);
 
     /// A log with a tail at its end, and what each later reading finds.
     fn check(before: &str, steps: &[Step<'_>]) {
@@ -164,7 +176,7 @@ mod tests {
         }
     }
 
-    fn append(path: &std::path::Path, text: &str) {
+    fn append(path: &Path, text: &str) {
         let mut file = fs::OpenOptions::new()
             .append(true)
             .create(true)

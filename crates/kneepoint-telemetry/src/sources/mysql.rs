@@ -35,9 +35,13 @@ pub(super) static SOURCE: Source = Source {
     lane: Lane::Own,
     open: Open::Tier(|tier| {
         tier.endpoints.iter().find_map(|endpoint| match endpoint {
-            Endpoint::Mysql { address, user } => Some(Box::new(Mysql {
+            Endpoint::Mysql {
+                address,
+                user,
+                password,
+            } => Some(Box::new(Mysql {
                 address: address.clone(),
-                options: options(address, user),
+                options: options(address, user, password),
                 connection: None,
             }) as Box<dyn Probe>),
             _ => None,
@@ -68,9 +72,10 @@ struct Mysql {
     connection: Option<Conn>,
 }
 
-fn options(address: &Address, user: &str) -> Opts {
+fn options(address: &Address, user: &str, password: &str) -> Opts {
     let options = OptsBuilder::new()
         .user(Some(user))
+        .pass(Some(password))
         // A database that is busy must not hold the telemetry longer than a sample is worth.
         .tcp_connect_timeout(Some(TIMEOUT))
         .read_timeout(Some(TIMEOUT))
@@ -153,7 +158,7 @@ mod tests {
     fn a_server_that_is_not_there_is_named() {
         let address = Address::Unix("/nonexistent/mysqld.sock".into());
         let mut probe = Mysql {
-            options: options(&address, "root"),
+            options: options(&address, "root", ""),
             address,
             connection: None,
         };

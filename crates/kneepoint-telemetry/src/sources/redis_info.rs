@@ -2,6 +2,7 @@
 
 use kneepoint_linux::file::number;
 use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
+use crate::bounded::Bounded;
 use crate::transport::{Stream, parse_bulk};
 use kneepoint_model::metric::{
     REDIS_CLIENTS, REDIS_COMMANDS, REDIS_CONNECTIONS, REDIS_MAX_CLIENTS, REDIS_REJECTED,
@@ -57,6 +58,7 @@ impl RedisInfo {
             closed => closed.insert(Stream::connect(&self.address)?),
         };
         stream.write_all(b"*1\r\n$4\r\nINFO\r\n")?;
+        let mut stream = Bounded::of(stream);
         let mut answer = Vec::new();
         let mut buffer = [0; 16 * 1024];
         loop {

@@ -48,8 +48,9 @@ pub struct CompareArgs {
         conflicts_with = "as_is"
     )]
     pub tune_budget: String,
-    /// Use loopback instead of network namespaces, also as root
-    #[arg(long)]
+    /// Run the stack on this machine's own network, and without root: the application then reaches whatever this machine
+    /// reaches, so also the real databases, mail servers and payment providers that its settings name
+    #[arg(long = "host-network", alias = "loopback")]
     pub loopback: bool,
     /// Where results go.
     #[command(flatten)]

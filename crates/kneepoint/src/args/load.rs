@@ -34,7 +34,7 @@ Examples:
 
 Exit codes:
   0    the load ran, its numbers hold and every threshold held
-  1    a threshold did not hold, --autostop ended the load, or the numbers do not hold because
+  1    a threshold did not hold, --autostop or nothing but failures ended the load, or the numbers do not hold because
        the generator was the limit
   2    an error: a flag that cannot be, a file that cannot be written
   130  ended by Ctrl-C; what was measured until then is printed all the same";
@@ -118,6 +118,12 @@ pub struct LoadArgs {
     /// 'http(5xx,10%,1m)'; may be repeated
     #[arg(long, value_name = "CONDITION", help_heading = LOAD)]
     pub autostop: Vec<String>,
+    /// Load on when every request has failed for 10 s; without this the load ends by itself
+    #[arg(long, help_heading = LOAD)]
+    pub go_on: bool,
+    /// Refuse a load that would go beyond this rate. At a host of --i-own 1000 a second when left out
+    #[arg(long, value_name = "RATE", help_heading = LOAD)]
+    pub max_rate: Option<String>,
     /// Address of this machine to send from; repeated, they take turns, each with its own local ports
     #[arg(long, value_name = "ADDRESS", help_heading = LOAD)]
     pub source: Vec<String>,

@@ -32,8 +32,9 @@ pub struct ReplayArgs {
     /// Directory of the reports [default: `scenarios/field-reports` here or above the program]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// Use loopback instead of network namespaces, also as root
-    #[arg(long)]
+    /// Run the stack on this machine's own network, and without root: the application then reaches whatever this machine
+    /// reaches, so also the real databases, mail servers and payment providers that its settings name
+    #[arg(long = "host-network", alias = "loopback")]
     pub loopback: bool,
     /// Where results go.
     #[command(flatten)]

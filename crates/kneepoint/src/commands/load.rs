@@ -9,6 +9,7 @@ mod moment;
 mod output;
 mod plain;
 mod plan;
+mod restraint;
 mod target;
 mod watch;
 

@@ -7,6 +7,7 @@ mod table;
 mod target;
 
 use crate::args::ProfileArgs;
+use crate::say::say;
 use crate::session::{print, stop_flag, write_text};
 use crate::{FOUND, INTERRUPTED};
 use anyhow::{Context as _, Result, bail};
@@ -139,7 +140,6 @@ fn write(args: &ProfileArgs, profile: &Profile) -> Result<()> {
 }
 
 /// Says on standard error how far the profile is to be believed.
-#[expect(clippy::print_stderr, reason = "the binary crate talks to people")]
 fn tell(text: &str) {
-    eprint!("{text}");
+    say(text);
 }

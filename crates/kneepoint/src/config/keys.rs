@@ -105,7 +105,7 @@ const KEYS: &[Key] = &[
         "env",
         "table of names and values",
         "empty",
-        "Environment of the application. Values never reach a report. The lab offers DB_HOST, DB_PORT, DB_DATABASE, DB_USERNAME and DB_PASSWORD by itself where it has a database, REDIS_HOST and REDIS_PORT where it has Redis; `{DB_HOST}` and so on stand for them in a value, and `{APP_ROOT}` for where PHP finds the application, for an application that reads other names: `DATABASE_URL = \"mysql://{DB_USERNAME}:{DB_PASSWORD}@{DB_HOST}:{DB_PORT}/{DB_DATABASE}\"`.",
+        "Environment of the application. Values reach no run file and no report, save those of a few harmless names (`APP_ENV`, `CACHE_STORE`) and of declared settings. The lab offers DB_HOST, DB_PORT, DB_DATABASE, DB_USERNAME and DB_PASSWORD by itself where it has a database, REDIS_HOST and REDIS_PORT where it has Redis; `{DB_HOST}` and so on stand for them in a value, and `{APP_ROOT}` for where PHP finds the application, for an application that reads other names: `DATABASE_URL = \"mysql://{DB_USERNAME}:{DB_PASSWORD}@{DB_HOST}:{DB_PORT}/{DB_DATABASE}\"`.",
     ),
     key(
         APP,

@@ -1,8 +1,8 @@
 //! What a person gets wrong, and what the program says: what failed, on what, what to do next.
 
 use crate::support::{
-    alone, apps, assert_nothing_left, kneepoint, needs_root, plain_scenario, running_limit, start,
-    text, traces, wait,
+    alone, apps, assert_nothing_left, is_root, kneepoint, needs_root, plain_scenario,
+    running_limit, start, text, traces, wait,
 };
 use std::path::Path;
 use std::time::Duration;
@@ -11,10 +11,13 @@ use std::time::Duration;
 fn check(arguments: &[&str], directory: &Path, expected: &[&str]) {
     let _alone = alone();
     let before = traces();
+    // Without root there is no closed lab, and what is tested here is what comes after that.
+    let on_the_host = (!is_root()).then_some("--host-network");
     let output = wait(
         start(
             kneepoint()
                 .args(arguments)
+                .args(on_the_host)
                 .arg("--runs")
                 .arg(directory.join("runs")),
         ),

@@ -9,6 +9,7 @@ mod bad_input;
 mod by_hand;
 mod check;
 mod cleanup;
+mod closed;
 mod init;
 mod load;
 mod scenario;

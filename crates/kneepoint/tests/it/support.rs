@@ -135,6 +135,7 @@ pub(crate) fn running_limit(directory: &Path, budget: &str, for_now: Duration) -
         kneepoint()
             .arg("limit")
             .arg(&scenario)
+            .args((!is_root()).then_some("--host-network"))
             .args(["--budget", budget, "--runs"])
             .arg(directory),
     );

@@ -3,9 +3,13 @@
 //! An application that writes through a link would write where the link leads: into the user's own files. So a link
 //! within the tree stays a link within the copy; one that leads out of it becomes a copy of what it leads to.
 
-use std::fs::{self, File, FileTimes};
+use super::acting::as_owner;
+use rustix::fs::OFlags;
+use std::fs::{self, FileTimes, OpenOptions};
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, lchown, symlink};
+use std::os::unix::fs::{
+    MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, lchown, symlink,
+};
 use std::path::{Component, Path, PathBuf};
 use walkdir::WalkDir;
 
@@ -30,66 +34,85 @@ pub(super) struct Refused {
 /// Something cannot be read or written, or a link leads to a directory that holds the tree itself.
 pub(super) fn copy(from: &Path, to: &Path, owner: Owner) -> Result<(), Refused> {
     let root = from.canonicalize().map_err(refused(from))?;
+    make_top(&root, to, owner)?;
     Copying { owner, depth: 0 }.tree(&root, to)
 }
 
-/// Copies one entry with its time and mode, over what is there. A file is written in place: whoever has it open sees what it
-/// was.
-///
-/// # Errors
-/// It cannot be read or written.
-pub(super) fn copy_one(from: &Path, to: &Path, owner: Owner) -> Result<(), Refused> {
-    let about = fs::symlink_metadata(from).map_err(refused(from))?;
-    let kind = about.file_type();
-    if kind.is_symlink() {
-        let leads_to = fs::read_link(from).map_err(refused(from))?;
-        return link(&leads_to, to, owner);
-    }
-    if kind.is_dir() {
-        fs::create_dir_all(to).map_err(refused(to))?;
-    } else {
-        contents(from, to)?;
+/// The directory of the copy itself, which only who owns the directory above it can make.
+fn make_top(from: &Path, to: &Path, owner: Owner) -> Result<(), Refused> {
+    let about = fs::metadata(from).map_err(refused(from))?;
+    fs::create_dir_all(to).map_err(refused(to))?;
+    if let Some((uid, gid)) = owner {
+        lchown(to, Some(uid), Some(gid)).map_err(refused(to))?;
     }
     access(&about, to, owner)
 }
 
-fn contents(from: &Path, to: &Path) -> Result<(), Refused> {
-    let mut source = File::open(from).map_err(refused(from))?;
-    let mut target = File::create(to).map_err(refused(to))?;
+/// Copies one entry with its time and mode, over what is there. A file is written in place: whoever has it open sees what it
+/// was. Each side is touched with the rights of whom it belongs to.
+///
+/// # Errors
+/// It cannot be read or written.
+pub(super) fn copy_one(
+    (from, from_owner): (&Path, Owner),
+    (to, to_owner): (&Path, Owner),
+) -> Result<(), Refused> {
+    let about = as_owner(from_owner, || fs::symlink_metadata(from)).map_err(refused(from))?;
+    let kind = about.file_type();
+    if kind.is_symlink() {
+        let leads_to = as_owner(from_owner, || fs::read_link(from)).map_err(refused(from))?;
+        return link(&leads_to, to, to_owner);
+    }
+    if kind.is_dir() {
+        as_owner(to_owner, || fs::create_dir_all(to)).map_err(refused(to))?;
+    } else {
+        contents((from, from_owner), (to, to_owner))?;
+    }
+    access(&about, to, to_owner)
+}
+
+fn contents(
+    (from, from_owner): (&Path, Owner),
+    (to, to_owner): (&Path, Owner),
+) -> Result<(), Refused> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let mut reading = OpenOptions::new();
+    reading.read(true).custom_flags(flags);
+    let mut writing = OpenOptions::new();
+    writing
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .custom_flags(flags);
+    let mut source = as_owner(from_owner, || reading.open(from)).map_err(refused(from))?;
+    let about = source.metadata().map_err(refused(from))?;
+    if !about.is_file() {
+        return Err(refused(from)(io::Error::other("it is no regular file")));
+    }
+    let mut target = as_owner(to_owner, || writing.open(to)).map_err(refused(to))?;
     // `io::copy` lets the kernel share the blocks where the file system can.
     io::copy(&mut source, &mut target).map_err(refused(to))?;
-    let about = source.metadata().map_err(refused(from))?;
     let modified = about.modified().map_err(refused(from))?;
     // A script whose time changed would be compiled once more.
     let times = FileTimes::new().set_modified(modified);
     target.set_times(times).map_err(refused(to))
 }
 
-/// Hands an entry to its owner; a link, and not what it leads to.
-///
-/// # Errors
-/// It cannot be handed over.
-pub(super) fn hand_over(path: &Path, owner: Owner) -> Result<(), Refused> {
-    match owner {
-        Some((uid, gid)) => lchown(path, Some(uid), Some(gid)).map_err(refused(path)),
-        None => Ok(()),
-    }
-}
-
 fn access(about: &fs::Metadata, to: &Path, owner: Owner) -> Result<(), Refused> {
-    hand_over(to, owner)?;
     // Its new owner can read and write all of it, as on the host where it runs; nothing of it runs as somebody else.
     let least = if about.is_dir() { 0o700 } else { 0o600 };
-    let mode = (about.mode() & 0o777) | least;
-    fs::set_permissions(to, fs::Permissions::from_mode(mode)).map_err(refused(to))
+    let mode = fs::Permissions::from_mode((about.mode() & 0o777) | least);
+    as_owner(owner, || fs::set_permissions(to, mode)).map_err(refused(to))
 }
 
 fn link(leads_to: &Path, to: &Path, owner: Owner) -> Result<(), Refused> {
-    if fs::symlink_metadata(to).is_ok() {
-        fs::remove_file(to).map_err(refused(to))?;
-    }
-    symlink(leads_to, to).map_err(refused(to))?;
-    hand_over(to, owner)
+    as_owner(owner, || {
+        if fs::symlink_metadata(to).is_ok() {
+            fs::remove_file(to)?;
+        }
+        symlink(leads_to, to)
+    })
+    .map_err(refused(to))
 }
 
 /// What makes an error of the system one of this path.
@@ -110,7 +133,6 @@ struct Copying {
 impl Copying {
     /// `root` has no links in its path.
     fn tree(&self, root: &Path, to: &Path) -> Result<(), Refused> {
-        copy_one(root, to, self.owner)?;
         let left_out = |path: &Path| {
             let below = path.strip_prefix(root).unwrap_or(path);
             // The copy may lie below what is copied.
@@ -130,7 +152,7 @@ impl Copying {
             if kind.is_symlink() {
                 self.link(root, found.path(), &target)?;
             } else if kind.is_dir() || kind.is_file() {
-                copy_one(found.path(), &target, self.owner)?;
+                copy_one((found.path(), None), (&target, self.owner))?;
             }
         }
         Ok(())
@@ -147,7 +169,7 @@ impl Copying {
         }
         let about = fs::metadata(&leads_to).map_err(refused(path))?;
         if about.is_file() {
-            return copy_one(&leads_to, to, self.owner);
+            return copy_one((&leads_to, None), (to, self.owner));
         }
         if !about.is_dir() {
             return Ok(());
@@ -163,6 +185,7 @@ impl Copying {
             owner: self.owner,
             depth: self.depth + 1,
         };
+        copy_one((&leads_to, None), (to, self.owner))?;
         deeper.tree(&leads_to, to)
     }
 }

@@ -2,7 +2,9 @@
 
 use super::{Machine, Run};
 use crate::record::gate::Doubt;
-use crate::{Scenario, Workload};
+use crate::redact::{Redact as _, Secrets};
+use crate::{Request, Scenario, Workload};
+use serde_json::Value;
 
 /// Relative difference of memory that is a difference: what a kernel keeps for itself varies.
 const MEMORY_APART: f64 = 0.05;
@@ -24,6 +26,8 @@ pub fn not_comparable(before: &Scenario, now: &Scenario) -> Vec<String> {
             requests(&before.workload),
             requests(&now.workload)
         ));
+    } else {
+        reasons.extend(other_contents(before, now));
     }
     let limits = |scenario: &Scenario| {
         let hosts = scenario.hosts.iter();
@@ -52,6 +56,69 @@ fn same_requests(before: &Workload, now: &Workload) -> bool {
                     && before.path == now.path
                     && !apart(before.weight / all_before, now.weight / all_now, APART)
             })
+}
+
+/// What differs in what the same requests carry and expect, and in how visitors take them: the first such request. Of
+/// values that no run file keeps, what stands for them is compared.
+fn other_contents(before: &Scenario, now: &Scenario) -> Option<String> {
+    let mut secrets = Secrets::default();
+    secrets.know(now);
+    let pairs = before.workload.requests.iter().zip(&now.workload.requests);
+    for (was, is) in pairs {
+        let kept = |request: &Request| {
+            let mut request = request.clone();
+            request.redact(&secrets);
+            request
+        };
+        let (was, is) = (kept(was), kept(is));
+        let parts = [
+            ("other headers", same(&was.headers, &is.headers)),
+            ("another body", same(&was.body, &is.body)),
+            ("other expectations", same(&was.expect, &is.expect)),
+            (
+                "another session",
+                was.session == is.session && same(&was.captures, &is.captures),
+            ),
+        ];
+        let other = parts.into_iter().find(|(_, same)| !same);
+        if let Some((what, _)) = other {
+            return Some(format!("{} {} had {what}", is.method.0, is.path));
+        }
+    }
+    let (was, is) = (&before.workload, &now.workload);
+    let parts = [
+        ("visitors", same(&was.sessions, &is.sessions)),
+        ("tables of values", same(&was.feeders, &is.feeders)),
+    ];
+    let other = parts.into_iter().find(|(_, same)| !same);
+    other.map(|(what, _)| format!("the {what} were others"))
+}
+
+/// Whether two values are the same as a run file keeps them: without rows and contents of files, and with numbers that
+/// may have lost their last digit.
+fn same<T: serde::Serialize>(before: &T, now: &T) -> bool {
+    let kept = |value: &T| serde_json::to_value(value).ok();
+    kept(before)
+        .zip(kept(now))
+        .is_some_and(|(before, now)| alike(&before, &now))
+}
+
+fn alike(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => match (a.as_f64(), b.as_f64()) {
+            (Some(a), Some(b)) => !apart(a, b, APART),
+            _ => a == b,
+        },
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| alike(a, b))
+        }
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len()
+                && a.iter()
+                    .all(|(name, a)| b.get(name).is_some_and(|b| alike(a, b)))
+        }
+        _ => a == b,
+    }
 }
 
 /// `GET / 0.8, POST /login 0.2`, the first few.
@@ -214,7 +281,7 @@ mod tests {
         now.workload.requests[0].weight = 3.0;
         assert_eq!(not_comparable(&before, &now), Vec::<String>::new());
         now.slo.response_time *= 2;
-        now.workload.requests.push(crate::Request::get("/cart"));
+        now.workload.requests.push(Request::get("/cart"));
         now.hosts.entry(crate::Layer::Php).or_default().cpus = Some(1.0);
         expect_test::expect![[r#"
             [
@@ -224,5 +291,47 @@ mod tests {
             ]
         "#]]
         .assert_debug_eq(&not_comparable(&before, &now));
+    }
+
+    #[test]
+    fn requests_that_carry_or_expect_something_else_are_another_load() {
+        use crate::Body;
+        let with = |change: &dyn Fn(&mut Request)| {
+            let mut scenario = scenario();
+            let request = &mut scenario.workload.requests[0];
+            request.headers = vec![("Authorization".into(), "Bearer s3cr3t-s3cr3t".into())];
+            request.body = Some(Body::Form(vec![("page".into(), "1".into())]));
+            change(request);
+            scenario
+        };
+        let before = with(&|_| ());
+        let check = |change: &dyn Fn(&mut Request), expected: &[&str]| {
+            let now = with(change);
+            // As a run file has it: without secrets.
+            let mut run = Run {
+                scenario: Some(before.clone()),
+                ..Run::default()
+            };
+            run = crate::redact::redact(&run);
+            let stored = run.scenario.expect("a scenario");
+            assert_eq!(not_comparable(&stored, &now), expected);
+        };
+        check(&|_| (), &[]);
+        check(
+            &|request| request.headers[0].1 = "Bearer another-token".into(),
+            &[],
+        );
+        check(
+            &|request| request.headers.push(("Accept".into(), "text/html".into())),
+            &["GET / had other headers"],
+        );
+        check(
+            &|request| request.body = Some(Body::Form(vec![("page".into(), "2".into())])),
+            &["GET / had another body"],
+        );
+        check(
+            &|request| request.expect.body_contains.push("served".into()),
+            &["GET / had other expectations"],
+        );
     }
 }

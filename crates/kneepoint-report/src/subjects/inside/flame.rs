@@ -52,7 +52,19 @@ fn names<'a>(profile: &'a StackProfile, stack: &'a MetStack) -> Vec<&'a str> {
     let places = profile
         .places_of(stack)
         .map(|place| place.function.as_str());
-    route.into_iter().chain(places).collect()
+    without_the_middle(route.into_iter().chain(places).collect())
+}
+
+/// Most frames of a stack that are drawn: a recursion that ran away has thousands, and its picture none to see.
+const DEEPEST: usize = 400;
+
+/// A stack that is too deep to be drawn, with its ends.
+fn without_the_middle(names: Vec<&str>) -> Vec<&str> {
+    if names.len() <= DEEPEST {
+        return names;
+    }
+    let (first, last) = (&names[..DEEPEST / 2], &names[names.len() - DEEPEST / 2..]);
+    [first, &["[frames that are left out]"], last].concat()
 }
 
 /// The graph of a profile. With another, and what that is called (`before`), colours tell what differs.
@@ -217,6 +229,22 @@ mod tests {
             !graph.contains("before"),
             "there is nothing to compare with"
         );
+    }
+
+    #[test]
+    fn a_recursion_that_ran_away_is_drawn_with_its_ends() {
+        let mut deep = profile([1, 0, 0]);
+        // Any deeper, and the graph itself would run out of stack.
+        deep.stacks[0].places = std::iter::once(0).chain([1; 200_000]).chain([2]).collect();
+        let graph = graph(&deep, None).into_string();
+        for part in [
+            "main /srv/index.php",
+            "[frames that are left out]",
+            "[recv db]",
+        ] {
+            assert!(graph.contains(part), "expected `{part}`");
+        }
+        assert!(graph.len() < 1_000_000, "{} bytes", graph.len());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The commands around a MariaDB server: the data directory, the server itself, the seed.
 
-use super::{APP_ROLE, DATABASE, ROLE, USER};
+use super::private::CLIENT;
+use super::{APP_ROLE, DATABASE, USER};
 use crate::TierContext;
 use kneepoint_model::{CommandSpec, ProcessSpec, Ready, Signal};
 use std::path::{Path, PathBuf};
@@ -46,13 +47,14 @@ pub(super) fn prepare(context: &TierContext) -> Vec<CommandSpec> {
     }]
 }
 
+/// The administrator's login and no other setting. It must be the first of all arguments.
+fn login(context: &TierContext) -> String {
+    format!("--defaults-file={}", context.path(CLIENT))
+}
+
 pub(super) fn process(context: &TierContext, output: &Path) -> ProcessSpec {
-    let ready = CommandSpec::new(client(context, "mariadb-admin")).args([
-        "--no-defaults".to_owned(),
-        format!("--socket={}", context.path("run/mysqld.sock")),
-        format!("--user={ROLE}"),
-        "ping".to_owned(),
-    ]);
+    let ready =
+        CommandSpec::new(client(context, "mariadb-admin")).args([login(context), "ping".to_owned()]);
     ProcessSpec {
         name: format!("{} mariadb", context.layer),
         program: context.program.path.clone(),
@@ -72,15 +74,10 @@ pub(super) fn process(context: &TierContext, output: &Path) -> ProcessSpec {
 
 /// Brings the database to its beginning: made when it is not there, emptied, loaded. Emptying drops the tables and not
 /// the database, so that persistent connections survive.
-pub(super) fn seed(context: &TierContext) -> Vec<CommandSpec> {
+pub(super) fn seed(context: &TierContext, password: &str) -> Vec<CommandSpec> {
     let client = |arguments: &[&str]| {
         command(context, client(context, "mariadb"))
-            .args([
-                "--no-defaults".to_owned(),
-                format!("--socket={}", context.path("run/mysqld.sock")),
-                format!("--user={ROLE}"),
-                "--batch".to_owned(),
-            ])
+            .args([login(context), "--batch".to_owned()])
             .args(arguments.iter().map(|argument| (*argument).to_owned()))
     };
     let mut empty = client(&[]);
@@ -88,8 +85,9 @@ pub(super) fn seed(context: &TierContext) -> Vec<CommandSpec> {
     empty.stdin = Some(format!(
         "SET SESSION lock_wait_timeout = 10;\n\
          CREATE DATABASE IF NOT EXISTS {DATABASE};\n\
-         CREATE USER IF NOT EXISTS '{APP_ROLE}'@'%' IDENTIFIED BY '{APP_ROLE}';\n\
-         CREATE USER IF NOT EXISTS '{APP_ROLE}'@'localhost' IDENTIFIED BY '{APP_ROLE}';\n\
+         CREATE USER IF NOT EXISTS '{APP_ROLE}'@'%' IDENTIFIED BY '{password}';\n\
+         CREATE USER IF NOT EXISTS '{APP_ROLE}'@'localhost' IDENTIFIED BY '{password}';\n\
+         ALTER USER '{APP_ROLE}'@'%' IDENTIFIED BY '{password}', '{APP_ROLE}'@'localhost' IDENTIFIED BY '{password}';\n\
          GRANT ALL ON {DATABASE}.* TO '{APP_ROLE}'@'%';\n\
          GRANT ALL ON {DATABASE}.* TO '{APP_ROLE}'@'localhost';\n\
          SET SESSION foreign_key_checks = 0;\n\

@@ -1,5 +1,6 @@
 //! What ties a MariaDB configuration to a place, and how it becomes the lab's.
 
+use super::ROLE;
 use super::options::{remove, set};
 use crate::TierContext;
 use crate::text::ini::Ini;
@@ -45,6 +46,21 @@ const REMOVED: &[&str] = &[
     "plugin_load_add",
 ];
 
+/// What the server runs before it takes connections.
+pub(super) const FIRST: &str = "init.sql";
+/// How the lab's own clients log in.
+pub(super) const CLIENT: &str = "client.cnf";
+
+/// Shuts the administrator's login, who may write files and load libraries: a password that the application does not
+/// know, and no login but over the socket.
+pub(super) fn first(password: &str) -> String {
+    format!(
+        "ALTER USER '{ROLE}'@'localhost' IDENTIFIED BY '{password}';\n\
+         DROP USER IF EXISTS '{ROLE}'@'127.0.0.1';\n\
+         DROP USER IF EXISTS '{ROLE}'@'::1';\n"
+    )
+}
+
 /// Makes a configuration the lab's: its address and directories, its log on standard error.
 pub(super) fn adapt(document: &mut Ini, context: &TierContext, tcp: SocketAddr) {
     for key in REMOVED {
@@ -52,6 +68,7 @@ pub(super) fn adapt(document: &mut Ini, context: &TierContext, tcp: SocketAddr) 
     }
     for (key, value) in [
         ("datadir", context.path("data").as_str()),
+        ("init_file", &context.path(FIRST)),
         ("socket", &context.path("run/mysqld.sock")),
         ("pid_file", &context.path("run/mariadbd.pid")),
         ("tmpdir", &context.path("tmp")),

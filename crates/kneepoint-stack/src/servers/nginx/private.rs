@@ -70,9 +70,12 @@ fn paths(root: &mut Block, context: &TierContext) {
             "error_log" => args = vec![error_log.clone(), "warn".into()],
             "access_log" if first != "off" => *first = access_log.clone(),
             "load_module" if !first.starts_with('/') => *first = format!("{prefix}/{first}"),
-            "proxy_cache_path" | "fastcgi_cache_path" => {
+            "proxy_cache_path" | "fastcgi_cache_path" | "uwsgi_cache_path" | "scgi_cache_path" => {
                 caches += 1;
                 *first = context.path(&format!("tmp/cache-{caches}"));
+            }
+            name if name.ends_with("_temp_path") => {
+                *first = context.path(&format!("tmp/{}", name.trim_end_matches("_temp_path")));
             }
             _ => return,
         }

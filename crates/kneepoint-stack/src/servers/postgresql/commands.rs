@@ -34,7 +34,7 @@ pub(super) fn prepare(context: &TierContext) -> Vec<CommandSpec> {
             "--username",
             ROLE,
             "--auth",
-            "trust",
+            "reject",
             "--encoding",
             "UTF8",
             "--locale",
@@ -80,7 +80,7 @@ pub(super) fn process(context: &TierContext, port: u16, output: &Path) -> Proces
 
 /// Brings the database to its beginning: made when it is not there, emptied, loaded, analysed.
 /// Emptying drops the schema and not the database, so that persistent connections survive.
-pub(super) fn seed(context: &TierContext, port: u16) -> Vec<CommandSpec> {
+pub(super) fn seed(context: &TierContext, port: u16, password: &str) -> Vec<CommandSpec> {
     let psql = |database: &str| {
         command(context, program(context, "psql")).args([
             "-X",
@@ -99,8 +99,10 @@ pub(super) fn seed(context: &TierContext, port: u16) -> Vec<CommandSpec> {
     };
     let mut create = psql("postgres");
     create.stdin = Some(format!(
-        "SELECT 'CREATE ROLE {APP_ROLE} LOGIN' \
+        "SET password_encryption = md5;\n\
+         SELECT 'CREATE ROLE {APP_ROLE} LOGIN' \
          WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{APP_ROLE}') \\gexec\n\
+         ALTER ROLE {APP_ROLE} PASSWORD '{password}';\n\
          SELECT 'CREATE DATABASE {DATABASE} OWNER {APP_ROLE}' \
          WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = '{DATABASE}') \\gexec\n"
     ));

@@ -1,5 +1,6 @@
 //! What a plan may have beside its rate: pauses and a ramp of a closed loop, source addresses, what ends it early.
 
+use super::restraint::Hopeless;
 use crate::args::LoadArgs;
 use anyhow::{Context as _, Result, bail};
 use kneepoint_load::{LoadPlan, Mode, StopWhen};
@@ -61,11 +62,19 @@ fn autostop(args: &LoadArgs) -> Result<Autostop> {
 
 /// A rule for one run: it remembers the seconds it has seen.
 fn stop_when(args: &LoadArgs) -> Result<Option<StopWhen>> {
-    if args.autostop.is_empty() {
-        return Ok(None);
-    }
-    let mut conditions = autostop(args)?;
-    let rule = move |second: &Observed<'_>| conditions.push(*second).map(|stop| stop.sentence);
+    let asked = !args.autostop.is_empty();
+    let mut conditions = asked.then(|| autostop(args)).transpose()?;
+    let mut hopeless = (!args.go_on).then(Hopeless::default);
+    let rule = move |second: &Observed<'_>| {
+        let told = conditions
+            .as_mut()
+            .and_then(|conditions| conditions.push(*second))
+            .map(|stop| stop.sentence);
+        let by_itself = hopeless
+            .as_mut()
+            .and_then(|hopeless| hopeless.second(second.second));
+        told.or(by_itself)
+    };
     Ok(Some(StopWhen::new(rule)))
 }
 

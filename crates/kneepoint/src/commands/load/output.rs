@@ -1,6 +1,7 @@
 //! Where results go: files, and standard output.
 
 use crate::args::LoadArgs;
+use crate::say::say_line;
 use crate::session::{print, styles, write_text};
 use anyhow::{Result, bail};
 use kneepoint_model::Validity;
@@ -81,14 +82,17 @@ fn check(flag: &str, path: &Path) -> Result<()> {
 }
 
 /// Says on standard error what the summary would have said of numbers and thresholds that do not hold.
-#[expect(clippy::print_stderr, reason = "the binary crate talks to people")]
 fn warn(run: &LoadRun) {
     for hop in &run.hops {
         if let Validity::Invalid { because } = &hop.point.validity {
-            eprintln!("kneepoint: {}: INVALID: {}", hop.name, because.join("; "));
+            let because = because.join("; ");
+            say_line(&format!("kneepoint: {}: INVALID: {because}", hop.name));
         }
         for (_, judged) in hop.judgements.iter().filter(|(_, judged)| !judged.held) {
-            eprintln!("kneepoint: {}: BROKEN: {}", hop.name, judged.sentence);
+            say_line(&format!(
+                "kneepoint: {}: BROKEN: {}",
+                hop.name, judged.sentence
+            ));
         }
     }
 }

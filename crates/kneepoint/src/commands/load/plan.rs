@@ -1,7 +1,7 @@
 //! What is sent and when: from the arguments to a load plan per target.
 
 use super::target::{Place, places};
-use super::{extras, form, like, log};
+use super::{extras, form, like, log, restraint};
 use crate::args::{Interarrival, LoadArgs};
 use crate::rate::parse_rate;
 use crate::table;
@@ -43,6 +43,7 @@ pub(super) fn hops(args: &LoadArgs, learned: Option<&Learned>) -> Result<Vec<Hop
         Some(mode) => mode,
         None => mode(args)?,
     };
+    restraint::check(args, &mode)?;
     let slo = slo(args)?;
     let template = template(args)?;
     let (first, feeders) = (like::first(args), feeders(args)?);

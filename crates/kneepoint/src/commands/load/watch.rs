@@ -4,6 +4,7 @@ use super::live::Live;
 use super::moment::Moment;
 use super::plain::Plain;
 use super::plan::Hop;
+use crate::say::say_line;
 use kneepoint_load::Progress;
 use std::sync::{Mutex, PoisonError};
 
@@ -53,7 +54,6 @@ impl<'h> Watch<'h> {
 }
 
 /// Prints a line to standard error.
-#[expect(clippy::print_stderr, reason = "the binary crate talks to people")]
 pub(super) fn line(text: &str) {
-    eprintln!("{text}");
+    say_line(text);
 }

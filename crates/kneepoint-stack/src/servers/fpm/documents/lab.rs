@@ -116,7 +116,7 @@ impl Documents {
         &mut self,
         context: &TierContext,
     ) -> Result<(), StackError> {
-        for (name, value) in private_values(context, |name| self.get(name)) {
+        for (name, value) in private_values(context, |name| self.get(name))? {
             self.set_ini(name, &value)?;
         }
         Ok(())

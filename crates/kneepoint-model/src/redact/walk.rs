@@ -1,19 +1,84 @@
 //! Visits every text of a run. The record is taken apart field by field, so that a field added to it does not
 //! compile until somebody decided here whether it can hold a secret.
 
-use super::Secrets;
-use super::scan::Grammar;
-use kneepoint_model::replay::{Replay, Stage};
-use kneepoint_model::run::{Decision, LimitResult, Observation};
-use kneepoint_model::scenario::FilePatch;
-use kneepoint_model::{
+use super::names::{is_harmless_field, is_harmless_header};
+use super::scan::{Grammar, is_placeholder};
+use super::{HIDDEN, Secrets};
+use crate::replay::{Replay, Stage};
+use crate::run::{Decision, FileDiff, LimitResult, Observation};
+use crate::scenario::FilePatch;
+use crate::{
     Account, AppSetting, Body, CallTrace, CapacityPlan, CaptureFrom, Contest, Effect, Expect,
     Finding, GateResult, HeaderExpectation, JournalEntry, LoadPoint, PartContent, Place, Request,
-    Run, Scenario, Setting, Stack, StackProfile, Tunable, Validity, ValueKind,
+    Run, Scenario, Setting, Stack, StackProfile, Trial, Tunable, Validity, ValueKind,
 };
 use std::collections::BTreeMap;
 
-pub(super) fn run(run: &mut Run, secrets: &Secrets) {
+/// A part of the record that texts can be taken out of.
+pub trait Redact {
+    /// Replaces every secret in it by [`HIDDEN`].
+    fn redact(&mut self, secrets: &Secrets);
+}
+
+macro_rules! redacts {
+    ($($part:ty => $walk:path),* $(,)?) => {
+        $(impl Redact for $part {
+            fn redact(&mut self, secrets: &Secrets) {
+                $walk(self, secrets);
+            }
+        })*
+    };
+}
+
+redacts! {
+    Run => run,
+    Request => request,
+    Stack => stack,
+    JournalEntry => entry,
+    Trial => trial,
+    LoadPoint => load,
+    LimitResult => limit,
+    Observation => observation,
+    CallTrace => trace,
+    StackProfile => profile,
+    Account => account,
+    Finding => finding,
+    Decision => decision,
+    Effect => effect,
+    FileDiff => diff,
+    GateResult => gate,
+    CapacityPlan => plan,
+    Contest => contest,
+    Replay => replay,
+}
+
+impl<T: Redact> Redact for [T] {
+    fn redact(&mut self, secrets: &Secrets) {
+        self.iter_mut().for_each(|it| it.redact(secrets));
+    }
+}
+
+fn entry(JournalEntry { text, .. }: &mut JournalEntry, secrets: &Secrets) {
+    secrets.prose(text);
+}
+
+fn trial(trial: &mut Trial, secrets: &Secrets) {
+    load(&mut trial.load, secrets);
+}
+
+fn limit(LimitResult { warnings, .. }: &mut LimitResult, secrets: &Secrets) {
+    warnings.iter_mut().for_each(|text| secrets.prose(text));
+}
+
+fn diff(FileDiff { diff, .. }: &mut FileDiff, secrets: &Secrets) {
+    secrets.hide(diff, Grammar::Configuration);
+}
+
+fn plan(CapacityPlan { doubts, .. }: &mut CapacityPlan, secrets: &Secrets) {
+    doubts.iter_mut().for_each(|text| secrets.prose(text));
+}
+
+fn run(run: &mut Run, secrets: &Secrets) {
     let Run {
         version: _,
         id: _,
@@ -37,7 +102,7 @@ pub(super) fn run(run: &mut Run, secrets: &Secrets) {
         decisions,
         proof,
         restarted,
-        diff,
+        diff: files,
         gate: asked_gate,
         capacity,
         contest: compared,
@@ -49,15 +114,9 @@ pub(super) fn run(run: &mut Run, secrets: &Secrets) {
         .into_iter()
         .flatten()
         .for_each(|it| stack(it, secrets));
-    for JournalEntry { text, .. } in journal {
-        secrets.prose(text);
-    }
-    trials
-        .iter_mut()
-        .for_each(|trial| load(&mut trial.load, secrets));
-    for LimitResult { warnings, .. } in limits {
-        warnings.iter_mut().for_each(|text| secrets.prose(text));
-    }
+    journal.redact(secrets);
+    trials.redact(secrets);
+    limits.redact(secrets);
     observations
         .iter_mut()
         .for_each(|it| observation(it, secrets));
@@ -70,13 +129,9 @@ pub(super) fn run(run: &mut Run, secrets: &Secrets) {
         .into_iter()
         .flatten()
         .for_each(|it| effect(it, secrets));
-    for file in diff {
-        secrets.hide(&mut file.diff, Grammar::Configuration);
-    }
+    files.redact(secrets);
     asked_gate.iter_mut().for_each(|it| gate(it, secrets));
-    if let Some(CapacityPlan { doubts, .. }) = capacity {
-        doubts.iter_mut().for_each(|text| secrets.prose(text));
-    }
+    capacity.iter_mut().for_each(|it| plan(it, secrets));
     compared.iter_mut().for_each(|it| contest(it, secrets));
     replayed.iter_mut().for_each(|it| replay(it, secrets));
 }
@@ -217,7 +272,9 @@ fn scenario(scenario: &mut Scenario, secrets: &Secrets) {
         slo: _,
         budget: _,
     } = scenario;
-    values(env, secrets);
+    for (name, value) in env {
+        secrets.variable(name, value);
+    }
     for AppSetting { name, env, values } in app_settings {
         let secret = if secrets.is_secret(env) { env } else { name };
         values
@@ -255,7 +312,7 @@ fn request(request: &mut Request, secrets: &Secrets) {
     } = request;
     secrets.prose(path);
     for (name, value) in headers {
-        secrets.value(name, value);
+        secrets.unless(is_harmless_header(name), name, value);
     }
     carried.iter_mut().for_each(|it| body(it, secrets));
     let Expect {
@@ -280,17 +337,22 @@ fn request(request: &mut Request, secrets: &Secrets) {
 
 fn body(body: &mut Body, secrets: &Secrets) {
     match body {
-        Body::Text(text) | Body::Json(text) => secrets.prose(text),
+        // How long it is tells another body from the same one.
+        Body::Text(text) | Body::Json(text) => {
+            if !is_placeholder(text) && !text.starts_with(HIDDEN) && !text.is_empty() {
+                *text = format!("{HIDDEN} ({} bytes)", text.len());
+            }
+        }
         Body::Form(fields) => {
             for (name, value) in fields {
-                secrets.value(name, value);
+                secrets.unless(is_harmless_field(name), name, value);
             }
         }
         Body::Multipart(parts) => {
             for part in parts {
                 // A file's content is not in the record.
                 if let PartContent::Value(value) = &mut part.content {
-                    secrets.value(&part.name, value);
+                    secrets.unless(is_harmless_field(&part.name), &part.name, value);
                 }
             }
         }
@@ -324,8 +386,8 @@ fn tunable(tunable: &mut Tunable, secrets: &Secrets) {
 }
 
 pub(super) fn load(load: &mut LoadPoint, secrets: &Secrets) {
-    load.examples
-        .iter_mut()
+    let said = load.examples.iter_mut().chain(&mut load.doubts);
+    said.chain(&mut load.stopped_because)
         .for_each(|text| secrets.prose(text));
     if let Validity::Invalid { because } = &mut load.validity {
         because.iter_mut().for_each(|text| secrets.prose(text));

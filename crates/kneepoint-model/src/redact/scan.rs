@@ -1,7 +1,10 @@
 //! Finds secrets in text by their form: `NAME = value`, `scheme://user:password@host`, `Bearer ...`.
 
 use super::HIDDEN;
-use super::names::{is_header, is_secret_name};
+use super::names::{
+    is_harmless_field, is_harmless_variable, is_header, is_secret_name, is_secret_parameter,
+};
+use crate::folding::fold_word;
 
 /// How a name and its value may be joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,9 +28,154 @@ fn ends_authority(c: char) -> bool {
 
 /// The text with everything hidden that looks like a secret.
 pub(super) fn hide(text: &str, grammar: Grammar) -> String {
-    text.split_inclusive('\n')
-        .map(|line| hide_assignments(&hide_urls(line), grammar))
-        .collect()
+    let line = |line: &str| match grammar {
+        Grammar::Prose => hide_tokens(&hide_assignments(&hide_urls(line), grammar)),
+        Grammar::Configuration => hide_variable(&hide_assignments(&hide_urls(line), grammar)),
+    };
+    text.split_inclusive('\n').map(line).collect()
+}
+
+/// A text without a value that is known. Of a number only the whole is it: digits are everywhere.
+pub(super) fn without(text: &str, value: &str) -> String {
+    let number = value.bytes().all(|b| b.is_ascii_digit());
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(value) {
+        let (before, after) = (&rest[..at], &rest[at + value.len()..]);
+        let goes_on = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit() || c == '.');
+        out.push_str(before);
+        let inside = number && (goes_on(out.chars().next_back()) || goes_on(after.chars().next()));
+        out.push_str(if inside { value } else { HIDDEN });
+        rest = after;
+    }
+    out + rest
+}
+
+/// Whether a value is nothing but what stands for another one: `{DB_HOST}`, `{{user.name}}`.
+pub(super) fn is_placeholder(value: &str) -> bool {
+    let inner = value.trim_matches(['{', '}']);
+    let fits = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
+    value.starts_with('{') && value.ends_with('}') && !inner.is_empty() && inner.chars().all(fits)
+}
+
+/// The values that a body carries, its own names left out: of JSON, of a form, or all of it.
+pub(super) fn values_in(body: &str) -> Vec<String> {
+    if let Ok(json) = serde_json::from_str(body) {
+        let mut values = Vec::new();
+        leaves(&json, &mut values);
+        return values;
+    }
+    let pairs: Vec<(&str, &str)> = body
+        .split('&')
+        .filter_map(|pair| pair.split_once('='))
+        .collect();
+    if pairs.is_empty() {
+        return vec![body.to_owned()];
+    }
+    let unknown = pairs
+        .into_iter()
+        .filter(|(name, _)| !is_harmless_field(name));
+    unknown.map(|(_, value)| value.to_owned()).collect()
+}
+
+fn leaves(json: &serde_json::Value, into: &mut Vec<String>) {
+    use serde_json::Value::{Array, Bool, Null, Number, Object, String};
+    match json {
+        String(text) => into.push(text.clone()),
+        Number(number) => into.push(number.to_string()),
+        Array(items) => items.iter().for_each(|item| leaves(item, into)),
+        Object(fields) => fields.values().for_each(|field| leaves(field, into)),
+        Null | Bool(_) => {}
+    }
+}
+
+/// Parts of a path that were made to be guessed by nobody, and addresses of people.
+fn hide_tokens(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(at) = rest.find('/') {
+        let (before, after) = rest.split_at(at + 1);
+        out.push_str(before);
+        let end = after
+            .find(|c: char| c.is_whitespace() || "/?#\"'<>(),;:".contains(c))
+            .unwrap_or(after.len());
+        let (part, behind) = after.split_at(end);
+        // Behind two of them stands a host.
+        let host = out.ends_with("//");
+        out.push_str(if !host && is_token(part) {
+            HIDDEN
+        } else {
+            part
+        });
+        rest = behind;
+    }
+    out + rest
+}
+
+/// Bytes of the shortest hexadecimal text that is taken for a secret and not for a number.
+const SHORTEST_HEX: usize = 20;
+
+fn is_token(part: &str) -> bool {
+    let mut folded = String::new();
+    fold_word(part, &mut folded)
+        && match folded.as_str() {
+            "{token}" | "{email}" => true,
+            "{hex}" => part.len() >= SHORTEST_HEX,
+            _ => false,
+        }
+}
+
+/// Directives that hand an environment variable or a parameter on.
+const HANDING_ON: &[&str] = &[
+    "fastcgi_param",
+    "uwsgi_param",
+    "scgi_param",
+    "SetEnv",
+    "env",
+];
+
+/// Parameters that the protocol between a web server and PHP defines.
+const STANDARD: &[&str] = &[
+    "CONTENT_",
+    "DOCUMENT_",
+    "GATEWAY_",
+    "HTTPS",
+    "PATH_",
+    "PHP_",
+    "QUERY_STRING",
+    "REDIRECT_STATUS",
+    "REMOTE_",
+    "REQUEST_",
+    "SCRIPT_",
+    "SERVER_",
+];
+
+/// A line of a configuration without the value of a variable that it hands on: `env[NAME] = value`,
+/// `fastcgi_param NAME value;`. Its name says little about it, as in `[app.env]`.
+fn hide_variable(line: &str) -> String {
+    let lead = line.len() - line.trim_start_matches(['+', '-', ' ', '\t']).len();
+    let body = &line[lead..];
+    let directive = HANDING_ON.iter().find_map(|name| {
+        let rest = body.strip_prefix(name)?;
+        rest.starts_with(['[', ' ', '\t']).then_some(name.len() + 1)
+    });
+    let Some(name_at) = directive else {
+        return line.to_owned();
+    };
+    let named = body[name_at..].trim_start();
+    let name_end = named
+        .find(|c: char| c.is_whitespace() || matches!(c, ']' | '=' | ';'))
+        .unwrap_or(named.len());
+    let name = &named[..name_end];
+    let value = named[name_end..].trim_start_matches([']', ' ', '\t', '=']);
+    let end = value.trim_end_matches(['\n', '\r', ';']).len();
+    let standard = STANDARD.iter().any(|it| name.starts_with(it));
+    let other = value.starts_with(['$', '"']) && value.trim_start_matches('"').starts_with('$');
+    if end == 0 || standard || other || is_harmless_variable(name) {
+        return line.to_owned();
+    }
+    let value_at = line.len() - value.len();
+    format!("{}{HIDDEN}{}", &line[..value_at], &value[end..])
 }
 
 fn hide_urls(line: &str) -> String {
@@ -63,11 +211,13 @@ fn hide_assignments(line: &str, grammar: Grammar) -> String {
         if code {
             continue;
         }
-        if let Some(value_at) = joined(name, after, grammar) {
+        if let Some(value_at) = joined(&out, name, after, grammar) {
             let (joint, value) = after.split_at(value_at);
             let end = value_end(name, joint, value, grammar);
             out.push_str(joint);
-            if end > 0 {
+            if is_placeholder(&value[..end]) {
+                out.push_str(&value[..end]);
+            } else if end > 0 {
                 out.push_str(HIDDEN);
             }
             rest = &value[end..];
@@ -89,10 +239,16 @@ fn is_code(before: &str, name: &str, after: &str) -> bool {
 
 /// Where the value of a secret name begins in what follows the name; `None` when the name is ordinary or
 /// nothing is assigned.
-fn joined(name: &str, after: &str, grammar: Grammar) -> Option<usize> {
+fn joined(before: &str, name: &str, after: &str, grammar: Grammar) -> Option<usize> {
     let blanks = |text: &str| text.len() - text.trim_start_matches([' ', '\t']).len();
     if name.eq_ignore_ascii_case("bearer") {
         return after.starts_with(' ').then_some(1);
+    }
+    let is_parameter = before
+        .strip_suffix(name)
+        .is_some_and(|it| it.ends_with(['?', '&']));
+    if is_parameter && after.starts_with('=') && is_secret_parameter(name) {
+        return Some(1);
     }
     let name = name.trim_matches(['-', '.']);
     if !is_secret_name(name) {
@@ -160,6 +316,7 @@ mod tests {
                 "redis://:abc@10.0.0.1:6379/0 down",
                 "redis://•••@10.0.0.1:6379/0 down",
             ),
+            ("redis://•••@10.0.0.1 down", "redis://•••@10.0.0.1 down"),
             ("Authorization: Basic YWJj Zm9v", "Authorization: •••"),
             ("sent Bearer abc.def twice", "sent Bearer ••• twice"),
             ("'password' => 'abc'", "'password' => '•••'"),
@@ -168,6 +325,18 @@ mod tests {
             ("Mail::PASSWORD = 'abc'", "Mail::PASSWORD = '•••'"),
             ("$this->password:abc", "$this->password:•••"),
             ("token: 12", "token: •••"),
+            (
+                "GET /in?code=abc&page=2&reset_token=xyz&X-Amz-Signature=9f",
+                "GET /in?code=•••&page=2&reset_token=•••&X-Amz-Signature=•••",
+            ),
+            (
+                "/a?key={{user.key}}&token=abc",
+                "/a?key={{user.key}}&token=•••",
+            ),
+            (
+                "GET /reset/9fceb02d0ae598e95dc970b74767f193/ok, /u/ann@example.org: 500",
+                "GET /reset/•••/ok, /u/•••: 500",
+            ),
         ] {
             check(Grammar::Prose, text, expected);
         }
@@ -201,6 +370,19 @@ mod tests {
             (" env[DB_PASSWORD] = abc\n", " env[DB_PASSWORD] = •••\n"),
             ("+    proxy_pass http://app;", "+    proxy_pass http://app;"),
             ("+    server_tokens off;", "+    server_tokens off;"),
+            (" env[STRIPE_SK] = sk_live_1\n", " env[STRIPE_SK] = •••\n"),
+            (
+                " env[APP_ENV] = production\n",
+                " env[APP_ENV] = production\n",
+            ),
+            (
+                "  fastcgi_param SLACK https://hooks/T0/B0;\n",
+                "  fastcgi_param SLACK •••;\n",
+            ),
+            (
+                "  fastcgi_param HTTPS on;\n  fastcgi_param X $y;\n",
+                "  fastcgi_param HTTPS on;\n  fastcgi_param X $y;\n",
+            ),
         ] {
             check(Grammar::Configuration, text, expected);
         }

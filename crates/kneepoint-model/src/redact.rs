@@ -1,0 +1,260 @@
+//! Takes secrets out of a run before it is written to a file, and once more before any format sees it.
+//!
+//! Values whose name is not known to be harmless do not stay: of `[app.env]`, headers, form fields and bodies. Beyond
+//! them three nets, since a secret travels under its name, inside a URL, or bare in a log line: values of names that look
+//! secret, credentials in URLs and headers, and every later occurrence of a value that was found so.
+
+mod learn;
+mod names;
+mod scan;
+mod walk;
+
+pub use names::{is_harmless_variable, is_secret_name, is_secret_parameter};
+pub use walk::Redact;
+
+use crate::{LoadPoint, Run, Scenario};
+use scan::Grammar;
+
+/// What stands where a secret stood.
+pub const HIDDEN: &str = "•••";
+
+/// The run with every secret replaced by [`HIDDEN`].
+#[must_use]
+pub fn redact(run: &Run) -> Run {
+    let mut copy = run.clone();
+    Secrets::of(run).take_out_of(&mut copy);
+    copy
+}
+
+/// A sentence, log line or URL with the secrets replaced that can be recognised by their form alone.
+#[must_use]
+pub fn redact_text(text: &str) -> String {
+    let mut text = text.to_owned();
+    Secrets::default().prose(&mut text);
+    text
+}
+
+/// Takes out of a measured stretch what can be recognised as secret by its form alone.
+pub fn redact_point(point: &mut LoadPoint) {
+    point.redact(&Secrets::default());
+}
+
+/// What is known to be secret in one run.
+#[derive(Debug, Clone, Default)]
+pub struct Secrets {
+    /// Values seen under names that are not harmless, longest first so that one inside another does not break it.
+    values: Vec<String>,
+    /// Application settings whose environment variable has a secret name.
+    app_settings: Vec<String>,
+    /// Environment variables that the scenario declares as settings, so that a report may say their values.
+    declared: Vec<String>,
+}
+
+impl Secrets {
+    /// What a run's record gives away: of one that was read from a file little, since that was redacted when it was
+    /// written.
+    #[must_use]
+    pub fn of(run: &Run) -> Self {
+        let mut secrets = Self::default();
+        if let Some(scenario) = &run.scenario {
+            secrets.learn_scenario(scenario);
+        }
+        for stack in [&run.base, &run.best].into_iter().flatten() {
+            secrets.learn_stack(stack);
+        }
+        secrets.settle();
+        secrets
+    }
+
+    /// Adds what a scenario gives away.
+    pub fn know(&mut self, scenario: &Scenario) {
+        self.learn_scenario(scenario);
+        self.settle();
+    }
+
+    /// Adds what a text of `NAME=value` lines gives away, as applications have it in `.env`.
+    pub fn know_dotenv(&mut self, text: &str) {
+        self.learn_dotenv(text);
+        self.settle();
+    }
+
+    /// Replaces every secret of a run by [`HIDDEN`]: by what each of its parts can hold, and, where a value is known, in
+    /// every text of it that nobody thought of.
+    pub fn take_out_of(&self, run: &mut Run) {
+        run.redact(self);
+        if self.values.is_empty() {
+            return;
+        }
+        let Ok(mut json) = serde_json::to_value(&*run) else {
+            return;
+        };
+        self.everywhere(&mut json);
+        // A number that is none does not come back from JSON; the first net holds without the second.
+        if let Ok(clean) = serde_json::from_value(json) {
+            *run = clean;
+        }
+    }
+
+    /// Hides in a sentence, log line or URL what is known to be secret and what looks so, and shows control
+    /// characters, which a terminal would obey, as what they are.
+    pub fn prose(&self, text: &mut String) {
+        self.hide(text, Grammar::Prose);
+        if text.contains(is_control) {
+            *text = text.replace(is_control, "\u{fffd}");
+        }
+    }
+
+    /// Hides the values that are known to be secret in every text of a JSON value.
+    pub fn everywhere(&self, json: &mut serde_json::Value) {
+        match json {
+            serde_json::Value::String(text) => self.known(text),
+            serde_json::Value::Array(items) => {
+                items.iter_mut().for_each(|item| self.everywhere(item));
+            }
+            serde_json::Value::Object(fields) => {
+                fields.values_mut().for_each(|item| self.everywhere(item));
+            }
+            _ => {}
+        }
+    }
+
+    fn is_secret(&self, name: &str) -> bool {
+        is_secret_name(name) || self.app_settings.iter().any(|secret| secret == name)
+    }
+
+    /// Hides the values that are known to be secret, whatever stands around them.
+    fn known(&self, text: &mut String) {
+        for value in &self.values {
+            if text.contains(value.as_str()) {
+                *text = scan::without(text, value);
+            }
+        }
+    }
+
+    fn hide(&self, text: &mut String, grammar: Grammar) {
+        self.known(text);
+        let hidden = scan::hide(text, grammar);
+        if hidden != *text {
+            *text = hidden;
+        }
+    }
+
+    fn value(&self, name: &str, value: &mut String) {
+        if self.is_secret(name) && !value.is_empty() {
+            HIDDEN.clone_into(value);
+        } else {
+            self.prose(value);
+        }
+    }
+
+    /// Hides the value of an environment variable that is not known to be harmless.
+    fn variable(&self, name: &str, value: &mut String) {
+        let declared = self.declared.iter().any(|it| it == name);
+        self.unless(is_harmless_variable(name) || declared, name, value);
+    }
+
+    /// Hides a value, unless it is harmless, or nothing but what stands for another value.
+    fn unless(&self, harmless: bool, name: &str, value: &mut String) {
+        if harmless || scan::is_placeholder(value) {
+            self.value(name, value);
+        } else if !value.is_empty() {
+            HIDDEN.clone_into(value);
+        }
+    }
+}
+
+/// What a terminal obeys and a log line does not need.
+fn is_control(c: char) -> bool {
+    c.is_control() && c != '\n' && c != '\t' && c != '\r'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{JournalEntry, Scenario, run::EntryKind};
+
+    fn scenario(env: &[(&str, &str)]) -> Scenario {
+        Scenario {
+            name: "shop".into(),
+            root: "/srv/shop".into(),
+            front: "public/index.php".into(),
+            kind: crate::AppKind::Laravel,
+            env: env
+                .iter()
+                .map(|(k, v)| ((*k).into(), (*v).into()))
+                .collect(),
+            app_settings: Vec::new(),
+            app_files: Vec::new(),
+            tiers: Vec::new(),
+            hosts: Default::default(),
+            workload: crate::Workload::single("/?api_token=q8Zr77xx"),
+            slo: Default::default(),
+            budget: crate::Budget {
+                time: std::time::Duration::from_secs(60),
+                memory_bytes: None,
+                keep: Vec::new(),
+            },
+        }
+    }
+
+    #[test]
+    fn a_secret_is_gone_wherever_it_reappears() {
+        let run = Run {
+            scenario: Some(scenario(&[
+                ("DB_PASSWORD", "hunter2-hunter2"),
+                ("DATABASE_URL", "postgres://app:pa55w0rd@10.0.0.5/app"),
+                ("CACHE_DRIVER", "redis"),
+            ])),
+            journal: vec![JournalEntry {
+                at_s: 1.0,
+                kind: EntryKind::Warning,
+                text: "auth failed for hunter2-hunter2 and pa55w0rd, driver redis".into(),
+            }],
+            ..Run::default()
+        };
+        let redacted = redact(&run);
+        let text = format!("{redacted:?}");
+        for secret in ["hunter2", "pa55w0rd", "q8Zr77xx"] {
+            assert!(!text.contains(secret), "{secret} is still in {text}");
+        }
+        assert_eq!(
+            redacted.journal[0].text,
+            "auth failed for ••• and •••, driver redis"
+        );
+        let env = &redacted.scenario.expect("a scenario").env;
+        assert_eq!(env["CACHE_DRIVER"], "redis");
+        assert_eq!(env["DATABASE_URL"], HIDDEN);
+    }
+
+    #[test]
+    fn a_terminal_is_told_nothing_to_obey() {
+        let text = redact_text("log: \u{1b}]0;title\u{7}\u{1b}[2J\u{9b}31mred\n\tnext");
+        assert_eq!(
+            text,
+            "log: \u{fffd}]0;title\u{fffd}\u{fffd}[2J\u{fffd}31mred\n\tnext"
+        );
+    }
+
+    #[test]
+    fn what_a_file_of_settings_gives_away_is_known() {
+        let mut secrets = Secrets::default();
+        secrets.know_dotenv(
+            "APP_NAME=Laravel\n# A=b\nexport DB_PASSWORD=\"correct horse\"\nSTRIPE=sk1live2abc3def4\nAPP_ENV=production\n",
+        );
+        let mut text = "Laravel in production: correct horse, sk1live2abc3def4".to_owned();
+        secrets.prose(&mut text);
+        assert_eq!(text, "Laravel in production: •••, •••");
+    }
+
+    #[test]
+    fn redacting_twice_changes_nothing_more() {
+        let run = Run {
+            scenario: Some(scenario(&[("APP_KEY", "base64:AAAABBBBCCCC=")])),
+            ended: "failed: token=abcdef123456 refused".into(),
+            ..Run::default()
+        };
+        let once = redact(&run);
+        assert_eq!(redact(&once), once);
+        assert_eq!(once.ended, "failed: token=••• refused");
+    }
+}

@@ -1,0 +1,104 @@
+//! What keeps a load from doing harm that nobody asked for: it ends when nothing works any more, and a host that is not this
+//! machine is asked no faster than was allowed.
+
+use crate::args::LoadArgs;
+use crate::rate::parse_rate;
+use anyhow::{Result, bail};
+use kneepoint_load::Mode;
+use kneepoint_model::Second;
+use kneepoint_model::units::format_rate;
+
+/// Seconds in a row in which nothing but failures ends a load.
+const HOPELESS_S: u32 = 10;
+/// The highest rate at a host that is not this machine, where nobody allowed more.
+const FOREIGN_HZ: f64 = 1000.0;
+/// At so many moments of a schedule its rate is looked at: segments are seconds long, and their ends are among them.
+const LOOKS: u32 = 10_000;
+
+/// Counts the seconds in a row in which every request failed.
+#[derive(Debug, Default)]
+pub(super) struct Hopeless {
+    seconds: u32,
+}
+
+impl Hopeless {
+    /// Takes the next second; a sentence ends the load. A second in which nothing was asked says nothing.
+    pub(super) fn second(&mut self, second: &Second) -> Option<String> {
+        let asked = second.outcomes.total();
+        if asked > 0 {
+            let all_failed = second.outcomes.failed() == asked;
+            self.seconds = if all_failed { self.seconds + 1 } else { 0 };
+        }
+        (self.seconds >= HOPELESS_S).then(|| {
+            format!("every request failed for {HOPELESS_S} s (--go-on loads on all the same)")
+        })
+    }
+}
+
+/// Whether a load may be sent at hosts that are not this machine.
+///
+/// # Errors
+/// It is faster than was allowed.
+pub(super) fn check(args: &LoadArgs, mode: &Mode) -> Result<()> {
+    let asked = args.max_rate.as_deref();
+    let foreign = (!args.i_own.is_empty()).then_some(FOREIGN_HZ);
+    let allowed = match asked {
+        Some(text) => Some(parse_rate("--max-rate", text)?),
+        None => foreign,
+    };
+    let (Some(allowed), Some(highest)) = (allowed, highest(mode)) else {
+        return Ok(());
+    };
+    if highest <= allowed * (1.0 + 1e-9) {
+        return Ok(());
+    }
+    let (highest, allowed) = (format_rate(highest), format_rate(allowed));
+    match asked {
+        Some(_) => bail!("the load goes up to {highest}, and --max-rate allows {allowed}"),
+        None => bail!(
+            "the load goes up to {highest}; a host that is not this machine is sent at most {allowed} unless you allow \
+             more: --max-rate {highest}"
+        ),
+    }
+}
+
+/// The highest rate that is offered; `None` where the answers decide.
+fn highest(mode: &Mode) -> Option<f64> {
+    let Mode::Open { schedule, .. } = mode else {
+        return None;
+    };
+    let length = schedule.duration().as_secs_f64();
+    let looks = (0..=LOOKS).map(|nth| length * f64::from(nth) / f64::from(LOOKS));
+    Some(looks.map(|t| schedule.rate_at(t)).fold(0.0, f64::max))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kneepoint_model::{Outcome, OutcomeCounts};
+
+    fn second(ok: u64, failed: u64) -> Second {
+        let mut outcomes = OutcomeCounts::default();
+        outcomes.by_outcome.insert(Outcome::Ok, ok);
+        outcomes.by_outcome.insert(Outcome::HttpError, failed);
+        Second {
+            outcomes,
+            ..Second::default()
+        }
+    }
+
+    #[test]
+    fn only_seconds_in_a_row_in_which_nothing_worked_end_a_load() {
+        let mut hopeless = Hopeless::default();
+        for _ in 0..9 {
+            assert_eq!(hopeless.second(&second(0, 5)), None);
+        }
+        assert_eq!(hopeless.second(&second(1, 99)), None);
+        for _ in 0..9 {
+            assert_eq!(hopeless.second(&second(0, 5)), None);
+            assert_eq!(hopeless.second(&second(0, 0)), None);
+        }
+        let said = hopeless.second(&second(0, 1)).expect("the tenth");
+        assert!(said.contains("--go-on"), "{said}");
+    }
+}
