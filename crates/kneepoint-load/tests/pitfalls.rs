@@ -4,10 +4,13 @@ mod common;
 
 use common::{Peer, Server, even, http, run, shown};
 use expect_test::{Expect, expect};
-use kneepoint_load::{LoadPlan, Mode, Target};
+use kneepoint_load::{Engine, LoadPlan, Mode, Target};
 use kneepoint_model::{Address, ClosedLoop, LoadPoint, Outcome, Validity, Workload};
+use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Ten arrivals, one after the other.
@@ -451,4 +454,78 @@ fn a_large_body_goes_out_in_pieces() {
         expect!["ok 10 | 200: 10"],
     );
     assert_eq!(point.arrivals, 10);
+}
+
+/// An address of this host.
+fn local(last: u8) -> IpAddr {
+    Ipv4Addr::new(127, 0, 0, last).into()
+}
+
+#[test]
+fn new_connections_come_from_all_addresses_in_turn() {
+    let seen: Arc<Mutex<BTreeMap<IpAddr, u32>>> = Arc::default();
+    let from = seen.clone();
+    let server = Server::start(move |mut peer| {
+        let address = peer.stream.peer_addr().expect("connected");
+        // Each connection serves once, so that each request has a new one.
+        if peer.request().is_some() {
+            *from.lock().expect("lock").entry(address.ip()).or_default() += 1;
+            peer.say("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok");
+        }
+    });
+    for threads in [1, 2] {
+        seen.lock().expect("lock").clear();
+        let mut plan = even(server.target(), "const(60,0.5)");
+        plan.threads = threads;
+        plan.source_addresses = [2, 3, 4].map(local).into();
+        assert_eq!(shown(&run(&plan)), "ok 30 | 200: 30");
+        let expected = [2, 3, 4].map(|last| (local(last), 10));
+        let seen = seen.lock().expect("lock").clone();
+        assert_eq!(seen, BTreeMap::from(expected), "{threads} threads");
+    }
+}
+
+#[test]
+fn without_a_choice_the_system_chooses() {
+    let seen: Arc<Mutex<Vec<IpAddr>>> = Arc::default();
+    let from = seen.clone();
+    let server = Server::start(move |mut peer| {
+        let address = peer.stream.peer_addr().expect("connected");
+        from.lock().expect("lock").push(address.ip());
+        while peer.request().is_some() {
+            peer.ok("ok");
+        }
+    });
+    run(&even(server.target(), "const(50,0.1)"));
+    assert_eq!(*seen.lock().expect("lock"), [local(1)]);
+}
+
+#[test]
+fn addresses_that_cannot_be_are_refused_with_what_to_do() {
+    let server = Server::answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    let refused = |change: &dyn Fn(&mut LoadPlan), says: &str| {
+        let mut plan = even(server.target(), "const(1,1)");
+        change(&mut plan);
+        let error = Engine::run(&plan, &|_| {}, &AtomicBool::new(false)).expect_err(says);
+        assert!(error.to_string().contains(says), "{error}");
+    };
+    refused(
+        &|p| p.source_addresses = vec![local(2), Ipv4Addr::new(203, 0, 113, 7).into()],
+        "sending from 203.0.113.7",
+    );
+    refused(
+        &|p| p.source_addresses = vec![Ipv6Addr::LOCALHOST.into()],
+        "use addresses of the target's family",
+    );
+    refused(
+        &|p| {
+            p.source_addresses = vec![local(2)];
+            let Target::Http { address, .. } = &mut p.target else {
+                unreachable!("the target is HTTP")
+            };
+            *address = Address::Unix("/run/x.sock".into());
+        },
+        "source addresses for the Unix socket",
+    );
+    assert_eq!(server.requests(), 0);
 }
