@@ -45,7 +45,7 @@ impl Noise {
         }
     }
 
-    /// The method's quiet machine: 1 % of drift, a short stall every two minutes.
+    /// The quiet machine of method.md: 1 % of drift, a short stall every two minutes.
     #[must_use]
     pub fn quiet() -> Self {
         Self {
@@ -56,7 +56,7 @@ impl Noise {
         }
     }
 
-    /// The method's medium noise: 4 % of drift, a stall every minute.
+    /// The medium noise of method.md: 4 % of drift, a stall every minute.
     #[must_use]
     pub fn medium() -> Self {
         Self {
@@ -67,7 +67,7 @@ impl Noise {
         }
     }
 
-    /// The method's high noise: 8 % of drift, a stall every half minute.
+    /// The high noise of method.md: 8 % of drift, a stall every half minute.
     #[must_use]
     pub fn high() -> Self {
         Self {
