@@ -5,13 +5,13 @@ pub mod ports;
 pub mod process;
 pub mod value_kind;
 
-use value_kind::{Value, ValueKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
+use value_kind::{Value, ValueKind};
 use value_kind::{Value, ValueKind};
 
 /// A place where a request spends time, and where a cause can sit: the tiers of the chain in the order a
