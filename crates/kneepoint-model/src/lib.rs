@@ -46,13 +46,12 @@ pub use load::{
 };
 pub use record::capacity::CapacityPlan;
 pub use record::contest::Contest;
-pub use record::finding::{Confidence, Effect, Evidenced, Finding, PairedMeasure, Remedy};
+pub use record::finding::{Confidence, Effect, Evidenced, Finding, PairedMeasure, Remedy, Verdict};
 pub use record::gate::{GateResult, GateVerdict};
 pub use record::run::{CpuTime, JournalEntry, Run, Trial};
 pub use scenario::{AppKind, AppSetting, Budget, FilePatch, HostLimits, Scenario, TierSpec};
 pub use stack::app_switch::{AppSwitch, SwitchKind};
 pub use stack::process::{CommandOutput, CommandSpec, Commands, ProcessSpec, Ready, Signal};
-pub use stack::value_kind::{Value, ValueKind};
 pub use stack::value_kind::{Value, ValueKind};
 pub use stack::{
     Address, Apply, Layer, ServerKind, Setting, SettingKey, Stack, Tier, Tunable, WorkerPool,

@@ -19,29 +19,39 @@ impl<'t> Piece<'t> {
     }
 }
 
+/// What may stand between two pieces.
+pub const BETWEEN: &[char] = &[' ', '\t', '\r', '\n', ',', ';'];
+
 /// The pieces of a text, with blanks, commas and semicolons between them.
 ///
 /// # Errors
 /// What begins no piece.
 pub fn pieces(text: &str) -> Result<Vec<Piece<'_>>, String> {
-    const BETWEEN: &[char] = &[' ', '\t', '\r', '\n', ',', ';'];
     let mut found = Vec::new();
     let mut rest = text.trim_matches(BETWEEN);
     while !rest.is_empty() {
-        let end = end_of_piece(rest).ok_or_else(|| excerpt(rest))?;
-        let whole = &rest[..end];
-        let (name, inside) = whole
-            .strip_suffix(')')
-            .and_then(|open| open.split_once('('))
-            .ok_or_else(|| excerpt(whole))?;
-        found.push(Piece {
-            whole,
-            name: name.trim(),
-            inside: inside.trim(),
-        });
-        rest = rest[end..].trim_start_matches(BETWEEN);
+        let piece = first(rest).map_err(excerpt)?;
+        found.push(piece);
+        rest = rest[piece.whole.len()..].trim_start_matches(BETWEEN);
     }
     Ok(found)
+}
+
+/// The piece that a text begins with.
+///
+/// # Errors
+/// What stands there instead.
+pub fn first(text: &str) -> Result<Piece<'_>, &str> {
+    let whole = &text[..end_of_piece(text).ok_or(text)?];
+    let open = whole
+        .strip_suffix(')')
+        .and_then(|open| open.split_once('('));
+    let (name, inside) = open.ok_or(whole)?;
+    Ok(Piece {
+        whole,
+        name: name.trim(),
+        inside: inside.trim(),
+    })
 }
 
 /// Where the parenthesis that the text opens first is closed again.

@@ -12,7 +12,6 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 use value_kind::{Value, ValueKind};
-use value_kind::{Value, ValueKind};
 
 /// A place where a request spends time, and where a cause can sit: the tiers of the chain in the order a
 /// request meets them, with the generator before and the application's own code beside PHP.

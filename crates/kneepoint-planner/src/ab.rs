@@ -13,6 +13,7 @@ mod resample;
 mod tests;
 
 use crate::bench::{Canary, Step};
+pub use kneepoint_model::Verdict;
 use kneepoint_model::statistics::sequential::{Combined, ENOUGH, MIN_PAIRS};
 use kneepoint_model::statistics::special::logit;
 use kneepoint_model::{Effect, LoadPoint, Setting};
@@ -82,13 +83,6 @@ pub enum Side {
     B,
 }
 
-impl Verdict {
-    /// Whether it says that the arms differ, or that they do not.
-    fn is_decided(self) -> bool {
-        matches!(self, Self::Better | Self::Worse | Self::Equivalent)
-    }
-}
-
 /// What the test wants next.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AbMove {
@@ -98,35 +92,6 @@ pub enum AbMove {
     Both(Side, Step),
     /// The test is over.
     Done,
-}
-
-/// How a comparison ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// B is better.
-    Better,
-    /// B is worse.
-    Worse,
-    /// The interval lies within the rope.
-    Equivalent,
-    /// B is shown to gain less than [`WORTH`], and not shown to be worse.
-    NoBetter,
-    /// Neither shown within the pairs there were.
-    Inconclusive,
-}
-
-impl Verdict {
-    /// The word in reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Better => "better",
-            Self::Worse => "worse",
-            Self::Equivalent => "equivalent",
-            Self::NoBetter => "no better",
-            Self::Inconclusive => "inconclusive",
-        }
-    }
 }
 
 /// The comparison as a state machine.
@@ -409,7 +374,7 @@ impl AbTest {
             ratio: ln.map(ratio_of),
             pairs: self.pairs() as u32,
             e_value: known.e_value().min(1e9),
-            verdict: self.verdict().name().to_owned(),
+            verdict: self.verdict(),
             smallest_visible: ln.map(|_| known.smallest_visible().exp_m1()),
             permutation_p: resample::sign_flip_p(&leading, self.options.seed),
             bootstrap: resample::bootstrap(&leading, self.options.seed).map(ratio_of),

@@ -67,7 +67,7 @@ pub fn describe_effect(effect: &Effect) -> String {
             counted(effect.pairs)
         );
     };
-    let undecided = effect.verdict == Verdict::Inconclusive.name();
+    let undecided = effect.verdict == Verdict::Inconclusive;
     let unseen = effect.smallest_visible.filter(|_| undecided);
     let unseen = unseen.map_or_else(String::new, |least| {
         let least = format_share(least);

@@ -16,7 +16,7 @@ mod width;
 
 use crate::bench::{Bench, Canary, Step};
 use clock::Clock;
-use kneepoint_model::run::{LimitNoise, LimitResult};
+use kneepoint_model::run::{Bound, LimitNoise, LimitResult, TrialId};
 use kneepoint_model::statistics::limit_fit::{Fit, FitStep, Prior, fit};
 use kneepoint_model::units::RateUnit;
 use kneepoint_model::{Interval, LoadPoint, Outcome, Slo};
@@ -60,6 +60,8 @@ pub struct LimitSearch {
     /// By how much the prior is raised when a step at its upper end holds.
     raise: f64,
     steps: Vec<StepRecord>,
+    /// Where the load so far is written down.
+    trials: Vec<TrialId>,
     /// The fit of the violating share, and of the failed share where errors are a goal of their own.
     on_time: Fit,
     errors: Option<Fit>,
@@ -122,6 +124,7 @@ impl LimitSearch {
             prior_hz: 0.0,
             raise: RAISE,
             steps: Vec::new(),
+            trials: Vec::new(),
             on_time: fit(&[], prior(0.0, slo.violating_share())),
             errors: None,
             canary: None,
@@ -471,6 +474,11 @@ impl LimitSearch {
         limit_hz * (sign * reach).exp()
     }
 
+    /// Notes where a step that was recorded is written down.
+    pub fn written_as(&mut self, trial: TrialId) {
+        self.trials.push(trial);
+    }
+
     /// The result, once [`LimitMove::Done`]; before that, what is known so far.
     #[must_use]
     pub fn result(&self, arm: &str) -> LimitResult {
@@ -490,6 +498,7 @@ impl LimitSearch {
             noise: (!self.steps.is_empty()).then(|| self.noise(&fitted)),
             bound_by: self.bound_by(),
             saturation_hz: self.saturation_hz,
+            trials: self.trials.clone(),
             steps: self
                 .steps
                 .iter()
@@ -542,15 +551,15 @@ impl LimitSearch {
     }
 
     /// The goal that binds: the response time, or errors, and of these the timeouts where they are most of them.
-    fn bound_by(&self) -> String {
+    fn bound_by(&self) -> Bound {
         if self.bound_by_errors().is_none() {
-            return format!("p{}", (self.slo.quantile * 1000.0).round() / 10.0);
+            return Bound::ResponseTime((self.slo.quantile * 1000.0).round() / 10.0);
         }
         let sum = |of: fn(&StepRecord) -> u64| self.steps.iter().map(of).sum::<u64>();
         if 2 * sum(|step| step.timeouts) > sum(|step| step.failed) {
-            "timeout".to_owned()
+            Bound::Timeout
         } else {
-            "errors".to_owned()
+            Bound::Errors
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A run whose load is of visits says so wherever a rate stands, and draws R* where its steps are.
 
-use kneepoint_model::run::LimitResult;
+use kneepoint_model::run::{Bound, LimitResult, TrialId};
 use kneepoint_model::{Interval, LoadPoint, Outcome, Run, SessionCounts, Trial};
 use kneepoint_report::{Format, Options, render};
 
@@ -24,7 +24,7 @@ fn step(id: u64, visits_hz: f64) -> Trial {
         load.response.record_us(40_000);
     }
     Trial {
-        id,
+        id: TrialId(id),
         purpose: "limit: step".into(),
         arm: "base".into(),
         at_s: id as f64 * 10.0,
@@ -51,7 +51,8 @@ fn run(requests_a_visit: Option<f64>) -> Run {
         },
         requests_a_visit,
         visit_s: requests_a_visit.map(|_| 13.0),
-        bound_by: "p95".into(),
+        bound_by: Bound::ResponseTime(95.0),
+        trials: trials.iter().map(|it| it.id).collect(),
         saturation_hz: 30.0,
         steps: steps.collect(),
         soak_hz: 25.0,

@@ -174,7 +174,7 @@ mod tests {
     use super::*;
     use kneepoint_model::{Effect, Finding, Interval, Layer, Run};
 
-    fn effect(verdict: &str, estimate: f64) -> Effect {
+    fn effect(verdict: kneepoint_model::Verdict, estimate: f64) -> Effect {
         Effect {
             change: "opcache.enable 0 -> 1".into(),
             settings: Vec::new(),
@@ -186,7 +186,7 @@ mod tests {
             }),
             pairs: 6,
             e_value: 40.0,
-            verdict: verdict.into(),
+            verdict,
             smallest_visible: Some(0.03),
             permutation_p: None,
             bootstrap: None,
@@ -265,7 +265,10 @@ mod tests {
                 finding(
                     "OPC-01",
                     Confirmed,
-                    vec![effect("inconclusive", 1.0), effect("better", 3.2)],
+                    vec![
+                        effect(kneepoint_model::Verdict::Inconclusive, 1.0),
+                        effect(kneepoint_model::Verdict::Better, 3.2),
+                    ],
                 ),
                 finding("FPM-01", Suspected, vec![]),
             ]
@@ -290,14 +293,17 @@ mod tests {
         check(opc(), one(Suspected, vec![]), true, "not tried", &[]);
         check(
             opc(),
-            one(Proved, vec![effect("better", 2.0)]),
+            one(Proved, vec![effect(kneepoint_model::Verdict::Better, 2.0)]),
             true,
             "proved",
             &[],
         );
         let tried = check(
             opc(),
-            one(Suspected, vec![effect("equivalent", 1.0)]),
+            one(
+                Suspected,
+                vec![effect(kneepoint_model::Verdict::Equivalent, 1.0)],
+            ),
             true,
             "equivalent",
             &[],

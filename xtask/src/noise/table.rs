@@ -215,7 +215,11 @@ mod tests {
                 settings: Vec::new(),
                 effect: Effect {
                     ratio: Some(ratio),
-                    verdict: if kept { "better" } else { "inconclusive" }.into(),
+                    verdict: if kept {
+                        kneepoint_model::Verdict::Better
+                    } else {
+                        kneepoint_model::Verdict::Inconclusive
+                    },
                     ..Effect::default()
                 },
                 kept,

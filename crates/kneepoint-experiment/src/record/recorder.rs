@@ -3,7 +3,7 @@
 use super::budget::{ENDING, RunBudget, TimeNeed};
 use super::store::{Record, RunStore};
 use crate::error::ExperimentError;
-use kneepoint_model::run::{Decision, EntryKind, JournalEntry, RUN_VERSION, Trial};
+use kneepoint_model::run::{Decision, EntryKind, JournalEntry, RUN_VERSION, Trial, TrialId};
 use kneepoint_model::{
     CallTrace, CpuTime, Effect, Finding, LoadPoint, Outcome, Run, Scenario, StackProfile, Validity,
 };
@@ -223,7 +223,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// Records a measured step; returns its id.
-    pub fn trial(&mut self, purpose: &str, arm: &str, load: LoadPoint) -> u64 {
+    pub fn trial(&mut self, purpose: &str, arm: &str, load: LoadPoint) -> TrialId {
         self.trial_with_cpu(purpose, arm, load, None)
     }
 
@@ -234,9 +234,9 @@ impl<'a> Recorder<'a> {
         arm: &str,
         load: LoadPoint,
         cpu: Option<CpuTime>,
-    ) -> u64 {
+    ) -> TrialId {
         self.tell_other_pages(arm, &load);
-        let id = self.run.trials.len() as u64;
+        let id = TrialId(self.run.trials.len() as u64);
         let at_s = (self.elapsed().as_secs_f64() - load.window_s).max(0.0);
         let trial = Trial {
             id,

@@ -179,6 +179,7 @@ impl RunStore {
                 }
                 run.elapsed_s = at_s;
             }
+            run.upgrade();
             Ok(Ok(run))
         };
         fold()

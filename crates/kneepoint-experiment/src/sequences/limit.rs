@@ -125,7 +125,7 @@ where
         recorder.say_when_invalid(&point);
         search.at(bench.now() - began);
         search.record(&point, canary);
-        recorder.trial(&step.purpose, label, point);
+        search.written_as(recorder.trial(&step.purpose, label, point));
         beside(bench, recorder)?;
     }
     let mut result = search.result(label);

@@ -376,7 +376,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             change: describe_settings(settings),
             settings: settings.to_vec(),
             quantity: "capacity".to_owned(),
-            verdict: Verdict::Inconclusive.name().to_owned(),
+            verdict: Verdict::Inconclusive,
             e_value: 1.0,
             ..Effect::default()
         };
@@ -438,7 +438,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
 
     /// Writes down what became of a change: words claim no more than its comparison showed.
     fn decide(&mut self, finding: &Finding, settings: &[Setting], effect: &Effect) {
-        let kept = effect.verdict == Verdict::Better.name();
+        let kept = effect.verdict == Verdict::Better;
         let mut decision = Decision {
             code: finding.code.clone(),
             layer: Some(finding.layer),

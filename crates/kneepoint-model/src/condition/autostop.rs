@@ -1,151 +1,24 @@
-//! When a load is ended early: the conditions of yandex.tank's autostop, with its semantics.
+//! When a load is ended early: calls as in yandex.tank's autostop, with its semantics, or comparisons.
 //!
 //! `time(1s,10s) http(5xx,10%,1m) net(110,5%,10s) quantile(95,100ms,10s) instances(80%,30) limit(1m)`: each of these
 //! wants *every* second of its window to breach. `total_time(300ms,70%,3s)`, `total_http(5xx,10%,1m)` and
-//! `total_net(xx,25,10)` add the seconds of their window up instead (load-engine.md, section 4).
+//! `total_net(xx,25,10)` add the seconds of their window up instead. A comparison needs its window: `errors>10% over
+//! 10s`.
 
-use crate::{LatencyHistogram, Outcome, Second};
+pub use super::Observed;
+
+use super::reading::Reading;
+use super::{Comparison, Condition, ConditionError, Metric, Window, text};
+use crate::pieces::{self, excerpt};
+use crate::units::format_ms;
+use std::collections::VecDeque;
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
-
-mod text;
-mod watch;
-
-/// Which statuses or system errors are meant: digits, and `x` for any digit. It holds for every number that begins so,
-/// as in yandex.tank: `5xx` for 500 to 599, `xx` for every number of two digits and more.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mask(String);
-
-impl Mask {
-    /// Whether a status or error is meant.
-    #[must_use]
-    pub fn matches(&self, number: u16) -> bool {
-        let digits = number.to_string();
-        let pairs = self.0.bytes().zip(digits.bytes());
-        self.0.len() <= digits.len()
-            && pairs
-                .into_iter()
-                .all(|(mask, digit)| mask == b'x' || mask == digit)
-    }
-}
-
-/// How many are too many.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Level {
-    /// So many in a second (in the whole window, for `total_` conditions).
-    Count(u64),
-    /// This share of all, between 0 and 1.
-    Share(f64),
-}
-
-/// A condition that ends the load. Windows are in whole seconds.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Condition {
-    /// `time(1s,10s)`: the mean response time exceeds `limit` in each second.
-    Time {
-        /// The limit.
-        limit: Duration,
-        /// The window.
-        seconds: u32,
-    },
-    /// `quantile(95,100ms,10s)`: the quantile of the response time exceeds `limit` in each second.
-    Quantile {
-        /// The quantile in percent, 95.
-        percent: f64,
-        /// The limit.
-        limit: Duration,
-        /// The window.
-        seconds: u32,
-    },
-    /// `http(5xx,10%,1m)`: so many responses have such a status in each second.
-    Http {
-        /// Which statuses.
-        mask: Mask,
-        /// How many are too many; that many are.
-        level: Level,
-        /// The window.
-        seconds: u32,
-        /// `total_http`: in the window as a whole.
-        total: bool,
-    },
-    /// `net(110,5%,10s)`: so many requests end in such a system error in each second (see [`net_code`]).
-    Net {
-        /// Which errors.
-        mask: Mask,
-        /// How many are too many; that many are.
-        level: Level,
-        /// The window.
-        seconds: u32,
-        /// `total_net`: in the window as a whole.
-        total: bool,
-    },
-    /// `total_time(300ms,70%,3s)`: in the window as a whole this share of response times exceeds `limit`.
-    TotalTime {
-        /// The limit.
-        limit: Duration,
-        /// The share that is too many, between 0 and 1.
-        share: f64,
-        /// The window.
-        seconds: u32,
-    },
-    /// `instances(80%,30)`: more than so many connections are busy at the end of each second.
-    Instances {
-        /// How many, or which share of those allowed.
-        level: Level,
-        /// The window.
-        seconds: u32,
-    },
-    /// `limit(1m)`: the load has lasted that long.
-    Limit {
-        /// How long.
-        limit: Duration,
-    },
-}
-
-/// The number by which yandex.tank knows how a request failed: that of the system error, and 777 for a request that
-/// was too late to be sent. `None` for a request that got a response.
-#[must_use]
-pub fn net_code(outcome: Outcome) -> Option<u16> {
-    match outcome {
-        Outcome::Ok | Outcome::HttpError | Outcome::WrongBody | Outcome::NoValue => None,
-        Outcome::Timeout => Some(110),
-        Outcome::Refused => Some(111),
-        Outcome::Reset => Some(104),
-        Outcome::Truncated | Outcome::Protocol | Outcome::Tls => Some(71),
-        Outcome::NoLocalPort => Some(99),
-        Outcome::Unsent => Some(777),
-    }
-}
-
-/// One second of load, as autostop looks at it.
-///
-/// Without the histogram, times are judged by what the quantiles of the record prove, so a stop is never wrong but may
-/// not come.
-#[derive(Debug, Clone, Copy)]
-pub struct Observed<'a> {
-    /// The record.
-    pub second: &'a Second,
-    /// The response times of its `Ok` requests.
-    pub response: Option<&'a LatencyHistogram>,
-    /// Busy connections at its end, and the most that are allowed.
-    pub busy: Option<(u64, u64)>,
-}
-
-impl<'a> From<&'a Second> for Observed<'a> {
-    fn from(second: &'a Second) -> Self {
-        Self {
-            second,
-            response: None,
-            busy: None,
-        }
-    }
-}
 
 /// The conditions of a run, and what they have seen of it so far. Read from text, and printed as such.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Autostop {
-    watches: Vec<watch::Watch>,
+    watches: Vec<Watch>,
 }
 
 /// Why a load is to be ended.
@@ -163,14 +36,13 @@ impl Autostop {
     /// Waits for any of some conditions.
     #[must_use]
     pub fn new(conditions: Vec<Condition>) -> Self {
+        let watches = conditions.into_iter().map(|condition| Watch {
+            condition,
+            window: VecDeque::new(),
+        });
         Self {
-            watches: conditions.into_iter().map(watch::Watch::new).collect(),
+            watches: watches.collect(),
         }
-    }
-
-    /// The conditions, in the order in which they were written.
-    pub fn conditions(&self) -> impl Iterator<Item = &Condition> {
-        self.watches.iter().map(|watch| &watch.condition)
     }
 
     /// Looks at the next second, and says whether the load is to end. Seconds come in order, each once, whole.
@@ -186,31 +58,167 @@ impl Autostop {
     }
 }
 
+/// A condition and what it has seen.
+#[derive(Debug, Clone, PartialEq)]
+struct Watch {
+    condition: Condition,
+    /// The last seconds.
+    window: VecDeque<Option<Reading>>,
+}
+
+impl Watch {
+    fn push(&mut self, observed: &Observed<'_>) -> Option<Stop> {
+        let condition = &self.condition;
+        let length = match condition.window {
+            Window::Run => 1,
+            Window::Each(length) | Window::Together(length) => length as usize,
+        };
+        let reading = condition.metric.in_second(observed);
+        self.window.push_back(reading);
+        if self.window.len() > length {
+            self.window.pop_front();
+        }
+        if self.window.len() < length {
+            return None;
+        }
+        let value = condition.decisive(condition.comparison, self.window.iter())?;
+        if !condition.comparison.holds(value, condition.limit.value()) {
+            return None;
+        }
+        let at_s = observed.second.at_s + 1.0;
+        let seen = match (&condition.metric, condition.window) {
+            (Metric::Elapsed, _) => format!("the load has lasted {at_s} s"),
+            (_, Window::Together(length)) => {
+                let sum = self.window.iter().flatten().copied().sum();
+                format!("{} in {length} s together", numbers(condition, sum))
+            }
+            (_, Window::Each(length)) if length > 1 => format!(
+                "{} in each of {length} seconds, the last of them with {}",
+                meaning(condition),
+                numbers(condition, reading?)
+            ),
+            _ => format!("{} in one second", numbers(condition, reading?)),
+        };
+        Some(Stop {
+            condition: condition.clone(),
+            at_s,
+            sentence: format!("{condition}: {seen}"),
+        })
+    }
+}
+
+/// What the condition says of a second, in words.
+fn meaning(condition: &Condition) -> String {
+    let limit = condition.limit_text();
+    match &condition.metric {
+        Metric::TankMean => format!("mean response time above {limit}"),
+        Metric::TankQuantile(percent) => {
+            format!("p{percent} of the response time above {limit}")
+        }
+        Metric::Status(mask) => format!("at least {limit} of the responses had a status {mask}"),
+        Metric::SystemError(mask) => {
+            format!("at least {limit} of the requests ended in a system error {mask}")
+        }
+        Metric::Busy => format!("more than {limit} connections busy"),
+        metric => {
+            let how = match condition.comparison {
+                Comparison::Below => "below",
+                Comparison::AtMost => "at most",
+                Comparison::Above => "above",
+                Comparison::AtLeast => "at least",
+            };
+            format!("{metric} {how} {limit}")
+        }
+    }
+}
+
+/// What was seen, in words.
+fn numbers(condition: &Condition, reading: Reading) -> String {
+    let Reading { part, whole } = reading;
+    let counted = |what: &str| format!("{part} such {what} of {whole}");
+    match (&condition.metric, condition.window) {
+        (Metric::TankMean | Metric::TankQuantile(_), _) => {
+            let metric = &condition.metric;
+            if part.is_finite() {
+                format!("{metric} {}", format_ms(part))
+            } else {
+                format!("{metric} beyond the timeout")
+            }
+        }
+        (Metric::Busy, _) => format!("{part} connections of {whole} busy"),
+        (Metric::Status(_), Window::Each(_)) => counted("responses"),
+        (Metric::SystemError(_), Window::Each(_)) => counted("errors"),
+        (Metric::Status(_) | Metric::SystemError(_) | Metric::Slower(_), _) => counted("requests"),
+        (metric, _) => format!("{metric} {}", metric.spell(part / whole)),
+    }
+}
+
 impl fmt::Display for Autostop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, condition) in self.conditions().enumerate() {
+        for (index, watch) in self.watches.iter().enumerate() {
             let gap = if index == 0 { "" } else { " " };
-            write!(f, "{gap}{condition}")?;
+            write!(f, "{gap}{}", watch.condition)?;
         }
         Ok(())
     }
 }
 
-/// What is wrong with a condition somebody wrote.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("autostop: `{piece}`: {problem}")]
-pub struct AutostopError {
-    /// The offending piece, as written.
-    pub piece: String,
-    /// What is wrong and what to write.
-    pub problem: String,
+impl FromStr for Autostop {
+    type Err = ConditionError;
+
+    fn from_str(text: &str) -> Result<Self, ConditionError> {
+        let wrong = |piece: &str, problem: String| ConditionError {
+            what: "autostop:",
+            piece: excerpt(piece),
+            problem,
+        };
+        let mut rest = text.trim_matches(pieces::BETWEEN);
+        let mut conditions = Vec::new();
+        while !rest.is_empty() {
+            let end = match end_of_comparison(rest) {
+                Some(end) => {
+                    let read = text::comparison(&rest[..end]).and_then(with_window);
+                    conditions.push(read.map_err(|problem| wrong(&rest[..end], problem))?);
+                    end
+                }
+                None => {
+                    let piece = pieces::first(rest).map_err(|at| {
+                        wrong(at, format!("this is no condition; {}", text::CALLS))
+                    })?;
+                    let read = text::call(&piece);
+                    conditions.push(read.map_err(|problem| wrong(piece.whole, problem))?);
+                    piece.whole.len()
+                }
+            };
+            rest = rest[end..].trim_start_matches(pieces::BETWEEN);
+        }
+        if conditions.is_empty() {
+            return Err(wrong(text, format!("there is nothing; {}", text::CALLS)));
+        }
+        Ok(Self::new(conditions))
+    }
 }
 
-impl FromStr for Autostop {
-    type Err = AutostopError;
+/// Where a text that begins with a comparison ends it: behind the word that follows `over`.
+fn end_of_comparison(text: &str) -> Option<usize> {
+    let sign = text.find(['<', '>'])?;
+    if text[..sign].contains('(') {
+        return None;
+    }
+    let Some(over) = text[sign..].find(" over ") else {
+        return Some(text.len());
+    };
+    let from = sign + over + " over ".len();
+    let word = text[from..].trim_start();
+    let length = word.find(pieces::BETWEEN).unwrap_or(word.len());
+    Some(text.len() - word.len() + length)
+}
 
-    fn from_str(text: &str) -> Result<Self, AutostopError> {
-        text::conditions(text).map(Self::new)
+/// A load that goes on has no whole to judge.
+fn with_window(condition: Condition) -> Result<Condition, String> {
+    match condition.window {
+        Window::Run => Err("say over how long, such as errors>10% over 10s".to_owned()),
+        _ => Ok(condition),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::{Interval, Layer, Setting};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// How sure a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -56,6 +57,56 @@ pub struct Remedy {
     pub settings: Vec<Setting>,
 }
 
+/// How a comparison of two arms ended, as far as the second is concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// It is better.
+    Better,
+    /// It is worse.
+    Worse,
+    /// The two differ by less than matters.
+    Equivalent,
+    /// It is shown to gain less than what is worth it, and not shown to be worse.
+    #[serde(rename = "no better")]
+    NoBetter,
+    /// Neither was shown within the pairs there were.
+    #[default]
+    Inconclusive,
+}
+
+impl Verdict {
+    /// The word in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Better => "better",
+            Self::Worse => "worse",
+            Self::Equivalent => "equivalent",
+            Self::NoBetter => "no better",
+            Self::Inconclusive => "inconclusive",
+        }
+    }
+
+    /// Whether it says that the arms differ.
+    #[must_use]
+    pub fn is_difference(self) -> bool {
+        matches!(self, Self::Better | Self::Worse)
+    }
+
+    /// Whether it says that the arms differ, or that they do not.
+    #[must_use]
+    pub fn is_decided(self) -> bool {
+        self.is_difference() || self == Self::Equivalent
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
 /// The measured effect of a change.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Effect {
@@ -71,8 +122,8 @@ pub struct Effect {
     pub pairs: u32,
     /// The e-value against "no effect": at least 20 is evidence at the 5 % level at any time of looking.
     pub e_value: f64,
-    /// The verdict: `better`, `worse`, `equivalent`, `no better`, `inconclusive`.
-    pub verdict: String,
+    /// What follows.
+    pub verdict: Verdict,
     /// Smallest relative effect the comparison could have seen with 80 % power; `None` where there are too few pairs.
     pub smallest_visible: Option<f64>,
     /// The rate or concurrency at which both were measured.

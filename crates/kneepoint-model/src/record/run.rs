@@ -1,15 +1,18 @@
 //! The run record: everything a run did and measured, in the order it happened.
 
 mod basis;
+mod bound;
 mod comparable;
 mod family;
 mod found;
 mod gain;
 mod speed;
 mod standing;
+mod version;
 mod visits;
 
 pub use basis::LimitBasis;
+pub use bound::Bound;
 pub use comparable::{not_comparable, other_conditions};
 pub use standing::Standing;
 
@@ -19,9 +22,13 @@ use crate::{
     LoadPoint, Scenario, SeriesSet, Setting, Stack, StackProfile,
 };
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// Version of the record; older ones stay readable.
-pub const RUN_VERSION: u32 = 1;
+///
+/// - 1: a limit did not say which trials it rests on.
+/// - 2: it names them.
+pub const RUN_VERSION: u32 = 2;
 
 /// The machine a run ran on.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -40,11 +47,24 @@ pub struct Machine {
     pub generator_ceiling_hz: Option<f64>,
 }
 
+/// Which trial of a run: its position, from 0.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct TrialId(pub u64);
+
+impl fmt::Display for TrialId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// One measured step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// Position in the run, from 0.
-    pub id: u64,
+    /// Which one it is.
+    pub id: TrialId,
     /// What it was for: `limit: step`, `ab: candidate`, `diagnose: knee`.
     pub purpose: String,
     /// Which configuration: `base`, or the name of the variant.
@@ -129,10 +149,14 @@ pub struct LimitResult {
     /// How noisy the machine was; `None` in runs of versions that did not say.
     #[serde(default)]
     pub noise: Option<LimitNoise>,
-    /// Which goal of the SLO bound: `p95`, `errors`, `timeout`.
-    pub bound_by: String,
+    /// Which goal of the SLO bound.
+    pub bound_by: Bound,
     /// Closed-loop throughput at saturation, per second.
     pub saturation_hz: f64,
+    /// The trials of its search: saturation, steps and confirming stretches, invalid ones included. Empty in a record of
+    /// version 1 until [`Run::upgrade`] found them.
+    #[serde(default)]
+    pub trials: Vec<TrialId>,
     /// (offered rate, violating share, requests that came) of every step the fit used.
     pub steps: Vec<(f64, f64, u64)>,
     /// The machine's speed during each of them relative to the reference; empty where it was not measured.
@@ -220,7 +244,7 @@ pub struct Observation {
     /// Which configuration.
     pub arm: String,
     /// The trial that drove it.
-    pub trial: u64,
+    pub trial: TrialId,
     /// What telemetry saw.
     pub series: SeriesSet,
     /// Where the time went.

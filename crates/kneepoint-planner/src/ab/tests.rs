@@ -198,13 +198,13 @@ fn a_machine_that_shifts_or_is_stolen_from_voids_no_pair() {
     for speeds in [(1.0, 0.85), (0.85, 1.0)] {
         let speeds = (Some(speeds.0), Some(speeds.1));
         let effect = fed(&throughput(100), &throughput(200), speeds).effect("x", &[]);
-        assert_eq!((effect.void_pairs, effect.verdict.as_str()), (0, "better"));
+        assert_eq!((effect.void_pairs, effect.verdict), (0, Verdict::Better));
     }
     let mut stolen = throughput(100);
     stolen.health.steal_share = Some(0.2);
     stolen.health.foreign_share = Some(0.3);
     let effect = fed(&stolen, &throughput(300), (None, None)).effect("x", &[]);
-    assert_eq!((effect.void_pairs, effect.verdict.as_str()), (0, "better"));
+    assert_eq!((effect.void_pairs, effect.verdict), (0, Verdict::Better));
 }
 
 /// Beside other programs that come and go a factor of two is as clear as on a quiet machine, and equal arms are equal.
@@ -227,7 +227,7 @@ fn other_programs_neither_hide_a_change_nor_make_one() {
 fn an_effect_without_pairs_has_no_number() {
     let effect = AbTest::new(options(SATURATED, 1)).effect("x", &[]);
     assert_eq!((effect.ratio, effect.smallest_visible), (None, None));
-    assert_eq!(effect.verdict, "inconclusive");
+    assert_eq!(effect.verdict, Verdict::Inconclusive);
 }
 
 #[test]

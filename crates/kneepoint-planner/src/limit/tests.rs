@@ -313,12 +313,12 @@ fn the_goal_that_binds_is_named() {
         })
         .bound_by
     };
-    assert_eq!(bound_by(Outcome::Timeout), "timeout");
-    assert_eq!(bound_by(Outcome::HttpError), "errors");
+    assert_eq!(bound_by(Outcome::Timeout), Bound::Timeout);
+    assert_eq!(bound_by(Outcome::HttpError), Bound::Errors);
     let options = LimitOptions::within(Duration::from_secs(60), 32);
     assert_eq!(
         search(&mut stack(Noise::none(), 8), options).bound_by,
-        "p95"
+        Bound::ResponseTime(95.0)
     );
 }
 

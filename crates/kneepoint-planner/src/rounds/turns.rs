@@ -107,7 +107,7 @@ fn options(pairs: usize) -> AbOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kneepoint_model::Outcome;
+    use kneepoint_model::{Outcome, Verdict};
 
     fn served(count: u64) -> LoadPoint {
         let mut point = LoadPoint {
@@ -141,11 +141,11 @@ mod tests {
         differences(&mut contestants, &turns, "10 rounds");
         let verdict = |at: usize| {
             let effect: &Option<kneepoint_model::Effect> = &contestants[at].against_first;
-            effect.as_ref().map(|effect| effect.verdict.clone())
+            effect.as_ref().map(|effect| effect.verdict)
         };
         assert_eq!(verdict(0), None);
-        assert_eq!(verdict(1).as_deref(), Some("equivalent"));
-        assert_eq!(verdict(2).as_deref(), Some("worse"));
+        assert_eq!(verdict(1), Some(Verdict::Equivalent));
+        assert_eq!(verdict(2), Some(Verdict::Worse));
     }
 
     #[test]

@@ -6,6 +6,7 @@ pub(crate) mod terminal;
 
 use crate::tables::{self, Table, unknown};
 use crate::words;
+use kneepoint_model::Verdict;
 use kneepoint_model::contest::{Carried, Contest, Contestant, Profile};
 use kneepoint_model::units::format_bytes;
 
@@ -21,14 +22,14 @@ pub(crate) fn sentence(contest: &Contest) -> String {
             let effect = it.against_first.as_ref()?;
             Some((it, effect, effect.ratio.as_ref()?))
         })
-        .map(|(it, effect, ratio)| match effect.verdict.as_str() {
-            "better" | "worse" => format!(
+        .map(|(it, effect, ratio)| match effect.verdict {
+            Verdict::Better | Verdict::Worse => format!(
                 "{} serves {} times what {} does",
                 it.name,
                 words::ratio_interval(ratio),
                 first.name
             ),
-            "equivalent" => format!("{} serves as much as {}", it.name, first.name),
+            Verdict::Equivalent => format!("{} serves as much as {}", it.name, first.name),
             _ => format!(
                 "{} served {} times what {} did, which shows no difference",
                 it.name,
@@ -145,7 +146,7 @@ mod tests {
         }
     }
 
-    fn effect(verdict: &str, ratio: Interval) -> Effect {
+    fn effect(verdict: Verdict, ratio: Interval) -> Effect {
         Effect {
             change: "apache against fpm".into(),
             settings: Vec::new(),
@@ -153,7 +154,7 @@ mod tests {
             ratio: Some(ratio),
             pairs: 12,
             e_value: 400.0,
-            verdict: verdict.to_owned(),
+            verdict,
             smallest_visible: Some(0.03),
             conditions: String::new(),
             permutation_p: None,
@@ -235,7 +236,7 @@ mod tests {
             name: "apache".into(),
             limit: Some(interval(120.0, 125.0, 130.0)),
             carried: vec![carried(31, 3)],
-            against_first: Some(effect("worse", interval(0.76, 0.8, 0.84))),
+            against_first: Some(effect(Verdict::Worse, interval(0.76, 0.8, 0.84))),
             ..Contestant::default()
         };
         check(

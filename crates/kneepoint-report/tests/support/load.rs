@@ -1,5 +1,6 @@
 //! Steps of load with log-logistic response times whose violating share follows a logit in ln(rate).
 
+use kneepoint_model::run::TrialId;
 use kneepoint_model::{Health, Layer, LoadPoint, Outcome, SeriesSet, Trial, metric};
 
 const SLO_MS: f64 = 200.0;
@@ -66,7 +67,7 @@ pub(crate) fn point(id: u64, offered_hz: f64, limit_hz: f64, window_s: f64) -> L
 
 fn trial(id: u64, purpose: &str, arm: &str, at_s: f64, load: LoadPoint) -> Trial {
     Trial {
-        id,
+        id: TrialId(id),
         purpose: purpose.into(),
         arm: arm.into(),
         at_s,

@@ -9,11 +9,11 @@ mod story;
 
 use kneepoint_model::gate::{Claim, Doubt, judge, loss};
 use kneepoint_model::run::{
-    Decision, EntryKind, FileDiff, LimitResult, Machine, Observation, RUN_VERSION, Waterfall,
-    WaterfallPart,
+    Bound, Decision, EntryKind, FileDiff, LimitResult, Machine, Observation, RUN_VERSION, TrialId,
+    Waterfall, WaterfallPart,
 };
 use kneepoint_model::{
-    Effect, GateResult, GateVerdict, Interval, JournalEntry, Layer, Run, Trial, Validity,
+    Effect, GateResult, GateVerdict, Interval, JournalEntry, Layer, Run, Trial, Validity, Verdict,
 };
 use story::{decisions, effect, findings};
 
@@ -51,8 +51,13 @@ fn limit(arm: &str, rate: Interval, saturation_hz: f64, trials: &[Trial]) -> Lim
         noise: None,
         speeds: Vec::new(),
         load_s: 0.0,
-        bound_by: "p95".into(),
+        bound_by: Bound::ResponseTime(95.0),
         saturation_hz,
+        trials: trials
+            .iter()
+            .filter(|trial| trial.arm == arm && trial.purpose.starts_with("limit: "))
+            .map(|trial| trial.id)
+            .collect(),
         steps: trials
             .iter()
             .filter(fitted)
@@ -100,7 +105,7 @@ fn observation(phase: &str, arm: &str, trial: u64, waterfall: Waterfall) -> Obse
     Observation {
         phase: phase.into(),
         arm: arm.into(),
-        trial,
+        trial: TrialId(trial),
         series: load::telemetry(phase, arm, waterfall.offered_hz),
         waterfall: Some(waterfall),
     }
@@ -286,7 +291,7 @@ pub(crate) fn tuned() -> Run {
         }),
         restarted: Some(Effect {
             conditions: "20 closed-loop workers, 2 s steps, interleaved".into(),
-            verdict: "inconclusive".into(),
+            verdict: Verdict::Inconclusive,
             ..effect(
                 "the best after a restart",
                 Vec::new(),
@@ -447,7 +452,7 @@ pub(crate) fn diagnosed() -> Run {
         trials: full
             .trials
             .into_iter()
-            .filter(|trial| [20, 21].contains(&trial.id))
+            .filter(|trial| [20, 21].contains(&trial.id.0))
             .collect(),
         observations: full.observations.into_iter().take(2).collect(),
         accounts: full.accounts.into_iter().take(1).collect(),

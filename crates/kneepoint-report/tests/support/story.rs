@@ -2,7 +2,9 @@
 
 use super::interval;
 use kneepoint_model::run::Decision;
-use kneepoint_model::{Confidence, Effect, Evidenced, Finding, Interval, Layer, Remedy, Setting};
+use kneepoint_model::{
+    Confidence, Effect, Evidenced, Finding, Interval, Layer, Remedy, Setting, Verdict,
+};
 
 pub(crate) fn effect(
     change: &str,
@@ -20,13 +22,12 @@ pub(crate) fn effect(
         pairs,
         e_value: if clear { 4_812.0 } else { 0.21 },
         verdict: if !clear {
-            "equivalent"
+            Verdict::Equivalent
         } else if ratio.low > 1.0 {
-            "better"
+            Verdict::Better
         } else {
-            "worse"
-        }
-        .into(),
+            Verdict::Worse
+        },
         smallest_visible: Some(ratio.relative_half_width() * 1.4),
         conditions: "at saturation, 8 workers, 5 s each".into(),
         permutation_p: None,

@@ -114,8 +114,8 @@ pub struct LoadArgs {
     /// Time over which the connections of a closed loop start
     #[arg(long, value_name = "TIME", help_heading = LOAD)]
     pub ramp: Option<String>,
-    /// End early when a condition holds, as in yandex.tank: 'http(5xx,10%,1m)', 'quantile(95,500ms,10s)'; may be
-    /// repeated
+    /// End early when a condition holds: 'errors>10% over 10s', 'p95>500ms over 10s', or as in yandex.tank
+    /// 'http(5xx,10%,1m)'; may be repeated
     #[arg(long, value_name = "CONDITION", help_heading = LOAD)]
     pub autostop: Vec<String>,
     /// Address of this machine to send from; repeated, they take turns, each with its own local ports

@@ -8,7 +8,7 @@ use crate::testbed::Testbed;
 use crate::worker_insight::{Fpm, Looked, with_cpu};
 use kneepoint_diagnosis::{Evidence, Phase, PhaseKind};
 use kneepoint_model::account::NativeAccount;
-use kneepoint_model::run::{LimitResult, Observation};
+use kneepoint_model::run::{Bound, LimitResult, Observation};
 use kneepoint_model::units::format_share;
 use kneepoint_model::{Account, CallTrace, LoadPoint, Stack, StackProfile};
 use kneepoint_planner::bench::Step;
@@ -310,8 +310,8 @@ fn surely_over(limit: &LimitResult) -> f64 {
         .rates_violating(PLAINLY..)
         .min_by(f64::total_cmp)
         .unwrap_or(0.0);
-    let saturating_hz = match limit.bound_by.as_str() {
-        "errors" => OVER * limit.saturation_hz,
+    let saturating_hz = match limit.bound_by {
+        Bound::Errors => OVER * limit.saturation_hz,
         _ => 0.0,
     };
     let rate = limit.rate_hz;

@@ -78,7 +78,7 @@ impl Tuner<'_, '_, '_> {
     /// The settings that were kept, then those whose gain was not shown and may be there, and the size of the pool.
     fn levers(&self, evidence: &Evidence) -> Vec<Lever> {
         let mut decisions: Vec<&Decision> = self.recorder.run().decisions.iter().collect();
-        decisions.retain(|decision| decision.effect.verdict != Verdict::Worse.name());
+        decisions.retain(|decision| decision.effect.verdict != Verdict::Worse);
         decisions.sort_by(|a, b| {
             let gain = |decision: &Decision| decision.effect.ratio.map_or(1.0, |it| it.estimate);
             b.kept.cmp(&a.kept).then(gain(b).total_cmp(&gain(a)))
@@ -163,7 +163,7 @@ impl Tuner<'_, '_, '_> {
             else {
                 continue;
             };
-            let kept = effect.verdict == Verdict::Better.name();
+            let kept = effect.verdict == Verdict::Better;
             self.decide_together(&settings, effect, kept);
             if kept {
                 self.testbed.tear_down(&current.arm);

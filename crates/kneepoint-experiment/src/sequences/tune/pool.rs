@@ -167,7 +167,7 @@ fn reason(effect: &Effect, need: &PoolNeed, size: u64, serves: bool) -> String {
             "kept: {size} workers serve as much as {}{saved}: {numbers}",
             need.workers
         )
-    } else if effect.verdict == Verdict::Worse.name() {
+    } else if effect.verdict == Verdict::Worse {
         format!("dropped, {size} workers serve less: {numbers}")
     } else {
         format!(

@@ -1,9 +1,11 @@
 //! What is read, what is refused, and when the load ends.
 
 use super::*;
-use crate::OutcomeCounts;
+use crate::condition::{Limit, Mask};
+use crate::{LatencyHistogram, Outcome, OutcomeCounts, Second};
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
+use std::time::Duration;
 
 #[track_caller]
 fn check_text(text: &str, expected: Expect) {
@@ -345,59 +347,110 @@ fn busy_connections_and_the_time_limit() {
     );
 }
 
+#[test]
+fn comparisons_end_a_load_too() {
+    check_text(
+        "errors > 10% over 3s http(5xx,1,1s), p99>500ms over 10s",
+        expect!["errors>10% over 3s http(5xx,1,1s) p99>500ms over 10s"],
+    );
+    check_text(
+        "errors>10%",
+        expect!["autostop: `errors>10%`: say over how long, such as errors>10% over 10s"],
+    );
+    check_text(
+        "speed>3 over 10s",
+        expect![
+            "autostop: `speed>3 over 10s`: there is no measure `speed`; write for example p95<200ms, mean<100ms, errors<0.1%, good>=99%, rate>=490/s or p99<500ms over 10s"
+        ],
+    );
+    let bad = second(503, 30, Outcome::Reset, 0);
+    // A fifth of the requests of three seconds, though one of them is clean.
+    let uneven = [quiet(), bad.clone(), quiet(), bad.clone()];
+    check(
+        "errors>19% over 3s",
+        &uneven,
+        expect!["after 4 s: errors>19% over 3s: errors 20 % in 3 s together"],
+    );
+    check("errors>20% over 3s", &uneven, expect!["it goes on"]);
+    check(
+        "p99>110ms over 2s",
+        &[quiet(), quiet()],
+        expect![
+            "after 2 s: p99>110ms over 2s: p99 above 110ms in each of 2 seconds, the last of them with p99 120 ms"
+        ],
+    );
+    // Unlike in `quantile(..)`, a failed request is slower than any limit.
+    check(
+        "p95>10s over 1s",
+        &[bad],
+        expect!["after 1 s: p95>10s over 1s: p95 beyond every limit in one second"],
+    );
+}
+
 fn conditions() -> impl Strategy<Value = Condition> {
-    let seconds = 1u32..86_400;
-    let limit = || {
+    use Comparison::{Above, AtLeast};
+    let time = || {
         prop_oneof![
             (1u64..100_000).prop_map(Duration::from_millis),
             (1u64..100_000_000_000).prop_map(Duration::from_nanos)
         ]
     };
+    let limit = move || time().prop_map(Limit::Time);
     // A share as somebody writes it: with at most six decimals of a percent.
-    let share = || (1u32..100_000_000).prop_map(|millionths| f64::from(millionths) / 1e6 / 100.0);
-    let level = prop_oneof![
-        (1u64..1_000_000).prop_map(Level::Count),
-        share().prop_map(Level::Share)
-    ];
-    let mask = "[0-9x]{1,3}".prop_map(Mask);
+    let share = || {
+        (1u32..100_000_000).prop_map(|millionths| Limit::Share(f64::from(millionths) / 1e6 / 100.0))
+    };
+    let level = move || {
+        prop_oneof![
+            (1u64..1_000_000).prop_map(|count| Limit::Amount(count as f64)),
+            share()
+        ]
+    };
+    let mask = || "[0-9x]{1,3}".prop_map(Mask);
     let percent = (1u32..100_000).prop_map(|n| f64::from(n) / 1000.0);
-    prop_oneof![
-        (limit(), seconds.clone()).prop_map(|(limit, seconds)| Condition::Time { limit, seconds }),
-        (percent, limit(), seconds.clone()).prop_map(|(percent, limit, seconds)| {
-            Condition::Quantile {
-                percent,
-                limit,
-                seconds,
-            }
-        }),
-        (mask.clone(), level.clone(), seconds.clone(), any::<bool>()).prop_map(
-            |(mask, level, seconds, total)| Condition::Http {
-                mask,
-                level,
-                seconds,
-                total
-            }
-        ),
-        (mask, level.clone(), seconds.clone(), any::<bool>()).prop_map(
-            |(mask, level, seconds, total)| {
-                Condition::Net {
-                    mask,
-                    level,
-                    seconds,
-                    total,
-                }
-            }
-        ),
-        (limit(), share(), seconds.clone()).prop_map(|(limit, share, seconds)| {
-            Condition::TotalTime {
-                limit,
-                share,
-                seconds,
-            }
-        }),
-        (level, seconds).prop_map(|(level, seconds)| Condition::Instances { level, seconds }),
-        limit().prop_map(|limit| Condition::Limit { limit }),
-    ]
+    let counted = prop_oneof![
+        mask().prop_map(Metric::Status),
+        mask().prop_map(Metric::SystemError)
+    ];
+    let parts = prop_oneof![
+        (Just(Metric::TankMean), limit()).prop_map(|(metric, limit)| (metric, Above, limit, false)),
+        (percent.prop_map(Metric::TankQuantile), limit())
+            .prop_map(|(metric, limit)| (metric, Above, limit, false)),
+        (time().prop_map(Metric::Slower), share())
+            .prop_map(|(metric, limit)| (metric, AtLeast, limit, true)),
+        (counted, level(), any::<bool>())
+            .prop_map(|(metric, limit, total)| (metric, AtLeast, limit, total)),
+        level().prop_map(|limit| (Metric::Busy, Above, limit, false)),
+        (share(), any::<bool>()).prop_map(|(limit, good)| (
+            if good {
+                Metric::GoodShare
+            } else {
+                Metric::Errors
+            },
+            Above,
+            limit,
+            true
+        )),
+        limit().prop_map(|limit| (Metric::Quantile(99.0), Above, limit, false)),
+    ];
+    let windowed =
+        (parts, 1u32..86_400).prop_map(|((metric, comparison, limit, total), length)| Condition {
+            metric,
+            comparison,
+            limit,
+            window: if total {
+                Window::Together(length)
+            } else {
+                Window::Each(length)
+            },
+        });
+    let lasting = limit().prop_map(|limit| Condition {
+        metric: Metric::Elapsed,
+        comparison: AtLeast,
+        limit,
+        window: Window::Each(1),
+    });
+    prop_oneof![6 => windowed, 1 => lasting]
 }
 
 proptest! {
@@ -410,7 +463,7 @@ proptest! {
     #[test]
     fn no_text_makes_it_panic(
         text in any::<String>(),
-        nearly in "(total_)?(time|http|net|quantile|instances|limit|x)[(][0-9x%.,ms ]{0,15}[)]?"
+        nearly in "((total_)?(time|http|net|quantile|instances|limit|x)[(][0-9x%.,ms ]{0,15}[)]?|(p9|errors|rate)[<>][0-9%ms]{0,4}( over [0-9s]{0,3})?){1,2}"
     ) {
         let _ = text.parse::<Autostop>();
         if let Ok(mut autostop) = nearly.parse::<Autostop>() {

@@ -1,9 +1,11 @@
 //! What is read, what is refused, and what holds.
 
 use super::*;
-use crate::OutcomeCounts;
+use crate::condition::{Comparison, Limit, Metric};
+use crate::{Outcome, OutcomeCounts, Second};
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
+use std::time::Duration;
 
 #[track_caller]
 fn check_text(text: &str, expected: Expect) {
@@ -247,38 +249,45 @@ fn thresholds() -> impl Strategy<Value = Threshold> {
         Just(Comparison::AtLeast)
     ];
     let over = || proptest::option::of(1u32..10_000);
-    let ms = || (1u64..100_000_000_000).prop_map(|ns| ns as f64 / 1e6);
-    let share = || (1u32..100_000_000).prop_map(|n| f64::from(n) / 1e6 / 100.0);
-    let rate = || 0.0..1e6f64;
+    let time = || (1u64..100_000_000_000).prop_map(|ns| Limit::Time(Duration::from_nanos(ns)));
+    let share = || (1u32..100_000_000).prop_map(|n| Limit::Share(f64::from(n) / 1e6 / 100.0));
+    let rate = || (0.0..1e6f64).prop_map(Limit::Amount);
     let known = prop_oneof![Just(50.0), Just(95.0), Just(99.0)];
     let parts = prop_oneof![
-        (known.prop_map(Measure::Quantile), ms(), over()),
+        (known.prop_map(Metric::Quantile), time(), over()),
         (
-            (1u32..100_000).prop_map(|n| Measure::Quantile(f64::from(n) / 1000.0)),
-            ms(),
+            (1u32..100_000).prop_map(|n| Metric::Quantile(f64::from(n) / 1000.0)),
+            time(),
             Just(None)
         ),
         (
-            prop_oneof![Just(Measure::Mean), Just(Measure::Max)],
-            ms(),
+            prop_oneof![Just(Metric::Mean), Just(Metric::Max)],
+            time(),
             Just(None)
         ),
         (
-            prop_oneof![Just(Measure::Errors), Just(Measure::GoodShare)],
+            prop_oneof![Just(Metric::Errors), Just(Metric::GoodShare)],
             share(),
             over()
         ),
         (
-            prop_oneof![Just(Measure::Good), Just(Measure::Rate)],
+            prop_oneof![Just(Metric::Good), Just(Metric::Rate)],
             rate(),
             over()
         ),
     ];
-    (parts, comparison).prop_map(|((measure, limit, over_s), comparison)| Threshold {
-        measure,
-        comparison,
-        limit,
-        over_s,
+    (parts, comparison).prop_map(|((metric, limit, over_s), comparison)| {
+        let window = match over_s {
+            None => Window::Run,
+            Some(length) if metric.is_time() => Window::Each(length),
+            Some(length) => Window::Together(length),
+        };
+        Threshold(Condition {
+            metric,
+            comparison,
+            limit,
+            window,
+        })
     })
 }
 

@@ -1,6 +1,6 @@
 //! What an R* rests on: how many steps, over how long, how disturbed.
 
-use super::{LimitResult, Run, Trial};
+use super::{LimitResult, Run};
 use crate::LoadPoint;
 use std::ops::RangeBounds;
 
@@ -33,8 +33,11 @@ impl Run {
     /// What a limit of this run rests on.
     #[must_use]
     pub fn limit_basis(&self, limit: &LimitResult) -> LimitBasis {
-        let searched = self.searched(limit);
-        let load = || searched.iter().map(|trial| &trial.load);
+        let load = || {
+            let trials = self.trials.iter();
+            let searched = trials.filter(|trial| limit.trials.contains(&trial.id));
+            searched.map(|trial| &trial.load)
+        };
         LimitBasis {
             steps: limit.steps.len(),
             load_s: load().map(|point| point.window_s).sum(),
@@ -44,24 +47,6 @@ impl Run {
                 .reduce(f64::max),
             foreign_share: mean_foreign_share(load()),
         }
-    }
-
-    /// The trials of a limit's search. A configuration that was searched more than once has several stretches of them,
-    /// each from its closed loop on: the one that holds the limit's first step.
-    fn searched(&self, limit: &LimitResult) -> Vec<&Trial> {
-        let first_hz = limit.steps.first().map(|(rate_hz, _, _)| *rate_hz);
-        let own: Vec<&Trial> = self
-            .trials
-            .iter()
-            .filter(|trial| trial.arm == limit.arm && trial.purpose.starts_with("limit: "))
-            .collect();
-        own.chunk_by(|_, next| next.load.closed_workers.is_none())
-            .find(|search| {
-                search
-                    .iter()
-                    .any(|trial| Some(trial.load.rate_hz()) == first_hz)
-            })
-            .map_or_else(Vec::new, <[&Trial]>::to_vec)
     }
 }
 
@@ -79,59 +64,52 @@ fn mean_foreign_share<'p>(points: impl Iterator<Item = &'p LoadPoint>) -> Option
 mod tests {
     use super::*;
     use crate::Interval;
+    use crate::record::run::{Trial, TrialId};
 
-    fn trial(arm: &str, purpose: &str, offered_hz: f64, window_s: f64, steal: f64) -> Trial {
+    fn trial(id: u64, window_s: f64, steal: f64) -> Trial {
         let mut load = LoadPoint {
-            offered_hz,
             window_s,
-            closed_workers: purpose.ends_with("saturate").then_some(8),
             ..LoadPoint::default()
         };
         load.health.steal_share = Some(steal);
         Trial {
-            id: 0,
-            purpose: purpose.into(),
-            arm: arm.into(),
+            id: TrialId(id),
+            purpose: String::new(),
+            arm: "base".into(),
             at_s: 0.0,
             load,
             cpu: None,
         }
     }
 
-    fn limit(steps: &[f64]) -> LimitResult {
-        LimitResult {
-            arm: "base".into(),
+    #[test]
+    fn a_limit_rests_on_the_trials_that_it_names() {
+        let run = Run {
+            trials: vec![
+                trial(0, 3.0, 0.01),
+                trial(1, 4.0, 0.0),
+                trial(2, 4.0, 0.5),
+                trial(3, 20.0, 0.02),
+            ],
+            ..Run::default()
+        };
+        let mut limit = LimitResult {
             rate_hz: Interval {
                 low: 95.0,
                 estimate: 100.0,
                 high: 105.0,
             },
-            steps: steps.iter().map(|rate| (*rate, 0.05, 500)).collect(),
+            steps: vec![(97.0, 0.05, 500)],
+            trials: [0, 1, 3].map(TrialId).into(),
             ..LimitResult::default()
-        }
-    }
-
-    #[test]
-    fn each_limit_of_a_configuration_has_the_load_of_its_own_search() {
-        let run = Run {
-            trials: vec![
-                trial("base", "limit: saturate", 110.0, 3.0, 0.01),
-                trial("base", "limit: step", 97.0, 4.0, 0.0),
-                trial("other", "limit: step", 102.0, 4.0, 0.5),
-                trial("base", "ab: pair 1 with", 102.0, 4.0, 0.5),
-                trial("base", "limit: soak", 95.0, 20.0, 0.02),
-                trial("base", "limit: saturate", 111.0, 3.0, 0.0),
-                trial("base", "limit: step", 102.0, 5.0, 0.0),
-            ],
-            ..Run::default()
         };
-        let basis = |steps: &[f64]| {
-            let basis = run.limit_basis(&limit(steps));
-            (basis.steps, basis.load_s, basis.steal_share)
-        };
-        assert_eq!(basis(&[97.0]), (1, 27.0, Some(0.02)));
-        assert_eq!(basis(&[102.0]), (1, 8.0, Some(0.0)));
-        assert_eq!(basis(&[55.0]), (1, 0.0, None));
-        assert!((run.limit_basis(&limit(&[97.0])).half_width - 0.05).abs() < 1e-9);
+        let basis = run.limit_basis(&limit);
+        assert_eq!(
+            (basis.steps, basis.load_s, basis.steal_share),
+            (1, 27.0, Some(0.02))
+        );
+        assert!((basis.half_width - 0.05).abs() < 1e-9);
+        limit.trials.clear();
+        assert_eq!(run.limit_basis(&limit).load_s, 0.0);
     }
 }

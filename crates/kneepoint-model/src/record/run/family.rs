@@ -36,25 +36,26 @@ impl Run {
 impl Effect {
     /// Whether it says that something got better or worse.
     fn is_claim(&self) -> bool {
-        matches!(self.verdict.as_str(), "better" | "worse")
+        self.verdict.is_difference()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Verdict;
     use crate::record::run::Decision;
 
     fn effect(change: &str, e_value: f64) -> Effect {
         let verdict = if e_value >= 20.0 {
-            "better"
+            Verdict::Better
         } else {
-            "inconclusive"
+            Verdict::Inconclusive
         };
         Effect {
             change: change.into(),
             e_value,
-            verdict: verdict.into(),
+            verdict,
             ..Effect::default()
         }
     }

@@ -1,7 +1,7 @@
 //! What became of a change that was tried: words claim no more than its comparison showed.
 
 use super::{Decision, Run};
-use crate::{Confidence, Effect, Evidenced, Finding};
+use crate::{Confidence, Effect, Evidenced, Finding, Verdict};
 
 /// What became of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,16 +26,15 @@ impl Standing {
     }
 }
 
-/// The verdict of a comparison that showed nothing either way.
-const INCONCLUSIVE: &str = "inconclusive";
-/// The verdicts of one that showed a change to be of no help.
-const OF_NO_HELP: [&str; 3] = ["worse", "equivalent", "no better"];
-
 impl Effect {
     /// Whether it showed the change to be of no help.
     #[must_use]
     pub fn is_no_help(&self) -> bool {
-        self.ratio.is_some() && OF_NO_HELP.contains(&self.verdict.as_str())
+        let shown = matches!(
+            self.verdict,
+            Verdict::Worse | Verdict::Equivalent | Verdict::NoBetter
+        );
+        self.ratio.is_some() && shown
     }
 }
 
@@ -52,7 +51,7 @@ impl Decision {
     pub fn standing(&self) -> Standing {
         if self.kept {
             Standing::Kept
-        } else if self.effect.verdict == INCONCLUSIVE || self.effect.ratio.is_none() {
+        } else if self.effect.verdict == Verdict::Inconclusive || self.effect.ratio.is_none() {
             Standing::Undecided
         } else {
             Standing::Dropped
@@ -134,13 +133,13 @@ mod tests {
     use super::*;
     use crate::{Effect, Interval, Layer};
 
-    fn decision(code: &str, verdict: &str, kept: bool) -> Decision {
+    fn decision(code: &str, verdict: Verdict, kept: bool) -> Decision {
         Decision {
             code: code.into(),
             layer: None,
             settings: Vec::new(),
             effect: Effect {
-                verdict: verdict.into(),
+                verdict,
                 ratio: Some(Interval::default()),
                 ..Effect::default()
             },
@@ -173,14 +172,14 @@ mod tests {
     #[test]
     fn dropped_is_only_what_was_shown_not_to_help() {
         let standing = |verdict, kept| decision("X", verdict, kept).standing();
-        assert_eq!(standing("better", true), Standing::Kept);
-        assert_eq!(standing("worse", false), Standing::Dropped);
-        assert_eq!(standing("equivalent", false), Standing::Dropped);
-        assert_eq!(standing("no better", false), Standing::Dropped);
-        assert_eq!(standing("inconclusive", false), Standing::Undecided);
+        assert_eq!(standing(Verdict::Better, true), Standing::Kept);
+        assert_eq!(standing(Verdict::Worse, false), Standing::Dropped);
+        assert_eq!(standing(Verdict::Equivalent, false), Standing::Dropped);
+        assert_eq!(standing(Verdict::NoBetter, false), Standing::Dropped);
+        assert_eq!(standing(Verdict::Inconclusive, false), Standing::Undecided);
         // It won, and was taken back when it was left out.
-        assert_eq!(standing("better", false), Standing::Dropped);
-        let mut untried = decision("X", "", false);
+        assert_eq!(standing(Verdict::Better, false), Standing::Dropped);
+        let mut untried = decision("X", Verdict::default(), false);
         untried.effect.ratio = None;
         assert_eq!(untried.standing(), Standing::Undecided);
     }
@@ -194,10 +193,10 @@ mod tests {
                 finding("RDS-01", Confidence::Suspected, "at 40/s"),
             ],
             decisions: vec![
-                decision("OPC-01", "inconclusive", false),
-                decision("OPC-06", "inconclusive", false),
-                decision("RDS-01", "no better", false),
-                decision("pool-size", "inconclusive", false),
+                decision("OPC-01", Verdict::Inconclusive, false),
+                decision("OPC-06", Verdict::Inconclusive, false),
+                decision("RDS-01", Verdict::NoBetter, false),
+                decision("pool-size", Verdict::Inconclusive, false),
             ],
             ..Run::default()
         };
@@ -220,15 +219,15 @@ mod tests {
         };
         let heads = |run: &Run| run.headline().map(|it| it.code.clone());
         assert_eq!(heads(&run).as_deref(), Some("FPM-03"));
-        run.decisions = vec![decision("FPM-03", "inconclusive", false)];
+        run.decisions = vec![decision("FPM-03", Verdict::Inconclusive, false)];
         assert_eq!(heads(&run).as_deref(), Some("FPM-03"));
-        run.decisions = vec![decision("FPM-03", "equivalent", false)];
+        run.decisions = vec![decision("FPM-03", Verdict::Equivalent, false)];
         assert_eq!(heads(&run).as_deref(), Some("CAP-02"));
         assert_eq!(run.refuted().len(), 1);
         // The same where a diagnosis tried it, and nothing else was suspected.
         run.decisions.clear();
         run.findings.pop();
-        run.findings[0].effects = vec![decision("", "no better", false).effect];
+        run.findings[0].effects = vec![decision("", Verdict::NoBetter, false).effect];
         assert_eq!(heads(&run), None);
         assert_eq!(run.refuted()[0].0.code, "FPM-03");
     }

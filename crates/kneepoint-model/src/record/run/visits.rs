@@ -72,6 +72,7 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::run::TrialId;
     use crate::{LoadPoint, SessionCounts, Trial};
 
     fn limit(requests_a_visit: Option<f64>, visit_s: Option<f64>) -> LimitResult {
@@ -114,7 +115,7 @@ mod tests {
                 ..LoadPoint::default()
             };
             let trial = Trial {
-                id: 0,
+                id: TrialId(0),
                 purpose: "limit: step".into(),
                 arm: "base".into(),
                 at_s: 0.0,

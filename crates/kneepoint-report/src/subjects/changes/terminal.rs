@@ -21,7 +21,7 @@ pub(crate) fn decisions(page: &mut Page, run: &Run) {
         together(page, "restart", "", restarted, &kept.unwrap_or_default());
     }
     if let Some(proof) = &run.proof {
-        together(page, "proof", &proof.verdict, proof, "");
+        together(page, "proof", proof.verdict.name(), proof, "");
     }
 }
 

@@ -65,12 +65,13 @@ fn line(trial: &Trial) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kneepoint_model::run::TrialId;
 
     #[test]
     fn every_line_has_every_column() {
         let run = Run {
             trials: vec![Trial {
-                id: 3,
+                id: TrialId(3),
                 purpose: "limit: step".into(),
                 arm: "base".into(),
                 at_s: 1.5,

@@ -23,7 +23,7 @@ pub(crate) fn limits(out: &mut String, run: &Run) {
                 None => rate(limit.rate_hz.estimate),
             },
             words::range_in(limit.unit(), &limit.rate_hz),
-            limit.bound_by.clone(),
+            limit.bound_by.to_string(),
             rate(limit.saturation_hz),
             format!(
                 "{} of {}{}",

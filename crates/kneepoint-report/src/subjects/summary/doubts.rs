@@ -194,6 +194,7 @@ fn ceiling(run: &Run) -> Option<String> {
 mod tests {
     use super::*;
     use kneepoint_model::replay::{Replay, Stage};
+    use kneepoint_model::run::TrialId;
     use kneepoint_model::{LoadPoint, Trial};
 
     #[test]
@@ -206,7 +207,7 @@ mod tests {
         };
         let mut run = Run {
             trials: vec![Trial {
-                id: 0,
+                id: TrialId(0),
                 purpose: "replay".into(),
                 arm: "as shipped".into(),
                 at_s: 0.0,
