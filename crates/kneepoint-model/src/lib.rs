@@ -53,10 +53,10 @@ pub use record::run::{CpuTime, JournalEntry, Run, Trial};
 pub use scenario::{AppKind, AppSetting, Budget, FilePatch, HostLimits, Scenario, TierSpec};
 pub use stack::app_switch::{AppSwitch, SwitchKind};
 pub use stack::process::{CommandOutput, CommandSpec, Commands, ProcessSpec, Ready, Signal};
+pub use stack::value_kind::{Value, ValueKind};
 pub use stack::{
     Address, Apply, Layer, ServerKind, Setting, SettingKey, Stack, Tier, Tunable, WorkerPool,
 };
-pub use stack::value_kind::{Value, ValueKind};
 pub use statistics::Interval;
 pub use workload::body::{Body, FileContent, Part, PartContent};
 pub use workload::expectation::{Expect, HeaderExpectation, StatusRange};

@@ -4,10 +4,10 @@
 //! versions, so every word of the globals is tried: the table is the one that has an entry `memory_limit` whose own name
 //! is the same. Its layout has been one from PHP 7.4 to 8.5 (Zend/zend_types.h, Zend/zend_ini.h).
 
-use crate::process::elf::{Globals, Symbol};
 use crate::error::ProfilerError;
 use crate::memory::{Memory, ProcessMemory, Range, ReadError, half, word};
 use crate::process::Finder;
+use crate::process::elf::{Globals, Symbol};
 use std::collections::BTreeMap;
 
 /// Most bytes of the globals that are searched; no version has more.
@@ -256,7 +256,10 @@ mod tests {
 
     #[test]
     fn a_process_without_php_is_refused() {
-        assert!(matches!(ini(std::process::id()), Err(ProfilerError::NotPhp { .. })));
+        assert!(matches!(
+            ini(std::process::id()),
+            Err(ProfilerError::NotPhp { .. })
+        ));
     }
 
     proptest! {

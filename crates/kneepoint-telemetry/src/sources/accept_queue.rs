@@ -1,8 +1,8 @@
 //! The accept queues of a tier's listeners, TCP and Unix.
 
+use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
 use kneepoint_linux::SockDiag;
 use kneepoint_linux::sock_diag::LISTEN;
-use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
 use kneepoint_model::metric::{QUEUE, QUEUE_LIMIT};
 use kneepoint_model::{Address, RunningTier};
 use std::net::SocketAddr;

@@ -1,7 +1,7 @@
 //! Throttling of a tier's host by its CPU quota.
 
-use kneepoint_linux::file::{keyed, read};
 use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
+use kneepoint_linux::file::{keyed, read};
 use kneepoint_model::metric::{CGROUP_PERIODS, CGROUP_THROTTLED, CGROUP_THROTTLED_S};
 use std::path::PathBuf;
 use std::time::Duration;

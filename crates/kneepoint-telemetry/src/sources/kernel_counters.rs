@@ -1,8 +1,8 @@
 //! Counters of the kernel's TCP in the network namespace of a tier.
 
+use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
 use kneepoint_linux::file::read;
 use kneepoint_linux::network::parse_counter;
-use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
 use kneepoint_model::Metric;
 use kneepoint_model::metric::{ACTIVE_OPENS, LISTEN_DROPS, LISTEN_OVERFLOWS, RETRANS};
 use std::time::Duration;

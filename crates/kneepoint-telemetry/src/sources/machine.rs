@@ -1,8 +1,8 @@
 //! The machine that everything shares: CPU time, steal, pressure.
 
+use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
 use kneepoint_linux::CpuTicks;
 use kneepoint_linux::file::{number, read, words};
-use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
 use kneepoint_model::metric::{
     MACHINE_BUSY_S, MACHINE_STEAL_S, PSI_CPU_SOME_S, PSI_IO_SOME_S, PSI_MEMORY_FULL_S,
 };
@@ -49,8 +49,8 @@ impl Probe for Machine {
     fn sample(&mut self, sink: &mut Sink) -> Result<(), Failure> {
         let stat = read("/proc/stat").map_err(|why| Failure(why.to_string()))?;
         let now = Instant::now();
-        let cpus =
-            CpuTicks::parse(&stat).ok_or_else(|| Failure("`/proc/stat` has no `cpu` line".into()))?;
+        let cpus = CpuTicks::parse(&stat)
+            .ok_or_else(|| Failure("`/proc/stat` has no `cpu` line".into()))?;
         let per_second = clock_ticks_per_second().max(1) as f64;
         self.note(now, cpus, per_second);
         sink.push(MACHINE_BUSY_S, self.busy_s);

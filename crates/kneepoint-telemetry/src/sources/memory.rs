@@ -1,8 +1,8 @@
 //! Memory of the processes of a tier, shared pages counted once.
 
+use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
 use kneepoint_linux::Tree;
 use kneepoint_linux::process::pss_bytes;
-use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
 use kneepoint_model::RunningTier;
 use kneepoint_model::metric::{PSS_BYTES, PSS_WORKER_BYTES};
 use std::collections::HashMap;

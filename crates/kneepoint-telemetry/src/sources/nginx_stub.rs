@@ -1,8 +1,8 @@
 //! nginx by its stub_status page.
 
-use kneepoint_linux::file::{number, words};
 use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
 use crate::transport::http_get;
+use kneepoint_linux::file::{number, words};
 use kneepoint_model::metric::{
     NGINX_ACCEPTS, NGINX_ACTIVE, NGINX_HANDLED, NGINX_REQUESTS, NGINX_WRITING,
 };

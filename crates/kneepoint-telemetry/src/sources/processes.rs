@@ -1,10 +1,10 @@
 //! CPU time and context switches of the processes of a tier.
 
+use crate::foreign::cgroup_cpu_s;
+use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
 use kneepoint_linux::file::read_once;
 use kneepoint_linux::process::{parse_stat, parse_switches};
 use kneepoint_linux::{Kept, Stat, Tree};
-use crate::foreign::cgroup_cpu_s;
-use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
 use kneepoint_model::metric::{
     CONTEXT_SWITCHES, CONTEXT_SWITCHES_FORCED, CPU_HOTTEST, CPU_S, CPU_SYSTEM_S, PROCESSES,
 };

@@ -1,9 +1,9 @@
 //! Redis by its INFO command.
 
-use kneepoint_linux::file::number;
 use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
 use crate::bounded::Bounded;
 use crate::transport::{Stream, parse_bulk};
+use kneepoint_linux::file::number;
 use kneepoint_model::metric::{
     REDIS_CLIENTS, REDIS_COMMANDS, REDIS_CONNECTIONS, REDIS_MAX_CLIENTS, REDIS_REJECTED,
 };

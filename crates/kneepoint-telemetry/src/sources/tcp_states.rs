@@ -1,9 +1,9 @@
 //! Connections a tier holds to its peers, by state, and the local ports there are for more.
 
-use kneepoint_linux::namespace;
-use kneepoint_linux::SockDiag;
-use kneepoint_linux::sock_diag::{ESTABLISHED as STATE_ESTABLISHED, TIME_WAIT as STATE_TIME_WAIT};
 use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
+use kneepoint_linux::SockDiag;
+use kneepoint_linux::namespace;
+use kneepoint_linux::sock_diag::{ESTABLISHED as STATE_ESTABLISHED, TIME_WAIT as STATE_TIME_WAIT};
 use kneepoint_model::metric::{ESTABLISHED, PORT_RANGE, TIME_WAIT};
 use kneepoint_model::{Address, Layer, RunningTier};
 use std::collections::BTreeMap;

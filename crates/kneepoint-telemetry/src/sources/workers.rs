@@ -3,9 +3,9 @@
 mod tally;
 mod which;
 
-use kneepoint_linux::Kept;
 use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
 use crate::waiting_on::{Doing, Peers};
+use kneepoint_linux::Kept;
 use kneepoint_model::metric::{
     WORKER_STARTS, WORKERS, WORKERS_BLOCKED, WORKERS_BUSY, WORKERS_IDLE, WORKERS_PINNED,
     WORKERS_RUNNING, WORKERS_WAITING,
