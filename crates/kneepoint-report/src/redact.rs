@@ -1,4 +1,4 @@
-//! Takes secrets out of a run before any format sees it (DESIGN.md section 16).
+//! Takes secrets out of a run before any format sees it.
 //!
 //! Three nets, since a secret travels under its name, inside a URL, or bare in a log line: values of names that
 //! look secret, credentials in URLs and headers, and every later occurrence of a value that was found so.
