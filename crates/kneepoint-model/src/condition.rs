@@ -35,7 +35,7 @@ impl Mask {
 
 /// What a condition looks at. The first seven are written as comparisons, the others as calls.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Metric {
+pub enum LoadMetric {
     /// `p95`: a quantile of the response time, in percent. It is that of `Ok` requests, and above every limit when more
     /// requests failed than the quantile leaves room for.
     Quantile(f64),
@@ -67,7 +67,7 @@ pub enum Metric {
     Elapsed,
 }
 
-impl Metric {
+impl LoadMetric {
     /// Whether it is a response time of single seconds: those do not add up.
     fn is_time(&self) -> bool {
         matches!(
@@ -79,7 +79,7 @@ impl Metric {
 
 /// How a metric is compared with its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Comparison {
+pub enum Comparator {
     /// `<`
     Below,
     /// `<=`
@@ -90,7 +90,7 @@ pub enum Comparison {
     AtLeast,
 }
 
-impl Comparison {
+impl Comparator {
     fn holds(self, measured: f64, limit: f64) -> bool {
         match self {
             Self::Below => measured < limit,
@@ -155,9 +155,9 @@ pub enum Window {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Condition {
     /// What is looked at.
-    pub metric: Metric,
+    pub metric: LoadMetric,
     /// How it is compared.
-    pub comparison: Comparison,
+    pub comparison: Comparator,
     /// With what.
     pub limit: Limit,
     /// Over which seconds.
@@ -169,7 +169,7 @@ impl Condition {
     /// that is furthest from holding. `None` when a second has none, or nothing was measured.
     fn decisive<'r>(
         &self,
-        comparison: Comparison,
+        comparison: Comparator,
         mut seconds: impl Iterator<Item = &'r Option<Reading>>,
     ) -> Option<f64> {
         if matches!(self.window, Window::Together(_)) {
@@ -185,9 +185,10 @@ impl Condition {
     /// What is compared with the limit: a number of requests or connections, or a part of the whole.
     fn value(&self, reading: Reading) -> Option<f64> {
         match (&self.metric, self.limit) {
-            (Metric::Status(_) | Metric::SystemError(_) | Metric::Busy, Limit::Amount(_)) => {
-                Some(reading.part)
-            }
+            (
+                LoadMetric::Status(_) | LoadMetric::SystemError(_) | LoadMetric::Busy,
+                Limit::Amount(_),
+            ) => Some(reading.part),
             _ => (reading.whole > 0.0).then(|| reading.part / reading.whole),
         }
     }

@@ -2,7 +2,7 @@
 
 /// One `name(values)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Piece<'t> {
+pub struct TextPiece<'t> {
     /// All of it, as written.
     pub whole: &'t str,
     /// What stands before the parenthesis.
@@ -11,7 +11,7 @@ pub struct Piece<'t> {
     pub inside: &'t str,
 }
 
-impl<'t> Piece<'t> {
+impl<'t> TextPiece<'t> {
     /// The values between the parentheses, at its commas.
     #[must_use]
     pub fn values(&self) -> Vec<&'t str> {
@@ -26,7 +26,7 @@ pub const BETWEEN: &[char] = &[' ', '\t', '\r', '\n', ',', ';'];
 ///
 /// # Errors
 /// What begins no piece.
-pub fn pieces(text: &str) -> Result<Vec<Piece<'_>>, String> {
+pub fn pieces(text: &str) -> Result<Vec<TextPiece<'_>>, String> {
     let mut found = Vec::new();
     let mut rest = text.trim_matches(BETWEEN);
     while !rest.is_empty() {
@@ -41,13 +41,13 @@ pub fn pieces(text: &str) -> Result<Vec<Piece<'_>>, String> {
 ///
 /// # Errors
 /// What stands there instead.
-pub fn first(text: &str) -> Result<Piece<'_>, &str> {
+pub fn first(text: &str) -> Result<TextPiece<'_>, &str> {
     let whole = &text[..end_of_piece(text).ok_or(text)?];
     let open = whole
         .strip_suffix(')')
         .and_then(|open| open.split_once('('));
     let (name, inside) = open.ok_or(whole)?;
-    Ok(Piece {
+    Ok(TextPiece {
         whole,
         name: name.trim(),
         inside: inside.trim(),

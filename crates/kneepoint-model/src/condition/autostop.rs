@@ -8,7 +8,7 @@
 pub use super::Observed;
 
 use super::reading::Reading;
-use super::{Comparison, Condition, ConditionError, Metric, Window, text};
+use super::{Comparator, Condition, ConditionError, LoadMetric, Window, text};
 use crate::pieces::{self, excerpt};
 use crate::units::format_ms;
 use std::collections::VecDeque;
@@ -87,7 +87,7 @@ impl Watch {
         }
         let at_s = observed.second.at_s + 1.0;
         let seen = match (&condition.metric, condition.window) {
-            (Metric::Elapsed, _) => format!("the load has lasted {at_s} s"),
+            (LoadMetric::Elapsed, _) => format!("the load has lasted {at_s} s"),
             (_, Window::Together(length)) => {
                 let sum = self.window.iter().flatten().copied().sum();
                 format!("{} in {length} s together", numbers(condition, sum))
@@ -111,21 +111,23 @@ impl Watch {
 fn meaning(condition: &Condition) -> String {
     let limit = condition.limit_text();
     match &condition.metric {
-        Metric::TankMean => format!("mean response time above {limit}"),
-        Metric::TankQuantile(percent) => {
+        LoadMetric::TankMean => format!("mean response time above {limit}"),
+        LoadMetric::TankQuantile(percent) => {
             format!("p{percent} of the response time above {limit}")
         }
-        Metric::Status(mask) => format!("at least {limit} of the responses had a status {mask}"),
-        Metric::SystemError(mask) => {
+        LoadMetric::Status(mask) => {
+            format!("at least {limit} of the responses had a status {mask}")
+        }
+        LoadMetric::SystemError(mask) => {
             format!("at least {limit} of the requests ended in a system error {mask}")
         }
-        Metric::Busy => format!("more than {limit} connections busy"),
+        LoadMetric::Busy => format!("more than {limit} connections busy"),
         metric => {
             let how = match condition.comparison {
-                Comparison::Below => "below",
-                Comparison::AtMost => "at most",
-                Comparison::Above => "above",
-                Comparison::AtLeast => "at least",
+                Comparator::Below => "below",
+                Comparator::AtMost => "at most",
+                Comparator::Above => "above",
+                Comparator::AtLeast => "at least",
             };
             format!("{metric} {how} {limit}")
         }
@@ -137,7 +139,7 @@ fn numbers(condition: &Condition, reading: Reading) -> String {
     let Reading { part, whole } = reading;
     let counted = |what: &str| format!("{part} such {what} of {whole}");
     match (&condition.metric, condition.window) {
-        (Metric::TankMean | Metric::TankQuantile(_), _) => {
+        (LoadMetric::TankMean | LoadMetric::TankQuantile(_), _) => {
             let metric = &condition.metric;
             if part.is_finite() {
                 format!("{metric} {}", format_ms(part))
@@ -145,10 +147,12 @@ fn numbers(condition: &Condition, reading: Reading) -> String {
                 format!("{metric} beyond the timeout")
             }
         }
-        (Metric::Busy, _) => format!("{part} connections of {whole} busy"),
-        (Metric::Status(_), Window::Each(_)) => counted("responses"),
-        (Metric::SystemError(_), Window::Each(_)) => counted("errors"),
-        (Metric::Status(_) | Metric::SystemError(_) | Metric::Slower(_), _) => counted("requests"),
+        (LoadMetric::Busy, _) => format!("{part} connections of {whole} busy"),
+        (LoadMetric::Status(_), Window::Each(_)) => counted("responses"),
+        (LoadMetric::SystemError(_), Window::Each(_)) => counted("errors"),
+        (LoadMetric::Status(_) | LoadMetric::SystemError(_) | LoadMetric::Slower(_), _) => {
+            counted("requests")
+        }
         (metric, _) => format!("{metric} {}", metric.spell(part / whole)),
     }
 }

@@ -1,6 +1,6 @@
 //! What a second of load, or a whole run, says of a metric.
 
-use super::{Mask, Metric, Observed, net_code};
+use super::{LoadMetric, Mask, Observed, net_code};
 use crate::{LoadPoint, Outcome, OutcomeCounts, Second};
 use std::iter::Sum;
 use std::ops::Add;
@@ -41,7 +41,7 @@ fn alone(part: Option<f64>) -> Option<Reading> {
     part.map(|part| Reading { part, whole: 1.0 })
 }
 
-impl Metric {
+impl LoadMetric {
     /// What it was in a second.
     pub(super) fn in_second(&self, observed: &Observed<'_>) -> Option<Reading> {
         let second = observed.second;

@@ -1,7 +1,7 @@
 //! How conditions are written: comparisons and calls, and the way back.
 
-use super::{Comparison, Condition, Limit, Mask, Metric, Window};
-use crate::pieces::Piece;
+use super::{Comparator, Condition, Limit, LoadMetric, Mask, Window};
+use crate::pieces::TextPiece;
 use crate::units::{
     GO_UNITS, SECOND_NS, exact_duration, exact_percent, format_ms, format_rate, format_share,
     parse_share,
@@ -17,11 +17,11 @@ pub(super) const CALLS: &str = "write time(1s,10s), quantile(95,100ms,10s), http
 /// What to write as comparisons.
 pub(super) const COMPARISONS: &str = "write for example p95<200ms, mean<100ms, errors<0.1%, good>=99%, rate>=490/s or p99<500ms over 10s";
 
-const SIGNS: [(&str, Comparison); 4] = [
-    ("<=", Comparison::AtMost),
-    (">=", Comparison::AtLeast),
-    ("<", Comparison::Below),
-    (">", Comparison::Above),
+const SIGNS: [(&str, Comparator); 4] = [
+    ("<=", Comparator::AtMost),
+    (">=", Comparator::AtLeast),
+    ("<", Comparator::Below),
+    (">", Comparator::Above),
 ];
 
 const MILLISECOND_NS: u64 = 1_000_000;
@@ -39,37 +39,39 @@ const UNITS: &[(&str, u64)] = &[
 const LONGEST_WINDOW_S: u64 = 86_400;
 
 /// Reads a call: `http(5xx,10%,1m)`.
-pub(super) fn call(piece: &Piece<'_>) -> Result<Condition, String> {
-    use Comparison::{Above, AtLeast};
+pub(super) fn call(piece: &TextPiece<'_>) -> Result<Condition, String> {
+    use Comparator::{Above, AtLeast};
     let values = piece.values();
     let (name, total) = match piece.name.strip_prefix("total_") {
         Some(name) => (name, true),
         None => (piece.name, false),
     };
     let (metric, comparison, limit, window) = match (name, values.as_slice()) {
-        ("time", [limit, window]) if !total => (Metric::TankMean, Above, time(limit)?, window),
+        ("time", [limit, window]) if !total => (LoadMetric::TankMean, Above, time(limit)?, window),
         ("time", [limit, share, window]) if total => {
-            let slower = Metric::Slower(span(limit, MILLISECOND_NS)?);
+            let slower = LoadMetric::Slower(span(limit, MILLISECOND_NS)?);
             (slower, AtLeast, part(share)?, window)
         }
         ("quantile", [percent, limit, window]) if !total => {
-            let quantile = Metric::TankQuantile(percentage(percent)?);
+            let quantile = LoadMetric::TankQuantile(percentage(percent)?);
             (quantile, Above, time(limit)?, window)
         }
         ("http", [numbers, limit, window]) => (
-            Metric::Status(mask(numbers)?),
+            LoadMetric::Status(mask(numbers)?),
             AtLeast,
             level(limit)?,
             window,
         ),
         ("net", [numbers, limit, window]) => {
-            let errors = Metric::SystemError(mask(numbers)?);
+            let errors = LoadMetric::SystemError(mask(numbers)?);
             (errors, AtLeast, level(limit)?, window)
         }
-        ("instances", [limit, window]) if !total => (Metric::Busy, Above, level(limit)?, window),
+        ("instances", [limit, window]) if !total => {
+            (LoadMetric::Busy, Above, level(limit)?, window)
+        }
         ("limit", [length]) if !total => {
             let length = Limit::Time(span(length, SECOND_NS)?);
-            (Metric::Elapsed, AtLeast, length, &"1s")
+            (LoadMetric::Elapsed, AtLeast, length, &"1s")
         }
         ("http" | "net" | "quantile", [_, _, _, tag]) => {
             return Err(format!(
@@ -177,12 +179,12 @@ pub(super) fn comparison(text: &str) -> Result<Condition, String> {
     let limit = limit.trim();
     let metric = metric(name.trim(), limit)?;
     match (&metric, over_s) {
-        (Metric::Mean | Metric::Max, Some(_)) => {
+        (LoadMetric::Mean | LoadMetric::Max, Some(_)) => {
             return Err(format!(
                 "`{metric}` is known for the whole run only; leave `over` out, or take p99"
             ));
         }
-        (Metric::Quantile(percent), Some(_)) if ![50.0, 95.0, 99.0].contains(percent) => {
+        (LoadMetric::Quantile(percent), Some(_)) if ![50.0, 95.0, 99.0].contains(percent) => {
             return Err(format!(
                 "of single seconds p50, p95 and p99 are known, not p{percent}; take one of them"
             ));
@@ -201,28 +203,28 @@ pub(super) fn comparison(text: &str) -> Result<Condition, String> {
     })
 }
 
-fn metric(name: &str, limit: &str) -> Result<Metric, String> {
+fn metric(name: &str, limit: &str) -> Result<LoadMetric, String> {
     match (name, name.strip_prefix('p').and_then(percent)) {
-        (_, Some(percent)) => Ok(Metric::Quantile(percent)),
-        ("mean" | "avg", _) => Ok(Metric::Mean),
-        ("med" | "median", _) => Ok(Metric::Quantile(50.0)),
-        ("max", _) => Ok(Metric::Max),
-        ("errors", _) => Ok(Metric::Errors),
-        ("good", _) if limit.ends_with('%') => Ok(Metric::GoodShare),
-        ("good", _) => Ok(Metric::Good),
-        ("rate", _) => Ok(Metric::Rate),
+        (_, Some(percent)) => Ok(LoadMetric::Quantile(percent)),
+        ("mean" | "avg", _) => Ok(LoadMetric::Mean),
+        ("med" | "median", _) => Ok(LoadMetric::Quantile(50.0)),
+        ("max", _) => Ok(LoadMetric::Max),
+        ("errors", _) => Ok(LoadMetric::Errors),
+        ("good", _) if limit.ends_with('%') => Ok(LoadMetric::GoodShare),
+        ("good", _) => Ok(LoadMetric::Good),
+        ("rate", _) => Ok(LoadMetric::Rate),
         _ => Err(format!("there is no measure `{name}`; {COMPARISONS}")),
     }
 }
 
 /// The limit in the unit of its metric.
-fn limit_of(metric: &Metric, text: &str) -> Result<Limit, String> {
+fn limit_of(metric: &LoadMetric, text: &str) -> Result<Limit, String> {
     let limit = if metric.is_time() {
         exact_duration(text, GO_UNITS, None)
             .filter(|limit| !limit.is_zero())
             .map(Limit::Time)
             .ok_or("a time such as 200ms or 1.5s")
-    } else if matches!(metric, Metric::Errors | Metric::GoodShare) {
+    } else if matches!(metric, LoadMetric::Errors | LoadMetric::GoodShare) {
         let share = parse_share(text).map(Limit::Share);
         share.map_err(|_| "a share such as 0.1%")
     } else {
@@ -259,7 +261,7 @@ fn spelled(time: Duration) -> String {
     }
 }
 
-impl Metric {
+impl LoadMetric {
     /// A value of it in words.
     pub(super) fn spell(&self, value: f64) -> String {
         match self {
@@ -274,7 +276,7 @@ impl Metric {
     }
 }
 
-impl fmt::Display for Metric {
+impl fmt::Display for LoadMetric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Quantile(percent) | Self::TankQuantile(percent) => write!(f, "p{percent}"),
@@ -297,7 +299,7 @@ impl Condition {
     pub(super) fn limit_text(&self) -> String {
         let ms = self.limit.value();
         match (self.limit, &self.metric) {
-            (Limit::Time(_), Metric::Quantile(_) | Metric::Mean | Metric::Max) => {
+            (Limit::Time(_), LoadMetric::Quantile(_) | LoadMetric::Mean | LoadMetric::Max) => {
                 if ms % 1000.0 == 0.0 {
                     format!("{}s", ms / 1000.0)
                 } else {
@@ -306,7 +308,7 @@ impl Condition {
             }
             (Limit::Time(limit), _) => spelled(limit),
             (Limit::Share(share), _) => exact_percent(share),
-            (Limit::Amount(rate), Metric::Good | Metric::Rate) => format!("{rate}/s"),
+            (Limit::Amount(rate), LoadMetric::Good | LoadMetric::Rate) => format!("{rate}/s"),
             (Limit::Amount(count), _) => count.to_string(),
         }
     }
@@ -321,13 +323,15 @@ impl fmt::Display for Condition {
             Window::Together(length) => ("total_", length),
         };
         match &self.metric {
-            Metric::TankMean => write!(f, "time({limit},{length}s)"),
-            Metric::TankQuantile(percent) => write!(f, "quantile({percent},{limit},{length}s)"),
-            Metric::Slower(than) => write!(f, "total_time({},{limit},{length}s)", spelled(*than)),
-            Metric::Status(mask) => write!(f, "{total}http({mask},{limit},{length}s)"),
-            Metric::SystemError(mask) => write!(f, "{total}net({mask},{limit},{length}s)"),
-            Metric::Busy => write!(f, "instances({limit},{length}s)"),
-            Metric::Elapsed => write!(f, "limit({limit})"),
+            LoadMetric::TankMean => write!(f, "time({limit},{length}s)"),
+            LoadMetric::TankQuantile(percent) => write!(f, "quantile({percent},{limit},{length}s)"),
+            LoadMetric::Slower(than) => {
+                write!(f, "total_time({},{limit},{length}s)", spelled(*than))
+            }
+            LoadMetric::Status(mask) => write!(f, "{total}http({mask},{limit},{length}s)"),
+            LoadMetric::SystemError(mask) => write!(f, "{total}net({mask},{limit},{length}s)"),
+            LoadMetric::Busy => write!(f, "instances({limit},{length}s)"),
+            LoadMetric::Elapsed => write!(f, "limit({limit})"),
             compared => {
                 let own = SIGNS.iter().find(|(_, sign)| *sign == self.comparison);
                 let sign = own.map_or("", |(sign, _)| sign);

@@ -5,7 +5,7 @@
 
 use crate::values::{constant, duration, line, positive, rate_per};
 use crate::{Imported, Profile, Refusal, Syntax};
-use kneepoint_model::pieces::{Piece, pieces};
+use kneepoint_model::pieces::{TextPiece, pieces};
 use kneepoint_model::units::SECOND_NS;
 use kneepoint_model::{Arrivals, FirstArrival, Schedule, Segment};
 use std::time::Duration;
@@ -108,7 +108,7 @@ fn imported(schedule: Schedule, even: bool) -> Imported {
 }
 
 /// `1/sec`, `50 per min`, `0`.
-fn hertz(piece: &Piece<'_>) -> Result<f64, Refusal> {
+fn hertz(piece: &TextPiece<'_>) -> Result<f64, Refusal> {
     let wrong = || {
         Refusal::new(
             piece.whole,

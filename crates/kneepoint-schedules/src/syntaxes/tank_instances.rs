@@ -6,7 +6,7 @@
 
 use crate::values::{count, positive, workers};
 use crate::{Imported, Profile, Refusal, Syntax};
-use kneepoint_model::pieces::{Piece, pieces};
+use kneepoint_model::pieces::{TextPiece, pieces};
 use kneepoint_model::schedule::text::parse_length;
 use kneepoint_model::{ClosedLoop, ThinkTime};
 use std::time::Duration;
@@ -47,7 +47,7 @@ struct Plan {
 
 impl Plan {
     /// Starts some more at this moment.
-    fn start(&mut self, more: u64, piece: &Piece<'_>) -> Result<(), Refusal> {
+    fn start(&mut self, more: u64, piece: &TextPiece<'_>) -> Result<(), Refusal> {
         if more == 0 {
             return Ok(());
         }
@@ -59,7 +59,7 @@ impl Plan {
     }
 
     /// Starts some more, the first now and the last after `length`.
-    fn ramp(&mut self, more: u64, length: Duration, piece: &Piece<'_>) -> Result<(), Refusal> {
+    fn ramp(&mut self, more: u64, length: Duration, piece: &TextPiece<'_>) -> Result<(), Refusal> {
         if more <= 1 || length.is_zero() {
             self.start(more, piece)?;
         } else if !self.elapsed.is_zero() || self.instances > 0 {
@@ -77,7 +77,7 @@ impl Plan {
     }
 
     /// Brings the number of instances to `target`.
-    fn reach(&mut self, target: u64, piece: &Piece<'_>) -> Result<(), Refusal> {
+    fn reach(&mut self, target: u64, piece: &TextPiece<'_>) -> Result<(), Refusal> {
         let more = target.checked_sub(self.instances).ok_or_else(|| {
             Refusal::new(
                 piece.whole,
@@ -87,7 +87,7 @@ impl Plan {
         self.start(more, piece)
     }
 
-    fn add(&mut self, piece: &Piece<'_>) -> Result<(), Refusal> {
+    fn add(&mut self, piece: &TextPiece<'_>) -> Result<(), Refusal> {
         let number = |text: &str| count(text, &[]).map(|n| n as u64);
         match (piece.name, piece.values().as_slice()) {
             ("ramp", [n, length]) => self.ramp(number(n)?, span(length)?, piece),
@@ -121,7 +121,7 @@ impl Plan {
     }
 }
 
-fn several_starts(piece: &Piece<'_>) -> Refusal {
+fn several_starts(piece: &TextPiece<'_>) -> Refusal {
     Refusal::new(
         piece.whole,
         "workers of a closed loop start all at once or over one ramp at the beginning; write one of ramp(COUNT,DURATION) \

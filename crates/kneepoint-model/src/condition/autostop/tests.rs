@@ -388,7 +388,7 @@ fn comparisons_end_a_load_too() {
 }
 
 fn conditions() -> impl Strategy<Value = Condition> {
-    use Comparison::{Above, AtLeast};
+    use Comparator::{Above, AtLeast};
     let time = || {
         prop_oneof![
             (1u64..100_000).prop_map(Duration::from_millis),
@@ -409,29 +409,30 @@ fn conditions() -> impl Strategy<Value = Condition> {
     let mask = || "[0-9x]{1,3}".prop_map(Mask);
     let percent = (1u32..100_000).prop_map(|n| f64::from(n) / 1000.0);
     let counted = prop_oneof![
-        mask().prop_map(Metric::Status),
-        mask().prop_map(Metric::SystemError)
+        mask().prop_map(LoadMetric::Status),
+        mask().prop_map(LoadMetric::SystemError)
     ];
     let parts = prop_oneof![
-        (Just(Metric::TankMean), limit()).prop_map(|(metric, limit)| (metric, Above, limit, false)),
-        (percent.prop_map(Metric::TankQuantile), limit())
+        (Just(LoadMetric::TankMean), limit())
             .prop_map(|(metric, limit)| (metric, Above, limit, false)),
-        (time().prop_map(Metric::Slower), share())
+        (percent.prop_map(LoadMetric::TankQuantile), limit())
+            .prop_map(|(metric, limit)| (metric, Above, limit, false)),
+        (time().prop_map(LoadMetric::Slower), share())
             .prop_map(|(metric, limit)| (metric, AtLeast, limit, true)),
         (counted, level(), any::<bool>())
             .prop_map(|(metric, limit, total)| (metric, AtLeast, limit, total)),
-        level().prop_map(|limit| (Metric::Busy, Above, limit, false)),
+        level().prop_map(|limit| (LoadMetric::Busy, Above, limit, false)),
         (share(), any::<bool>()).prop_map(|(limit, good)| (
             if good {
-                Metric::GoodShare
+                LoadMetric::GoodShare
             } else {
-                Metric::Errors
+                LoadMetric::Errors
             },
             Above,
             limit,
             true
         )),
-        limit().prop_map(|limit| (Metric::Quantile(99.0), Above, limit, false)),
+        limit().prop_map(|limit| (LoadMetric::Quantile(99.0), Above, limit, false)),
     ];
     let windowed =
         (parts, 1u32..86_400).prop_map(|((metric, comparison, limit, total), length)| Condition {
@@ -445,7 +446,7 @@ fn conditions() -> impl Strategy<Value = Condition> {
             },
         });
     let lasting = limit().prop_map(|limit| Condition {
-        metric: Metric::Elapsed,
+        metric: LoadMetric::Elapsed,
         comparison: AtLeast,
         limit,
         window: Window::Each(1),

@@ -1,7 +1,7 @@
 //! What is read, what is refused, and what holds.
 
 use super::*;
-use crate::condition::{Comparison, Limit, Metric};
+use crate::condition::{Comparator, Limit, LoadMetric};
 use crate::{Outcome, OutcomeCounts, Second};
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
@@ -243,10 +243,10 @@ fn the_last_second_may_be_a_part_of_one() {
 
 fn thresholds() -> impl Strategy<Value = Threshold> {
     let comparison = prop_oneof![
-        Just(Comparison::Below),
-        Just(Comparison::AtMost),
-        Just(Comparison::Above),
-        Just(Comparison::AtLeast)
+        Just(Comparator::Below),
+        Just(Comparator::AtMost),
+        Just(Comparator::Above),
+        Just(Comparator::AtLeast)
     ];
     let over = || proptest::option::of(1u32..10_000);
     let time = || (1u64..100_000_000_000).prop_map(|ns| Limit::Time(Duration::from_nanos(ns)));
@@ -254,24 +254,24 @@ fn thresholds() -> impl Strategy<Value = Threshold> {
     let rate = || (0.0..1e6f64).prop_map(Limit::Amount);
     let known = prop_oneof![Just(50.0), Just(95.0), Just(99.0)];
     let parts = prop_oneof![
-        (known.prop_map(Metric::Quantile), time(), over()),
+        (known.prop_map(LoadMetric::Quantile), time(), over()),
         (
-            (1u32..100_000).prop_map(|n| Metric::Quantile(f64::from(n) / 1000.0)),
+            (1u32..100_000).prop_map(|n| LoadMetric::Quantile(f64::from(n) / 1000.0)),
             time(),
             Just(None)
         ),
         (
-            prop_oneof![Just(Metric::Mean), Just(Metric::Max)],
+            prop_oneof![Just(LoadMetric::Mean), Just(LoadMetric::Max)],
             time(),
             Just(None)
         ),
         (
-            prop_oneof![Just(Metric::Errors), Just(Metric::GoodShare)],
+            prop_oneof![Just(LoadMetric::Errors), Just(LoadMetric::GoodShare)],
             share(),
             over()
         ),
         (
-            prop_oneof![Just(Metric::Good), Just(Metric::Rate)],
+            prop_oneof![Just(LoadMetric::Good), Just(LoadMetric::Rate)],
             rate(),
             over()
         ),
