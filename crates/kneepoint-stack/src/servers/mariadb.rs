@@ -8,9 +8,7 @@ use crate::knob::{self, Kind::*, Knob, Spelling};
 use crate::php::settled;
 use crate::server::{self, Server};
 use crate::text::ini::Ini;
-use crate::{
-    ConfigFile, DirSpec, Program, RenderedTier, StackError, TierContext, credentials,
-};
+use crate::{ConfigFile, DirSpec, Program, RenderedTier, StackError, TierContext, credentials};
 use kneepoint_model::{
     Address, Apply::Restart, CommandSpec, Commands, Endpoint, Layer, LogFormat, LogSource, Tunable,
 };
@@ -193,11 +191,7 @@ fn files(context: &TierContext, document: &Ini, password: &str) -> Vec<ConfigFil
     ]
 }
 
-fn environment(
-    context: &TierContext,
-    tcp: SocketAddr,
-    password: &str,
-) -> BTreeMap<String, String> {
+fn environment(context: &TierContext, tcp: SocketAddr, password: &str) -> BTreeMap<String, String> {
     // With the name `localhost` clients take the socket (libmariadb, PDO), with an address TCP.
     let (host, socket) = match context.unix_socket {
         true => ("localhost".to_owned(), context.path("run/mysqld.sock")),

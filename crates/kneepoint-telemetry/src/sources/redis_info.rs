@@ -1,8 +1,8 @@
 //! Redis by its INFO command.
 
+use crate::bounded::Bounded;
 use crate::proc::number;
 use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
-use crate::bounded::Bounded;
 use crate::transport::{Stream, parse_bulk};
 use kneepoint_model::metric::{
     REDIS_CLIENTS, REDIS_COMMANDS, REDIS_CONNECTIONS, REDIS_MAX_CLIENTS, REDIS_REJECTED,
