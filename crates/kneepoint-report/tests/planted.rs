@@ -109,6 +109,9 @@ proptest! {
         secrets in proptest::array::uniform8(secret()),
         which in 0..100_usize,
     ) {
+        let mut secrets = secrets;
+        // A URL has neither of them in its password.
+        secrets[7] = secrets[7].replace([' ', '/'], "-");
         let samples = support::all();
         let (name, sample) = &samples[which % samples.len()];
         let words = format!(" {} ", secrets.join(" "));

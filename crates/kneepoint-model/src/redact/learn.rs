@@ -68,8 +68,9 @@ impl Secrets {
                 let cookies = value.split(';').filter_map(|pair| pair.split_once('='));
                 cookies.for_each(|(_, value)| self.remember(value, false));
             } else if !is_harmless_header(name) {
-                // `Bearer abc`: the second word is what opens the door.
-                let words = value.split_whitespace().skip(1);
+                // `Bearer abc`: what follows the first word is what opens the door.
+                let rest = value.split_once(char::is_whitespace).map(|(_, rest)| rest);
+                let words = value.split_whitespace().skip(1).chain(rest);
                 let sure = is_secret_name(name);
                 words
                     .chain([value.as_str()])

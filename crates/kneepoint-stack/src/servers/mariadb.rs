@@ -191,11 +191,7 @@ fn files(context: &TierContext, document: &Ini, password: &str) -> Vec<ConfigFil
     ]
 }
 
-fn environment(
-    context: &TierContext,
-    tcp: SocketAddr,
-    password: &str,
-) -> BTreeMap<String, String> {
+fn environment(context: &TierContext, tcp: SocketAddr, password: &str) -> BTreeMap<String, String> {
     // With the name `localhost` clients take the socket (libmariadb, PDO), with an address TCP.
     let (host, socket) = match context.unix_socket {
         true => ("localhost".to_owned(), context.path("run/mysqld.sock")),

@@ -1,8 +1,10 @@
 //! Redis as the cache tier.
 
+mod private;
+
 use crate::server::{self, Server};
 use crate::tier::PHP_USER;
-use crate::text::lines::{self, Dialect, Lines};
+use crate::text::lines::{self, Dialect};
 use crate::tunable_spec::{self, Kind::*, Spelling, TunableSpec};
 use crate::{ConfigFile, ConfigText, DirSpec, Program, RenderedTier, StackError, TierContext};
 use kneepoint_model::{
@@ -43,23 +45,6 @@ const TUNABLES: &[TunableSpec] = &[
 
 /// What a lab cache starts from: a cache, so nothing is kept on disk.
 const DEFAULT: &str = "save \"\"\nappendonly no\n";
-
-/// Directives of a user's file that would join other servers, lock the lab out, or leave its directory.
-const REMOVED: &[&str] = &[
-    "requirepass",
-    "masterauth",
-    "aclfile",
-    "user",
-    "rename-command",
-    "replicaof",
-    "slaveof",
-    "tls-port",
-    "cluster-enabled",
-    "cluster-config-file",
-    "unixsocket",
-    "unixsocketperm",
-    "bind-source-addr",
-];
 
 impl Server for Redis {
     fn kind(&self) -> &'static str {
@@ -112,7 +97,7 @@ impl Server for Redis {
         )?;
         let mut document = lines::parse(Dialect::Redis, context.config_text(DEFAULT));
         let listen = context.listen(6379, "redis.sock");
-        adapt(&mut document, context, &listen);
+        private::adapt(&mut document, context, &listen);
         for (name, value) in &settings {
             document.set_only(name, value);
         }
@@ -169,45 +154,6 @@ impl Server for Redis {
                 }),
             }
         })
-    }
-}
-
-/// Makes a configuration the lab's: its address, its directory, in the foreground, without passwords.
-fn adapt(document: &mut Lines, context: &TierContext, listen: &Address) {
-    for key in REMOVED {
-        document.remove(key);
-    }
-    // What was included stands in the document by now; a line that is left would bring what nobody looked at.
-    document.remove("include");
-    let leads_out = |key: &&str| {
-        let key = key.to_ascii_lowercase();
-        let others = ["tls-", "cluster-", "sentinel", "syslog-", "replica-announce-"];
-        others.iter().any(|start| key.starts_with(start))
-    };
-    let leads_out: Vec<String> = document.keys().filter(leads_out).map(str::to_owned).collect();
-    for key in leads_out {
-        document.remove(&key);
-    }
-    match listen {
-        Address::Tcp(address) => {
-            document.set_only("bind", &address.ip().to_string());
-            document.set_only("port", &address.port().to_string());
-        }
-        Address::Unix(path) => {
-            document.set_only("port", "0");
-            document.set_only("unixsocket", &path.to_string_lossy());
-            document.set_only("unixsocketperm", "777");
-        }
-    }
-    for (key, value) in [
-        ("protected-mode", "no"),
-        ("daemonize", "no"),
-        ("supervised", "no"),
-        ("logfile", ""),
-        ("dir", &context.path("data")),
-        ("pidfile", &context.path("run/redis.pid")),
-    ] {
-        document.set_only(key, value);
     }
 }
 

@@ -153,6 +153,16 @@ mod tests {
     /// What happens to the file, and how many lines are found then.
     type Step<'a> = (&'a dyn Fn(&Path), u64);
 
+    #[test]
+    fn a_log_that_somebody_made_a_link_is_not_read() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (own, link) = (dir.path().join("own.log"), dir.path().join("php.log"));
+        fs::write(&own, LINE).expect("a file");
+        std::os::unix::fs::symlink("/etc/passwd", &link).expect("a link");
+        assert!(open(&own).is_ok());
+        assert!(open(&link).is_err());
+    }
+
     /// A log with a tail at its end, and what each later reading finds.
     fn check(before: &str, steps: &[Step<'_>]) {
         let dir = tempfile::tempdir().expect("a directory");

@@ -1,7 +1,7 @@
 //! Redis by its INFO command.
 
-use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
 use crate::bounded::Bounded;
+use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
 use crate::transport::{Stream, parse_bulk};
 use kneepoint_linux::file::number;
 use kneepoint_model::metric::{

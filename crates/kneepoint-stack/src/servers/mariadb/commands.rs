@@ -53,8 +53,8 @@ fn login(context: &TierContext) -> String {
 }
 
 pub(super) fn process(context: &TierContext, output: &Path) -> ProcessSpec {
-    let ready =
-        CommandSpec::new(client(context, "mariadb-admin")).args([login(context), "ping".to_owned()]);
+    let ready = CommandSpec::new(client(context, "mariadb-admin"))
+        .args([login(context), "ping".to_owned()]);
     ProcessSpec {
         name: format!("{} mariadb", context.layer),
         program: context.program.path.clone(),
