@@ -8,7 +8,7 @@ use crate::logs;
 use crate::process::{self, Program, program};
 use crate::snapshot::{Blind, Endpoint, Kind, Listener, Place, Pool, Process, Service, Settings};
 use crate::sockets::{self, Net};
-use kneepoint_model::{Address, CgroupPaths, LogFormat, RunningTier, ServerKind, metric};
+use kneepoint_model::LogFormat;
 
 /// What is searched in the file of a program: first its version. The readers of configuration know the others by their
 /// order.
