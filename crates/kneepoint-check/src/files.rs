@@ -157,10 +157,6 @@ fn of_the_kernel(place: &OwnedFd) -> bool {
     fs::fstatfs(place).is_ok_and(|about| MAGIC.contains(&(about.f_type as u64)))
 }
 
-#[expect(
-    clippy::unnecessary_cast,
-    reason = "the widths of the fields differ between machines"
-)]
 fn modified_s(stat: &fs::Stat) -> f64 {
     stat.st_mtime as f64 + stat.st_mtime_nsec as f64 / 1e9
 }

@@ -61,7 +61,7 @@ fn count(content: &Content, path: &str, format: LogFormat, now_s: f64) -> Vec<Lo
         .into_values()
         .map(|(mut hits, last)| {
             // Lines carry local time of somewhere: the distance to the last line of all is free of that.
-            hits.age_s = last.is_finite().then(|| end_age_s + (latest - last));
+            hits.age_s = last.is_finite().then_some(end_age_s + (latest - last));
             hits
         })
         .collect()

@@ -138,10 +138,10 @@ impl Names {
                     .for_each(|name| add(name, "container"));
             }
             for (endpoint, _) in &service.asks {
-                if let crate::snapshot::Endpoint::Tcp(host, _) = endpoint {
-                    if host.parse::<std::net::IpAddr>().is_err() {
-                        add(host, "host");
-                    }
+                if let crate::snapshot::Endpoint::Tcp(host, _) = endpoint
+                    && host.parse::<std::net::IpAddr>().is_err()
+                {
+                    add(host, "host");
                 }
             }
         }

@@ -20,32 +20,29 @@ const LOOKED_AT: [&str; 12] = [
     "zend.",
 ];
 
-/// Reads the directives of a worker of each pool, or of the master where a pool has none. What differs from the files is
-/// what runs.
+/// Reads the directives of the master, and of a worker of each pool that says something else than php.ini. What differs
+/// from the files is what runs.
 pub(super) fn overlay(service: &mut Service) {
-    let mut why = None;
     let master = service.pid;
-    let of_master = service.pools.iter().any(|pool| pool.workers.is_empty());
-    let shared = if of_master { ini(master).ok() } else { None };
+    let mut why = None;
+    let mut read = |pid| ini(pid).map_err(|error| why = Some(error.to_string())).ok();
+    let shared = read(master);
+    let written = service.php.as_ref().map(|php| php.ini.clone());
     for pool in &mut service.pools {
-        let (pid, found) = match pool.workers.first() {
-            Some(worker) => (
-                worker.pid,
-                ini(worker.pid)
-                    .map_err(|error| why = Some(error.to_string()))
-                    .ok(),
-            ),
-            None => (master, shared.clone()),
-        };
-        if let Some(found) = found {
-            // A pool without workers has values of its own that its master's memory does not show.
-            let own = !pool.workers.is_empty();
-            lay_over(&mut pool.php, &found, pid, own);
+        let worker = pool.workers.first().map(|worker| worker.pid);
+        let has_own = written.as_ref() != Some(&pool.php);
+        let own = worker
+            .filter(|_| has_own)
+            .and_then(|pid| Some((pid, read(pid)?)));
+        if let Some((pid, found)) = own {
+            lay_over(&mut pool.php, &found, pid, true);
+        } else if let Some(found) = &shared {
+            // What the pool says itself, the master's memory does not show.
+            lay_over(&mut pool.php, found, master, !has_own);
         }
     }
-    let globals = ini(master).ok();
-    if let (Some(php), Some(found)) = (&mut service.php, globals) {
-        lay_over(&mut php.ini, &found, master, true);
+    if let (Some(php), Some(found)) = (&mut service.php, &shared) {
+        lay_over(&mut php.ini, found, master, true);
     }
     if let Some(why) = why {
         let what = format!("php.ini in force in {}", service.name());

@@ -17,8 +17,10 @@ pub(super) fn sample(service: &mut Service) {
         return;
     };
     let last = |of, address: &Address| {
-        let alone = listen.len() == 1;
-        let label = (!alone).then(|| address.to_string()).unwrap_or_default();
+        let label = match listen.len() {
+            1 => String::new(),
+            _ => address.to_string(),
+        };
         recording.series.labelled(kind.layer(), of, &label)?.last()
     };
     for listener in &mut service.listens {

@@ -4,6 +4,8 @@ use crate::snapshot::{Kind, Pool, Service, Snapshot};
 
 /// Deeper than any chain.
 const DEPTH: usize = 6;
+/// Pools that are shown of a PHP-FPM that nobody is known to ask.
+const POOLS: usize = 4;
 
 /// A line a service, below whom asks it.
 pub(super) fn draw(snapshot: &Snapshot) -> Vec<String> {
@@ -17,6 +19,7 @@ pub(super) fn draw(snapshot: &Snapshot) -> Vec<String> {
     let mut lines = Vec::new();
     for at in first {
         lines.push(describe(&snapshot.services[at]));
+        lines.extend(pools_of(&snapshot.services[at]));
         below(snapshot, at, "", &mut vec![at], &mut lines);
     }
     lines
@@ -63,6 +66,16 @@ fn below(
             above.pop();
         }
     }
+}
+
+/// The pools of a PHP-FPM that nobody is known to ask.
+fn pools_of(service: &Service) -> Vec<String> {
+    let shown = service.pools.iter().take(POOLS);
+    let mut lines: Vec<String> = shown.map(|pool| format!("   {}", of_pool(pool))).collect();
+    if service.pools.len() > POOLS {
+        lines.push(format!("   and {} more pools", service.pools.len() - POOLS));
+    }
+    lines
 }
 
 fn describe(service: &Service) -> String {
@@ -129,5 +142,12 @@ mod tests {
                ├─ /run/php.sock ─▶ mysql (process 17)
                └─ /run/php.sock ─▶ postgresql (process 18)"#]].assert_eq(&lines);
         assert!(draw(&Snapshot::default()).is_empty());
+        let mut alone = Case::healthy().0;
+        alone.links.clear();
+        let lines = draw(&alone);
+        assert!(
+            lines.contains(&"   pool www (static, at most 20)".to_owned()),
+            "{lines:?}"
+        );
     }
 }

@@ -140,7 +140,6 @@ impl Case {
             maps_seen: true,
             opcache_bytes: Some(268_435_456.0),
             ini,
-            ..Php::default()
         });
         service.files = reader.read;
         service.version = "8.2.36".into();

@@ -39,16 +39,17 @@ impl Fix {
         if let Some(fix) = by_variable(service, &pool.settings, directives) {
             return fix;
         }
+        let defined = pool.settings.iter();
+        let defined = defined.filter_map(|(_, value)| value.source.path());
+        // The file that is read last of those that define the pool.
+        let last = defined.max().unwrap_or("/etc/php-fpm.d/www.conf");
+        if let Some(fix) = in_main(service, last, &pool.name, directives) {
+            return fix;
+        }
         let mut content = format!("[{}]\n", pool.name);
         for (name, value) in directives {
             content.push_str(&format!("{name} = {value}\n"));
         }
-        let defined = pool
-            .settings
-            .iter()
-            .filter_map(|(_, value)| value.source.path());
-        // The file that is read last of those that define the pool.
-        let last = defined.max().unwrap_or("/etc/php-fpm.d/www.conf");
         Self::drop_in(service, last, "conf", content)
     }
 
@@ -63,12 +64,11 @@ impl Fix {
         }
         let pools = service.pools.iter().flat_map(|pool| pool.settings.iter());
         let last = pools.filter_map(|(_, value)| value.source.path()).max();
-        Self::drop_in(
-            service,
-            last.unwrap_or("/etc/php-fpm.d/www.conf"),
-            "conf",
-            content,
-        )
+        let last = last.unwrap_or("/etc/php-fpm.d/www.conf");
+        if let Some(fix) = in_main(service, last, "global", directives) {
+            return fix;
+        }
+        Self::drop_in(service, last, "conf", content)
     }
 
     /// Settings of php.ini.
@@ -170,6 +170,25 @@ impl Fix {
     }
 }
 
+/// The main file itself, where that defines the pools: it then names no directory that a further file could be put into.
+fn in_main(
+    service: &Service,
+    last: &str,
+    section: &str,
+    directives: &[(&str, String)],
+) -> Option<Fix> {
+    service.files.first().filter(|main| main.path == last)?;
+    let lines: Vec<String> = directives
+        .iter()
+        .map(|(name, value)| format!("{name} = {value}"))
+        .collect();
+    Some(Fix {
+        text: format!("In {last}, below [{section}], write: {}", lines.join(", ")),
+        file: None,
+        apply: apply(service),
+    })
+}
+
 /// The environment, where that is what sets all of these.
 fn by_variable(
     service: &Service,
@@ -246,6 +265,23 @@ mod tests {
         assert_eq!(file.path, "/usr/local/etc/php-fpm.d/zz-kneepoint.conf");
         assert_eq!(file.content, "[www]\npm.max_children = 20\n");
         assert_eq!(fix.apply, "kill -USR2 7");
+    }
+
+    #[test]
+    fn a_pool_of_the_main_file_is_changed_there() {
+        let (mut service, pool) = service(false);
+        let path = "/usr/local/etc/php-fpm.d/zz-docker.conf".to_owned();
+        service.files.push(crate::snapshot::ReadFile {
+            path,
+            modified_s: 0.0,
+            newer: false,
+        });
+        let fix = Fix::pool(&service, &pool, &[("pm.max_children", "20".into())]);
+        assert!(fix.file.is_none(), "{fix:?}");
+        assert!(
+            fix.text.ends_with("[www], write: pm.max_children = 20"),
+            "{fix:?}"
+        );
     }
 
     #[test]

@@ -51,6 +51,8 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
             draft = draft.title(format!(
                 "The pool of {count} workers is too small, or its workers wait for something"
             ));
+        } else if count < SHIPPED && !waits {
+            draft = draft.title(format!("The pool has {count} workers only"));
         } else if waits {
             draft = draft.title(format!("The pool of {count} workers is too small"));
         }
