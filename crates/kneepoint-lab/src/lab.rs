@@ -4,6 +4,7 @@ mod client;
 pub(crate) mod commands;
 
 use crate::LabError;
+use crate::beneath;
 use crate::error::Context as _;
 use crate::identity::Identity;
 use crate::isolation::cgroup::Cgroups;
@@ -14,7 +15,6 @@ use crate::plan::{Capabilities, HostInfo, HostPlan, LabPlan, Process, Stopped};
 use crate::protocol::{Answer, Begun, Request};
 use crate::record::{LabId, base_dir};
 use crate::traces::{Removed, erase};
-use crate::beneath;
 use client::{Client, misunderstood};
 use commands::HostCommands;
 use kneepoint_model::{CommandOutput, CommandSpec, ProcessSpec, Signal};

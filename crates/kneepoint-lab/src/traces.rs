@@ -218,8 +218,7 @@ pub(crate) fn kill_until_gone(
 
 /// Removes everything of a lab. Its keeper must be dead, or be the caller.
 pub(crate) fn erase(id: LabId, dir: Option<&Path>, cgroups: &Cgroups) -> Vec<Removed> {
-    let (killed, stubborn) =
-        kill_until_gone(|| members(id, dir, cgroups, &ProcessEntry::all()));
+    let (killed, stubborn) = kill_until_gone(|| members(id, dir, cgroups, &ProcessEntry::all()));
     let mut removed: Vec<Removed> = killed
         .into_iter()
         .map(|stat| Removed::Process {

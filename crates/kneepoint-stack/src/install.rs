@@ -3,8 +3,8 @@
 //! The lab's directories are root's until everything in them is written, and what is handed to a tier's user is handed over
 //! by a handle: that user may run other programs already, and a path may mean something else when it is looked up again.
 
-use crate::tier::PHP_USER as USER;
 use crate::seed::SEED;
+use crate::tier::PHP_USER as USER;
 use crate::{ConfigFile, DirSpec, RenderedTier, StackError};
 use kneepoint_model::LogFormat;
 use rustix::fs::OFlags;

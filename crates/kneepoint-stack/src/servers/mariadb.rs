@@ -5,8 +5,8 @@ mod options;
 mod private;
 
 use crate::server::{self, Server};
-use crate::tier::PHP_USER;
 use crate::text::ini::Ini;
+use crate::tier::PHP_USER;
 use crate::tunable_spec::{self, Kind::*, Spelling, TunableSpec};
 use crate::{ConfigFile, DirSpec, Program, RenderedTier, StackError, TierContext, credentials};
 use kneepoint_model::{

@@ -4,10 +4,12 @@ mod commands;
 mod private;
 
 use crate::server::{self, Server};
-use crate::tier::PHP_USER;
 use crate::text::lines::{self, Dialect, Lines};
+use crate::tier::PHP_USER;
 use crate::tunable_spec::{self, Kind::*, Spelling, TunableSpec};
-use crate::{ConfigFile, ConfigText, DirSpec, Program, RenderedTier, StackError, TierContext, credentials};
+use crate::{
+    ConfigFile, ConfigText, DirSpec, Program, RenderedTier, StackError, TierContext, credentials,
+};
 use kneepoint_model::{
     Address, Apply::Reload, Apply::Restart, CommandSpec, Commands, Endpoint, Layer, LogFormat,
     LogSource, Tunable,

@@ -3,8 +3,8 @@
 mod private;
 
 use crate::server::{self, Server};
-use crate::tier::PHP_USER;
 use crate::text::lines::{self, Dialect};
+use crate::tier::PHP_USER;
 use crate::tunable_spec::{self, Kind::*, Spelling, TunableSpec};
 use crate::{ConfigFile, ConfigText, DirSpec, Program, RenderedTier, StackError, TierContext};
 use kneepoint_model::{
