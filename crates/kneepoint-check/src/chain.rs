@@ -1,7 +1,7 @@
 //! Who asks whom: endpoints of those who ask, joined with those who listen.
 
 use crate::files::{Files as _, Root};
-use crate::snapshot::{Endpoint, Link, Service, Snapshot};
+use crate::snapshot::{Link, ListenEndpoint, Service, Snapshot};
 use crate::sockets::Net;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -57,17 +57,17 @@ pub(crate) fn join(all: &[Seen]) -> Vec<Link> {
     links
 }
 
-fn reaches(asker: &Seen, endpoint: &Endpoint, asked: &Seen) -> bool {
+fn reaches(asker: &Seen, endpoint: &ListenEndpoint, asked: &Seen) -> bool {
     let mut listens = asked.service.listens.iter().map(|one| &one.endpoint);
     match endpoint {
-        Endpoint::Unix(path) => listens.any(|own| match own {
-            Endpoint::Unix(own) => same_socket(asker, path, asked, own),
-            Endpoint::Tcp(..) => false,
+        ListenEndpoint::Unix(path) => listens.any(|own| match own {
+            ListenEndpoint::Unix(own) => same_socket(asker, path, asked, own),
+            ListenEndpoint::Tcp(..) => false,
         }),
-        Endpoint::Tcp(host, port) => {
+        ListenEndpoint::Tcp(host, port) => {
             let addresses = resolve(asker, host);
             listens.any(|own| match own {
-                Endpoint::Tcp(at, own) if own == port => {
+                ListenEndpoint::Tcp(at, own) if own == port => {
                     addresses.iter().any(|ip| accepts(asker, *ip, asked, at))
                         || asked.is_called(host)
                 }
@@ -123,8 +123,8 @@ impl Seen {
 }
 
 /// The only service of another network namespace that listens on a port, for a name that nobody here can resolve.
-fn by_port(all: &[Seen], from: usize, endpoint: &Endpoint) -> Option<usize> {
-    let Endpoint::Tcp(host, port) = endpoint else {
+fn by_port(all: &[Seen], from: usize, endpoint: &ListenEndpoint) -> Option<usize> {
+    let ListenEndpoint::Tcp(host, port) = endpoint else {
         return None;
     };
     if !resolve(&all[from], host).is_empty() {
@@ -133,7 +133,7 @@ fn by_port(all: &[Seen], from: usize, endpoint: &Endpoint) -> Option<usize> {
     let net = all[from].service.place.net;
     let listens = |seen: &Seen| {
         let mut own = seen.service.listens.iter();
-        own.any(|one| matches!(one.endpoint, Endpoint::Tcp(_, own) if own == *port))
+        own.any(|one| matches!(one.endpoint, ListenEndpoint::Tcp(_, own) if own == *port))
     };
     let mut found = all
         .iter()
@@ -144,10 +144,10 @@ fn by_port(all: &[Seen], from: usize, endpoint: &Endpoint) -> Option<usize> {
 }
 
 /// The pool that listens at an endpoint.
-fn pool_of(service: &Service, endpoint: &Endpoint) -> Option<String> {
-    let fits = |own: &Endpoint| match (own, endpoint) {
-        (Endpoint::Tcp(_, a), Endpoint::Tcp(_, b)) => a == b,
-        (Endpoint::Unix(a), Endpoint::Unix(b)) => {
+fn pool_of(service: &Service, endpoint: &ListenEndpoint) -> Option<String> {
+    let fits = |own: &ListenEndpoint| match (own, endpoint) {
+        (ListenEndpoint::Tcp(_, a), ListenEndpoint::Tcp(_, b)) => a == b,
+        (ListenEndpoint::Unix(a), ListenEndpoint::Unix(b)) => {
             a == b || a.rsplit('/').next() == b.rsplit('/').next()
         }
         _ => false,
@@ -166,12 +166,12 @@ pub(crate) fn keep_time_wait(all: &mut [Seen]) {
             .asks
             .iter()
             .filter_map(|(endpoint, _)| match endpoint {
-                Endpoint::Tcp(_, port) => Some(*port),
-                Endpoint::Unix(_) => None,
+                ListenEndpoint::Tcp(_, port) => Some(*port),
+                ListenEndpoint::Unix(_) => None,
             })
             .collect();
         for (peer, count) in &seen.net.time_wait {
-            if matches!(peer, Endpoint::Tcp(_, port) if ports.contains(port)) {
+            if matches!(peer, ListenEndpoint::Tcp(_, port) if ports.contains(port)) {
                 kept.insert(peer.to_string(), *count);
             }
         }
@@ -214,12 +214,12 @@ pub(crate) fn retain(snapshot: &mut Snapshot, keep: &[bool]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::{Kind, Listener, Pool};
+    use crate::snapshot::{FpmPool, Listener, ServiceKind};
 
-    fn seen(kind: Kind, net: u64, listens: &[&str], asks: &[&str]) -> Seen {
+    fn seen(kind: ServiceKind, net: u64, listens: &[&str], asks: &[&str]) -> Seen {
         let mut service = Service::new(kind, 1);
         service.place.net = net;
-        let endpoint = |text: &&str| Endpoint::parse(text, 80).expect("an endpoint");
+        let endpoint = |text: &&str| ListenEndpoint::parse(text, 80).expect("an endpoint");
         service.listens = listens
             .iter()
             .map(|text| Listener {
@@ -251,10 +251,15 @@ mod tests {
     #[test]
     fn loopback_reaches_its_own_namespace_only() {
         let all = [
-            seen(Kind::Nginx, 1, &["*:80"], &["127.0.0.1:9000"]),
-            seen(Kind::Fpm, 2, &["127.0.0.1:9000"], &[]),
-            seen(Kind::Fpm, 1, &["127.0.0.1:9000"], &["/run/redis.sock"]),
-            seen(Kind::Redis, 1, &["/run/redis.sock"], &[]),
+            seen(ServiceKind::Nginx, 1, &["*:80"], &["127.0.0.1:9000"]),
+            seen(ServiceKind::Fpm, 2, &["127.0.0.1:9000"], &[]),
+            seen(
+                ServiceKind::Fpm,
+                1,
+                &["127.0.0.1:9000"],
+                &["/run/redis.sock"],
+            ),
+            seen(ServiceKind::Redis, 1, &["/run/redis.sock"], &[]),
         ];
         assert_eq!(shown(&all), ["0>2 /c:1", "2>3 /c:1"]);
     }
@@ -262,23 +267,23 @@ mod tests {
     #[test]
     fn addresses_and_names_reach_other_namespaces() {
         let mut all = vec![
-            seen(Kind::Nginx, 1, &["*:80"], &["172.18.0.2:9000"]),
-            seen(Kind::Nginx, 1, &["*:81"], &["php:9001"]),
-            seen(Kind::Fpm, 2, &["*:9000"], &[]),
-            seen(Kind::Fpm, 3, &["*:9001"], &[]),
+            seen(ServiceKind::Nginx, 1, &["*:80"], &["172.18.0.2:9000"]),
+            seen(ServiceKind::Nginx, 1, &["*:81"], &["php:9001"]),
+            seen(ServiceKind::Fpm, 2, &["*:9000"], &[]),
+            seen(ServiceKind::Fpm, 3, &["*:9001"], &[]),
         ];
         all[2].net.addresses.insert(IpAddr::from([172, 18, 0, 2]));
         assert_eq!(shown(&all), ["0>2 /c:1", "1>3 /c:1, by its port"]);
-        all.push(seen(Kind::Fpm, 4, &["*:9001"], &[]));
+        all.push(seen(ServiceKind::Fpm, 4, &["*:9001"], &[]));
         assert_eq!(shown(&all), ["0>2 /c:1"]);
     }
 
     #[test]
     fn what_is_left_out_takes_its_links_along() {
         let all = [
-            seen(Kind::Nginx, 1, &[], &["127.0.0.1:9000", "/b"]),
-            seen(Kind::Fpm, 1, &["*:9000"], &[]),
-            seen(Kind::Fpm, 1, &["/b"], &[]),
+            seen(ServiceKind::Nginx, 1, &[], &["127.0.0.1:9000", "/b"]),
+            seen(ServiceKind::Fpm, 1, &["*:9000"], &[]),
+            seen(ServiceKind::Fpm, 1, &["/b"], &[]),
         ];
         let links = join(&all);
         let services = all.into_iter().map(|seen| seen.service).collect();
@@ -294,20 +299,20 @@ mod tests {
 
     #[test]
     fn a_link_names_the_pool() {
-        let mut fpm = seen(Kind::Fpm, 1, &["*:9001"], &[]);
+        let mut fpm = seen(ServiceKind::Fpm, 1, &["*:9001"], &[]);
         fpm.service.pools = vec![
-            Pool {
+            FpmPool {
                 name: "a".into(),
-                listen: Endpoint::parse("9000", 0),
-                ..Pool::default()
+                listen: ListenEndpoint::parse("9000", 0),
+                ..FpmPool::default()
             },
-            Pool {
+            FpmPool {
                 name: "b".into(),
-                listen: Endpoint::parse("9001", 0),
-                ..Pool::default()
+                listen: ListenEndpoint::parse("9001", 0),
+                ..FpmPool::default()
             },
         ];
-        let all = [seen(Kind::Nginx, 1, &[], &["127.0.0.1:9001"]), fpm];
+        let all = [seen(ServiceKind::Nginx, 1, &[], &["127.0.0.1:9001"]), fpm];
         assert_eq!(join(&all)[0].pool.as_deref(), Some("b"));
     }
 }

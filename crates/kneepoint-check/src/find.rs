@@ -9,8 +9,8 @@ mod php;
 mod queues;
 
 use crate::chain::{self, Seen};
-use crate::process::{self, Process};
-use crate::snapshot::{Blind, Kind, Machine, Snapshot};
+use crate::process::{self, ServiceProcess};
+use crate::snapshot::{Blind, MachineState, ServiceKind, Snapshot};
 use std::collections::HashMap;
 use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime};
@@ -20,7 +20,7 @@ const SERVICES: usize = 500;
 
 /// What is looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
+pub struct CheckOptions {
     /// First processes of services; all services when empty.
     pub pids: Vec<u32>,
     /// The pool of PHP-FPM, with whom it belongs to.
@@ -33,7 +33,7 @@ pub struct Options {
     pub budget: Duration,
 }
 
-impl Default for Options {
+impl Default for CheckOptions {
     fn default() -> Self {
         Self {
             pids: Vec::new(),
@@ -48,13 +48,13 @@ impl Default for Options {
 /// Looks at the stack that runs: reads only, and within the time it may take. A program that takes longer is named among
 /// what could not be seen.
 #[must_use]
-pub fn look(options: &Options) -> Snapshot {
+pub fn look(options: &CheckOptions) -> Snapshot {
     let deadline = Instant::now() + options.budget;
     let machine = machine();
     let found = masters(&process::all(), &options.pids);
     let mut blind = nobody(&found, options);
     let (send, receive) = mpsc::channel();
-    let mut waiting: HashMap<u32, Kind> = HashMap::new();
+    let mut waiting: HashMap<u32, ServiceKind> = HashMap::new();
     for master in found.into_iter().take(SERVICES) {
         let send = send.clone();
         waiting.insert(master.process.pid, master.kind);
@@ -93,7 +93,7 @@ pub fn look(options: &Options) -> Snapshot {
     snapshot
 }
 
-fn nobody(found: &[Master], options: &Options) -> Vec<Blind> {
+fn nobody(found: &[Master], options: &CheckOptions) -> Vec<Blind> {
     let missing = |pid: &&u32| !found.iter().any(|master| master.process.pid == **pid);
     let gone = options.pids.iter().filter(missing);
     gone.map(|pid| {
@@ -107,10 +107,10 @@ fn nobody(found: &[Master], options: &Options) -> Vec<Blind> {
     .collect()
 }
 
-fn machine() -> Machine {
+fn machine() -> MachineState {
     let (memory_bytes, available_bytes) = process::memory_bytes();
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    Machine {
+    MachineState {
         cores: std::thread::available_parallelism().map_or(1.0, |cores| cores.get() as f64),
         memory_bytes,
         available_bytes,
@@ -121,26 +121,26 @@ fn machine() -> Machine {
 /// The first process of a service, and those it started.
 #[derive(Debug, Clone)]
 struct Master {
-    kind: Kind,
-    process: Process,
+    kind: ServiceKind,
+    process: ServiceProcess,
     /// The processes of the same program below it.
-    workers: Vec<Process>,
+    workers: Vec<ServiceProcess>,
     /// The process that started it.
-    parent: Option<Process>,
+    parent: Option<ServiceProcess>,
 }
 
 /// What program a process runs, by the name of its file or else its own.
-fn kind_of(process: &Process) -> Option<Kind> {
+fn kind_of(process: &ServiceProcess) -> Option<ServiceKind> {
     let by_name = |name: &str| match name {
-        "nginx" | "openresty" | "angie" | "tengine" => Some(Kind::Nginx),
-        "apache2" | "httpd" => Some(Kind::Apache),
-        "haproxy" => Some(Kind::Haproxy),
-        "redis-server" | "valkey-server" | "keydb-server" => Some(Kind::Redis),
-        "mariadbd" | "mysqld" => Some(Kind::Mysql),
-        "postgres" => Some(Kind::Postgresql),
-        "unitd" => Some(Kind::Unit),
-        "frankenphp" => Some(Kind::FrankenPhp),
-        name if name.starts_with("php-fpm") => Some(Kind::Fpm),
+        "nginx" | "openresty" | "angie" | "tengine" => Some(ServiceKind::Nginx),
+        "apache2" | "httpd" => Some(ServiceKind::Apache),
+        "haproxy" => Some(ServiceKind::Haproxy),
+        "redis-server" | "valkey-server" | "keydb-server" => Some(ServiceKind::Redis),
+        "mariadbd" | "mysqld" => Some(ServiceKind::Mysql),
+        "postgres" => Some(ServiceKind::Postgresql),
+        "unitd" => Some(ServiceKind::Unit),
+        "frankenphp" => Some(ServiceKind::FrankenPhp),
+        name if name.starts_with("php-fpm") => Some(ServiceKind::Fpm),
         _ => None,
     };
     by_name(process.program()).or_else(|| by_name(&process.comm))
@@ -148,13 +148,13 @@ fn kind_of(process: &Process) -> Option<Kind> {
 
 /// The first processes of every service: those that another of their kind did not start. A master that another started
 /// to take its place says so in its title.
-fn masters(all: &[Process], wanted: &[u32]) -> Vec<Master> {
-    let by_pid: HashMap<u32, &Process> = all.iter().map(|one| (one.pid, one)).collect();
-    let kinds: HashMap<u32, Kind> = all
+fn masters(all: &[ServiceProcess], wanted: &[u32]) -> Vec<Master> {
+    let by_pid: HashMap<u32, &ServiceProcess> = all.iter().map(|one| (one.pid, one)).collect();
+    let kinds: HashMap<u32, ServiceKind> = all
         .iter()
         .filter_map(|one| Some((one.pid, kind_of(one)?)))
         .collect();
-    let is_first = |process: &Process, kind: Kind| {
+    let is_first = |process: &ServiceProcess, kind: ServiceKind| {
         let of_parent = kinds.get(&process.parent);
         of_parent != Some(&kind) || process.title().contains("master process")
     };
@@ -190,7 +190,7 @@ fn masters(all: &[Process], wanted: &[u32]) -> Vec<Master> {
     found
 }
 
-fn assemble(machine: Machine, mut all: Vec<Seen>, blind: Vec<Blind>) -> Snapshot {
+fn assemble(machine: MachineState, mut all: Vec<Seen>, blind: Vec<Blind>) -> Snapshot {
     let apps = apps::find(&mut all);
     let links = chain::join(&all);
     chain::keep_time_wait(&mut all);
@@ -204,7 +204,7 @@ fn assemble(machine: Machine, mut all: Vec<Seen>, blind: Vec<Blind>) -> Snapshot
 }
 
 /// Leaves out what the options do not ask for, but keeps whom the rest belongs to.
-fn narrow(snapshot: &mut Snapshot, options: &Options) {
+fn narrow(snapshot: &mut Snapshot, options: &CheckOptions) {
     let mut keep: Vec<bool> = vec![true; snapshot.services.len()];
     if let Some(name) = &options.pool {
         let has = |at: usize| {
@@ -261,14 +261,14 @@ fn linked(snapshot: &Snapshot, at: usize, has: &dyn Fn(usize) -> bool) -> bool {
 mod tests {
     use super::*;
 
-    fn process(pid: u32, parent: u32, exe: &str, title: &str) -> Process {
-        Process {
+    fn process(pid: u32, parent: u32, exe: &str, title: &str) -> ServiceProcess {
+        ServiceProcess {
             pid,
             parent,
             comm: exe.rsplit('/').next().unwrap_or_default().to_owned(),
             exe: exe.to_owned(),
             args: vec![title.to_owned()],
-            ..Process::default()
+            ..ServiceProcess::default()
         }
     }
 

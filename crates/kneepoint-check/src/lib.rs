@@ -23,8 +23,8 @@ mod rules;
 pub mod snapshot;
 mod sockets;
 
-pub use find::{Options, look};
+pub use find::{CheckOptions, look};
 pub use redact::redacted;
-pub use report::{Format, Report, SCHEMA, check, render};
-pub use rule::{Finding, Fix, FixFile, Rule, Seen, Severity};
+pub use report::{CheckFormat, Report, SCHEMA, check, render};
+pub use rule::{CheckFinding, CheckRule, Fix, FixFile, Seen, Severity};
 pub use rules::{CHECKS, explain};

@@ -19,7 +19,7 @@ const PROCESSES: usize = 200_000;
 
 /// A process.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Process {
+pub(crate) struct ServiceProcess {
     pub(crate) pid: u32,
     pub(crate) parent: u32,
     /// The name of its program, at most 15 bytes.
@@ -34,7 +34,7 @@ pub(crate) struct Process {
     pub(crate) cpu_s: f64,
 }
 
-impl Process {
+impl ServiceProcess {
     /// The name of its program without directories.
     pub(crate) fn program(&self) -> &str {
         let exe = self.exe.strip_suffix(" (deleted)").unwrap_or(&self.exe);
@@ -48,7 +48,7 @@ impl Process {
 }
 
 /// Every process that can be seen.
-pub(crate) fn all() -> Vec<Process> {
+pub(crate) fn all() -> Vec<ServiceProcess> {
     let boot = boot_s();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -58,7 +58,7 @@ pub(crate) fn all() -> Vec<Process> {
 }
 
 /// One process; `None` when it is gone, or a thread of the kernel.
-fn one(pid: u32, boot_s: f64) -> Option<Process> {
+fn one(pid: u32, boot_s: f64) -> Option<ServiceProcess> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let (parent, comm, cpu_ticks, start_ticks) = parse_stat(&stat)?;
     let args = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
@@ -68,7 +68,7 @@ fn one(pid: u32, boot_s: f64) -> Option<Process> {
     }
     let exe = link(pid, "exe").unwrap_or_default();
     let root = link(pid, "root").unwrap_or_default();
-    Some(Process {
+    Some(ServiceProcess {
         pid,
         parent,
         comm,

@@ -36,7 +36,7 @@ pub fn redacted(report: &Report, snapshot: &Snapshot) -> Report {
                     .collect();
                 (
                     names.replace(&name),
-                    crate::snapshot::Value {
+                    crate::snapshot::SettingValue {
                         text: names.replace(&value.text),
                         source,
                         replaced,
@@ -138,7 +138,7 @@ impl Names {
                     .for_each(|name| add(name, "container"));
             }
             for (endpoint, _) in &service.asks {
-                if let crate::snapshot::Endpoint::Tcp(host, _) = endpoint
+                if let crate::snapshot::ListenEndpoint::Tcp(host, _) = endpoint
                     && host.parse::<std::net::IpAddr>().is_err()
                 {
                     add(host, "host");
@@ -159,19 +159,19 @@ impl Names {
         Self { known }
     }
 
-    fn source(&self, source: crate::snapshot::Source) -> crate::snapshot::Source {
-        use crate::snapshot::Source;
+    fn source(&self, source: crate::snapshot::SettingSource) -> crate::snapshot::SettingSource {
+        use crate::snapshot::SettingSource;
         match source {
-            Source::File { path, line } => Source::File {
+            SettingSource::File { path, line } => SettingSource::File {
                 path: self.replace(&path),
                 line,
             },
-            Source::Variable { name, path, line } => Source::Variable {
+            SettingSource::Variable { name, path, line } => SettingSource::Variable {
                 name,
                 path: self.replace(&path),
                 line,
             },
-            Source::Kernel { path } => Source::Kernel {
+            SettingSource::Kernel { path } => SettingSource::Kernel {
                 path: self.replace(&path),
             },
             other => other,
@@ -240,7 +240,7 @@ fn without_addresses(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Format, judge, render};
+    use crate::report::{CheckFormat, judge, render};
     use crate::rule::case::Case;
 
     #[test]
@@ -252,10 +252,10 @@ mod tests {
             snapshot.services[1].pools[0].name = "shop".into();
         });
         let report = judge(&case.0);
-        let plain = render(&report, Format::Json) + &render(&report, Format::Markdown);
+        let plain = render(&report, CheckFormat::Json) + &render(&report, CheckFormat::Markdown);
         assert!(plain.contains("shop"));
         let hidden = redacted(&report, &case.0);
-        let text = render(&hidden, Format::Json) + &render(&hidden, Format::Markdown);
+        let text = render(&hidden, CheckFormat::Json) + &render(&hidden, CheckFormat::Markdown);
         assert!(!text.contains("shop") && !text.contains("203.0"), "{text}");
         assert_eq!(hidden.findings.len(), report.findings.len());
     }

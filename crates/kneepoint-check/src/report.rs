@@ -5,8 +5,8 @@ mod markdown;
 mod picture;
 mod terminal;
 
-use crate::find::{Options, look};
-use crate::rule::{Finding, Severity};
+use crate::find::{CheckOptions, look};
+use crate::rule::{CheckFinding, Severity};
 use crate::rules::CHECKS;
 use crate::snapshot::{Blind, Snapshot};
 use serde::Serialize;
@@ -35,7 +35,7 @@ pub struct Report {
     /// The chains as lines of text.
     pub picture: Vec<String>,
     /// What is wrong, worst first.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<CheckFinding>,
     /// What could not be seen.
     pub blind: Vec<Blind>,
 }
@@ -46,7 +46,7 @@ pub struct ServiceLine {
     /// Its name.
     pub name: String,
     /// What program.
-    pub kind: crate::snapshot::Kind,
+    pub kind: crate::snapshot::ServiceKind,
     /// Its version; empty where it could not be told.
     pub version: String,
     /// Its first process.
@@ -56,7 +56,7 @@ pub struct ServiceLine {
     /// Its container.
     pub container: Option<crate::snapshot::Container>,
     /// Settings in force that bear on how fast it is, by name; those of a pool behind the pool's name and a blank.
-    pub settings: BTreeMap<String, crate::snapshot::Value>,
+    pub settings: BTreeMap<String, crate::snapshot::SettingValue>,
     /// The files that were read.
     pub files: Vec<crate::snapshot::ReadFile>,
 }
@@ -103,7 +103,7 @@ impl Report {
 
 /// How a report is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum CheckFormat {
     /// For a terminal; every finding in full where told so.
     Terminal {
         /// Every finding in full.
@@ -117,7 +117,7 @@ pub enum Format {
 
 /// Looks and judges.
 #[must_use]
-pub fn check(options: &Options) -> (Report, Snapshot) {
+pub fn check(options: &CheckOptions) -> (Report, Snapshot) {
     let began = Instant::now();
     let snapshot = look(options);
     let mut report = judge(&snapshot);
@@ -127,11 +127,11 @@ pub fn check(options: &Options) -> (Report, Snapshot) {
 
 /// A report as text.
 #[must_use]
-pub fn render(report: &Report, format: Format) -> String {
+pub fn render(report: &Report, format: CheckFormat) -> String {
     match format {
-        Format::Terminal { all } => terminal::render(report, all),
-        Format::Markdown => markdown::render(report),
-        Format::Json => json::render(report),
+        CheckFormat::Terminal { all } => terminal::render(report, all),
+        CheckFormat::Markdown => markdown::render(report),
+        CheckFormat::Json => json::render(report),
     }
 }
 
@@ -179,13 +179,13 @@ pub(crate) fn judge(snapshot: &Snapshot) -> Report {
 }
 
 /// One finding instead of many that say the same of many pools.
-fn grouped(findings: Vec<Finding>) -> Vec<Finding> {
-    let key = |one: &Finding| (one.rule, one.severity, one.title.clone());
+fn grouped(findings: Vec<CheckFinding>) -> Vec<CheckFinding> {
+    let key = |one: &CheckFinding| (one.rule, one.severity, one.title.clone());
     let mut counts: BTreeMap<_, usize> = BTreeMap::new();
     findings
         .iter()
         .for_each(|one| *counts.entry(key(one)).or_default() += 1);
-    let mut kept: Vec<Finding> = Vec::new();
+    let mut kept: Vec<CheckFinding> = Vec::new();
     for finding in findings {
         let many = counts[&key(&finding)] > PLACES;
         let first = kept
@@ -287,7 +287,7 @@ mod tests {
     fn a_terminal_shows_the_worst_first_on_one_screen() {
         let report = judge(&sick().0);
         assert!(!report.is_clean() && !report.is_blind());
-        let text = render(&report, Format::Terminal { all: false });
+        let text = render(&report, CheckFormat::Terminal { all: false });
         expect![[r#"
               nginx 1.22.1 (process 11)
               └─ /run/php.sock ─▶ php-fpm 8.2.36 (process 13), pool www (static, at most 20)
@@ -319,13 +319,13 @@ mod tests {
     #[test]
     fn markdown_and_json_say_the_same() {
         let report = judge(&sick().0);
-        let markdown = render(&report, Format::Markdown);
+        let markdown = render(&report, CheckFormat::Markdown);
         assert!(
             markdown.contains("OPC-01") && markdown.contains("/etc/php/conf.d/a.ini:9"),
             "{markdown}"
         );
         let json: serde_json::Value =
-            serde_json::from_str(&render(&report, Format::Json)).expect("JSON");
+            serde_json::from_str(&render(&report, CheckFormat::Json)).expect("JSON");
         assert_eq!(json["schema"], SCHEMA);
         assert_eq!(json["findings"][0]["code"], "OPC-01");
         assert_eq!(
@@ -334,7 +334,7 @@ mod tests {
         );
         let all = format!(
             "{markdown}{json}{}",
-            render(&report, Format::Terminal { all: true })
+            render(&report, CheckFormat::Terminal { all: true })
         );
         assert!(!all.contains("hunter2"), "a secret is told");
     }
@@ -346,7 +346,7 @@ mod tests {
             pools.push_str(&format!("[p{at}]\npm = ondemand\npm.max_children = 20\nrequest_terminate_timeout = 9s\nrequest_slowlog_timeout = 1s\n"));
         }
         let report = judge(&Case::healthy().pool_with(&pools, "").0);
-        let found: Vec<&Finding> = report
+        let found: Vec<&CheckFinding> = report
             .findings
             .iter()
             .filter(|one| one.code == "FPM-05")
@@ -358,7 +358,7 @@ mod tests {
     fn a_clean_stack_is_said_to_be_clean() {
         let report = judge(&Case::healthy().0);
         assert!(report.is_clean());
-        let text = render(&report, Format::Terminal { all: false });
+        let text = render(&report, CheckFormat::Terminal { all: false });
         assert!(text.contains("Nothing found"), "{text}");
     }
 }

@@ -6,7 +6,7 @@ mod fix;
 
 pub use fix::{Fix, FixFile};
 
-use crate::snapshot::{Pool, Service, Snapshot, Source, Value};
+use crate::snapshot::{FpmPool, Service, SettingSource, SettingValue, Snapshot};
 use kneepoint_model::units::format_span;
 use serde::Serialize;
 use std::time::Duration;
@@ -46,7 +46,7 @@ pub struct Seen {
 
 /// What is wrong.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Finding {
+pub struct CheckFinding {
     /// The rule's code.
     pub code: &'static str,
     /// The rule's name.
@@ -76,7 +76,7 @@ pub struct Finding {
 
 /// One rule: a pure function of what was seen.
 #[derive(Debug, Clone, Copy)]
-pub struct Rule {
+pub struct CheckRule {
     /// The id in the catalogue: `FPM-01`.
     pub code: &'static str,
     /// The pattern's name, in kebab case; also the name of its file.
@@ -88,17 +88,17 @@ pub struct Rule {
     /// When it does not matter.
     pub unless: &'static str,
     /// The check.
-    pub check: fn(&Snapshot, &mut Vec<Finding>),
+    pub check: fn(&Snapshot, &mut Vec<CheckFinding>),
 }
 
-impl Rule {
+impl CheckRule {
     /// Begins a finding about a service.
     pub(crate) fn at(&self, snapshot: &Snapshot, service: usize, severity: Severity) -> Draft {
         let place = snapshot
             .services
             .get(service)
             .map_or_else(String::new, Service::name);
-        Draft(Finding {
+        Draft(CheckFinding {
             code: self.code,
             rule: self.name,
             severity,
@@ -118,7 +118,7 @@ impl Rule {
 /// A finding under way.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Draft(Finding);
+pub(crate) struct Draft(CheckFinding);
 
 impl Draft {
     pub(crate) fn title(mut self, title: impl Into<String>) -> Self {
@@ -127,13 +127,13 @@ impl Draft {
     }
 
     /// The pool it is about.
-    pub(crate) fn pool(mut self, pool: &Pool) -> Self {
+    pub(crate) fn pool(mut self, pool: &FpmPool) -> Self {
         self.0.place = format!("pool {} of {}", pool.name, self.0.place);
         self
     }
 
     /// A setting that was seen.
-    pub(crate) fn value(self, name: &str, value: &Value) -> Self {
+    pub(crate) fn value(self, name: &str, value: &SettingValue) -> Self {
         let mut draft = self.seen(format!("{name} = {}", value.text), value.source.to_string());
         for (text, source) in value.replaced.iter().rev().take(1) {
             if *text != value.text {
@@ -166,7 +166,7 @@ impl Draft {
     }
 
     /// Adds it to what was found.
-    pub(crate) fn tell(self, found: &mut Vec<Finding>) {
+    pub(crate) fn tell(self, found: &mut Vec<CheckFinding>) {
         found.push(self.0);
     }
 }
@@ -200,8 +200,10 @@ pub(crate) fn is_recent(hits: &crate::snapshot::LogHits) -> bool {
 pub(crate) mod prelude {
     #[cfg(test)]
     pub(crate) use super::case::{Case, check as verify};
-    pub(crate) use super::{Finding, Fix, Rule, Severity, is_recent, often};
-    pub(crate) use crate::snapshot::{Kind, Pool, Service, Settings, Snapshot, Source, Value};
+    pub(crate) use super::{CheckFinding, CheckRule, Fix, Severity, is_recent, often};
+    pub(crate) use crate::snapshot::{
+        FpmPool, Service, ServiceKind, SettingSource, SettingValue, Settings, Snapshot,
+    };
     pub(crate) use kneepoint_model::LogKind;
     pub(crate) use kneepoint_model::units::format_bytes;
 }
@@ -209,7 +211,7 @@ pub(crate) mod prelude {
 impl Snapshot {
     /// Workers of PHP that were busy, of how many were looked at; of the services that a test holds for.
     #[must_use]
-    pub fn busy_workers(&self, pool: &Pool) -> Option<(usize, usize)> {
+    pub fn busy_workers(&self, pool: &FpmPool) -> Option<(usize, usize)> {
         let states: Vec<bool> = pool
             .workers
             .iter()
@@ -230,10 +232,10 @@ impl Service {
     }
 }
 
-impl Value {
+impl SettingValue {
     /// Whether nobody set it.
     #[must_use]
     pub fn is_default(&self) -> bool {
-        self.source == Source::Default
+        self.source == SettingSource::Default
     }
 }

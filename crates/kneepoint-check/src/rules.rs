@@ -1,6 +1,6 @@
 //! The catalogue of what can be judged without load: one file a rule, and this one list.
 
-use crate::rule::Rule;
+use crate::rule::CheckRule;
 use crate::snapshot::{Service, Snapshot};
 
 macro_rules! catalogue {
@@ -9,7 +9,7 @@ macro_rules! catalogue {
 
         /// Every rule, in the order of the chain: PHP's cache, PHP's workers, the web server, the kernel, who is behind,
         /// the application, and what is written but does not run.
-        pub static CHECKS: &[&Rule] = &[$(&$rule::RULE),*];
+        pub static CHECKS: &[&CheckRule] = &[$(&$rule::RULE),*];
     };
 }
 
@@ -111,7 +111,7 @@ fn nginx_workers(snapshot: &Snapshot, service: &Service) -> f64 {
 }
 
 #[cfg(test)]
-fn tests_of(rule: &Rule, case: &crate::rule::case::Case) -> Vec<crate::rule::Finding> {
+fn tests_of(rule: &CheckRule, case: &crate::rule::case::Case) -> Vec<crate::rule::CheckFinding> {
     crate::rule::case::run(rule, &case.0)
 }
 

@@ -7,35 +7,36 @@ mod service;
 mod settings;
 
 pub use service::{
-    App, Blind, Container, Endpoint, Kind, Limit, Limits, Link, Listener, LogHits, Machine, Nginx,
-    Pass, Php, Place, Pool, Process, ReadFile, Runtime, Server, Service, Upstream,
+    Blind, Container, FpmPool, Limits, Link, ListenEndpoint, Listener, LogHits, MachineState,
+    NetworkPlace, Nginx, Pass, PhpService, ReadFile, ResourceLimit, Runtime, ServedApp, Service,
+    ServiceKind, ServiceProcess, Upstream, WebService,
 };
-pub use settings::{Settings, Source, Value};
+pub use settings::{SettingSource, SettingValue, Settings};
 
 /// Everything the rules may look at.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
     /// The machine it runs on.
-    pub machine: Machine,
+    pub machine: MachineState,
     /// The server programs that were found.
     pub services: Vec<Service>,
     /// Who asks whom.
     pub links: Vec<Link>,
     /// The applications that PHP serves.
-    pub apps: Vec<App>,
+    pub apps: Vec<ServedApp>,
     /// What could not be seen, of the machine as a whole.
     pub blind: Vec<Blind>,
 }
 
 impl Snapshot {
     /// The services of a kind, with their positions.
-    pub fn of(&self, kind: Kind) -> impl Iterator<Item = (usize, &Service)> {
+    pub fn of(&self, kind: ServiceKind) -> impl Iterator<Item = (usize, &Service)> {
         let services = self.services.iter().enumerate();
         services.filter(move |(_, service)| service.kind == kind)
     }
 
     /// The pools of PHP-FPM, with the position of their service.
-    pub fn pools(&self) -> impl Iterator<Item = (usize, &Service, &Pool)> {
+    pub fn pools(&self) -> impl Iterator<Item = (usize, &Service, &FpmPool)> {
         let services = self.services.iter().enumerate();
         services.flat_map(|(at, service)| service.pools.iter().map(move |pool| (at, service, pool)))
     }
@@ -58,7 +59,7 @@ impl Snapshot {
     }
 }
 
-impl Kind {
+impl ServiceKind {
     /// Where in a chain it stands.
     #[must_use]
     pub fn layer(self) -> Layer {
@@ -72,7 +73,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ServiceKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }

@@ -1,6 +1,6 @@
 //! Who listens where, and who is connected to whom, by network namespace.
 
-use crate::snapshot::Endpoint;
+use crate::snapshot::ListenEndpoint;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -15,11 +15,11 @@ const DESCRIPTORS: usize = 20_000;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Net {
     /// What takes connections, by inode.
-    pub(crate) listeners: HashMap<u64, Endpoint>,
+    pub(crate) listeners: HashMap<u64, ListenEndpoint>,
     /// What is connected: own port and peer, by inode.
-    pub(crate) connected: HashMap<u64, (u16, Endpoint)>,
+    pub(crate) connected: HashMap<u64, (u16, ListenEndpoint)>,
     /// Connections in TIME_WAIT, by peer.
-    pub(crate) time_wait: BTreeMap<Endpoint, u64>,
+    pub(crate) time_wait: BTreeMap<ListenEndpoint, u64>,
     /// Addresses of the namespace.
     pub(crate) addresses: HashSet<IpAddr>,
 }
@@ -65,7 +65,7 @@ impl Net {
             .get(9)
             .and_then(|text| text.parse().ok())
             .unwrap_or(0);
-        let peer = Endpoint::Tcp(peer_ip.to_string(), peer_port);
+        let peer = ListenEndpoint::Tcp(peer_ip.to_string(), peer_port);
         match *state {
             "01" => drop(self.connected.insert(inode, (local_port, peer))),
             "06" => *self.time_wait.entry(peer).or_default() += 1,
@@ -75,7 +75,7 @@ impl Net {
                     false => local_ip.to_string(),
                 };
                 self.listeners
-                    .insert(inode, Endpoint::Tcp(host, local_port));
+                    .insert(inode, ListenEndpoint::Tcp(host, local_port));
             }
             _ => {}
         }
@@ -92,7 +92,7 @@ impl Net {
             && let Ok(inode) = inode.parse()
         {
             self.listeners
-                .insert(inode, Endpoint::Unix(path.to_owned()));
+                .insert(inode, ListenEndpoint::Unix(path.to_owned()));
         }
     }
 }

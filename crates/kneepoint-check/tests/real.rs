@@ -10,7 +10,7 @@ mod skip;
 #[path = "real/stack.rs"]
 mod stack;
 
-use kneepoint_check::{Format, Options, Report, Severity, check, redacted, render};
+use kneepoint_check::{CheckFormat, CheckOptions, Report, Severity, check, redacted, render};
 use stack::{Stack, can_run, everything, now};
 use std::collections::BTreeSet;
 use std::fs;
@@ -26,10 +26,10 @@ const PLANTED: [&str; 29] = [
 ];
 
 fn look(stack: &Stack) -> Report {
-    let options = Options {
+    let options = CheckOptions {
         pids: stack.pids(),
         budget: Duration::from_secs(20),
-        ..Options::default()
+        ..CheckOptions::default()
     };
     let (report, snapshot) = check(&options);
     let hidden = redacted(&report, &snapshot);
@@ -58,7 +58,7 @@ fn every_planted_fault_is_found() {
         .into_iter()
         .filter(|code| !found.contains(code))
         .collect();
-    let text = render(&report, Format::Terminal { all: true });
+    let text = render(&report, CheckFormat::Terminal { all: true });
     assert!(missing.is_empty(), "not found: {missing:?}\n{text}");
     let seen = |code: &str, words: &str| {
         let mut findings = report
@@ -107,7 +107,7 @@ fn nothing_is_found_on_the_healthy_twin_and_nothing_is_changed() {
         .iter()
         .filter(|finding| finding.code != "KRN-03")
         .collect();
-    let text = render(&report, Format::Terminal { all: true });
+    let text = render(&report, CheckFormat::Terminal { all: true });
     assert!(found.is_empty(), "{text}");
     assert!(report.is_clean() && report.services.len() == 3, "{text}");
     assert!(report.blind.is_empty(), "{text}");
@@ -134,7 +134,7 @@ fn a_chroot_is_read_as_its_process_sees_it() {
         fs::write(root.join("available/site"), site).expect("written");
     });
     let report = look(&stack);
-    let text = render(&report, Format::Terminal { all: true });
+    let text = render(&report, CheckFormat::Terminal { all: true });
     let level = report
         .findings
         .iter()
@@ -185,7 +185,7 @@ fn hostile_files_cost_their_own_part_only() {
         "{:?}",
         began.elapsed()
     );
-    let text = render(&report, Format::Terminal { all: true });
+    let text = render(&report, CheckFormat::Terminal { all: true });
     for name in [
         "a-fifo",
         "b-device",
@@ -213,9 +213,9 @@ fn a_process_that_is_gone_is_named_and_the_rest_is_judged() {
     }
     let stack = Stack::sick();
     let pids = [stack.pids(), vec![u32::MAX]].concat();
-    let (report, _) = check(&Options {
+    let (report, _) = check(&CheckOptions {
         pids,
-        ..Options::default()
+        ..CheckOptions::default()
     });
     assert!(
         report
@@ -226,9 +226,9 @@ fn a_process_that_is_gone_is_named_and_the_rest_is_judged() {
     assert!(!report.is_clean());
     let pids = stack.pids();
     drop(stack);
-    let (report, _) = check(&Options {
+    let (report, _) = check(&CheckOptions {
         pids,
-        ..Options::default()
+        ..CheckOptions::default()
     });
     assert!(
         report.is_blind() && report.blind.len() == 3,
@@ -243,12 +243,12 @@ fn a_pool_and_an_application_narrow_what_is_told() {
         return;
     }
     let stack = Stack::sick();
-    let base = Options {
+    let base = CheckOptions {
         pids: stack.pids(),
         budget: Duration::from_secs(20),
-        ..Options::default()
+        ..CheckOptions::default()
     };
-    let (report, _) = check(&Options {
+    let (report, _) = check(&CheckOptions {
         pool: Some("slow".into()),
         ..base.clone()
     });
@@ -267,12 +267,12 @@ fn a_pool_and_an_application_narrow_what_is_told() {
         report.findings
     );
     let app = stack.path("app").display().to_string();
-    let (report, _) = check(&Options {
+    let (report, _) = check(&CheckOptions {
         app: Some(app),
         ..base.clone()
     });
     assert!(codes(&report).contains("APP-02"));
-    let (report, _) = check(&Options {
+    let (report, _) = check(&CheckOptions {
         app: Some("/nowhere".into()),
         ..base
     });

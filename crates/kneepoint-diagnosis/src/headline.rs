@@ -3,7 +3,7 @@
 pub(crate) mod clear;
 
 use crate::rule::LEAST_PART;
-use crate::{Rule, Stage};
+use crate::{Rule, RuleStage};
 use kneepoint_model::{Confidence, Finding};
 
 /// Makes a note of a suspicion whose part of the limit is small or not known, so that it never heads a report.
@@ -11,7 +11,10 @@ use kneepoint_model::{Confidence, Finding};
 /// An error, a limit of the kernel and a load that is not what it should be are seen directly and have no part to
 /// measure; that the CPU is used up has none either.
 pub(crate) fn settle(rule: &Rule, finding: &mut Finding) {
-    let is_measured = matches!(rule.stage, Stage::Waits | Stage::Code | Stage::Pool);
+    let is_measured = matches!(
+        rule.stage,
+        RuleStage::Waits | RuleStage::Code | RuleStage::Pool
+    );
     if is_measured && finding.weight < LEAST_PART {
         finding.confidence = finding.confidence.min(Confidence::Noted);
     }

@@ -28,7 +28,7 @@ pub use account::waterfall::waterfall;
 pub use evidence::{Evidence, Phase, PhaseKind};
 pub use explain::explain;
 pub use guard::remedy_guard;
-pub use rule::{AppliesTo, Rule, RuleDoc, Stage, UseSignal};
+pub use rule::{AppliesTo, Rule, RuleDoc, RuleStage, UseSignal};
 pub use rules::RULES;
 pub use saturation::pool::{PoolNeed, pool_need};
 
@@ -36,7 +36,7 @@ use kneepoint_model::{Confidence, Finding};
 
 /// A finding whose stage is this late or later gives way to every other one that is at least suspected: that the
 /// CPU is used up is the verdict that remains when nothing else explains the limit (catalogue CAP-02).
-const LAST_RESORT: Stage = Stage::Capacity;
+const LAST_RESORT: RuleStage = RuleStage::Capacity;
 
 /// Judges the evidence: every finding of every rule, what binds first.
 ///
@@ -61,7 +61,7 @@ pub fn diagnose_without(evidence: &Evidence, refuted: &[&str]) -> Vec<Finding> {
     for (rule, finding) in &mut found {
         headline::settle(rule, finding);
     }
-    let named: Vec<(&str, Stage)> = found
+    let named: Vec<(&str, RuleStage)> = found
         .iter()
         .filter(|(_, finding)| finding.confidence >= Confidence::Suspected)
         .map(|(rule, _)| (rule.code, rule.stage))

@@ -14,7 +14,7 @@ pub(crate) const LEAST_PART: f64 = 0.05;
 
 /// The discriminating order of the catalogue (section 3): a root cause beats its symptoms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stage {
+pub enum RuleStage {
     /// The generator, or what it asks for, spoils the measurement.
     Generator = 1,
     /// An error or a log line with exactly one meaning.
@@ -31,7 +31,7 @@ pub enum Stage {
     Capacity = 7,
 }
 
-impl Stage {
+impl RuleStage {
     /// Position in the order of findings. Waits and code share one: neither is a symptom of the other, so
     /// their weights decide.
     #[must_use]
@@ -122,7 +122,7 @@ pub struct Rule {
     /// Where the cause can sit.
     pub layers: &'static [Layer],
     /// Its place in the discriminating order.
-    pub stage: Stage,
+    pub stage: RuleStage,
     /// What kind of trouble it looks for.
     pub signal: UseSignal,
     /// Which stacks it holds for.

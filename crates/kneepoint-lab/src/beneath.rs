@@ -3,7 +3,7 @@
 //! A path that is looked up twice can mean two things; a handle means one. No link is followed on the way: a directory that
 //! was replaced by a link to `/etc` is an error, and not `/etc`.
 
-use crate::launch::users::Account;
+use crate::identity::users::Account;
 use rustix::fs::{FileType, Mode, OFlags, fstat, mkdirat, openat};
 use std::fs::File;
 use std::io;

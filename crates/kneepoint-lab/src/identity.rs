@@ -1,5 +1,7 @@
 //! Whether a number still means the same process.
 
+pub(crate) mod users;
+
 use kneepoint_linux::ProcessEntry;
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};

@@ -1,11 +1,10 @@
 //! One program on its way to run: which network, which group, which user, and that it dies with its parent.
 
 pub(crate) mod output;
-pub(crate) mod users;
 
 use crate::LabError;
 use crate::error::Context as _;
-use crate::launch::users::Account;
+use crate::identity::users::Account;
 use crate::room::Room;
 use kneepoint_linux::namespace;
 use rustix::process::{Signal, set_parent_process_death_signal};

@@ -6,6 +6,7 @@
 //! It must never do IO, read a clock, draw a random number, or know a program's file formats. Everything
 //! here is a value or a pure function of values.
 
+pub mod comparable;
 pub mod condition;
 pub mod evidence;
 pub mod load;

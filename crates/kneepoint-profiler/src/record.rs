@@ -4,7 +4,7 @@ pub(crate) mod profile;
 
 use crate::error::ProfilerError;
 use crate::process::{Pools, workers};
-use crate::record::profile::Profile;
+use crate::record::profile::PhpProfile;
 use crate::sample::SampleOutcome;
 use crate::sampler::Sampler;
 use kneepoint_linux::process;
@@ -34,7 +34,7 @@ pub struct RecordOptions {
     pub duration: Duration,
     /// Whether stacks begin with their request.
     pub by_request: bool,
-    /// Whether the stacks of requests with a name are kept by it (see [`Profile::stacks_of`]).
+    /// Whether the stacks of requests with a name are kept by it (see [`PhpProfile::stacks_of`]).
     pub by_id: bool,
 }
 
@@ -44,7 +44,7 @@ pub struct RecordProgress<'p> {
     /// Time since the first sample.
     pub elapsed: Duration,
     /// What was sampled so far.
-    pub profile: &'p Profile,
+    pub profile: &'p PhpProfile,
 }
 
 /// Tells what a blocked worker waits for, in a few words (`recv 10.0.0.7:6379`). This crate knows system calls by
@@ -64,7 +64,7 @@ pub fn record(
     waits_for: &mut WaitsFor<'_>,
     progress: &dyn Fn(&RecordProgress<'_>),
     stop: &AtomicBool,
-) -> Result<Profile, ProfilerError> {
+) -> Result<PhpProfile, ProfilerError> {
     let mut recorder = Recorder::start(options)?;
     let began = Instant::now();
     let cpu_before = cpu_s();
@@ -127,7 +127,7 @@ struct Recorder {
     attached: BTreeSet<u32>,
     /// How often workers could not be attached: from [`TRIES`] on they are not tried again.
     refusals: BTreeMap<u32, u32>,
-    profile: Profile,
+    profile: PhpProfile,
 }
 
 impl Recorder {
@@ -141,7 +141,7 @@ impl Recorder {
             threads: named.threads,
             attached: BTreeSet::new(),
             refusals: BTreeMap::new(),
-            profile: Profile::new(
+            profile: PhpProfile::new(
                 match named.sapi.as_str() {
                     "" => format!("PHP {}", named.version),
                     sapi => format!("PHP {} ({sapi})", named.version),

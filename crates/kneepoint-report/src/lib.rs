@@ -25,7 +25,7 @@ pub use formats::FORMATS;
 pub use kneepoint_model::redact::{HIDDEN, is_secret_name, redact, redact_text};
 pub use load::{LoadFormat, LoadHop, LoadRun, render_load};
 pub use subjects::inside::terminal::calls_text;
-pub use subjects::summary::{Confirmation, Outcome, Summary, summarise};
+pub use subjects::summary::{Confirmation, RunOutcome, Summary, summarise};
 
 /// Whether a text may carry escape sequences for colour and weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

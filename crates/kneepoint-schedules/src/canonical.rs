@@ -2,7 +2,7 @@
 
 use super::flags::words;
 use super::values::{count, header, workers};
-use super::{Body, Imported, NO_TIME_LIMIT, Profile, Refusal};
+use super::{Imported, ImportedBody, ImportedLoad, NO_TIME_LIMIT, Refusal};
 use kneepoint_model::schedule::FirstArrival;
 use kneepoint_model::schedule::text::{parse_length, seconds};
 use kneepoint_model::{Arrivals, ClosedLoop, Method, Schedule, ThinkTime};
@@ -17,7 +17,7 @@ const COMMON_KEYS: &str =
 /// Prints a profile.
 pub(super) fn print(profile: &Imported) -> String {
     let mut out = match &profile.load {
-        Profile::Open {
+        ImportedLoad::Open {
             schedule,
             first,
             arrivals,
@@ -32,7 +32,7 @@ pub(super) fn print(profile: &Imported) -> String {
             };
             format!("open {schedule} first={first} arrivals={arrivals}")
         }
-        Profile::Closed(closed) => print_closed(closed),
+        ImportedLoad::Closed(closed) => print_closed(closed),
     };
     let mut word = |key: &str, value: String| {
         out.push_str(&format!(" {key}={}", quoted(&value)));
@@ -56,8 +56,8 @@ pub(super) fn print(profile: &Imported) -> String {
         word("header", format!("{name}: {value}"));
     }
     match &profile.body {
-        Some(Body::Text(text)) => word("data", text.clone()),
-        Some(Body::File(path)) => word("data-file", path.clone()),
+        Some(ImportedBody::Text(text)) => word("data", text.clone()),
+        Some(ImportedBody::File(path)) => word("data-file", path.clone()),
         None => {}
     }
     if let Some(url) = &profile.url {
@@ -128,7 +128,9 @@ pub(super) fn read(text: &str) -> Result<Imported, Refusal> {
         .collect::<Result<_, _>>()?;
     let mut profile = match kind {
         "open" => open(&pieces)?,
-        _ if pieces.is_empty() => Imported::new(Profile::Closed(ClosedLoop::new(1, NO_TIME_LIMIT))),
+        _ if pieces.is_empty() => {
+            Imported::new(ImportedLoad::Closed(ClosedLoop::new(1, NO_TIME_LIMIT)))
+        }
         _ => {
             return Err(Refusal::new(
                 pieces[0],
@@ -175,8 +177,8 @@ fn set(profile: &mut Imported, key: &str, value: &str) -> Result<(), Refusal> {
         "timeout" => profile.timeout = Some(length(value)?),
         "method" => profile.method = Some(Method(value.to_owned())),
         "header" => profile.headers.push(header(value)?),
-        "data" => profile.body = Some(Body::Text(value.to_owned())),
-        "data-file" => profile.body = Some(Body::File(value.to_owned())),
+        "data" => profile.body = Some(ImportedBody::Text(value.to_owned())),
+        "data-file" => profile.body = Some(ImportedBody::File(value.to_owned())),
         "url" => profile.url = Some(value.to_owned()),
         "note" => profile.note(value),
         _ => return set_load(&mut profile.load, key, value),
@@ -184,16 +186,16 @@ fn set(profile: &mut Imported, key: &str, value: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn set_load(load: &mut Profile, key: &str, value: &str) -> Result<(), Refusal> {
+fn set_load(load: &mut ImportedLoad, key: &str, value: &str) -> Result<(), Refusal> {
     match (load, key) {
-        (Profile::Open { first, .. }, "first") => {
+        (ImportedLoad::Open { first, .. }, "first") => {
             *first = match value {
                 "start" => FirstArrival::AtStart,
                 "interval" => FirstArrival::AfterInterval,
                 _ => return Err(Refusal::new(value, "first is start or interval")),
             };
         }
-        (Profile::Open { arrivals, .. }, "arrivals") => {
+        (ImportedLoad::Open { arrivals, .. }, "arrivals") => {
             let seed = value
                 .strip_prefix("poisson(")
                 .and_then(|rest| rest.strip_suffix(')')?.parse().ok());
@@ -206,8 +208,8 @@ fn set_load(load: &mut Profile, key: &str, value: &str) -> Result<(), Refusal> {
                 }
             };
         }
-        (Profile::Closed(closed), _) => return set_closed(closed, key, value),
-        (Profile::Open { .. }, _) => return Err(unknown(key, OPEN_KEYS)),
+        (ImportedLoad::Closed(closed), _) => return set_closed(closed, key, value),
+        (ImportedLoad::Open { .. }, _) => return Err(unknown(key, OPEN_KEYS)),
     }
     Ok(())
 }

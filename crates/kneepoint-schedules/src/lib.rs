@@ -64,7 +64,7 @@ pub static SYNTAXES: &[&Syntax] = &[
 
 /// Who decides when a request starts, as the source said it.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Profile {
+pub enum ImportedLoad {
     /// A schedule does.
     Open {
         /// The offered rate over time.
@@ -83,7 +83,7 @@ pub const NO_TIME_LIMIT: Duration = kneepoint_model::schedule::text::LONGEST;
 
 /// The body of the requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Body {
+pub enum ImportedBody {
     /// This text.
     Text(String),
     /// What this file holds. Nothing has looked whether it exists.
@@ -98,7 +98,7 @@ pub enum Body {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Imported {
     /// When requests start.
-    pub load: Profile,
+    pub load: ImportedLoad,
     /// Threads of the source tool.
     pub threads: Option<usize>,
     /// Connections, or the most of them.
@@ -114,7 +114,7 @@ pub struct Imported {
     /// Headers, name and value.
     pub headers: Vec<(String, String)>,
     /// The body.
-    pub body: Option<Body>,
+    pub body: Option<ImportedBody>,
     /// What the source tool would do differently, a sentence each.
     pub notes: Vec<String>,
 }
@@ -122,7 +122,7 @@ pub struct Imported {
 impl Imported {
     /// A profile that says nothing but when requests start.
     #[must_use]
-    pub fn new(load: Profile) -> Self {
+    pub fn new(load: ImportedLoad) -> Self {
         Self {
             load,
             threads: None,
@@ -139,7 +139,7 @@ impl Imported {
 
     /// Evenly spaced arrivals by a schedule.
     fn even(schedule: Schedule, first: FirstArrival) -> Self {
-        Self::new(Profile::Open {
+        Self::new(ImportedLoad::Open {
             schedule,
             first,
             arrivals: Arrivals::Even,

@@ -72,7 +72,7 @@ fn think_times() -> impl Strategy<Value = ThinkTime> {
     ]
 }
 
-fn loads() -> impl Strategy<Value = Profile> {
+fn loads() -> impl Strategy<Value = ImportedLoad> {
     let segment = (0.0..1e6f64, 0.0..1e6f64, durations())
         .prop_map(|(from, to, duration)| values::line(from, to, duration));
     let first = prop_oneof![
@@ -84,7 +84,7 @@ fn loads() -> impl Strategy<Value = Profile> {
         any::<u64>().prop_map(|seed| Arrivals::Poisson { seed })
     ];
     let open = (prop::collection::vec(segment, 1..5), first, arrivals).prop_map(
-        |(segments, first, arrivals)| Profile::Open {
+        |(segments, first, arrivals)| ImportedLoad::Open {
             schedule: Schedule { segments },
             first,
             arrivals,
@@ -100,7 +100,7 @@ fn loads() -> impl Strategy<Value = Profile> {
         number(),
     )
         .prop_map(|(workers, ramp, think_time, duration, requests, loops)| {
-            Profile::Closed(ClosedLoop {
+            ImportedLoad::Closed(ClosedLoop {
                 workers,
                 ramp,
                 think_time,
@@ -138,7 +138,11 @@ fn profiles() -> impl Strategy<Value = Imported> {
             timeout: numbers.3,
             method: texts.0.map(Method),
             url: texts.1,
-            body: texts.2.map(if texts.3 { Body::Text } else { Body::File }),
+            body: texts.2.map(if texts.3 {
+                ImportedBody::Text
+            } else {
+                ImportedBody::File
+            }),
             headers,
             notes,
             ..Imported::new(load)

@@ -1,6 +1,6 @@
 //! Numbers, durations and headers as several syntaxes write them.
 
-use super::{Imported, NO_TIME_LIMIT, Profile, Refusal};
+use super::{Imported, ImportedLoad, NO_TIME_LIMIT, Refusal};
 use kneepoint_model::Segment;
 use kneepoint_model::schedule::text::{LARGEST_RATE_HZ, LONGEST, MOST_SEGMENTS, parse_rate};
 use kneepoint_model::units::{GO_UNITS, exact_duration};
@@ -135,18 +135,18 @@ pub(super) fn line(from_hz: f64, to_hz: f64, duration: Duration) -> Segment {
 pub(super) fn within_bounds(text: &str, read: Imported) -> Result<Imported, Refusal> {
     let wrong = |problem: String| Err(Refusal::new(text, problem));
     match &read.load {
-        Profile::Closed(closed) if closed.duration.is_zero() => {
+        ImportedLoad::Closed(closed) if closed.duration.is_zero() => {
             return wrong("it lasts no time; write a duration".into());
         }
-        Profile::Closed(closed) if closed.duration >= NO_TIME_LIMIT => {
+        ImportedLoad::Closed(closed) if closed.duration >= NO_TIME_LIMIT => {
             if closed.requests.is_none() && closed.loops.is_none() {
                 return wrong(
                     "it would never end; write a duration or a number of requests".into(),
                 );
             }
         }
-        Profile::Closed(_) => {}
-        Profile::Open { schedule, .. } => {
+        ImportedLoad::Closed(_) => {}
+        ImportedLoad::Open { schedule, .. } => {
             if schedule.segments.is_empty() || schedule.duration().is_zero() {
                 return wrong("it lasts no time; write stages with a duration".into());
             }

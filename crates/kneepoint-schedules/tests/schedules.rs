@@ -4,7 +4,7 @@
 //! The integral is inverted here by bisection, with none of the code under test.
 
 use kneepoint_model::{FirstArrival, Schedule};
-use kneepoint_schedules::{Profile, parse};
+use kneepoint_schedules::{ImportedLoad, parse};
 use proptest::prelude::*;
 
 /// A text, and what its tool would do with it.
@@ -238,10 +238,10 @@ fn schedule_of(text: &str) -> (Schedule, FirstArrival) {
     let printed = profile.to_string();
     assert_eq!(parse(&printed).as_ref(), Ok(&profile), "{printed}");
     match profile.load {
-        Profile::Open {
+        ImportedLoad::Open {
             schedule, first, ..
         } => (schedule, first),
-        Profile::Closed(_) => panic!("{text}: it has a rate, so it is an open loop"),
+        ImportedLoad::Closed(_) => panic!("{text}: it has a rate, so it is an open loop"),
     }
 }
 

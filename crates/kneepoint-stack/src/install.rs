@@ -4,7 +4,7 @@
 //! by a handle: that user may run other programs already, and a path may mean something else when it is looked up again.
 
 use crate::seed::SEED;
-use crate::tier::PHP_USER as USER;
+use crate::tier::{PHP_USER as USER, user_ids};
 use crate::{ConfigFile, DirSpec, RenderedTier, StackError};
 use kneepoint_model::LogFormat;
 use rustix::fs::OFlags;
@@ -137,14 +137,4 @@ fn set_access(
     }
     let mode = Permissions::from_mode(mode);
     handle.set_permissions(mode).map_err(|error| failed(&error))
-}
-
-/// User and group id of a user, from `/etc/passwd`.
-pub(crate) fn user_ids(name: &str) -> Option<(u32, u32)> {
-    let passwd = std::fs::read_to_string("/etc/passwd").ok()?;
-    let fields: Vec<&str> = passwd
-        .lines()
-        .map(|line| line.split(':').collect::<Vec<_>>())
-        .find(|fields| fields[0] == name)?;
-    Some((fields.get(2)?.parse().ok()?, fields.get(3)?.parse().ok()?))
 }

@@ -286,12 +286,22 @@ pub struct RenderedTier {
 /// The user that every PHP runs as where root starts it: the system user of Debian's packages.
 pub(crate) const PHP_USER: &str = "www-data";
 
+/// User and group id of a user, from `/etc/passwd`.
+pub(crate) fn user_ids(name: &str) -> Option<(u32, u32)> {
+    let passwd = std::fs::read_to_string("/etc/passwd").ok()?;
+    let fields: Vec<&str> = passwd
+        .lines()
+        .map(|line| line.split(':').collect::<Vec<_>>())
+        .find(|fields| fields[0] == name)?;
+    Some((fields.get(2)?.parse().ok()?, fields.get(3)?.parse().ok()?))
+}
+
 /// User and group id that PHP's workers run with where root starts them: what they are to write must belong to it.
 ///
 /// # Errors
 /// This machine has no such user.
 pub fn php_user() -> Result<(u32, u32), StackError> {
-    crate::install::user_ids(PHP_USER).ok_or_else(|| {
+    user_ids(PHP_USER).ok_or_else(|| {
         let path = Path::new("/etc/passwd");
         StackError::io(
             "find PHP's user in",

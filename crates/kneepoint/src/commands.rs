@@ -10,7 +10,6 @@ mod load;
 mod plan;
 mod profile;
 mod replay;
-mod rules;
 mod runs;
 mod tune;
 
@@ -37,8 +36,8 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Profile(args) => profile::run(&args),
         Command::Report(args) => runs::report::run(&args),
         Command::Runs(args) => runs::run(&args),
-        Command::Rules(args) => rules::run(&args),
-        Command::Explain { code } => rules::explain(&code),
+        Command::Rules(args) => diagnose::rules::run(&args),
+        Command::Explain { code } => diagnose::rules::explain(&code),
         Command::Lab { command } => lab::run(&command),
     }
 }

@@ -13,7 +13,7 @@ use kneepoint_model::capacity::Population;
 use kneepoint_model::replay::{Claim, Gap, Measure, Needs, PlayedLoad, Replay, Stage};
 use kneepoint_model::{Layer, Scenario, units};
 use kneepoint_planner::capacity::Asked;
-use kneepoint_schedules::{Imported, Profile};
+use kneepoint_schedules::{Imported, ImportedLoad};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -176,7 +176,7 @@ fn offered(load: &LoadText) -> Result<Offered> {
             LONGEST.as_secs()
         );
     }
-    if let Profile::Open { schedule, .. } = &imported.load
+    if let ImportedLoad::Open { schedule, .. } = &imported.load
         && schedule.duration() > LONGEST
     {
         bail!("{}: a turn takes {} s at most", place(), LONGEST.as_secs());

@@ -2,13 +2,13 @@
 
 use super::{Reader, Subject, lines, option};
 use crate::files;
-use crate::snapshot::{Endpoint, Settings, Source};
+use crate::snapshot::{ListenEndpoint, SettingSource, Settings};
 
 /// What is in force, and whom it asks: targets with their place.
 pub(crate) fn read(
     subject: &Subject<'_>,
     reader: &mut Reader<'_>,
-) -> (Settings, Vec<(Endpoint, String)>) {
+) -> (Settings, Vec<(ListenEndpoint, String)>) {
     let home = option(subject.args, &["-d"]).unwrap_or("");
     let homes = [home, "/etc/apache2", "/etc/httpd", "/usr/local/apache2"];
     let names = ["apache2.conf", "conf/httpd.conf", "httpd.conf"];
@@ -55,7 +55,7 @@ struct Walk<'a> {
     env: &'a dyn Fn(&str) -> Option<String>,
     home: String,
     settings: Settings,
-    asks: Vec<(Endpoint, String)>,
+    asks: Vec<(ListenEndpoint, String)>,
 }
 
 impl Walk<'_> {
@@ -78,7 +78,8 @@ impl Walk<'_> {
                             .into_iter()
                             .map(|target| (target, how.clone())),
                     );
-                    self.settings.set(name, &value, Source::file(path, line));
+                    self.settings
+                        .set(name, &value, SettingSource::file(path, line));
                 }
             }
         }
@@ -86,16 +87,17 @@ impl Walk<'_> {
 }
 
 /// Addresses of FastCGI that a line names: `proxy:unix:/run/p.sock|fcgi://localhost`, `fcgi://127.0.0.1:9000/x`.
-fn targets(line: &str) -> Vec<Endpoint> {
+fn targets(line: &str) -> Vec<ListenEndpoint> {
     let words = line.split([' ', '\t', '"', '|']);
     let named = words.filter_map(|word| {
         let word = word.strip_prefix("proxy:").unwrap_or(word);
         if word.starts_with("unix:") {
-            return Endpoint::parse(word, 0);
+            return ListenEndpoint::parse(word, 0);
         }
         let rest = word.strip_prefix("fcgi://")?;
         let host = rest.split('/').next()?;
-        host.contains(':').then(|| Endpoint::parse(host, 9000))?
+        host.contains(':')
+            .then(|| ListenEndpoint::parse(host, 9000))?
     });
     named.collect()
 }

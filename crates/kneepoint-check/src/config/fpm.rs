@@ -2,7 +2,7 @@
 
 use super::{Reader, lines};
 use crate::files;
-use crate::snapshot::{Endpoint, Pool, Settings, Source};
+use crate::snapshot::{FpmPool, ListenEndpoint, SettingSource, Settings};
 
 /// What is configured.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -10,7 +10,7 @@ pub(crate) struct Fpm {
     /// Of the section `[global]`.
     pub(crate) global: Settings,
     /// The pools, in the order they were first named.
-    pub(crate) pools: Vec<Pool>,
+    pub(crate) pools: Vec<FpmPool>,
 }
 
 /// Reads a main file. `prefix` is what relative paths of includes are relative to.
@@ -31,7 +31,7 @@ pub(crate) fn read(
     }
     for pool in &mut parser.fpm.pools {
         let listen = pool.settings.text("listen").map(str::to_owned);
-        pool.listen = listen.and_then(|text| Endpoint::parse(&text, 9000));
+        pool.listen = listen.and_then(|text| ListenEndpoint::parse(&text, 9000));
     }
     parser.fpm
 }
@@ -73,12 +73,12 @@ impl Parser<'_> {
                 continue;
             }
             let source = match variable {
-                Some(name) => Source::Variable {
+                Some(name) => SettingSource::Variable {
                     name,
                     path: path.to_owned(),
                     line: entry.line,
                 },
-                None => Source::file(path, entry.line),
+                None => SettingSource::file(path, entry.line),
             };
             let value = value.replace("$pool", &self.section);
             self.set(&entry.key, &value, source);
@@ -93,14 +93,14 @@ impl Parser<'_> {
     fn open(&mut self) {
         let known = self.fpm.pools.iter().any(|pool| pool.name == self.section);
         if self.section != "global" && !known {
-            self.fpm.pools.push(Pool {
+            self.fpm.pools.push(FpmPool {
                 name: self.section.clone(),
-                ..Pool::default()
+                ..FpmPool::default()
             });
         }
     }
 
-    fn set(&mut self, key: &str, value: &str, source: Source) {
+    fn set(&mut self, key: &str, value: &str, source: SettingSource) {
         if self.section == "global" {
             self.fpm.global.set(key, value, source);
             return;
@@ -180,7 +180,7 @@ mod tests {
         let children = pool.settings.get("pm.max_children").expect("set");
         assert_eq!(children.source.to_string(), "/etc/pool.d/zz-docker.conf:6");
         assert_eq!(children.replaced[0].1.to_string(), "/etc/pool.d/www.conf:4");
-        assert_eq!(pool.listen, Some(Endpoint::Tcp("*".into(), 9000)));
+        assert_eq!(pool.listen, Some(ListenEndpoint::Tcp("*".into(), 9000)));
         assert_eq!(pool.php.text("memory_limit"), Some("64M"));
         let listen = pool.settings.get("listen").expect("set");
         assert_eq!(listen.replaced[0].0, "/run/www.sock");

@@ -2,13 +2,13 @@
 
 use super::{Reader, Subject, lines};
 use crate::files;
-use crate::snapshot::{Endpoint, Settings, Source};
+use crate::snapshot::{ListenEndpoint, SettingSource, Settings};
 
 /// What is in force, and whom it asks.
 pub(crate) fn read(
     subject: &Subject<'_>,
     reader: &mut Reader<'_>,
-) -> (Settings, Vec<(Endpoint, String)>) {
+) -> (Settings, Vec<(ListenEndpoint, String)>) {
     let named = subject.args.windows(2).filter(|pair| pair[0] == "-f");
     let mut paths: Vec<String> = named
         .map(|pair| files::absolute(subject.cwd, &pair[1]))
@@ -29,14 +29,14 @@ pub(crate) fn read(
                 | "resolvers" => section = name,
                 "server" => {
                     let target = rest.split_ascii_whitespace().nth(1);
-                    let target = target.and_then(|text| Endpoint::parse(text, 80));
+                    let target = target.and_then(|text| ListenEndpoint::parse(text, 80));
                     asks.extend(target.map(|target| (target, format!("{path}:{line}"))));
                 }
                 _ if section == "global" || section == "defaults" => {
                     settings.set(
                         &format!("{section} {name}"),
                         rest,
-                        Source::file(&path, line),
+                        SettingSource::file(&path, line),
                     );
                 }
                 _ => {}

@@ -2,7 +2,7 @@
 
 use super::{Reader, lines};
 use crate::files;
-use crate::snapshot::{Settings, Source};
+use crate::snapshot::{SettingSource, Settings};
 
 /// Where PHP looks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -108,12 +108,12 @@ fn set(settings: &mut Settings, text: &str, path: &str, env: &dyn Fn(&str) -> Op
         let Some(value) = entry.value else { continue };
         let (value, variable, _) = lines::expanded(&value, env);
         let source = match variable {
-            Some(name) => Source::Variable {
+            Some(name) => SettingSource::Variable {
                 name,
                 path: path.to_owned(),
                 line: entry.line,
             },
-            None => Source::file(path, entry.line),
+            None => SettingSource::file(path, entry.line),
         };
         match entry.key.as_str() {
             key @ ("extension" | "zend_extension") => {

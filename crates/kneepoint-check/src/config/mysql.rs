@@ -2,7 +2,7 @@
 
 use super::{Reader, Subject, lines, option};
 use crate::files;
-use crate::snapshot::{Settings, Source};
+use crate::snapshot::{SettingSource, Settings};
 
 /// Files that are read where no option names one.
 const USUAL: [&str; 3] = ["/etc/my.cnf", "/etc/mysql/my.cnf", "/usr/etc/my.cnf"];
@@ -26,7 +26,7 @@ pub(crate) fn read(subject: &Subject<'_>, reader: &mut Reader<'_>) -> Settings {
     }
     for arg in subject.args.iter().skip(1) {
         if let Some((name, value)) = arg.strip_prefix("--").and_then(|arg| arg.split_once('=')) {
-            settings.set(&spelled(name), value, Source::Flag);
+            settings.set(&spelled(name), value, SettingSource::Flag);
         }
     }
     settings
@@ -47,7 +47,11 @@ fn file(reader: &mut Reader<'_>, text: &str, path: &str, settings: &mut Settings
             if of_server(&entry.section) && !entry.key.starts_with('!') {
                 let value = entry.value.clone().unwrap_or_else(|| "1".into());
                 let value = lines::unquoted(&value, '#');
-                settings.set(&spelled(&entry.key), &value, Source::file(path, entry.line));
+                settings.set(
+                    &spelled(&entry.key),
+                    &value,
+                    SettingSource::file(path, entry.line),
+                );
             }
         }
         let included = match line.split_once(char::is_whitespace) {
@@ -115,7 +119,7 @@ mod tests {
         assert_eq!(value.source.to_string(), "/etc/mysql/conf.d/a.cnf:2");
         assert_eq!(
             settings.get("innodb_buffer_pool_size").expect("set").source,
-            Source::Flag
+            SettingSource::Flag
         );
         assert_eq!(
             (settings.text("port"), settings.text("skip_name_resolve")),

@@ -5,7 +5,9 @@ mod syntax;
 use super::{Reader, Subject, option};
 use crate::files;
 use crate::process::Program;
-use crate::snapshot::{Nginx, Pass, ReadFile, Server, Settings, Source, Upstream, Value};
+use crate::snapshot::{
+    Nginx, Pass, ReadFile, SettingSource, SettingValue, Settings, Upstream, WebService,
+};
 use syntax::{Directive, parse};
 
 /// The directives that hand requests on.
@@ -56,7 +58,7 @@ pub(crate) fn read(subject: &Subject<'_>, program: &Program) -> Configured {
     let mut walk = Walk::default();
     for flag in flags(subject.args) {
         if let Ok(directives) = parse(&flag) {
-            walk.main(&directives, &|_| Source::Flag);
+            walk.main(&directives, &|_| SettingSource::Flag);
         }
     }
     walk.tree(&tree);
@@ -86,12 +88,12 @@ struct Placed {
 }
 
 impl Placed {
-    fn source(&self) -> Source {
-        Source::file(&self.file, self.directive.line)
+    fn source(&self) -> SettingSource {
+        SettingSource::file(&self.file, self.directive.line)
     }
 
-    fn value(&self) -> Value {
-        Value::new(&self.directive.args.join(" "), self.source())
+    fn value(&self) -> SettingValue {
+        SettingValue::new(&self.directive.args.join(" "), self.source())
     }
 }
 
@@ -146,7 +148,7 @@ struct Walk {
 }
 
 impl Walk {
-    fn main(&mut self, directives: &[Directive], source: &dyn Fn(usize) -> Source) {
+    fn main(&mut self, directives: &[Directive], source: &dyn Fn(usize) -> SettingSource) {
         for one in directives {
             self.settings
                 .set(&one.name, &one.args.join(" "), source(one.line));
@@ -199,7 +201,7 @@ impl Walk {
     }
 
     fn server(&mut self, block: &Placed, around: &Settings) {
-        let mut server = Server::default();
+        let mut server = WebService::default();
         for inside in &block.inside {
             match inside.directive.name.as_str() {
                 "listen" => server.listens.push(inside.value()),

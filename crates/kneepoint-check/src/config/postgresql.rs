@@ -2,7 +2,7 @@
 
 use super::{Reader, Subject, lines, option};
 use crate::files;
-use crate::snapshot::{Settings, Source};
+use crate::snapshot::{SettingSource, Settings};
 
 /// What is in force, and the directory of its data.
 pub(crate) fn read(subject: &Subject<'_>, reader: &mut Reader<'_>) -> (Settings, String) {
@@ -26,7 +26,7 @@ pub(crate) fn read(subject: &Subject<'_>, reader: &mut Reader<'_>) -> (Settings,
         file(reader, &text, &written, &mut settings);
     }
     for (name, value) in assigned {
-        settings.set(&name, &value, Source::Flag);
+        settings.set(&name, &value, SettingSource::Flag);
     }
     (settings, data)
 }
@@ -70,7 +70,11 @@ fn file(reader: &mut Reader<'_>, text: &str, path: &str, settings: &mut Settings
                     .collect()
             }
             _ => {
-                settings.set(&name.to_ascii_lowercase(), &value, Source::file(path, line));
+                settings.set(
+                    &name.to_ascii_lowercase(),
+                    &value,
+                    SettingSource::file(path, line),
+                );
                 continue;
             }
         };
@@ -125,7 +129,10 @@ mod tests {
         );
         assert_eq!(settings.text("shared_buffers"), Some("128MB"));
         assert_eq!(settings.text("work_mem"), Some("64MB"));
-        assert_eq!(settings.get("port").expect("set").source, Source::Flag);
+        assert_eq!(
+            settings.get("port").expect("set").source,
+            SettingSource::Flag
+        );
         assert!(reader.blind.is_empty(), "{:?}", reader.blind);
     }
 }

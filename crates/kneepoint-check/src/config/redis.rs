@@ -2,7 +2,7 @@
 
 use super::{Reader, Subject, lines};
 use crate::files;
-use crate::snapshot::{Endpoint, Listener, Settings, Source};
+use crate::snapshot::{ListenEndpoint, Listener, SettingSource, Settings};
 
 /// Where distributions and images keep it.
 const USUAL: [&str; 6] = [
@@ -37,7 +37,7 @@ pub(crate) fn read(
     // `redis-server --maxmemory 1gb` where the title was left alone.
     for pair in subject.args.windows(2) {
         if let Some(name) = pair[0].strip_prefix("--") {
-            settings.set(&name.to_ascii_lowercase(), &pair[1], Source::Flag);
+            settings.set(&name.to_ascii_lowercase(), &pair[1], SettingSource::Flag);
         }
     }
     settings
@@ -64,8 +64,8 @@ fn fitting(subject: &Subject<'_>, reader: &mut Reader<'_>, listens: &[Listener])
         let port = value("port").unwrap_or_else(|| "6379".into());
         let socket = value("unixsocket");
         let fits = listens.iter().any(|listener| match &listener.endpoint {
-            Endpoint::Tcp(_, own) => own.to_string() == port,
-            Endpoint::Unix(own) => Some(own.as_str()) == socket.as_deref(),
+            ListenEndpoint::Tcp(_, own) => own.to_string() == port,
+            ListenEndpoint::Unix(own) => Some(own.as_str()) == socket.as_deref(),
         });
         if fits {
             return Some(path);
@@ -103,7 +103,7 @@ fn file(reader: &mut Reader<'_>, path: &str, settings: &mut Settings) {
             settings.set(
                 &name,
                 &lines::unquoted(value, '\0'),
-                Source::file(path, line),
+                SettingSource::file(path, line),
             );
         }
     }
@@ -124,7 +124,7 @@ mod tests {
             loaded_s: 0.0,
         };
         let listener = Listener {
-            endpoint: Endpoint::Tcp("*".into(), port),
+            endpoint: ListenEndpoint::Tcp("*".into(), port),
             queue: None,
         };
         let mut reader = Reader::new(&subject);
@@ -148,6 +148,9 @@ mod tests {
         let (settings, blind) = read_with(&files, &["redis-server 127.0.0.1:7000"], 7000);
         assert_eq!((settings.iter().count(), blind), (0, 1));
         let (settings, _) = read_with(&files, &["redis-server", "--maxmemory", "1gb"], 6379);
-        assert_eq!(settings.get("maxmemory").expect("set").source, Source::Flag);
+        assert_eq!(
+            settings.get("maxmemory").expect("set").source,
+            SettingSource::Flag
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::chain::Seen;
 use crate::files::{Files, Unread};
-use crate::snapshot::{App, Blind, Endpoint, Kind};
+use crate::snapshot::{Blind, ListenEndpoint, ServedApp, ServiceKind};
 use kneepoint_stack::application::{FILES, dotenv, of_file};
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ const NAMES: usize = 60_000;
 const DEPTH: usize = 14;
 
 /// The applications of all services. Whom their settings ask is added to the services.
-pub(super) fn find(all: &mut [Seen]) -> Vec<App> {
+pub(super) fn find(all: &mut [Seen]) -> Vec<ServedApp> {
     let roots: Vec<(u64, String)> = all
         .iter()
         .flat_map(|seen| {
@@ -22,7 +22,7 @@ pub(super) fn find(all: &mut [Seen]) -> Vec<App> {
         .collect();
     let mut apps = Vec::new();
     for (at, seen) in all.iter_mut().enumerate() {
-        if seen.service.kind != Kind::Fpm && !seen.has_mod_php() {
+        if seen.service.kind != ServiceKind::Fpm && !seen.has_mod_php() {
             continue;
         }
         let Some(files) = &seen.root else { continue };
@@ -65,13 +65,13 @@ fn application_root(files: &dyn Files, served: &str) -> Option<String> {
     Some(served.to_owned())
 }
 
-type Asks = Vec<(Endpoint, String)>;
+type Asks = Vec<(ListenEndpoint, String)>;
 
-fn look(files: &dyn Files, root: &str, service: usize) -> (App, Asks, Vec<Blind>) {
-    let mut app = App {
+fn look(files: &dyn Files, root: &str, service: usize) -> (ServedApp, Asks, Vec<Blind>) {
+    let mut app = ServedApp {
         root: root.to_owned(),
         service,
-        ..App::default()
+        ..ServedApp::default()
     };
     let mut asks = Vec::new();
     let mut blind = Vec::new();
@@ -205,8 +205,8 @@ fn asked(text: &str, path: &str) -> Asks {
             .and_then(|text| text.parse().ok())
             .unwrap_or(*usual);
         let endpoint = match name.starts_with('/') {
-            true => Endpoint::Unix(name.to_owned()),
-            false => Endpoint::Tcp(name.to_owned(), port),
+            true => ListenEndpoint::Unix(name.to_owned()),
+            false => ListenEndpoint::Tcp(name.to_owned(), port),
         };
         Some((endpoint, format!("{path}:{}", line_of(text, host))))
     })

@@ -2,7 +2,7 @@
 
 use crate::config::host_of;
 use crate::files::Files;
-use crate::snapshot::{Endpoint, Nginx, Pass};
+use crate::snapshot::{ListenEndpoint, Nginx, Pass};
 use std::net::IpAddr;
 
 /// Most files of a database that are counted, and how deep below its directory.
@@ -10,7 +10,7 @@ const DATA_FILES: usize = 20_000;
 const DATA_DEPTH: usize = 3;
 
 /// Everybody that nginx hands requests on to, with the place that says so.
-pub(super) fn of_nginx(nginx: &Nginx) -> Vec<(Endpoint, String)> {
+pub(super) fn of_nginx(nginx: &Nginx) -> Vec<(ListenEndpoint, String)> {
     let mut asks = Vec::new();
     for pass in &nginx.passes {
         let named = pass.upstream.as_ref();
@@ -42,8 +42,8 @@ fn default_port(pass: &Pass) -> u16 {
     }
 }
 
-fn endpoint(text: &str, port: u16) -> Option<Endpoint> {
-    (!text.contains('$')).then(|| Endpoint::parse(text, port))?
+fn endpoint(text: &str, port: u16) -> Option<ListenEndpoint> {
+    (!text.contains('$')).then(|| ListenEndpoint::parse(text, port))?
 }
 
 /// The names of `/etc/hosts` with their addresses.
@@ -61,10 +61,10 @@ pub(super) fn hosts(text: &str) -> Vec<(String, IpAddr)> {
 }
 
 /// Whether a listener is the one that a directive names.
-pub(super) fn is_same(directive: &Endpoint, listener: &Endpoint) -> bool {
+pub(super) fn is_same(directive: &ListenEndpoint, listener: &ListenEndpoint) -> bool {
     match (directive, listener) {
-        (Endpoint::Unix(a), Endpoint::Unix(b)) => a == b,
-        (Endpoint::Tcp(a, port), Endpoint::Tcp(b, own)) => {
+        (ListenEndpoint::Unix(a), ListenEndpoint::Unix(b)) => a == b,
+        (ListenEndpoint::Tcp(a, port), ListenEndpoint::Tcp(b, own)) => {
             let any = |host: &str| matches!(host, "*" | "0.0.0.0" | "::");
             port == own && (a == b || (any(a) && any(b)) || (a == "localhost" && b == "127.0.0.1"))
         }
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn a_directive_and_its_listener_are_one() {
         let check = |a: &str, b: &str| {
-            let parse = |text| Endpoint::parse(text, 9000).expect("an endpoint");
+            let parse = |text| ListenEndpoint::parse(text, 9000).expect("an endpoint");
             is_same(&parse(a), &parse(b))
         };
         assert!(check("9000", "*:9000") && check("0.0.0.0:9000", "*:9000"));

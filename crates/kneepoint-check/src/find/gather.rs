@@ -6,23 +6,26 @@ use crate::config::{self, IniPlaces, Reader, Subject};
 use crate::files::{self, Files, Root};
 use crate::logs;
 use crate::process::{self, Program, program};
-use crate::snapshot::{Blind, Endpoint, Kind, Listener, Place, Pool, Process, Service, Settings};
+use crate::snapshot::{
+    Blind, FpmPool, ListenEndpoint, Listener, NetworkPlace, Service, ServiceKind, ServiceProcess,
+    Settings,
+};
 use crate::sockets::{self, Net};
 use kneepoint_model::LogFormat;
 
 /// What is searched in the file of a program: first its version. The readers of configuration know the others by their
 /// order.
-fn marks(kind: Kind) -> &'static [&'static str] {
+fn marks(kind: ServiceKind) -> &'static [&'static str] {
     match kind {
-        Kind::Nginx => &["nginx/", "--conf-path=", "--prefix=", "--error-log-path="],
-        Kind::Fpm => &[
+        ServiceKind::Nginx => &["nginx/", "--conf-path=", "--prefix=", "--error-log-path="],
+        ServiceKind::Fpm => &[
             "X-Powered-By: PHP/",
             "--with-config-file-path=",
             "--with-config-file-scan-dir=",
         ],
-        Kind::Apache => &["Apache/"],
-        Kind::Postgresql => &["PostgreSQL "],
-        Kind::Unit => &["Unit/"],
+        ServiceKind::Apache => &["Apache/"],
+        ServiceKind::Postgresql => &["PostgreSQL "],
+        ServiceKind::Unit => &["Unit/"],
         _ => &[],
     }
 }
@@ -112,7 +115,7 @@ impl<'a> Gather<'a> {
             self.container_env = docker::describe(container);
         }
         let net = process::namespace(pid, "net").unwrap_or(0);
-        self.service().place = Place {
+        self.service().place = NetworkPlace {
             unit: if container.is_some() {
                 None
             } else {
@@ -167,9 +170,9 @@ impl<'a> Gather<'a> {
         }
         let own_port = |port: u16| {
             let mut listens = self.seen.service.listens.iter();
-            listens.any(|one| matches!(one.endpoint, Endpoint::Tcp(_, own) if own == port))
+            listens.any(|one| matches!(one.endpoint, ListenEndpoint::Tcp(_, own) if own == port))
         };
-        let mut peers: Vec<Endpoint> = asked
+        let mut peers: Vec<ListenEndpoint> = asked
             .into_iter()
             .filter(|(port, _)| !own_port(*port))
             .map(|(_, peer)| peer)
@@ -195,8 +198,8 @@ impl<'a> Gather<'a> {
     }
 
     fn processes(&mut self) {
-        let is_fpm = self.master.kind == Kind::Fpm;
-        let seen = self.master.workers.iter().map(|one| Process {
+        let is_fpm = self.master.kind == ServiceKind::Fpm;
+        let seen = self.master.workers.iter().map(|one| ServiceProcess {
             pid: one.pid,
             title: one.title().chars().take(60).collect(),
             pss: process::pss_bytes(one.pid),
@@ -230,8 +233,8 @@ impl<'a> Gather<'a> {
             loaded_s: self.seen.service.loaded_s,
         };
         match self.master.kind {
-            Kind::Nginx => self.nginx(&subject),
-            Kind::Fpm => self.fpm(&subject),
+            ServiceKind::Nginx => self.nginx(&subject),
+            ServiceKind::Fpm => self.fpm(&subject),
             kind => self.others(kind, &subject),
         }
         self.seen.root = Some(root);
@@ -261,7 +264,7 @@ impl<'a> Gather<'a> {
             .first()
             .and_then(|title| title.split_once("master process "))
         {
-            Some((_, line)) if self.master.kind == Kind::Nginx => arguments_of_title(line),
+            Some((_, line)) if self.master.kind == ServiceKind::Nginx => arguments_of_title(line),
             _ => args.clone(),
         }
     }
@@ -343,24 +346,24 @@ impl<'a> Gather<'a> {
         );
     }
 
-    fn others(&mut self, kind: Kind, subject: &Subject<'_>) {
+    fn others(&mut self, kind: ServiceKind, subject: &Subject<'_>) {
         let mut reader = Reader::new(subject);
         let mut asks = Vec::new();
         let mut data = None;
         let settings = match kind {
-            Kind::Redis => config::redis(subject, &mut reader, &self.seen.service.listens),
-            Kind::Mysql => config::mysql(subject, &mut reader),
-            Kind::Postgresql => {
+            ServiceKind::Redis => config::redis(subject, &mut reader, &self.seen.service.listens),
+            ServiceKind::Mysql => config::mysql(subject, &mut reader),
+            ServiceKind::Postgresql => {
                 let (settings, dir) = config::postgresql(subject, &mut reader);
                 data = Some(dir);
                 settings
             }
-            Kind::Apache => {
+            ServiceKind::Apache => {
                 let (settings, targets) = config::apache(subject, &mut reader);
                 asks = targets;
                 settings
             }
-            Kind::Haproxy => {
+            ServiceKind::Haproxy => {
                 let (settings, targets) = config::haproxy(subject, &mut reader);
                 asks = targets;
                 settings
@@ -374,17 +377,17 @@ impl<'a> Gather<'a> {
                 Settings::default()
             }
         };
-        if kind == Kind::Mysql {
+        if kind == ServiceKind::Mysql {
             data = Some(settings.or("datadir", "/var/lib/mysql").text);
         }
         let log = match kind {
-            Kind::Redis => settings
+            ServiceKind::Redis => settings
                 .text("logfile")
                 .map(|path| (path, LogFormat::Redis)),
-            Kind::Mysql => settings
+            ServiceKind::Mysql => settings
                 .text("log_error")
                 .map(|path| (path, LogFormat::Mariadb)),
-            Kind::Apache => settings
+            ServiceKind::Apache => settings
                 .text("errorlog")
                 .map(|path| (path, LogFormat::Apache)),
             _ => None,
@@ -393,11 +396,11 @@ impl<'a> Gather<'a> {
         self.logs
             .extend(log.map(|(path, format)| (files::absolute(subject.cwd, path), format)));
         let service = &mut self.seen.service;
-        if kind == Kind::Apache {
+        if kind == ServiceKind::Apache {
             service.php = Some(php::mapped(self.master.process.pid));
         }
         // A server of PostgreSQL reads its files again at a signal, and nothing outside tells when.
-        if kind == Kind::Postgresql {
+        if kind == ServiceKind::Postgresql {
             reader.read.iter_mut().for_each(|file| file.newer = false);
         }
         service.data_bytes = data.and_then(|dir| asks::data_bytes(subject.files, &dir));
@@ -473,7 +476,7 @@ impl Service {
     }
 }
 
-fn workers_of(pool: &Pool, all: &[Process]) -> Vec<Process> {
+fn workers_of(pool: &FpmPool, all: &[ServiceProcess]) -> Vec<ServiceProcess> {
     let title = format!("php-fpm: pool {}", pool.name);
     all.iter()
         .filter(|one| one.title.trim_end() == title)

@@ -1,6 +1,6 @@
 //! What PHP itself has in force, laid over what its files say.
 
-use crate::snapshot::{Blind, Service, Settings, Source, Value};
+use crate::snapshot::{Blind, Service, SettingSource, SettingValue, Settings};
 use kneepoint_profiler::ini;
 use std::collections::BTreeMap;
 
@@ -56,7 +56,7 @@ fn lay_over(settings: &mut Settings, found: &BTreeMap<String, String>, pid: u32,
         let known = settings.get(name);
         let same = known.is_some_and(|value| is_same(value, text));
         if !same && (own || known.is_none()) {
-            settings.set(name, text, Source::Memory { pid });
+            settings.set(name, text, SettingSource::Memory { pid });
         }
     }
 }
@@ -66,8 +66,8 @@ fn is_looked_at(name: &str) -> bool {
 }
 
 /// Whether a file and the memory say the same, each in its spelling.
-fn is_same(value: &Value, text: &str) -> bool {
-    let other = Value::new(text, Source::Default);
+fn is_same(value: &SettingValue, text: &str) -> bool {
+    let other = SettingValue::new(text, SettingSource::Default);
     let switches = || value.is_on().is_some() && value.is_on() == other.is_on();
     value.text.trim() == text.trim() || switches()
 }
@@ -79,8 +79,8 @@ mod tests {
     #[test]
     fn what_runs_replaces_what_is_written_where_they_differ() {
         let mut settings = Settings::default();
-        settings.set("opcache.enable", "On", Source::file("/a", 1));
-        settings.set("memory_limit", "128M", Source::file("/a", 2));
+        settings.set("opcache.enable", "On", SettingSource::file("/a", 1));
+        settings.set("memory_limit", "128M", SettingSource::file("/a", 2));
         let found = [
             ("opcache.enable", "1"),
             ("memory_limit", "64M"),
@@ -93,12 +93,12 @@ mod tests {
         lay_over(&mut settings, &found, 7, true);
         assert_eq!(
             settings.get("opcache.enable").expect("set").source,
-            Source::file("/a", 1)
+            SettingSource::file("/a", 1)
         );
         let limit = settings.get("memory_limit").expect("set");
         assert_eq!(
             (limit.text.as_str(), &limit.source),
-            ("64M", &Source::Memory { pid: 7 })
+            ("64M", &SettingSource::Memory { pid: 7 })
         );
         assert_eq!(limit.replaced[0].0, "128M");
         assert_eq!(settings.text("display_errors"), Some(""));

@@ -1,20 +1,20 @@
 //! What is mapped into the memory of a process that executes PHP.
 
-use crate::snapshot::Php;
+use crate::snapshot::PhpService;
 use std::collections::BTreeMap;
 
 /// Shared memory of at least so many bytes is OPcache's: what PHP-FPM shares by itself is smaller.
 const OPCACHE_BYTES: u64 = 8 << 20;
 
 /// Extensions and shared memory, from `/proc/PID/maps`.
-pub(super) fn mapped(pid: u32) -> Php {
+pub(super) fn mapped(pid: u32) -> PhpService {
     match std::fs::read(format!("/proc/{pid}/maps")) {
         Ok(bytes) => of_maps(&String::from_utf8_lossy(&bytes)),
-        Err(_) => Php::default(),
+        Err(_) => PhpService::default(),
     }
 }
 
-fn of_maps(maps: &str) -> Php {
+fn of_maps(maps: &str) -> PhpService {
     let mut loaded = BTreeMap::new();
     let mut shared = 0;
     for line in maps.lines() {
@@ -37,11 +37,11 @@ fn of_maps(maps: &str) -> Php {
             shared = shared.max(length(range).unwrap_or(0));
         }
     }
-    Php {
+    PhpService {
         loaded,
         maps_seen: true,
         opcache_bytes: (shared >= OPCACHE_BYTES).then_some(shared as f64),
-        ..Php::default()
+        ..PhpService::default()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The accept queues of a service, from the kernel's own diagnosis of sockets: nobody is asked.
 
 use super::asks;
-use crate::snapshot::{Endpoint, Kind, Listener, Service};
+use crate::snapshot::{ListenEndpoint, Listener, Service, ServiceKind};
 use kneepoint_model::{Address, CgroupPaths, RunningTier, ServerKind, metric};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -10,7 +10,12 @@ pub(super) fn sample(service: &mut Service) {
     let kind = service.kind;
     let listens = service.listens.iter();
     let listen: Vec<Address> = listens.filter_map(|one| address(&one.endpoint)).collect();
-    if listen.is_empty() || !matches!(kind, Kind::Fpm | Kind::Nginx | Kind::Apache) {
+    if listen.is_empty()
+        || !matches!(
+            kind,
+            ServiceKind::Fpm | ServiceKind::Nginx | ServiceKind::Apache
+        )
+    {
         return;
     }
     let Ok(recording) = kneepoint_telemetry::sample_once(vec![tier(service, &listen)]) else {
@@ -54,10 +59,10 @@ fn tier(service: &Service, listen: &[Address]) -> RunningTier {
     }
 }
 
-fn address(endpoint: &Endpoint) -> Option<Address> {
+fn address(endpoint: &ListenEndpoint) -> Option<Address> {
     match endpoint {
-        Endpoint::Unix(path) => Some(Address::Unix(path.into())),
-        Endpoint::Tcp(host, port) => {
+        ListenEndpoint::Unix(path) => Some(Address::Unix(path.into())),
+        ListenEndpoint::Tcp(host, port) => {
             let ip = match host.as_str() {
                 "*" => IpAddr::from(Ipv4Addr::UNSPECIFIED),
                 host => host.parse().ok()?,
@@ -74,10 +79,10 @@ mod tests {
     #[test]
     fn endpoints_become_addresses() {
         let shown = |endpoint| address(&endpoint).map(|one| one.to_string());
-        let tcp = |host: &str| Endpoint::Tcp(host.into(), 80);
+        let tcp = |host: &str| ListenEndpoint::Tcp(host.into(), 80);
         assert_eq!(shown(tcp("*")).as_deref(), Some("0.0.0.0:80"));
         assert_eq!(
-            shown(Endpoint::Unix("/run/x".into())).as_deref(),
+            shown(ListenEndpoint::Unix("/run/x".into())).as_deref(),
             Some("unix:/run/x")
         );
         assert_eq!(shown(tcp("php")), None);

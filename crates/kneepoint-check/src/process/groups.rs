@@ -1,6 +1,6 @@
 //! Control groups: which container a process is of, and what it may use.
 
-use crate::snapshot::{Container, Limit, Limits, Runtime, Source};
+use crate::snapshot::{Container, Limits, ResourceLimit, Runtime, SettingSource};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -133,14 +133,14 @@ fn upwards(mount: &Path, path: &str) -> Vec<PathBuf> {
 fn read_group(dir: &Path, controllers: &str, limits: &mut Limits) {
     let read = |name: &str| fs::read_to_string(dir.join(name)).ok();
     let number = |name: &str| read(name)?.trim().parse::<f64>().ok();
-    let at = |name: &str| Source::Kernel {
+    let at = |name: &str| SettingSource::Kernel {
         path: dir.join(name).display().to_string(),
     };
     let has = |one: &str| controllers.is_empty() || controllers.split(',').any(|name| name == one);
     if has("memory") {
         for name in ["memory.max", "memory.limit_in_bytes"] {
             if let Some(value) = number(name).filter(|value| *value < NO_LIMIT) {
-                let limit = Limit {
+                let limit = ResourceLimit {
                     value,
                     source: at(name),
                 };
@@ -155,7 +155,7 @@ fn read_group(dir: &Path, controllers: &str, limits: &mut Limits) {
             if let Some(value) = kills.filter(|kills| *kills > 0.0) {
                 let innermost = limits.oom_kills.is_none();
                 if innermost {
-                    limits.oom_kills = Some(Limit {
+                    limits.oom_kills = Some(ResourceLimit {
                         value,
                         source: at(name),
                     });
@@ -175,7 +175,7 @@ fn read_group(dir: &Path, controllers: &str, limits: &mut Limits) {
             "cpu.cfs_quota_us"
         };
         if let Some(value) = two.or_else(one) {
-            let limit = Limit {
+            let limit = ResourceLimit {
                 value,
                 source: at(name),
             };
@@ -183,7 +183,7 @@ fn read_group(dir: &Path, controllers: &str, limits: &mut Limits) {
                 limits.throttled = read("cpu.stat").and_then(|text| {
                     let periods = super::keyed(&text, "nr_periods ").filter(|n| *n > 0.0)?;
                     let value = super::keyed(&text, "nr_throttled ")? / periods;
-                    Some(Limit {
+                    Some(ResourceLimit {
                         value,
                         source: at("cpu.stat"),
                     })
@@ -200,7 +200,7 @@ fn quota(text: &str) -> Option<f64> {
 }
 
 /// Takes a limit over where it is tighter than the one known.
-fn tighter(known: &mut Option<Limit>, limit: Limit) -> bool {
+fn tighter(known: &mut Option<ResourceLimit>, limit: ResourceLimit) -> bool {
     let is = known.as_ref().is_none_or(|known| limit.value < known.value);
     if is {
         *known = Some(limit);

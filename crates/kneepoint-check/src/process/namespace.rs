@@ -1,6 +1,6 @@
 //! Settings of the kernel, of the network namespace that a process is in.
 
-use crate::snapshot::{Settings, Source};
+use crate::snapshot::{SettingSource, Settings};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::{self, File};
 use std::os::fd::AsFd as _;
@@ -40,7 +40,7 @@ pub(crate) fn sysctls(pid: u32, other: bool) -> Result<Settings, String> {
     };
     let path = format!("/proc/{pid}/net/netstat");
     for (name, value) in counters(&fs::read_to_string(&path).unwrap_or_default()) {
-        let source = Source::Kernel { path: path.clone() };
+        let source = SettingSource::Kernel { path: path.clone() };
         settings.set(&format!("netstat.{name}"), &value, source);
     }
     Ok(settings)
@@ -52,13 +52,17 @@ fn read_sysctls() -> Settings {
         let path = format!("/proc/sys/{name}");
         if let Ok(text) = fs::read_to_string(&path) {
             let value = text.split_ascii_whitespace().collect::<Vec<_>>().join(" ");
-            settings.set(&name.replace('/', "."), &value, Source::Kernel { path });
+            settings.set(
+                &name.replace('/', "."),
+                &value,
+                SettingSource::Kernel { path },
+            );
         }
     }
     let path = "/sys/kernel/mm/transparent_hugepage/enabled";
     if let Ok(text) = fs::read_to_string(path) {
         let chosen = text.split(['[', ']']).nth(1).unwrap_or_default();
-        let source = Source::Kernel { path: path.into() };
+        let source = SettingSource::Kernel { path: path.into() };
         settings.set("transparent_hugepage", chosen, source);
     }
     settings

@@ -1,7 +1,7 @@
 //! For an issue or a comment.
 
 use super::{Report, terminal};
-use crate::rule::Finding;
+use crate::rule::CheckFinding;
 use std::fmt::Write as _;
 
 pub(super) fn render(report: &Report) -> String {
@@ -53,7 +53,7 @@ pub(super) fn render(report: &Report) -> String {
     text
 }
 
-fn remedy(finding: &Finding) -> String {
+fn remedy(finding: &CheckFinding) -> String {
     let mut text = format!(
         "\n**{} {}.** Costs: {}. Does not matter if: {}\n\n{}\n",
         finding.code, finding.title, finding.cost, finding.unless, finding.fix.text

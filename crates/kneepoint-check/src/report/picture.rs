@@ -1,6 +1,6 @@
 //! The chains as a small picture.
 
-use crate::snapshot::{Kind, Pool, Service, Snapshot};
+use crate::snapshot::{FpmPool, Service, ServiceKind, Snapshot};
 
 /// Deeper than any chain.
 const DEPTH: usize = 6;
@@ -95,7 +95,7 @@ fn describe(service: &Service) -> String {
         .collect();
     let listens = match (service.kind, listens.is_empty()) {
         // A pool says where it listens.
-        (Kind::Fpm, _) | (_, true) => String::new(),
+        (ServiceKind::Fpm, _) | (_, true) => String::new(),
         _ => format!(", {}", listens.join(" ")),
     };
     format!(
@@ -104,7 +104,7 @@ fn describe(service: &Service) -> String {
     )
 }
 
-fn of_pool(pool: &Pool) -> String {
+fn of_pool(pool: &FpmPool) -> String {
     let most = pool.settings.text("pm.max_children").unwrap_or("?");
     let states: Vec<bool> = pool.workers.iter().filter_map(|one| one.busy).collect();
     let busy = match states.is_empty() {

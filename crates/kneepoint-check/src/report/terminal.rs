@@ -1,7 +1,7 @@
 //! For a terminal: worst first, on one screen.
 
 use super::Report;
-use crate::rule::{Finding, Severity};
+use crate::rule::{CheckFinding, Severity};
 use std::fmt::Write as _;
 
 /// Findings that are told in full where not all are.
@@ -56,7 +56,7 @@ pub(super) fn render(report: &Report, all: bool) -> String {
     text
 }
 
-fn place(finding: &Finding, source: &str) -> String {
+fn place(finding: &CheckFinding, source: &str) -> String {
     match source {
         "" => finding.place.clone(),
         source => format!("{}, {source}", finding.place),
@@ -84,7 +84,7 @@ pub(super) fn summary(report: &Report) -> String {
     )
 }
 
-fn in_full(finding: &Finding) -> String {
+fn in_full(finding: &CheckFinding) -> String {
     let mut text = format!(
         "\n{:<7} {}  {}\n",
         finding.severity.name(),

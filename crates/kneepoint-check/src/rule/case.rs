@@ -1,11 +1,12 @@
 //! Stacks for tests of rules, made from configuration as people write it.
 
-use super::{Finding, Rule, Severity};
+use super::{CheckFinding, CheckRule, Severity};
 use crate::config::{self, IniPlaces, Reader, Subject};
 use crate::files::Memory;
 use crate::process::Program;
 use crate::snapshot::{
-    App, Endpoint, Kind, Link, Machine, Php, Process, Service, Snapshot, Source,
+    Link, ListenEndpoint, MachineState, PhpService, ServedApp, Service, ServiceKind,
+    ServiceProcess, SettingSource, Snapshot,
 };
 
 /// A stack.
@@ -30,18 +31,18 @@ const NGINX: &str = "worker_processes auto;\nworker_rlimit_nofile 16384;\nevents
 impl Case {
     /// nginx, PHP-FPM, Redis, MariaDB and PostgreSQL that nothing is wrong with.
     pub(crate) fn healthy() -> Self {
-        let machine = Machine {
+        let machine = MachineState {
             cores: 4.0,
             memory_bytes: 16e9,
             available_bytes: 12e9,
             now_s: 1000.0,
         };
         let kinds = [
-            Kind::Nginx,
-            Kind::Fpm,
-            Kind::Redis,
-            Kind::Mysql,
-            Kind::Postgresql,
+            ServiceKind::Nginx,
+            ServiceKind::Fpm,
+            ServiceKind::Redis,
+            ServiceKind::Mysql,
+            ServiceKind::Postgresql,
         ];
         let services = kinds.map(|kind| {
             let mut service = Service::new(kind, 10 + kind as u32);
@@ -57,7 +58,7 @@ impl Case {
             ] {
                 service
                     .kernel
-                    .set(name, value, Source::Kernel { path: name.into() });
+                    .set(name, value, SettingSource::Kernel { path: name.into() });
             }
             service
         });
@@ -65,17 +66,17 @@ impl Case {
             from,
             to,
             pool: (to == 1).then(|| "www".to_owned()),
-            by: Endpoint::Unix("/run/php.sock".into()),
+            by: ListenEndpoint::Unix("/run/php.sock".into()),
             how: "/etc/nginx/nginx.conf:1".into(),
         };
         let links = vec![link(0, 1), link(1, 2), link(1, 3), link(1, 4)];
-        let app = App {
+        let app = ServedApp {
             root: "/srv/app".into(),
             service: 1,
             php_files: 500,
             laravel_cached: Some((true, true)),
             composer_optimized: Some(true),
-            ..App::default()
+            ..ServedApp::default()
         };
         let snapshot = Snapshot {
             machine,
@@ -135,7 +136,7 @@ impl Case {
         for pool in &mut service.pools {
             pool.php = ini.under(&pool.php);
         }
-        service.php = Some(Php {
+        service.php = Some(PhpService {
             loaded: [("opcache".to_owned(), "/lib/opcache.so".to_owned())].into(),
             maps_seen: true,
             opcache_bytes: Some(268_435_456.0),
@@ -155,13 +156,13 @@ impl Case {
     pub(crate) fn set(mut self, service: usize, name: &str, value: &str) -> Self {
         self.0.services[service]
             .settings
-            .set(name, value, Source::file("/etc/x.conf", 1));
+            .set(name, value, SettingSource::file("/etc/x.conf", 1));
         self
     }
 
     /// A setting of the kernel, for a service.
     pub(crate) fn kernel(mut self, service: usize, name: &str, value: &str) -> Self {
-        let source = Source::Kernel {
+        let source = SettingSource::Kernel {
             path: format!("/proc/sys/{name}"),
         };
         self.0.services[service].kernel.set(name, value, source);
@@ -170,13 +171,13 @@ impl Case {
 
     /// Workers of the pool with this much memory each.
     pub(crate) fn workers(mut self, count: u32, pss: f64, busy: bool) -> Self {
-        let worker = |pid| Process {
+        let worker = |pid| ServiceProcess {
             pid,
             title: "php-fpm: pool www".into(),
             pss: Some(pss),
             busy: Some(busy),
         };
-        let workers: Vec<Process> = (100..100 + count).map(worker).collect();
+        let workers: Vec<ServiceProcess> = (100..100 + count).map(worker).collect();
         self.0.services[1].processes.clone_from(&workers);
         self.0.services[1].pools[0].workers = workers;
         self
@@ -201,7 +202,7 @@ fn subject<'a>(files: &'a Memory) -> Subject<'a> {
 
 /// A rule is silent on the healthy stack, and says on each sick one how bad it is, with these words in what it says.
 #[track_caller]
-pub(crate) fn check(rule: &Rule, sick: &[(Case, Severity, &str)]) {
+pub(crate) fn check(rule: &CheckRule, sick: &[(Case, Severity, &str)]) {
     let found = run(rule, &Case::healthy().0);
     assert!(found.is_empty(), "on a healthy stack: {found:#?}");
     for (case, severity, words) in sick {
@@ -225,7 +226,7 @@ pub(crate) fn check(rule: &Rule, sick: &[(Case, Severity, &str)]) {
 }
 
 /// What a rule finds.
-pub(crate) fn run(rule: &Rule, snapshot: &Snapshot) -> Vec<Finding> {
+pub(crate) fn run(rule: &CheckRule, snapshot: &Snapshot) -> Vec<CheckFinding> {
     let mut found = Vec::new();
     (rule.check)(snapshot, &mut found);
     found

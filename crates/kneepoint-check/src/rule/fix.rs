@@ -2,7 +2,7 @@
 //! container.
 
 use crate::files::parent;
-use crate::snapshot::{Kind, Pool, Service, Settings, Source, Value};
+use crate::snapshot::{FpmPool, Service, ServiceKind, SettingSource, SettingValue, Settings};
 use serde::Serialize;
 
 /// What to do.
@@ -35,7 +35,7 @@ impl Fix {
     }
 
     /// Directives of a pool.
-    pub(crate) fn pool(service: &Service, pool: &Pool, directives: &[(&str, String)]) -> Self {
+    pub(crate) fn pool(service: &Service, pool: &FpmPool, directives: &[(&str, String)]) -> Self {
         if let Some(fix) = by_variable(service, &pool.settings, directives) {
             return fix;
         }
@@ -119,14 +119,14 @@ impl Fix {
     }
 
     /// A directive of nginx, or of another program whose later files do not override earlier ones: the line itself.
-    pub(crate) fn line(service: &Service, value: &Value, text: &str) -> Self {
+    pub(crate) fn line(service: &Service, value: &SettingValue, text: &str) -> Self {
         let place = match &value.source {
-            Source::Default => match service.files.first() {
+            SettingSource::Default => match service.files.first() {
                 Some(file) => format!("In {}, add", file.path),
                 None => "Add".to_owned(),
             },
-            Source::Flag => "On its command line, or in a file instead".to_owned(),
-            Source::Memory { .. } => "Where it is set at run time".to_owned(),
+            SettingSource::Flag => "On its command line, or in a file instead".to_owned(),
+            SettingSource::Memory { .. } => "Where it is set at run time".to_owned(),
             source => format!("In {source}, write instead"),
         };
         let owner = match &service.place.container {
@@ -198,7 +198,7 @@ fn by_variable(
     let pairs: Option<Vec<String>> = directives
         .iter()
         .map(|(name, value)| match &settings.get(name)?.source {
-            Source::Variable { name, .. } => Some(format!("{name}={value}")),
+            SettingSource::Variable { name, .. } => Some(format!("{name}={value}")),
             _ => None,
         })
         .collect();
@@ -223,12 +223,15 @@ fn apply(service: &Service) -> String {
     if service.place.container.is_some() {
         return "Create the container anew.".into();
     }
-    let restarts = matches!(service.kind, Kind::Redis | Kind::Mysql | Kind::Postgresql);
+    let restarts = matches!(
+        service.kind,
+        ServiceKind::Redis | ServiceKind::Mysql | ServiceKind::Postgresql
+    );
     let verb = if restarts { "restart" } else { "reload" };
     match (&service.place.unit, service.kind) {
         (Some(unit), _) => format!("systemctl {verb} {unit}"),
-        (None, Kind::Nginx) => format!("nginx -t && kill -HUP {}", service.pid),
-        (None, Kind::Fpm) => format!("kill -USR2 {}", service.pid),
+        (None, ServiceKind::Nginx) => format!("nginx -t && kill -HUP {}", service.pid),
+        (None, ServiceKind::Fpm) => format!("kill -USR2 {}", service.pid),
         _ => format!("{verb} it"),
     }
 }
@@ -238,8 +241,8 @@ mod tests {
     use super::*;
     use crate::snapshot::{Container, Runtime};
 
-    fn service(container: bool) -> (Service, Pool) {
-        let mut service = Service::new(Kind::Fpm, 7);
+    fn service(container: bool) -> (Service, FpmPool) {
+        let mut service = Service::new(ServiceKind::Fpm, 7);
         service.place.container = container.then(|| Container {
             id: "a".repeat(64),
             runtime: Runtime::Docker,
@@ -247,13 +250,13 @@ mod tests {
             compose_service: Some("php".into()),
             in_pod: false,
         });
-        let mut pool = Pool {
+        let mut pool = FpmPool {
             name: "www".into(),
-            ..Pool::default()
+            ..FpmPool::default()
         };
         let path = "/usr/local/etc/php-fpm.d/zz-docker.conf";
         pool.settings
-            .set("pm.max_children", "5", Source::file(path, 3));
+            .set("pm.max_children", "5", SettingSource::file(path, 3));
         (service, pool)
     }
 
@@ -292,7 +295,7 @@ mod tests {
             fix.text.contains("volumes:") && fix.apply.contains("anew"),
             "{fix:?}"
         );
-        let variable = Source::Variable {
+        let variable = SettingSource::Variable {
             name: "MAX".into(),
             path: "/c".into(),
             line: 1,

@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "KRN-03",
     name: "accept-queue-overflows",
     title: "The kernel dropped connections: an accept queue was full",
@@ -16,7 +16,7 @@ pub(crate) static RULE: Rule = Rule {
 /// Fewer drops than this are an accident.
 const FEW: f64 = 10.0;
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     let mut nets = Vec::new();
     for (at, service) in snapshot.services.iter().enumerate() {
         let Some(value) = service.kernel.get("netstat.ListenOverflows") else {

@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "APA-01",
     name: "apache-keep-alive",
     title: "Kept connections hold Apache's processes",
@@ -12,8 +12,8 @@ pub(crate) static RULE: Rule = Rule {
     check,
 };
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
-    for (at, service) in snapshot.of(Kind::Apache) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
+    for (at, service) in snapshot.of(ServiceKind::Apache) {
         let with_php = service
             .php
             .as_ref()
@@ -51,13 +51,13 @@ mod tests {
     #[test]
     fn sick_and_healthy() {
         let apache = |snapshot: &mut Snapshot| {
-            let mut service = Service::new(Kind::Apache, 9);
+            let mut service = Service::new(ServiceKind::Apache, 9);
             let loaded = [(
                 "libphp8.2".to_owned(),
                 "/usr/lib/apache2/modules/libphp8.2.so".to_owned(),
             )]
             .into();
-            service.php = Some(crate::snapshot::Php {
+            service.php = Some(crate::snapshot::PhpService {
                 loaded,
                 ..Default::default()
             });

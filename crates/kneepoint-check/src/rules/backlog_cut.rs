@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "FPM-07",
     name: "backlog-cut",
     title: "The queue before PHP is shorter than it is set",
@@ -15,7 +15,7 @@ pub(crate) static RULE: Rule = Rule {
 /// A queue of fewer connections is full in a moment.
 const SHORT: f64 = 128.0;
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service, pool) in snapshot.pools() {
         let backlog = pool.settings.or("listen.backlog", "511");
         let Some(somaxconn) = service.kernel.get("net.core.somaxconn") else {

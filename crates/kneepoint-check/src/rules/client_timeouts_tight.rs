@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "NGX-20",
     name: "client-timeouts-tight",
     title: "nginx gives slow clients no time",
@@ -13,8 +13,8 @@ pub(crate) static RULE: Rule = Rule {
     check,
 };
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
-    for (at, service) in snapshot.of(Kind::Nginx) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
+    for (at, service) in snapshot.of(ServiceKind::Nginx) {
         let Some(nginx) = &service.nginx else {
             continue;
         };
@@ -26,10 +26,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
             ("client_header_timeout", 3.0, "client_header_timeout 60s;"),
             ("keepalive_timeout", 5.0, "keepalive_timeout 65s;"),
         ] {
-            let first = |value: &Value| {
-                Value::new(
+            let first = |value: &SettingValue| {
+                SettingValue::new(
                     value.text.split(' ').next().unwrap_or_default(),
-                    Source::Default,
+                    SettingSource::Default,
                 )
                 .seconds()
             };

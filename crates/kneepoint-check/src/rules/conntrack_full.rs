@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "KRN-05",
     name: "conntrack-full",
     title: "The firewall's table of connections is nearly full",
@@ -14,7 +14,7 @@ pub(crate) static RULE: Rule = Rule {
 
 const NEAR: f64 = 0.8;
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     let mut nets = Vec::new();
     for (at, service) in snapshot.services.iter().enumerate() {
         let (Some(count), Some(most)) = (

@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "KRN-06",
     name: "cpu-throttled",
     title: "The container is stopped again and again for want of CPU quota",
@@ -14,7 +14,7 @@ pub(crate) static RULE: Rule = Rule {
 
 const OFTEN: f64 = 0.05;
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     let mut groups: Vec<String> = Vec::new();
     for (at, service) in snapshot.services.iter().enumerate() {
         let Some(share) = service
@@ -47,15 +47,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::Limit;
+    use crate::snapshot::ResourceLimit;
 
     #[test]
     fn sick_and_healthy() {
         let throttled = |snapshot: &mut Snapshot| {
-            let source = Source::Kernel {
+            let source = SettingSource::Kernel {
                 path: "/sys/fs/cgroup/x/cpu.stat".into(),
             };
-            snapshot.services[1].limits.throttled = Some(Limit { value: 0.4, source });
+            snapshot.services[1].limits.throttled = Some(ResourceLimit { value: 0.4, source });
         };
         verify(
             &RULE,

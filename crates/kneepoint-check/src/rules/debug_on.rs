@@ -3,7 +3,7 @@
 use crate::rule::prelude::*;
 use kneepoint_model::SwitchKind;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "APP-02",
     name: "debug-on",
     title: "Debugging is switched on in the application",
@@ -13,7 +13,7 @@ pub(crate) static RULE: Rule = Rule {
     check,
 };
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for app in &snapshot.apps {
         for switch in &app.switches {
             let (title, code) = match switch.kind {
@@ -28,7 +28,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
                 .fix(Fix::words(format!("Switch it off in {}/{}, line {}, and clear the application's own cache of settings.", app.root, switch.file, switch.line)))
                 .weight(0.4)
                 .tell(&mut told);
-            found.extend(told.into_iter().map(|finding| Finding { code, ..finding }));
+            found.extend(
+                told.into_iter()
+                    .map(|finding| CheckFinding { code, ..finding }),
+            );
         }
     }
 }

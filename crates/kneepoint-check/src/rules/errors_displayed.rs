@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "GEN-04",
     name: "errors-displayed",
     title: "PHP shows its errors to visitors, with status 200",
@@ -12,7 +12,7 @@ pub(crate) static RULE: Rule = Rule {
     check,
 };
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service, pool) in snapshot.pools() {
         let value = pool.php.or("display_errors", "1");
         let on = value.is_on() == Some(true) || value.text.eq_ignore_ascii_case("stdout");

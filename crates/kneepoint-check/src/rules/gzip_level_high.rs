@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "NGX-12",
     name: "gzip-level-high",
     title: "nginx compresses harder than it pays",
@@ -11,15 +11,15 @@ pub(crate) static RULE: Rule = Rule {
     check,
 };
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
-    for (at, service) in snapshot.of(Kind::Nginx) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
+    for (at, service) in snapshot.of(ServiceKind::Nginx) {
         let Some(nginx) = &service.nginx else {
             continue;
         };
         let servers = nginx.servers.iter().map(|one| &one.settings);
         let settings = std::iter::once(&service.settings).chain(servers);
-        let high =
-            settings.filter(|settings| settings.get("gzip").and_then(Value::is_on) == Some(true));
+        let high = settings
+            .filter(|settings| settings.get("gzip").and_then(SettingValue::is_on) == Some(true));
         let mut values = high.filter_map(|settings| settings.get("gzip_comp_level"));
         // One is enough: the servers of a site mostly share theirs.
         if let Some(value) = values.find(|value| value.number() > Some(6.0)) {

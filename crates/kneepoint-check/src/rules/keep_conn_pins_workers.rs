@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "FPM-10",
     name: "keep-conn-pins-workers",
     title: "Connections that nginx keeps open may hold every worker of the pool",
@@ -13,7 +13,7 @@ pub(crate) static RULE: Rule = Rule {
     check,
 };
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for link in &snapshot.links {
         let (Some(web), Some(php)) = (
             snapshot.services.get(link.from),

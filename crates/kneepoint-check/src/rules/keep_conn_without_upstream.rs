@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "NGX-07",
     name: "keep-conn-without-upstream",
     title: "fastcgi_keep_conn has no effect here",
@@ -12,8 +12,8 @@ pub(crate) static RULE: Rule = Rule {
     check,
 };
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
-    for (at, service) in snapshot.of(Kind::Nginx) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
+    for (at, service) in snapshot.of(ServiceKind::Nginx) {
         let Some(nginx) = &service.nginx else {
             continue;
         };
@@ -21,7 +21,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
             let keep = pass
                 .settings
                 .get("fastcgi_keep_conn")
-                .and_then(Value::is_on);
+                .and_then(SettingValue::is_on);
             let upstream = nginx
                 .upstreams
                 .iter()

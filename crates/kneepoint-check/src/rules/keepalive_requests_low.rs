@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "NGX-06",
     name: "keepalive-requests-low",
     title: "nginx closes connections after few requests",
@@ -14,12 +14,12 @@ pub(crate) static RULE: Rule = Rule {
 
 const LOW: f64 = 1000.0;
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
-    for (at, service) in snapshot.of(Kind::Nginx) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
+    for (at, service) in snapshot.of(ServiceKind::Nginx) {
         let Some(nginx) = &service.nginx else {
             continue;
         };
-        let mut values: Vec<Value> = nginx
+        let mut values: Vec<SettingValue> = nginx
             .upstreams
             .iter()
             .filter_map(|one| one.settings.get("keepalive_requests"))

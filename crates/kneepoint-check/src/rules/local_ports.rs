@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "KRN-01",
     name: "local-ports",
     title: "Few local ports for connections to the next tier",
@@ -18,7 +18,7 @@ const USUAL: f64 = 28_232.0;
 /// Part of the range from which connecting becomes slow.
 const CLIFF: f64 = 0.5;
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     let mut seen: Vec<(u64, Severity)> = Vec::new();
     for (at, service) in snapshot.services.iter().enumerate() {
         let Some(range) = service.kernel.get("net.ipv4.ip_local_port_range") else {
@@ -63,7 +63,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     }
 }
 
-fn width(range: &Value) -> Option<f64> {
+fn width(range: &SettingValue) -> Option<f64> {
     let (first, last) = range.text.split_once(' ')?;
     Some(last.trim().parse::<f64>().ok()? - first.parse::<f64>().ok()? + 1.0)
 }
@@ -79,12 +79,12 @@ fn connects(snapshot: &Snapshot, at: usize, service: &Service) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::Endpoint;
+    use crate::snapshot::ListenEndpoint;
 
     #[test]
     fn sick_and_healthy() {
         let asks = |snapshot: &mut Snapshot| {
-            let to = Endpoint::Tcp("10.0.0.2".into(), 80);
+            let to = ListenEndpoint::Tcp("10.0.0.2".into(), 80);
             snapshot.services[0]
                 .asks
                 .push((to, "/etc/nginx/nginx.conf:1".into()));

@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "NGX-17",
     name: "logged-trouble",
     title: "The logs tell of trouble",
@@ -88,7 +88,7 @@ const KNOWN: [(LogKind, &str, Severity, &str); 12] = [
     ),
 ];
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service) in snapshot.services.iter().enumerate() {
         for (kind, code, severity, remedy) in KNOWN {
             let Some(hits) = service.logged(kind) else {
@@ -107,7 +107,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
                 .fix(Fix::words(remedy))
                 .weight(0.3 + (hits.count as f64).log10() / 100.0)
                 .tell(&mut told);
-            found.extend(told.into_iter().map(|finding| Finding { code, ..finding }));
+            found.extend(
+                told.into_iter()
+                    .map(|finding| CheckFinding { code, ..finding }),
+            );
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "KRN-09",
     name: "machine-descriptors",
     title: "The machine has nearly no open files left",
@@ -12,7 +12,7 @@ pub(crate) static RULE: Rule = Rule {
     check,
 };
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service) in snapshot.services.iter().enumerate() {
         let Some(value) = service.kernel.get("fs.file-nr") else {
             continue;

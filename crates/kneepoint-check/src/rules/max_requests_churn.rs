@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "FPM-06",
     name: "max-requests-churn",
     title: "Workers are replaced after few requests",
@@ -15,7 +15,7 @@ pub(crate) static RULE: Rule = Rule {
 /// Fewer requests than this cost something.
 const FEW: f64 = 1000.0;
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service, pool) in snapshot.pools() {
         let Some(value) = pool.settings.get("pm.max_requests") else {
             continue;

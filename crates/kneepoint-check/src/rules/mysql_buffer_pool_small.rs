@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "MYS-05",
     name: "mysql-buffer-pool-small",
     title: "MariaDB's cache is smaller than its data",
@@ -15,8 +15,8 @@ pub(crate) static RULE: Rule = Rule {
 /// So much larger must data be than the cache.
 const TIMES: f64 = 2.0;
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
-    for (at, service) in snapshot.of(Kind::Mysql) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
+    for (at, service) in snapshot.of(ServiceKind::Mysql) {
         let value = service.settings.or("innodb_buffer_pool_size", "128M");
         let (Some(size), Some(data)) = (value.size(), service.data_bytes) else {
             continue;

@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "NGX-03",
     name: "nginx-workers-and-cores",
     title: "The number of nginx's processes does not fit its cores",
@@ -13,8 +13,8 @@ pub(crate) static RULE: Rule = Rule {
     check,
 };
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
-    for (at, service) in snapshot.of(Kind::Nginx) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
+    for (at, service) in snapshot.of(ServiceKind::Nginx) {
         if service
             .nginx
             .as_ref()
@@ -66,15 +66,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::Limit;
+    use crate::snapshot::ResourceLimit;
 
     #[test]
     fn sick_and_healthy() {
         let quota = |snapshot: &mut Snapshot| {
-            let source = Source::Kernel {
+            let source = SettingSource::Kernel {
                 path: "/sys/fs/cgroup/cpu.max".into(),
             };
-            snapshot.services[0].limits.cpus = Some(Limit { value: 0.5, source });
+            snapshot.services[0].limits.cpus = Some(ResourceLimit { value: 0.5, source });
         };
         verify(
             &RULE,

@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "FPM-20",
     name: "no-memory-limit",
     title: "A single request may take all memory",
@@ -12,7 +12,7 @@ pub(crate) static RULE: Rule = Rule {
     check,
 };
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service, pool) in snapshot.pools() {
         let value = pool.php.or("memory_limit", "128M");
         if value.text.trim() == "-1" {

@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "FPM-16",
     name: "no-slowlog",
     title: "Nobody writes down what slow requests do",
@@ -13,7 +13,7 @@ pub(crate) static RULE: Rule = Rule {
     check,
 };
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service, pool) in snapshot.pools() {
         let value = pool.settings.or("request_slowlog_timeout", "0");
         if value.seconds() == Some(0.0) {

@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "FPM-14",
     name: "no-terminate-timeout",
     title: "Nothing ends a request that hangs",
@@ -13,7 +13,7 @@ pub(crate) static RULE: Rule = Rule {
     check,
 };
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service, pool) in snapshot.pools() {
         let value = pool.settings.or("request_terminate_timeout", "0");
         if value.seconds() == Some(0.0) {

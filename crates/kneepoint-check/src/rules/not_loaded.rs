@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "CHK-01",
     name: "not-loaded",
     title: "Configuration was changed since it was loaded",
@@ -12,7 +12,7 @@ pub(crate) static RULE: Rule = Rule {
     check,
 };
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service) in snapshot.services.iter().enumerate() {
         let newer: Vec<_> = service.files.iter().filter(|file| file.newer).collect();
         let Some(first) = newer.first() else { continue };
@@ -28,7 +28,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
             .cost("the findings here are of what is written; what runs is older, until a reload")
             .fix(Fix::line(
                 service,
-                &Value::new("", Source::file(&first.path, 1)),
+                &SettingValue::new("", SettingSource::file(&first.path, 1)),
                 "nothing: check it and reload",
             ))
             .weight(0.05)

@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "FPM-05",
     name: "ondemand",
     title: "The pool starts its workers when requests arrive",
@@ -12,7 +12,7 @@ pub(crate) static RULE: Rule = Rule {
     check,
 };
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     let pools: Vec<_> = snapshot.pools().collect();
     // A host of many sites is what it was made for.
     let many = pools.len() > 10;

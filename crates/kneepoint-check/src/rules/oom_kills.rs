@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "KRN-08",
     name: "oom-kills",
     title: "The kernel killed processes for want of memory",
@@ -12,7 +12,7 @@ pub(crate) static RULE: Rule = Rule {
     check,
 };
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     let mut groups: Vec<String> = Vec::new();
     for (at, service) in snapshot.services.iter().enumerate() {
         let Some(kills) = &service.limits.oom_kills else {
@@ -41,15 +41,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::Limit;
+    use crate::snapshot::ResourceLimit;
 
     #[test]
     fn sick_and_healthy() {
         let killed = |snapshot: &mut Snapshot| {
             let limit = |value, path: &str| {
-                Some(Limit {
+                Some(ResourceLimit {
                     value,
-                    source: Source::Kernel { path: path.into() },
+                    source: SettingSource::Kernel { path: path.into() },
                 })
             };
             snapshot.services[1].limits.oom_kills = limit(3.0, "/x/memory.events");

@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "OPC-02",
     name: "opcache-directives-without-extension",
     title: "opcache.* is set, and the extension is not loaded: nothing of it has an effect",
@@ -13,8 +13,8 @@ pub(crate) static RULE: Rule = Rule {
     check,
 };
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
-    for (at, service) in snapshot.of(Kind::Fpm) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
+    for (at, service) in snapshot.of(ServiceKind::Fpm) {
         let Some(php) = &service.php else { continue };
         let built_in = service.is_older_than(&[8, 5]) == Some(false);
         let mut directives = php

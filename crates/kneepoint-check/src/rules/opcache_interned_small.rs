@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "OPC-05",
     name: "opcache-interned-small",
     title: "The buffer of interned strings does not fit the application",
@@ -15,8 +15,8 @@ pub(crate) static RULE: Rule = Rule {
 /// Files of an application that fills more than the 8 MB there are by default.
 const MANY: u64 = 2000;
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
-    for (at, service) in snapshot.of(Kind::Fpm) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
+    for (at, service) in snapshot.of(ServiceKind::Fpm) {
         let Some(php) = &service.php else { continue };
         let strings = php.ini.or("opcache.interned_strings_buffer", "8");
         let memory = php.ini.or("opcache.memory_consumption", "128");

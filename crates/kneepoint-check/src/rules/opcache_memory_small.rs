@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "OPC-03",
     name: "opcache-memory-small",
     title: "OPcache has too little memory",
@@ -18,8 +18,8 @@ const LITTLE: f64 = 64.0 * 1_048_576.0;
 /// Files of an application that is a framework with its libraries.
 const MANY: u64 = 2000;
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
-    for (at, service) in snapshot.of(Kind::Fpm) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
+    for (at, service) in snapshot.of(ServiceKind::Fpm) {
         let Some(php) = &service.php else { continue };
         let value = php.ini.or("opcache.memory_consumption", "128");
         let Some(megabytes) = value.number() else {

@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "OPC-01",
     name: "opcache-off",
     title: "OPcache is off: PHP compiles every file for every request",
@@ -16,8 +16,8 @@ pub(crate) static RULE: Rule = Rule {
 /// The part of PHP's CPU that compiling takes: 33 against 119 requests a second is 72 %.
 const SHARE: f64 = 0.65;
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
-    for (at, service) in snapshot.of(Kind::Fpm) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
+    for (at, service) in snapshot.of(ServiceKind::Fpm) {
         let Some(php) = &service.php else { continue };
         let built_in = service.is_older_than(&[8, 5]) == Some(false);
         let loaded = built_in || php.loaded.contains_key("opcache");
@@ -40,7 +40,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
         let file_cache_only = php
             .ini
             .get("opcache.file_cache_only")
-            .and_then(Value::is_on)
+            .and_then(SettingValue::is_on)
             == Some(true);
         let mut draft = RULE.at(snapshot, at, Severity::Problem).weight(SHARE);
         let mut lines = vec![("opcache.enable", "1".to_owned())];

@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "OPC-04",
     name: "opcache-too-few-files",
     title: "OPcache has fewer places than the applications have files",
@@ -18,8 +18,8 @@ const PRIMES: [u64; 16] = [
     5, 11, 19, 53, 107, 223, 463, 983, 1979, 3907, 7963, 16229, 32531, 65407, 130_987, 262_237,
 ];
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
-    for (at, service) in snapshot.of(Kind::Fpm) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
+    for (at, service) in snapshot.of(ServiceKind::Fpm) {
         let Some(php) = &service.php else { continue };
         let value = php.ini.or("opcache.max_accelerated_files", "10000");
         let Some(asked) = value.number() else {

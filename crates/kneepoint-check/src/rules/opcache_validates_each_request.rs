@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "OPC-06",
     name: "opcache-validates-each-request",
     title: "OPcache looks at every file again for every request",
@@ -12,8 +12,8 @@ pub(crate) static RULE: Rule = Rule {
     check,
 };
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
-    for (at, service) in snapshot.of(Kind::Fpm) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
+    for (at, service) in snapshot.of(ServiceKind::Fpm) {
         let Some(php) = &service.php else { continue };
         let validates = php.ini.or("opcache.validate_timestamps", "1");
         let every = php.ini.or("opcache.revalidate_freq", "2");

@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "FPM-01",
     name: "pool-too-small",
     title: "The pool has the size it came with: 5 workers",
@@ -17,7 +17,7 @@ pub(crate) static RULE: Rule = Rule {
 /// What packages and images come with.
 const SHIPPED: u64 = 5;
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service, pool) in snapshot.pools() {
         let Some(children) = pool.settings.get("pm.max_children") else {
             continue;
@@ -84,7 +84,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
 }
 
 /// As many workers as memory holds, but no more than a good many a core.
-fn suggested(snapshot: &Snapshot, service: &Service, pool: &Pool) -> u64 {
+fn suggested(snapshot: &Snapshot, service: &Service, pool: &FpmPool) -> u64 {
     let by_cores = (service.cores(&snapshot.machine) * 10.0).clamp(10.0, 200.0);
     let sizes: Vec<f64> = pool.workers.iter().filter_map(|one| one.pss).collect();
     let each = sizes
@@ -102,7 +102,7 @@ fn suggested(snapshot: &Snapshot, service: &Service, pool: &Pool) -> u64 {
         .max(pool.max_children().unwrap_or(1) as f64) as u64
 }
 
-fn sizes(pool: &Pool, size: u64) -> Vec<(&'static str, String)> {
+fn sizes(pool: &FpmPool, size: u64) -> Vec<(&'static str, String)> {
     let mut lines = vec![("pm.max_children", size.to_string())];
     if pool.manager() == "dynamic" {
         lines.push(("pm.start_servers", (size / 2).max(1).to_string()));

@@ -3,7 +3,7 @@
 use crate::rule::prelude::*;
 use std::collections::BTreeMap;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "FPM-20",
     name: "pools-exceed-memory",
     title: "All workers together would take more memory than there is",
@@ -24,7 +24,7 @@ struct Sum {
     pools: Vec<String>,
 }
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
     for (at, service, pool) in snapshot.pools() {
         let sizes: Vec<f64> = pool.workers.iter().filter_map(|one| one.pss).collect();
@@ -104,14 +104,14 @@ fn fix(service: &Service, part: f64) -> Fix {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::Limit;
+    use crate::snapshot::ResourceLimit;
 
     #[test]
     fn sick_and_healthy() {
         let limited = |snapshot: &mut Snapshot| {
-            let limit = Limit {
+            let limit = ResourceLimit {
                 value: 536_870_912.0,
-                source: Source::Kernel {
+                source: SettingSource::Kernel {
                     path: "/sys/fs/cgroup/x/memory.max".into(),
                 },
             };

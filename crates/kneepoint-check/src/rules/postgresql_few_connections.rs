@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "PG-01",
     name: "postgresql-few-connections",
     title: "PostgreSQL takes fewer connections than PHP has workers",
@@ -12,8 +12,8 @@ pub(crate) static RULE: Rule = Rule {
     check,
 };
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
-    for (at, service) in snapshot.of(Kind::Postgresql) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
+    for (at, service) in snapshot.of(ServiceKind::Postgresql) {
         let value = service.settings.or("max_connections", "100");
         let Some(most) = value.number() else { continue };
         let hits = service

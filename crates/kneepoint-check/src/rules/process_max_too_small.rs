@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "FPM-22",
     name: "process-max-too-small",
     title: "process.max keeps the pools from their size",
@@ -12,15 +12,15 @@ pub(crate) static RULE: Rule = Rule {
     check,
 };
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
-    for (at, service) in snapshot.of(Kind::Fpm) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
+    for (at, service) in snapshot.of(ServiceKind::Fpm) {
         let Some(value) = service.settings.get("process.max") else {
             continue;
         };
         let Some(most) = value.number().filter(|most| *most > 0.0) else {
             continue;
         };
-        let sum: u64 = service.pools.iter().filter_map(Pool::max_children).sum();
+        let sum: u64 = service.pools.iter().filter_map(FpmPool::max_children).sum();
         if sum as f64 <= most {
             continue;
         }

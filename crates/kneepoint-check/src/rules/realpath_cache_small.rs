@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "OPC-09",
     name: "realpath-cache-small",
     title: "PHP's cache of resolved paths is off or small",
@@ -14,7 +14,7 @@ pub(crate) static RULE: Rule = Rule {
 
 const SMALL: f64 = 1_048_576.0;
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service, pool) in snapshot.pools() {
         let size = pool.php.or("realpath_cache_size", "4096K");
         let base = pool

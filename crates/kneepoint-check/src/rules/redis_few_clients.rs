@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "RDS-02",
     name: "redis-few-clients",
     title: "Redis lets fewer clients in than PHP has workers",
@@ -12,8 +12,8 @@ pub(crate) static RULE: Rule = Rule {
     check,
 };
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
-    for (at, service) in snapshot.of(Kind::Redis) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
+    for (at, service) in snapshot.of(ServiceKind::Redis) {
         let value = service.settings.or("maxclients", "10000");
         let Some(most) = value.number() else { continue };
         let hits = service

@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "RDS-06",
     name: "redis-memory",
     title: "Redis stops or stalls when its memory is full",
@@ -13,8 +13,8 @@ pub(crate) static RULE: Rule = Rule {
     check,
 };
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
-    for (at, service) in snapshot.of(Kind::Redis) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
+    for (at, service) in snapshot.of(ServiceKind::Redis) {
         if service.settings.iter().next().is_none() {
             continue;
         }
@@ -56,7 +56,11 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
             .settings
             .get("appendfsync")
             .filter(|value| value.text == "always");
-        let appends = service.settings.get("appendonly").and_then(Value::is_on) == Some(true);
+        let appends = service
+            .settings
+            .get("appendonly")
+            .and_then(SettingValue::is_on)
+            == Some(true);
         if let Some(sync) = sync.filter(|_| appends) {
             RULE.at(snapshot, at, Severity::Risk)
                 .value("appendfsync", sync)
@@ -71,7 +75,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
 }
 
 /// Snapshots to disk while huge pages are on: the copy after a fork is by 2 MB and not by 4 kB.
-fn snapshots(snapshot: &Snapshot, at: usize, service: &Service, found: &mut Vec<Finding>) {
+fn snapshots(snapshot: &Snapshot, at: usize, service: &Service, found: &mut Vec<CheckFinding>) {
     let save = service.settings.or("save", "3600 1 300 100 60 10000");
     let Some(pages) = service
         .kernel

@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "FPM-15",
     name: "reload-cuts-requests",
     title: "A reload of PHP ends the requests under way",
@@ -12,8 +12,8 @@ pub(crate) static RULE: Rule = Rule {
     check,
 };
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
-    for (at, service) in snapshot.of(Kind::Fpm) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
+    for (at, service) in snapshot.of(ServiceKind::Fpm) {
         let value = service.settings.or("process_control_timeout", "0");
         if value.seconds() == Some(0.0) && !service.pools.is_empty() {
             RULE.at(snapshot, at, Severity::Risk)

@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "FPM-03",
     name: "spawn-lag",
     title: "The pool takes long to grow to its size",
@@ -15,7 +15,7 @@ pub(crate) static RULE: Rule = Rule {
 /// A ramp of so many seconds is felt.
 const LONG_S: f64 = 5.0;
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service, pool) in snapshot
         .pools()
         .filter(|(_, _, pool)| pool.manager() == "dynamic")

@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "FPM-13",
     name: "timeouts-disagree",
     title: "PHP goes on with requests that nginx has given up",
@@ -12,7 +12,7 @@ pub(crate) static RULE: Rule = Rule {
     check,
 };
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for link in &snapshot.links {
         let (Some(web), Some(php)) = (
             snapshot.services.get(link.from),

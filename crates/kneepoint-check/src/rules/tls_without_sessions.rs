@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "NGX-21",
     name: "tls-without-sessions",
     title: "TLS sessions are not shared between nginx's processes",
@@ -12,8 +12,8 @@ pub(crate) static RULE: Rule = Rule {
     check,
 };
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
-    for (at, service) in snapshot.of(Kind::Nginx) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
+    for (at, service) in snapshot.of(ServiceKind::Nginx) {
         let Some(nginx) = &service.nginx else {
             continue;
         };
@@ -29,7 +29,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
             let tickets = server
                 .settings
                 .get("ssl_session_tickets")
-                .and_then(Value::is_on)
+                .and_then(SettingValue::is_on)
                 != Some(false);
             (!cached).then_some((listen, tickets))
         });

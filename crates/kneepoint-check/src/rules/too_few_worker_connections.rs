@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "NGX-01",
     name: "too-few-worker-connections",
     title: "nginx has few connection slots",
@@ -16,8 +16,8 @@ pub(crate) static RULE: Rule = Rule {
 /// Fewer slots in all than this are used up by some hundred browsers.
 const FEW: f64 = 4096.0;
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
-    for (at, service) in snapshot.of(Kind::Nginx) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
+    for (at, service) in snapshot.of(ServiceKind::Nginx) {
         let Some(nginx) = service
             .nginx
             .as_ref()

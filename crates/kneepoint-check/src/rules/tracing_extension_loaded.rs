@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "APP-03",
     name: "tracing-extension-loaded",
     title: "An extension that watches every call of PHP is loaded",
@@ -23,7 +23,7 @@ const KNOWN: [(&str, Severity); 7] = [
     ("memprof", Severity::Risk),
 ];
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service) in snapshot.services.iter().enumerate() {
         let Some(php) = &service.php else { continue };
         for (name, severity) in KNOWN {

@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "RT-08",
     name: "unit-unsupported",
     title: "NGINX Unit is no longer worked on",
@@ -12,8 +12,8 @@ pub(crate) static RULE: Rule = Rule {
     check,
 };
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
-    for (at, service) in snapshot.of(Kind::Unit) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
+    for (at, service) in snapshot.of(ServiceKind::Unit) {
         RULE.at(snapshot, at, Severity::Note)
             .seen(format!("Unit {} runs", service.version), format!("process {}", service.pid))
             .cost("nothing today")
@@ -28,7 +28,8 @@ mod tests {
 
     #[test]
     fn sick_and_healthy() {
-        let unit = |snapshot: &mut Snapshot| snapshot.services.push(Service::new(Kind::Unit, 9));
+        let unit =
+            |snapshot: &mut Snapshot| snapshot.services.push(Service::new(ServiceKind::Unit, 9));
         verify(
             &RULE,
             &[(Case::healthy().with(unit), Severity::Note, "process 9")],

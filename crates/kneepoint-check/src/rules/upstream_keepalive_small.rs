@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "NGX-05",
     name: "upstream-keepalive-small",
     title: "nginx keeps few connections to the next tier",
@@ -15,8 +15,8 @@ pub(crate) static RULE: Rule = Rule {
 /// Fewer than this are too few for any load.
 const FEW: f64 = 8.0;
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
-    for (at, service) in snapshot.of(Kind::Nginx) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
+    for (at, service) in snapshot.of(ServiceKind::Nginx) {
         let Some(nginx) = &service.nginx else {
             continue;
         };

@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-pub(crate) static RULE: Rule = Rule {
+pub(crate) static RULE: CheckRule = CheckRule {
     code: "CHK-02",
     name: "value-overridden",
     title: "A later file replaces what an earlier one says",
@@ -25,19 +25,19 @@ const FELT: [&str; 8] = [
     "pm.min_spare_servers",
 ];
 
-fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service, pool) in snapshot.pools() {
         let lost = pool.settings.iter().filter(|(name, _)| FELT.contains(name));
         // That a pool says otherwise than php.ini, or a file of an extension, is how it is meant.
         let php = pool.php.iter().filter(|(name, value)| {
             let felt = name.starts_with("opcache.") || *name == "memory_limit";
-            felt && (matches!(value.source, Source::Memory { .. }) || both_scanned(value))
+            felt && (matches!(value.source, SettingSource::Memory { .. }) || both_scanned(value))
         });
         for (name, value) in lost.chain(php) {
             let Some((before, source)) = value.replaced.last() else {
                 continue;
             };
-            let runs = matches!(value.source, Source::Memory { .. });
+            let runs = matches!(value.source, SettingSource::Memory { .. });
             let same_file = !runs && source.path() == value.source.path();
             // One's own drop-in is read last on purpose.
             let own = value
@@ -67,8 +67,8 @@ fn check(snapshot: &Snapshot, found: &mut Vec<Finding>) {
 }
 
 /// Whether a value and the one before it are of small files beside php.ini.
-fn both_scanned(value: &Value) -> bool {
-    let scanned = |source: &Source| {
+fn both_scanned(value: &SettingValue) -> bool {
+    let scanned = |source: &SettingSource| {
         source
             .path()
             .is_some_and(|path| path.ends_with(".ini") && !path.ends_with("/php.ini"))
@@ -88,7 +88,7 @@ mod tests {
             settings.set(
                 "pm.max_children",
                 "5",
-                Source::file("/etc/php/zz-docker.conf", 9),
+                SettingSource::file("/etc/php/zz-docker.conf", 9),
             );
         };
         verify(

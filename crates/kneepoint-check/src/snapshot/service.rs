@@ -1,6 +1,6 @@
 //! A server program that runs, and what belongs to it.
 
-use super::{Settings, Source, Value};
+use super::{SettingSource, SettingValue, Settings};
 use kneepoint_model::{AppSwitch, LogKind};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// What program it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum ServiceKind {
     /// HAProxy.
     Haproxy,
     /// nginx and its kin.
@@ -29,7 +29,7 @@ pub enum Kind {
     Postgresql,
 }
 
-impl Kind {
+impl ServiceKind {
     /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -49,7 +49,7 @@ impl Kind {
 
 /// The machine.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
-pub struct Machine {
+pub struct MachineState {
     /// Cores.
     pub cores: f64,
     /// Memory in bytes.
@@ -118,7 +118,7 @@ pub struct Container {
 
 /// Where a service runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub struct Place {
+pub struct NetworkPlace {
     /// Its container.
     pub container: Option<Container>,
     /// The unit of systemd.
@@ -133,11 +133,11 @@ pub struct Place {
 
 /// A limit and where it is set.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Limit {
+pub struct ResourceLimit {
     /// How much.
     pub value: f64,
     /// The file that says so.
-    pub source: Source,
+    pub source: SettingSource,
 }
 
 /// What a service may use.
@@ -146,22 +146,22 @@ pub struct Limits {
     /// Open files of a worker.
     pub files: Option<f64>,
     /// Memory in bytes: the tightest of all its control groups.
-    pub memory: Option<Limit>,
+    pub memory: Option<ResourceLimit>,
     /// Memory that this group uses now, in bytes.
     pub memory_used: Option<f64>,
     /// Processes of the group that the kernel killed for want of memory.
-    pub oom_kills: Option<Limit>,
+    pub oom_kills: Option<ResourceLimit>,
     /// Cores by quota: the tightest of all its control groups.
-    pub cpus: Option<Limit>,
+    pub cpus: Option<ResourceLimit>,
     /// Cores it may run on.
     pub allowed_cores: Option<f64>,
     /// Share of its periods in which it was stopped for want of quota.
-    pub throttled: Option<Limit>,
+    pub throttled: Option<ResourceLimit>,
 }
 
 /// A process of a service.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Process {
+pub struct ServiceProcess {
     /// Its number.
     pub pid: u32,
     /// Its title, shortened.
@@ -175,14 +175,14 @@ pub struct Process {
 /// Where somebody listens, or connects to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Endpoint {
+pub enum ListenEndpoint {
     /// A name or an address, and a port.
     Tcp(String, u16),
     /// The path of a Unix socket.
     Unix(String),
 }
 
-impl Endpoint {
+impl ListenEndpoint {
     /// `unix:/path`, `/path`, `127.0.0.1:9000`, `[::1]:80`, `php:9000`, `*:80`, `9000`.
     #[must_use]
     pub fn parse(text: &str, port: u16) -> Option<Self> {
@@ -213,7 +213,7 @@ impl Endpoint {
     }
 }
 
-impl std::fmt::Display for Endpoint {
+impl std::fmt::Display for ListenEndpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
@@ -227,7 +227,7 @@ impl std::fmt::Display for Endpoint {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Listener {
     /// Where.
-    pub endpoint: Endpoint,
+    pub endpoint: ListenEndpoint,
     /// Connections in its accept queue, and how many fit.
     pub queue: Option<(u64, u64)>,
 }
@@ -264,7 +264,7 @@ pub struct ReadFile {
 
 /// What PHP is like.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Php {
+pub struct PhpService {
     /// php.ini with all that comes after it.
     pub ini: Settings,
     /// Extensions that are mapped into memory, by name.
@@ -277,7 +277,7 @@ pub struct Php {
 
 /// A pool of PHP-FPM.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Pool {
+pub struct FpmPool {
     /// Its name.
     pub name: String,
     /// Its directives.
@@ -285,14 +285,14 @@ pub struct Pool {
     /// PHP's settings, as this pool has them.
     pub php: Settings,
     /// Where it listens.
-    pub listen: Option<Endpoint>,
+    pub listen: Option<ListenEndpoint>,
     /// Connections that wait to be accepted, and how many fit.
     pub queue: Option<(u64, u64)>,
     /// Its workers.
-    pub workers: Vec<Process>,
+    pub workers: Vec<ServiceProcess>,
 }
 
-impl Pool {
+impl FpmPool {
     /// Most workers it may have.
     #[must_use]
     pub fn max_children(&self) -> Option<u64> {
@@ -309,17 +309,17 @@ impl Pool {
     #[must_use]
     pub fn number(&self, name: &str, default: f64) -> f64 {
         let value = self.settings.get(name);
-        value.and_then(Value::seconds).unwrap_or(default)
+        value.and_then(SettingValue::seconds).unwrap_or(default)
     }
 }
 
 /// A server of nginx.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Server {
+pub struct WebService {
     /// Its names.
     pub names: Vec<String>,
     /// Its `listen` directives.
-    pub listens: Vec<Value>,
+    pub listens: Vec<SettingValue>,
     /// Its settings, those around it included.
     pub settings: Settings,
 }
@@ -330,7 +330,7 @@ pub struct Pass {
     /// The directive: `fastcgi_pass`, `proxy_pass`.
     pub directive: String,
     /// What it names.
-    pub target: Value,
+    pub target: SettingValue,
     /// The upstream block it names.
     pub upstream: Option<String>,
     /// Settings in force there.
@@ -345,18 +345,18 @@ pub struct Upstream {
     /// Its name.
     pub name: String,
     /// Its servers, with their parameters.
-    pub servers: Vec<Value>,
+    pub servers: Vec<SettingValue>,
     /// Its other directives.
     pub settings: Settings,
     /// Where it begins.
-    pub at: Option<Source>,
+    pub at: Option<SettingSource>,
 }
 
 /// What nginx is configured to do.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Nginx {
     /// Its servers.
-    pub servers: Vec<Server>,
+    pub servers: Vec<WebService>,
     /// Where it hands requests on.
     pub passes: Vec<Pass>,
     /// Its upstream blocks.
@@ -367,13 +367,13 @@ pub struct Nginx {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Service {
     /// What program.
-    pub kind: Kind,
+    pub kind: ServiceKind,
     /// Its first process.
     pub pid: u32,
     /// Its version; empty where it could not be told.
     pub version: String,
     /// Where it runs.
-    pub place: Place,
+    pub place: NetworkPlace,
     /// When its configuration was read at the latest, in seconds since 1970.
     pub loaded_s: f64,
     /// CPU time of all its processes since it was started, in seconds.
@@ -385,17 +385,17 @@ pub struct Service {
     /// nginx only.
     pub nginx: Option<Nginx>,
     /// What executes PHP only.
-    pub php: Option<Php>,
+    pub php: Option<PhpService>,
     /// PHP-FPM only.
-    pub pools: Vec<Pool>,
+    pub pools: Vec<FpmPool>,
     /// Where it listens.
     pub listens: Vec<Listener>,
     /// Whom its configuration, or a connection, says that it asks.
-    pub asks: Vec<(Endpoint, String)>,
+    pub asks: Vec<(ListenEndpoint, String)>,
     /// Connections in TIME_WAIT, by the peer they went to.
     pub time_wait: BTreeMap<String, u64>,
     /// Its processes.
-    pub processes: Vec<Process>,
+    pub processes: Vec<ServiceProcess>,
     /// What it may use.
     pub limits: Limits,
     /// Settings of the kernel, in its network namespace.
@@ -413,12 +413,12 @@ pub struct Service {
 impl Service {
     /// A service of which nothing is known yet.
     #[must_use]
-    pub fn new(kind: Kind, pid: u32) -> Self {
+    pub fn new(kind: ServiceKind, pid: u32) -> Self {
         Self {
             kind,
             pid,
             version: String::new(),
-            place: Place::default(),
+            place: NetworkPlace::default(),
             loaded_s: 0.0,
             cpu_s: 0.0,
             age_s: 0.0,
@@ -464,7 +464,7 @@ impl Service {
 
     /// Cores it may use: the tightest of quota, affinity and the machine.
     #[must_use]
-    pub fn cores(&self, machine: &Machine) -> f64 {
+    pub fn cores(&self, machine: &MachineState) -> f64 {
         let quota = self.limits.cpus.as_ref().map(|limit| limit.value);
         [quota, self.limits.allowed_cores]
             .into_iter()
@@ -499,14 +499,14 @@ pub struct Link {
     /// The pool that is asked, where that could be told.
     pub pool: Option<String>,
     /// By which address.
-    pub by: Endpoint,
+    pub by: ListenEndpoint,
     /// How it is known: a line of configuration, or a connection.
     pub how: String,
 }
 
 /// An application.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct App {
+pub struct ServedApp {
     /// Its directory, as PHP sees it.
     pub root: String,
     /// Position of the service that executes it.
@@ -533,7 +533,7 @@ mod tests {
 
     #[test]
     fn endpoints_are_read_as_configurations_write_them() {
-        let shown = |text: &str| Endpoint::parse(text, 80).map(|one| one.to_string());
+        let shown = |text: &str| ListenEndpoint::parse(text, 80).map(|one| one.to_string());
         for (text, expected) in [
             ("unix:/run/php.sock", "/run/php.sock"),
             ("/run/php.sock", "/run/php.sock"),
@@ -551,7 +551,7 @@ mod tests {
 
     #[test]
     fn versions_are_compared_by_their_numbers() {
-        let mut service = Service::new(Kind::Nginx, 1);
+        let mut service = Service::new(ServiceKind::Nginx, 1);
         assert_eq!(service.is_older_than(&[1, 29, 7]), None);
         service.version = "1.22.1".into();
         assert_eq!(service.is_older_than(&[1, 29, 7]), Some(true));

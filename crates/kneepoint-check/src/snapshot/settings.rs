@@ -8,7 +8,7 @@ use std::fmt;
 /// Where a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "from")]
-pub enum Source {
+pub enum SettingSource {
     /// A line of a file, as the process sees its path.
     File {
         /// The path.
@@ -41,7 +41,7 @@ pub enum Source {
     },
 }
 
-impl Source {
+impl SettingSource {
     /// A line of a file.
     #[must_use]
     pub fn file(path: &str, line: usize) -> Self {
@@ -61,7 +61,7 @@ impl Source {
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for SettingSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File { path, line } => write!(f, "{path}:{line}"),
@@ -78,20 +78,20 @@ impl fmt::Display for Source {
 
 /// A value in force, with what it replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Value {
+pub struct SettingValue {
     /// The value as it is written.
     pub text: String,
     /// Where it comes from.
-    pub source: Source,
+    pub source: SettingSource,
     /// Values that were set before, and where: this one replaced them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub replaced: Vec<(String, Source)>,
+    pub replaced: Vec<(String, SettingSource)>,
 }
 
-impl Value {
+impl SettingValue {
     /// A value that replaced nothing.
     #[must_use]
-    pub fn new(text: &str, source: Source) -> Self {
+    pub fn new(text: &str, source: SettingSource) -> Self {
         Self {
             text: text.to_owned(),
             source,
@@ -162,13 +162,13 @@ impl Value {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(transparent)]
 pub struct Settings {
-    values: BTreeMap<String, Value>,
+    values: BTreeMap<String, SettingValue>,
 }
 
 impl Settings {
     /// Sets a value; what was set before it is kept as replaced.
-    pub fn set(&mut self, name: &str, text: &str, source: Source) {
-        let mut value = Value::new(text, source);
+    pub fn set(&mut self, name: &str, text: &str, source: SettingSource) {
+        let mut value = SettingValue::new(text, source);
         if let Some(before) = self.values.remove(name) {
             value.replaced = before.replaced;
             value.replaced.push((before.text, before.source));
@@ -177,7 +177,7 @@ impl Settings {
     }
 
     /// Sets a value as it is.
-    pub fn put(&mut self, name: &str, value: Value) {
+    pub fn put(&mut self, name: &str, value: SettingValue) {
         self.values.insert(name.to_owned(), value);
     }
 
@@ -188,16 +188,16 @@ impl Settings {
 
     /// The value of a name that somebody set.
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<&Value> {
+    pub fn get(&self, name: &str) -> Option<&SettingValue> {
         self.values.get(name)
     }
 
     /// The value in force: what is set, or else the program's default.
     #[must_use]
-    pub fn or(&self, name: &str, default: &str) -> Value {
+    pub fn or(&self, name: &str, default: &str) -> SettingValue {
         self.get(name)
             .cloned()
-            .unwrap_or_else(|| Value::new(default, Source::Default))
+            .unwrap_or_else(|| SettingValue::new(default, SettingSource::Default))
     }
 
     /// The text of a value that somebody set.
@@ -207,7 +207,7 @@ impl Settings {
     }
 
     /// Everything that is set, in the order of names.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &SettingValue)> {
         self.values
             .iter()
             .map(|(name, value)| (name.as_str(), value))
@@ -231,20 +231,20 @@ mod tests {
     #[test]
     fn a_later_value_keeps_what_it_replaced() {
         let mut settings = Settings::default();
-        settings.set("pm", "static", Source::file("/a", 1));
-        settings.set("pm", "dynamic", Source::file("/b", 7));
+        settings.set("pm", "static", SettingSource::file("/a", 1));
+        settings.set("pm", "dynamic", SettingSource::file("/b", 7));
         let value = settings.get("pm").expect("set");
         assert_eq!(value.source.to_string(), "/b:7");
         assert_eq!(
             value.replaced,
-            [("static".to_owned(), Source::file("/a", 1))]
+            [("static".to_owned(), SettingSource::file("/a", 1))]
         );
-        assert_eq!(settings.or("x", "5").source, Source::Default);
+        assert_eq!(settings.or("x", "5").source, SettingSource::Default);
     }
 
     #[test]
     fn values_are_read_in_their_units() {
-        let value = |text: &str| Value::new(text, Source::Default);
+        let value = |text: &str| SettingValue::new(text, SettingSource::Default);
         assert_eq!(value("128M").size(), Some(134_217_728.0));
         assert_eq!(value("1024").size(), Some(1024.0));
         assert_eq!(value("auto").size(), None);

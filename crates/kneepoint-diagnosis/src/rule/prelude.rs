@@ -1,6 +1,6 @@
 //! What every rule's file needs.
 
-pub(crate) use super::{AppliesTo, Rule, RuleDoc, Stage, UseSignal};
+pub(crate) use super::{AppliesTo, Rule, RuleDoc, RuleStage, UseSignal};
 pub(crate) use crate::advice::Advice;
 pub(crate) use crate::evidence::{Evidence, Phase, PhaseKind};
 pub(crate) use kneepoint_model::units::{format_ms, format_rate, format_share};

@@ -23,7 +23,7 @@ use kneepoint_model::{CallKind, Finding, Layer, LoadPoint, Scenario, Validity, m
 use kneepoint_planner::capacity::Asked;
 use kneepoint_planner::limit::LimitOptions;
 use kneepoint_planner::rounds::{StageValues, describe, shuffled};
-use kneepoint_schedules::Profile;
+use kneepoint_schedules::ImportedLoad;
 use kneepoint_stack::StackError;
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ pub struct Staged {
 #[derive(Debug, Clone)]
 pub struct Offered {
     /// When requests start.
-    pub profile: Profile,
+    pub profile: ImportedLoad,
     /// When a closed loop ends at the latest.
     pub longest: Duration,
 }
@@ -72,10 +72,10 @@ pub struct Offered {
 impl Offered {
     fn mode(&self) -> Mode {
         match self.profile.clone() {
-            Profile::Open {
+            ImportedLoad::Open {
                 schedule, arrivals, ..
             } => Mode::Open { schedule, arrivals },
-            Profile::Closed(mut closed) => {
+            ImportedLoad::Closed(mut closed) => {
                 closed.duration = closed.duration.min(self.longest);
                 Mode::Closed(closed)
             }
@@ -353,10 +353,10 @@ fn turn(
 }
 
 /// Whether a load rises until something gives: its end is an overload on purpose.
-fn is_rising(profile: &Profile) -> bool {
+fn is_rising(profile: &ImportedLoad) -> bool {
     match profile {
-        Profile::Closed(_) => false,
-        Profile::Open { schedule, .. } => {
+        ImportedLoad::Closed(_) => false,
+        ImportedLoad::Open { schedule, .. } => {
             let (first, last) = (schedule.segments.first(), schedule.segments.last());
             first
                 .zip(last)
@@ -464,7 +464,7 @@ mod tests {
     #[test]
     fn a_closed_loop_ends_in_time() {
         let offered = Offered {
-            profile: Profile::Closed(ClosedLoop::new(350, Duration::from_secs(3600))),
+            profile: ImportedLoad::Closed(ClosedLoop::new(350, Duration::from_secs(3600))),
             longest: Duration::from_secs(20),
         };
         assert_eq!(offered.mode().duration(), Duration::from_secs(20));

@@ -9,13 +9,14 @@ mod listing;
 mod tree;
 
 use crate::error::ExperimentError;
+use acting::Owner;
 use listing::{Listing, list, way_back};
 use std::fs::{self, DirBuilder};
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tree::{Owner, Refused, refused};
+use tree::{Refused, refused};
 
 /// The application as it was when the run began to use it.
 #[derive(Debug)]

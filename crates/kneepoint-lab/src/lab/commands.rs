@@ -1,7 +1,7 @@
 //! Commands through the door other crates know: on a host of a lab, or on the machine itself.
 
+use crate::identity::users;
 use crate::launch::output::{Capture, last_lines};
-use crate::launch::users;
 use crate::launch::{Launch, Output};
 use crate::{Lab, LabError};
 use kneepoint_model::{CommandOutput, CommandSpec, Commands};

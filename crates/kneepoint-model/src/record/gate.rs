@@ -53,7 +53,7 @@ impl Doubt {
 
 /// The loss of one quantity, and what the gate says of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Claim {
+pub struct GateClaim {
     /// What may have been lost: `R*`, `throughput at saturation`.
     pub quantity: String,
     /// What the baseline reached per second; `None` where only the ratio was measured.
@@ -68,7 +68,7 @@ pub struct Claim {
     pub conditions: String,
 }
 
-impl Claim {
+impl GateClaim {
     /// The loss as a relative change: below 0 is a loss, above a gain.
     #[must_use]
     pub fn change(&self) -> Interval {
@@ -88,7 +88,7 @@ pub struct GateResult {
     /// Largest share that may be lost, 0.05.
     pub max_loss: f64,
     /// What was compared. The first decides; the others can only make the gate fail.
-    pub claims: Vec<Claim>,
+    pub claims: Vec<GateClaim>,
     /// What follows.
     pub verdict: GateVerdict,
     /// What an inconclusive gate counts as for whoever asked; `Inconclusive` keeps it apart.
@@ -106,7 +106,7 @@ impl GateResult {
         baseline: String,
         max_loss: f64,
         inconclusive_as: GateVerdict,
-        claims: Vec<Claim>,
+        claims: Vec<GateClaim>,
         doubts: Vec<Doubt>,
     ) -> Self {
         let (obstacles, notes): (Vec<Doubt>, Vec<Doubt>) = doubts
@@ -131,8 +131,8 @@ impl GateResult {
 
     /// The claim that the verdict rests on: one that fails, or else the first.
     #[must_use]
-    pub fn deciding(&self) -> Option<&Claim> {
-        let fails = |claim: &&Claim| claim.verdict == GateVerdict::Fail;
+    pub fn deciding(&self) -> Option<&GateClaim> {
+        let fails = |claim: &&GateClaim| claim.verdict == GateVerdict::Fail;
         self.claims.iter().find(fails).or(self.claims.first())
     }
 
@@ -216,7 +216,7 @@ pub fn judge(loss: &Interval, max_loss: f64) -> GateVerdict {
 }
 
 /// What several claims say together: any can fail the gate, and only the first can let it pass.
-fn together(claims: &[Claim]) -> GateVerdict {
+fn together(claims: &[GateClaim]) -> GateVerdict {
     if claims
         .iter()
         .any(|claim| claim.verdict == GateVerdict::Fail)

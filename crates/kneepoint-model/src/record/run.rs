@@ -2,7 +2,6 @@
 
 mod basis;
 mod bound;
-mod comparable;
 mod family;
 mod found;
 mod gain;
@@ -13,7 +12,6 @@ mod visits;
 
 pub use basis::LimitBasis;
 pub use bound::Bound;
-pub use comparable::{not_comparable, other_conditions};
 pub use standing::Standing;
 
 use crate::record::replay::Replay;

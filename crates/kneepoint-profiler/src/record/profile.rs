@@ -46,7 +46,7 @@ pub struct Cost {
 
 /// Stacks with how often each was seen.
 #[derive(Debug, Clone, Default)]
-pub struct Profile {
+pub struct PhpProfile {
     /// PHP and its server interface: `PHP 8.2.35 (fpm-fcgi)`.
     pub php: String,
     /// Processes that were sampled, those that ended meanwhile included.
@@ -77,7 +77,7 @@ pub struct Profile {
     of_ids: HashMap<String, Vec<Vec<usize>>>,
 }
 
-impl Profile {
+impl PhpProfile {
     /// Without samples, of this PHP at this rate.
     #[must_use]
     pub fn new(php: String, rate_hz: u32) -> Self {
@@ -201,14 +201,14 @@ impl Profile {
         }
     }
 
-    /// The stacks of requests with these names, one by one: their places are those of [`Profile::into_record`]. Empty
+    /// The stacks of requests with these names, one by one: their places are those of [`PhpProfile::into_record`]. Empty
     /// unless names were kept.
     pub fn stacks_of<'i>(&self, ids: impl IntoIterator<Item = &'i str>) -> Vec<MetStack> {
         let stacks = ids.into_iter().filter_map(|id| self.of_ids.get(id));
         stacks.flatten().map(|stack| self.met(stack, 1)).collect()
     }
 
-    /// Every frame that was seen; [`Profile::stacks`] refers to them by their place.
+    /// Every frame that was seen; [`PhpProfile::stacks`] refers to them by their place.
     #[must_use]
     pub fn frames(&self) -> &[Place] {
         &self.frames
@@ -334,8 +334,8 @@ mod tests {
         }
     }
 
-    fn profile(by_request: bool) -> Profile {
-        let mut profile = Profile::default();
+    fn profile(by_request: bool) -> PhpProfile {
+        let mut profile = PhpProfile::default();
         let recursion = [("main a.php", 9), ("f", 2), ("f", 2), ("g;", 5)];
         profile.add(&sample(SampleOutcome::Ok, &recursion), None, by_request);
         profile.add(
@@ -372,7 +372,7 @@ mod tests {
 
     #[test]
     fn a_worker_without_code_that_waits_is_not_at_work() {
-        let mut profile = Profile::default();
+        let mut profile = PhpProfile::default();
         profile.add(&sample(SampleOutcome::Ok, &[]), None, false);
         profile.add(&sample(SampleOutcome::Ok, &[]), Some("send web"), false);
         let folded = profile.into_record("knee", "base").folded();
@@ -413,7 +413,7 @@ mod tests {
 
     #[test]
     fn the_stacks_of_a_request_are_found_by_its_name() {
-        let mut profile = Profile::default().by_id(true);
+        let mut profile = PhpProfile::default().by_id(true);
         for (id, line) in [("a", 1), ("b", 2), ("a", 3)] {
             let mut sample = sample(SampleOutcome::Ok, &[("main a.php", line)]);
             sample.request.id = Some(id.to_owned());

@@ -6,7 +6,7 @@
 use crate::subjects::gate;
 use crate::words::{self, plain};
 use crate::{Format, Options, summarise};
-use kneepoint_model::gate::Claim;
+use kneepoint_model::gate::GateClaim;
 use kneepoint_model::run::LimitResult;
 use kneepoint_model::{GateResult, GateVerdict, Run};
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
@@ -85,7 +85,7 @@ fn told(run: &Run, limit: &LimitResult) -> String {
     ))
 }
 
-fn claimed(subject: &str, gate: &GateResult, claim: &Claim, decides: bool) -> TestCase {
+fn claimed(subject: &str, gate: &GateResult, claim: &GateClaim, decides: bool) -> TestCase {
     let most = words::share(gate.max_loss);
     let name = plain(&format!("{}: at most {most} lost", claim.quantity));
     let mut case = case(subject, &name, held(gate, claim, decides));
@@ -93,7 +93,7 @@ fn claimed(subject: &str, gate: &GateResult, claim: &Claim, decides: bool) -> Te
     case
 }
 
-fn held(gate: &GateResult, claim: &Claim, decides: bool) -> TestCaseStatus {
+fn held(gate: &GateResult, claim: &GateClaim, decides: bool) -> TestCaseStatus {
     let changed = plain(&format!("{} {}", claim.quantity, gate::change(claim)));
     let clear = gate.obstacles.is_empty() && claim.verdict != GateVerdict::Inconclusive;
     match claim.verdict {
@@ -111,7 +111,7 @@ fn held(gate: &GateResult, claim: &Claim, decides: bool) -> TestCaseStatus {
     }
 }
 
-fn compared(gate: &GateResult, claim: &Claim) -> String {
+fn compared(gate: &GateResult, claim: &GateClaim) -> String {
     let mut lines = vec![format!("against {}", gate.baseline)];
     if let Some((before, now)) = gate::rates(claim) {
         lines.push(format!("before {before}, now {now}"));

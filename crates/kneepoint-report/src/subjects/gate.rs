@@ -5,7 +5,7 @@ pub(crate) mod markdown;
 pub(crate) mod terminal;
 
 use crate::words;
-use kneepoint_model::gate::Claim;
+use kneepoint_model::gate::GateClaim;
 use kneepoint_model::{GateResult, GateVerdict};
 
 /// The verdict in one sentence, with the numbers it rests on.
@@ -32,7 +32,7 @@ pub(crate) fn sentence(gate: &GateResult) -> String {
 }
 
 /// `-4.2 % (-9.3 to +1.1)`: what became of a quantity, with its 95 % interval.
-pub(crate) fn change(claim: &Claim) -> String {
+pub(crate) fn change(claim: &GateClaim) -> String {
     let change = claim.change();
     let end = |value: f64| {
         let text = signed(value);
@@ -52,7 +52,7 @@ fn signed(share: f64) -> String {
 }
 
 /// `45.1/s (43.6 to 46.2)` before and now, where they were measured as rates.
-pub(crate) fn rates(claim: &Claim) -> Option<(String, String)> {
+pub(crate) fn rates(claim: &GateClaim) -> Option<(String, String)> {
     let (before, now) = (claim.before_hz.as_ref()?, claim.now_hz.as_ref()?);
     Some((words::rate_interval(before), words::rate_interval(now)))
 }
@@ -79,7 +79,7 @@ mod tests {
             estimate,
             high,
         };
-        let claim = Claim {
+        let claim = GateClaim {
             quantity: "R*".into(),
             before_hz: None,
             now_hz: None,

@@ -21,7 +21,7 @@ use serde::Serialize;
 /// How a run came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum RunOutcome {
     /// R* rose, and the interval of the factor lies above 1.
     Improved,
     /// R* was measured before and after, and the interval of the factor includes 1.
@@ -61,7 +61,7 @@ pub struct Confirmation {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
     /// How it came out.
-    pub outcome: Outcome,
+    pub outcome: RunOutcome,
     /// What was under test: the scenario's name, or the run's identity.
     pub subject: String,
     /// The result in one sentence.
@@ -174,22 +174,22 @@ fn subject(run: &Run) -> String {
     }
 }
 
-fn outcome(run: &Run) -> Outcome {
+fn outcome(run: &Run) -> RunOutcome {
     if run
         .gate
         .as_ref()
         .is_some_and(|gate| gate.verdict == GateVerdict::Fail)
     {
-        return Outcome::Worse;
+        return RunOutcome::Worse;
     }
     match run.gain() {
-        Some(gain) if gain.low > 1.0 => Outcome::Improved,
-        Some(gain) if gain.high < 1.0 => Outcome::Worse,
-        Some(_) => Outcome::Unchanged,
-        None if !run.limits.is_empty() => Outcome::Limit,
-        None if run.capacity.is_some() => Outcome::Plan,
-        None if !run.observations.is_empty() || !run.findings.is_empty() => Outcome::Diagnosis,
-        None => Outcome::Nothing,
+        Some(gain) if gain.low > 1.0 => RunOutcome::Improved,
+        Some(gain) if gain.high < 1.0 => RunOutcome::Worse,
+        Some(_) => RunOutcome::Unchanged,
+        None if !run.limits.is_empty() => RunOutcome::Limit,
+        None if run.capacity.is_some() => RunOutcome::Plan,
+        None if !run.observations.is_empty() || !run.findings.is_empty() => RunOutcome::Diagnosis,
+        None => RunOutcome::Nothing,
     }
 }
 
@@ -203,14 +203,14 @@ fn with_gate(run: &Run, verdict: String) -> String {
 
 fn verdict(
     run: &Run,
-    outcome: Outcome,
+    outcome: RunOutcome,
     base: Option<&LimitResult>,
     best: Option<&LimitResult>,
 ) -> String {
     if let (Some(base), Some(best), Some(gain)) = (base, best, run.gain()) {
         let verb = match outcome {
-            Outcome::Improved => "rose",
-            Outcome::Worse => "fell",
+            RunOutcome::Improved => "rose",
+            RunOutcome::Worse => "fell",
             _ => "did not change measurably:",
         };
         return format!(
@@ -254,7 +254,7 @@ fn verdict(
             .capacity
             .as_ref()
             .map_or_else(String::new, capacity::sentence),
-        (None, None) if outcome == Outcome::Diagnosis => {
+        (None, None) if outcome == RunOutcome::Diagnosis => {
             let text = not_found(run);
             format!("{}{}", text[..1].to_uppercase(), &text[1..])
         }

@@ -5,7 +5,7 @@
 
 use crate::flags::{Flag, Given, Role, Style, Tool, flag, switch, value, words};
 use crate::values::{count, header, whole, workers};
-use crate::{Body, Imported, NO_TIME_LIMIT, Profile, Refusal, Syntax, is_command};
+use crate::{Imported, ImportedBody, ImportedLoad, NO_TIME_LIMIT, Refusal, Syntax, is_command};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kneepoint_model::{ClosedLoop, Method};
@@ -103,7 +103,7 @@ fn read(text: &str) -> Result<Imported, Refusal> {
             ),
         ));
     }
-    let mut read = Imported::new(Profile::Closed(ClosedLoop {
+    let mut read = Imported::new(ImportedLoad::Closed(ClosedLoop {
         duration: given.last("t").map_or(Ok(NO_TIME_LIMIT), seconds)?,
         requests: Some(requests),
         ..ClosedLoop::new(workers(concurrency), NO_TIME_LIMIT)
@@ -175,7 +175,7 @@ fn request(given: &Given, read: &mut Imported) -> Result<(), Refusal> {
     for (flag, method) in [("p", "POST"), ("u", "PUT")] {
         if let Some(file) = given.last(flag) {
             read.method = Some(Method(method.into()));
-            read.body = Some(Body::File(file.to_owned()));
+            read.body = Some(ImportedBody::File(file.to_owned()));
             let kind = given.last("T").unwrap_or("text/plain").trim();
             read.headers.push(("Content-Type".into(), kind.to_owned()));
         }

@@ -4,7 +4,7 @@
 //! before it goes on after it. Two rates one after the other are a jump.
 
 use crate::values::{constant, duration, line, positive, rate_per};
-use crate::{Imported, Profile, Refusal, Syntax};
+use crate::{Imported, ImportedLoad, Refusal, Syntax};
 use kneepoint_model::pieces::{TextPiece, pieces};
 use kneepoint_model::units::SECOND_NS;
 use kneepoint_model::{Arrivals, FirstArrival, Schedule, Segment};
@@ -86,7 +86,7 @@ fn read(text: &str) -> Result<Imported, Refusal> {
 }
 
 fn imported(schedule: Schedule, even: bool) -> Imported {
-    let mut read = Imported::new(Profile::Open {
+    let mut read = Imported::new(ImportedLoad::Open {
         schedule,
         first: FirstArrival::AtStart,
         arrivals: if even {

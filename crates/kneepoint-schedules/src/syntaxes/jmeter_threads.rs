@@ -6,7 +6,7 @@
 
 use crate::flags::words;
 use crate::values::{count, duration, whole, workers};
-use crate::{Imported, NO_TIME_LIMIT, Profile, Refusal, Syntax, is_command};
+use crate::{Imported, ImportedLoad, NO_TIME_LIMIT, Refusal, Syntax, is_command};
 use kneepoint_model::units::SECOND_NS;
 use kneepoint_model::{ClosedLoop, ThinkTime};
 use std::time::Duration;
@@ -63,7 +63,7 @@ fn read(text: &str) -> Result<Imported, Refusal> {
             "it would never end; write duration=60, or loops=3",
         ));
     }
-    let mut read = Imported::new(Profile::Closed(ClosedLoop {
+    let mut read = Imported::new(ImportedLoad::Closed(ClosedLoop {
         workers: workers(threads),
         ramp: find(RAMP).map_or(Ok(Duration::ZERO), span)?,
         think_time: ThinkTime::None,

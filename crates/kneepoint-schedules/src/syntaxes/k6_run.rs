@@ -7,7 +7,7 @@
 use super::k6_stages::{Stage, ramping};
 use crate::flags::{Flag, Role, Style, Tool, flag, value, words};
 use crate::values::{count, go_duration, positive, rate, whole, workers};
-use crate::{Imported, NO_TIME_LIMIT, Profile, Refusal, Syntax, is_command};
+use crate::{Imported, ImportedLoad, NO_TIME_LIMIT, Refusal, Syntax, is_command};
 use kneepoint_model::ClosedLoop;
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ fn read(text: &str) -> Result<Imported, Refusal> {
             (None, Some(n)) => (Duration::from_secs(600), Some(n)),
             (Some(time), requests) => (time, requests),
         };
-        let mut read = Imported::new(Profile::Closed(ClosedLoop {
+        let mut read = Imported::new(ImportedLoad::Closed(ClosedLoop {
             requests,
             ..ClosedLoop::new(workers(users), time)
         }));

@@ -7,7 +7,7 @@
 
 use crate::relaxed::{self, Value};
 use crate::values::{constant, count, go_duration, line, positive, rate, rate_per, whole, workers};
-use crate::{Imported, Profile, Refusal, Syntax};
+use crate::{Imported, ImportedLoad, Refusal, Syntax};
 use kneepoint_model::{ClosedLoop, FirstArrival, Schedule};
 use std::time::Duration;
 
@@ -184,7 +184,7 @@ fn closed(executor: &str, table: &Value) -> Result<Imported, Refusal> {
         "per-vu-iterations" => closed.loops = Some(number),
         _ => closed.duration = length(table)?,
     }
-    let mut read = Imported::new(Profile::Closed(closed));
+    let mut read = Imported::new(ImportedLoad::Closed(closed));
     read.connections = Some(users);
     Ok(read)
 }

@@ -5,7 +5,7 @@
 
 use crate::flags::{Flag, Given, Role, Style, Tool, flag, switch, value, words};
 use crate::values::{count, duration, header, positive, rate, whole, workers};
-use crate::{Body, Imported, NO_TIME_LIMIT, Profile, Refusal, Syntax, is_command};
+use crate::{Imported, ImportedBody, ImportedLoad, NO_TIME_LIMIT, Refusal, Syntax, is_command};
 use kneepoint_model::units::{GO_UNITS, SECOND_NS};
 use kneepoint_model::{ClosedLoop, FirstArrival, Method, Schedule};
 use std::time::Duration;
@@ -89,8 +89,8 @@ fn read(text: &str) -> Result<Imported, Refusal> {
             .push(("Content-Type".into(), kind.trim().to_owned()));
     }
     read.body = match (given.last("d"), given.last("D")) {
-        (Some(text), _) => Some(Body::Text(text.to_owned())),
-        (None, Some(file)) => Some(Body::File(file.to_owned())),
+        (Some(text), _) => Some(ImportedBody::Text(text.to_owned())),
+        (None, Some(file)) => Some(ImportedBody::File(file.to_owned())),
         (None, None) => None,
     };
     read.notes.extend(given.notes.iter().cloned());
@@ -113,7 +113,7 @@ fn load(given: &Given, connections: usize) -> Result<Imported, Refusal> {
         ));
     }
     let Some(per_second) = given.last("q") else {
-        return Ok(Imported::new(Profile::Closed(ClosedLoop {
+        return Ok(Imported::new(ImportedLoad::Closed(ClosedLoop {
             requests: time.is_none().then_some(requests),
             ..ClosedLoop::new(workers(connections), time.unwrap_or(NO_TIME_LIMIT))
         })));

@@ -5,7 +5,7 @@
 //! falls. A closed loop here has one ramp, so what starts workers at several times is refused.
 
 use crate::values::{count, positive, workers};
-use crate::{Imported, Profile, Refusal, Syntax};
+use crate::{Imported, ImportedLoad, Refusal, Syntax};
 use kneepoint_model::pieces::{TextPiece, pieces};
 use kneepoint_model::schedule::text::parse_length;
 use kneepoint_model::{ClosedLoop, ThinkTime};
@@ -155,7 +155,7 @@ fn read(text: &str) -> Result<Imported, Refusal> {
         let nanos = length.as_nanos() * u128::from(n) / u128::from(n - 1).max(1);
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     });
-    let mut read = Imported::new(Profile::Closed(ClosedLoop {
+    let mut read = Imported::new(ImportedLoad::Closed(ClosedLoop {
         workers: n,
         ramp,
         think_time: ThinkTime::None,

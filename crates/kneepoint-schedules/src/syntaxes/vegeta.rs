@@ -4,7 +4,7 @@
 
 use crate::flags::{Flag, Given, Role, Style, Tool, flag, switch, value, words};
 use crate::values::{constant, count, go_duration, header, positive, rate_per, whole, workers};
-use crate::{Body, Imported, Profile, Refusal, Syntax, is_command};
+use crate::{Imported, ImportedBody, ImportedLoad, Refusal, Syntax, is_command};
 use kneepoint_model::{ClosedLoop, FirstArrival, Method, Schedule};
 use std::time::Duration;
 
@@ -123,7 +123,9 @@ fn read(text: &str) -> Result<Imported, Refusal> {
     // A timeout of 0 is none in Go's client.
     read.timeout = (!timeout.is_zero()).then_some(timeout);
     read.headers = given.all("header").map(header).collect::<Result<_, _>>()?;
-    read.body = given.last("body").map(|file| Body::File(file.to_owned()));
+    read.body = given
+        .last("body")
+        .map(|file| ImportedBody::File(file.to_owned()));
     target(before, &mut read)?;
     read.notes.extend(given.notes.iter().cloned());
     if let Some(stray) = given.arguments.first() {
@@ -164,9 +166,10 @@ fn load(given: &Given) -> Result<Imported, Refusal> {
             }
             read
         }
-        (None, Some(most)) => {
-            Imported::new(Profile::Closed(ClosedLoop::new(workers(most), duration)))
-        }
+        (None, Some(most)) => Imported::new(ImportedLoad::Closed(ClosedLoop::new(
+            workers(most),
+            duration,
+        ))),
         (None, None) => {
             return Err(Refusal::new(
                 rate,

@@ -6,7 +6,7 @@
 
 use crate::flags::{Flag, Role, Style, Tool, flag, value, words};
 use crate::values::{constant, count, duration, header, line, positive, rate_per, whole, workers};
-use crate::{Imported, Profile, Refusal, Syntax, is_command};
+use crate::{Imported, ImportedLoad, Refusal, Syntax, is_command};
 use kneepoint_model::units::SECOND_NS;
 use kneepoint_model::{ClosedLoop, FirstArrival, Schedule};
 use std::time::Duration;
@@ -91,7 +91,7 @@ fn read(text: &str) -> Result<Imported, Refusal> {
 }
 
 fn closed(connections: usize, length: Duration) -> Imported {
-    let mut read = Imported::new(Profile::Closed(ClosedLoop::new(
+    let mut read = Imported::new(ImportedLoad::Closed(ClosedLoop::new(
         workers(connections),
         length,
     )));

@@ -4,14 +4,14 @@ use crate::args::CheckArgs;
 use crate::session::print;
 use crate::{FAILED, FOUND};
 use anyhow::{Context as _, Result};
-use kneepoint_check::{Format, Options, Report, check, redacted, render};
+use kneepoint_check::{CheckFormat, CheckOptions, Report, check, redacted, render};
 use kneepoint_model::units::parse_duration;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
 pub(super) fn run(args: &CheckArgs) -> Result<ExitCode> {
-    let options = Options {
+    let options = CheckOptions {
         pids: args.pid.clone(),
         pool: args.pool.clone(),
         container: args.container.clone(),
@@ -27,8 +27,8 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitCode> {
     }
     let mut printed = false;
     for (path, format) in [
-        (&args.json, Format::Json),
-        (&args.markdown, Format::Markdown),
+        (&args.json, CheckFormat::Json),
+        (&args.markdown, CheckFormat::Markdown),
     ] {
         let Some(path) = path else { continue };
         let text = render(&report, format);
@@ -41,7 +41,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitCode> {
         }
     }
     if !printed {
-        print(render(&report, Format::Terminal { all: args.all }).trim_end())?;
+        print(render(&report, CheckFormat::Terminal { all: args.all }).trim_end())?;
     }
     Ok(match () {
         () if report.is_blind() => ExitCode::from(FAILED),

@@ -1,5 +1,7 @@
 //! `kneepoint diagnose`: what binds at the limit, and whether an intervention agrees.
 
+pub(super) mod rules;
+
 use crate::args::DiagnoseArgs;
 use crate::session;
 use anyhow::Result;

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, bail};
 use kneepoint_experiment::RunStore;
 use kneepoint_experiment::sequences::gate::{Gate, against_run, baseline_limit, side_by_side};
 use kneepoint_experiment::sequences::limit::{SimulatedMachine, USUAL_TIME, dry_run, limit};
-use kneepoint_model::run::not_comparable;
+use kneepoint_model::comparable::not_comparable;
 use kneepoint_model::{GateVerdict, Run, Scenario, units};
 use kneepoint_planner::simulated::Noise;
 use std::path::Path;

@@ -12,7 +12,7 @@ use crate::session::{print, stop_flag, write_text};
 use crate::{FOUND, INTERRUPTED};
 use anyhow::{Context as _, Result, bail};
 use kneepoint_model::units;
-use kneepoint_profiler::{Pools, Profile, RecordOptions, record};
+use kneepoint_profiler::{PhpProfile, Pools, RecordOptions, record};
 use kneepoint_telemetry::Waits;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -101,9 +101,9 @@ fn is_stdout(path: &Path) -> bool {
 }
 
 /// Writes a profile down for another tool.
-type Format = fn(&Profile) -> Result<String>;
+type Format = fn(&PhpProfile) -> Result<String>;
 
-fn write(args: &ProfileArgs, profile: &Profile) -> Result<()> {
+fn write(args: &ProfileArgs, profile: &PhpProfile) -> Result<()> {
     let mut written: Vec<&PathBuf> = Vec::new();
     let mut stdout_taken = args.folded;
     let formats: [(&Option<PathBuf>, Format); 2] = [

@@ -56,7 +56,7 @@ fn a_pass_has_the_settings_of_its_place() {
     );
     assert_eq!(
         found.settings.get("daemon").expect("flag").source,
-        Source::Flag
+        SettingSource::Flag
     );
     let [proxied, php] = found.nginx.passes.as_slice() else {
         panic!("{:?}", found.nginx.passes);

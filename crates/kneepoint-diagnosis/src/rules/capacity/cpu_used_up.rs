@@ -18,7 +18,7 @@ pub(crate) static RULE: Rule = Rule {
         Layer::Cache,
         Layer::Db,
     ],
-    stage: Stage::Capacity,
+    stage: RuleStage::Capacity,
     signal: UseSignal::Utilisation,
     applies_to: AppliesTo::Any,
     requires: &[metric::MACHINE_BUSY_S],

@@ -7,7 +7,7 @@ pub(crate) static RULE: Rule = Rule {
     name: "unit-unsupported",
     since: "0.1.0",
     layers: &[Layer::Php],
-    stage: Stage::Capacity,
+    stage: RuleStage::Capacity,
     signal: UseSignal::Error,
     applies_to: AppliesTo::Server("unit"),
     requires: &[],

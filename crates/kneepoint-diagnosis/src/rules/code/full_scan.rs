@@ -13,7 +13,7 @@ pub(crate) static RULE: Rule = Rule {
     name: "full-scan",
     since: "0.1.0",
     layers: &[Layer::Db],
-    stage: Stage::Code,
+    stage: RuleStage::Code,
     signal: UseSignal::Utilisation,
     applies_to: AppliesTo::Server("mariadb"),
     requires: &[metric::DB_ROWS_SCANNED],

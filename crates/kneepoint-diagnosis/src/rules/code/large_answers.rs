@@ -14,7 +14,7 @@ pub(crate) static RULE: Rule = Rule {
     name: "large-answers",
     since: "0.1.0",
     layers: &[Layer::App, Layer::Db],
-    stage: Stage::Code,
+    stage: RuleStage::Code,
     signal: UseSignal::Utilisation,
     applies_to: AppliesTo::Server("mariadb"),
     requires: &[metric::DB_BYTES_SENT],

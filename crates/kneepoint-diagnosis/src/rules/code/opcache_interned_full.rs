@@ -14,7 +14,7 @@ pub(crate) static RULE: Rule = Rule {
     name: "opcache-interned-full",
     since: "0.1.0",
     layers: &[Layer::Php],
-    stage: Stage::Code,
+    stage: RuleStage::Code,
     signal: UseSignal::Saturation,
     applies_to: AppliesTo::Any,
     requires: &[metric::OPCACHE_INTERNED_FREE_SHARE],

@@ -13,7 +13,7 @@ pub(crate) static RULE: Rule = Rule {
     name: "opcache-off",
     since: "0.1.0",
     layers: &[Layer::Php],
-    stage: Stage::Code,
+    stage: RuleStage::Code,
     signal: UseSignal::Utilisation,
     applies_to: AppliesTo::Any,
     requires: &[],

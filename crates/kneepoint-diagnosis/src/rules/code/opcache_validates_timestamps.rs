@@ -14,7 +14,7 @@ pub(crate) static RULE: Rule = Rule {
     name: "opcache-validates-timestamps",
     since: "0.1.0",
     layers: &[Layer::Php],
-    stage: Stage::Code,
+    stage: RuleStage::Code,
     signal: UseSignal::Utilisation,
     applies_to: AppliesTo::Any,
     requires: &[],

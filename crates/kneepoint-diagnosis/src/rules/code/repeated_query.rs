@@ -14,7 +14,7 @@ pub(crate) static RULE: Rule = Rule {
     name: "repeated-query",
     since: "0.1.0",
     layers: &[Layer::App],
-    stage: Stage::Code,
+    stage: RuleStage::Code,
     signal: UseSignal::Utilisation,
     applies_to: AppliesTo::Any,
     requires: &[],

@@ -7,7 +7,7 @@ pub(crate) static RULE: Rule = Rule {
     name: "sequential-scan",
     since: "0.1.0",
     layers: &[Layer::Db],
-    stage: Stage::Code,
+    stage: RuleStage::Code,
     signal: UseSignal::Utilisation,
     applies_to: AppliesTo::Server("postgresql"),
     requires: &[metric::DB_ROWS_SCANNED],

@@ -41,7 +41,7 @@ pub(crate) static RULE: Rule = Rule {
     name: "tracing-extension",
     since: "0.1.0",
     layers: &[Layer::Php],
-    stage: Stage::Code,
+    stage: RuleStage::Code,
     signal: UseSignal::Error,
     applies_to: AppliesTo::Any,
     requires: &[],

@@ -10,7 +10,7 @@ pub(crate) static RULE: Rule = Rule {
     name: "too-few-descriptors",
     since: "0.1.0",
     layers: &[Layer::Proxy, Layer::Web, Layer::Php],
-    stage: Stage::Errors,
+    stage: RuleStage::Errors,
     signal: UseSignal::Error,
     applies_to: AppliesTo::Any,
     requires: &[],

@@ -12,7 +12,7 @@ pub(crate) static RULE: Rule = Rule {
     name: "too-few-worker-connections",
     since: "0.1.0",
     layers: &[Layer::Proxy, Layer::Web],
-    stage: Stage::Errors,
+    stage: RuleStage::Errors,
     signal: UseSignal::Error,
     applies_to: AppliesTo::Server("nginx"),
     requires: &[],

@@ -11,7 +11,7 @@ pub(crate) static RULE: Rule = Rule {
     name: "too-many-cache-clients",
     since: "0.1.0",
     layers: &[Layer::Cache],
-    stage: Stage::Errors,
+    stage: RuleStage::Errors,
     signal: UseSignal::Error,
     applies_to: AppliesTo::Server("redis"),
     requires: &[],

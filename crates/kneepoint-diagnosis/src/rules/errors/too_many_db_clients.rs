@@ -11,7 +11,7 @@ pub(crate) static RULE: Rule = Rule {
     name: "too-many-db-clients",
     since: "0.1.0",
     layers: &[Layer::Db],
-    stage: Stage::Errors,
+    stage: RuleStage::Errors,
     signal: UseSignal::Error,
     applies_to: AppliesTo::Server("postgresql"),
     requires: &[],

@@ -9,7 +9,7 @@ pub(crate) static RULE: Rule = Rule {
     name: "unix-backlog-full",
     since: "0.1.0",
     layers: &[Layer::Php],
-    stage: Stage::Errors,
+    stage: RuleStage::Errors,
     signal: UseSignal::Saturation,
     applies_to: AppliesTo::Any,
     requires: &[],

@@ -10,7 +10,7 @@ pub(crate) static RULE: Rule = Rule {
     name: "worker-crash-loop",
     since: "0.1.0",
     layers: &[Layer::Php],
-    stage: Stage::Errors,
+    stage: RuleStage::Errors,
     signal: UseSignal::Error,
     applies_to: AppliesTo::Any,
     requires: &[],

@@ -15,7 +15,7 @@ pub(crate) static RULE: Rule = Rule {
     name: "drift-during-plateau",
     since: "0.1.0",
     layers: &[Layer::Db, Layer::App],
-    stage: Stage::Generator,
+    stage: RuleStage::Generator,
     signal: UseSignal::Error,
     applies_to: AppliesTo::Any,
     requires: &[metric::CPU_S],

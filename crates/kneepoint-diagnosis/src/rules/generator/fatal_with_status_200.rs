@@ -7,7 +7,7 @@ pub(crate) static RULE: Rule = Rule {
     name: "fatal-with-status-200",
     since: "0.1.0",
     layers: &[Layer::App],
-    stage: Stage::Generator,
+    stage: RuleStage::Generator,
     signal: UseSignal::Error,
     applies_to: AppliesTo::Any,
     requires: &[],

@@ -14,7 +14,7 @@ pub(crate) static RULE: Rule = Rule {
     name: "generator-limits",
     since: "0.1.0",
     layers: &[Layer::Generator],
-    stage: Stage::Generator,
+    stage: RuleStage::Generator,
     signal: UseSignal::Saturation,
     applies_to: AppliesTo::Any,
     requires: &[],

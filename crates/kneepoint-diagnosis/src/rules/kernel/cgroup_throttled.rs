@@ -16,7 +16,7 @@ pub(crate) static RULE: Rule = Rule {
     name: "cgroup-throttled",
     since: "0.1.0",
     layers: &Layer::TIERS,
-    stage: Stage::Kernel,
+    stage: RuleStage::Kernel,
     signal: UseSignal::Saturation,
     applies_to: AppliesTo::Any,
     requires: &[metric::CGROUP_PERIODS, metric::CGROUP_THROTTLED],

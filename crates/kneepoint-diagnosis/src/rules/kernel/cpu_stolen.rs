@@ -12,7 +12,7 @@ pub(crate) static RULE: Rule = Rule {
     name: "cpu-stolen",
     since: "0.1.0",
     layers: &[Layer::Generator],
-    stage: Stage::Kernel,
+    stage: RuleStage::Kernel,
     signal: UseSignal::Saturation,
     applies_to: AppliesTo::Any,
     requires: &[],

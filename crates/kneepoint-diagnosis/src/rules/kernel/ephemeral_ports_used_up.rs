@@ -14,7 +14,7 @@ pub(crate) static RULE: Rule = Rule {
     name: "ephemeral-ports-used-up",
     since: "0.1.0",
     layers: &[Layer::Proxy, Layer::Web, Layer::Php],
-    stage: Stage::Kernel,
+    stage: RuleStage::Kernel,
     signal: UseSignal::Saturation,
     applies_to: AppliesTo::Any,
     requires: &[],

@@ -9,7 +9,7 @@ pub(crate) static RULE: Rule = Rule {
     name: "tcp-backlog-full",
     since: "0.1.0",
     layers: &[Layer::Php],
-    stage: Stage::Kernel,
+    stage: RuleStage::Kernel,
     signal: UseSignal::Saturation,
     applies_to: AppliesTo::Any,
     requires: &[metric::LISTEN_OVERFLOWS],

@@ -15,7 +15,7 @@ pub(crate) static RULE: Rule = Rule {
     name: "too-few-children",
     since: "0.1.0",
     layers: &[Layer::Php],
-    stage: Stage::Pool,
+    stage: RuleStage::Pool,
     signal: UseSignal::Saturation,
     applies_to: AppliesTo::Any,
     requires: &[metric::QUEUE, metric::MACHINE_BUSY_S],

@@ -24,7 +24,7 @@ pub(crate) static RULE: Rule = Rule {
     name: "too-many-children",
     since: "0.1.0",
     layers: &[Layer::Php],
-    stage: Stage::Pool,
+    stage: RuleStage::Pool,
     signal: UseSignal::Saturation,
     applies_to: AppliesTo::Any,
     requires: &[metric::WORKERS_RUNNING],

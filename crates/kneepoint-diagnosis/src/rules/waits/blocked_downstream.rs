@@ -13,7 +13,7 @@ pub(crate) static RULE: Rule = Rule {
     name: "blocked-downstream",
     since: "0.1.0",
     layers: &[Layer::Cache, Layer::Db, Layer::App],
-    stage: Stage::Waits,
+    stage: RuleStage::Waits,
     signal: UseSignal::Saturation,
     applies_to: AppliesTo::Any,
     requires: &[metric::WORKERS_WAITING, metric::MACHINE_BUSY_S],

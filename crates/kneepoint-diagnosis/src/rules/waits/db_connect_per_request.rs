@@ -11,7 +11,7 @@ pub(crate) static RULE: Rule = Rule {
     name: "db-connect-per-request",
     since: "0.1.0",
     layers: &[Layer::Db],
-    stage: Stage::Waits,
+    stage: RuleStage::Waits,
     signal: UseSignal::Utilisation,
     applies_to: AppliesTo::Server("postgresql"),
     requires: &[metric::DB_SESSIONS],

@@ -16,7 +16,7 @@ pub(crate) static RULE: Rule = Rule {
     name: "hot-row",
     since: "0.1.0",
     layers: &[Layer::Db],
-    stage: Stage::Waits,
+    stage: RuleStage::Waits,
     signal: UseSignal::Saturation,
     applies_to: AppliesTo::Server("mariadb"),
     requires: &[metric::DB_ROW_LOCK_WAITS, metric::DB_ROW_LOCK_S],

@@ -14,7 +14,7 @@ pub(crate) static RULE: Rule = Rule {
     name: "keep-conn-pins-workers",
     since: "0.1.0",
     layers: &[Layer::Php, Layer::Web],
-    stage: Stage::Waits,
+    stage: RuleStage::Waits,
     signal: UseSignal::Saturation,
     applies_to: AppliesTo::Server("fpm"),
     requires: &[],

@@ -15,7 +15,7 @@ pub(crate) static RULE: Rule = Rule {
     name: "max-requests-churn",
     since: "0.1.0",
     layers: &[Layer::Php],
-    stage: Stage::Waits,
+    stage: RuleStage::Waits,
     signal: UseSignal::Utilisation,
     applies_to: AppliesTo::Server("fpm"),
     requires: &[metric::CPU_S],

@@ -12,7 +12,7 @@ pub(crate) static RULE: Rule = Rule {
     name: "mysql-connect-per-request",
     since: "0.1.0",
     layers: &[Layer::Db],
-    stage: Stage::Waits,
+    stage: RuleStage::Waits,
     signal: UseSignal::Utilisation,
     applies_to: AppliesTo::Server("mariadb"),
     requires: &[metric::DB_SESSIONS],

@@ -16,7 +16,7 @@ pub(crate) static RULE: Rule = Rule {
     name: "own-lock",
     since: "0.1.0",
     layers: &[Layer::App],
-    stage: Stage::Waits,
+    stage: RuleStage::Waits,
     signal: UseSignal::Saturation,
     applies_to: AppliesTo::Any,
     requires: &[metric::WORKERS_WAITING],

@@ -27,7 +27,7 @@ pub(crate) static RULE: Rule = Rule {
     name: "program-per-request",
     since: "0.1.0",
     layers: &[Layer::App],
-    stage: Stage::Waits,
+    stage: RuleStage::Waits,
     signal: UseSignal::Saturation,
     applies_to: AppliesTo::Any,
     requires: &[],

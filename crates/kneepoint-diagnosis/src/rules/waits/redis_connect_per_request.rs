@@ -19,7 +19,7 @@ pub(crate) static RULE: Rule = Rule {
     name: "redis-connect-per-request",
     since: "0.1.0",
     layers: &[Layer::Cache],
-    stage: Stage::Waits,
+    stage: RuleStage::Waits,
     signal: UseSignal::Utilisation,
     applies_to: AppliesTo::Server("redis"),
     requires: &[metric::REDIS_CONNECTIONS],

@@ -12,7 +12,7 @@ pub(crate) static RULE: Rule = Rule {
     name: "single-nginx-worker",
     since: "0.1.0",
     layers: &[Layer::Proxy, Layer::Web],
-    stage: Stage::Waits,
+    stage: RuleStage::Waits,
     signal: UseSignal::Saturation,
     applies_to: AppliesTo::Server("nginx"),
     requires: &[metric::CPU_HOTTEST, metric::MACHINE_BUSY_S],

@@ -19,7 +19,7 @@ pub(crate) static RULE: Rule = Rule {
     name: "upstream-keepalive-missing",
     since: "0.1.0",
     layers: &[Layer::Proxy],
-    stage: Stage::Waits,
+    stage: RuleStage::Waits,
     signal: UseSignal::Utilisation,
     applies_to: AppliesTo::Server("nginx"),
     requires: &[metric::ACTIVE_OPENS],

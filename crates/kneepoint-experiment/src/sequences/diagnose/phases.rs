@@ -12,7 +12,7 @@ use kneepoint_model::run::{Bound, LimitResult, Observation};
 use kneepoint_model::units::format_share;
 use kneepoint_model::{Account, CallTrace, LoadPoint, Stack, StackProfile};
 use kneepoint_planner::bench::Step;
-use kneepoint_profiler::{CpuProfile, Profile};
+use kneepoint_profiler::{CpuProfile, PhpProfile};
 use kneepoint_telemetry::Recording;
 use std::time::Duration;
 
@@ -222,7 +222,7 @@ fn write_down(
 /// A phase that was driven: what it came to, and the stacks that were sampled meanwhile, where they were.
 struct Driven {
     observed: (LoadPoint, Recording),
-    stacks: Option<Looked<Profile>>,
+    stacks: Option<Looked<PhpProfile>>,
     /// What the CPUs did, where that was sampled.
     cpu: Option<Looked<CpuProfile>>,
 }

@@ -3,8 +3,10 @@
 //! An application's processes may outlive its requests and change its directory while it is put back. Whoever follows a path
 //! of theirs as root goes where they lead him; as their own user he gets nowhere that they do not get by themselves.
 
-use super::tree::Owner;
 use std::io;
+
+/// User and group that everything in a copy belongs to; `None` leaves it to whoever copies.
+pub(super) type Owner = Option<(u32, u32)>;
 
 /// Does something with the files' owner's rights, on this thread alone. Without an owner with those of this process.
 ///

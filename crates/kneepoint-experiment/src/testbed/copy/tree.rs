@@ -3,7 +3,7 @@
 //! An application that writes through a link would write where the link leads: into the user's own files. So a link
 //! within the tree stays a link within the copy; one that leads out of it becomes a copy of what it leads to.
 
-use super::acting::as_owner;
+use super::acting::{Owner, as_owner};
 use rustix::fs::OFlags;
 use std::fs::{self, FileTimes, OpenOptions};
 use std::io;
@@ -17,9 +17,6 @@ use walkdir::WalkDir;
 const LEFT_OUT: [&str; 2] = [".git/objects", ".git/lfs"];
 /// How many links out of the tree may follow one another: what one leads to may hold the next.
 const DEEPEST: usize = 8;
-
-/// User and group that everything in a copy belongs to; `None` leaves it to whoever copies.
-pub(super) type Owner = Option<(u32, u32)>;
 
 /// A path that could not be copied, and why.
 #[derive(Debug)]

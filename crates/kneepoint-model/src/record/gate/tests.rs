@@ -140,8 +140,8 @@ fn a_stack_that_serves_nothing_has_lost_everything() {
     assert_eq!(loss(&Interval::default(), &before), None);
 }
 
-fn claim(verdict: GateVerdict) -> Claim {
-    Claim {
+fn claim(verdict: GateVerdict) -> GateClaim {
+    GateClaim {
         quantity: "R*".into(),
         before_hz: None,
         now_hz: None,

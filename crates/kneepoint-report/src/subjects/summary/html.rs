@@ -1,6 +1,6 @@
 //! The head of the page: the verdict, the numbers it rests on, and what they hold for.
 
-use super::{Outcome, Summary};
+use super::{RunOutcome, Summary};
 use crate::html::axis::Axis;
 use crate::html::notes;
 use crate::html::spread;
@@ -51,7 +51,7 @@ fn headline(run: &Run, summary: &Summary) -> String {
     }
     let subject = words::sentence(&summary.subject);
     match (summary.outcome, summary.base_hz, summary.best_hz) {
-        (Outcome::Improved, _, Some(best)) => {
+        (RunOutcome::Improved, _, Some(best)) => {
             let times = words::ratio(summary.gain.map_or(f64::NAN, |gain| gain.estimate));
             let rate = sustained(run, "best", best.estimate);
             if run.limit("best").is_some_and(refuted) {
@@ -62,19 +62,19 @@ fn headline(run: &Run, summary: &Summary) -> String {
                 format!("{subject} now sustains {rate}, {times} times as many as before")
             }
         }
-        (Outcome::Unchanged, _, Some(best)) => {
+        (RunOutcome::Unchanged, _, Some(best)) => {
             format!(
                 "{subject} sustains {}; no change moved that measurably",
                 sustained(run, "best", best.estimate)
             )
         }
-        (Outcome::Worse, _, Some(best)) => {
+        (RunOutcome::Worse, _, Some(best)) => {
             format!(
                 "{subject} sustains {}, fewer than before",
                 sustained(run, "best", best.estimate)
             )
         }
-        (Outcome::Plan, ..) => {
+        (RunOutcome::Plan, ..) => {
             let predicted = run
                 .capacity
                 .as_ref()
@@ -84,7 +84,7 @@ fn headline(run: &Run, summary: &Summary) -> String {
                 per_second(predicted, RateUnit::Requests)
             )
         }
-        (Outcome::Limit, Some(base), _) => {
+        (RunOutcome::Limit, Some(base), _) => {
             let healthy = summary.bound_by.is_none() && !run.observations.is_empty();
             let tail = match (healthy, summary.kept) {
                 (true, _) => "; what binds it was not found",

@@ -1,6 +1,6 @@
 //! The head of the terminal summary: the verdict, and what its numbers rest on.
 
-use super::{Outcome, Summary};
+use super::{RunOutcome, Summary};
 use crate::subjects::limits;
 use crate::text::{LABEL, Page, Style};
 use crate::words;
@@ -24,8 +24,8 @@ pub(crate) fn head(page: &mut Page, run: &Run, summary: &Summary) {
     page.columns(&[], &when.join(", "), Some(Style::Faint));
     page.blank();
     let tone = match summary.outcome {
-        Outcome::Improved => Style::Good,
-        Outcome::Worse | Outcome::Nothing => Style::Alert,
+        RunOutcome::Improved => Style::Good,
+        RunOutcome::Worse | RunOutcome::Nothing => Style::Alert,
         _ => Style::Strong,
     };
     page.columns(&[], &summary.verdict, Some(tone));

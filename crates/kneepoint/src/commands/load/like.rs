@@ -4,7 +4,7 @@ use crate::args::{Interarrival, LoadArgs};
 use anyhow::{Result, bail};
 use kneepoint_load::Mode;
 use kneepoint_model::{Arrivals, FirstArrival};
-use kneepoint_schedules::{self as schedules, Body, Imported, Profile};
+use kneepoint_schedules::{self as schedules, Imported, ImportedBody, ImportedLoad};
 
 /// Fills in what the other command line says and ours leaves open; what it would do differently is returned.
 pub(super) fn fill(args: &mut LoadArgs) -> Result<Vec<String>> {
@@ -20,8 +20,8 @@ pub(super) fn fill(args: &mut LoadArgs) -> Result<Vec<String>> {
     args.header.splice(0..0, headers.collect::<Vec<_>>());
     if args.data.is_empty() {
         args.data.extend(other.body.map(|body| match body {
-            Body::Text(text) => text,
-            Body::File(path) => format!("@{path}"),
+            ImportedBody::Text(text) => text,
+            ImportedBody::File(path) => format!("@{path}"),
         }));
     }
     args.method = args.method.take().or(other.method.map(|method| method.0));
@@ -48,7 +48,7 @@ pub(super) fn first(args: &LoadArgs) -> FirstArrival {
     let text = args.like.as_ref().or(args.schedule.as_ref());
     match text.map(|text| schedules::parse(text)) {
         Some(Ok(Imported {
-            load: Profile::Open { first, .. },
+            load: ImportedLoad::Open { first, .. },
             ..
         })) => first,
         // What cannot be read was refused before; without a text, the schedule is ours.
@@ -57,10 +57,10 @@ pub(super) fn first(args: &LoadArgs) -> FirstArrival {
 }
 
 /// Who decides when requests start, as a profile has it; how arrivals are spread is ours to say where we do.
-pub(super) fn mode(profile: Profile, args: &LoadArgs) -> Mode {
+pub(super) fn mode(profile: ImportedLoad, args: &LoadArgs) -> Mode {
     match profile {
-        Profile::Closed(closed) => Mode::Closed(closed),
-        Profile::Open {
+        ImportedLoad::Closed(closed) => Mode::Closed(closed),
+        ImportedLoad::Open {
             schedule, arrivals, ..
         } => Mode::Open {
             schedule,

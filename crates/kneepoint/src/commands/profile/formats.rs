@@ -3,11 +3,11 @@
 use anyhow::{Result, bail};
 use inferno::flamegraph;
 use kneepoint_model::Place;
-use kneepoint_profiler::Profile;
+use kneepoint_profiler::PhpProfile;
 use serde_json::{Value, json};
 
 /// A flame graph.
-pub(super) fn svg(profile: &Profile) -> Result<String> {
+pub(super) fn svg(profile: &PhpProfile) -> Result<String> {
     let folded = profile.folded();
     if folded.is_empty() {
         bail!("there is nothing to draw: no worker had a request");
@@ -22,7 +22,7 @@ pub(super) fn svg(profile: &Profile) -> Result<String> {
 
 /// A profile as https://www.speedscope.app reads it (its file-format-schema.json, type `sampled`). Each stack stands
 /// once, with the time it was seen as its weight.
-pub(super) fn speedscope(profile: &Profile) -> Result<String> {
+pub(super) fn speedscope(profile: &PhpProfile) -> Result<String> {
     let frames: Vec<_> = profile.frames().iter().map(described).collect();
     let stacks = profile.stacks();
     let period_ms = 1000.0 / f64::from(profile.rate_hz.max(1));
@@ -64,8 +64,8 @@ mod tests {
     use super::*;
     use kneepoint_profiler::{Sample, SampleOutcome, State, WorkerRequest};
 
-    fn profile() -> Profile {
-        let mut profile = Profile::new("PHP 8.2.35".to_owned(), 100);
+    fn profile() -> PhpProfile {
+        let mut profile = PhpProfile::new("PHP 8.2.35".to_owned(), 100);
         for name in ["a<b>", "a<b>", "c"] {
             let frame = |function: &str| Place {
                 function: function.to_owned(),
@@ -93,7 +93,7 @@ mod tests {
             svg.contains("a&lt;b&gt; (2 samples") && svg.contains("c (1 samples"),
             "{svg}"
         );
-        assert!(super::svg(&Profile::default()).is_err());
+        assert!(super::svg(&PhpProfile::default()).is_err());
     }
 
     #[test]

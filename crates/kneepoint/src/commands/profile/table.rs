@@ -1,7 +1,7 @@
 //! A profile as a person reads it.
 
 use kneepoint_model::units::format_share;
-use kneepoint_profiler::{Cost, Profile};
+use kneepoint_profiler::{Cost, PhpProfile};
 
 /// Requests that are listed.
 const REQUESTS: usize = 10;
@@ -9,7 +9,7 @@ const REQUESTS: usize = 10;
 const NAME: usize = 56;
 
 /// What was sampled, and how far it is to be believed.
-pub(super) fn head(profile: &Profile) -> String {
+pub(super) fn head(profile: &PhpProfile) -> String {
     let counts = profile.counts;
     let share = |part: u64| format_share(ratio(part, counts.busy()));
     let mut text = format!(
@@ -61,7 +61,7 @@ pub(super) fn head(profile: &Profile) -> String {
 }
 
 /// The functions that were innermost most often.
-pub(super) fn functions(profile: &Profile, top: usize) -> String {
+pub(super) fn functions(profile: &PhpProfile, top: usize) -> String {
     let costs = profile.costs();
     if costs.is_empty() {
         return String::new();
@@ -99,7 +99,7 @@ pub(super) fn functions(profile: &Profile, top: usize) -> String {
 }
 
 /// The requests that were at work most.
-pub(super) fn requests(profile: &Profile) -> String {
+pub(super) fn requests(profile: &PhpProfile) -> String {
     let requests = profile.requests();
     if requests.is_empty() {
         return String::new();
@@ -150,8 +150,8 @@ pub(super) mod tests {
     use kneepoint_profiler::{Sample, SampleOutcome, State, WorkerRequest};
 
     /// Three samples of one request, one of another, and one that failed.
-    pub(in crate::commands::profile) fn profile() -> Profile {
-        let mut profile = Profile::new("PHP 8.2.35 (fpm-fcgi)".to_owned(), 99);
+    pub(in crate::commands::profile) fn profile() -> PhpProfile {
+        let mut profile = PhpProfile::new("PHP 8.2.35 (fpm-fcgi)".to_owned(), 99);
         profile.workers = 2;
         profile.elapsed_s = 10.0;
         profile.cost_s = 0.08;
@@ -219,13 +219,13 @@ pub(super) mod tests {
 
     #[test]
     fn a_profile_of_nobody_says_so() {
-        let text = head(&Profile::new("PHP 8.2.35".to_owned(), 99));
+        let text = head(&PhpProfile::new("PHP 8.2.35".to_owned(), 99));
         expect![[r#"
             PHP 8.2.35, 0 workers, 0.0 s at 99 Hz: 0 samples with a request, 0 without
             no worker had a request: is there load?
         "#]]
         .assert_eq(&text);
-        assert_eq!(functions(&Profile::default(), 5), "");
+        assert_eq!(functions(&PhpProfile::default(), 5), "");
     }
 
     #[test]

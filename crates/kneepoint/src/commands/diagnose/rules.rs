@@ -7,7 +7,7 @@ use anyhow::Result;
 use kneepoint_diagnosis::{RULES, explain as explain_rule};
 use std::process::ExitCode;
 
-pub(super) fn run(args: &RulesArgs) -> Result<ExitCode> {
+pub(in crate::commands) fn run(args: &RulesArgs) -> Result<ExitCode> {
     if args.json {
         let rules: Vec<_> = RULES
             .iter()
@@ -27,7 +27,7 @@ pub(super) fn run(args: &RulesArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn explain(code: &str) -> Result<ExitCode> {
+pub(in crate::commands) fn explain(code: &str) -> Result<ExitCode> {
     if let Some(text) = explain_rule(code).or_else(|| kneepoint_check::explain(code)) {
         print(&text)?;
         return Ok(ExitCode::SUCCESS);

@@ -1,7 +1,7 @@
 //! Whether two runs speak of the same thing, measured under the same conditions.
 
-use super::{Machine, Run};
 use crate::record::gate::Doubt;
+use crate::record::run::{Machine, Run};
 use crate::redact::{Redact as _, Secrets};
 use crate::{Request, Scenario, Workload};
 use serde_json::Value;
