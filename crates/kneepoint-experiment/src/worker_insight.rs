@@ -9,7 +9,7 @@ use kneepoint_model::{
 };
 use kneepoint_planner::bench::{Bench, Step};
 use kneepoint_profiler::{
-    CpuProfile, Pools, Profile, RecordOptions, TraceOptions, record, sample_cpu, trace,
+    CpuProfile, PhpProfile, Pools, RecordOptions, TraceOptions, record, sample_cpu, trace,
 };
 use kneepoint_telemetry::{NOT_THE_APPLICATION, Waits};
 use std::path::{Path, PathBuf};
@@ -74,7 +74,7 @@ impl Fpm {
     }
 
     /// Does something while the stacks of all workers are sampled.
-    pub fn sampled<T>(&self, drive: impl FnOnce() -> T) -> (T, Looked<Profile>) {
+    pub fn sampled<T>(&self, drive: impl FnOnce() -> T) -> (T, Looked<PhpProfile>) {
         let rate = (SAMPLES_HZ / self.workers.max(1)).clamp(RATE_HZ.0, RATE_HZ.1);
         let options = RecordOptions {
             pid: self.tier.pid,
@@ -103,7 +103,7 @@ impl Fpm {
     /// What was sampled, for the record of a run. With names of slow requests, also where those were met.
     pub fn record(
         &self,
-        profile: Profile,
+        profile: PhpProfile,
         (phase, label): (&str, &str),
         load: &LoadPoint,
     ) -> StackProfile {

@@ -8,7 +8,7 @@
 use crate::ab::pairs::{Pairs, Turns, served};
 use crate::ab::{Side, both};
 use crate::bench::Step;
-use kneepoint_model::gate::{Claim, judge, loss_of_ln};
+use kneepoint_model::gate::{GateClaim, judge, loss_of_ln};
 use kneepoint_model::units::{format_rate, format_share};
 use kneepoint_model::{GateVerdict, Interval, LoadPoint};
 use std::time::Duration;
@@ -132,8 +132,8 @@ impl GatePairs {
 
     /// What the pairs say, once [`PairMove::Done`]; before that, what is known so far.
     #[must_use]
-    pub fn claim(&self) -> Claim {
-        Claim {
+    pub fn claim(&self) -> GateClaim {
+        GateClaim {
             quantity: self.quantity(),
             before_hz: None,
             now_hz: None,

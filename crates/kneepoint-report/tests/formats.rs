@@ -5,7 +5,8 @@ mod support;
 use expect_test::expect_file;
 use kneepoint_model::Run;
 use kneepoint_report::{
-    FORMATS, Format, LoadFormat, Options, Outcome, Styles, redact, render, render_load, summarise,
+    FORMATS, Format, LoadFormat, Options, RunOutcome, Styles, redact, render, render_load,
+    summarise,
 };
 use support::{INJECTION, SECRET};
 
@@ -213,14 +214,14 @@ fn verdicts_say_no_more_than_was_measured() {
     };
     check(
         support::tuned(),
-        Outcome::Improved,
+        RunOutcome::Improved,
         "R* rose from 38.5/s (37.2 to 39.8) to 118/s (114 to 121), a factor of 3.05 (2.87 to 3.26).",
     );
     let mut close = support::tuned();
     close.limits[1].rate_hz = close.limits[0].rate_hz;
     check(
         close,
-        Outcome::Unchanged,
+        RunOutcome::Unchanged,
         "R* did not change measurably: from 38.5/s (37.2 to 39.8) to 38.5/s (37.2 to 39.8), a factor of 1.000 \
          (0.935 to 1.070).",
     );
@@ -230,34 +231,34 @@ fn verdicts_say_no_more_than_was_measured() {
     worse.limits[1].arm = "best".into();
     check(
         worse,
-        Outcome::Worse,
+        RunOutcome::Worse,
         "R* fell from 118/s (114 to 121) to 38.5/s (37.2 to 39.8), a factor of 0.33 (0.31 to 0.35).",
     );
     check(
         support::gated(0.12),
-        Outcome::Worse,
+        RunOutcome::Worse,
         "Fail: throughput at saturation changed by -12 % (-15 to -9.0), and at most 5.0 % may be lost. R* is 38.5/s \
          (37.2 to 39.8).",
     );
     check(
         support::limit_only(),
-        Outcome::Limit,
+        RunOutcome::Limit,
         "R* is 38.5/s (37.2 to 39.8).",
     );
     check(
         support::healthy(),
-        Outcome::Limit,
+        RunOutcome::Limit,
         "R* is 118/s (114 to 121); what binds it was not found.",
     );
     check(
         support::diagnosed(),
-        Outcome::Diagnosis,
+        RunOutcome::Diagnosis,
         "What binds: The pool is too small for its waiting time (FPM-01, proved; its remedy measured x1.33 (1.28 to 1.39): \
          better).",
     );
     check(
         Run::default(),
-        Outcome::Nothing,
+        RunOutcome::Nothing,
         "Nothing has been measured.",
     );
 }

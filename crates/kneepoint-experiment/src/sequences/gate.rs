@@ -12,7 +12,7 @@ use crate::sequences::ab::both;
 use crate::sequences::limit::find_limit;
 use crate::testbed::Testbed;
 use kneepoint_model::comparable::other_conditions;
-use kneepoint_model::gate::{Claim, Doubt, judge, loss};
+use kneepoint_model::gate::{Doubt, GateClaim, judge, loss};
 use kneepoint_model::run::LimitResult;
 use kneepoint_model::units::format_share;
 use kneepoint_model::{GateResult, GateVerdict, Interval, Run, Scenario};
@@ -85,13 +85,13 @@ fn compared_to(
     recorder: &mut Recorder<'_>,
     (stored, before): (&Run, &LimitResult),
     gate: &Gate,
-) -> Result<Claim, ExperimentError> {
+) -> Result<GateClaim, ExperimentError> {
     let now = limit_of(testbed, recorder, NOW, gate.load_time)?;
     limit_claim((stored, before), (recorder.run(), &now), gate.max_loss)
         .ok_or_else(|| ExperimentError::NoBaseline(stored.id.clone()))
 }
 
-fn fails(claim: &Claim) -> bool {
+fn fails(claim: &GateClaim) -> bool {
     claim.verdict == GateVerdict::Fail
 }
 
@@ -139,7 +139,7 @@ fn claim_of_both(
     before: &LimitResult,
     now: &LimitResult,
     gate: &Gate,
-) -> Option<Claim> {
+) -> Option<GateClaim> {
     let run = recorder.run();
     limit_claim((run, before), (run, now), gate.max_loss)
 }
@@ -169,10 +169,10 @@ fn limit_claim(
     (before_run, before): (&Run, &LimitResult),
     (now_run, now): (&Run, &LimitResult),
     max_loss: f64,
-) -> Option<Claim> {
+) -> Option<GateClaim> {
     let (before_hz, now_hz) = at_one_speed(before, now).unwrap_or((before.rate_hz, now.rate_hz));
     let lost = loss(&before_hz, &now_hz)?;
-    Some(Claim {
+    Some(GateClaim {
         quantity: "R*".to_owned(),
         before_hz: Some(before.rate_hz),
         now_hz: Some(now.rate_hz),
@@ -211,7 +211,7 @@ fn take_turns(
     testbed: &mut Testbed,
     recorder: &mut Recorder<'_>,
     gate: &Gate,
-) -> Result<Claim, ExperimentError> {
+) -> Result<GateClaim, ExperimentError> {
     recorder.stage("Let the application as it is and as it was take turns");
     let time = gate.load_time.mul_f64(1.0 - 2.0 * LIMIT_SHARE);
     let pairs = time.as_secs_f64() / (2.0 * PAIR_STEP.as_secs_f64());
@@ -252,7 +252,7 @@ fn decide(
     recorder: &mut Recorder<'_>,
     gate: &Gate,
     baseline: String,
-    claims: Vec<Claim>,
+    claims: Vec<GateClaim>,
     doubts: Vec<Doubt>,
 ) {
     let result = GateResult::new(
@@ -272,7 +272,7 @@ fn decide(
 }
 
 /// `R* changed by -4.2 % (95 %: -9.3 % to 1.1 %), a loss of 10 % is allowed: pass; ...`.
-fn describe(claim: &Claim, max_loss: f64) -> String {
+fn describe(claim: &GateClaim, max_loss: f64) -> String {
     let change = claim.change();
     format!(
         "{} changed by {} (95 %: {} to {}), a loss of {} is allowed: {}; {}",

@@ -7,7 +7,7 @@ pub(crate) mod loads;
 mod stack;
 mod story;
 
-use kneepoint_model::gate::{Claim, Doubt, judge, loss};
+use kneepoint_model::gate::{Doubt, GateClaim, judge, loss};
 use kneepoint_model::run::{
     Bound, Decision, EntryKind, FileDiff, LimitResult, Machine, Observation, RUN_VERSION, TrialId,
     Waterfall, WaterfallPart,
@@ -323,7 +323,7 @@ pub(crate) fn gated(lost: f64) -> Run {
     let before = interval(38.6, 39.9, 41.3);
     let limited = limit_only();
     let now = limited.limits[0].rate_hz;
-    let claim = |quantity: &str, loss: Interval, conditions: &str| Claim {
+    let claim = |quantity: &str, loss: Interval, conditions: &str| GateClaim {
         quantity: quantity.into(),
         before_hz: None,
         now_hz: None,
@@ -337,7 +337,7 @@ pub(crate) fn gated(lost: f64) -> Run {
             interval(lost - 0.03, lost, lost + 0.03),
             "9 pairs of 3 s steps with 10 closed-loop workers, interleaved",
         ),
-        Claim {
+        GateClaim {
             before_hz: Some(before),
             now_hz: Some(now),
             ..claim(
