@@ -86,14 +86,14 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         let faults = planted::read_dir(&dir)?;
         let names: Vec<&str> = faults.iter().map(|fault| fault.name.as_str()).collect();
         known("fault", &names, &options.only)?;
-        plant_all(&program, &source, faults, &options, &mut out)?
+        plant_all(&program, &source, faults, options, &mut out)?
     } else {
         let names: Vec<&str> = APPLICATIONS
             .iter()
             .map(|application| application.name)
             .collect();
         known("application", &names, &options.only)?;
-        visit_all(&program, &source, &options, &mut out)?
+        visit_all(&program, &source, options, &mut out)?
     };
     let complete = !program.interrupted.load(Ordering::Relaxed);
     if !complete {
