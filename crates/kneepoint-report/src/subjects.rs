@@ -22,7 +22,7 @@ fn tone(arm: &str) -> &'static str {
 }
 
 /// Whether there is anything to compare the first configuration with.
-fn is_compared(run: &Run) -> bool {
+pub(crate) fn is_compared(run: &Run) -> bool {
     run.limit("best").is_some() || Pair::of_best(run).is_some()
 }
 

@@ -89,7 +89,7 @@ pub(crate) fn saturation(limit: &LimitResult) -> String {
     let reached = rate_in(limit.unit(), limit.saturation_hz);
     if limit.saturation_hz < limit.rate_hz.estimate {
         format!(
-            "a closed loop reached {reached} when the search began, before the stack had come up to what it serves"
+            "a closed loop reached {reached} when the search began, before the stack was at full speed"
         )
     } else {
         format!("a closed loop reaches {reached}")
@@ -199,7 +199,7 @@ pub(crate) fn by_measure(effect: &Effect) -> String {
 /// `99 % of the gain (96 % to 102 %) survive a restart`.
 pub(crate) fn kept_gain(kept: &Interval) -> String {
     format!(
-        "{} of the gain ({} to {}) survive a restart",
+        "{} of the gain ({} to {}) survives a restart",
         share(kept.estimate),
         share(kept.low),
         share(kept.high)
@@ -370,7 +370,7 @@ mod tests {
         limit.saturation_hz = 22.0;
         check(
             saturation(&limit),
-            "a closed loop reached 22.0 visits/s when the search began, before the stack had come up to what it serves",
+            "a closed loop reached 22.0 visits/s when the search began, before the stack was at full speed",
         );
         check(requests_in(RateUnit::Visits, 131.5), "132 requests/s");
         check(requests_in(RateUnit::Requests, 131.5), "132/s");

@@ -31,7 +31,7 @@ pub struct Args {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run the main job on the bundled Laravel application, set up as two teams found theirs in production
+    /// Run the main job on the bundled Laravel application, configured as badly as two real sites were
     Demo(DemoArgs),
     /// Write a scenario file for the application in a directory
     Init(InitArgs),
@@ -151,7 +151,7 @@ pub struct RunArgs {
 const TUNE_AFTER_HELP: &str = "\
 Exit codes:
   0    it ended, and every remedy of a suspected finding was judged
-  2    an error: a scenario that cannot be, a stack that does not answer
+  2    an error: an invalid scenario, a stack that does not answer
   4    it ended, and some remedies could not be judged in the time there was; the report says what would decide them
   130  ended by Ctrl-C; what was measured until then is kept";
 
@@ -172,7 +172,7 @@ pub struct DiagnoseArgs {
     /// What to run.
     #[command(flatten)]
     pub run: RunArgs,
-    /// Suspected causes to confirm by an intervention
+    /// How many suspected causes to test by changing them
     #[arg(long, default_value_t = 1)]
     pub confirm: usize,
 }
@@ -200,7 +200,7 @@ pub struct InitArgs {
     /// Print the scenario instead of writing kneepoint.toml
     #[arg(long)]
     pub print: bool,
-    /// Do not start the application in the lab: the requests of the scenario are then yours to write
+    /// Do not start the application in the lab: you then write the requests of the scenario
     #[arg(long)]
     pub no_visit: bool,
     /// Run the stack on this machine's own network, and without root: the application then reaches whatever this machine

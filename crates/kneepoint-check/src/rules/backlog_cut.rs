@@ -5,7 +5,7 @@ use crate::rule::prelude::*;
 pub(crate) static RULE: CheckRule = CheckRule {
     code: "FPM-07",
     name: "backlog-cut",
-    title: "The queue before PHP is shorter than it is set",
+    title: "The queue before PHP is shorter than listen.backlog says",
     what_it_is: "The kernel cuts listen.backlog to net.core.somaxconn. Where a Unix socket's queue is full, nginx answers 502 \
         at once, and no counter of the kernel shows it; over TCP, clients wait one and three seconds.",
     unless: "The queue is never that long.",

@@ -5,7 +5,7 @@ use crate::rule::prelude::*;
 pub(crate) static RULE: CheckRule = CheckRule {
     code: "NGX-12",
     name: "gzip-level-high",
-    title: "nginx compresses harder than it pays",
+    title: "nginx uses too high a gzip level",
     what_it_is: "Above level 5 gzip makes pages hardly smaller and takes several times the CPU. A field report had 9, and nginx shared its cores with PHP.",
     unless: "The network is the limit and nginx has CPU to spare.",
     check,

@@ -5,7 +5,7 @@ use crate::rule::prelude::*;
 pub(crate) static RULE: CheckRule = CheckRule {
     code: "FPM-16",
     name: "no-slowlog",
-    title: "Nobody writes down what slow requests do",
+    title: "There is no slow log",
     what_it_is: "With request_slowlog_timeout PHP-FPM writes the stack of a request that takes longer: the line of code it \
         hangs in. It stops the worker for a moment, so the limit should be above what is usual; a container needs \
         SYS_PTRACE for it.",

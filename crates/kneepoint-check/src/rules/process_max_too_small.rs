@@ -5,7 +5,7 @@ use crate::rule::prelude::*;
 pub(crate) static RULE: CheckRule = CheckRule {
     code: "FPM-22",
     name: "process-max-too-small",
-    title: "process.max keeps the pools from their size",
+    title: "process.max stops pools from reaching their size",
     what_it_is: "process.max is the most workers of all pools together. Where the pools' sizes add up to more, a pool that \
         may still grow does not, because others have the rest.",
     unless: "The pools are never full at the same time.",

@@ -5,7 +5,7 @@ use crate::rule::prelude::*;
 pub(crate) static RULE: CheckRule = CheckRule {
     code: "NGX-02",
     name: "too-few-descriptors",
-    title: "nginx may have fewer open files than connections",
+    title: "nginx may open fewer files than it has connections",
     what_it_is: "Every connection is an open file, a client that is handed on needs two, and files it serves count as well. \
         The limit of the process comes from worker_rlimit_nofile, or else from the process that started it: often 1024.",
     unless: "There are never that many connections.",

@@ -160,7 +160,7 @@ fn still_open(run: &Run) -> String {
     match undecided_codes(run) {
         codes if codes.is_empty() => String::new(),
         codes => format!(
-            " Undecided, for lack of time or quiet: {}.",
+            " Undecided, because the run was too short or the machine too busy: {}.",
             words::listed(&codes)
         ),
     }

@@ -19,7 +19,7 @@ compared and not configurations; --as-is leaves that out.
 
 Exit codes:
   0    compared; what was found is in the output
-  2    an error: a scenario that cannot be, a stack that does not answer
+  2    an error: an invalid scenario, a stack that does not answer
   130  ended by Ctrl-C; what was measured until then is kept";
 
 /// Arguments of `compare`.

@@ -19,7 +19,7 @@ Examples:
 Exit codes:
   0    R* was measured; with --ci, a loss of more than --max-loss is excluded
   1    with --ci, a loss of more than --max-loss is shown
-  2    an error: a scenario that cannot be, a stack that does not answer, a baseline that does not fit
+  2    an error: an invalid scenario, a stack that does not answer, a baseline that does not fit
   3    with --ci, neither: too noisy for the time there was, or measured on another machine
        (--inconclusive pass makes it 0, --inconclusive fail makes it 1)
   130  ended by Ctrl-C; what was measured until then is kept";

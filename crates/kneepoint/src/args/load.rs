@@ -36,7 +36,7 @@ Exit codes:
   0    the load ran, its numbers hold and every threshold held
   1    a threshold did not hold, --autostop or nothing but failures ended the load, or the numbers do not hold because
        the generator was the limit
-  2    an error: a flag that cannot be, a file that cannot be written
+  2    an error: an invalid option, a file that cannot be written
   130  ended by Ctrl-C; what was measured until then is printed all the same";
 
 /// How arrivals are spread within the rate.
@@ -64,7 +64,7 @@ pub struct LoadArgs {
     /// The PHP script to run over FastCGI; it serves every path that is not itself a .php file
     #[arg(long, value_name = "FILE", requires = "fastcgi", help_heading = TARGET)]
     pub script: Option<PathBuf>,
-    /// Use FastCGI connections again (FCGI_KEEP_CONN)
+    /// Reuse FastCGI connections (FCGI_KEEP_CONN)
     #[arg(long, requires = "fastcgi", help_heading = TARGET)]
     pub keep_conn: bool,
     /// Do not verify the server's certificate; the result says so
@@ -92,7 +92,7 @@ pub struct LoadArgs {
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["schedule", "rate", "duration", "requests"], help_heading = LOAD)]
     pub like: Option<String>,
     /// Without a rate: a closed loop of N connections, each sends its next request when a response arrives. With one: most
-    /// connections (1000 when left out); what finds none free waits, and the wait counts
+    /// connections (1000 when left out): a request that finds none free waits, and its wait counts
     #[arg(long, short = 'c', visible_alias = "workers", value_name = "N", help_heading = LOAD)]
     pub connections: Option<u32>,
     /// How long [default: 10s]
@@ -118,7 +118,7 @@ pub struct LoadArgs {
     /// 'http(5xx,10%,1m)'; may be repeated
     #[arg(long, value_name = "CONDITION", help_heading = LOAD)]
     pub autostop: Vec<String>,
-    /// Load on when every request has failed for 10 s; without this the load ends by itself
+    /// Continue although every request has failed for 10 s; without this the load ends by itself
     #[arg(long, help_heading = LOAD)]
     pub go_on: bool,
     /// Refuse a load that would go beyond this rate. At a host of --i-own 1000 a second when left out
@@ -156,7 +156,7 @@ pub struct LoadArgs {
     /// when left out
     #[arg(long, value_name = "FORMAT", requires = "access_log", help_heading = REQUEST)]
     pub log_format: Option<String>,
-    /// Replay the log's rate over time so many times as fast, such as 2x; without it, -q, -s or -c say how much
+    /// Replay the log's rate over time at this speed: 2x is twice as fast; without it, -q, -s or -c say how much
     #[arg(long, value_name = "TIMES", requires = "access_log", conflicts_with_all = ["rate", "schedule", "connections"], help_heading = REQUEST)]
     pub replay: Option<String>,
     /// Path and query to ask for instead of the URL's. Repeated, a mix in equal shares; "8 /" gives a path weight 8

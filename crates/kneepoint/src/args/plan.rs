@@ -8,7 +8,7 @@ const WHO: &str = "Who will come";
 /// What stands below the help.
 pub(super) const AFTER_HELP: &str = "\
 Examples:
-  what would the site bear? Nothing above half of it is driven:
+  how much load can the site take? It drives at most half of that:
     kneepoint plan kneepoint.toml
   10 000 users online, 30 s on a page, three requests a page, twice that in the busiest minutes:
     kneepoint plan --users 10000 --think 30s --requests-per-page 3 --peak 2
@@ -19,7 +19,7 @@ Examples:
 
 Exit codes:
   0    R* was predicted; whether to believe it is in the output (the rate that was kept aside)
-  2    an error: a scenario that cannot be, a stack that does not answer
+  2    an error: an invalid scenario, a stack that does not answer
   130  ended by Ctrl-C; what was measured until then is kept";
 
 /// Arguments of `plan`.
@@ -37,13 +37,13 @@ pub struct PlanArgs {
     /// Requests to the application for a page
     #[arg(long, value_name = "N", default_value_t = 1.0, requires = "users", help_heading = WHO)]
     pub requests_per_page: f64,
-    /// Factor of the busiest minutes over that
+    /// How many times busier the busiest minutes are
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, requires = "users", help_heading = WHO)]
     pub peak: f64,
     /// A rate instead of users, such as 400/s
     #[arg(long, value_name = "RATE", conflicts_with = "users", help_heading = WHO)]
     pub rate: Option<String>,
-    /// Then drive the stack up to its limit, and tell how far off the prediction was; takes three times as long again
+    /// Then drive the stack up to its limit, and tell how far off the prediction was; takes four times as long
     #[arg(long)]
     pub verify: bool,
 }

@@ -68,7 +68,7 @@ pub struct ProfileArgs {
     /// Count what each request does instead, call by call: stops the workers at each, for low load only
     #[arg(long, conflicts_with_all = ["rate", "by_request", "top", "folded", "svg", "speedscope"])]
     pub calls: bool,
-    /// With --calls, end after so many requests
+    /// With --calls, end after this many requests
     #[arg(long, value_name = "N", default_value_t = 30, requires = "calls", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub requests: u64,
     /// Show no progress

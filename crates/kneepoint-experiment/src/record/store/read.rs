@@ -62,6 +62,7 @@ fn fold(path: &Path) -> rusqlite::Result<Result<Run, String>> {
         }
         run.elapsed_s = at_s;
     }
+    run.upgrade();
     Ok(Ok(run))
 }
 

@@ -39,8 +39,9 @@ pub(crate) fn head(page: &mut Page, run: &Run, summary: &Summary) {
     }
     if let Some(confirmation) = &summary.confirmation {
         let configuration = match (confirmation.held, confirmation.arm == "best") {
-            (_, true) => "at the new R*",
-            (true, false) => "confirmed",
+            (true, true) => "confirms the new R*",
+            (true, false) => "confirms R*",
+            (false, true) => "at the new R*",
             (false, false) => "at R*",
         };
         fact(
@@ -52,7 +53,7 @@ pub(crate) fn head(page: &mut Page, run: &Run, summary: &Summary) {
         let saturation = words::saturation(limit);
         fact(
             "Limit",
-            &format!("{} is what the SLO binds on; {saturation}", limit.bound_by),
+            &format!("{} breaks the SLO first; {saturation}", limit.bound_by),
         );
         if let Some(machine) = limits::machine_speed(limit) {
             fact("Machine", &machine);
@@ -66,7 +67,12 @@ pub(crate) fn head(page: &mut Page, run: &Run, summary: &Summary) {
         );
     }
     if let Some((code, title)) = &summary.bound_by {
-        fact("Bound by", &format!("{code} {title}"));
+        // What is fixed binds no more.
+        let when = match crate::subjects::is_compared(run) {
+            true => ", before the changes",
+            false => "",
+        };
+        fact("Bound by", &format!("{code} {title}{when}"));
     }
     if let Some(now) = &summary.bound_now {
         fact("Time", now);
