@@ -307,7 +307,7 @@ mod tests {
                          opcache.enable = 1
               then   kill -USR2 13
 
-            note    FPM-16  Nobody writes down what slow requests do (pool www of php-fpm (process 13), /etc/php/php-fpm.conf:16)
+            note    FPM-16  There is no slow log (pool www of php-fpm (process 13), /etc/php/php-fpm.conf:16)
 
             Could not see
               redis (process 12): it may not be read. Run the check as root.
