@@ -227,6 +227,27 @@ mod tests {
     }
 
     #[test]
+    fn whom_an_application_asks_is_told_and_what_opens_the_door_is_not() {
+        let run = Run {
+            scenario: Some(scenario(&[
+                ("RATES_URL", "http://rates.example:8080/slow"),
+                ("CHAT_URL", "https://chat.example/hooks/T0B4x9Qz?sign=f00dbabe"),
+            ])),
+            journal: vec![JournalEntry {
+                at_s: 1.0,
+                kind: EntryKind::Warning,
+                text: "waits for http://rates.example:8080/slow and chat.example/hooks/T0B4x9Qz, sign f00dbabe"
+                    .into(),
+            }],
+            ..Run::default()
+        };
+        assert_eq!(
+            redact(&run).journal[0].text,
+            "waits for http://rates.example:8080/slow and chat.example/hooks/•••, sign •••"
+        );
+    }
+
+    #[test]
     fn a_terminal_is_told_nothing_to_obey() {
         let text = redact_text("log: \u{1b}]0;title\u{7}\u{1b}[2J\u{9b}31mred\n\tnext");
         assert_eq!(

@@ -100,8 +100,11 @@ impl Secrets {
 
     fn learn(&mut self, harmless: bool, name: &str, value: &str) {
         let secret = self.is_secret(name);
-        if !harmless || secret {
-            self.remember(value, secret);
+        match behind_the_host(value) {
+            _ if harmless && !secret => {}
+            // Whom an application asks is what a finding names; what opens the door there is not.
+            Some(parts) => parts.for_each(|part| self.remember(part, secret)),
+            None => self.remember(value, secret),
         }
         if let Some((_, password)) = scan::credentials(value).and_then(|c| c.split_once(':')) {
             self.remember(password, true);
@@ -119,4 +122,16 @@ impl Secrets {
             self.values.push(value.to_owned());
         }
     }
+}
+
+/// What an address has behind its host: the parts of its path and query. `None` for what is no address.
+fn behind_the_host(value: &str) -> Option<impl Iterator<Item = &str>> {
+    let (scheme, rest) = value.trim().split_once("://")?;
+    let is_scheme = !scheme.is_empty()
+        && scheme
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b));
+    let path = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let parts = rest[path..].split(['/', '?', '&', '=', '#']);
+    is_scheme.then(|| parts.filter(|part| !part.is_empty()))
 }
