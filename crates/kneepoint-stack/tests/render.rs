@@ -118,7 +118,7 @@ fn a_wrong_setting_is_said_with_what_to_do() {
         "fpm",
         php(),
         &[("pm", "fast")],
-        "use one of static, dynamic, ondemand",
+        "use `static`, `dynamic` or `ondemand`",
     );
     check("fpm", php(), &[("pm.max_children", "0")], "from 1 to 10000");
     check(

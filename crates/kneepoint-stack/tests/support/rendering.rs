@@ -24,6 +24,16 @@ pub(crate) fn text<'a>(tier: &'a RenderedTier, name: &str) -> &'a str {
     &file.unwrap_or_else(|| panic!("no file {name}")).text
 }
 
+/// A text with one word for every password: each rendering draws its own, 32 hexadecimal digits.
+fn without_passwords(text: &str) -> String {
+    let is_part = |c: char| c.is_ascii_alphanumeric();
+    let is_password = |word: &&str| word.len() == 32 && word.bytes().all(|b| b.is_ascii_hexdigit());
+    let words = text.split(|c: char| !is_part(c)).filter(is_password);
+    words.fold(text.to_owned(), |text, password| {
+        text.replace(password, "PASSWORD")
+    })
+}
+
 /// What differs between two texts, as a diff without context.
 fn diff(before: &str, after: &str) -> String {
     let (before, after): (Vec<_>, Vec<_>) = (before.lines().collect(), after.lines().collect());
@@ -45,12 +55,13 @@ pub(crate) fn change(kind: &str, context: &TierContext, set: &[(&str, &str)]) ->
     let mut text = format!("{} {set:?}\n", context.layer);
     for (old, new) in before.files.iter().zip(&after.files) {
         assert_eq!(old.path, new.path, "a setting makes no file come or go");
-        if old.text != new.text {
+        let (old_text, new_text) = (without_passwords(&old.text), without_passwords(&new.text));
+        if old_text != new_text {
             let name = old.path.strip_prefix(&context.dir).expect("it is private");
             text.push_str(&format!(
                 "  {}\n{}",
                 name.display(),
-                diff(&old.text, &new.text)
+                diff(&old_text, &new_text)
             ));
         }
     }

@@ -208,11 +208,11 @@ mod tests {
             check,
             files,
             expect![[r#"
-            crates/kneepoint-check/src/rules/:0: lists: no extension is here; when CHECKS has moved, say so in xtask/src/tidy/lists.rs
+            crates/kneepoint-check/src/rules/:0: lists: no extension is here; when CHECKS has moved, say so in xtask/src/tidy/structure/lists.rs
             crates/kneepoint-diagnosis/src/rules/session_lock:0: lists: `session_lock` is not in RULES: nobody would ever run it
-            crates/kneepoint-schedules/src/syntaxes/:0: lists: no extension is here; when SYNTAXES has moved, say so in xtask/src/tidy/structure/lists.rs
             crates/kneepoint-profiler/src/abi/:0: lists: no extension is here; when PHP_ABIS has moved, say so in xtask/src/tidy/structure/lists.rs
             crates/kneepoint-report/src/formats/:0: lists: nothing declares the list FORMATS
+            crates/kneepoint-schedules/src/syntaxes/:0: lists: no extension is here; when SYNTAXES has moved, say so in xtask/src/tidy/structure/lists.rs
             crates/kneepoint-stack/src/servers/redis:0: lists: `redis` is not in SERVERS: nobody would ever run it
             crates/kneepoint-telemetry/src/sources/:0: lists: no extension is here; when SOURCES has moved, say so in xtask/src/tidy/structure/lists.rs
         "#]],

@@ -116,6 +116,27 @@ impl Drawing<'_> {
         if share < NARROWEST {
             return;
         }
+        self.frame_alone(name, share, before, start, depth);
+        let mut at = start;
+        for ((_, name), child) in &node.children {
+            let before =
+                before.and_then(|before| before.children.get(&(name.starts_with('['), *name)));
+            self.frame(name, child, before, at, depth + 1);
+            at += child.count as f64 / self.whole;
+        }
+    }
+
+    /// One frame without what it called. It stands apart from [`Self::frame`], so that a deep stack is drawn with little of
+    /// the program's own.
+    #[inline(never)]
+    fn frame_alone(
+        &mut self,
+        name: &str,
+        share: f64,
+        before: Option<&Node<'_>>,
+        start: f64,
+        depth: usize,
+    ) {
         let share_before = before.map_or(0.0, |before| before.count as f64 / self.whole_before);
         let class = match name {
             name if name.starts_with('[') => "wait",
@@ -152,13 +173,6 @@ impl Drawing<'_> {
             }
         };
         self.frames.push_str(&markup.into_string());
-        let mut at = start;
-        for ((_, name), child) in &node.children {
-            let before =
-                before.and_then(|before| before.children.get(&(name.starts_with('['), *name)));
-            self.frame(name, child, before, at, depth + 1);
-            at += child.count as f64 / self.whole;
-        }
     }
 }
 
@@ -234,8 +248,8 @@ mod tests {
     #[test]
     fn a_recursion_that_ran_away_is_drawn_with_its_ends() {
         let mut deep = profile([1, 0, 0]);
-        // Any deeper, and the graph itself would run out of stack.
-        deep.stacks[0].places = std::iter::once(0).chain([1; 200_000]).chain([2]).collect();
+        let runaway = std::iter::repeat_n(1, 200_000);
+        deep.stacks[0].places = std::iter::once(0).chain(runaway).chain([2]).collect();
         let graph = graph(&deep, None).into_string();
         for part in [
             "main /srv/index.php",
