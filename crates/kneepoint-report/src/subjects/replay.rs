@@ -528,7 +528,7 @@ mod tests {
                | held by | most ports taken | of | most in TIME_WAIT
               as shipped | php towards cache | 1520 | 2000 | 1500
             OPcache: 90 % of the difference in median between a and c (95 %: 80 % to 95 %)
-            5 hosts as they were do what 1 do at the end, by what one of each bears as predicted from low load (20.0/s (18.0 to 22.0) and 150/s (140 to 160)); the report went to 2
+            5 hosts of the first stage serve as much as 1 of the last, by what was predicted for one of each from low load (20.0/s (18.0 to 22.0) and 150/s (140 to 160)); the report went to 2
             Two cores and not four.
             as shipped: as shipped was done (php fpm 8.2.35)
             OPcache on: OPcache on was done (php fpm 8.2.35)
