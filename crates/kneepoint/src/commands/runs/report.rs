@@ -85,7 +85,7 @@ mod tests {
                 "R* rose from 38.5/s (37.2 to 39.8) to 118/s (114 to 121)",
                 "before: 18 steps in 3 min 30 s of load",
                 "OPC-01",
-                "p95 is what the SLO binds on",
+                "p95 breaks the SLO first",
             ],
         );
     }
