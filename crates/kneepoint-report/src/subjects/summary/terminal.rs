@@ -68,11 +68,11 @@ pub(crate) fn head(page: &mut Page, run: &Run, summary: &Summary) {
     }
     if let Some((code, title)) = &summary.bound_by {
         // What is fixed binds no more.
-        let when = match crate::subjects::is_compared(run) {
-            true => ", before the changes",
-            false => "",
-        };
-        fact("Bound by", &format!("{code} {title}{when}"));
+        let when = crate::subjects::is_compared(run).then_some(", before the changes");
+        fact(
+            "Bound by",
+            &format!("{code} {title}{}", when.unwrap_or_default()),
+        );
     }
     if let Some(now) = &summary.bound_now {
         fact("Time", now);
