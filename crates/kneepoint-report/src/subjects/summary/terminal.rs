@@ -69,10 +69,8 @@ pub(crate) fn head(page: &mut Page, run: &Run, summary: &Summary) {
     if let Some((code, title)) = &summary.bound_by {
         // What is fixed binds no more.
         let when = crate::subjects::is_compared(run).then_some(", before the changes");
-        fact(
-            "Bound by",
-            &format!("{code} {title}{}", when.unwrap_or_default()),
-        );
+        let when = when.unwrap_or_default();
+        fact("Bound by", &format!("{code} {title}{when}"));
     }
     if let Some(now) = &summary.bound_now {
         fact("Time", now);
