@@ -1,5 +1,6 @@
 //! What a rule is, and what it finds.
 
+mod admission;
 #[cfg(test)]
 pub(crate) mod case;
 mod fix;
@@ -198,6 +199,7 @@ pub(crate) fn is_recent(hits: &crate::snapshot::LogHits) -> bool {
 
 /// What every rule's file needs.
 pub(crate) mod prelude {
+    pub(crate) use super::admission::Admission;
     #[cfg(test)]
     pub(crate) use super::case::{Case, check as verify};
     pub(crate) use super::{CheckFinding, CheckRule, Fix, Severity, is_recent, often};

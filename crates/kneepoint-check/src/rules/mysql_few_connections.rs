@@ -12,49 +12,24 @@ pub(crate) static RULE: CheckRule = CheckRule {
     check,
 };
 
+const ADMISSION: Admission = Admission {
+    kind: ServiceKind::Mysql,
+    most: ("max_connections", "151"),
+    kept_back: 0.0,
+    refused: LogKind::TooManyDbClients,
+    cost: "an error page for every worker beyond it, in the moment of the highest load",
+    fix: |service, value, workers, most| {
+        let pools = most * 0.9;
+        let line = format!(
+            "max_connections = {}, or pools of {pools:.0} workers in all",
+            workers + 30
+        );
+        Fix::line(service, value, &line)
+    },
+};
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
-    for (at, service) in snapshot.of(ServiceKind::Mysql) {
-        let value = service.settings.or("max_connections", "151");
-        let Some(most) = value.number() else { continue };
-        let hits = service
-            .logged(LogKind::TooManyDbClients)
-            .filter(|hits| is_recent(hits));
-        let workers = snapshot.workers_behind(at).unwrap_or(0);
-        if hits.is_none() && workers as f64 <= most {
-            continue;
-        }
-        let mut draft = RULE
-            .at(
-                snapshot,
-                at,
-                if hits.is_some() {
-                    Severity::Problem
-                } else {
-                    Severity::Risk
-                },
-            )
-            .value("max_connections", &value);
-        if let Some(hits) = hits {
-            draft = draft.seen(often(hits), &hits.path);
-        }
-        draft
-            .seen(
-                format!("pools of PHP with {workers} workers in all ask it"),
-                "",
-            )
-            .cost("an error page for every worker beyond it, in the moment of the highest load")
-            .fix(Fix::line(
-                service,
-                &value,
-                &format!(
-                    "max_connections = {}, or pools of {:.0} workers in all",
-                    workers + 30,
-                    most * 0.9
-                ),
-            ))
-            .weight(0.3)
-            .tell(found);
-    }
+    ADMISSION.check(&RULE, snapshot, found);
 }
 
 #[cfg(test)]

@@ -12,41 +12,22 @@ pub(crate) static RULE: CheckRule = CheckRule {
     check,
 };
 
+const ADMISSION: Admission = Admission {
+    kind: ServiceKind::Postgresql,
+    most: ("max_connections", "100"),
+    kept_back: 3.0,
+    refused: LogKind::TooManyDbClients,
+    cost: "an error page for every worker beyond it, in the moment of the highest load",
+    fix: |_, _, _, most| {
+        Fix::words(format!(
+            "PgBouncer with pool_mode = transaction and a pool of two to four connections a core; or pools of {:.0} workers in all.",
+            most * 0.9
+        ))
+    },
+};
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
-    for (at, service) in snapshot.of(ServiceKind::Postgresql) {
-        let value = service.settings.or("max_connections", "100");
-        let Some(most) = value.number() else { continue };
-        let hits = service
-            .logged(LogKind::TooManyDbClients)
-            .filter(|hits| is_recent(hits));
-        let workers = snapshot.workers_behind(at).unwrap_or(0);
-        if hits.is_none() && workers as f64 <= most - 3.0 {
-            continue;
-        }
-        let mut draft = RULE
-            .at(
-                snapshot,
-                at,
-                if hits.is_some() {
-                    Severity::Problem
-                } else {
-                    Severity::Risk
-                },
-            )
-            .value("max_connections", &value);
-        if let Some(hits) = hits {
-            draft = draft.seen(often(hits), &hits.path);
-        }
-        draft
-            .seen(format!("pools of PHP with {workers} workers in all ask it"), "")
-            .cost("an error page for every worker beyond it, in the moment of the highest load")
-            .fix(Fix::words(format!(
-                "PgBouncer with pool_mode = transaction and a pool of two to four connections a core; or pools of {:.0} workers in all.",
-                most * 0.9
-            )))
-            .weight(0.3)
-            .tell(found);
-    }
+    ADMISSION.check(&RULE, snapshot, found);
 }
 
 #[cfg(test)]

@@ -12,45 +12,23 @@ pub(crate) static RULE: CheckRule = CheckRule {
     check,
 };
 
+const ADMISSION: Admission = Admission {
+    kind: ServiceKind::Redis,
+    most: ("maxclients", "10000"),
+    kept_back: 0.0,
+    refused: LogKind::TooManyCacheClients,
+    cost: "errors for every worker beyond it, in the moment of the highest load",
+    fix: |service, value, workers, _| {
+        Fix::line(
+            service,
+            value,
+            &format!("maxclients {}", (workers * 2).max(10_000)),
+        )
+    },
+};
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
-    for (at, service) in snapshot.of(ServiceKind::Redis) {
-        let value = service.settings.or("maxclients", "10000");
-        let Some(most) = value.number() else { continue };
-        let hits = service
-            .logged(LogKind::TooManyCacheClients)
-            .filter(|hits| is_recent(hits));
-        let workers = snapshot.workers_behind(at).unwrap_or(0);
-        if hits.is_none() && workers as f64 <= most {
-            continue;
-        }
-        let mut draft = RULE
-            .at(
-                snapshot,
-                at,
-                if hits.is_some() {
-                    Severity::Problem
-                } else {
-                    Severity::Risk
-                },
-            )
-            .value("maxclients", &value);
-        if let Some(hits) = hits {
-            draft = draft.seen(often(hits), &hits.path);
-        }
-        draft
-            .seen(
-                format!("pools of PHP with {workers} workers in all ask it"),
-                "",
-            )
-            .cost("errors for every worker beyond it, in the moment of the highest load")
-            .fix(Fix::line(
-                service,
-                &value,
-                &format!("maxclients {}", (workers * 2).max(10_000)),
-            ))
-            .weight(0.3)
-            .tell(found);
-    }
+    ADMISSION.check(&RULE, snapshot, found);
 }
 
 #[cfg(test)]
