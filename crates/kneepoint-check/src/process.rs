@@ -8,6 +8,7 @@ pub(crate) use groups::{container, limits, unit};
 pub(crate) use namespace::sysctls;
 pub(crate) use program::{Program, program};
 
+use kneepoint_linux::process::parse_name;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::time::SystemTime;
@@ -50,8 +51,7 @@ impl ServiceProcess {
 /// Every process that can be seen.
 pub(crate) fn all() -> Vec<ServiceProcess> {
     let boot = boot_s();
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let pids = kneepoint_linux::process::all().into_iter();
     pids.take(PROCESSES)
         .filter_map(|pid| one(pid, boot))
         .collect()
@@ -120,14 +120,10 @@ fn split_zeros(bytes: &[u8]) -> Vec<String> {
 
 /// Parent, name, CPU time with that of ended children and start, both in ticks, of `/proc/PID/stat`.
 fn parse_stat(stat: &[u8]) -> Option<(u32, String, f64, f64)> {
-    let text = String::from_utf8_lossy(stat);
-    let (head, rest) = text.rsplit_once(") ")?;
-    let comm = head.split_once('(')?.1.to_owned();
-    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    let number = |at: usize| fields.get(at)?.parse::<f64>().ok();
-    // proc_pid_stat(5): the state is field 3; utime, stime, cutime, cstime are 14 to 17; starttime is 22.
-    let cpu: f64 = (11..15).filter_map(number).sum();
-    Some((fields.get(1)?.parse().ok()?, comm, cpu, number(19)?))
+    let comm = parse_name(stat)?;
+    let stat = kneepoint_linux::process::parse_stat(stat)?;
+    let (cpu, start) = (stat.with_children() as f64, stat.start as f64);
+    Some((stat.parent, comm, cpu, start))
 }
 
 /// When the machine was booted, in seconds since 1970. `btime` of `/proc/stat` would be a second off.
@@ -159,8 +155,8 @@ pub(crate) fn shares_root(pid: u32) -> bool {
 
 /// Proportional memory of a process, in bytes.
 pub(crate) fn pss_bytes(pid: u32) -> Option<f64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
-    keyed(&text, "Pss:").map(|kib| kib * 1024.0)
+    let bytes = kneepoint_linux::process::pss_bytes(pid).ok()??;
+    Some(bytes as f64)
 }
 
 /// Whether a worker of PHP-FPM serves a request: it is not in accept(2).
@@ -199,8 +195,7 @@ pub(crate) fn allowed_cores(pid: u32) -> Option<f64> {
 
 /// The number behind a key at the start of a line.
 pub(crate) fn keyed(text: &str, key: &str) -> Option<f64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
-    line.split_ascii_whitespace().next()?.parse().ok()
+    kneepoint_linux::file::keyed(text.as_bytes(), key).map(|number| number as f64)
 }
 
 /// Memory of the machine: all of it, and what could be given out now, in bytes.

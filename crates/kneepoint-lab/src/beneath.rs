@@ -97,19 +97,6 @@ pub(crate) fn make_dir(base: &Path, path: &Path, owner: Option<&Account>) -> io:
     Ok(())
 }
 
-/// Opens a file that somebody else may have put there, for reading: no link, and nothing that blocks or never ends.
-///
-/// # Errors
-/// It is not there, or is no regular file.
-pub(crate) fn read(path: &Path) -> io::Result<File> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = rustix::fs::open(path, flags, Mode::empty())?;
-    if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
-        return Err(io::Error::other("it is no regular file"));
-    }
-    Ok(file.into())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,26 +164,5 @@ mod tests {
             assert!(make_dir(&base, &base.join(path), None).is_err(), "{path}");
         }
         assert_eq!(fs::read_dir(&victim).expect("a directory").count(), 0);
-    }
-
-    #[test]
-    fn what_blocks_or_never_ends_is_not_read() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let (file, link) = (dir.path().join("file"), dir.path().join("link"));
-        fs::write(&file, "x").expect("a file");
-        symlink("/etc/passwd", &link).expect("a link");
-        let pipe = dir.path().join("pipe");
-        rustix::fs::mknodat(
-            rustix::fs::CWD,
-            &pipe,
-            FileType::Fifo,
-            Mode::from_raw_mode(0o600),
-            0,
-        )
-        .expect("a pipe");
-        assert!(read(&file).is_ok());
-        for path in [&link, &pipe, Path::new("/dev/zero"), dir.path()] {
-            assert!(read(path).is_err(), "{}", path.display());
-        }
     }
 }

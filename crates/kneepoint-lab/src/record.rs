@@ -1,9 +1,9 @@
 //! Which lab something belongs to, and who owns it: the id in every name, and the record in the lab directory.
 
 use crate::LabError;
-use crate::beneath;
 use crate::error::Context as _;
 use crate::identity::Identity;
+use kneepoint_linux::file::open_untrusted;
 use kneepoint_linux::machine;
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
@@ -132,7 +132,7 @@ impl Record {
 
     /// Whether the keeper that made a lab's directory holds on to it, wherever it runs.
     pub(crate) fn is_held(dir: &Path) -> bool {
-        beneath::read(&dir.join(FILE)).is_ok_and(|file| {
+        open_untrusted(&dir.join(FILE)).is_ok_and(|file| {
             let asked = rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared);
             asked == Err(rustix::io::Errno::WOULDBLOCK)
         })

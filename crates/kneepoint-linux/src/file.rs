@@ -1,9 +1,11 @@
-//! Reads small files of the kernel, and numbers and words in them.
+//! Reads small files of the kernel, numbers and words in them, and files that somebody else may put there.
 
+use rustix::fs::{Mode, OFlags};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 /// Reads a whole small file.
 ///
@@ -35,6 +37,20 @@ pub fn read(path: &str) -> io::Result<Vec<u8>> {
 pub fn read_once<'a>(path: &str, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
     let length = File::open(path)?.read(buffer)?;
     Ok(&buffer[..length])
+}
+
+/// Opens a file that somebody else owns, who could put something else in its place: no link is followed, nothing is waited
+/// for, and nothing is opened that has no end.
+///
+/// # Errors
+/// It is not there, may not be read, or is no regular file.
+pub fn open_untrusted(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("it is no regular file")),
+    }
 }
 
 /// Most files of `/proc` that one reader keeps open.
@@ -138,5 +154,26 @@ mod tests {
         assert!(kept.read(u32::MAX, &mut buffer).is_err());
         let error = read("/proc/none/stat").expect_err("no such file");
         assert!(error.to_string().contains("`/proc/none/stat`"), "{error}");
+    }
+
+    #[test]
+    fn what_blocks_or_never_ends_is_not_read() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (file, link) = (dir.path().join("file"), dir.path().join("link"));
+        std::fs::write(&file, "x").expect("a file");
+        std::os::unix::fs::symlink("/etc/passwd", &link).expect("a link");
+        let pipe = dir.path().join("pipe");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &pipe,
+            rustix::fs::FileType::Fifo,
+            Mode::from_raw_mode(0o600),
+            0,
+        )
+        .expect("a pipe");
+        assert!(open_untrusted(&file).is_ok());
+        for path in [&link, &pipe, Path::new("/dev/zero"), dir.path()] {
+            assert!(open_untrusted(path).is_err(), "{}", path.display());
+        }
     }
 }

@@ -71,6 +71,14 @@ pub fn parse_stat(bytes: &[u8]) -> Option<Stat> {
     })
 }
 
+/// The name of the program in `/proc/PID/stat`, cut to 15 bytes.
+#[must_use]
+pub fn parse_name(bytes: &[u8]) -> Option<String> {
+    let begin = bytes.iter().position(|b| *b == b'(')? + 1;
+    let end = bytes.iter().rposition(|b| *b == b')')?;
+    Some(String::from_utf8_lossy(bytes.get(begin..end)?).into_owned())
+}
+
 /// Voluntary and forced context switches from `/proc/PID/status`.
 #[must_use]
 pub fn parse_switches(bytes: &[u8]) -> Option<(u64, u64)> {

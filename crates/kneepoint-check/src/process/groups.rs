@@ -151,7 +151,7 @@ fn read_group(dir: &Path, controllers: &str, limits: &mut Limits) {
             }
         }
         for name in ["memory.events", "memory.oom_control"] {
-            let kills = read(name).and_then(|text| super::keyed(&text, "oom_kill "));
+            let kills = read(name).and_then(|text| super::keyed(&text, "oom_kill"));
             if let Some(value) = kills.filter(|kills| *kills > 0.0) {
                 let innermost = limits.oom_kills.is_none();
                 if innermost {
@@ -181,8 +181,8 @@ fn read_group(dir: &Path, controllers: &str, limits: &mut Limits) {
             };
             if tighter(&mut limits.cpus, limit) {
                 limits.throttled = read("cpu.stat").and_then(|text| {
-                    let periods = super::keyed(&text, "nr_periods ").filter(|n| *n > 0.0)?;
-                    let value = super::keyed(&text, "nr_throttled ")? / periods;
+                    let periods = super::keyed(&text, "nr_periods").filter(|n| *n > 0.0)?;
+                    let value = super::keyed(&text, "nr_throttled")? / periods;
                     Some(ResourceLimit {
                         value,
                         source: at("cpu.stat"),

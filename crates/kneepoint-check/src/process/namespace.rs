@@ -1,9 +1,9 @@
 //! Settings of the kernel, of the network namespace that a process is in.
 
 use crate::snapshot::{SettingSource, Settings};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-use std::fs::{self, File};
-use std::os::fd::AsFd as _;
+use kneepoint_linux::namespace::inside_path;
+use std::fs;
+use std::path::PathBuf;
 
 /// The settings that rules look at, as paths below `/proc/sys`.
 const NAMES: [&str; 9] = [
@@ -24,20 +24,9 @@ const COUNTERS: [&str; 3] = ["ListenOverflows", "TCPReqQFullDrop", "TCPReqQFullD
 /// The settings of the namespace of a process, and counters of it as `netstat.NAME`. `other` where it is not ours: a
 /// thread that ends right away enters it then.
 pub(crate) fn sysctls(pid: u32, other: bool) -> Result<Settings, String> {
-    let mut settings = match other {
-        false => read_sysctls(),
-        true => std::thread::scope(|scope| {
-            let inside = scope.spawn(move || {
-                let path = format!("/proc/{pid}/ns/net");
-                let file = File::open(&path).map_err(|why| format!("`{path}`: {why}"))?;
-                move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
-                    .map_err(|why| format!("entering `{path}`: {why}"))?;
-                Ok(read_sysctls())
-            });
-            let died = |_| Err("the thread in the namespace died".to_owned());
-            inside.join().unwrap_or_else(died)
-        })?,
-    };
+    let theirs = other.then(|| PathBuf::from(format!("/proc/{pid}/ns/net")));
+    let mut settings =
+        inside_path(theirs.as_deref(), || Ok(read_sysctls())).map_err(|why| why.to_string())?;
     let path = format!("/proc/{pid}/net/netstat");
     for (name, value) in counters(&fs::read_to_string(&path).unwrap_or_default()) {
         let source = SettingSource::Kernel { path: path.clone() };

@@ -1,7 +1,7 @@
 //! The last lines of the tiers' logs, for an error that they may explain.
 
+use kneepoint_linux::file::open_untrusted;
 use kneepoint_model::{Layer, RunningTier};
-use rustix::fs::OFlags;
 use std::path::Path;
 
 /// Most lines that are told of one log.
@@ -45,18 +45,12 @@ fn tells(layer: Layer, line: &str) -> bool {
     }
 }
 
-/// The end of a file; empty when it cannot be read. Servers' users own these files and could put something else in their
-/// place: no link is followed, nothing is waited for, and nothing is read that has no end.
+/// The end of a file; empty when it cannot be read. Servers' users own these files.
 fn tail(path: &Path) -> String {
     use std::io::{Read as _, Seek as _, SeekFrom};
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let mut options = std::fs::OpenOptions::new();
-    options.read(true).custom_flags(flags.bits().cast_signed());
     let mut bytes = Vec::new();
-    if let Ok(mut file) = options.open(path)
+    if let Ok(mut file) = open_untrusted(path)
         && let Ok(about) = file.metadata()
-        && about.is_file()
     {
         let from = SeekFrom::Start(about.len().saturating_sub(TAIL_BYTES));
         // What cannot be read is not told.

@@ -2,13 +2,11 @@
 
 use crate::log_lines::classify;
 use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
+use kneepoint_linux::file::open_untrusted;
 use kneepoint_model::{LogFormat, LogKind, LogSource, RunningTier};
-use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
 use std::time::Duration;
 
 /// Metadata.
@@ -76,16 +74,13 @@ impl Tail {
     }
 
     fn read(&mut self, sink: &mut Sink) -> io::Result<()> {
-        let file = match open(&self.source.path) {
+        let file = match open_untrusted(&self.source.path) {
             Ok(file) => file,
             // Some servers make their log with the first line.
             Err(why) if why.kind() == ErrorKind::NotFound => return Ok(()),
             Err(why) => return Err(why),
         };
         let metadata = file.metadata()?;
-        if !metadata.is_file() {
-            return Err(io::Error::other("it is no regular file"));
-        }
         if self.at.0 != metadata.ino() || self.at.1 > metadata.len() {
             self.at = (metadata.ino(), 0);
         }
@@ -118,13 +113,6 @@ impl Tail {
     }
 }
 
-/// Opens a log that the user of a server owns, who could put something else in its place: no link is followed, and nothing is
-/// waited for.
-fn open(path: &Path) -> io::Result<File> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
-}
-
 /// Lines by meaning, with the first of each.
 fn tally(bytes: &[u8], format: LogFormat) -> BTreeMap<LogKind, (u64, String)> {
     let mut found = BTreeMap::new();
@@ -146,6 +134,7 @@ mod tests {
     use crate::source::Reading;
     use std::fs;
     use std::io::Write;
+    use std::path::Path;
 
     const LINE: &str =
         "[20-Nov-2026 22:00:00 UTC] PHP Fatal error:  Uncaught Exception: boom in /a.php:3\n";
@@ -159,8 +148,8 @@ mod tests {
         let (own, link) = (dir.path().join("own.log"), dir.path().join("php.log"));
         fs::write(&own, LINE).expect("a file");
         std::os::unix::fs::symlink("/etc/passwd", &link).expect("a link");
-        assert!(open(&own).is_ok());
-        assert!(open(&link).is_err());
+        assert!(open_untrusted(&own).is_ok());
+        assert!(open_untrusted(&link).is_err());
     }
 
     /// A log with a tail at its end, and what each later reading finds.

@@ -32,6 +32,7 @@ const TABLE: &[(&str, &[&str])] = &[
     (
         "kneepoint-check",
         &[
+            "kneepoint-linux",
             "kneepoint-model",
             "kneepoint-profiler",
             "kneepoint-stack",

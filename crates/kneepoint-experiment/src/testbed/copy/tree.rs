@@ -4,6 +4,7 @@
 //! within the tree stays a link within the copy; one that leads out of it becomes a copy of what it leads to.
 
 use super::acting::{Owner, as_owner};
+use kneepoint_linux::file::open_untrusted;
 use rustix::fs::OFlags;
 use std::fs::{self, FileTimes, OpenOptions};
 use std::io;
@@ -73,19 +74,14 @@ fn contents(
     (to, to_owner): (&Path, Owner),
 ) -> Result<(), Refused> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-    let mut reading = OpenOptions::new();
-    reading.read(true).custom_flags(flags);
     let mut writing = OpenOptions::new();
     writing
         .write(true)
         .create(true)
         .truncate(true)
         .custom_flags(flags);
-    let mut source = as_owner(from_owner, || reading.open(from)).map_err(refused(from))?;
+    let mut source = as_owner(from_owner, || open_untrusted(from)).map_err(refused(from))?;
     let about = source.metadata().map_err(refused(from))?;
-    if !about.is_file() {
-        return Err(refused(from)(io::Error::other("it is no regular file")));
-    }
     let mut target = as_owner(to_owner, || writing.open(to)).map_err(refused(to))?;
     // `io::copy` lets the kernel share the blocks where the file system can.
     io::copy(&mut source, &mut target).map_err(refused(to))?;
