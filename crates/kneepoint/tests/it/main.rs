@@ -13,6 +13,7 @@ mod closed;
 mod init;
 mod load;
 mod scenario;
+mod seeds;
 mod sequences;
 mod support;
 mod visitors;
