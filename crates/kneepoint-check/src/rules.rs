@@ -2,6 +2,7 @@
 
 use crate::rule::CheckRule;
 use crate::snapshot::{Service, Snapshot};
+use kneepoint_model::rule_page;
 
 macro_rules! catalogue {
     ($($rule:ident,)*) => {
@@ -21,7 +22,13 @@ catalogue! {
     opcache_interned_small,
     opcache_validates_each_request,
     opcache_harmful,
+    opcache_leaves_files_out,
+    opcache_optimizer_off,
+    opcache_save_comments_off,
+    opcache_file_cache_outlives_restart,
+    preload_is_not_validated,
     realpath_cache_small,
+    realpath_cache_short_lived,
     jit_without_effect,
     pool_too_small,
     spawn_lag,
@@ -31,11 +38,13 @@ catalogue! {
     keep_conn_pins_workers,
     timeouts_disagree,
     no_terminate_timeout,
+    no_execution_limit,
     reload_cuts_requests,
     no_slowlog,
     output_through_master,
     pools_exceed_memory,
     no_memory_limit,
+    request_takes_all_memory,
     worker_crashes,
     process_max_too_small,
     status_in_the_pool,
@@ -60,6 +69,8 @@ catalogue! {
     machine_descriptors,
     sessions_connect_per_request,
     redis_session_lock_spins,
+    session_auto_start,
+    session_written_always,
     redis_few_clients,
     redis_memory,
     mysql_few_connections,
@@ -72,28 +83,36 @@ catalogue! {
     autoloader_not_optimized,
     slow_drivers,
     errors_displayed,
+    errors_go_nowhere,
+    assertions_on,
+    file_before_every_request,
+    socket_timeout_long,
     apache_keep_alive,
     unit_unsupported,
     not_loaded,
     value_overridden,
 }
 
-/// What a rule is about, by its code or name; `None` where there is none.
+/// What a rule is about, by its code or name in any case; `None` where there is none. Several rules may share a code.
 #[must_use]
 pub fn explain(code: &str) -> Option<String> {
-    let wanted = code.to_ascii_uppercase();
+    let is_named = |name: &str| name.eq_ignore_ascii_case(code);
     let found = CHECKS
         .iter()
-        .filter(|rule| rule.code == wanted || rule.name == code);
-    let texts: Vec<String> = found
-        .map(|rule| {
-            format!(
-                "{}  {}\n\n{}\n\nIt does not matter when: {}\n",
-                rule.code, rule.title, rule.what_it_is, rule.unless
-            )
-        })
-        .collect();
-    (!texts.is_empty()).then(|| texts.join("\n"))
+        .filter(|rule| is_named(rule.code) || is_named(rule.name));
+    let pages: Vec<String> = found.map(|rule| page(rule)).collect();
+    (!pages.is_empty()).then(|| pages.join("\n"))
+}
+
+fn page(rule: &CheckRule) -> String {
+    let facts = format!("{}; without load, by kneepoint check", rule.name);
+    let parts = [
+        ("What it is", rule.what_it_is),
+        ("How it shows", rule.how_it_shows),
+        ("When it does not matter", rule.unless),
+        ("What to write", rule.what_to_write),
+    ];
+    rule_page(rule.code, rule.title, &facts, &parts)
 }
 
 /// Processes of nginx that serve: as configured, or as many as may run.
@@ -126,13 +145,17 @@ mod tests {
         let names: BTreeSet<&str> = CHECKS.iter().map(|rule| rule.name).collect();
         assert_eq!(names.len(), CHECKS.len());
         for rule in CHECKS {
-            assert!(rule.what_it_is.len() > 100, "{}", rule.name);
-            assert!(
-                rule.unless.len() > 20 && !rule.title.ends_with('.'),
-                "{}",
-                rule.name
-            );
-            assert!(explain(rule.name).is_some_and(|text| text.contains(rule.title)));
+            let page = explain(rule.name).expect(rule.name);
+            let parts = [
+                (rule.what_it_is, 100),
+                (rule.how_it_shows, 40),
+                (rule.unless, 20),
+                (rule.what_to_write, 20),
+            ];
+            for (part, least) in parts {
+                assert!(part.len() > least && page.contains(part), "{}", rule.name);
+            }
+            assert!(!rule.title.ends_with('.') && page.contains(rule.title));
         }
         assert_eq!(explain("XXX-99"), None);
     }
