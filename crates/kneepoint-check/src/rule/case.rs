@@ -92,6 +92,7 @@ impl Case {
             .set(2, "save", "")
             .set(3, "innodb_buffer_pool_size", "4G")
             .set(3, "max_connections", "200")
+            .set(3, "slow_query_log", "1")
             .set(4, "shared_buffers", "4GB")
             .set(4, "max_connections", "100")
             .set(4, "idle_in_transaction_session_timeout", "10s")
