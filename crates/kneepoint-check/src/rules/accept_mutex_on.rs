@@ -24,7 +24,10 @@ const MUTEX: Directive = Directive {
     costs: |value, around| {
         (value.is_on() == Some(true)).then(|| {
             let delay = around.settings.or("accept_mutex_delay", "500ms");
-            format!("a connection waits for up to {} while another process accepts", delay.text)
+            format!(
+                "a connection waits for up to {} while another process accepts",
+                delay.text
+            )
         })
     },
     better: |_| "accept_mutex off;".into(),
@@ -38,8 +41,18 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().nginx_with("worker_connections 4096;", "worker_connections 4096;\n accept_mutex on;"), Severity::Note, "500ms"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().nginx_with(
+                    "worker_connections 4096;",
+                    "worker_connections 4096;\n accept_mutex on;",
+                ),
+                Severity::Note,
+                "500ms",
+            )],
+        );
     }
 }

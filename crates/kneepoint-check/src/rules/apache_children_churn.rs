@@ -24,7 +24,9 @@ const CHILD: Directive = Directive {
         /// Fewer than this, and at 100 requests a second a process is forked every ten seconds or more often \[ours\].
         const FEW: f64 = 1000.0;
         let most = value.number().filter(|most| *most > 0.0 && *most < FEW)?;
-        Some(format!("a fork and cold caches once in {most:.0} connections of a process"))
+        Some(format!(
+            "a fork and cold caches once in {most:.0} connections of a process"
+        ))
     },
     better: |_| "MaxConnectionsPerChild 10000".into(),
     weight: 0.08,
@@ -37,11 +39,13 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-fn apache(lines: &[(&str, &str)]) -> Case {
+    fn apache(lines: &[(&str, &str)]) -> Case {
         Case::healthy().with(|all| {
             let mut service = Service::new(ServiceKind::Apache, 9);
             for (name, value) in lines {
-                service.settings.set(name, value, SettingSource::file("/etc/apache2/a.conf", 3));
+                service
+                    .settings
+                    .set(name, value, SettingSource::file("/etc/apache2/a.conf", 3));
             }
             all.services.push(service);
         })
@@ -49,6 +53,13 @@ fn apache(lines: &[(&str, &str)]) -> Case {
 
     #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(apache(&[("maxconnectionsperchild", "50")]), Severity::Risk, "once in 50"),]);
+        verify(
+            &RULE,
+            &[(
+                apache(&[("maxconnectionsperchild", "50")]),
+                Severity::Risk,
+                "once in 50",
+            )],
+        );
     }
 }

@@ -40,10 +40,23 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         }
         RULE.at(snapshot, at, Severity::Risk)
             .value("MaxRequestWorkers", &most)
-            .seen(format!("{} a process", format_bytes(mean as u64)), "PSS of the processes there are")
-            .seen(format!("{} may be used", format_bytes(all as u64)), place.memory_source())
-            .cost(format!("{} when all are taken: the kernel kills one, or the database", format_bytes(needed as u64)))
-            .fix(Fix::line(service, &most, &format!("MaxRequestWorkers {:.0}", (all * 0.6 / mean).floor())))
+            .seen(
+                format!("{} a process", format_bytes(mean as u64)),
+                "PSS of the processes there are",
+            )
+            .seen(
+                format!("{} may be used", format_bytes(all as u64)),
+                place.memory_source(),
+            )
+            .cost(format!(
+                "{} when all are taken: the kernel kills one, or the database",
+                format_bytes(needed as u64)
+            ))
+            .fix(Fix::line(
+                service,
+                &most,
+                &format!("MaxRequestWorkers {:.0}", (all * 0.6 / mean).floor()),
+            ))
             .weight(0.4)
             .tell(found);
     }
@@ -53,11 +66,13 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-fn apache(lines: &[(&str, &str)]) -> Case {
+    fn apache(lines: &[(&str, &str)]) -> Case {
         Case::healthy().with(|all| {
             let mut service = Service::new(ServiceKind::Apache, 9);
             for (name, value) in lines {
-                service.settings.set(name, value, SettingSource::file("/etc/apache2/a.conf", 3));
+                service
+                    .settings
+                    .set(name, value, SettingSource::file("/etc/apache2/a.conf", 3));
             }
             all.services.push(service);
         })
@@ -66,7 +81,10 @@ fn apache(lines: &[(&str, &str)]) -> Case {
     #[test]
     fn sick_and_healthy() {
         let large = apache(&[]).with(|all| {
-            let loaded = [("libphp8.2".to_owned(), "/usr/lib/apache2/modules/libphp8.2.so".to_owned())];
+            let loaded = [(
+                "libphp8.2".to_owned(),
+                "/usr/lib/apache2/modules/libphp8.2.so".to_owned(),
+            )];
             all.services[5].php = Some(crate::snapshot::PhpService {
                 loaded: loaded.into(),
                 ..Default::default()

@@ -21,7 +21,9 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .settings
             .every("allowoverride")
             .find(|(text, _)| !text.eq_ignore_ascii_case("none"));
-        let Some((text, source)) = allowed else { continue };
+        let Some((text, source)) = allowed else {
+            continue;
+        };
         let value = SettingValue::new(text, source.clone());
         RULE.at(snapshot, at, Severity::Note)
             .value("AllowOverride", &value)
@@ -36,11 +38,13 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-fn apache(lines: &[(&str, &str)]) -> Case {
+    fn apache(lines: &[(&str, &str)]) -> Case {
         Case::healthy().with(|all| {
             let mut service = Service::new(ServiceKind::Apache, 9);
             for (name, value) in lines {
-                service.settings.set(name, value, SettingSource::file("/etc/apache2/a.conf", 3));
+                service
+                    .settings
+                    .set(name, value, SettingSource::file("/etc/apache2/a.conf", 3));
             }
             all.services.push(service);
         })
@@ -48,6 +52,17 @@ fn apache(lines: &[(&str, &str)]) -> Case {
 
     #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(apache(&[("allowoverride", "None"), ("allowoverride", "All"), ("allowoverride", "None")]), Severity::Note, "AllowOverride = All"),]);
+        verify(
+            &RULE,
+            &[(
+                apache(&[
+                    ("allowoverride", "None"),
+                    ("allowoverride", "All"),
+                    ("allowoverride", "None"),
+                ]),
+                Severity::Note,
+                "AllowOverride = All",
+            )],
+        );
     }
 }

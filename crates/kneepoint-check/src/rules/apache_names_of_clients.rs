@@ -25,7 +25,10 @@ const NAMES: Directive = Directive {
         let on = !value.text.eq_ignore_ascii_case("off");
         on.then(|| {
             let most = around.settings.or("maxrequestworkers", "256");
-            format!("a wait for a name server in each new connection, by one of {} processes", most.text)
+            format!(
+                "a wait for a name server in each new connection, by one of {} processes",
+                most.text
+            )
         })
     },
     better: |_| "HostnameLookups Off".into(),
@@ -39,11 +42,13 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-fn apache(lines: &[(&str, &str)]) -> Case {
+    fn apache(lines: &[(&str, &str)]) -> Case {
         Case::healthy().with(|all| {
             let mut service = Service::new(ServiceKind::Apache, 9);
             for (name, value) in lines {
-                service.settings.set(name, value, SettingSource::file("/etc/apache2/a.conf", 3));
+                service
+                    .settings
+                    .set(name, value, SettingSource::file("/etc/apache2/a.conf", 3));
             }
             all.services.push(service);
         })
@@ -51,6 +56,13 @@ fn apache(lines: &[(&str, &str)]) -> Case {
 
     #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(apache(&[("hostnamelookups", "On")]), Severity::Risk, "of 256 processes"),]);
+        verify(
+            &RULE,
+            &[(
+                apache(&[("hostnamelookups", "On")]),
+                Severity::Risk,
+                "of 256 processes",
+            )],
+        );
     }
 }

@@ -21,7 +21,9 @@ const LINES: Logged = Logged {
     line: LogKind::PoolExhausted,
     least: 1,
     severity: Severity::Problem,
-    costs: |count| format!("{count} times at least, all processes were taken and visitors waited for one"),
+    costs: |count| {
+        format!("{count} times at least, all processes were taken and visitors waited for one")
+    },
     remedy: "Lower KeepAliveTimeout; see what the processes wait for; then raise MaxRequestWorkers (and ServerLimit) within the memory.",
     weight: 0.45,
 };
@@ -34,11 +36,13 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-fn apache(lines: &[(&str, &str)]) -> Case {
+    fn apache(lines: &[(&str, &str)]) -> Case {
         Case::healthy().with(|all| {
             let mut service = Service::new(ServiceKind::Apache, 9);
             for (name, value) in lines {
-                service.settings.set(name, value, SettingSource::file("/etc/apache2/a.conf", 3));
+                service
+                    .settings
+                    .set(name, value, SettingSource::file("/etc/apache2/a.conf", 3));
             }
             all.services.push(service);
         })
@@ -46,7 +50,11 @@ fn apache(lines: &[(&str, &str)]) -> Case {
 
     #[test]
     fn sick_and_healthy() {
-        let hits = crate::rule::case::logged(0, LogKind::PoolExhausted, 60.0).0.services[0].logs.clone();
+        let hits = crate::rule::case::logged(0, LogKind::PoolExhausted, 60.0)
+            .0
+            .services[0]
+            .logs
+            .clone();
         let full = apache(&[]).with(|all| all.services[5].logs = hits);
         verify(&RULE, &[(full, Severity::Problem, "2 times")]);
     }

@@ -29,7 +29,9 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             number("serverlimit", "256")
         } else {
             let threads = number("threadsperchild", "25");
-            number("serverlimit", "16").zip(threads).map(|(limit, threads)| limit * threads)
+            number("serverlimit", "16")
+                .zip(threads)
+                .map(|(limit, threads)| limit * threads)
         };
         let (Some(asked), Some(most)) = (wanted.number(), most) else {
             continue;
@@ -46,7 +48,9 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         RULE.at(snapshot, at, Severity::Risk)
             .value("MaxRequestWorkers", wanted)
             .value("ServerLimit", &settings.or("serverlimit", usual))
-            .cost(format!("{most:.0} requests at once and not {asked:.0}: the others wait"))
+            .cost(format!(
+                "{most:.0} requests at once and not {asked:.0}: the others wait"
+            ))
             .fix(Fix::line(service, wanted, &right))
             .weight(0.15)
             .tell(found);
@@ -57,11 +61,13 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-fn apache(lines: &[(&str, &str)]) -> Case {
+    fn apache(lines: &[(&str, &str)]) -> Case {
         Case::healthy().with(|all| {
             let mut service = Service::new(ServiceKind::Apache, 9);
             for (name, value) in lines {
-                service.settings.set(name, value, SettingSource::file("/etc/apache2/a.conf", 3));
+                service
+                    .settings
+                    .set(name, value, SettingSource::file("/etc/apache2/a.conf", 3));
             }
             all.services.push(service);
         })
@@ -69,7 +75,24 @@ fn apache(lines: &[(&str, &str)]) -> Case {
 
     #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(apache(&[("loadmodule", "mpm_prefork_module x.so"), ("loadmodule", "php_module y.so"), ("maxrequestworkers", "1000")]), Severity::Risk, "256 requests"),
-(apache(&[("maxrequestworkers", "1000")]), Severity::Risk, "400 requests"),]);
+        verify(
+            &RULE,
+            &[
+                (
+                    apache(&[
+                        ("loadmodule", "mpm_prefork_module x.so"),
+                        ("loadmodule", "php_module y.so"),
+                        ("maxrequestworkers", "1000"),
+                    ]),
+                    Severity::Risk,
+                    "256 requests",
+                ),
+                (
+                    apache(&[("maxrequestworkers", "1000")]),
+                    Severity::Risk,
+                    "400 requests",
+                ),
+            ],
+        );
     }
 }

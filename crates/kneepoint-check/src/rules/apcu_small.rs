@@ -22,7 +22,11 @@ const MANY: u64 = 2000;
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service) in snapshot.of(ServiceKind::Fpm) {
-        let Some(php) = service.php.as_ref().filter(|php| php.loaded.contains_key("apcu")) else {
+        let Some(php) = service
+            .php
+            .as_ref()
+            .filter(|php| php.loaded.contains_key("apcu"))
+        else {
             continue;
         };
         let size = php.ini.or("apc.shm_size", "32M");
@@ -30,17 +34,33 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         let apps = snapshot.apps.iter().filter(|app| app.service == at);
         let files = apps.map(|app| app.php_files).max().unwrap_or(0);
         // A bare number counts megabytes.
-        let bare = size.text.trim().parse::<f64>().ok().filter(|count| *count < 1e5);
-        let bytes = bare.map(|count| count * 1_048_576.0).or_else(|| size.size());
+        let bare = size
+            .text
+            .trim()
+            .parse::<f64>()
+            .ok()
+            .filter(|count| *count < 1e5);
+        let bytes = bare
+            .map(|count| count * 1_048_576.0)
+            .or_else(|| size.size());
         if bytes.is_none_or(|bytes| bytes > USUAL) || life.number() != Some(0.0) || files < MANY {
             continue;
         }
         RULE.at(snapshot, at, Severity::Note)
             .value("apc.shm_size", &size)
             .value("apc.ttl", &life)
-            .seen(format!("the largest application has {files} files of PHP"), "")
-            .cost(format!("each time {} are full, all that was cached is computed anew at once", size.text))
-            .fix(Fix::ini(service, &[("apc.shm_size", "128M".into()), ("apc.ttl", "3600".into())]))
+            .seen(
+                format!("the largest application has {files} files of PHP"),
+                "",
+            )
+            .cost(format!(
+                "each time {} are full, all that was cached is computed anew at once",
+                size.text
+            ))
+            .fix(Fix::ini(
+                service,
+                &[("apc.shm_size", "128M".into()), ("apc.ttl", "3600".into())],
+            ))
             .weight(0.03)
             .tell(found);
     }
@@ -50,7 +70,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
         let with = |files| {
             Case::healthy().with(|all| {

@@ -33,7 +33,9 @@ const AGENTS: [&str; 10] = [
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service) in snapshot.services.iter().enumerate() {
         let Some(php) = &service.php else { continue };
-        let agents = AGENTS.iter().filter_map(|name| php.loaded.get_key_value(*name));
+        let agents = AGENTS
+            .iter()
+            .filter_map(|name| php.loaded.get_key_value(*name));
         for (name, path) in agents {
             let workers: u64 = service.pools.iter().filter_map(FpmPool::max_children).sum();
             RULE.at(snapshot, at, Severity::Note)
@@ -51,11 +53,12 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
         let agent = Case::healthy().with(|all| {
             let php = all.services[1].php.as_mut().expect("PHP");
-            php.loaded.insert("newrelic".into(), "/lib/newrelic.so".into());
+            php.loaded
+                .insert("newrelic".into(), "/lib/newrelic.so".into());
         });
         verify(&RULE, &[(agent, Severity::Note, "20 workers")]);
     }

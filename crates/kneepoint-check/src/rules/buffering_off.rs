@@ -59,9 +59,26 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().nginx_with("fastcgi_pass unix", "fastcgi_buffering off;\n   fastcgi_pass unix"), Severity::Risk, "20 clients"),
-(Case::healthy().nginx_with("sendfile on;", "sendfile on;\n proxy_buffering off;"), Severity::Risk, "proxy_buffering"),]);
+        verify(
+            &RULE,
+            &[
+                (
+                    Case::healthy().nginx_with(
+                        "fastcgi_pass unix",
+                        "fastcgi_buffering off;\n   fastcgi_pass unix",
+                    ),
+                    Severity::Risk,
+                    "20 clients",
+                ),
+                (
+                    Case::healthy()
+                        .nginx_with("sendfile on;", "sendfile on;\n proxy_buffering off;"),
+                    Severity::Risk,
+                    "proxy_buffering",
+                ),
+            ],
+        );
     }
 }

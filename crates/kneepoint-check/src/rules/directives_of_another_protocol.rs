@@ -17,18 +17,34 @@ pub(crate) static RULE: CheckRule = CheckRule {
 };
 
 /// Endings that both protocols have.
-const SHARED: [&str; 6] = ["read_timeout", "send_timeout", "connect_timeout", "buffers", "buffer_size", "buffering"];
+const SHARED: [&str; 6] = [
+    "read_timeout",
+    "send_timeout",
+    "connect_timeout",
+    "buffers",
+    "buffer_size",
+    "buffering",
+];
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service) in snapshot.of(ServiceKind::Nginx) {
-        let Some(nginx) = &service.nginx else { continue };
+        let Some(nginx) = &service.nginx else {
+            continue;
+        };
         for (spoken, other) in [("fastcgi", "proxy"), ("proxy", "fastcgi")] {
-            let passes = |family: &str| nginx.passes.iter().any(|one| one.directive == format!("{family}_pass"));
+            let passes = |family: &str| {
+                nginx
+                    .passes
+                    .iter()
+                    .any(|one| one.directive == format!("{family}_pass"))
+            };
             if !passes(spoken) || passes(other) {
                 continue;
             }
             let servers = nginx.servers.iter().map(|one| &one.settings);
-            let all: Vec<&Settings> = servers.chain(nginx.passes.iter().map(|one| &one.settings)).collect();
+            let all: Vec<&Settings> = servers
+                .chain(nginx.passes.iter().map(|one| &one.settings))
+                .collect();
             for ending in SHARED {
                 let name = format!("{other}_{ending}");
                 let Some(value) = all.iter().find_map(|settings| settings.get(&name)) else {
@@ -51,9 +67,16 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
         let text = "events {\n}\nhttp {\n proxy_read_timeout 300s;\n server {\n location / {\n fastcgi_pass unix:/run/php.sock;\n }\n }\n}\n";
-        verify(&RULE, &[(Case::healthy().nginx(text), Severity::Note, "fastcgi_read_timeout 300s")]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().nginx(text),
+                Severity::Note,
+                "fastcgi_read_timeout 300s",
+            )],
+        );
     }
 }

@@ -53,9 +53,26 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().nginx_with("sendfile on;", "sendfile on;\n error_log /l debug;"), Severity::Risk, "nginx.conf:8"),
-(Case::healthy().nginx_with("worker_processes auto;", "worker_processes auto;\nerror_log /l debug;"), Severity::Risk, "nginx.conf:2"),]);
+        verify(
+            &RULE,
+            &[
+                (
+                    Case::healthy()
+                        .nginx_with("sendfile on;", "sendfile on;\n error_log /l debug;"),
+                    Severity::Risk,
+                    "nginx.conf:8",
+                ),
+                (
+                    Case::healthy().nginx_with(
+                        "worker_processes auto;",
+                        "worker_processes auto;\nerror_log /l debug;",
+                    ),
+                    Severity::Risk,
+                    "nginx.conf:2",
+                ),
+            ],
+        );
     }
 }

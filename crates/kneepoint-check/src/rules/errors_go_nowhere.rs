@@ -42,8 +42,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().pool_with("", "log_errors=0"), Severity::Risk, "display_errors"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().pool_with("", "log_errors=0"),
+                Severity::Risk,
+                "display_errors",
+            )],
+        );
     }
 }

@@ -33,7 +33,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
         let now = crate::rule::case::logged(1, LogKind::PhpFatal, 60.0);
         verify(&RULE, &[(now, Severity::Problem, "2 requests")]);

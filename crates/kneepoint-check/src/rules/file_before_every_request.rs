@@ -41,8 +41,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().pool_with("", "auto_prepend_file=/srv/waf.php"), Severity::Note, "/srv/waf.php"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().pool_with("", "auto_prepend_file=/srv/waf.php"),
+                Severity::Note,
+                "/srv/waf.php",
+            )],
+        );
     }
 }

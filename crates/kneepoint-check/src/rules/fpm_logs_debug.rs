@@ -39,8 +39,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().set(1, "log_level", "debug"), Severity::Note, "1 pools"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().set(1, "log_level", "debug"),
+                Severity::Note,
+                "1 pools",
+            )],
+        );
     }
 }

@@ -39,8 +39,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().nginx_with("gzip_types application/json;", "gzip_types text/html;"), Severity::Note, "gzip_types"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().nginx_with("gzip_types application/json;", "gzip_types text/html;"),
+                Severity::Note,
+                "gzip_types",
+            )],
+        );
     }
 }

@@ -24,9 +24,8 @@ const GZIP: Directive = Directive {
     severity: Severity::Note,
     costs: |value, around| {
         let nginx = around.service.nginx.as_ref()?;
-        (value.is_on() == Some(false) && !nginx.servers.is_empty()).then(|| {
-            "text of three to five times its size, on every line to a client".to_owned()
-        })
+        (value.is_on() == Some(false) && !nginx.servers.is_empty())
+            .then(|| "text of three to five times its size, on every line to a client".to_owned())
     },
     better: |_| "gzip on; gzip_comp_level 4;".into(),
     weight: 0.05,
@@ -39,8 +38,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().nginx_with("gzip on;", "gzip off;"), Severity::Note, "nginx.conf:11"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().nginx_with("gzip on;", "gzip off;"),
+                Severity::Note,
+                "nginx.conf:11",
+            )],
+        );
     }
 }

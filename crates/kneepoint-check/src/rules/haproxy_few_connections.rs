@@ -26,7 +26,9 @@ const MOST: Directive = Directive {
         /// Browsers keep connections for a minute: fewer are taken by some dozens of visitors a second \[ours\].
         const FEW: f64 = 2000.0;
         let most = value.number().filter(|most| *most < FEW)?;
-        let kept = around.settings.or("defaults timeout http-keep-alive", "10s");
+        let kept = around
+            .settings
+            .or("defaults timeout http-keep-alive", "10s");
         let seconds = kept.seconds().unwrap_or(10.0).max(1.0);
         Some(format!(
             "with {} of keep-alive, {:.0} new visitors a second take all of them",
@@ -45,11 +47,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-fn haproxy(lines: &[(&str, &str)]) -> Case {
+    fn haproxy(lines: &[(&str, &str)]) -> Case {
         Case::healthy().with(|all| {
             let mut service = Service::new(ServiceKind::Haproxy, 9);
             for (name, value) in lines {
-                service.settings.set(name, value, SettingSource::file("/etc/haproxy/haproxy.cfg", 3));
+                service.settings.set(
+                    name,
+                    value,
+                    SettingSource::file("/etc/haproxy/haproxy.cfg", 3),
+                );
             }
             all.services.push(service);
         })
@@ -57,6 +63,13 @@ fn haproxy(lines: &[(&str, &str)]) -> Case {
 
     #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(haproxy(&[("global maxconn", "500")]), Severity::Risk, "50 new visitors"),]);
+        verify(
+            &RULE,
+            &[(
+                haproxy(&[("global maxconn", "500")]),
+                Severity::Risk,
+                "50 new visitors",
+            )],
+        );
     }
 }

@@ -22,7 +22,9 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .filter(|(text, _)| matches!(*text, "httpclose" | "http-server-close" | "forceclose"));
         let reuse = service.settings.every("defaults http-reuse");
         let never = reuse.filter(|(text, _)| *text == "never");
-        let named = closes.map(|one| ("option", one)).chain(never.map(|one| ("http-reuse", one)));
+        let named = closes
+            .map(|one| ("option", one))
+            .chain(never.map(|one| ("http-reuse", one)));
         let Some((name, (text, source))) = named.last() else {
             continue;
         };
@@ -45,11 +47,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-fn haproxy(lines: &[(&str, &str)]) -> Case {
+    fn haproxy(lines: &[(&str, &str)]) -> Case {
         Case::healthy().with(|all| {
             let mut service = Service::new(ServiceKind::Haproxy, 9);
             for (name, value) in lines {
-                service.settings.set(name, value, SettingSource::file("/etc/haproxy/haproxy.cfg", 3));
+                service.settings.set(
+                    name,
+                    value,
+                    SettingSource::file("/etc/haproxy/haproxy.cfg", 3),
+                );
             }
             all.services.push(service);
         })
@@ -57,7 +63,24 @@ fn haproxy(lines: &[(&str, &str)]) -> Case {
 
     #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(haproxy(&[("defaults option", "httplog"), ("defaults option", "http-server-close"), ("defaults option", "forwardfor")]), Severity::Risk, "http-server-close"),
-(haproxy(&[("defaults http-reuse", "never")]), Severity::Risk, "never"),]);
+        verify(
+            &RULE,
+            &[
+                (
+                    haproxy(&[
+                        ("defaults option", "httplog"),
+                        ("defaults option", "http-server-close"),
+                        ("defaults option", "forwardfor"),
+                    ]),
+                    Severity::Risk,
+                    "http-server-close",
+                ),
+                (
+                    haproxy(&[("defaults http-reuse", "never")]),
+                    Severity::Risk,
+                    "never",
+                ),
+            ],
+        );
     }
 }

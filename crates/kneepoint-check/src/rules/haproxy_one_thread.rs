@@ -36,11 +36,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-fn haproxy(lines: &[(&str, &str)]) -> Case {
+    fn haproxy(lines: &[(&str, &str)]) -> Case {
         Case::healthy().with(|all| {
             let mut service = Service::new(ServiceKind::Haproxy, 9);
             for (name, value) in lines {
-                service.settings.set(name, value, SettingSource::file("/etc/haproxy/haproxy.cfg", 3));
+                service.settings.set(
+                    name,
+                    value,
+                    SettingSource::file("/etc/haproxy/haproxy.cfg", 3),
+                );
             }
             all.services.push(service);
         })
@@ -48,6 +52,13 @@ fn haproxy(lines: &[(&str, &str)]) -> Case {
 
     #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(haproxy(&[("global nbthread", "1")]), Severity::Risk, "one of 4 cores"),]);
+        verify(
+            &RULE,
+            &[(
+                haproxy(&[("global nbthread", "1")]),
+                Severity::Risk,
+                "one of 4 cores",
+            )],
+        );
     }
 }

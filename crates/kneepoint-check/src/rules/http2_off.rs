@@ -18,17 +18,28 @@ pub(crate) static RULE: CheckRule = CheckRule {
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service) in snapshot.of(ServiceKind::Nginx) {
-        let Some(nginx) = &service.nginx else { continue };
+        let Some(nginx) = &service.nginx else {
+            continue;
+        };
         let without = nginx.servers.iter().find_map(|server| {
-            let words = |value: &SettingValue, word: &str| value.text.split(' ').any(|one| one == word);
+            let words =
+                |value: &SettingValue, word: &str| value.text.split(' ').any(|one| one == word);
             let on = server.settings.get("http2").and_then(SettingValue::is_on) == Some(true);
-            let spoken = on || server.listens.iter().any(|value| words(value, "http2") || words(value, "quic"));
+            let spoken = on
+                || server
+                    .listens
+                    .iter()
+                    .any(|value| words(value, "http2") || words(value, "quic"));
             let tls = server.listens.iter().find(|value| words(value, "ssl"))?;
             (!spoken).then_some(tls)
         });
         let Some(listen) = without else { continue };
         let newer = service.is_older_than(&[1, 25, 1]) == Some(false);
-        let line = if newer { "beside it: http2 on;".to_owned() } else { format!("listen {} http2;", listen.text) };
+        let line = if newer {
+            "beside it: http2 on;".to_owned()
+        } else {
+            format!("listen {} http2;", listen.text)
+        };
         RULE.at(snapshot, at, Severity::Note)
             .value("listen", listen)
             .cost("up to 6 connections and handshakes of TLS for each visitor instead of 1")
@@ -42,12 +53,18 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
         let tls = |listen: &str| Case::healthy().nginx_with("listen 80;", listen);
-        verify(&RULE, &[(tls("listen 443 ssl;"), Severity::Note, "443 ssl http2")]);
+        verify(
+            &RULE,
+            &[(tls("listen 443 ssl;"), Severity::Note, "443 ssl http2")],
+        );
         for well in ["listen 443 ssl http2;", "listen 443 ssl;\n  http2 on;"] {
-            assert!(super::super::tests_of(&RULE, &tls(well)).is_empty(), "{well}");
+            assert!(
+                super::super::tests_of(&RULE, &tls(well)).is_empty(),
+                "{well}"
+            );
         }
     }
 }

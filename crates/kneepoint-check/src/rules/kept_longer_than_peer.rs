@@ -18,7 +18,10 @@ pub(crate) static RULE: CheckRule = CheckRule {
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for link in &snapshot.links {
-        let (Some(web), Some(next)) = (snapshot.services.get(link.from), snapshot.services.get(link.to)) else {
+        let (Some(web), Some(next)) = (
+            snapshot.services.get(link.from),
+            snapshot.services.get(link.to),
+        ) else {
             continue;
         };
         let (directive, usual) = match next.kind {
@@ -59,7 +62,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
         let apache = Case::healthy().with(|all| {
             all.services.push(Service::new(ServiceKind::Apache, 9));

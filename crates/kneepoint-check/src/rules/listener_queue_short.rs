@@ -53,7 +53,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
         let queue = |length, limit| {
             Case::healthy().with(|all| {

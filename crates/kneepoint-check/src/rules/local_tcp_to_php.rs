@@ -18,20 +18,33 @@ pub(crate) static RULE: CheckRule = CheckRule {
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     let mut told = Vec::new();
     for link in snapshot.links.iter().filter(|link| link.by.is_tcp()) {
-        let (Some(web), Some(php)) = (snapshot.services.get(link.from), snapshot.services.get(link.to)) else {
+        let (Some(web), Some(php)) = (
+            snapshot.services.get(link.from),
+            snapshot.services.get(link.to),
+        ) else {
             continue;
         };
-        let Some(pool) = php.pools.iter().find(|pool| Some(&pool.name) == link.pool.as_ref()) else {
+        let Some(pool) = php
+            .pools
+            .iter()
+            .find(|pool| Some(&pool.name) == link.pool.as_ref())
+        else {
             continue;
         };
         // A socket needs a directory that both see.
-        let apart = web.place.net != php.place.net || web.place.container.is_some() || php.place.container.is_some();
+        let apart = web.place.net != php.place.net
+            || web.place.container.is_some()
+            || php.place.container.is_some();
         let key = (link.to, &pool.name);
         if web.kind != ServiceKind::Nginx || apart || told.contains(&key) {
             continue;
         }
         told.push(key);
-        let waiting = web.time_wait.get(&link.by.to_string()).copied().unwrap_or(0);
+        let waiting = web
+            .time_wait
+            .get(&link.by.to_string())
+            .copied()
+            .unwrap_or(0);
         RULE.at(snapshot, link.to, Severity::Note)
             .pool(pool)
             .value("listen", &pool.settings.or("listen", "127.0.0.1:9000"))
@@ -50,7 +63,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
         let tcp = Case::healthy().with(|all| {
             all.links[0].by = crate::snapshot::ListenEndpoint::Tcp("127.0.0.1".into(), 9000);

@@ -33,8 +33,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().set(3, "innodb_buffer_pool_size", "15G"), Severity::Risk, "101 %"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().set(3, "innodb_buffer_pool_size", "15G"),
+                Severity::Risk,
+                "101 %",
+            )],
+        );
     }
 }

@@ -29,7 +29,11 @@ const SORT: Directive = Directive {
     home: Home::Program(ServiceKind::Mysql),
     name: "max_connections",
     usual: "151",
-    beside: &[("sort_buffer_size", "2M"), ("join_buffer_size", "256K"), ("read_buffer_size", "128K")],
+    beside: &[
+        ("sort_buffer_size", "2M"),
+        ("join_buffer_size", "256K"),
+        ("read_buffer_size", "128K"),
+    ],
     severity: Severity::Risk,
     costs: |value, around| {
         /// Part of the memory that may go to buffers of connections \[ours\].
@@ -59,8 +63,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().set(3, "sort_buffer_size", "512M"), Severity::Risk, "of 30 connections"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().set(3, "sort_buffer_size", "512M"),
+                Severity::Risk,
+                "of 30 connections",
+            )],
+        );
     }
 }

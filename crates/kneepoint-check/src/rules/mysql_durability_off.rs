@@ -36,8 +36,9 @@ const DOUBLE: Directive = Directive {
     beside: &[],
     severity: Severity::Note,
     costs: |value, _| {
-        (value.is_on() == Some(false))
-            .then(|| "no speed: a crash in the middle of writing a page of 16 kB destroys it".to_owned())
+        (value.is_on() == Some(false)).then(|| {
+            "no speed: a crash in the middle of writing a page of 16 kB destroys it".to_owned()
+        })
     },
     better: |_| "innodb_doublewrite = 1".into(),
     weight: 0.02,
@@ -51,9 +52,22 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().set(3, "innodb_flush_log_at_trx_commit", "0"), Severity::Note, "up to 1 s"),
-(Case::healthy().set(3, "innodb_doublewrite", "OFF"), Severity::Note, "16 kB"),]);
+        verify(
+            &RULE,
+            &[
+                (
+                    Case::healthy().set(3, "innodb_flush_log_at_trx_commit", "0"),
+                    Severity::Note,
+                    "up to 1 s",
+                ),
+                (
+                    Case::healthy().set(3, "innodb_doublewrite", "OFF"),
+                    Severity::Note,
+                    "16 kB",
+                ),
+            ],
+        );
     }
 }

@@ -44,7 +44,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
         let few = Case::healthy().with(|all| all.services[3].limits.files = Some(1024.0));
         verify(&RULE, &[(few, Severity::Risk, "407 open tables")]);

@@ -44,8 +44,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().set(3, "table_open_cache", "64"), Severity::Risk, "64 open tables"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().set(3, "table_open_cache", "64"),
+                Severity::Risk,
+                "64 open tables",
+            )],
+        );
     }
 }

@@ -23,7 +23,10 @@ const GENERAL: Directive = Directive {
     severity: Severity::Risk,
     costs: |value, around| {
         (value.is_on() == Some(true)).then(|| {
-            format!("a line in a file for each query of {} workers", around.workers())
+            format!(
+                "a line in a file for each query of {} workers",
+                around.workers()
+            )
         })
     },
     better: |_| "general_log = 0".into(),
@@ -59,9 +62,22 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().set(3, "general_log", "1"), Severity::Risk, "general_log"),
-(Case::healthy().set(3, "long_query_time", "0"), Severity::Risk, "over 0 s"),]);
+        verify(
+            &RULE,
+            &[
+                (
+                    Case::healthy().set(3, "general_log", "1"),
+                    Severity::Risk,
+                    "general_log",
+                ),
+                (
+                    Case::healthy().set(3, "long_query_time", "0"),
+                    Severity::Risk,
+                    "over 0 s",
+                ),
+            ],
+        );
     }
 }

@@ -43,8 +43,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().set(3, "query_cache_type", "ON"), Severity::Risk, "20 workers, on 4 cores"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().set(3, "query_cache_type", "ON"),
+                Severity::Risk,
+                "20 workers, on 4 cores",
+            )],
+        );
     }
 }

@@ -49,7 +49,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
         let far = Case::healthy().with(|all| {
             all.services[3].place.net = 9;

@@ -44,8 +44,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().set(3, "slow_query_log", "0"), Severity::Note, "20 workers"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().set(3, "slow_query_log", "0"),
+                Severity::Note,
+                "20 workers",
+            )],
+        );
     }
 }

@@ -26,7 +26,10 @@ const LOG: Directive = Directive {
         /// A log smaller than this part of the cache is full before the cache is \[ours\].
         const PART: f64 = 1.0 / 64.0;
         let log = value.size().filter(|_| !value.is_default())?;
-        let cache = around.settings.or("innodb_buffer_pool_size", "128M").size()?;
+        let cache = around
+            .settings
+            .or("innodb_buffer_pool_size", "128M")
+            .size()?;
         (log < cache * PART).then(|| {
             format!(
                 "all writes wait each time {} of changes have come, before a cache of {}",
@@ -46,8 +49,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().set(3, "innodb_log_file_size", "5M"), Severity::Risk, "5.0 MiB"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().set(3, "innodb_log_file_size", "5M"),
+                Severity::Risk,
+                "5.0 MiB",
+            )],
+        );
     }
 }

@@ -41,8 +41,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().set(3, "thread_cache_size", "0"), Severity::Risk, "20 workers"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().set(3, "thread_cache_size", "0"),
+                Severity::Risk,
+                "20 workers",
+            )],
+        );
     }
 }

@@ -32,7 +32,12 @@ const SIZE: Directive = Directive {
             )
         })
     },
-    better: |around| format!("max_heap_table_size = {}", around.settings.or("tmp_table_size", "16M").text),
+    better: |around| {
+        format!(
+            "max_heap_table_size = {}",
+            around.settings.or("tmp_table_size", "16M").text
+        )
+    },
     weight: 0.03,
 };
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
@@ -43,8 +48,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().set(3, "tmp_table_size", "256M"), Severity::Note, "above 16.0 MiB"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().set(3, "tmp_table_size", "256M"),
+                Severity::Note,
+                "above 16.0 MiB",
+            )],
+        );
     }
 }

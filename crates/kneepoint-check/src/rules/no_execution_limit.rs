@@ -22,7 +22,9 @@ const TIME: Directive = Directive {
     beside: &[],
     severity: Severity::Risk,
     costs: |value, around| {
-        let ends = around.pool.map(|pool| pool.number("request_terminate_timeout", 0.0));
+        let ends = around
+            .pool
+            .map(|pool| pool.number("request_terminate_timeout", 0.0));
         let never = value.number() == Some(0.0) && ends == Some(0.0);
         never.then(|| {
             let cores = around.service.cores(&around.snapshot.machine);
@@ -43,8 +45,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().pool_with("request_terminate_timeout = 0", "max_execution_time=0"), Severity::Risk, "one of 4 cores"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().pool_with("request_terminate_timeout = 0", "max_execution_time=0"),
+                Severity::Risk,
+                "one of 4 cores",
+            )],
+        );
     }
 }

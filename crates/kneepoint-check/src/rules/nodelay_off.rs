@@ -22,8 +22,9 @@ const NODELAY: Directive = Directive {
     beside: &[],
     severity: Severity::Risk,
     costs: |value, _| {
-        (value.is_on() == Some(false))
-            .then(|| "up to 40 ms at the end of a response (the kernel's delayed acknowledgement)".to_owned())
+        (value.is_on() == Some(false)).then(|| {
+            "up to 40 ms at the end of a response (the kernel's delayed acknowledgement)".to_owned()
+        })
     },
     better: |_| "tcp_nodelay on;".into(),
     weight: 0.1,
@@ -36,8 +37,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().nginx_with("sendfile on;", "sendfile on;\n tcp_nodelay off;"), Severity::Risk, "40 ms"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().nginx_with("sendfile on;", "sendfile on;\n tcp_nodelay off;"),
+                Severity::Risk,
+                "40 ms",
+            )],
+        );
     }
 }

@@ -44,8 +44,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().pool_with("", "opcache.file_cache=/var/tmp/opcache"), Severity::Risk, "old code"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().pool_with("", "opcache.file_cache=/var/tmp/opcache"),
+                Severity::Risk,
+                "old code",
+            )],
+        );
     }
 }

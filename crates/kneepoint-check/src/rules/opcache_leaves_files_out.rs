@@ -58,9 +58,22 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().pool_with("", "opcache.max_file_size=100000"), Severity::Risk, "above 97.7 KiB"),
-(Case::healthy().pool_with("", "opcache.blacklist_filename=/etc/php/no.txt"), Severity::Risk, "all 20 workers"),]);
+        verify(
+            &RULE,
+            &[
+                (
+                    Case::healthy().pool_with("", "opcache.max_file_size=100000"),
+                    Severity::Risk,
+                    "above 97.7 KiB",
+                ),
+                (
+                    Case::healthy().pool_with("", "opcache.blacklist_filename=/etc/php/no.txt"),
+                    Severity::Risk,
+                    "all 20 workers",
+                ),
+            ],
+        );
     }
 }

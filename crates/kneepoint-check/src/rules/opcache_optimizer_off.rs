@@ -41,8 +41,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().pool_with("", "opcache.optimization_level=0"), Severity::Risk, "a.ini:"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().pool_with("", "opcache.optimization_level=0"),
+                Severity::Risk,
+                "a.ini:",
+            )],
+        );
     }
 }

@@ -24,7 +24,10 @@ const COMMENTS: Directive = Directive {
     costs: |value, around| {
         (value.is_on() == Some(false)).then(|| {
             let memory = around.settings.or("opcache.memory_consumption", "128");
-            format!("libraries that read annotations fail; it saves a part of {} MB", memory.text)
+            format!(
+                "libraries that read annotations fail; it saves a part of {} MB",
+                memory.text
+            )
         })
     },
     better: |_| "1".into(),
@@ -38,8 +41,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().pool_with("", "opcache.save_comments=0"), Severity::Risk, "a part of 256 MB"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().pool_with("", "opcache.save_comments=0"),
+                Severity::Risk,
+                "a part of 256 MB",
+            )],
+        );
     }
 }

@@ -20,7 +20,10 @@ pub(crate) static RULE: CheckRule = CheckRule {
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service) in snapshot.of(ServiceKind::Fpm) {
         for (line, kinds) in [
-            (LogKind::TooManyDbClients, &[ServiceKind::Mysql, ServiceKind::Postgresql][..]),
+            (
+                LogKind::TooManyDbClients,
+                &[ServiceKind::Mysql, ServiceKind::Postgresql][..],
+            ),
             (LogKind::TooManyCacheClients, &[ServiceKind::Redis][..]),
         ] {
             let seen = snapshot.links.iter().any(|link| {
@@ -44,7 +47,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
         let refused = crate::rule::case::logged(1, LogKind::TooManyDbClients, 60.0);
         // The database is seen: its own rule tells.

@@ -56,8 +56,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().pool_with("rlimit_files = 256", ""), Severity::Risk, "beyond 256"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().pool_with("rlimit_files = 256", ""),
+                Severity::Risk,
+                "beyond 256",
+            )],
+        );
     }
 }

@@ -23,15 +23,30 @@ const MANY: usize = 3;
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     let mut sites: BTreeMap<(usize, String), BTreeSet<String>> = BTreeMap::new();
     for link in &snapshot.links {
-        let Some(nginx) = snapshot.services.get(link.from).and_then(|web| web.nginx.as_ref()) else {
+        let Some(nginx) = snapshot
+            .services
+            .get(link.from)
+            .and_then(|web| web.nginx.as_ref())
+        else {
             continue;
         };
         let Some(pool) = &link.pool else { continue };
         let to = link.by.to_string();
         let passes = nginx.passes.iter();
-        let own = passes.filter(|pass| pass.target.text.trim_start_matches("unix:").trim_end_matches(':') == to);
-        let names = own.map(|pass| pass.server.clone()).filter(|name| !name.is_empty() && name != "_");
-        sites.entry((link.to, pool.clone())).or_default().extend(names);
+        let own = passes.filter(|pass| {
+            pass.target
+                .text
+                .trim_start_matches("unix:")
+                .trim_end_matches(':')
+                == to
+        });
+        let names = own
+            .map(|pass| pass.server.clone())
+            .filter(|name| !name.is_empty() && name != "_");
+        sites
+            .entry((link.to, pool.clone()))
+            .or_default()
+            .extend(names);
     }
     for ((at, name), names) in sites {
         let pools = snapshot.services.get(at).map(|service| &service.pools);
@@ -55,7 +70,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
         let mut text = "events {\n}\nhttp {\n".to_owned();
         for name in ["a.example", "b.example", "c.example"] {
@@ -64,6 +79,13 @@ mod tests {
             ));
         }
         text.push('}');
-        verify(&RULE, &[(Case::healthy().nginx(&text), Severity::Note, "20 workers from 2 others")]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().nginx(&text),
+                Severity::Note,
+                "20 workers from 2 others",
+            )],
+        );
     }
 }

@@ -41,7 +41,12 @@ const COUNTS: Directive = Directive {
 fn grows(value: &SettingValue, around: &Around<'_>) -> Option<String> {
     let data = around.service.data_bytes.map_or_else(
         || "tables grow with every update".to_owned(),
-        |bytes| format!("its {} of data grow with every update", format_bytes(bytes as u64)),
+        |bytes| {
+            format!(
+                "its {} of data grow with every update",
+                format_bytes(bytes as u64)
+            )
+        },
     );
     (value.is_on() == Some(false)).then(|| format!("{data}, and queries read what is long deleted"))
 }
@@ -55,9 +60,22 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().set(4, "autovacuum", "off"), Severity::Risk, "autovacuum"),
-(Case::healthy().set(4, "track_counts", "off"), Severity::Risk, "track_counts"),]);
+        verify(
+            &RULE,
+            &[
+                (
+                    Case::healthy().set(4, "autovacuum", "off"),
+                    Severity::Risk,
+                    "autovacuum",
+                ),
+                (
+                    Case::healthy().set(4, "track_counts", "off"),
+                    Severity::Risk,
+                    "track_counts",
+                ),
+            ],
+        );
     }
 }

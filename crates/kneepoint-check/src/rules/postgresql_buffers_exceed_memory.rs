@@ -33,8 +33,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().set(4, "shared_buffers", "12GB"), Severity::Risk, "81 %"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().set(4, "shared_buffers", "12GB"),
+                Severity::Risk,
+                "81 %",
+            )],
+        );
     }
 }

@@ -57,9 +57,22 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().set(4, "fsync", "off"), Severity::Risk, "crash"),
-(Case::healthy().set(4, "full_page_writes", "off"), Severity::Risk, "full_page_writes"),]);
+        verify(
+            &RULE,
+            &[
+                (
+                    Case::healthy().set(4, "fsync", "off"),
+                    Severity::Risk,
+                    "crash",
+                ),
+                (
+                    Case::healthy().set(4, "full_page_writes", "off"),
+                    Severity::Risk,
+                    "full_page_writes",
+                ),
+            ],
+        );
     }
 }

@@ -25,8 +25,15 @@ const WAL: Directive = Directive {
         /// Half of what PostgreSQL comes with.
         const LITTLE: f64 = 512.0 * 1_048_576.0;
         // A bare number counts megabytes.
-        let bare = value.text.trim().parse::<f64>().ok().map(|count| count * 1_048_576.0);
-        let bytes = bare.or_else(|| value.bytes()).filter(|bytes| *bytes < LITTLE)?;
+        let bare = value
+            .text
+            .trim()
+            .parse::<f64>()
+            .ok()
+            .map(|count| count * 1_048_576.0);
+        let bytes = bare
+            .or_else(|| value.bytes())
+            .filter(|bytes| *bytes < LITTLE)?;
         Some(format!(
             "a checkpoint each time {} of changes have come",
             format_bytes(bytes as u64)
@@ -43,8 +50,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().set(4, "max_wal_size", "80MB"), Severity::Risk, "80.0 MiB"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().set(4, "max_wal_size", "80MB"),
+                Severity::Risk,
+                "80.0 MiB",
+            )],
+        );
     }
 }

@@ -37,9 +37,18 @@ const DURATION: Directive = Directive {
     costs: |value, around| {
         /// Milliseconds below which nearly every query is logged \[ours\].
         const LEAST_MS: f64 = 10.0;
-        let least = value.text.trim().trim_end_matches("ms").trim().parse::<f64>().ok()?;
+        let least = value
+            .text
+            .trim()
+            .trim_end_matches("ms")
+            .trim()
+            .parse::<f64>()
+            .ok()?;
         (0.0..LEAST_MS).contains(&least).then(|| {
-            format!("a line for each query over {least} ms of {} workers", around.workers())
+            format!(
+                "a line for each query over {least} ms of {} workers",
+                around.workers()
+            )
         })
     },
     better: |_| "log_min_duration_statement = 1000".into(),
@@ -54,9 +63,22 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().set(4, "log_statement", "all"), Severity::Risk, "20 workers"),
-(Case::healthy().set(4, "log_min_duration_statement", "0"), Severity::Risk, "over 0 ms"),]);
+        verify(
+            &RULE,
+            &[
+                (
+                    Case::healthy().set(4, "log_statement", "all"),
+                    Severity::Risk,
+                    "20 workers",
+                ),
+                (
+                    Case::healthy().set(4, "log_min_duration_statement", "0"),
+                    Severity::Risk,
+                    "over 0 ms",
+                ),
+            ],
+        );
     }
 }

@@ -46,8 +46,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().set(4, "max_connections", "2000"), Severity::Note, "for 4 cores"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().set(4, "max_connections", "2000"),
+                Severity::Note,
+                "for 4 cores",
+            )],
+        );
     }
 }

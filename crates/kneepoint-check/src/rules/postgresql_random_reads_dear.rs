@@ -46,8 +46,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().with(|all| all.services[4].data_bytes = Some(1e9)), Severity::Note, "fits memory"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().with(|all| all.services[4].data_bytes = Some(1e9)),
+                Severity::Note,
+                "fits memory",
+            )],
+        );
     }
 }

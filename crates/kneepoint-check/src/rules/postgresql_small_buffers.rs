@@ -25,7 +25,12 @@ const BUFFERS: Directive = Directive {
         /// Part of the data that a cache should hold at the least, where there is memory for it \[ours\].
         const PART: f64 = 0.1;
         // A bare number counts pages of 8 kB.
-        let bare = value.text.trim().parse::<f64>().ok().map(|count| count * 8192.0);
+        let bare = value
+            .text
+            .trim()
+            .parse::<f64>()
+            .ok()
+            .map(|count| count * 8192.0);
         let bytes = bare.or_else(|| value.bytes())?;
         let data = around.service.data_bytes?;
         let room = around.memory_bytes();
@@ -39,7 +44,12 @@ const BUFFERS: Directive = Directive {
             )
         })
     },
-    better: |around| format!("shared_buffers = {:.0}MB", around.memory_bytes() / 4.0 / 1_048_576.0),
+    better: |around| {
+        format!(
+            "shared_buffers = {:.0}MB",
+            around.memory_bytes() / 4.0 / 1_048_576.0
+        )
+    },
     weight: 0.2,
 };
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
@@ -50,8 +60,17 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().set(4, "shared_buffers", "128MB").with(|all| all.services[4].data_bytes = Some(2e10)), Severity::Risk, "18.6 GiB of data"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy()
+                    .set(4, "shared_buffers", "128MB")
+                    .with(|all| all.services[4].data_bytes = Some(2e10)),
+                Severity::Risk,
+                "18.6 GiB of data",
+            )],
+        );
     }
 }

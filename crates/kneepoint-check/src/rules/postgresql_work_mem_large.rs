@@ -24,7 +24,12 @@ const WORK: Directive = Directive {
     costs: |value, around| {
         /// A bare number counts kilobytes.
         const UNIT: f64 = 1024.0;
-        let bare = value.text.trim().parse::<f64>().ok().map(|count| count * UNIT);
+        let bare = value
+            .text
+            .trim()
+            .parse::<f64>()
+            .ok()
+            .map(|count| count * UNIT);
         let bytes = bare.or_else(|| value.bytes())?;
         let most = around.settings.or("max_connections", "100").number()?;
         let at_once = most.min(around.workers() as f64);
@@ -49,8 +54,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().set(4, "work_mem", "1GB"), Severity::Risk, "20.0 GiB"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().set(4, "work_mem", "1GB"),
+                Severity::Risk,
+                "20.0 GiB",
+            )],
+        );
     }
 }

@@ -21,7 +21,10 @@ const PRELOAD: Directive = Directive {
     home: Home::Ini,
     name: "opcache.preload",
     usual: "",
-    beside: &[("opcache.validate_timestamps", "1"), ("opcache.revalidate_freq", "2")],
+    beside: &[
+        ("opcache.validate_timestamps", "1"),
+        ("opcache.revalidate_freq", "2"),
+    ],
     severity: Severity::Note,
     costs: |value, around| {
         let validates = around.settings.or("opcache.validate_timestamps", "1");
@@ -45,8 +48,18 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().pool_with("", "opcache.validate_timestamps=1\nopcache.preload=/srv/app/preload.php"), Severity::Note, "within 2 s"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().pool_with(
+                    "",
+                    "opcache.validate_timestamps=1\nopcache.preload=/srv/app/preload.php",
+                ),
+                Severity::Note,
+                "within 2 s",
+            )],
+        );
     }
 }

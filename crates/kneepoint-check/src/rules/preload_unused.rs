@@ -24,13 +24,20 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         let Some(service) = snapshot.services.get(app.service) else {
             continue;
         };
-        let Some(php) = service.php.as_ref() else { continue };
+        let Some(php) = service.php.as_ref() else {
+            continue;
+        };
         let preload = php.ini.or("opcache.preload", "");
         let validates = php.ini.or("opcache.validate_timestamps", "1");
         let knows = service.is_older_than(&[7, 4]) == Some(false);
         // Whoever lets files change without a restart cannot have it; an unordered autoloader is to be mended first.
         let ready = validates.is_on() == Some(false) && app.composer_optimized == Some(true);
-        let one = snapshot.apps.iter().filter(|other| other.service == app.service).count() == 1;
+        let one = snapshot
+            .apps
+            .iter()
+            .filter(|other| other.service == app.service)
+            .count()
+            == 1;
         if !preload.text.trim().is_empty() || !knows || !ready || !one {
             continue;
         }
@@ -48,7 +55,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
         let large = Case::healthy().with(|all| all.apps[0].php_files = 9000);
         verify(&RULE, &[(large, Severity::Note, "9000 files")]);

@@ -66,9 +66,27 @@ fn patience(snapshot: &Snapshot, at: usize, pool: &FpmPool) -> f64 {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().pool_with("listen.backlog = -1\npm.max_children = 5", ""), Severity::Note, "waits 82 s"),
-(Case::healthy().pool_with("listen.backlog = 4096", "").nginx_with("fastcgi_pass unix", "fastcgi_read_timeout 5s;\n   fastcgi_pass unix"), Severity::Note, "after 5 s"),]);
+        verify(
+            &RULE,
+            &[
+                (
+                    Case::healthy().pool_with("listen.backlog = -1\npm.max_children = 5", ""),
+                    Severity::Note,
+                    "waits 82 s",
+                ),
+                (
+                    Case::healthy()
+                        .pool_with("listen.backlog = 4096", "")
+                        .nginx_with(
+                            "fastcgi_pass unix",
+                            "fastcgi_read_timeout 5s;\n   fastcgi_pass unix",
+                        ),
+                    Severity::Note,
+                    "after 5 s",
+                ),
+            ],
+        );
     }
 }

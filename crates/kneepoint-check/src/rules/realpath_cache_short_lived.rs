@@ -44,8 +44,16 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().pool_with("", "opcache.validate_timestamps=1\nrealpath_cache_ttl=2"), Severity::Note, "every 2 s"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy()
+                    .pool_with("", "opcache.validate_timestamps=1\nrealpath_cache_ttl=2"),
+                Severity::Note,
+                "every 2 s",
+            )],
+        );
     }
 }

@@ -19,12 +19,17 @@ pub(crate) static RULE: CheckRule = CheckRule {
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service, pool) in snapshot.pools() {
         let handler = pool.php.or("session.save_handler", "files");
-        let path = pool.php.get("session.save_path").filter(|_| handler.text == "redis");
+        let path = pool
+            .php
+            .get("session.save_path")
+            .filter(|_| handler.text == "redis");
         let kept = path.filter(|value| value.text.contains("persistent=1"));
         let asks = pool.php.or("redis.pconnect.echo_check_liveness", "1");
         let remote = snapshot.links.iter().any(|link| {
             let to = snapshot.services.get(link.to);
-            link.from == at && link.by.is_tcp() && to.is_some_and(|to| to.kind == ServiceKind::Redis)
+            link.from == at
+                && link.by.is_tcp()
+                && to.is_some_and(|to| to.kind == ServiceKind::Redis)
         });
         if kept.is_none() || asks.is_on() == Some(false) || !remote {
             continue;
@@ -44,10 +49,13 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
         let kept = Case::healthy()
-            .pool_with("", "session.save_handler=redis\nsession.save_path=\"tcp://r:6379?persistent=1\"")
+            .pool_with(
+                "",
+                "session.save_handler=redis\nsession.save_path=\"tcp://r:6379?persistent=1\"",
+            )
             .with(|all| all.links[1].by = crate::snapshot::ListenEndpoint::Tcp("r".into(), 6379));
         verify(&RULE, &[(kept, Severity::Note, "round trip")]);
     }

@@ -29,7 +29,11 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         if asked <= left || service.settings.iter().next().is_none() {
             continue;
         }
-        let severity = if workers > left { Severity::Risk } else { Severity::Note };
+        let severity = if workers > left {
+            Severity::Risk
+        } else {
+            Severity::Note
+        };
         RULE.at(snapshot, at, severity)
             .value("maxclients", &clients)
             .seen(format!("it may open {files:.0} files"), format!("/proc/{}/limits", service.pid))
@@ -44,7 +48,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
         let files = |count| Case::healthy().with(|all| all.services[2].limits.files = Some(count));
         verify(

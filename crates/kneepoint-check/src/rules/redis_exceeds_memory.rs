@@ -32,8 +32,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().set(2, "maxmemory", "15gb"), Severity::Risk, "101 %"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().set(2, "maxmemory", "15gb"),
+                Severity::Risk,
+                "101 %",
+            )],
+        );
     }
 }

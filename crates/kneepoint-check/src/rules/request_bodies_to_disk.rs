@@ -56,9 +56,26 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().nginx_with("sendfile on;", "sendfile on;\n client_body_in_file_only clean;"), Severity::Risk, "every POST"),
-(Case::healthy().nginx_with("sendfile on;", "sendfile on;\n client_body_buffer_size 1k;"), Severity::Risk, "above 1.0 KiB"),]);
+        verify(
+            &RULE,
+            &[
+                (
+                    Case::healthy().nginx_with(
+                        "sendfile on;",
+                        "sendfile on;\n client_body_in_file_only clean;",
+                    ),
+                    Severity::Risk,
+                    "every POST",
+                ),
+                (
+                    Case::healthy()
+                        .nginx_with("sendfile on;", "sendfile on;\n client_body_buffer_size 1k;"),
+                    Severity::Risk,
+                    "above 1.0 KiB",
+                ),
+            ],
+        );
     }
 }

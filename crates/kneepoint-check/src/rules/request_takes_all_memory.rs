@@ -36,7 +36,12 @@ const LIMIT: Directive = Directive {
             )
         })
     },
-    better: |around| format!("{:.0}M", (around.memory_bytes() / 8.0 / 1_048_576.0).floor()),
+    better: |around| {
+        format!(
+            "{:.0}M",
+            (around.memory_bytes() / 8.0 / 1_048_576.0).floor()
+        )
+    },
     weight: 0.2,
 };
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
@@ -47,8 +52,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().pool_with("", "memory_limit=8G"), Severity::Risk, "/proc/meminfo"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().pool_with("", "memory_limit=8G"),
+                Severity::Risk,
+                "/proc/meminfo",
+            )],
+        );
     }
 }

@@ -8,7 +8,7 @@ pub(crate) static RULE: CheckRule = CheckRule {
     title: "Every request is written to a second access log",
     what_it_is: "access.log of a pool has every worker write a line for each request when it ends. The web server in \
         front writes one already. The second line costs a write in the worker, which serves nobody meanwhile; to the \
-        pipe of a container it waits for whoever reads.",
+        pipe of a container it waits for the one who reads.",
     how_it_shows: "Two lines for each request, one in nginx's format and one in PHP-FPM's.",
     unless: "The line tells CPU time or memory (%C, %M) that nobody else tells, and the rate is low.",
     what_to_write: "Remove access.log from the pool, or point it at a file while something is looked for.",
@@ -40,8 +40,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().pool_with("access.log = /proc/self/fd/2", ""), Severity::Note, "20 workers"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().pool_with("access.log = /proc/self/fd/2", ""),
+                Severity::Note,
+                "20 workers",
+            )],
+        );
     }
 }

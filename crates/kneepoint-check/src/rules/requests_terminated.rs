@@ -21,7 +21,11 @@ const LINES: Logged = Logged {
     line: LogKind::RequestTerminated,
     least: 1,
     severity: Severity::Problem,
-    costs: |count| format!("{count} requests ended with an error, each after it held a worker for the whole limit"),
+    costs: |count| {
+        format!(
+            "{count} requests ended with an error, each after it held a worker for the whole limit"
+        )
+    },
     remedy: "Set request_slowlog_timeout and look which line waits; then give that call a time limit of its own.",
     weight: 0.3,
 };
@@ -34,7 +38,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
         let now = crate::rule::case::logged(1, LogKind::RequestTerminated, 60.0);
         verify(&RULE, &[(now, Severity::Problem, "2 requests")]);

@@ -40,8 +40,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().pool_with("", "session.auto_start=1"), Severity::Risk, "2.08"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().pool_with("", "session.auto_start=1"),
+                Severity::Risk,
+                "2.08",
+            )],
+        );
     }
 }

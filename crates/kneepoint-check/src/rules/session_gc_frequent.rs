@@ -28,14 +28,20 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             continue;
         };
         let divisor = php.ini.or("session.gc_divisor", "100");
-        let part = chance.number().zip(divisor.number()).map(|(one, of)| one / of.max(1.0));
+        let part = chance
+            .number()
+            .zip(divisor.number())
+            .map(|(one, of)| one / of.max(1.0));
         let Some(part) = part.filter(|part| *part >= OFTEN && handler.text == "files") else {
             continue;
         };
         RULE.at(snapshot, at, Severity::Note)
             .value("session.gc_probability", chance)
             .value("session.gc_divisor", &divisor)
-            .cost(format!("one request in {:.0} lists the directory and looks at every session in it", 1.0 / part))
+            .cost(format!(
+                "one request in {:.0} lists the directory and looks at every session in it",
+                1.0 / part
+            ))
             .fix(Fix::ini(service, &[("session.gc_probability", "0".into())]))
             .weight(0.03)
             .tell(found);
@@ -46,8 +52,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().pool_with("", "session.gc_probability=1\nsession.gc_divisor=50"), Severity::Note, "one request in 50"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().pool_with("", "session.gc_probability=1\nsession.gc_divisor=50"),
+                Severity::Note,
+                "one request in 50",
+            )],
+        );
     }
 }

@@ -24,7 +24,10 @@ const LAZY: Directive = Directive {
     costs: |value, around| {
         (value.is_on() == Some(false)).then(|| {
             let handler = around.settings.or("session.save_handler", "files");
-            format!("a write to `{}` for each request that opens a session", handler.text)
+            format!(
+                "a write to `{}` for each request that opens a session",
+                handler.text
+            )
         })
     },
     better: |_| "1".into(),
@@ -38,8 +41,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().pool_with("", "session.lazy_write=0"), Severity::Note, "`files`"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().pool_with("", "session.lazy_write=0"),
+                Severity::Note,
+                "`files`",
+            )],
+        );
     }
 }

@@ -22,14 +22,26 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             let mut all = app.drivers.iter();
             all.find(|(name, value, _)| names.contains(&name.as_str()) && value == "redis")
         };
-        let (Some(sessions), Some(_)) = (driver(&["SESSION_DRIVER"]), driver(&["CACHE_STORE", "CACHE_DRIVER"])) else {
+        let (Some(sessions), Some(_)) = (
+            driver(&["SESSION_DRIVER"]),
+            driver(&["CACHE_STORE", "CACHE_DRIVER"]),
+        ) else {
             continue;
         };
-        let mut asked = snapshot.links.iter().filter(|link| link.from == app.service);
+        let mut asked = snapshot
+            .links
+            .iter()
+            .filter(|link| link.from == app.service);
         let shared = asked.find_map(|link| {
-            let service = snapshot.services.get(link.to).filter(|one| one.kind == ServiceKind::Redis)?;
+            let service = snapshot
+                .services
+                .get(link.to)
+                .filter(|one| one.kind == ServiceKind::Redis)?;
             let policy = service.settings.get("maxmemory-policy")?;
-            policy.text.starts_with("allkeys-").then_some((link.to, service, policy))
+            policy
+                .text
+                .starts_with("allkeys-")
+                .then_some((link.to, service, policy))
         });
         let redis = snapshot.of(ServiceKind::Redis).count();
         let Some((at, service, policy)) = shared.filter(|_| redis == 1) else {
@@ -39,9 +51,17 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         RULE.at(snapshot, at, Severity::Risk)
             .value("maxmemory-policy", policy)
             .value("maxmemory", &most)
-            .seen("SESSION_DRIVER and the cache are both `redis`", format!("{}/.env:{}", app.root, sessions.2))
-            .cost(format!("visitors are logged out once {} are full", most.text))
-            .fix(Fix::words("Keep sessions in a Redis of their own with maxmemory-policy noeviction."))
+            .seen(
+                "SESSION_DRIVER and the cache are both `redis`",
+                format!("{}/.env:{}", app.root, sessions.2),
+            )
+            .cost(format!(
+                "visitors are logged out once {} are full",
+                most.text
+            ))
+            .fix(Fix::words(
+                "Keep sessions in a Redis of their own with maxmemory-policy noeviction.",
+            ))
             .weight(0.1)
             .tell(found);
     }
@@ -51,7 +71,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
         let shared = Case::healthy().with(|all| {
             for name in ["SESSION_DRIVER", "CACHE_STORE"] {

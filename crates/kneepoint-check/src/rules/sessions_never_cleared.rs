@@ -23,15 +23,29 @@ const CLEARED: &str = "/var/lib/php/sessions";
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service, pool) in snapshot.pools() {
         let handler = pool.php.or("session.save_handler", "files");
-        let Some(path) = pool.php.get("session.save_path").filter(|_| handler.text == "files") else {
+        let Some(path) = pool
+            .php
+            .get("session.save_path")
+            .filter(|_| handler.text == "files")
+        else {
             continue;
         };
-        let Some(never) = pool.php.get("session.gc_probability").filter(|value| value.number() == Some(0.0)) else {
+        let Some(never) = pool
+            .php
+            .get("session.gc_probability")
+            .filter(|value| value.number() == Some(0.0))
+        else {
             continue;
         };
         // What is written in php.ini is where the timer looks; what a pool says it does not know.
-        let of_all = service.php.as_ref().and_then(|php| php.ini.text("session.save_path"));
-        if path.text.trim_end_matches('/') == CLEARED || of_all == Some(path.text.as_str()) || path.text.is_empty() {
+        let of_all = service
+            .php
+            .as_ref()
+            .and_then(|php| php.ini.text("session.save_path"));
+        if path.text.trim_end_matches('/') == CLEARED
+            || of_all == Some(path.text.as_str())
+            || path.text.is_empty()
+        {
             continue;
         }
         RULE.at(snapshot, at, Severity::Risk)
@@ -49,8 +63,18 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().pool_with("php_value[session.save_path] = /srv/app/sessions", "session.gc_probability=0"), Severity::Risk, "/srv/app/sessions"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().pool_with(
+                    "php_value[session.save_path] = /srv/app/sessions",
+                    "session.gc_probability=0",
+                ),
+                Severity::Risk,
+                "/srv/app/sessions",
+            )],
+        );
     }
 }

@@ -22,7 +22,9 @@ const LIMIT: Directive = Directive {
     beside: &[("slowlog", "not set")],
     severity: Severity::Note,
     costs: |value, around| {
-        let seconds = value.seconds().filter(|seconds| *seconds > 0.0 && *seconds < 1.0)?;
+        let seconds = value
+            .seconds()
+            .filter(|seconds| *seconds > 0.0 && *seconds < 1.0)?;
         Some(format!(
             "each request over {seconds} s is stopped while its stack is read, of up to {} at once",
             around.workers()
@@ -39,8 +41,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().pool_with("request_slowlog_timeout = 200ms", ""), Severity::Note, "over 0.2 s"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().pool_with("request_slowlog_timeout = 200ms", ""),
+                Severity::Note,
+                "over 0.2 s",
+            )],
+        );
     }
 }

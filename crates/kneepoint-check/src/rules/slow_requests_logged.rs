@@ -21,7 +21,9 @@ const LINES: Logged = Logged {
     line: LogKind::RequestSlow,
     least: 3,
     severity: Severity::Risk,
-    costs: |count| format!("{count} requests that held a worker longer than the limit of the slow log"),
+    costs: |count| {
+        format!("{count} requests that held a worker longer than the limit of the slow log")
+    },
     remedy: "Read the stacks in the file that `slowlog` names: the line that is there most often is what to mend.",
     weight: 0.15,
 };
@@ -34,7 +36,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
         let slow = |count| {
             crate::rule::case::logged(1, LogKind::RequestSlow, 60.0)

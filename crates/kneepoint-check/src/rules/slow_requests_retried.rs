@@ -19,18 +19,34 @@ pub(crate) static RULE: CheckRule = CheckRule {
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service) in snapshot.of(ServiceKind::Nginx) {
-        let Some(nginx) = &service.nginx else { continue };
+        let Some(nginx) = &service.nginx else {
+            continue;
+        };
         let mut told: Vec<&str> = Vec::new();
         for pass in &nginx.passes {
-            let family = if pass.directive == "fastcgi_pass" { "fastcgi" } else { "proxy" };
-            let upstream = nginx.upstreams.iter().find(|one| Some(&one.name) == pass.upstream.as_ref());
+            let family = if pass.directive == "fastcgi_pass" {
+                "fastcgi"
+            } else {
+                "proxy"
+            };
+            let upstream = nginx
+                .upstreams
+                .iter()
+                .find(|one| Some(&one.name) == pass.upstream.as_ref());
             let Some(upstream) = upstream.filter(|one| one.servers.len() >= 3) else {
                 continue;
             };
-            let setting = |name: &str, usual: &str| pass.settings.or(&format!("{family}_next_upstream{name}"), usual);
+            let setting = |name: &str, usual: &str| {
+                pass.settings
+                    .or(&format!("{family}_next_upstream{name}"), usual)
+            };
             let when = setting("", "error timeout");
-            let bounded = setting("_tries", "0").number() != Some(0.0) || setting("_timeout", "0").seconds() != Some(0.0);
-            if bounded || !when.text.split(' ').any(|word| word == "timeout") || told.contains(&upstream.name.as_str()) {
+            let bounded = setting("_tries", "0").number() != Some(0.0)
+                || setting("_timeout", "0").seconds() != Some(0.0);
+            if bounded
+                || !when.text.split(' ').any(|word| word == "timeout")
+                || told.contains(&upstream.name.as_str())
+            {
                 continue;
             }
             told.push(&upstream.name);
@@ -56,8 +72,18 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().nginx_with("  server 10.0.0.2:80;\n", "  server 10.0.0.2:80;\n  server 10.0.0.3:80;\n  server 10.0.0.4:80;\n"), Severity::Note, "for 180 s"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().nginx_with(
+                    "  server 10.0.0.2:80;\n",
+                    "  server 10.0.0.2:80;\n  server 10.0.0.3:80;\n  server 10.0.0.4:80;\n",
+                ),
+                Severity::Note,
+                "for 180 s",
+            )],
+        );
     }
 }

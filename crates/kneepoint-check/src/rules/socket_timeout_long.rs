@@ -27,7 +27,9 @@ const TIMEOUT: Directive = Directive {
         let seconds = value.number()?;
         let workers = around.workers();
         match seconds {
-            below if below < 0.0 => Some(format!("{workers} calls to a silent peer hold the pool for ever")),
+            below if below < 0.0 => Some(format!(
+                "{workers} calls to a silent peer hold the pool for ever"
+            )),
             above if above > USUAL_S => Some(format!(
                 "{workers} calls to a silent peer hold the pool for {above:.0} s"
             )),
@@ -45,9 +47,22 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().pool_with("", "default_socket_timeout=300"), Severity::Risk, "for 300 s"),
-(Case::healthy().pool_with("", "default_socket_timeout=-1"), Severity::Risk, "for ever"),]);
+        verify(
+            &RULE,
+            &[
+                (
+                    Case::healthy().pool_with("", "default_socket_timeout=300"),
+                    Severity::Risk,
+                    "for 300 s",
+                ),
+                (
+                    Case::healthy().pool_with("", "default_socket_timeout=-1"),
+                    Severity::Risk,
+                    "for ever",
+                ),
+            ],
+        );
     }
 }

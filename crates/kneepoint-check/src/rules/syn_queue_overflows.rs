@@ -26,7 +26,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             let value = service.kernel.get(&format!("netstat.{name}"));
             (name, value.filter(|value| value.number() >= Some(FEW)))
         });
-        let sum: f64 = counters.iter().filter_map(|(_, value)| (*value)?.number()).sum();
+        let sum: f64 = counters
+            .iter()
+            .filter_map(|(_, value)| (*value)?.number())
+            .sum();
         if sum == 0.0 || nets.contains(&service.place.net) {
             continue;
         }
@@ -50,8 +53,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().kernel(0, "netstat.TCPReqQFullDoCookies", "500"), Severity::Note, "500 connections"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().kernel(0, "netstat.TCPReqQFullDoCookies", "500"),
+                Severity::Note,
+                "500 connections",
+            )],
+        );
     }
 }

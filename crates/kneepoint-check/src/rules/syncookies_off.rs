@@ -18,17 +18,28 @@ pub(crate) static RULE: CheckRule = CheckRule {
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     let mut nets = Vec::new();
     for (at, service) in snapshot.services.iter().enumerate() {
-        let faces = matches!(service.kind, ServiceKind::Haproxy | ServiceKind::Nginx | ServiceKind::Apache);
-        let off = service.kernel.get("net.ipv4.tcp_syncookies").filter(|value| value.is_on() == Some(false));
+        let faces = matches!(
+            service.kind,
+            ServiceKind::Haproxy | ServiceKind::Nginx | ServiceKind::Apache
+        );
+        let off = service
+            .kernel
+            .get("net.ipv4.tcp_syncookies")
+            .filter(|value| value.is_on() == Some(false));
         let Some(off) = off.filter(|_| faces && !nets.contains(&service.place.net)) else {
             continue;
         };
         nets.push(service.place.net);
-        let backlog = service.kernel.or("net.ipv4.tcp_max_syn_backlog", "not known");
+        let backlog = service
+            .kernel
+            .or("net.ipv4.tcp_max_syn_backlog", "not known");
         RULE.at(snapshot, at, Severity::Risk)
             .value("net.ipv4.tcp_syncookies", off)
             .value("net.ipv4.tcp_max_syn_backlog", &backlog)
-            .cost(format!("above {} connections that begin at once, all further ones are dropped", backlog.text))
+            .cost(format!(
+                "above {} connections that begin at once, all further ones are dropped",
+                backlog.text
+            ))
             .fix(Fix::sysctl(service, "net.ipv4.tcp_syncookies", "1"))
             .weight(0.1)
             .tell(found);
@@ -39,8 +50,17 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().kernel(0, "net.ipv4.tcp_syncookies", "0").kernel(0, "net.ipv4.tcp_max_syn_backlog", "512"), Severity::Risk, "above 512"),]);
+        verify(
+            &RULE,
+            &[(
+                Case::healthy()
+                    .kernel(0, "net.ipv4.tcp_syncookies", "0")
+                    .kernel(0, "net.ipv4.tcp_max_syn_backlog", "512"),
+                Severity::Risk,
+                "above 512",
+            )],
+        );
     }
 }

@@ -61,9 +61,22 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-#[test]
+    #[test]
     fn sick_and_healthy() {
-        verify(&RULE, &[(Case::healthy().pool_with("process.priority = 10", ""), Severity::Risk, "10 %"),
-(Case::healthy().set(1, "process.priority", "5"), Severity::Risk, "25 %"),]);
+        verify(
+            &RULE,
+            &[
+                (
+                    Case::healthy().pool_with("process.priority = 10", ""),
+                    Severity::Risk,
+                    "10 %",
+                ),
+                (
+                    Case::healthy().set(1, "process.priority", "5"),
+                    Severity::Risk,
+                    "25 %",
+                ),
+            ],
+        );
     }
 }

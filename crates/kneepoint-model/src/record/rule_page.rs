@@ -17,7 +17,11 @@ mod tests {
 
     #[test]
     fn a_page_has_its_parts_in_their_order() {
-        let parts = [("What it is", " a "), ("Nothing", ""), ("What to write", "b")];
+        let parts = [
+            ("What it is", " a "),
+            ("Nothing", ""),
+            ("What to write", "b"),
+        ];
         let page = rule_page("X-01", "T", "f", &parts);
         assert_eq!(
             page,
