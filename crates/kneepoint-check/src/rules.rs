@@ -210,7 +210,8 @@ mod tests {
     #[test]
     fn names_are_unique_and_every_rule_explains_itself() {
         let names: BTreeSet<&str> = CHECKS.iter().map(|rule| rule.name).collect();
-        assert_eq!(names.len(), CHECKS.len());
+        let titles: BTreeSet<&str> = CHECKS.iter().map(|rule| rule.title).collect();
+        assert_eq!((names.len(), titles.len()), (CHECKS.len(), CHECKS.len()));
         for rule in CHECKS {
             let page = explain(rule.name).expect(rule.name);
             let parts = [
