@@ -1,8 +1,7 @@
 //! The gate of a pipeline, on a real stack: what got slower fails, what did not does not.
 
-use crate::support::{
-    alone, assert_nothing_left, kneepoint, start, text, traces, wait, waiting_site as site,
-};
+use crate::support::company::among_waiting;
+use crate::support::{kneepoint, start, text, wait, waiting_site as site};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Output;
@@ -32,9 +31,9 @@ fn run_of(output: &Output) -> Value {
 
 #[test]
 fn side_by_side_a_slower_application_fails_and_the_same_does_not() {
-    let _alone = alone();
+    let _place = among_waiting();
     let directory = tempfile::tempdir().expect("temp dir");
-    let (runs, before_traces) = (directory.path().join("runs"), traces());
+    let runs = directory.path().join("runs");
     let main = site(directory.path(), "main", 20);
     let same = site(directory.path(), "same", 20);
     let slower = site(directory.path(), "slower", 50);
@@ -80,12 +79,11 @@ fn side_by_side_a_slower_application_fails_and_the_same_does_not() {
         text(&output.stderr)
     );
     assert_ne!(run_of(&output)["gate"]["verdict"], "fail");
-    assert_nothing_left(&before_traces, "a gate");
 }
 
 #[test]
 fn against_a_stored_run_a_slower_application_fails_and_the_same_does_not() {
-    let _alone = alone();
+    let _place = among_waiting();
     let directory = tempfile::tempdir().expect("temp dir");
     let runs = directory.path().join("runs");
     let main = site(directory.path(), "main", 20);
