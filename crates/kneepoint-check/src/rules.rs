@@ -229,6 +229,15 @@ mod tests {
     }
 
     #[test]
+    fn the_catalogue_lists_every_rule() {
+        let listed = include_str!("../../../docs/catalogue.md");
+        for rule in CHECKS {
+            let line = format!("| {} | `{}` | {} |", rule.code, rule.name, rule.title);
+            assert!(listed.contains(&line), "docs/catalogue.md lacks: {line}");
+        }
+    }
+
+    #[test]
     fn every_file_is_named_as_its_rule() {
         let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/src/rules");
         let files: BTreeSet<String> = std::fs::read_dir(directory)
