@@ -33,6 +33,7 @@ const MUTEX: Directive = Directive {
     better: |_| "accept_mutex off;".into(),
     weight: 0.03,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     MUTEX.check(&RULE, snapshot, found);
 }

@@ -31,6 +31,7 @@ const CHILD: Directive = Directive {
     better: |_| "MaxConnectionsPerChild 10000".into(),
     weight: 0.08,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     CHILD.check(&RULE, snapshot, found);
 }

@@ -28,6 +28,7 @@ const KEEP: Directive = Directive {
     better: |_| "KeepAlive On, KeepAliveTimeout 2".into(),
     weight: 0.06,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     KEEP.check(&RULE, snapshot, found);
 }

@@ -34,6 +34,7 @@ const NAMES: Directive = Directive {
     better: |_| "HostnameLookups Off".into(),
     weight: 0.15,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     NAMES.check(&RULE, snapshot, found);
 }

@@ -33,6 +33,7 @@ const ASSERTIONS: Directive = Directive {
     better: |_| "-1".into(),
     weight: 0.02,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     ASSERTIONS.check(&RULE, snapshot, found);
 }

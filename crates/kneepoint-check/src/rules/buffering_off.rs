@@ -25,6 +25,7 @@ const FASTCGI: Directive = Directive {
     better: |_| "fastcgi_buffering on;".into(),
     weight: 0.2,
 };
+
 const PROXY: Directive = Directive {
     home: Home::Site,
     name: "proxy_buffering",

@@ -25,6 +25,7 @@ const SITE: Directive = Directive {
     better: |_| "error_log /var/log/nginx/error.log warn;".into(),
     weight: 0.2,
 };
+
 const MAIN: Directive = Directive {
     home: Home::Program(ServiceKind::Nginx),
     name: "error_log",

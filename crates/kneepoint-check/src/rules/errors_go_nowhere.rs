@@ -34,6 +34,7 @@ const LOG: Directive = Directive {
     better: |_| "On".into(),
     weight: 0.02,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     LOG.check(&RULE, snapshot, found);
 }

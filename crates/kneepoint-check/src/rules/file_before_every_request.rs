@@ -33,6 +33,7 @@ const PREPEND: Directive = Directive {
     better: |_| "\"\"".into(),
     weight: 0.02,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     PREPEND.check(&RULE, snapshot, found);
 }

@@ -31,6 +31,7 @@ const LEVEL: Directive = Directive {
     better: |_| "notice".into(),
     weight: 0.01,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     LEVEL.check(&RULE, snapshot, found);
 }

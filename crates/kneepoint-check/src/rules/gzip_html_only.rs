@@ -31,6 +31,7 @@ const TYPES: Directive = Directive {
     better: |_| "gzip_types text/css application/javascript application/json image/svg+xml;".into(),
     weight: 0.03,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     TYPES.check(&RULE, snapshot, found);
 }

@@ -30,6 +30,7 @@ const GZIP: Directive = Directive {
     better: |_| "gzip on; gzip_comp_level 4;".into(),
     weight: 0.05,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     GZIP.check(&RULE, snapshot, found);
 }

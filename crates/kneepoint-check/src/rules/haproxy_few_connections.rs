@@ -26,19 +26,27 @@ const MOST: Directive = Directive {
         /// Browsers keep connections for a minute: fewer are taken by some dozens of visitors a second \[ours\].
         const FEW: f64 = 2000.0;
         let most = value.number().filter(|most| *most < FEW)?;
-        let kept = around
-            .settings
-            .or("defaults timeout http-keep-alive", "10s");
-        let seconds = kept.seconds().unwrap_or(10.0).max(1.0);
-        Some(format!(
-            "with {} of keep-alive, {:.0} new visitors a second take all of them",
-            kept.text,
-            most / seconds
-        ))
+        let mut timeouts = around.settings.every("defaults timeout");
+        let kept = timeouts.find_map(|(text, _)| text.strip_prefix("http-keep-alive "));
+        Some(match kept.and_then(seconds) {
+            Some(kept_s) => format!(
+                "with {kept_s} s of keep-alive, {:.0} new visitors a second take all of them",
+                most / kept_s
+            ),
+            None => format!("the connection after {most:.0} waits, and browsers keep theirs open"),
+        })
     },
     better: |_| "maxconn 20000".into(),
     weight: 0.2,
 };
+
+/// A time of HAProxy, in seconds: a bare number counts milliseconds.
+fn seconds(text: &str) -> Option<f64> {
+    let bare = text.trim().parse::<f64>().ok().map(|count| count / 1000.0);
+    let written = || SettingValue::new(text, SettingSource::Default).seconds();
+    bare.or_else(written).filter(|seconds| *seconds > 0.0)
+}
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     MOST.check(&RULE, snapshot, found);
 }
@@ -66,7 +74,11 @@ mod tests {
         verify(
             &RULE,
             &[(
-                haproxy(&[("global maxconn", "500")]),
+                haproxy(&[
+                    ("global maxconn", "500"),
+                    ("defaults timeout", "http-keep-alive 10000"),
+                    ("defaults timeout", "client 30s"),
+                ]),
                 Severity::Risk,
                 "50 new visitors",
             )],

@@ -28,6 +28,7 @@ const THREADS: Directive = Directive {
     better: |_| "nothing: remove the line".into(),
     weight: 0.15,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     THREADS.check(&RULE, snapshot, found);
 }

@@ -55,6 +55,7 @@ const SORT: Directive = Directive {
     better: |_| "sort_buffer_size = 2M, join_buffer_size = 256K, read_buffer_size = 128K".into(),
     weight: 0.2,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     SORT.check(&RULE, snapshot, found);
 }

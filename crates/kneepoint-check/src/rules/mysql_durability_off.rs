@@ -29,6 +29,7 @@ const FLUSH: Directive = Directive {
     better: |_| "innodb_flush_log_at_trx_commit = 2".into(),
     weight: 0.02,
 };
+
 const DOUBLE: Directive = Directive {
     home: Home::Program(ServiceKind::Mysql),
     name: "innodb_doublewrite",
@@ -43,6 +44,7 @@ const DOUBLE: Directive = Directive {
     better: |_| "innodb_doublewrite = 1".into(),
     weight: 0.02,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     FLUSH.check(&RULE, snapshot, found);
     DOUBLE.check(&RULE, snapshot, found);

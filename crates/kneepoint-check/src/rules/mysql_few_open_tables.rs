@@ -36,6 +36,7 @@ const TABLES: Directive = Directive {
     better: |_| "table_open_cache = 4000".into(),
     weight: 0.1,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     TABLES.check(&RULE, snapshot, found);
 }

@@ -32,6 +32,7 @@ const GENERAL: Directive = Directive {
     better: |_| "general_log = 0".into(),
     weight: 0.15,
 };
+
 const SLOW: Directive = Directive {
     home: Home::Program(ServiceKind::Mysql),
     name: "long_query_time",
@@ -53,6 +54,7 @@ const SLOW: Directive = Directive {
     better: |_| "long_query_time = 1".into(),
     weight: 0.15,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     GENERAL.check(&RULE, snapshot, found);
     SLOW.check(&RULE, snapshot, found);

@@ -35,6 +35,7 @@ const CACHE: Directive = Directive {
     better: |_| "query_cache_type = 0, query_cache_size = 0".into(),
     weight: 0.15,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     CACHE.check(&RULE, snapshot, found);
 }

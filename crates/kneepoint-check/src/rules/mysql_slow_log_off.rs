@@ -36,6 +36,7 @@ const SLOW: Directive = Directive {
     better: |_| "slow_query_log = 1, long_query_time = 1".into(),
     weight: 0.01,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     SLOW.check(&RULE, snapshot, found);
 }

@@ -41,6 +41,7 @@ const LOG: Directive = Directive {
     better: |_| "innodb_log_file_size = 512M".into(),
     weight: 0.1,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     LOG.check(&RULE, snapshot, found);
 }

@@ -33,6 +33,7 @@ const THREADS: Directive = Directive {
     better: |_| "thread_cache_size = 100".into(),
     weight: 0.06,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     THREADS.check(&RULE, snapshot, found);
 }

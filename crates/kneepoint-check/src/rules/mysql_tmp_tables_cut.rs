@@ -40,6 +40,7 @@ const SIZE: Directive = Directive {
     },
     weight: 0.03,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     SIZE.check(&RULE, snapshot, found);
 }

@@ -37,6 +37,7 @@ const TIME: Directive = Directive {
     better: |_| "30".into(),
     weight: 0.1,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     TIME.check(&RULE, snapshot, found);
 }

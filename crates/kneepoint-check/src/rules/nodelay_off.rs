@@ -29,6 +29,7 @@ const NODELAY: Directive = Directive {
     better: |_| "tcp_nodelay on;".into(),
     weight: 0.1,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     NODELAY.check(&RULE, snapshot, found);
 }

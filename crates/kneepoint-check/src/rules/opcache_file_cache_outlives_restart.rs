@@ -36,6 +36,7 @@ const CACHE: Directive = Directive {
     better: |_| "\"\"".into(),
     weight: 0.05,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     CACHE.check(&RULE, snapshot, found);
 }

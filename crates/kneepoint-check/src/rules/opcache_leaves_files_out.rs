@@ -31,6 +31,7 @@ const LARGE: Directive = Directive {
     better: |_| "0".into(),
     weight: 0.25,
 };
+
 const LISTED: Directive = Directive {
     home: Home::Ini,
     name: "opcache.blacklist_filename",
@@ -49,6 +50,7 @@ const LISTED: Directive = Directive {
     better: |_| "\"\"".into(),
     weight: 0.2,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     LARGE.check(&RULE, snapshot, found);
     LISTED.check(&RULE, snapshot, found);

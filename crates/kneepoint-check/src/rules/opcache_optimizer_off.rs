@@ -33,6 +33,7 @@ const LEVEL: Directive = Directive {
     better: |_| "0x7FFEBFFF".into(),
     weight: 0.06,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     LEVEL.check(&RULE, snapshot, found);
 }

@@ -33,6 +33,7 @@ const COMMENTS: Directive = Directive {
     better: |_| "1".into(),
     weight: 0.05,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     COMMENTS.check(&RULE, snapshot, found);
 }

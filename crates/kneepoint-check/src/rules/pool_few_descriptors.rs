@@ -25,6 +25,7 @@ const POOL: Directive = Directive {
     better: |_| "4096".into(),
     weight: 0.08,
 };
+
 const GLOBAL: Directive = Directive {
     home: Home::Program(ServiceKind::Fpm),
     name: "rlimit_files",

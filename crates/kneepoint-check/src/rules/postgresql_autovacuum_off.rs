@@ -27,6 +27,7 @@ const VACUUM: Directive = Directive {
     better: |_| "autovacuum = on".into(),
     weight: 0.3,
 };
+
 const COUNTS: Directive = Directive {
     home: Home::Program(ServiceKind::Postgresql),
     name: "track_counts",

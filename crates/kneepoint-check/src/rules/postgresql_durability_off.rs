@@ -27,6 +27,7 @@ const FSYNC: Directive = Directive {
     better: |_| "fsync = on, synchronous_commit = off".into(),
     weight: 0.05,
 };
+
 const PAGES: Directive = Directive {
     home: Home::Program(ServiceKind::Postgresql),
     name: "full_page_writes",

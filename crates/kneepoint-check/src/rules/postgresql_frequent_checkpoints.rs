@@ -42,6 +42,7 @@ const WAL: Directive = Directive {
     better: |_| "max_wal_size = 2GB".into(),
     weight: 0.1,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     WAL.check(&RULE, snapshot, found);
 }

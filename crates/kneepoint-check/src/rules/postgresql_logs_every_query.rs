@@ -28,6 +28,7 @@ const STATEMENT: Directive = Directive {
     better: |_| "log_statement = none".into(),
     weight: 0.12,
 };
+
 const DURATION: Directive = Directive {
     home: Home::Program(ServiceKind::Postgresql),
     name: "log_min_duration_statement",
@@ -54,6 +55,7 @@ const DURATION: Directive = Directive {
     better: |_| "log_min_duration_statement = 1000".into(),
     weight: 0.12,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     STATEMENT.check(&RULE, snapshot, found);
     DURATION.check(&RULE, snapshot, found);

@@ -38,6 +38,7 @@ const MANY: Directive = Directive {
     better: |_| "max_connections = 100, with PgBouncer before it".into(),
     weight: 0.04,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     MANY.check(&RULE, snapshot, found);
 }

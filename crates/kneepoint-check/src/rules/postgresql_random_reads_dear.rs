@@ -38,6 +38,7 @@ const RANDOM: Directive = Directive {
     better: |_| "random_page_cost = 1.1".into(),
     weight: 0.03,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     RANDOM.check(&RULE, snapshot, found);
 }

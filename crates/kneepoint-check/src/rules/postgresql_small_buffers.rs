@@ -52,6 +52,7 @@ const BUFFERS: Directive = Directive {
     },
     weight: 0.2,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     BUFFERS.check(&RULE, snapshot, found);
 }

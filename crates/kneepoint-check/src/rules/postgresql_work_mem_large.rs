@@ -46,6 +46,7 @@ const WORK: Directive = Directive {
     better: |_| "work_mem = 16MB".into(),
     weight: 0.15,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     WORK.check(&RULE, snapshot, found);
 }

@@ -40,6 +40,7 @@ const PRELOAD: Directive = Directive {
     better: |_| "\"\"".into(),
     weight: 0.02,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     PRELOAD.check(&RULE, snapshot, found);
 }

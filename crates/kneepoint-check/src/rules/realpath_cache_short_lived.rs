@@ -36,6 +36,7 @@ const TTL: Directive = Directive {
     better: |_| "600".into(),
     weight: 0.02,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     TTL.check(&RULE, snapshot, found);
 }

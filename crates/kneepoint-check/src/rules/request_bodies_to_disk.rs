@@ -29,6 +29,7 @@ const FILE: Directive = Directive {
     better: |_| "client_body_in_file_only off;".into(),
     weight: 0.06,
 };
+
 const SIZE: Directive = Directive {
     home: Home::Site,
     name: "client_body_buffer_size",
@@ -47,6 +48,7 @@ const SIZE: Directive = Directive {
     better: |_| "client_body_buffer_size 128k;".into(),
     weight: 0.06,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     FILE.check(&RULE, snapshot, found);
     SIZE.check(&RULE, snapshot, found);

@@ -44,6 +44,7 @@ const LIMIT: Directive = Directive {
     },
     weight: 0.2,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     LIMIT.check(&RULE, snapshot, found);
 }

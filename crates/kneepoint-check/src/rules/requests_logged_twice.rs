@@ -32,6 +32,7 @@ const LOG: Directive = Directive {
     better: |_| "/dev/null".into(),
     weight: 0.03,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     LOG.check(&RULE, snapshot, found);
 }

@@ -32,6 +32,7 @@ const AUTO: Directive = Directive {
     better: |_| "0".into(),
     weight: 0.15,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     AUTO.check(&RULE, snapshot, found);
 }

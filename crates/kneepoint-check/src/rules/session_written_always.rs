@@ -33,6 +33,7 @@ const LAZY: Directive = Directive {
     better: |_| "1".into(),
     weight: 0.03,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     LAZY.check(&RULE, snapshot, found);
 }

@@ -33,6 +33,7 @@ const LIMIT: Directive = Directive {
     better: |_| "5s".into(),
     weight: 0.02,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     LIMIT.check(&RULE, snapshot, found);
 }

@@ -39,6 +39,7 @@ const TIMEOUT: Directive = Directive {
     better: |_| "10".into(),
     weight: 0.12,
 };
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     TIMEOUT.check(&RULE, snapshot, found);
 }

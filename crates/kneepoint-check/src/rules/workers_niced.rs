@@ -28,6 +28,7 @@ const POOL: Directive = Directive {
     better: |_| "0".into(),
     weight: 0.1,
 };
+
 const GLOBAL: Directive = Directive {
     home: Home::Program(ServiceKind::Fpm),
     name: "process.priority",
