@@ -1,6 +1,6 @@
 //! `kneepoint profile` on a PHP-FPM started by hand.
 
-use crate::by_hand::ByHand;
+use crate::support::by_hand::ByHand;
 use crate::support::company::alone;
 use crate::support::{apps, kneepoint, needs_root, start, text, wait};
 use std::fs;
