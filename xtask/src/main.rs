@@ -10,18 +10,19 @@
 mod apps;
 mod attack;
 mod bench_load;
+mod costs;
 mod faults;
 mod flags;
-mod memory;
 mod method;
 mod noise;
-mod profile_cost;
 mod program;
 mod real;
+mod shapes;
 mod tidy;
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
+use costs::{memory, profile_cost};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -55,6 +56,8 @@ enum Command {
     ProfileCost(profile_cost::Options),
     /// Try limits, comparisons, plans and tuning on real stacks
     Real(real::Options),
+    /// Try `kneepoint check` on stacks as people have them, broken and healthy
+    Shapes(shapes::Options),
     /// Check the structure: edges between crates, doors to the world, sizes, lists, format
     Tidy,
 }
@@ -79,6 +82,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Noise(options) => noise::run(&options),
         Command::ProfileCost(options) => profile_cost::run(options),
         Command::Real(options) => real::run(&options),
+        Command::Shapes(options) => shapes::run(&options),
         Command::Tidy => tidy::run(workspace()).context("tidy cannot check the workspace"),
     }
 }

@@ -9,13 +9,16 @@ pub(crate) static RULE: CheckRule = CheckRule {
     what_it_is: "With maxmemory and the policy noeviction every write fails once memory is full; without maxmemory Redis grows \
         until the kernel kills it. appendfsync always waits for the disk at each write; snapshots (save) fork a copy, which \
         stalls a large instance, the more so with transparent huge pages.",
+    how_it_shows: "`OOM command not allowed` in the application's log; or Redis vanishes, with all it kept; or all pages pause at once.",
     unless: "It keeps queues or sessions that must not be lost, and somebody watches its memory.",
+    what_to_write: "maxmemory with maxmemory-policy allkeys-lru for a cache; appendfsync everysec; save \"\" where nothing must be kept.",
     check,
 };
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service) in snapshot.of(ServiceKind::Redis) {
-        if service.settings.iter().next().is_none() {
+        // What nobody can read may be set.
+        if service.settings_hidden {
             continue;
         }
         let memory = service.settings.or("maxmemory", "0");
@@ -99,6 +102,16 @@ fn snapshots(snapshot: &Snapshot, at: usize, service: &Service, found: &mut Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hidden_command_line_is_no_default() {
+        let hidden = Case::healthy().with(|snapshot| {
+            let redis = &mut snapshot.services[2];
+            redis.settings = Settings::default();
+            redis.settings_hidden = true;
+        });
+        assert!(super::super::tests_of(&RULE, &hidden).is_empty());
+    }
 
     #[test]
     fn sick_and_healthy() {

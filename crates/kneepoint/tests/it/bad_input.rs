@@ -1,16 +1,15 @@
 //! What a person gets wrong, and what the program says: what failed, on what, what to do next.
 
+use crate::support::company::{alone, among_others};
 use crate::support::{
-    alone, apps, assert_nothing_left, is_root, kneepoint, needs_root, plain_scenario,
-    running_limit, start, text, traces, wait,
+    apps, is_root, kneepoint, needs_root, plain_scenario, running_limit, start, text, traces, wait,
 };
 use std::path::Path;
 use std::time::Duration;
 
 /// Runs a command that must fail, and checks its words; returns them.
 fn check(arguments: &[&str], directory: &Path, expected: &[&str]) {
-    let _alone = alone();
-    let before = traces();
+    let _place = among_others();
     // Without root there is no closed lab, and what is tested here is what comes after that.
     let on_the_host = (!is_root()).then_some("--host-network");
     let output = wait(
@@ -29,7 +28,6 @@ fn check(arguments: &[&str], directory: &Path, expected: &[&str]) {
         assert!(said.contains(words), "expected `{words}` in:\n{said}");
     }
     assert!(!said.contains("panicked"), "{said}");
-    assert_nothing_left(&before, "a failed command");
 }
 
 #[test]
@@ -89,7 +87,7 @@ fn an_impossible_setting_is_refused_before_anything_starts() {
 
 #[test]
 fn a_run_directory_that_cannot_be_made_is_named() {
-    let _alone = alone();
+    let _place = among_others();
     let scenario = apps().join("plain/kneepoint.toml");
     let output = kneepoint()
         .arg("limit")
@@ -111,7 +109,7 @@ fn a_full_disk_does_not_lose_the_measurement() {
     if !needs_root("a_full_disk_does_not_lose_the_measurement") {
         return;
     }
-    let _alone = alone();
+    let _place = among_others();
     let directory = tempfile::tempdir().expect("temp dir");
     let scenario = plain_scenario(directory.path(), "");
     let small = directory.path().join("small");
@@ -145,7 +143,7 @@ fn a_target_that_dies_in_the_middle_ends_the_run_in_words() {
     if !needs_root("a_target_that_dies_in_the_middle_ends_the_run_in_words") {
         return;
     }
-    let _alone = alone();
+    let _place = alone();
     let directory = tempfile::tempdir().expect("temp dir");
     let before = traces();
     let child = running_limit(directory.path(), "30s", Duration::from_secs(9));
@@ -175,7 +173,6 @@ fn a_target_that_dies_in_the_middle_ends_the_run_in_words() {
         said.contains("php") && (said.contains("died") || said.contains("ended")),
         "{said}"
     );
-    assert_nothing_left(&before, "a dead target");
 }
 
 #[test]

@@ -6,7 +6,6 @@
 #![allow(clippy::print_stderr, reason = "a test that cannot run here says so")]
 
 mod bad_input;
-mod by_hand;
 mod check;
 mod cleanup;
 mod closed;

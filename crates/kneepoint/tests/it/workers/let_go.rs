@@ -1,7 +1,8 @@
 //! Whatever becomes of `kneepoint profile --calls` and of its terminal, the workers that it traces go on.
 
-use crate::by_hand::ByHand;
-use crate::support::{alone, apps, kneepoint, needs_root, start, text, wait};
+use crate::support::by_hand::ByHand;
+use crate::support::company::alone;
+use crate::support::{apps, kneepoint, needs_root, start, text, wait};
 use std::fs;
 use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
