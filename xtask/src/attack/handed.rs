@@ -96,15 +96,14 @@ fn changed_link(site: &Site, outside: &Outside) -> Result<Row> {
     ))
 }
 
-fn run_files(site: &Site) -> Result<Vec<Row>> {
-    let dir = site.root.join("handed");
-    fs::create_dir_all(&dir)?;
+/// Run files that a stranger made: name, what it is, and the SQL that makes it.
+fn strange_runs() -> [(&'static str, &'static str, String); 5] {
     let table =
         "create table record (id integer primary key, at_s real not null, json text not null);";
     let endless = "create view record as with recursive n(i) as (select 1 union all select i + 1 from n) \
                    select i as id, 0.0 as at_s, '{}' as json from n;";
     let version = format!("pragma user_version = {RUN_VERSION};");
-    let scripts = [
+    [
         (
             "view",
             "a run file whose records are an endless view (12)",
@@ -134,9 +133,14 @@ fn run_files(site: &Site) -> Result<Vec<Row>> {
                 "{table}insert into record values (1, 0.0, printf('%.*c', 5000000, '['));{version}"
             ),
         ),
-    ];
+    ]
+}
+
+fn run_files(site: &Site) -> Result<Vec<Row>> {
+    let dir = site.root.join("handed");
+    fs::create_dir_all(&dir)?;
     let mut rows = Vec::new();
-    for (name, what, script) in scripts {
+    for (name, what, script) in strange_runs() {
         let path = dir.join(format!("{name}.kneepoint.sqlite"));
         // The bench has no SQLite of its own to write with.
         let mut python = Command::new("python3");

@@ -64,25 +64,19 @@ pub(super) fn attempts(site: &Site, outside: &Outside) -> Result<Vec<Row>> {
 }
 
 fn in_the_lab(site: &Site, outside: &Outside, found: &Found, owner: u32) -> Result<Vec<Row>> {
-    let seed: Vec<_> = found
-        .files
-        .iter()
-        .filter(|path| holds(path, site))
-        .collect();
-    let logs: Vec<_> = found
-        .files
-        .iter()
-        .filter(|path| ends(path, "log"))
-        .collect();
-    let confs: Vec<_> = found
-        .files
-        .iter()
-        .filter(|path| ends(path, "conf") || ends(path, "ini"))
-        .collect();
+    let of = |is_it: &dyn Fn(&Path) -> bool| {
+        let files = found.files.iter().filter(|path| is_it(path));
+        format!(
+            "cat {} 2>/dev/null | grep -q .",
+            words(&files.collect::<Vec<_>>())
+        )
+    };
+    let seed = of(&|path| holds(path, site));
+    let logs = of(&|path| ends(path, "log"));
+    let confs = of(&|path| ends(path, "conf") || ends(path, "ini"));
     let labs = site.labs.display();
     let connect = "perl -MSocket -e 'for (@ARGV) { socket(S, PF_UNIX, SOCK_STREAM, 0); exit 0 if connect(S, sockaddr_un($_)) } exit 1'";
     let sockets = words(&found.sockets.iter().collect::<Vec<_>>());
-    let readable = |files: &[&PathBuf]| format!("cat {} 2>/dev/null | grep -q .", words(files));
     let signals = format!("kill -0 {owner} || kill -0 $(pgrep -o -f __keeper)");
     // In a file, so that they are not in the arguments of who searches.
     site.write("words", &site.secrets.join("\n"))?;
@@ -98,13 +92,13 @@ fn in_the_lab(site: &Site, outside: &Outside, found: &Found, owner: u32) -> Resu
         refused(
             "seed",
             "reads the seed, the .env and all that holds a secret (11)",
-            &readable(&seed),
+            &seed,
         )?,
-        refused("logs", "reads the logs of servers (11)", &readable(&logs))?,
+        refused("logs", "reads the logs of servers (11)", &logs)?,
         refused(
             "configuration",
             "reads the servers' configuration (11)",
-            &readable(&confs),
+            &confs,
         )?,
         refused(
             "lab-sockets",
