@@ -304,12 +304,15 @@ fn gates(site: &Site) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
+/// Puts something where a file is looked for.
+type Make<'a> = &'a dyn Fn() -> Result<()>;
+
 /// Pipes, endless files and links where the application's own files are looked for.
 fn applications_files(site: &Site, outside: &Outside) -> Result<Vec<Row>> {
     let dotenv = site.root.join(".env");
     let mut rows = Vec::new();
     let secret = outside.path("outside/secret");
-    let cases: [(&str, &str, &dyn Fn() -> Result<()>); 3] = [
+    let cases: [(&str, &str, Make<'_>); 3] = [
         ("env-pipe", "an .env that is a pipe (10)", &|| {
             run(Command::new("mkfifo").arg(&dotenv), LIMIT).map(drop)
         }),

@@ -165,10 +165,8 @@ impl Running {
 impl Ended {
     /// The last line it said, for a table.
     pub(super) fn why(&self) -> String {
-        let lines = self.said.lines().chain(self.printed.lines());
-        let line = lines
-            .filter(|line| line.starts_with("kneepoint: "))
-            .next_back();
+        let mut lines = self.said.lines().chain(self.printed.lines());
+        let line = lines.rfind(|line| line.starts_with("kneepoint: "));
         let line = line.unwrap_or_default().trim_start_matches("kneepoint: ");
         line.chars().take(90).collect()
     }

@@ -212,7 +212,7 @@ mod tests {
     fn a_thread_of_the_same_process_is_refused_with_what_is_needed() {
         let (told, asked) = std::sync::mpsc::channel();
         let (end, ended) = std::sync::mpsc::channel::<()>();
-        let other = std::thread::spawn(move || {
+        let other = thread::spawn(move || {
             told.send(rustix::thread::gettid()).expect("it listens");
             let _ = ended.recv();
         });
@@ -249,7 +249,7 @@ mod tests {
             .expect("perl, of which every Debian has the base");
         let mut byte = [0];
         let said = child.stdout.as_mut().expect("a pipe");
-        std::io::Read::read_exact(said, &mut byte).expect("it has begun");
+        io::Read::read_exact(said, &mut byte).expect("it has begun");
         let state = || kneepoint_linux::Stat::of(child.id()).map(|stat| stat.state);
         while state() != Some(b'D') {
             thread::yield_now();
