@@ -8,20 +8,21 @@
 )]
 
 mod apps;
+mod attack;
 mod bench_load;
+mod costs;
 mod faults;
 mod flags;
-mod map;
-mod memory;
 mod method;
 mod noise;
-mod profile_cost;
 mod program;
 mod real;
+mod shapes;
 mod tidy;
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
+use costs::{memory, profile_cost};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -37,6 +38,8 @@ struct Xtask {
 enum Command {
     /// Applications that nobody here wrote, and faults planted in them
     Apps(apps::Options),
+    /// Try to get out of the lab, as a hostile application, another user and a hostile file
+    Attack(attack::Options),
     /// Compare the load engine with wrk, oha, k6 and others in the same run
     BenchLoad(bench_load::Options),
     /// Run the fault bench on a real stack
@@ -53,6 +56,8 @@ enum Command {
     ProfileCost(profile_cost::Options),
     /// Try limits, comparisons, plans and tuning on real stacks
     Real(real::Options),
+    /// Try `kneepoint check` on stacks as people have them, broken and healthy
+    Shapes(shapes::Options),
     /// Check the structure: edges between crates, doors to the world, sizes, lists, format
     Tidy,
 }
@@ -68,14 +73,16 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Apps(options) => apps::run(&options),
+        Command::Attack(options) => attack::run(&options),
         Command::BenchLoad(options) => bench_load::run(options),
         Command::Faults(options) => faults::run(options),
-        Command::Map => map::run(workspace()),
+        Command::Map => tidy::map::run(workspace()),
         Command::Memory(options) => memory::run(options),
         Command::Method(options) => method::run(&options),
         Command::Noise(options) => noise::run(&options),
         Command::ProfileCost(options) => profile_cost::run(options),
         Command::Real(options) => real::run(&options),
+        Command::Shapes(options) => shapes::run(&options),
         Command::Tidy => tidy::run(workspace()).context("tidy cannot check the workspace"),
     }
 }

@@ -143,18 +143,24 @@ fn by_port(all: &[Seen], from: usize, endpoint: &ListenEndpoint) -> Option<usize
     found.next().is_none().then_some(to)
 }
 
-/// The pool that listens at an endpoint.
+/// The pool that listens at an endpoint. Another container may see the directory of a socket elsewhere: where no path is
+/// the same, its name tells.
 fn pool_of(service: &Service, endpoint: &ListenEndpoint) -> Option<String> {
-    let fits = |own: &ListenEndpoint| match (own, endpoint) {
+    let same = |own: &ListenEndpoint| match (own, endpoint) {
         (ListenEndpoint::Tcp(_, a), ListenEndpoint::Tcp(_, b)) => a == b,
+        (own, other) => own == other,
+    };
+    let named = |own: &ListenEndpoint| match (own, endpoint) {
         (ListenEndpoint::Unix(a), ListenEndpoint::Unix(b)) => {
-            a == b || a.rsplit('/').next() == b.rsplit('/').next()
+            a.rsplit('/').next() == b.rsplit('/').next()
         }
         _ => false,
     };
-    let mut pools = service.pools.iter();
-    let found = pools.find(|pool| pool.listen.as_ref().is_some_and(fits))?;
-    Some(found.name.clone())
+    let find = |fits: &dyn Fn(&ListenEndpoint) -> bool| {
+        let mut pools = service.pools.iter();
+        pools.find(|pool| pool.listen.as_ref().is_some_and(fits))
+    };
+    Some(find(&same).or_else(|| find(&named))?.name.clone())
 }
 
 /// Gives each service the connections in TIME_WAIT that it itself can have made: to whom it asks.
@@ -314,5 +320,28 @@ mod tests {
         ];
         let all = [seen(ServiceKind::Nginx, 1, &[], &["127.0.0.1:9001"]), fpm];
         assert_eq!(join(&all)[0].pool.as_deref(), Some("b"));
+    }
+
+    #[test]
+    fn sockets_of_one_name_are_told_apart_by_their_directories() {
+        let mut fpm = seen(
+            ServiceKind::Fpm,
+            1,
+            &["/v/blog/php.sock", "/v/shop/php.sock"],
+            &[],
+        );
+        fpm.service.pools = ["blog", "shop"]
+            .map(|name| FpmPool {
+                name: name.into(),
+                listen: ListenEndpoint::parse(&format!("/v/{name}/php.sock"), 0),
+                ..FpmPool::default()
+            })
+            .into();
+        let of = |path: &str| pool_of(&fpm.service, &ListenEndpoint::Unix(path.into()));
+        assert_eq!(of("/v/shop/php.sock").as_deref(), Some("shop"));
+        assert_eq!(of("/v/blog/php.sock").as_deref(), Some("blog"));
+        // Seen from another container.
+        assert_eq!(of("/sockets/php.sock").as_deref(), Some("blog"));
+        assert_eq!(of("/sockets/other.sock"), None);
     }
 }

@@ -2,7 +2,7 @@
 
 mod apps;
 mod asks;
-mod docker;
+mod containers;
 mod gather;
 mod memory;
 mod php;

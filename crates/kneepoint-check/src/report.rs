@@ -1,8 +1,10 @@
 //! What is said: the chains as a picture, what is wrong, what could not be seen.
 
 mod json;
+mod junit;
 mod markdown;
 mod picture;
+mod sarif;
 mod terminal;
 
 use crate::find::{CheckOptions, look};
@@ -113,6 +115,10 @@ pub enum CheckFormat {
     Markdown,
     /// For programs.
     Json,
+    /// For the test view of a pipeline: JUnit XML.
+    Junit,
+    /// For code scanning and editors: SARIF 2.1.0.
+    Sarif,
 }
 
 /// Looks and judges.
@@ -132,6 +138,8 @@ pub fn render(report: &Report, format: CheckFormat) -> String {
         CheckFormat::Terminal { all } => terminal::render(report, all),
         CheckFormat::Markdown => markdown::render(report),
         CheckFormat::Json => json::render(report),
+        CheckFormat::Junit => junit::render(report),
+        CheckFormat::Sarif => sarif::render(report),
     }
 }
 
@@ -337,6 +345,118 @@ mod tests {
             render(&report, CheckFormat::Terminal { all: true })
         );
         assert!(!all.contains("hunter2"), "a secret is told");
+    }
+
+    /// The keys of a value and of all within it; names of settings are people's own.
+    fn keys(
+        value: &serde_json::Value,
+        within: &str,
+        found: &mut std::collections::BTreeSet<String>,
+    ) {
+        match value {
+            serde_json::Value::Object(map) => {
+                for (key, value) in map {
+                    let is_setting = within == "settings";
+                    if !is_setting {
+                        found.insert(key.clone());
+                    }
+                    keys(value, if is_setting { "" } else { key }, found);
+                }
+            }
+            serde_json::Value::Array(list) => list.iter().for_each(|one| keys(one, within, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_key_of_the_json_is_documented() {
+        let case = sick().with(|snapshot| {
+            snapshot.services[0].place.container = Some(crate::snapshot::Container {
+                id: "ab".into(),
+                runtime: crate::snapshot::Runtime::Docker,
+                name: None,
+                compose_service: None,
+                in_pod: false,
+            });
+        });
+        let mut report = judge(&case.0);
+        report.findings[0].also.push("pool b".into());
+        let json = serde_json::to_value(&report).expect("JSON");
+        let mut found = std::collections::BTreeSet::new();
+        keys(&json, "", &mut found);
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/check.md");
+        let page = std::fs::read_to_string(page).expect("the page");
+        let table = page.split("## The JSON").nth(1).expect("the section");
+        let table = table.split("## ").next().expect("its text");
+        // How a source names its place is told by an example in the text above.
+        let source = [
+            "path", "line", "pid", "file", "kernel", "memory", "variable",
+        ];
+        for key in found.iter().filter(|key| !source.contains(&key.as_str())) {
+            let words = [
+                format!("`{key}`"),
+                format!("`{key}[]`"),
+                format!(".{key}`"),
+                format!(".{key}[]`"),
+                format!("\"{key}\""),
+            ];
+            assert!(
+                words.iter().any(|word| table.contains(word)),
+                "`{key}` is not in docs/check.md"
+            );
+        }
+        assert!(table.contains(&format!("is {SCHEMA};")));
+    }
+
+    #[test]
+    fn a_pipeline_sees_each_rule_as_a_test() {
+        let text = render(&judge(&sick().0), CheckFormat::Junit);
+        let rules = CHECKS.len();
+        let head = format!(
+            "name=\"kneepoint check\" tests=\"{rules}\" disabled=\"0\" errors=\"0\" failures=\"1\""
+        );
+        assert!(text.contains(&head), "{text}");
+        assert!(text.contains("conf.d/a.ini:9") && text.contains("type=\"problem\""));
+        // A note fails nothing, and is told all the same.
+        assert!(text.contains("note: There is no slow log"), "{text}");
+        assert!(text.contains("<skipped message=\"it may not be read; run the check as root\""));
+        let nothing = render(&judge(&Snapshot::default()), CheckFormat::Junit);
+        assert!(nothing.contains("errors=\"1\""), "{nothing}");
+        assert!(!text.contains("hunter2"), "a secret is told");
+    }
+
+    #[test]
+    fn sarif_names_the_line_that_is_wrong() {
+        let report = judge(&sick().0);
+        let text = render(&report, CheckFormat::Sarif);
+        let sarif: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let run = &sarif["runs"][0];
+        assert_eq!(sarif["version"], "2.1.0");
+        let first = &run["results"][0];
+        assert_eq!(
+            (&first["ruleId"], &first["level"]),
+            (&"OPC-01/opcache-off".into(), &"error".into())
+        );
+        let at = &first["locations"][0]["physicalLocation"];
+        assert_eq!(
+            at["artifactLocation"]["uri"],
+            "file:///etc/php/conf.d/a.ini"
+        );
+        assert_eq!(at["region"]["startLine"], 9);
+        for result in run["results"].as_array().expect("results") {
+            let index = result["ruleIndex"].as_u64().expect("a position") as usize;
+            assert_eq!(
+                run["tool"]["driver"]["rules"][index]["id"],
+                result["ruleId"]
+            );
+        }
+        let unseen = &run["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"];
+        assert!(
+            unseen
+                .as_str()
+                .is_some_and(|text| text.starts_with("redis (process 12)"))
+        );
+        assert!(!text.contains("hunter2"), "a secret is told");
     }
 
     #[test]

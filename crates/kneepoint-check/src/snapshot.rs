@@ -50,12 +50,33 @@ impl Snapshot {
             .filter(|link| link.to == to)
             .map(|link| link.from)
             .collect();
-        let pools = from.iter().filter_map(|at| self.services.get(*at));
-        let counts: Vec<u64> = pools
-            .flat_map(|service| &service.pools)
-            .filter_map(|pool| pool.max_children())
-            .collect();
+        let askers = from.iter().filter_map(|at| self.services.get(*at));
+        let counts: Vec<u64> = askers.filter_map(Service::php_workers).collect();
         (!counts.is_empty()).then(|| counts.iter().sum())
+    }
+}
+
+impl Service {
+    /// Most requests that it executes PHP for at once: workers of all pools, or processes of an Apache with mod_php.
+    /// `None` where it executes none.
+    #[must_use]
+    pub fn php_workers(&self) -> Option<u64> {
+        /// What Apache's prefork module has where nothing is written (ServerLimit).
+        const PREFORK: &str = "256";
+        if self.has_mod_php() {
+            return Some(self.settings.or("maxrequestworkers", PREFORK).number()? as u64);
+        }
+        let pools = self.pools.iter().filter_map(FpmPool::max_children);
+        let counts: Vec<u64> = pools.collect();
+        (!counts.is_empty()).then(|| counts.iter().sum())
+    }
+
+    /// Whether it is an Apache that executes PHP in its own processes.
+    #[must_use]
+    pub fn has_mod_php(&self) -> bool {
+        let php = self.php.as_ref();
+        self.kind == ServiceKind::Apache
+            && php.is_some_and(|php| php.loaded.keys().any(|name| name.starts_with("libphp")))
     }
 }
 
@@ -149,4 +170,37 @@ pub fn said(kind: LogKind) -> &'static str {
     ];
     let found = known.iter().find(|(one, _)| *one == kind);
     found.map_or("something else", |(_, words)| words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_processes_of_an_apache_with_php_count_as_workers() {
+        let mut apache = Service::new(ServiceKind::Apache, 7);
+        assert_eq!(apache.php_workers(), None);
+        let php = PhpService {
+            loaded: [("libphp8.2".to_owned(), "/m/libphp8.2.so".to_owned())].into(),
+            ..PhpService::default()
+        };
+        apache.php = Some(php);
+        assert_eq!(apache.php_workers(), Some(256));
+        let source = SettingSource::file("/c", 1);
+        apache.settings.set("maxrequestworkers", "50", source);
+        let link = Link {
+            from: 0,
+            to: 1,
+            pool: None,
+            by: ListenEndpoint::Tcp("db".into(), 3306),
+            how: "/wp-config.php:5".into(),
+        };
+        let snapshot = Snapshot {
+            services: vec![apache, Service::new(ServiceKind::Mysql, 8)],
+            links: vec![link],
+            ..Snapshot::default()
+        };
+        assert_eq!(snapshot.workers_behind(1), Some(50));
+        assert_eq!(snapshot.workers_behind(0), None);
+    }
 }

@@ -95,6 +95,14 @@ pub enum LabCommand {
     List,
     /// Remove what a power cut or a double kill left: processes, control groups, directories
     Clean,
+    /// Stand a scenario up and leave it alone until Ctrl-C: to look at it with `check`, `profile` or by hand
+    Up {
+        /// A scenario, or a field report, whose first stage is taken
+        scenario: PathBuf,
+        /// Take this stage of a field report
+        #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+        stage: u32,
+    },
 }
 
 /// Where results go.

@@ -31,9 +31,19 @@ pub(crate) fn read(
     }
     for pool in &mut parser.fpm.pools {
         let listen = pool.settings.text("listen").map(str::to_owned);
-        pool.listen = listen.and_then(|text| ListenEndpoint::parse(&text, 9000));
+        let home = pool.settings.text("prefix").unwrap_or(prefix);
+        pool.listen = listen.and_then(|text| endpoint(&text, home));
     }
     parser.fpm
+}
+
+/// Where a pool listens. What is neither a port nor an address is a path below the pool's directory, as panels write it.
+fn endpoint(text: &str, home: &str) -> Option<ListenEndpoint> {
+    let is_path = !text.contains(':') && text.parse::<u16>().is_err();
+    match is_path {
+        true => Some(ListenEndpoint::Unix(files::absolute(home, text))),
+        false => ListenEndpoint::parse(text, 9000),
+    }
 }
 
 struct Parser<'a> {
@@ -184,6 +194,26 @@ mod tests {
         assert_eq!(pool.php.text("memory_limit"), Some("64M"));
         let listen = pool.settings.get("listen").expect("set");
         assert_eq!(listen.replaced[0].0, "/run/www.sock");
+    }
+
+    #[test]
+    fn a_socket_may_be_named_within_the_pools_own_directory() {
+        let listen = |text: &str| {
+            let text = format!("[shop]\n{text}\n");
+            let (fpm, _) = fpm(&[("/etc/fpm.conf", &text)], &|_| None);
+            fpm.pools[0].listen.clone().map(|one| one.to_string())
+        };
+        // As Plesk writes it.
+        let plesk = listen("prefix = /var/www/system/$pool\nlisten = php-fpm.sock");
+        assert_eq!(plesk.as_deref(), Some("/var/www/system/shop/php-fpm.sock"));
+        let relative = listen("listen = run/php.sock");
+        assert_eq!(relative.as_deref(), Some("/etc/run/php.sock"));
+        assert_eq!(listen("listen = 9001").as_deref(), Some("*:9001"));
+        assert_eq!(listen("listen = [::]:9001").as_deref(), Some("[::]:9001"));
+        assert_eq!(
+            listen("listen = /run/a.sock").as_deref(),
+            Some("/run/a.sock")
+        );
     }
 
     #[test]

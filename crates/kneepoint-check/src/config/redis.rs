@@ -14,64 +14,94 @@ const USUAL: [&str; 6] = [
     "/etc/redis/6379.conf",
 ];
 
-/// What is in force. Redis writes over its command line, so that often only the file is known.
+/// What is in force; `None` where nothing tells which file or flags it was started with. Redis writes over its command
+/// line, so that often only the files are known.
 pub(crate) fn read(
     subject: &Subject<'_>,
     reader: &mut Reader<'_>,
     listens: &[Listener],
-) -> Settings {
+) -> Option<Settings> {
     let mut settings = Settings::default();
     let named = subject.args.get(1).filter(|arg| arg.ends_with(".conf"));
-    let path = match named {
-        Some(path) => Some(files::absolute(subject.cwd, path)),
-        None => fitting(subject, reader, listens),
-    };
-    match path {
-        Some(path) => file(reader, &path, &mut settings),
-        None => reader.unread(
-            "the settings of Redis",
-            "its title hides its command line, and no usual file fits where it listens",
-            "set `set-proc-title no`, or keep the file at /etc/redis/redis.conf",
-        ),
-    }
-    // `redis-server --maxmemory 1gb` where the title was left alone.
-    for pair in subject.args.windows(2) {
-        if let Some(name) = pair[0].strip_prefix("--") {
-            settings.set(&name.to_ascii_lowercase(), &pair[1], SettingSource::Flag);
+    match named {
+        Some(path) => file(reader, &files::absolute(subject.cwd, path), &mut settings),
+        // `redis-server --maxmemory 1gb`: there is no file.
+        None if subject.args.len() > 1 || is_left_alone(subject.args) => {}
+        None => {
+            let path = fitting(subject, reader, listens)?;
+            file(reader, &path, &mut settings);
         }
     }
-    settings
+    let mut name = None;
+    for arg in subject.args.iter().skip(1) {
+        match (arg.strip_prefix("--"), name) {
+            (Some(next), _) => name = Some(next),
+            (None, Some(name)) => {
+                settings.set(&name.to_ascii_lowercase(), arg, SettingSource::Flag)
+            }
+            (None, None) => {}
+        }
+    }
+    Some(settings)
 }
 
-/// A usual file that says what is true of where the process listens.
+/// Whether a command line of one word is one, and no title: a title says where it listens.
+fn is_left_alone(args: &[String]) -> bool {
+    args.len() == 1 && !args[0].trim().contains([' ', ':'])
+}
+
+/// The only file that says what is true of where the process listens and works.
 fn fitting(subject: &Subject<'_>, reader: &mut Reader<'_>, listens: &[Listener]) -> Option<String> {
     let own = ["redis.conf", "valkey.conf"].map(|name| files::absolute(subject.cwd, name));
-    let usual = USUAL.map(str::to_owned);
-    let paths = own
-        .into_iter()
-        .chain(usual)
-        .filter(|path| subject.files.identity(path).is_some());
-    for path in paths.collect::<Vec<_>>() {
-        let Ok(content) = subject.files.read(&path) else {
-            reader.must(&path);
-            continue;
-        };
-        let text = content.text();
-        let value = |wanted: &str| {
-            let mut found = lines::words(&text).filter(|(_, name, _)| *name == wanted);
-            found.next_back_value()
-        };
-        let port = value("port").unwrap_or_else(|| "6379".into());
-        let socket = value("unixsocket");
-        let fits = listens.iter().any(|listener| match &listener.endpoint {
+    let usual = USUAL.iter().map(|path| (*path).to_owned());
+    let mut paths: Vec<String> = own.into_iter().chain(usual).collect();
+    for dir in ["/etc/redis", "/etc/valkey"] {
+        let names = reader.names(dir, ".conf");
+        paths.extend(names.iter().map(|name| files::absolute(dir, name)));
+    }
+    let mut known = std::collections::BTreeSet::new();
+    paths.retain(|path| known.insert(path.clone()));
+    paths.retain(|path| match subject.files.read(path) {
+        Ok(content) => fits(&content.text(), subject.cwd, listens),
+        Err(files::Unread::Missing) => false,
+        Err(_) => {
+            reader.must(path);
+            false
+        }
+    });
+    let why = match paths.as_slice() {
+        [path] => return Some(path.clone()),
+        [] => {
+            "its title hides its command line, and no usual file fits where it listens".to_owned()
+        }
+        many => format!(
+            "its title hides its command line, and several files fit: {}",
+            many.join(", ")
+        ),
+    };
+    reader.unread(
+        "the settings of Redis",
+        &why,
+        "set `set-proc-title no`, or keep one file in /etc/redis",
+    );
+    None
+}
+
+/// Whether a file can be that of a process. Redis changes into the directory that `dir` names.
+fn fits(text: &str, cwd: &str, listens: &[Listener]) -> bool {
+    let value = |wanted: &str| {
+        let mut found = lines::words(text).filter(|(_, name, _)| *name == wanted);
+        found.next_back_value()
+    };
+    let port = value("port").unwrap_or_else(|| "6379".into());
+    let socket = value("unixsocket");
+    let dir = value("dir").filter(|dir| dir.starts_with('/'));
+    let is_there = dir.is_none_or(|dir| dir.trim_end_matches('/') == cwd.trim_end_matches('/'));
+    is_there
+        && listens.iter().any(|listener| match &listener.endpoint {
             ListenEndpoint::Tcp(_, own) => own.to_string() == port,
             ListenEndpoint::Unix(own) => Some(own.as_str()) == socket.as_deref(),
-        });
-        if fits {
-            return Some(path);
-        }
-    }
-    None
+        })
 }
 
 /// The value of the last of some lines.
@@ -114,7 +144,7 @@ mod tests {
     use super::*;
     use crate::files::Memory;
 
-    fn read_with(files: &Memory, args: &[&str], port: u16) -> (Settings, usize) {
+    fn read_with(files: &Memory, args: &[&str], port: u16) -> (Option<Settings>, Vec<String>) {
         let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
         let subject = Subject {
             files,
@@ -129,28 +159,56 @@ mod tests {
         };
         let mut reader = Reader::new(&subject);
         let settings = read(&subject, &mut reader, &[listener]);
-        (settings, reader.blind.len())
+        (
+            settings,
+            reader.blind.into_iter().map(|one| one.why).collect(),
+        )
     }
 
     #[test]
-    fn the_file_that_fits_is_read() {
-        // `identity` of files in memory is none, so the named file is what tests can read.
-        let files = Memory::of(&[(
-            "/r.conf",
-            "port 7000\nmaxclients 100\nrequirepass secret\nsave 900 1",
-        )]);
-        let (settings, blind) = read_with(&files, &["redis-server", "/r.conf"], 7000);
+    fn a_named_file_and_flags_are_read() {
+        let text = "port 7000\nmaxclients 100\nrequirepass secret\nsave 900 1";
+        let files = Memory::of(&[("/r.conf", text)]);
+        let (settings, blind) = read_with(&files, &["redis-server", "/r.conf", "--save", ""], 7000);
+        let settings = settings.expect("known");
+        let clients = settings.get("maxclients").expect("set");
+        assert_eq!(clients.source.to_string(), "/r.conf:2");
         assert_eq!(
-            settings.get("maxclients").expect("set").source.to_string(),
-            "/r.conf:2"
+            (settings.text("requirepass"), settings.text("save")),
+            (None, Some(""))
         );
-        assert_eq!((settings.text("requirepass"), blind), (None, 0));
-        let (settings, blind) = read_with(&files, &["redis-server 127.0.0.1:7000"], 7000);
-        assert_eq!((settings.iter().count(), blind), (0, 1));
-        let (settings, _) = read_with(&files, &["redis-server", "--maxmemory", "1gb"], 6379);
+        assert!(blind.is_empty());
+        let (settings, _) = read_with(
+            &files,
+            &["redis-server", "--maxmemory", "1gb", "--maxclients", "4"],
+            6379,
+        );
+        let settings = settings.expect("known");
         assert_eq!(
             settings.get("maxmemory").expect("set").source,
             SettingSource::Flag
         );
+        assert_eq!(settings.text("maxclients"), Some("4"));
+        let (settings, blind) = read_with(&files, &["redis-server"], 6379);
+        assert!(settings.is_some_and(|all| all.iter().next().is_none()) && blind.is_empty());
+    }
+
+    #[test]
+    fn behind_a_title_the_only_file_that_fits_is_read() {
+        let title = ["redis-server 127.0.0.1:6379"];
+        let packages = "port 6379\ndir /var/lib/redis\nmaxmemory 5gb";
+        let one = Memory::of(&[
+            ("/etc/redis/redis.conf", packages),
+            ("/etc/redis/site.conf", "maxmemory 1gb"),
+        ]);
+        // The package's file is for a process in /var/lib/redis.
+        let (settings, blind) = read_with(&one, &title, 6379);
+        assert_eq!(settings.expect("known").text("maxmemory"), Some("1gb"));
+        assert!(blind.is_empty());
+        let (settings, blind) = read_with(&one, &title, 7000);
+        assert!(settings.is_none() && blind[0].contains("no usual file fits"));
+        let two = Memory::of(&[("/etc/redis/a.conf", ""), ("/etc/redis/b.conf", "")]);
+        let (settings, blind) = read_with(&two, &title, 6379);
+        assert!(settings.is_none() && blind[0].contains("a.conf, /etc/redis/b.conf"));
     }
 }

@@ -3,12 +3,14 @@
 use crate::chain::Seen;
 use crate::files::{Files, Unread};
 use crate::snapshot::{Blind, ListenEndpoint, ServedApp, ServiceKind};
-use kneepoint_stack::application::{FILES, dotenv, of_file};
+use kneepoint_stack::application::{FILES, code, dotenv, of_file};
 use std::collections::BTreeSet;
 
 /// Most names that are looked at to count the files of an application, and how deep below its directory.
 const NAMES: usize = 60_000;
 const DEPTH: usize = 14;
+/// Where clients of MySQL look for it on the same machine, as Debian builds them.
+const MYSQL_SOCKET: &str = "/run/mysqld/mysqld.sock";
 
 /// The applications of all services. Whom their settings ask is added to the services.
 pub(super) fn find(all: &mut [Seen]) -> Vec<ServedApp> {
@@ -22,7 +24,7 @@ pub(super) fn find(all: &mut [Seen]) -> Vec<ServedApp> {
         .collect();
     let mut apps = Vec::new();
     for (at, seen) in all.iter_mut().enumerate() {
-        if seen.service.kind != ServiceKind::Fpm && !seen.has_mod_php() {
+        if seen.service.kind != ServiceKind::Fpm && !seen.service.has_mod_php() {
             continue;
         }
         let Some(files) = &seen.root else { continue };
@@ -41,13 +43,6 @@ pub(super) fn find(all: &mut [Seen]) -> Vec<ServedApp> {
         }
     }
     apps
-}
-
-impl Seen {
-    fn has_mod_php(&self) -> bool {
-        let php = self.service.php.as_ref();
-        php.is_some_and(|php| php.loaded.keys().any(|name| name.starts_with("libphp")))
-    }
 }
 
 /// The directory of an application, from the one that is served: its parent where the front controller has one of its
@@ -81,9 +76,13 @@ fn look(files: &dyn Files, root: &str, service: usize) -> (ServedApp, Asks, Vec<
             Ok(content) => {
                 let text = content.text();
                 app.switches.extend(of_file(file, &text));
-                if file == ".env" {
-                    asks = asked(&text, &path);
-                    app.drivers = drivers(&text);
+                match file {
+                    ".env" => {
+                        asks.extend(asked(&text, &path));
+                        app.drivers = drivers(&text);
+                    }
+                    "wp-config.php" => asks.extend(wordpress_database(&text, &path)),
+                    _ => {}
                 }
             }
             Err(Unread::Missing) => {}
@@ -180,6 +179,23 @@ fn drivers(text: &str) -> Vec<(String, String, usize)> {
     .collect()
 }
 
+/// The database that WordPress names. Nothing but its host is looked at.
+fn wordpress_database(text: &str, path: &str) -> Option<(ListenEndpoint, String)> {
+    let all = code::assignments(text);
+    let set = all.iter().rev().find(|set| set.target == "DB_HOST")?;
+    let before = set.whole.as_ptr() as usize - text.as_ptr() as usize;
+    let line = text[..before].matches('\n').count() + 1;
+    let host = set.text()?;
+    // `host`, `host:port` or `host:/path/of/a/socket`.
+    let endpoint = match host.split_once(':') {
+        Some((_, socket)) if socket.starts_with('/') => ListenEndpoint::Unix(socket.to_owned()),
+        // Clients of MySQL take the socket for this name, and 127.0.0.1 for TCP.
+        None if host == "localhost" => ListenEndpoint::Unix(MYSQL_SOCKET.to_owned()),
+        _ => ListenEndpoint::parse(host, 3306)?,
+    };
+    Some((endpoint, format!("{path}:{line}")))
+}
+
 /// Whom the settings of an environment file ask. Only hosts and ports are looked at.
 fn asked(text: &str, path: &str) -> Asks {
     let values = dotenv::values(text);
@@ -248,5 +264,23 @@ mod tests {
         assert_eq!(asks[0].0.to_string(), "redis:6379");
         assert_eq!(asks[0].1, "/srv/app/.env:2");
         assert!(blind.is_empty() && !format!("{app:?}{asks:?}").contains("secret"));
+    }
+
+    #[test]
+    fn wordpress_names_its_database() {
+        let asked = |host: &str| {
+            let text = format!(
+                "<?php\ndefine( 'DB_PASSWORD', 'secret' );\ndefine('DB_HOST', '{host}');\n"
+            );
+            let files = Memory::of(&[("/w/wp-config.php", &text), ("/w/index.php", "")]);
+            let (_, asks, _) = look(&files, "/w", 0);
+            let (endpoint, source) = asks.into_iter().next().expect("a database");
+            assert_eq!(source, "/w/wp-config.php:3");
+            endpoint.to_string()
+        };
+        assert_eq!(asked("db"), "db:3306");
+        assert_eq!(asked("10.0.0.5:3307"), "10.0.0.5:3307");
+        assert_eq!(asked("localhost"), MYSQL_SOCKET);
+        assert_eq!(asked("localhost:/run/m.sock"), "/run/m.sock");
     }
 }

@@ -1,6 +1,6 @@
 //! Everything about one service.
 
-use super::{Master, asks, docker, memory, php, queues};
+use super::{Master, asks, containers, memory, php, queues};
 use crate::chain::Seen;
 use crate::config::{self, IniPlaces, Reader, Subject};
 use crate::files::{self, Files, Root};
@@ -54,8 +54,8 @@ struct Gather<'a> {
     now_s: f64,
     program: Program,
     seen: Seen,
-    /// Variables that a container was started with.
-    container_env: Vec<(String, String)>,
+    /// What a container was started with.
+    record: containers::Record,
     /// Logs to look at.
     logs: Vec<(String, LogFormat)>,
 }
@@ -94,7 +94,7 @@ impl<'a> Gather<'a> {
                 hosts: Vec::new(),
                 roots: Vec::new(),
             },
-            container_env: Vec::new(),
+            record: containers::Record::default(),
             logs: Vec::new(),
         })
     }
@@ -112,7 +112,7 @@ impl<'a> Gather<'a> {
         let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
         let mut container = process::container(&groups);
         if let Some(container) = &mut container {
-            self.container_env = docker::describe(container);
+            self.record = containers::describe(container);
         }
         let net = process::namespace(pid, "net").unwrap_or(0);
         self.service().place = NetworkPlace {
@@ -253,13 +253,18 @@ impl<'a> Gather<'a> {
             });
             all.extend(near.map_or_else(Vec::new, |parent| process::environment(parent.pid)));
         }
-        all.extend(self.container_env.iter().cloned());
+        all.extend(self.record.env.iter().cloned());
         all
     }
 
-    /// Its command line. A master of nginx keeps it behind its own words, in one piece.
+    /// Its command line. A master of nginx keeps it behind its own words, in one piece; Redis keeps nothing of it, but who
+    /// keeps the container may.
     fn arguments(&self) -> Vec<String> {
         let args = &self.master.process.args;
+        if self.master.kind == ServiceKind::Redis && args.len() == 1 {
+            let program = self.master.process.program();
+            return self.record.line_of(program).unwrap_or_else(|| args.clone());
+        }
         match args
             .first()
             .and_then(|title| title.split_once("master process "))
@@ -348,35 +353,10 @@ impl<'a> Gather<'a> {
 
     fn others(&mut self, kind: ServiceKind, subject: &Subject<'_>) {
         let mut reader = Reader::new(subject);
-        let mut asks = Vec::new();
-        let mut data = None;
-        let settings = match kind {
-            ServiceKind::Redis => config::redis(subject, &mut reader, &self.seen.service.listens),
-            ServiceKind::Mysql => config::mysql(subject, &mut reader),
-            ServiceKind::Postgresql => {
-                let (settings, dir) = config::postgresql(subject, &mut reader);
-                data = Some(dir);
-                settings
-            }
-            ServiceKind::Apache => {
-                let (settings, targets) = config::apache(subject, &mut reader);
-                asks = targets;
-                settings
-            }
-            ServiceKind::Haproxy => {
-                let (settings, targets) = config::haproxy(subject, &mut reader);
-                asks = targets;
-                settings
-            }
-            _ => {
-                reader.unread(
-                    kind.name(),
-                    "its settings are not read yet",
-                    "none: it is only drawn into the picture",
-                );
-                Settings::default()
-            }
-        };
+        let found = read_others(kind, subject, &mut reader, &self.seen.service.listens);
+        let hidden = found.settings.is_none();
+        let settings = found.settings.unwrap_or_default();
+        let mut data = found.data;
         if kind == ServiceKind::Mysql {
             data = Some(settings.or("datadir", "/var/lib/mysql").text);
         }
@@ -398,14 +378,23 @@ impl<'a> Gather<'a> {
         let service = &mut self.seen.service;
         if kind == ServiceKind::Apache {
             service.php = Some(php::mapped(self.master.process.pid));
+            let served = settings.get("documentroot");
+            let others = served.into_iter().flat_map(|value| &value.replaced);
+            let others = others.map(|(root, _)| root.clone());
+            self.seen.roots = served
+                .map(|value| value.text.clone())
+                .into_iter()
+                .chain(others)
+                .collect();
         }
         // A server of PostgreSQL reads its files again at a signal, and nothing outside tells when.
         if kind == ServiceKind::Postgresql {
             reader.read.iter_mut().for_each(|file| file.newer = false);
         }
         service.data_bytes = data.and_then(|dir| asks::data_bytes(subject.files, &dir));
-        service.asks.extend(asks);
+        service.asks.extend(found.asks);
         service.settings = settings;
+        service.settings_hidden = hidden;
         service.files = reader.read;
         service.blind.extend(reader.blind);
     }
@@ -424,8 +413,8 @@ impl<'a> Gather<'a> {
                 "/dev/fd/2",
             ];
             let (files, path): (&dyn Files, String) = if printed.contains(&path.as_str()) {
-                let docker = service.place.container.as_ref().and_then(docker::log);
-                match (docker, &own) {
+                let kept = service.place.container.as_ref().and_then(containers::log);
+                match (kept, &own) {
                     (Some(path), Ok(own)) => (own, path),
                     _ => {
                         let what = format!("what {} prints", service.name());
@@ -464,6 +453,54 @@ impl<'a> Gather<'a> {
             }
         }
     }
+}
+
+/// What the configuration of a program other than nginx and PHP-FPM says.
+#[derive(Default)]
+struct Found {
+    /// `None` where nothing tells what it was started with.
+    settings: Option<Settings>,
+    /// Whom it asks.
+    asks: Vec<(ListenEndpoint, String)>,
+    /// Where it keeps its data.
+    data: Option<String>,
+}
+
+fn read_others(
+    kind: ServiceKind,
+    subject: &Subject<'_>,
+    reader: &mut Reader<'_>,
+    listens: &[Listener],
+) -> Found {
+    let mut found = Found::default();
+    found.settings = match kind {
+        ServiceKind::Redis => config::redis(subject, reader, listens),
+        ServiceKind::Mysql => Some(config::mysql(subject, reader)),
+        ServiceKind::Postgresql => {
+            let (settings, dir) = config::postgresql(subject, reader);
+            found.data = Some(dir);
+            Some(settings)
+        }
+        ServiceKind::Apache => {
+            let (settings, targets) = config::apache(subject, reader);
+            found.asks = targets;
+            Some(settings)
+        }
+        ServiceKind::Haproxy => {
+            let (settings, targets) = config::haproxy(subject, reader);
+            found.asks = targets;
+            Some(settings)
+        }
+        _ => {
+            reader.unread(
+                kind.name(),
+                "its settings are not read yet",
+                "none: it is only drawn into the picture",
+            );
+            None
+        }
+    };
+    found
 }
 
 impl Service {

@@ -28,8 +28,8 @@ impl Program {
 
 type Known = HashMap<(u64, u64), Program>;
 
-/// The words behind some marks in the program that a process runs. Programs are searched once, however many processes
-/// run them.
+/// The words behind some marks in the program that a process runs; behind the first stands its version. Programs are
+/// searched once, however many processes run them.
 pub(crate) fn program(pid: u32, marks: &[&str]) -> Program {
     static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
     if marks.is_empty() {
@@ -49,7 +49,12 @@ pub(crate) fn program(pid: u32, marks: &[&str]) -> Program {
     if !matches!(read, Ok(Ok(_))) {
         return Program::default();
     }
-    let found = marks.iter().map(|mark| word_after(&bytes, mark)).collect();
+    let version = |byte: u8| byte.is_ascii_digit();
+    let found = marks.iter().enumerate().map(|(nth, mark)| match nth {
+        0 => word_after(&bytes, mark, version),
+        _ => word_after(&bytes, mark, |_| true),
+    });
+    let found = found.collect();
     let program = Program { found };
     locked()
         .get_or_insert_default()
@@ -57,8 +62,8 @@ pub(crate) fn program(pid: u32, marks: &[&str]) -> Program {
     program
 }
 
-/// The first word behind a mark that has any letter or digit in it.
-fn word_after(bytes: &[u8], mark: &str) -> Option<String> {
+/// The first word behind a mark that begins as it should and has any letter or digit in it.
+fn word_after(bytes: &[u8], mark: &str, begins: impl Fn(u8) -> bool) -> Option<String> {
     memmem::find_iter(bytes, mark).take(64).find_map(|at| {
         let rest = &bytes[at + mark.len()..];
         let is_word = |byte: &u8| byte.is_ascii_graphic() && !b"'\"%;,()".contains(byte);
@@ -68,7 +73,8 @@ fn word_after(bytes: &[u8], mark: &str) -> Option<String> {
             .take_while(|byte| is_word(byte))
             .count();
         let word = std::str::from_utf8(&rest[..length]).ok()?;
-        let told = word.chars().any(char::is_alphanumeric);
+        let told =
+            word.chars().any(char::is_alphanumeric) && word.bytes().next().is_some_and(&begins);
         told.then(|| word.to_owned())
     })
 }
@@ -80,12 +86,17 @@ mod tests {
     #[test]
     fn words_end_where_strings_of_a_program_end() {
         let bytes = b"x\0PHP/%s\0X-Powered-By: PHP/8.2.36\0'--with-config-file-path=/etc/php' y";
-        assert_eq!(word_after(bytes, "PHP/").as_deref(), Some("8.2.36"));
+        let word = |bytes: &[u8], mark: &str| word_after(bytes, mark, |_| true);
+        assert_eq!(word(bytes, "PHP/").as_deref(), Some("8.2.36"));
         assert_eq!(
-            word_after(bytes, "--with-config-file-path=").as_deref(),
+            word(bytes, "--with-config-file-path=").as_deref(),
             Some("/etc/php")
         );
-        assert_eq!(word_after(bytes, "nginx/"), None);
+        assert_eq!(word(bytes, "nginx/"), None);
+        // A path of nginx's own stands before its version, in some builds.
+        let nginx = b"/etc/nginx/nginx.conf\0nginx/1.22.1\0";
+        let version = word_after(nginx, "nginx/", |byte| byte.is_ascii_digit());
+        assert_eq!(version.as_deref(), Some("1.22.1"));
         assert_eq!(program(u32::MAX, &["x"]), Program::default());
     }
 }

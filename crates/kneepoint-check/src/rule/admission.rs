@@ -32,7 +32,9 @@ impl Admission {
             let Some(most) = value.number() else { continue };
             let hits = service.logged(self.refused).filter(|hits| is_recent(hits));
             let workers = snapshot.workers_behind(at).unwrap_or(0);
-            if hits.is_none() && workers as f64 <= most - self.kept_back {
+            // A default says nothing where the command line is hidden.
+            let unknown = service.settings_hidden && value.is_default();
+            if hits.is_none() && (unknown || workers as f64 <= most - self.kept_back) {
                 continue;
             }
             let severity = match hits {

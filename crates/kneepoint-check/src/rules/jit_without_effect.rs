@@ -24,6 +24,13 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             jit.text.trim().to_ascii_lowercase().as_str(),
             "" | "0" | "off" | "disable" | "no"
         );
+        // PHP 8.0 to 8.3 came with "tracing" and no memory for it: nobody meant it.
+        let shipped = jit.text == "tracing"
+            && jit.replaced.is_empty()
+            && matches!(jit.source, SettingSource::Memory { .. });
+        if shipped {
+            continue;
+        }
         let buffer = php.ini.or("opcache.jit_buffer_size", "0");
         let none = buffer.size() == Some(0.0);
         if wanted && (none || php.loaded.contains_key("xdebug")) {
@@ -43,6 +50,17 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_php_came_with_is_nobodys_wish() {
+        let shipped = Case::healthy().with(|snapshot| {
+            if let Some(php) = &mut snapshot.services[1].php {
+                php.ini
+                    .set("opcache.jit", "tracing", SettingSource::Memory { pid: 7 });
+            }
+        });
+        assert!(super::super::tests_of(&RULE, &shipped).is_empty());
+    }
 
     #[test]
     fn sick_and_healthy() {

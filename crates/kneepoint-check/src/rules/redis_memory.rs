@@ -17,7 +17,8 @@ pub(crate) static RULE: CheckRule = CheckRule {
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service) in snapshot.of(ServiceKind::Redis) {
-        if service.settings.iter().next().is_none() {
+        // What nobody can read may be set.
+        if service.settings_hidden {
             continue;
         }
         let memory = service.settings.or("maxmemory", "0");
@@ -101,6 +102,16 @@ fn snapshots(snapshot: &Snapshot, at: usize, service: &Service, found: &mut Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hidden_command_line_is_no_default() {
+        let hidden = Case::healthy().with(|snapshot| {
+            let redis = &mut snapshot.services[2];
+            redis.settings = Settings::default();
+            redis.settings_hidden = true;
+        });
+        assert!(super::super::tests_of(&RULE, &hidden).is_empty());
+    }
 
     #[test]
     fn sick_and_healthy() {

@@ -385,6 +385,8 @@ pub struct Service {
     pub age_s: f64,
     /// Its settings in force.
     pub settings: Settings,
+    /// Whether nothing tells what it was started with: what is not in `settings` may be set all the same.
+    pub settings_hidden: bool,
     /// nginx only.
     pub nginx: Option<Nginx>,
     /// What executes PHP only.
@@ -426,6 +428,7 @@ impl Service {
             cpu_s: 0.0,
             age_s: 0.0,
             settings: Settings::default(),
+            settings_hidden: false,
             nginx: None,
             php: None,
             pools: Vec::new(),

@@ -172,8 +172,12 @@ mod tests {
             7f0000000000-7f0000001000 rw-s 00000000 00:01 47 /dev/zero (deleted)\n\
             7f0010000000-7f0020000000 rw-p 00000000 00:00 0\n\
             7f0030000000-7f0040000000 rw-s 00000000 fe:00 9 /var/lib/x\n";
-        assert_eq!(shared(maps), [0x5606_9f80_0000..0x5606_a780_0000]);
-        assert_eq!(shared("odd\n"), []);
+        let found: Vec<(u64, u64)> = shared(maps)
+            .iter()
+            .map(|range| (range.start, range.end))
+            .collect();
+        assert_eq!(found, [(0x5606_9f80_0000, 0x5606_a780_0000)]);
+        assert!(shared("odd\n").is_empty());
     }
 
     /// Numbers of the status that PHP itself prints, by name.

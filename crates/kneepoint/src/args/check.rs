@@ -16,6 +16,12 @@ Exit codes:
 /// Arguments of `check`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct CheckArgs {
+    /// Look at another host: this program copies itself there, looks, and leaves nothing. `ssh` must log in by key
+    #[arg(value_name = "ssh://USER@HOST")]
+    pub host: Option<String>,
+    /// The file of settings that `ssh` is to use instead of the user's
+    #[arg(long, value_name = "FILE", requires = "host")]
+    pub ssh_config: Option<PathBuf>,
     /// Only this pool of PHP-FPM, and whom it belongs to
     #[arg(long, value_name = "NAME")]
     pub pool: Option<String>,
@@ -40,8 +46,14 @@ pub struct CheckArgs {
     /// Write the result as Markdown to this file (- for standard output)
     #[arg(long, value_name = "FILE")]
     pub markdown: Option<PathBuf>,
+    /// Write the result as JUnit XML to this file (- for standard output): each rule is a test
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+    /// Write the result as SARIF 2.1.0 to this file (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    pub sarif: Option<PathBuf>,
     /// Write the files that the findings propose into this new directory, with a README of how to apply them
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", conflicts_with = "host")]
     pub fix: Option<PathBuf>,
     /// Time it may take; what takes longer is left out and named
     #[arg(long, value_name = "TIME", default_value = "5s")]

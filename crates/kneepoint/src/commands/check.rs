@@ -1,5 +1,7 @@
 //! `kneepoint check`.
 
+mod remote;
+
 use crate::args::CheckArgs;
 use crate::session::print;
 use crate::{FAILED, FOUND};
@@ -11,6 +13,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 pub(super) fn run(args: &CheckArgs) -> Result<ExitCode> {
+    if let Some(url) = &args.host {
+        return look_there(args, url);
+    }
     let options = CheckOptions {
         pids: args.pid.clone(),
         pool: args.pool.clone(),
@@ -29,16 +34,11 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitCode> {
     for (path, format) in [
         (&args.json, CheckFormat::Json),
         (&args.markdown, CheckFormat::Markdown),
+        (&args.junit, CheckFormat::Junit),
+        (&args.sarif, CheckFormat::Sarif),
     ] {
         let Some(path) = path else { continue };
-        let text = render(&report, format);
-        if path == Path::new("-") {
-            print(text.trim_end())?;
-            printed = true;
-        } else {
-            std::fs::write(path, text)
-                .with_context(|| format!("cannot write `{}`", path.display()))?;
-        }
+        printed |= deliver(path, &render(&report, format))?;
     }
     if !printed {
         print(render(&report, CheckFormat::Terminal { all: args.all }).trim_end())?;
@@ -48,6 +48,67 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitCode> {
         () if report.is_clean() => ExitCode::SUCCESS,
         () => ExitCode::from(FOUND),
     })
+}
+
+/// Looks at another host: the program there does what it would do here, and its files come back.
+fn look_there(args: &CheckArgs, url: &str) -> Result<ExitCode> {
+    let mut there = vec!["--budget".to_owned(), args.budget.clone()];
+    for (option, value) in [
+        ("--pool", &args.pool),
+        ("--container", &args.container),
+        ("--app", &args.app),
+    ] {
+        there.extend(
+            value
+                .iter()
+                .flat_map(|value| [option.to_owned(), value.clone()]),
+        );
+    }
+    there.extend(
+        args.pid
+            .iter()
+            .flat_map(|pid| ["--pid".to_owned(), pid.to_string()]),
+    );
+    for (option, asked) in [("--all", args.all), ("--redact", args.redact)] {
+        there.extend(asked.then(|| option.to_owned()));
+    }
+    let outputs = [
+        ("--json", &args.json),
+        ("--markdown", &args.markdown),
+        ("--junit", &args.junit),
+        ("--sarif", &args.sarif),
+    ];
+    for (nth, (option, path)) in outputs.iter().enumerate() {
+        if path.is_some() {
+            there.extend([(*option).to_owned(), (nth + 1).to_string()]);
+        }
+    }
+    let remote = remote::Remote {
+        url,
+        ssh_config: args.ssh_config.as_deref(),
+        args: there,
+        budget: parse_duration(&args.budget).context("--budget")?,
+    };
+    let found = remote.look()?;
+    let mut printed = false;
+    for ((_, path), text) in outputs.iter().zip(&found.files[1..]) {
+        let Some(path) = path else { continue };
+        printed |= deliver(path, text)?;
+    }
+    if !printed {
+        print(found.files[0].trim_end())?;
+    }
+    Ok(ExitCode::from(found.code))
+}
+
+/// Writes a result where it was asked for. Whether that was standard output.
+fn deliver(path: &Path, text: &str) -> Result<bool> {
+    if path == Path::new("-") {
+        print(text.trim_end())?;
+        return Ok(true);
+    }
+    std::fs::write(path, text).with_context(|| format!("cannot write `{}`", path.display()))?;
+    Ok(false)
 }
 
 /// Writes every file that a finding proposes, numbered in the order of the findings, and what to do with them.

@@ -138,6 +138,64 @@ fn a_full_disk_does_not_lose_the_measurement() {
     );
 }
 
+/// The disk is full at another write each time, from the making of the file to the last record. Whatever fits is in the
+/// file and can be read; all of it is in what is printed; and what to do is said.
+#[test]
+fn a_disk_that_is_full_at_any_write_loses_no_step() {
+    if !needs_root("a_disk_that_is_full_at_any_write_loses_no_step") {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("temp dir");
+    let scenario = plain_scenario(directory.path(), "");
+    let small = directory.path().join("small");
+    std::fs::create_dir(&small).expect("mount point");
+    let trials = |json: &str| {
+        let run: serde_json::Value = serde_json::from_str(json).ok()?;
+        Some(run["run"]["trials"].as_array()?.len())
+    };
+    let mut filled = 0;
+    for kib in (4..400).step_by(12) {
+        let script = format!(
+            "mount -t tmpfs -o size={kib}k none {small} && \
+             {program} limit {scenario} --simulate=none --no-report --json - --runs {small}; code=$?; \
+             echo =====; {program} report --format json --runs {small} 2>&1; exit $code",
+            small = small.display(),
+            program = env!("CARGO_BIN_EXE_kneepoint"),
+            scenario = scenario.display(),
+        );
+        let mut command = std::process::Command::new("unshare");
+        command.args(["--mount", "--", "sh", "-c", &script]);
+        let output = wait(start(&mut command), Duration::from_secs(120));
+        let (said, printed) = (text(&output.stderr), text(&output.stdout));
+        let (measured, stored) = printed.split_once("=====\n").expect("both were asked for");
+        match output.status.code() {
+            Some(0) => {
+                assert_eq!(trials(measured), trials(stored), "{kib} KiB hold all");
+                assert!(filled > 3, "smaller disks were full: {filled}");
+                return;
+            }
+            Some(2) => assert!(
+                said.contains("disk") || said.contains("--runs"),
+                "{kib}: {said}"
+            ),
+            code => panic!("{kib} KiB: {code:?}: {said}"),
+        }
+        // A file that could not even be made ends the run before anything is measured.
+        let Some(all) = trials(measured) else {
+            assert!(measured.is_empty(), "{kib}: {measured}");
+            continue;
+        };
+        filled += 1;
+        assert!(said.contains("in memory"), "{kib}: {said}");
+        let kept = trials(stored);
+        assert!(
+            kept.is_none_or(|kept| kept <= all),
+            "{kib}: {kept:?} of {all}"
+        );
+    }
+    panic!("no disk was large enough");
+}
+
 #[test]
 fn a_target_that_dies_in_the_middle_ends_the_run_in_words() {
     if !needs_root("a_target_that_dies_in_the_middle_ends_the_run_in_words") {

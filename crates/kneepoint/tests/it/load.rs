@@ -1,6 +1,6 @@
 //! `kneepoint load` on servers started by hand.
 
-use crate::by_hand::ByHand;
+use crate::support::by_hand::ByHand;
 use crate::support::company::among_others;
 use crate::support::{apps, kneepoint, start, text, wait};
 use serde_json::Value;

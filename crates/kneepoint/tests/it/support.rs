@@ -3,6 +3,7 @@
 #[path = "../../../../tests/skipped.rs"]
 mod skip;
 
+pub(crate) mod by_hand;
 pub(crate) mod company;
 
 use skip::skipped;

@@ -19,7 +19,7 @@ fn limit(root: &Path, runs: &Path, budget: &str, more: &[&str]) -> Output {
                 .arg(runs)
                 .args(more),
         ),
-        Duration::from_secs(180),
+        Duration::from_secs(300),
     )
 }
 
@@ -88,14 +88,23 @@ fn against_a_stored_run_a_slower_application_fails_and_the_same_does_not() {
     let runs = directory.path().join("runs");
     let main = site(directory.path(), "main", 20);
     let slower = site(directory.path(), "slower", 80);
-    let output = limit(&main, &runs, "40s", &[]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let baseline = run_of(&output)["id"].as_str().expect("an id").to_owned();
-    let against = ["--ci", "--baseline", &baseline, "--max-loss", "20%"];
-
-    let output = limit(&slower, &runs, "40s", &against);
+    // On a machine that others disturb all the time it says that it cannot tell, and is asked again with more time, as it
+    // says.
+    let (mut baseline, mut output) = (String::new(), None);
+    for budget in ["40s", "100s"] {
+        let before = limit(&main, &runs, budget, &[]);
+        assert!(before.status.success(), "{}", text(&before.stderr));
+        baseline = run_of(&before)["id"].as_str().expect("an id").to_owned();
+        let against = ["--ci", "--baseline", &baseline, "--max-loss", "20%"];
+        let now = output.insert(limit(&slower, &runs, budget, &against));
+        if now.status.code() != Some(3) {
+            break;
+        }
+    }
+    let output = output.expect("asked");
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     assert_eq!(run_of(&output)["gate"]["claims"][0]["quantity"], "R*");
+    let against = ["--ci", "--baseline", &baseline, "--max-loss", "20%"];
 
     let output = limit(&main, &runs, "20s", &against);
     let code = output.status.code();

@@ -1,6 +1,6 @@
 //! Looking into the workers of a real Laravel application: which of its lines makes it slow.
 
-use crate::by_hand::ByHand;
+use crate::support::by_hand::ByHand;
 use crate::support::company::alone;
 use crate::support::{apps, kneepoint, needs_root, start, text, wait};
 use serde_json::Value;

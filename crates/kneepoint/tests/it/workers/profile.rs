@@ -1,6 +1,6 @@
 //! `kneepoint profile` on a PHP-FPM started by hand.
 
-use crate::by_hand::ByHand;
+use crate::support::by_hand::ByHand;
 use crate::support::company::alone;
 use crate::support::{apps, kneepoint, needs_root, start, text, wait};
 use std::fs;
@@ -207,9 +207,13 @@ fn check_untraced(servers: &ByHand) {
     let children = fs::read_to_string(children).expect("the master lives");
     let workers: Vec<&str> = children.split_ascii_whitespace().collect();
     assert_eq!(workers.len(), 2);
+    let end = std::time::Instant::now() + LIMIT;
     for worker in workers {
         let status =
-            fs::read_to_string(format!("/proc/{worker}/status")).expect("the worker lives");
-        assert!(status.contains("TracerPid:\t0\n"), "{status}");
+            || fs::read_to_string(format!("/proc/{worker}/status")).expect("the worker lives");
+        while !status().contains("TracerPid:\t0\n") {
+            assert!(std::time::Instant::now() < end, "{}", status());
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 }

@@ -1,0 +1,246 @@
+//! What makes containers: Docker or podman, with a socket, a directory and a network of their own.
+
+use super::chores::{tell, write};
+use super::image;
+use super::place::{Engine, Place};
+use anyhow::{Context as _, bail};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The project that containers are of, as compose would call it.
+const PROJECT: &str = "shop";
+/// The pod of the kubelet's containers.
+const POD: &str = "/kubepods/burstable/pod7d4f0c1e-52a1-4c7e-9a53-0d5b8a6f2c11";
+/// How long a daemon may take to answer.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// The engines of one machine, each started when the first place asks for it.
+pub(super) struct Engines {
+    /// The directory of the twin.
+    dir: PathBuf,
+    packages: Vec<String>,
+    dockerd: Option<Child>,
+    podman: bool,
+}
+
+impl Engines {
+    /// None runs yet. `dir` is the twin's; what may be used again by the next lies beside it.
+    ///
+    /// # Errors
+    /// There is no directory above.
+    pub(super) fn new(dir: &Path, packages: &[String]) -> anyhow::Result<Self> {
+        Ok(Self {
+            dir: dir.to_owned(),
+            packages: packages.to_owned(),
+            dockerd: None,
+            podman: false,
+        })
+    }
+
+    /// Starts a place in a container.
+    ///
+    /// # Errors
+    /// The engine does not start, or refuses.
+    pub(super) fn start(&mut self, name: &str, place: &Place) -> anyhow::Result<()> {
+        let cli = self.cli(place.engine)?;
+        let image = self.image(&cli, name, place)?;
+        let mut line = cli.clone();
+        line.extend(self.options(name, place)?);
+        line.push(image);
+        line.extend(place.run[0].iter().cloned());
+        run(&line).map(drop)
+    }
+
+    /// Where a file that is mounted into a container lies on the host.
+    pub(super) fn mounted(&self, name: &str, path: &str) -> PathBuf {
+        let flat = path.trim_start_matches('/').replace('/', "-");
+        self.dir.join(name).join("mounts").join(flat)
+    }
+
+    /// Removes every container, and ends the daemon.
+    ///
+    /// # Errors
+    /// They cannot be removed.
+    pub(super) fn end(&mut self) -> anyhow::Result<()> {
+        let mut ended = Ok(());
+        let mut clis = Vec::new();
+        if self.dockerd.is_some() {
+            clis.push(vec!["/usr/bin/docker".to_owned()]);
+        }
+        if self.podman {
+            clis.push(self.podman_cli());
+        }
+        for cli in clis {
+            let list = run(&words(&cli, &["ps", "-aq"]))?;
+            let ids: Vec<&str> = list.lines().collect();
+            if !ids.is_empty() {
+                let removed = run(&words(&cli, &[&["rm", "-f", "-t", "1"], &ids[..]].concat()));
+                let removed =
+                    removed.or_else(|_| run(&words(&cli, &[&["rm", "-f"], &ids[..]].concat())));
+                ended = ended.and(removed.map(drop));
+            }
+        }
+        if let Some(mut dockerd) = self.dockerd.take() {
+            // The next twin has the same data, and makes one of its own.
+            let removed = tell(&["/usr/bin/docker", "network", "rm", PROJECT]);
+            ended = ended.and(removed.map(drop));
+            let pid = rustix::process::Pid::from_child(&dockerd);
+            rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
+            dockerd.wait()?;
+        }
+        ended
+    }
+
+    /// The command line that talks to an engine, which runs from here on.
+    fn cli(&mut self, engine: Engine) -> anyhow::Result<Vec<String>> {
+        match engine {
+            Engine::Host => bail!("the host is no engine"),
+            Engine::Podman => {
+                self.podman = true;
+                Ok(self.podman_cli())
+            }
+            Engine::Docker | Engine::Kubelet => {
+                if self.dockerd.is_none() {
+                    self.dockerd = Some(self.start_docker()?);
+                }
+                Ok(vec!["/usr/bin/docker".into()])
+            }
+        }
+    }
+
+    fn podman_cli(&self) -> Vec<String> {
+        let beside = |name: &str| self.beside(name).display().to_string();
+        words(
+            &["/usr/bin/podman".into()],
+            &[
+                "--root",
+                &beside("podman"),
+                "--runroot",
+                "/run/podman",
+                "--runtime",
+                "runc",
+                "--cgroup-manager",
+                "cgroupfs",
+                "--events-backend",
+                "file",
+            ],
+        )
+    }
+
+    /// What outlives this twin.
+    fn beside(&self, name: &str) -> PathBuf {
+        self.dir.parent().unwrap_or(&self.dir).join(name)
+    }
+
+    /// Its data lie where a file says, as on machines with a disk for them; nothing of it touches the host's firewall.
+    fn start_docker(&self) -> anyhow::Result<Child> {
+        let data = self.beside("docker");
+        fs::create_dir_all(&data)?;
+        fs::create_dir_all("/srv/docker")?;
+        tell(&[
+            "mount",
+            "--bind",
+            &data.display().to_string(),
+            "/srv/docker",
+        ])?;
+        let settings = r#"{"data-root": "/srv/docker", "bridge": "none", "iptables": false, "ip-forward": false, "ip-masq": false}"#;
+        write(Path::new("/etc/docker/daemon.json"), settings)?;
+        let log = self.dir.join("dockerd.log");
+        let file = File::create(&log)?;
+        let mut child = Command::new("/usr/sbin/dockerd")
+            .stdin(Stdio::null())
+            .stdout(file.try_clone()?)
+            .stderr(file)
+            .spawn()
+            .context("dockerd cannot be started")?;
+        let began = Instant::now();
+        while tell(&["/usr/bin/docker", "version"]).is_err() {
+            if child.try_wait()?.is_some() || began.elapsed() > PATIENCE {
+                let text = fs::read_to_string(&log).unwrap_or_default();
+                bail!(
+                    "dockerd does not answer: {}",
+                    crate::faults::last_words(&text)
+                );
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        tell(&["/usr/bin/docker", "network", "create", PROJECT])?;
+        Ok(child)
+    }
+
+    /// The image of a place: that of the packages, with the place's own files on top.
+    fn image(&self, cli: &[String], name: &str, place: &Place) -> anyhow::Result<String> {
+        let base = image::name(&self.packages);
+        if run(&words(cli, &["image", "inspect", &base])).is_err() {
+            image::import(cli, &self.packages, &self.beside(&base))?;
+        }
+        if place.files.is_empty() && place.copies.is_empty() {
+            return Ok(base);
+        }
+        let dir = self.dir.join(name);
+        place.write_below(&dir.join("files"))?;
+        write(
+            &dir.join("Dockerfile"),
+            &format!("FROM {base}\nCOPY files/ /\n"),
+        )?;
+        let image = format!("{PROJECT}-{name}");
+        let at = dir.display().to_string();
+        run(&words(cli, &["build", "-q", "-t", &image, &at]))?;
+        Ok(image)
+    }
+
+    fn options(&self, name: &str, place: &Place) -> anyhow::Result<Vec<String>> {
+        let called = |name: &str| format!("{PROJECT}-{name}-1");
+        let mut line: Vec<String> = words(&[], &["run", "-d", "--name", &called(name)]);
+        let mut add =
+            |option: &str, value: &str| line.extend([option.to_owned(), value.to_owned()]);
+        match (&place.network_of, place.engine) {
+            (Some(other), _) => add("--network", &format!("container:{}", called(other))),
+            (None, Engine::Docker) => {
+                add("--network", PROJECT);
+                add("--network-alias", place.service.as_deref().unwrap_or(name));
+            }
+            (None, _) => add("--network", "none"),
+        }
+        if place.engine == Engine::Kubelet {
+            add("--cgroup-parent", POD);
+        }
+        if let Some(service) = &place.service {
+            add("--label", &format!("com.docker.compose.project={PROJECT}"));
+            add("--label", &format!("com.docker.compose.service={service}"));
+        }
+        for (name, value) in &place.env {
+            add("--env", &format!("{name}={value}"));
+        }
+        place.memory.iter().for_each(|most| add("--memory", most));
+        place.cpus.iter().for_each(|most| add("--cpus", most));
+        for (path, text) in &place.mounts {
+            let file = self.mounted(name, path);
+            write(&file, text)?;
+            add("--volume", &format!("{}:{path}:ro", file.display()));
+        }
+        if place.engine == Engine::Podman {
+            // crun and the usual limit of processes want another kind of host.
+            add("--ulimit", "nofile=20000:20000");
+        }
+        if place.read_only {
+            for path in ["/run", "/tmp", "/var/log", "/var/lib/nginx"] {
+                add("--tmpfs", path);
+            }
+            line.push("--read-only".into());
+        }
+        Ok(line)
+    }
+}
+
+fn words(first: &[String], rest: &[&str]) -> Vec<String> {
+    let rest = rest.iter().map(|word| (*word).to_owned());
+    first.iter().cloned().chain(rest).collect()
+}
+
+fn run(line: &[String]) -> anyhow::Result<String> {
+    let line: Vec<&str> = line.iter().map(String::as_str).collect();
+    tell(&line)
+}
