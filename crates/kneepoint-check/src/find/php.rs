@@ -1,6 +1,7 @@
 //! What is mapped into the memory of a process that executes PHP.
 
 use crate::snapshot::PhpService;
+use kneepoint_profiler::opcache;
 use std::collections::BTreeMap;
 
 /// Shared memory of at least so many bytes is OPcache's: what PHP-FPM shares by itself is smaller.
@@ -9,7 +10,11 @@ const OPCACHE_BYTES: u64 = 8 << 20;
 /// Extensions and shared memory, from `/proc/PID/maps`.
 pub(super) fn mapped(pid: u32) -> PhpService {
     match std::fs::read(format!("/proc/{pid}/maps")) {
-        Ok(bytes) => of_maps(&String::from_utf8_lossy(&bytes)),
+        Ok(bytes) => PhpService {
+            // Where it is not known, rules go by what is configured.
+            opcache: opcache(pid).ok().flatten(),
+            ..of_maps(&String::from_utf8_lossy(&bytes))
+        },
         Err(_) => PhpService::default(),
     }
 }

@@ -141,6 +141,7 @@ impl Case {
             loaded: [("opcache".to_owned(), "/lib/opcache.so".to_owned())].into(),
             maps_seen: true,
             opcache_bytes: Some(268_435_456.0),
+            opcache: None,
             ini,
         });
         service.files = reader.read;
@@ -182,6 +183,26 @@ impl Case {
         self.0.services[1].processes.clone_from(&workers);
         self.0.services[1].pools[0].workers = workers;
         self
+    }
+
+    /// OPcache with these numbers, beside those of one that has room.
+    pub(crate) fn opcache(
+        self,
+        change: impl FnOnce(&mut kneepoint_profiler::OpcacheState),
+    ) -> Self {
+        self.with(|snapshot| {
+            let mut state = kneepoint_profiler::OpcacheState {
+                free_bytes: 128 << 20,
+                scripts: 500,
+                keys: 700,
+                most_keys: 32_531,
+                strings: Some((4 << 20, 32 << 20)),
+                ..Default::default()
+            };
+            change(&mut state);
+            let php = snapshot.services[1].php.as_mut().expect("PHP");
+            php.opcache = Some(state);
+        })
     }
 
     /// Anything else.

@@ -20,9 +20,9 @@ const MANY: u64 = 2000;
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service) in snapshot.of(ServiceKind::Fpm) {
         let Some(php) = &service.php else { continue };
-        let strings = php.ini.or("opcache.interned_strings_buffer", "8");
+        let value = php.ini.or("opcache.interned_strings_buffer", "8");
         let memory = php.ini.or("opcache.memory_consumption", "128");
-        let (Some(buffer), Some(all)) = (strings.number(), memory.number()) else {
+        let (Some(buffer), Some(all)) = (value.number(), memory.number()) else {
             continue;
         };
         let files = snapshot
@@ -32,9 +32,30 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .map(|app| app.php_files)
             .max()
             .unwrap_or(0);
+        let strings = php.opcache.and_then(|state| state.strings);
+        if let Some((used, size)) = strings.filter(|(used, size)| used * 10 > size * 9) {
+            RULE.at(snapshot, at, Severity::Risk)
+                .title("The buffer of interned strings is nearly full")
+                .value("opcache.interned_strings_buffer", &value)
+                .seen(
+                    format!("{} of {} are used", format_bytes(used), format_bytes(size)),
+                    format!("OPcache's memory, of process {}", service.pid),
+                )
+                .cost("each worker keeps further strings of its own: memory, and some time")
+                .fix(Fix::ini(
+                    service,
+                    &[(
+                        "opcache.interned_strings_buffer",
+                        format!("{:.0}", buffer * 2.0),
+                    )],
+                ))
+                .weight(0.05)
+                .tell(found);
+            continue;
+        }
         let draft = RULE
             .at(snapshot, at, Severity::Note)
-            .value("opcache.interned_strings_buffer", &strings);
+            .value("opcache.interned_strings_buffer", &value);
         if buffer > all / 2.0 {
             draft
                 .value("opcache.memory_consumption", &memory)
@@ -45,7 +66,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                     &[("opcache.memory_consumption", format!("{}", buffer * 4.0))],
                 ))
                 .tell(found);
-        } else if buffer <= 8.0 && files >= MANY {
+        } else if strings.is_none() && buffer <= 8.0 && files >= MANY {
             draft
                 .seen(
                     format!("the largest application has {files} files of PHP"),
@@ -73,6 +94,11 @@ mod tests {
         verify(
             &RULE,
             &[
+                (
+                    Case::healthy().opcache(|state| state.strings = Some((31 << 20, 32 << 20))),
+                    Severity::Risk,
+                    "31.0 MiB of 32.0 MiB",
+                ),
                 (
                     Case::healthy().pool_with("", "opcache.interned_strings_buffer=200"),
                     Severity::Note,

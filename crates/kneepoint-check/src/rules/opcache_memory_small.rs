@@ -1,6 +1,7 @@
 //! OPC-03: OPcache's memory is full, or will be.
 
 use crate::rule::prelude::*;
+use kneepoint_profiler::OpcacheState;
 
 pub(crate) static RULE: CheckRule = CheckRule {
     code: "OPC-03",
@@ -32,6 +33,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         } else {
             megabytes
         };
+        if let Some(state) = php.opcache {
+            full(snapshot, at, &value, bytes, state, found);
+            continue;
+        }
         let files = snapshot
             .apps
             .iter()
@@ -58,6 +63,55 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     }
 }
 
+/// What OPcache says itself, where that is known: nothing is guessed from the number of files then.
+fn full(
+    snapshot: &Snapshot,
+    at: usize,
+    value: &SettingValue,
+    bytes: f64,
+    state: OpcacheState,
+    found: &mut Vec<CheckFinding>,
+) {
+    /// Part of the memory below which the next deployment fills it \[ours\].
+    const NEARLY: f64 = 0.05;
+    let (free, wasted) = (state.free_bytes, state.wasted_bytes);
+    let service = &snapshot.services[at];
+    let near = free as f64 <= bytes * NEARLY;
+    if !near && !state.exhausted {
+        return;
+    }
+    let severity = if state.exhausted {
+        Severity::Problem
+    } else {
+        Severity::Risk
+    };
+    RULE.at(snapshot, at, severity)
+        .title(if state.exhausted {
+            "OPcache's memory is full"
+        } else {
+            "OPcache's memory is nearly full"
+        })
+        .value("opcache.memory_consumption", value)
+        .seen(
+            format!(
+                "{} free, {} wasted, {} scripts kept; {} taken from it and {} compiled since its start",
+                format_bytes(free),
+                format_bytes(wasted),
+                state.scripts,
+                state.hits,
+                state.misses
+            ),
+            format!("OPcache's memory, of process {}", service.pid),
+        )
+        .cost("what does not fit is compiled for every request (31 times the time of a page of which half does not fit, in the lab)")
+        .fix(Fix::ini(
+            service,
+            &[("opcache.memory_consumption", format!("{:.0}", bytes / 1_048_576.0 * 2.0))],
+        ))
+        .weight(if state.exhausted { 0.6 } else { 0.3 })
+        .tell(found);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,6 +122,16 @@ mod tests {
         verify(
             &RULE,
             &[
+                (
+                    Case::healthy().opcache(|state| state.exhausted = true),
+                    Severity::Problem,
+                    "memory is full",
+                ),
+                (
+                    Case::healthy().opcache(|state| state.free_bytes = 1 << 20),
+                    Severity::Risk,
+                    "1.0 MiB free",
+                ),
                 (
                     Case::healthy().pool_with("", "opcache.memory_consumption=8"),
                     Severity::Risk,
@@ -82,5 +146,7 @@ mod tests {
                 ),
             ],
         );
+        let roomy = Case::healthy().opcache(|_| ()).with(large);
+        assert!(super::super::tests_of(&RULE, &roomy).is_empty());
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{SettingSource, SettingValue, Settings};
 use kneepoint_model::{AppSwitch, LogKind};
+use kneepoint_profiler::OpcacheState;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -273,6 +274,8 @@ pub struct PhpService {
     pub maps_seen: bool,
     /// Bytes of the memory that OPcache shares among its workers; `None` where there is none.
     pub opcache_bytes: Option<f64>,
+    /// OPcache's own numbers, from that memory; `None` where they are not known.
+    pub opcache: Option<OpcacheState>,
 }
 
 /// A pool of PHP-FPM.
