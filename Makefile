@@ -6,13 +6,16 @@ KNEEPOINT = $(or $(CARGO_TARGET_DIR),target)/release/kneepoint
 FUZZ_SECONDS = 60
 FUZZ_TARGETS =
 
-.PHONY: help demo test build lint faults replay fuzz bench-load memory clean-lab deps cargo
+.PHONY: help demo test build lint attack deny miri faults replay fuzz bench-load memory clean-lab deps cargo
 
 help:
 	@echo 'make demo       stand up a badly set Laravel stack, find what is wrong, fix it and prove the gain'
 	@echo 'make test       every check: format, structure, lints, tests'
 	@echo 'make build      the program, optimised: $(KNEEPOINT)'
 	@echo 'make lint       format, structure and lints only'
+	@echo 'make attack     try to get out of the lab, a line for each attempt; as root'
+	@echo 'make deny       licences, advisories and sources of dependencies (cargo install --locked cargo-deny)'
+	@echo 'make miri       undefined behaviour in crates with unsafe code (rustup +nightly component add miri)'
 	@echo 'make faults     the fault bench; ARGS="--only NAME" for one fault'
 	@echo 'make replay     the field reports, an hour; ARGS="S2" for one of them'
 	@echo 'make fuzz       the fuzz targets, a minute each; FUZZ_SECONDS=600 for ten, FUZZ_TARGETS="NAME..." for some'
@@ -41,6 +44,16 @@ lint: cargo
 	cargo fmt --all --check
 	cargo xtask tidy
 	cargo clippy --workspace --all-targets -- -D warnings
+
+attack: deps build
+	cargo xtask attack $(ARGS)
+
+deny: cargo
+	cargo deny check
+
+# Miri makes no system calls such as ptrace: the tests that parse run, those that touch the machine do not.
+miri: cargo
+	MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test -p kneepoint-linux --lib -- parse network cpu sock_diag
 
 faults: deps build
 	cargo xtask faults $(ARGS)

@@ -1,5 +1,8 @@
-//! FastCGI responses: the same result however the bytes are cut, and never more bytes used than given.
+//! The target `fastcgi_record` of `targets.rs`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| kneepoint_load::fuzzing::fastcgi_response(input));
+#[path = "../targets.rs"]
+mod targets;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| targets::run("fastcgi_record", input));

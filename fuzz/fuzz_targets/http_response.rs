@@ -1,5 +1,8 @@
-//! HTTP/1.1 responses: the same result however the bytes are cut, and never more bytes used than given.
+//! The target `http_response` of `targets.rs`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| kneepoint_load::fuzzing::http_response(input));
+#[path = "../targets.rs"]
+mod targets;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| targets::run("http_response", input));

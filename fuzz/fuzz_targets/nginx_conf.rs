@@ -1,21 +1,8 @@
-//! nginx configurations: what is read prints back byte for byte, and what is set is read.
+//! The target `nginx_conf` of `targets.rs`.
 
 #![no_main]
 
-use kneepoint_stack::text::nginx::parse;
+#[path = "../targets.rs"]
+mod targets;
 
-libfuzzer_sys::fuzz_target!(|text: &str| {
-    let Ok(mut block) = parse(text) else {
-        return;
-    };
-    assert_eq!(block.to_string(), text);
-    // The text is the value as well: it may hold everything that must be quoted.
-    let value: String = text.chars().take(20).collect();
-    block.set("set_by_fuzzing", &[&value]);
-    let printed = block.to_string();
-    let read = parse(&printed).unwrap_or_else(|error| panic!("{error}: {printed}"));
-    let args = read
-        .find("set_by_fuzzing")
-        .map(|directive| directive.args());
-    assert_eq!(args, Some(vec![value]), "{printed}");
-});
+libfuzzer_sys::fuzz_target!(|input: &[u8]| targets::run("nginx_conf", input));

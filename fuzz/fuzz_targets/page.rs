@@ -1,25 +1,8 @@
-//! Response bodies, HTML or not: what is shown is short, links are paths, and a page is known again by its marks.
+//! The target `page` of `targets.rs`.
 
 #![no_main]
 
-use kneepoint_load::Page;
+#[path = "../targets.rs"]
+mod targets;
 
-libfuzzer_sys::fuzz_target!(|body: &[u8]| {
-    for content_type in [None, Some("text/html"), Some("text/plain")] {
-        let page = Page::read(body, content_type);
-        assert!(page.text.chars().count() <= 401);
-        assert_eq!(page.size_bytes, body.len());
-        for link in page.links("/a/b?c", "example.org") {
-            assert!(link.starts_with('/'), "{link}");
-        }
-        for mark in page.marks(body) {
-            let found = body
-                .windows(mark.len())
-                .any(|piece| piece == mark.as_bytes());
-            assert!(found, "{mark}");
-        }
-        if let Some(error) = page.error_page() {
-            assert!(error.sentence.chars().count() <= 241);
-        }
-    }
-});
+libfuzzer_sys::fuzz_target!(|input: &[u8]| targets::run("page", input));

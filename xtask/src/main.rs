@@ -8,11 +8,11 @@
 )]
 
 mod apps;
+mod attack;
 mod bench_load;
 mod costs;
 mod faults;
 mod flags;
-mod map;
 mod method;
 mod noise;
 mod program;
@@ -38,6 +38,8 @@ struct Xtask {
 enum Command {
     /// Applications that nobody here wrote, and faults planted in them
     Apps(apps::Options),
+    /// Try to get out of the lab, as a hostile application, another user and a hostile file
+    Attack(attack::Options),
     /// Compare the load engine with wrk, oha, k6 and others in the same run
     BenchLoad(bench_load::Options),
     /// Run the fault bench on a real stack
@@ -71,9 +73,10 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Apps(options) => apps::run(&options),
+        Command::Attack(options) => attack::run(&options),
         Command::BenchLoad(options) => bench_load::run(options),
         Command::Faults(options) => faults::run(options),
-        Command::Map => map::run(workspace()),
+        Command::Map => tidy::map::run(workspace()),
         Command::Memory(options) => memory::run(options),
         Command::Method(options) => method::run(&options),
         Command::Noise(options) => noise::run(&options),

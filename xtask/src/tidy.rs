@@ -3,6 +3,7 @@
 //! Each check is a pure function of the files, so that it is tested on planted violations; only [`run`] and
 //! [`tree`] touch the disk. A violation is one line, `path:line: rule: text`.
 
+pub(crate) mod map;
 pub(crate) mod structure;
 mod text;
 pub(crate) mod tree;

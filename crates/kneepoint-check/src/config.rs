@@ -6,6 +6,8 @@
 
 mod apache;
 mod fpm;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod haproxy;
 mod ini;
 mod lines;

@@ -23,6 +23,8 @@ mod rules;
 pub mod snapshot;
 mod sockets;
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub use config::fuzzing;
 pub use find::{CheckOptions, look};
 pub use redact::redacted;
 pub use report::{CheckFormat, Report, SCHEMA, check, render};

@@ -3,7 +3,10 @@
 mod admission;
 #[cfg(test)]
 pub(crate) mod case;
+mod directive;
 mod fix;
+mod logged;
+mod memory_share;
 
 pub use fix::{Fix, FixFile};
 
@@ -86,8 +89,12 @@ pub struct CheckRule {
     pub title: &'static str,
     /// What it is and why it costs, for somebody who has never heard of it.
     pub what_it_is: &'static str,
+    /// How it shows from outside, or in numbers.
+    pub how_it_shows: &'static str,
     /// When it does not matter.
     pub unless: &'static str,
+    /// What to change, with an example.
+    pub what_to_write: &'static str,
     /// The check.
     pub check: fn(&Snapshot, &mut Vec<CheckFinding>),
 }
@@ -202,6 +209,9 @@ pub(crate) mod prelude {
     pub(crate) use super::admission::Admission;
     #[cfg(test)]
     pub(crate) use super::case::{Case, check as verify};
+    pub(crate) use super::directive::{Around, Directive, Home};
+    pub(crate) use super::logged::Logged;
+    pub(crate) use super::memory_share::MemoryShare;
     pub(crate) use super::{CheckFinding, CheckRule, Fix, Severity, is_recent, often};
     pub(crate) use crate::snapshot::{
         FpmPool, Service, ServiceKind, SettingSource, SettingValue, Settings, Snapshot,

@@ -2,6 +2,7 @@
 
 use crate::rule::CheckRule;
 use crate::snapshot::{Service, Snapshot};
+use kneepoint_model::rule_page;
 
 macro_rules! catalogue {
     ($($rule:ident,)*) => {
@@ -21,22 +22,42 @@ catalogue! {
     opcache_interned_small,
     opcache_validates_each_request,
     opcache_harmful,
+    opcache_leaves_files_out,
+    opcache_optimizer_off,
+    opcache_save_comments_off,
+    opcache_file_cache_outlives_restart,
+    preload_is_not_validated,
+    preload_unused,
     realpath_cache_small,
+    realpath_cache_short_lived,
     jit_without_effect,
     pool_too_small,
     spawn_lag,
+    pool_few_descriptors,
+    workers_niced,
     ondemand,
     max_requests_churn,
     backlog_cut,
+    queue_too_long,
+    local_tcp_to_php,
+    pool_serves_many_sites,
     keep_conn_pins_workers,
+    keep_conn_outlives_worker,
     timeouts_disagree,
     no_terminate_timeout,
+    no_execution_limit,
     reload_cuts_requests,
     no_slowlog,
+    slow_log_too_eager,
+    requests_logged_twice,
+    fpm_logs_debug,
     output_through_master,
     pools_exceed_memory,
     no_memory_limit,
+    request_takes_all_memory,
     worker_crashes,
+    requests_terminated,
+    slow_requests_logged,
     process_max_too_small,
     status_in_the_pool,
     too_few_worker_connections,
@@ -45,55 +66,120 @@ catalogue! {
     upstream_keepalive_missing,
     upstream_keepalive_small,
     keepalive_requests_low,
+    kept_longer_than_peer,
+    slow_requests_retried,
+    directives_of_another_protocol,
     keep_conn_without_upstream,
     gzip_level_high,
+    gzip_off,
+    gzip_html_only,
     access_log_unbuffered,
     sendfile_off,
+    buffering_off,
+    request_bodies_to_disk,
+    nodelay_off,
+    accept_mutex_on,
+    error_log_verbose,
     client_timeouts_tight,
     tls_without_sessions,
+    http2_off,
+    listener_queue_short,
     logged_trouble,
+    fatal_errors_logged,
+    php_was_refused,
     local_ports,
     accept_queue_overflows,
+    syn_queue_overflows,
+    syncookies_off,
     conntrack_full,
     cpu_throttled,
     oom_kills,
     machine_descriptors,
     sessions_connect_per_request,
+    redis_asked_whether_alive,
     redis_session_lock_spins,
+    session_gc_frequent,
+    sessions_never_cleared,
+    session_auto_start,
+    session_written_always,
     redis_few_clients,
+    redis_clients_cut,
+    sessions_may_be_evicted,
     redis_memory,
+    redis_exceeds_memory,
     mysql_few_connections,
+    mysql_few_descriptors,
+    mysql_resolves_names,
     mysql_buffer_pool_small,
+    mysql_cache_exceeds_memory,
+    mysql_connection_buffers,
+    mysql_small_redo_log,
+    mysql_few_open_tables,
+    mysql_thread_cache_off,
+    mysql_tmp_tables_cut,
+    mysql_query_cache_on,
+    mysql_logs_every_query,
+    mysql_slow_log_off,
+    mysql_durability_off,
     postgresql_few_connections,
     postgresql_idle_in_transaction,
+    postgresql_small_buffers,
+    postgresql_buffers_exceed_memory,
+    postgresql_work_mem_large,
+    postgresql_many_connections,
+    postgresql_autovacuum_off,
+    postgresql_frequent_checkpoints,
+    postgresql_random_reads_dear,
+    postgresql_logs_every_query,
+    postgresql_durability_off,
     laravel_not_cached,
     debug_on,
     tracing_extension_loaded,
+    apm_agent_loaded,
+    apcu_small,
     autoloader_not_optimized,
     slow_drivers,
     errors_displayed,
+    errors_go_nowhere,
+    assertions_on,
+    file_before_every_request,
+    socket_timeout_long,
     apache_keep_alive,
+    apache_keep_alive_off,
+    apache_was_full,
+    apache_workers_cut,
+    apache_exceeds_memory,
+    apache_children_churn,
+    apache_htaccess,
+    apache_names_of_clients,
+    haproxy_few_connections,
+    haproxy_one_thread,
+    haproxy_no_reuse,
     unit_unsupported,
     not_loaded,
     value_overridden,
 }
 
-/// What a rule is about, by its code or name; `None` where there is none.
+/// What a rule is about, by its code or name in any case; `None` where there is none. Several rules may share a code.
 #[must_use]
 pub fn explain(code: &str) -> Option<String> {
-    let wanted = code.to_ascii_uppercase();
+    let is_named = |name: &str| name.eq_ignore_ascii_case(code);
     let found = CHECKS
         .iter()
-        .filter(|rule| rule.code == wanted || rule.name == code);
-    let texts: Vec<String> = found
-        .map(|rule| {
-            format!(
-                "{}  {}\n\n{}\n\nIt does not matter when: {}\n",
-                rule.code, rule.title, rule.what_it_is, rule.unless
-            )
-        })
-        .collect();
-    (!texts.is_empty()).then(|| texts.join("\n"))
+        .filter(|rule| is_named(rule.code) || is_named(rule.name));
+    let pages: Vec<String> = found.map(|rule| page(rule)).collect();
+    (!pages.is_empty()).then(|| pages.join("\n"))
+}
+
+fn page(rule: &CheckRule) -> String {
+    let facts = format!("{}; without load, by kneepoint check", rule.name);
+    let parts = [
+        ("What it is", rule.what_it_is),
+        ("How it shows", rule.how_it_shows),
+        ("When it does not matter", rule.unless),
+        ("What to write", rule.what_to_write),
+    ];
+    rule_page(rule.code, rule.title, &facts, &parts)
 }
 
 /// Processes of nginx that serve: as configured, or as many as may run.
@@ -124,17 +210,31 @@ mod tests {
     #[test]
     fn names_are_unique_and_every_rule_explains_itself() {
         let names: BTreeSet<&str> = CHECKS.iter().map(|rule| rule.name).collect();
-        assert_eq!(names.len(), CHECKS.len());
+        let titles: BTreeSet<&str> = CHECKS.iter().map(|rule| rule.title).collect();
+        assert_eq!((names.len(), titles.len()), (CHECKS.len(), CHECKS.len()));
         for rule in CHECKS {
-            assert!(rule.what_it_is.len() > 100, "{}", rule.name);
-            assert!(
-                rule.unless.len() > 20 && !rule.title.ends_with('.'),
-                "{}",
-                rule.name
-            );
-            assert!(explain(rule.name).is_some_and(|text| text.contains(rule.title)));
+            let page = explain(rule.name).expect(rule.name);
+            let parts = [
+                (rule.what_it_is, 100),
+                (rule.how_it_shows, 40),
+                (rule.unless, 20),
+                (rule.what_to_write, 20),
+            ];
+            for (part, least) in parts {
+                assert!(part.len() > least && page.contains(part), "{}", rule.name);
+            }
+            assert!(!rule.title.ends_with('.') && page.contains(rule.title));
         }
         assert_eq!(explain("XXX-99"), None);
+    }
+
+    #[test]
+    fn the_catalogue_lists_every_rule() {
+        let listed = include_str!("../../../docs/catalogue.md");
+        for rule in CHECKS {
+            let line = format!("| {} | `{}` | {} |", rule.code, rule.name, rule.title);
+            assert!(listed.contains(&line), "docs/catalogue.md lacks: {line}");
+        }
     }
 
     #[test]

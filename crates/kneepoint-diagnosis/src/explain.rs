@@ -2,6 +2,7 @@
 
 use crate::rule::{AppliesTo, Rule};
 use crate::rules::RULES;
+use kneepoint_model::rule_page;
 
 /// The documentation of a rule by its code (`OPC-01`, in any case) or its name (`opcache-off`); `None` when the
 /// catalogue has no such rule.
@@ -19,10 +20,8 @@ fn render(rule: &Rule) -> String {
         AppliesTo::Any => "every stack".to_owned(),
         AppliesTo::Server(server) => format!("stacks with {server}"),
     };
-    let mut page = format!(
-        "# {}: {}\n\n{}; layer {}; stage {}; {}; holds for {holds_for}; since {}.\n",
-        rule.code,
-        rule.title,
+    let facts = format!(
+        "{}; layer {}; stage {}; {}; holds for {holds_for}; since {}",
         rule.name,
         layers.join(", "),
         rule.stage.name(),
@@ -30,25 +29,23 @@ fn render(rule: &Rule) -> String {
         rule.since,
     );
     let doc = &rule.doc;
-    for (heading, text) in [
+    let needs = rule.requires.iter();
+    let needs = listed(needs.map(|metric| format!("`{}`: {}", metric.name, metric.about)));
+    let references = listed(doc.references.iter().map(|one| (*one).to_owned()));
+    let parts = [
         ("What it is", doc.what_it_is),
         ("How it shows", doc.how_it_shows),
         ("How it is confirmed", doc.how_it_is_confirmed),
         ("What to write", doc.what_to_write),
-    ] {
-        page.push_str(&format!("\n## {heading}\n\n{}\n", text.trim()));
-    }
-    if !rule.requires.is_empty() {
-        page.push_str("\n## What it needs\n\n");
-        for metric in rule.requires {
-            page.push_str(&format!("- `{}`: {}\n", metric.name, metric.about));
-        }
-    }
-    page.push_str("\n## References\n\n");
-    for reference in doc.references {
-        page.push_str(&format!("- {reference}\n"));
-    }
-    page
+        ("What it needs", needs.as_str()),
+        ("References", references.as_str()),
+    ];
+    rule_page(rule.code, rule.title, &facts, &parts)
+}
+
+fn listed(items: impl Iterator<Item = String>) -> String {
+    let lines: Vec<String> = items.map(|item| format!("- {item}")).collect();
+    lines.join("\n")
 }
 
 #[cfg(test)]

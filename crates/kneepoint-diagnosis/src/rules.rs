@@ -116,6 +116,12 @@ mod tests {
     }
 
     #[test]
+    fn no_two_rules_say_the_same() {
+        let titles: BTreeSet<&str> = RULES.iter().map(|rule| rule.title).collect();
+        assert_eq!(titles.len(), RULES.len());
+    }
+
+    #[test]
     fn codes_are_unique_and_the_order_is_that_of_the_stages() {
         let codes: BTreeSet<&str> = RULES.iter().map(|rule| rule.code).collect();
         assert_eq!(codes.len(), RULES.len());

@@ -9,7 +9,8 @@ use kneepoint_model::{
 };
 use kneepoint_planner::bench::{Bench, Step};
 use kneepoint_profiler::{
-    CpuProfile, PhpProfile, Pools, RecordOptions, TraceOptions, record, sample_cpu, trace,
+    CpuProfile, PhpProfile, Pools, RecordOptions, TraceOptions, TraceProgress, record, sample_cpu,
+    trace,
 };
 use kneepoint_telemetry::{NOT_THE_APPLICATION, Waits};
 use std::path::{Path, PathBuf};
@@ -140,7 +141,7 @@ impl Fpm {
         };
         let stop = AtomicBool::new(false);
         let (driven, traced) = thread::scope(|scope| {
-            let tracer = scope.spawn(|| trace(&options, &|_| {}, &stop));
+            let tracer = scope.spawn(|| trace(&options, &TraceProgress::default(), &stop));
             // What is measured meanwhile is of no use: tracing stretches it.
             let step = Step::saturating("diagnose: trace", 1, TRACE_TIME, 91);
             let driven = testbed.measure(arm, &step);

@@ -2,6 +2,7 @@
 
 mod client;
 pub(crate) mod commands;
+pub(crate) mod helper;
 
 use crate::LabError;
 use crate::beneath;

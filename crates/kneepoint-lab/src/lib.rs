@@ -33,5 +33,6 @@ pub use error::LabError;
 pub use keeper::keeper_entry;
 pub use lab::Lab;
 pub use lab::commands::{HostCommands, SystemCommands};
+pub use lab::helper::Helper;
 pub use plan::{Capabilities, HostInfo, HostPlan, LabPlan, Process, Stopped};
 pub use traces::{LabState, Removed, clean, list};

@@ -242,6 +242,7 @@ pub(crate) fn erase(id: LabId, dir: Option<&Path>, cgroups: &Cgroups) -> Vec<Rem
             ))
         });
     }
+    cgroups.put_back();
     removed.extend(dir.and_then(remove_directory));
     removed
 }

@@ -295,6 +295,16 @@ fn peer_program(peers: &[SocketAddr]) -> Vec<u8> {
     program
 }
 
+/// Reads bytes as what the kernel says of a socket, for the fuzz targets of `fuzz/`.
+///
+/// # Panics
+/// A parser does.
+#[cfg(any(test, feature = "fuzzing"))]
+pub fn fuzz(payload: &[u8]) {
+    let _ = parse_tcp(payload);
+    let _ = parse_unix(payload);
+}
+
 /// `struct inet_diag_msg`.
 fn parse_tcp(payload: &[u8]) -> Option<TcpSocket> {
     let family = *payload.first()?;

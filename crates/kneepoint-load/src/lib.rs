@@ -37,5 +37,10 @@ pub use plan::{
 };
 pub use probe::{Fetched, Rehearsal, Rehearsed, ceiling, fetch, identify};
 #[cfg(any(test, feature = "fuzzing"))]
-pub use response::fuzzing;
+pub mod fuzzing {
+    //! What the fuzz targets of `fuzz/` call.
+
+    pub use crate::response::fuzzing::{fastcgi_response, http_response};
+    pub use crate::users::cookies::cookies;
+}
 pub use response::{ErrorPage, Page, resolve_link};

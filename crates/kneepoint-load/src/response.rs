@@ -4,7 +4,7 @@ mod excerpt;
 mod expectations;
 pub(crate) mod fastcgi;
 #[cfg(any(test, feature = "fuzzing"))]
-pub mod fuzzing;
+pub(crate) mod fuzzing;
 mod http1;
 mod page;
 mod parser;

@@ -2,7 +2,7 @@
 //!
 //! One jar shared by all would serialise the load on one session lock.
 
-mod cookies;
+pub(crate) mod cookies;
 mod feeder;
 
 use crate::in_flight::NONE;

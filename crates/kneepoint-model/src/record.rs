@@ -5,4 +5,5 @@ pub mod contest;
 pub mod finding;
 pub mod gate;
 pub mod replay;
+pub mod rule_page;
 pub mod run;

@@ -23,6 +23,9 @@ use std::time::Duration;
 /// What a comparison at one rate measures, as its effect names it.
 pub const BY_SHARE: &str = "R* by the violating share at one rate";
 
+/// What several measures together tell of, as an effect names it; its measures say how each was taken.
+pub(crate) const CAPACITY: &str = "capacity";
+
 /// What the pairs measure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum AbMeasure {
@@ -366,11 +369,7 @@ impl AbTest {
         Effect {
             change: change.to_owned(),
             settings: settings.to_vec(),
-            quantity: if by_cost {
-                format!("capacity, by CPU time a request and {alone}")
-            } else {
-                alone.to_owned()
-            },
+            quantity: if by_cost { CAPACITY } else { alone }.to_owned(),
             ratio: ln.map(ratio_of),
             pairs: self.pairs() as u32,
             e_value: known.e_value().min(1e9),

@@ -74,7 +74,7 @@ pub fn describe_effect(effect: &Effect) -> String {
         format!(", smallest effect it could have seen {least}")
     });
     format!(
-        "{} {:.2}x (95 %: {:.2} to {:.2}), {} in {}{unseen}",
+        "{} x{:.2} ({:.2} to {:.2}), {} in {}{unseen}",
         effect.quantity,
         ratio.estimate,
         ratio.low,

@@ -6,7 +6,7 @@
 //! confidence sequence leaves that share, not zero.
 
 use crate::ab::pairs::{Pairs, Turns, served};
-use crate::ab::{Side, both};
+use crate::ab::{CAPACITY, Side, both};
 use crate::bench::Step;
 use kneepoint_model::gate::{GateClaim, judge, loss_of_ln};
 use kneepoint_model::units::{format_rate, format_share};
@@ -147,7 +147,7 @@ impl GatePairs {
     fn quantity(&self) -> String {
         match self.pairs.measures(ALONE).len() {
             0 | 1 => ALONE.to_owned(),
-            _ => format!("capacity, by CPU time a request and {ALONE},"),
+            _ => CAPACITY.to_owned(),
         }
     }
 

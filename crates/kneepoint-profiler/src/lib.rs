@@ -49,4 +49,6 @@ pub use record::profile::{Cost, Counts, PhpProfile};
 pub use record::{RecordOptions, RecordProgress, WaitsFor, record};
 pub use sample::{Attached, Sample, SampleOutcome, State, WorkerRequest};
 pub use sampler::Sampler;
-pub use trace::{TraceOptions, trace};
+#[cfg(any(test, feature = "fuzzing"))]
+pub use trace::fuzzing;
+pub use trace::{TraceOptions, TraceProgress, trace};

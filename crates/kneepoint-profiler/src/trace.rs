@@ -3,8 +3,13 @@
 //! A worker is stopped (ptrace(2)) at every system call and at the end of it, and read while it stands still: nothing
 //! is torn, every call is counted. It becomes several times slower meanwhile, so this is for a few requests at low
 //! load, and says nothing of time. When the tracer ends, however it does, the kernel lets the workers go on.
+//!
+//! While it looks at one worker the others may wait for it, so it waits for nobody: it tells how far it is by numbers
+//! that others may read, and whoever traces workers that serve people watches these, and ends it when they stand still.
 
 mod calls;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod tally;
 mod wire;
 
@@ -21,7 +26,7 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use tally::{Act, Doing, Tally};
@@ -33,8 +38,8 @@ const LOOK: Duration = Duration::from_millis(250);
 const EAGER: u32 = 500;
 /// Pause between two looks behind those.
 const NAP: Duration = Duration::from_micros(500);
-/// Longest time to let go of all workers.
-const LET_GO: Duration = Duration::from_secs(2);
+/// Longest time to let go of all workers; the end of the thread does so for those that are left.
+const LET_GO: Duration = Duration::from_millis(500);
 /// What stands for a query that was prepared before it was traced.
 const PREPARED_BEFORE: &str = "(a statement prepared before the trace)";
 
@@ -51,16 +56,42 @@ pub struct TraceOptions {
     pub duration: Duration,
 }
 
-/// Traces workers until there were enough requests, the time is over, `stop` is raised, or none is left. `progress` is
-/// told how many requests there were, about four times a second. A request counts when it was traced from its
-/// beginning to its end.
+/// How far a trace is, for other threads to read. Telling it never makes the tracer wait.
+#[derive(Debug, Default)]
+pub struct TraceProgress {
+    /// Requests so far.
+    requests: AtomicU64,
+    /// Goes up several times a second while the tracer is well.
+    beats: AtomicU64,
+}
+
+impl TraceProgress {
+    /// Requests that were traced so far.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    /// A number that changes at least four times a second as long as no worker waits for a tracer that is stuck.
+    #[must_use]
+    pub fn beats(&self) -> u64 {
+        self.beats.load(Ordering::Relaxed)
+    }
+
+    fn beat(&self) {
+        self.beats.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Traces workers until there were enough requests, the time is over, `stop` is raised, or none is left. A request
+/// counts when it was traced from its beginning to its end.
 ///
 /// # Errors
 /// As [`Sampler::attach`]; and the process is no PHP-FPM, or cannot be traced: another tracer has it, or the kernel is
 /// older than 5.3.
 pub fn trace(
     options: &TraceOptions,
-    progress: &(dyn Fn(u64) + Sync),
+    progress: &TraceProgress,
     stop: &AtomicBool,
 ) -> Result<CallTrace, ProfilerError> {
     // A tracer is a thread; its end ends the tracing, whatever happens in it.
@@ -71,7 +102,7 @@ pub fn trace(
     thread::scope(|scope| {
         thread::Builder::new()
             .name("tracer".to_owned())
-            .spawn_scoped(scope, || Tracer::start(options)?.run(progress, stop))
+            .spawn_scoped(scope, || Tracer::start(options, progress)?.run(stop))
             .map_err(|why| untraceable(format!("a thread cannot be started: {why}")))?
             .join()
             .unwrap_or_else(|_| Err(untraceable("the tracer failed".to_owned())))
@@ -103,8 +134,9 @@ struct Tracee {
     reading: Option<i32>,
 }
 
-struct Tracer {
+struct Tracer<'p> {
     options: TraceOptions,
+    progress: &'p TraceProgress,
     php: String,
     sampler: Sampler,
     master: bool,
@@ -114,8 +146,8 @@ struct Tracer {
     notes: Vec<String>,
 }
 
-impl Tracer {
-    fn start(options: &TraceOptions) -> Result<Self, ProfilerError> {
+impl<'p> Tracer<'p> {
+    fn start(options: &TraceOptions, progress: &'p TraceProgress) -> Result<Self, ProfilerError> {
         let mut sampler = Sampler::new();
         let pid = options.pid;
         let named = sampler.attach(pid)?;
@@ -125,6 +157,7 @@ impl Tracer {
         }
         let mut tracer = Self {
             options: options.clone(),
+            progress,
             php: format!("PHP {} ({})", named.version, named.sapi),
             sampler,
             master: false,
@@ -146,6 +179,7 @@ impl Tracer {
             if let Err(error) = tracer.seize(child) {
                 refusal.get_or_insert(error);
             }
+            tracer.catch_up()?;
         }
         match refusal {
             Some(error) if tracer.tracees.is_empty() => Err(error),
@@ -160,6 +194,7 @@ impl Tracer {
             return Err(error);
         }
         let idle = self.sampler.accepts(pid);
+        self.progress.beat();
         let seized = ptrace::seize(pid).and_then(|()| ptrace::interrupt(pid));
         if let Err(why) = seized {
             self.refused.insert(pid);
@@ -173,10 +208,23 @@ impl Tracer {
         Ok(())
     }
 
-    fn look_for_workers(&mut self) {
+    /// Lets go on who has stopped meanwhile: looking into the next worker takes its time.
+    fn catch_up(&mut self) -> Result<(), ProfilerError> {
+        self.progress.beat();
+        // One event of each; busy ones never run out of them.
+        for _ in 0..self.tracees.len() {
+            let Ok(Some((pid, event))) = ptrace::next() else {
+                break;
+            };
+            self.handle(pid, event)?;
+        }
+        Ok(())
+    }
+
+    fn look_for_workers(&mut self) -> Result<(), ProfilerError> {
         let Ok(children) = workers(self.options.pid, &self.options.pools) else {
             self.master = false;
-            return;
+            return Ok(());
         };
         for pid in children {
             let known = self.tracees.contains_key(&pid) || self.refused.contains(&pid);
@@ -187,14 +235,12 @@ impl Tracer {
                 Ok(()) | Err(ProfilerError::Gone { .. }) => {}
                 Err(error) => self.notes.push(error.to_string()),
             }
+            self.catch_up()?;
         }
+        Ok(())
     }
 
-    fn run(
-        mut self,
-        progress: &(dyn Fn(u64) + Sync),
-        stop: &AtomicBool,
-    ) -> Result<CallTrace, ProfilerError> {
+    fn run(mut self, stop: &AtomicBool) -> Result<CallTrace, ProfilerError> {
         let began = Instant::now();
         let mut looked = began;
         let mut idle = 0;
@@ -205,9 +251,11 @@ impl Tracer {
             if looked.elapsed() >= LOOK {
                 looked = Instant::now();
                 if self.master {
-                    self.look_for_workers();
+                    self.look_for_workers()?;
                 }
-                progress(self.tally.requests());
+                self.progress.beat();
+                let requests = self.tally.requests();
+                self.progress.requests.store(requests, Ordering::Relaxed);
             }
             if self.tracees.is_empty() && !self.master {
                 let pid = self.options.pid;

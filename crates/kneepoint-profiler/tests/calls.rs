@@ -4,7 +4,7 @@
 mod rig;
 
 use kneepoint_model::{CallKind, CallTrace};
-use kneepoint_profiler::{Pools, ProfilerError, TraceOptions, trace};
+use kneepoint_profiler::{Pools, ProfilerError, TraceOptions, TraceProgress, trace};
 use rig::Rig;
 use std::fs;
 use std::sync::atomic::AtomicBool;
@@ -58,8 +58,12 @@ fn what_requests_do_is_counted_exactly_with_its_line() {
     let rig = rig.serving("calls.php", SCRIPT);
     assert_eq!(rig.get("times=9"), "done");
     let load = rig.load(3, "times=9");
-    let trace =
-        trace(&options(rig.master(), 40), &|_| {}, &AtomicBool::new(false)).expect("a trace");
+    let trace = trace(
+        &options(rig.master(), 40),
+        &TraceProgress::default(),
+        &AtomicBool::new(false),
+    )
+    .expect("a trace");
     drop(load);
     assert!((40..44).contains(&trace.requests()), "{:?}", trace.routes);
     assert_eq!(trace.routes[0].route, "GET /known/route");
@@ -113,7 +117,7 @@ fn who_cannot_be_traced_is_said() {
     };
     let nobody = trace(
         &options(std::process::id(), 1),
-        &|_| {},
+        &TraceProgress::default(),
         &AtomicBool::new(false),
     );
     assert!(
@@ -124,8 +128,9 @@ fn who_cannot_be_traced_is_said() {
     idle.duration = Duration::from_millis(300);
     let mut nowhere = idle.clone();
     (nowhere.pid, nowhere.pools) = (rig.master(), Pools::Only("other".to_owned()));
-    let idle = trace(&idle, &|_| {}, &AtomicBool::new(false)).expect("a trace of nothing");
+    let idle = trace(&idle, &TraceProgress::default(), &AtomicBool::new(false))
+        .expect("a trace of nothing");
     assert_eq!((idle.requests(), idle.calls.len()), (0, 0));
-    let nowhere = trace(&nowhere, &|_| {}, &AtomicBool::new(false));
+    let nowhere = trace(&nowhere, &TraceProgress::default(), &AtomicBool::new(false));
     assert_eq!(nowhere.expect("a trace of nobody").requests(), 0);
 }

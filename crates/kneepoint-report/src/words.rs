@@ -152,15 +152,25 @@ pub(crate) fn ratio_range(interval: &Interval) -> String {
 /// `8 pairs, 32 closed-loop workers, 5 s steps; an effect below 3.1 % would not show`: how many trials an effect rests on, over how long, and how
 /// small an effect the noise would have let through.
 pub(crate) fn effect_basis(effect: &Effect) -> String {
-    let pairs = counted(u64::from(effect.pairs), "pair", "pairs");
-    let conditions = match effect.conditions.as_str() {
-        "" => String::new(),
-        conditions => format!(", {conditions}"),
+    let separator = if effect.conditions.is_empty() {
+        ""
+    } else {
+        ", "
     };
+    format!("{}{separator}{}", pairs(effect), effect_conditions(effect))
+}
+
+/// `8 pairs`.
+pub(crate) fn pairs(effect: &Effect) -> String {
+    counted(u64::from(effect.pairs), "pair", "pairs")
+}
+
+/// [`effect_basis`] without the pairs.
+pub(crate) fn effect_conditions(effect: &Effect) -> String {
     let visible = visible(effect).map_or_else(String::new, |least| {
         format!("; an effect below {least} would not show")
     });
-    format!("{pairs}{conditions}{visible}{}", by_measure(effect))
+    format!("{}{visible}{}", effect.conditions, by_measure(effect))
 }
 
 /// From which effect on a comparison could have seen one; nothing where there are too few pairs to say.

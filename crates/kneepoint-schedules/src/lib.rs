@@ -1,7 +1,7 @@
 //! Load profiles as other tools write them, read with those tools' own semantics and printed back as understood.
 //!
 //! This crate alone knows the command lines and scenarios of other load generators. Each syntax is one file in
-//! `syntaxes/` and one line in [`SYNTAXES`]. What a tool would do that Kneepoint does not, or differently, is told in
+//! `syntaxes/` and one line in the list [`SYNTAXES`]. What a tool would do that Kneepoint does not, or differently, is told in
 //! [`Imported::notes`].
 //!
 //! It must never open a file that a profile names, send anything, or guess: a text that it does not understand whole is
@@ -17,22 +17,10 @@ use std::time::Duration;
 mod canonical;
 mod flags;
 mod relaxed;
+mod syntaxes;
 mod values;
 
-/// One file per syntax. The list is [`SYNTAXES`].
-mod syntaxes {
-    pub(super) mod ab;
-    pub(super) mod jmeter_open;
-    pub(super) mod jmeter_threads;
-    pub(super) mod k6_run;
-    pub(super) mod k6_stages;
-    pub(super) mod kneepoint;
-    pub(super) mod oha;
-    pub(super) mod tank;
-    pub(super) mod tank_instances;
-    pub(super) mod vegeta;
-    pub(super) mod wrk;
-}
+pub use syntaxes::SYNTAXES;
 
 /// A syntax for load profiles.
 #[derive(Debug)]
@@ -46,21 +34,6 @@ pub struct Syntax {
     /// Reads it.
     read: fn(&str) -> Result<Imported, Refusal>,
 }
-
-/// Every syntax, in the order in which they are asked whether a text is theirs.
-pub static SYNTAXES: &[&Syntax] = &[
-    &syntaxes::kneepoint::SYNTAX,
-    &syntaxes::ab::SYNTAX,
-    &syntaxes::wrk::SYNTAX,
-    &syntaxes::vegeta::SYNTAX,
-    &syntaxes::oha::SYNTAX,
-    &syntaxes::k6_run::SYNTAX,
-    &syntaxes::jmeter_threads::SYNTAX,
-    &syntaxes::k6_stages::SYNTAX,
-    &syntaxes::jmeter_open::SYNTAX,
-    &syntaxes::tank_instances::SYNTAX,
-    &syntaxes::tank::SYNTAX,
-];
 
 /// Who decides when a request starts, as the source said it.
 #[derive(Debug, Clone, PartialEq)]

@@ -22,6 +22,8 @@
 mod bounded;
 mod collector;
 mod foreign;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod log_lines;
 mod recorder;
 mod source;

@@ -110,6 +110,18 @@ fn parse_http(answer: &[u8]) -> io::Result<&[u8]> {
     Ok(&answer[end.ok_or_else(|| broken("the response has no end of headers"))? + 4..])
 }
 
+/// Every parser of this file on the same bytes.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn fuzz(bytes: &[u8]) {
+    let _ = parse_http(bytes);
+    let _ = parse_bulk(bytes);
+    let output = match fastcgi_complete(bytes) {
+        true => fastcgi_output(bytes),
+        false => bytes.to_vec(),
+    };
+    let _ = fastcgi_body(&output);
+}
+
 const FCGI_BEGIN: u8 = 1;
 const FCGI_END: u8 = 3;
 const FCGI_PARAMS: u8 = 4;

@@ -19,9 +19,17 @@ pub use plan::PlanArgs;
 pub use profile::ProfileArgs;
 pub use replay::ReplayArgs;
 
+/// What stands below the help of the program.
+const FIRST_STEPS: &str = "\
+First steps:
+  kneepoint check            a site that runs already: what is wrong with its settings
+  kneepoint init DIR         your own site: writes DIR/kneepoint.toml, which limit, diagnose and tune read
+  kneepoint tune             the whole job on it; kneepoint demo shows it on an application of ours
+R* is the highest rate of requests at which the SLO holds, the limit of errors and response time in kneepoint.toml.";
+
 /// Finds how much load a PHP stack can take, what breaks first, fixes it and proves the gain.
 #[derive(Debug, Parser)]
-#[command(name = "kneepoint", version, about, max_term_width = 100)]
+#[command(name = "kneepoint", version, about, after_help = FIRST_STEPS, max_term_width = 100)]
 pub struct Args {
     /// What to do.
     #[command(subcommand)]
@@ -33,31 +41,31 @@ pub struct Args {
 pub enum Command {
     /// Run the main job on the bundled Laravel application, configured as badly as two real sites were
     Demo(DemoArgs),
-    /// Write a scenario file for the application in a directory
-    Init(InitArgs),
     /// Say what is wrong with the stack that already runs, in seconds, without a request, a write or a signal
     #[command(after_help = check::AFTER_HELP)]
     Check(CheckArgs),
-    /// Drive load at a URL or a FastCGI socket and print what came back
-    #[command(after_help = load::AFTER_HELP)]
-    Load(Box<LoadArgs>),
+    /// Write a scenario file for the application in a directory
+    Init(InitArgs),
     /// Find the highest rate at which the SLO holds; with --ci, fail a pipeline that lost capacity
     #[command(after_help = limit::AFTER_HELP)]
     Limit(Box<LimitArgs>),
     /// Name the layer and the cause that bind at the limit, and confirm them
     Diagnose(DiagnoseArgs),
-    /// Predict R* from low load, and how many hosts a rate or a number of users needs
-    #[command(after_help = plan::AFTER_HELP)]
-    Plan(PlanArgs),
-    /// Compare PHP runtimes, scenarios or settings on one bench, in turns
-    #[command(after_help = compare::AFTER_HELP)]
-    Compare(CompareArgs),
-    /// Replay field reports: what they tell beside what is measured here
-    #[command(after_help = replay::AFTER_HELP)]
-    Replay(ReplayArgs),
     /// Limit, diagnose, fix, prove, report: the whole job
     #[command(after_help = TUNE_AFTER_HELP)]
     Tune(TuneArgs),
+    /// Compare PHP runtimes, scenarios or settings on one bench, in turns
+    #[command(after_help = compare::AFTER_HELP)]
+    Compare(CompareArgs),
+    /// Predict R* from low load, and how many hosts a rate or a number of users needs
+    #[command(after_help = plan::AFTER_HELP)]
+    Plan(PlanArgs),
+    /// Replay field reports: what they tell beside what is measured here
+    #[command(after_help = replay::AFTER_HELP)]
+    Replay(ReplayArgs),
+    /// Drive load at a URL or a FastCGI socket and print what came back
+    #[command(after_help = load::AFTER_HELP)]
+    Load(Box<LoadArgs>),
     /// Sample the PHP stacks of running workers from outside, without stopping them
     #[command(after_help = profile::AFTER_HELP)]
     Profile(ProfileArgs),
@@ -143,7 +151,8 @@ pub struct RunArgs {
     /// Change one setting of the scenario: --set php.pm.max_children=20; may be repeated
     #[arg(long, value_name = "LAYER.NAME=VALUE")]
     pub set: Vec<String>,
-    /// Time the whole command may take, such as 5m
+    /// Time the whole command may take, such as 5m; without it, tune takes the budget below [tune] in the scenario or 20m,
+    /// and the others end when they have an answer
     #[arg(long, value_name = "TIME")]
     pub budget: Option<String>,
     /// Run the stack on this machine's own network, and without root: the application then reaches whatever this machine

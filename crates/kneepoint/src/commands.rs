@@ -17,6 +17,15 @@ use crate::args::Command;
 use anyhow::Result;
 use std::process::ExitCode;
 
+/// Becomes the helper of a command when the program was started as one.
+#[must_use]
+pub fn helper() -> Option<Result<ExitCode>> {
+    let argument = std::env::args_os().nth(1);
+    argument
+        .is_some_and(|argument| argument == profile::ARGUMENT)
+        .then(profile::help)
+}
+
 /// Runs one command.
 ///
 /// # Errors

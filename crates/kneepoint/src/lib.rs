@@ -33,8 +33,8 @@ pub const INTERRUPTED: u8 = 130;
 /// Runs the program on the process' own arguments.
 #[must_use]
 pub fn main() -> ExitCode {
-    let args = args::Args::parse();
-    match commands::run(args.command) {
+    let outcome = commands::helper().unwrap_or_else(|| commands::run(args::Args::parse().command));
+    match outcome {
         Ok(code) => code,
         Err(error) => report_failure(&error),
     }

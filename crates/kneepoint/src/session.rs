@@ -245,7 +245,7 @@ fn write_results(
     }
     if !output.no_report {
         let page = output.runs.join(format!("{}.html", run.id));
-        match std::fs::write(&page, rendered(run, "html", &Options::default())?) {
+        match write_new(&page, &rendered(run, "html", &Options::default())?) {
             Ok(()) => files.push(("report".into(), page.display().to_string())),
             Err(error) => terminal.line(&format!(
                 "kneepoint: cannot write the report {}: {error}",
@@ -317,6 +317,13 @@ pub fn rendered(run: &Run, format: &str, options: &Options) -> Result<String> {
     Ok(render(run, found, options))
 }
 
+/// Writes a file that is not there yet. The directory of runs may be part of the application, whose author could have put
+/// links there with the names that runs are going to have.
+fn write_new(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut file = std::fs::File::create_new(path)?;
+    file.write_all(text.as_bytes())
+}
+
 /// Writes text to a file, or to standard output for `-`.
 ///
 /// # Errors
@@ -354,6 +361,22 @@ mod tests {
     use super::*;
     use kneepoint_model::run::Decision;
     use kneepoint_model::{Confidence, Effect, Finding, GateResult, Layer};
+
+    #[test]
+    fn a_report_is_not_written_through_a_planted_link() {
+        let directory = tempfile::tempdir().expect("temp dir");
+        let [victim, page] = ["victim", "page.html"].map(|name| directory.path().join(name));
+        std::fs::write(&victim, "as it was").expect("written");
+        std::os::unix::fs::symlink(&victim, &page).expect("planted");
+        assert!(write_new(&page, "report").is_err());
+        std::fs::remove_file(&page).expect("removed");
+        write_new(&page, "report").expect("written");
+        let read = |path| std::fs::read_to_string(path).expect("readable");
+        assert_eq!(
+            (read(&victim), read(&page)),
+            ("as it was".into(), "report".into())
+        );
+    }
 
     /// A run that is judged to have this exit code.
     fn check(run: Run, expected: u8) {

@@ -5,7 +5,7 @@ use kneepoint_profiler::ini;
 use std::collections::BTreeMap;
 
 /// Directives that rules look at: others may hold what is nobody's business, and are forgotten at once.
-const LOOKED_AT: [&str; 12] = [
+const LOOKED_AT: [&str; 20] = [
     "opcache.",
     "memory_limit",
     "realpath_cache_",
@@ -13,11 +13,19 @@ const LOOKED_AT: [&str; 12] = [
     "display_errors",
     "session.save_handler",
     "session.gc_",
+    "session.auto_start",
+    "session.lazy_write",
     "redis.session.lock",
     "redis.pconnect.",
     "xdebug.mode",
     "max_execution_time",
     "zend.",
+    "log_errors",
+    "error_log",
+    "default_socket_timeout",
+    "auto_prepend_file",
+    "apc.shm_size",
+    "apc.ttl",
 ];
 
 /// Reads the directives of the master, and of a worker of each pool that says something else than php.ini. What differs

@@ -24,7 +24,7 @@ const INI: &str = "zend_extension=opcache.so\nopcache.enable=1\nopcache.memory_c
 /// The same of nginx.
 const NGINX: &str = "worker_processes auto;\nworker_rlimit_nofile 16384;\nevents {\n worker_connections 4096;\n}\n\
     http {\n sendfile on;\n keepalive_timeout 65;\n keepalive_requests 1000;\n access_log /l buffer=64k flush=1s;\n \
-    gzip on;\n gzip_comp_level 5;\n upstream app {\n  server 10.0.0.2:80;\n  keepalive 64;\n }\n server {\n  listen 80;\n  \
+    gzip on;\n gzip_comp_level 5; gzip_types application/json;\n upstream app {\n  server 10.0.0.2:80;\n  keepalive 64;\n }\n server {\n  listen 80;\n  \
     location / {\n   proxy_http_version 1.1;\n   proxy_set_header Connection \"\";\n   proxy_pass http://app;\n  }\n  \
     location ~ php {\n   fastcgi_pass unix:/run/php.sock;\n  }\n }\n}\n";
 
@@ -92,6 +92,7 @@ impl Case {
             .set(2, "save", "")
             .set(3, "innodb_buffer_pool_size", "4G")
             .set(3, "max_connections", "200")
+            .set(3, "slow_query_log", "1")
             .set(4, "shared_buffers", "4GB")
             .set(4, "max_connections", "100")
             .set(4, "idle_in_transaction_session_timeout", "10s")

@@ -9,7 +9,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     what_it_is: "A connection waits in the listener's queue until the program accepts it. When the queue is full the kernel \
         drops it, and the client tries again after one, three and seven seconds. No log says so. Queues of Unix sockets \
         are not counted here.",
+    how_it_shows: "Some clients wait one or three seconds longer than all others; `nstat -az TcpExtListenOverflows` counts up, and no log has a line.",
     unless: "It happened long ago: the counter is of the whole life of the network namespace.",
+    what_to_write: "net.core.somaxconn = 4096, and more workers or fewer waits behind the listener: a longer queue alone only waits longer.",
     check,
 };
 

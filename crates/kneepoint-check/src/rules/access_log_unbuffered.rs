@@ -8,7 +8,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     title: "The access log is written line by line",
     what_it_is: "Without buffer= every request is a write of its own; to the pipe of a container's log it can block all that \
         the process serves. With buffer=64k flush=1s it is one write for hundreds of lines.",
+    how_it_shows: "`strace -c` of a process of nginx shows a write for every request; a full disk or a slow reader of the container's log slows every page.",
     unless: "There are fewer than some hundred requests a second.",
+    what_to_write: "access_log /var/log/nginx/access.log combined buffer=64k flush=1s;",
     check,
 };
 

@@ -8,7 +8,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     title: "Kept connections hold Apache's processes",
     what_it_is: "With mod_php every connection holds a process with PHP in it, for KeepAliveTimeout seconds after its last \
         request. Some hundred browsers that read a page use up MaxRequestWorkers while the CPU is idle.",
+    how_it_shows: "The status page shows most processes as K (keepalive), the CPU is idle, and new visitors wait.",
     unless: "A proxy in front keeps the connections of browsers, or Apache runs the event MPM with PHP-FPM.",
+    what_to_write: "KeepAliveTimeout 2; better: the event MPM with PHP-FPM, where an idle connection holds no process.",
     check,
 };
 

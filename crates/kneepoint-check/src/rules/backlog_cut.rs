@@ -8,7 +8,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     title: "The queue before PHP is shorter than listen.backlog says",
     what_it_is: "The kernel cuts listen.backlog to net.core.somaxconn. Where a Unix socket's queue is full, nginx answers 502 \
         at once, and no counter of the kernel shows it; over TCP, clients wait one and three seconds.",
+    how_it_shows: "502 at once in a burst, with `(11: Resource temporarily unavailable)` in the error log of nginx, although the pool's queue says to be longer.",
     unless: "The queue is never that long.",
+    what_to_write: "net.core.somaxconn = 4096 in that network namespace, listen.backlog = 511 in the pool; then restart both.",
     check,
 };
 

@@ -9,7 +9,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     what_it_is: "send_timeout, client_body_timeout and client_header_timeout are what a client may pause. One or two seconds \
         end uploads and downloads of phones, and of everybody when the host is busy; a keepalive_timeout of 0 is a new \
         connection, with TLS, for every request.",
+    how_it_shows: "Uploads from phones break off, status 408 in the access log, and more new connections the busier the host is.",
     unless: "Only a proxy nearby connects.",
+    what_to_write: "send_timeout 60s; client_body_timeout 60s; client_header_timeout 60s; keepalive_timeout 65s;",
     check,
 };
 

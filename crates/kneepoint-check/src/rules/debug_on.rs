@@ -9,7 +9,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     title: "Debugging is switched on in the application",
     what_it_is: "In its debug mode an application collects what it does, checks its caches for changes and builds long error \
         pages: up to four times memory and time. It also shows its inside to everybody who causes an error.",
+    how_it_shows: "Pages are slow at any load, and an error shows the code, the queries and the environment.",
     unless: "It is a developer's machine.",
+    what_to_write: "APP_DEBUG=false and APP_ENV=production (or the application's own switch), then clear its cache of settings.",
     check,
 };
 

@@ -8,7 +8,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     title: "PHP shows its errors to visitors, with status 200",
     what_it_is: "With display_errors on, a fatal error is printed into a page that counts as good: monitoring and load tests see \
         200 (83 000 in a lab, all of them errors), and visitors see paths and queries.",
+    how_it_shows: "Text such as `Fatal error: ...` in pages that count as good; a load test that is suddenly very fast.",
     unless: "It is a developer's machine.",
+    what_to_write: "display_errors = Off and log_errors = On.",
     check,
 };
 

@@ -7,7 +7,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     name: "gzip-level-high",
     title: "nginx uses too high a gzip level",
     what_it_is: "Above level 5 gzip makes pages hardly smaller and takes several times the CPU. A field report had 9, and nginx shared its cores with PHP.",
+    how_it_shows: "Most of nginx's CPU time in deflate, and pages that are hardly smaller than at level 4.",
     unless: "The network is the limit and nginx has CPU to spare.",
+    what_to_write: "gzip_comp_level 4; and gzip_static on; for files that the build compresses once.",
     check,
 };
 

@@ -8,7 +8,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     title: "The JIT is switched on, and cannot work",
     what_it_is: "opcache.jit has an effect only with opcache.jit_buffer_size above 0, and none while an extension such as \
         Xdebug takes over how PHP executes. Most web applications wait or call functions of C, and gain little by it.",
+    how_it_shows: "opcache_get_status()['jit']['on'] is false although opcache.jit is set.",
     unless: "Nobody expects anything of it.",
+    what_to_write: "opcache.jit = tracing and opcache.jit_buffer_size = 64M without Xdebug; or leave both out.",
     check,
 };
 

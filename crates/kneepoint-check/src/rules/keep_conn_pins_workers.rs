@@ -9,7 +9,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     what_it_is: "A worker of PHP-FPM belongs to its connection as long as that is open. With fastcgi_keep_conn each process \
         of nginx keeps up to `keepalive` connections, and the workers behind them serve nobody else: in the lab 4 workers \
         were all held, at no CPU, while requests waited for seconds and 52 of them failed.",
+    how_it_shows: "Every worker is busy in state `Reading headers`, the CPU is idle, requests wait, and it stays so after the load has gone.",
     unless: "The pool has at least twice as many workers as connections can be kept.",
+    what_to_write: "fastcgi_keep_conn off; or `keepalive` times the processes of nginx below half of pm.max_children.",
     check,
 };
 

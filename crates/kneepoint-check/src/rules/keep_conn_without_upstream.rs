@@ -8,7 +8,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     title: "fastcgi_keep_conn has no effect here",
     what_it_is: "nginx keeps connections of an `upstream` block that has `keepalive`. Where fastcgi_pass names a socket or an \
         address itself, fastcgi_keep_conn asks PHP to keep a connection open that nginx then closes.",
+    how_it_shows: "A new connection to PHP for each request, although fastcgi_keep_conn is on.",
     unless: "Nobody expects connections to be kept.",
+    what_to_write: "An upstream block with `keepalive`, or leave fastcgi_keep_conn out: on a local socket a connection costs little.",
     check,
 };
 

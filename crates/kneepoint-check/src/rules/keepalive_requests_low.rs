@@ -8,7 +8,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     title: "nginx closes connections after few requests",
     what_it_is: "keepalive_requests is how many requests a connection may carry: 1000 by default, 100 before nginx 1.19.10. \
         Towards the next tier that is a new connection once in this many requests; towards a proxy or CDN in front, too.",
+    how_it_shows: "A steady stream of new connections, one in every keepalive_requests requests.",
     unless: "Clients are browsers that make a few requests each.",
+    what_to_write: "keepalive_requests 10000;",
     check,
 };
 

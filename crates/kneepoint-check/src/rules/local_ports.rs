@@ -9,7 +9,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     what_it_is: "A connection that is closed keeps its local port for a minute. Linux tries one half of the range first: from \
         half of the range on, connecting takes ever longer without an error (10 500 requests a second became 2 650 in the \
         lab); at all of it, it fails. The range belongs to the network namespace: a container has its own.",
+    how_it_shows: "`ss -tan state time-wait` shows thousands of connections to one peer; the kernel's part of the CPU rises, and at last `Cannot assign requested address`.",
     unless: "Connections are kept open, or go over Unix sockets.",
+    what_to_write: "Keep connections open first; then net.ipv4.ip_local_port_range = 1024 65535 in that network namespace.",
     check,
 };
 

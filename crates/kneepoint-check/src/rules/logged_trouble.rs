@@ -8,7 +8,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     title: "The logs tell of trouble",
     what_it_is: "Some lines of the logs of nginx, PHP and the kernel have exactly one meaning: the next tier did not answer in \
         time, its queue was full, no local port or descriptor was left, a buffer was too small, a limit refused requests.",
+    how_it_shows: "Errors 502 and 504, or visitors who report them; each of these lines is one.",
     unless: "It happened once, during work on the host.",
+    what_to_write: "What the line asks for: `kneepoint explain CODE` with the code beside it.",
     check,
 };
 

@@ -8,7 +8,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     title: "MariaDB's cache is smaller than its data",
     what_it_is: "InnoDB keeps what it reads in innodb_buffer_pool_size, 128 MB as it comes. What does not fit is read from \
         disk again and again.",
+    how_it_shows: "Innodb_buffer_pool_reads counts up while the site runs, and the disk is busy with reads.",
     unless: "Only a small part of the data is ever asked for.",
+    what_to_write: "innodb_buffer_pool_size = the size of the data, or 50 to 70 % of the memory of a host of its own.",
     check,
 };
 

@@ -8,7 +8,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     title: "MariaDB takes fewer connections than PHP has workers",
     what_it_is: "Every worker that is busy with a page holds a connection. Beyond max_connections (151 by default) the \
         database answers `Too many connections`, and the page is an error.",
+    how_it_shows: "Error pages with `Too many connections` at the moment of the highest load; Max_used_connections equals max_connections.",
     unless: "A pooler stands between, or the pools are never full at the same time.",
+    what_to_write: "max_connections = all workers of PHP and 30 more; or smaller pools.",
     check,
 };
 

@@ -9,7 +9,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     what_it_is: "One process of nginx uses one core. With one only, TLS, compression and everything else of all clients share \
         it. `auto` counts the machine's cores, also in a container that may use a part of them: then many processes take \
         turns within a small quota.",
+    how_it_shows: "One process of nginx at 100 % of a core while others idle; or many processes that are stopped by the quota in turns.",
     unless: "nginx needs little CPU: plain HTTP, no compression, a few hundred requests a second.",
+    what_to_write: "worker_processes auto; in a container with a quota the number of its cores.",
     check,
 };
 

@@ -8,7 +8,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     title: "A single request may take all memory",
     what_it_is: "memory_limit = -1 lets a request take whatever there is. One bad query result is then enough for the kernel \
         to kill processes of the host or the container.",
+    how_it_shows: "One page that reads a large result makes the kernel kill a worker, or the database.",
     unless: "The pool serves only jobs that somebody watches.",
+    what_to_write: "memory_limit = 256M, and more for the one script that needs it.",
     check,
 };
 

@@ -9,7 +9,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     what_it_is: "With request_slowlog_timeout PHP-FPM writes the stack of a request that takes longer: the line of code it \
         hangs in. It stops the worker for a moment, so the limit should be above what is usual; a container needs \
         SYS_PTRACE for it.",
+    how_it_shows: "When the site was slow an hour ago, nobody can say which line of code it was.",
     unless: "A profiler or an APM watches requests.",
+    what_to_write: "request_slowlog_timeout = 5s and slowlog = /var/log/php-slow.log in the pool.",
     check,
 };
 

@@ -9,7 +9,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     what_it_is: "max_execution_time does not count time spent waiting for a database, a socket or sleep. Without \
         request_terminate_timeout a worker that waits for a dead peer waits for ever, and each incident leaves the pool \
         smaller.",
+    how_it_shows: "The number of busy workers never falls back to none after an incident; a worker is at one request for hours.",
     unless: "Every connection of the application has a timeout of its own.",
+    what_to_write: "request_terminate_timeout = 60s: a little less than nginx waits.",
     check,
 };
 

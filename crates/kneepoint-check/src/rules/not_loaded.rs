@@ -8,7 +8,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     title: "Configuration was changed since it was loaded",
     what_it_is: "A program reads its files when it is started and when it is told to reload. What was changed since holds only \
         after the next reload: by then nobody remembers the change, and it may be wrong.",
+    how_it_shows: "What is written in the file is not what the site does; the next reload or reboot changes it, at any hour.",
     unless: "Somebody is at it right now.",
+    what_to_write: "Reload the program now, while somebody looks.",
     check,
 };
 

@@ -8,7 +8,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     title: "The pool starts its workers when requests arrive",
     what_it_is: "With pm = ondemand there is no worker until somebody asks, and each ends after pm.process_idle_timeout. \
         Every burst waits for new processes (9 to 10 s to 40 workers in the lab).",
+    how_it_shows: "The first requests after a pause are slow, and workers are started and ended all day.",
     unless: "The host has many pools that are seldom asked: then it saves memory.",
+    what_to_write: "pm = dynamic, with pm.min_spare_servers as large as a usual burst; pm = static for the pool that matters.",
     check,
 };
 

@@ -8,7 +8,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     title: "The kernel killed processes for want of memory",
     what_it_is: "When a control group reaches its memory limit the kernel kills a process in it. The counter is of the life of \
         the group, and stays when the container is not made anew.",
+    how_it_shows: "Workers or databases vanish; `Out of memory: Killed process` in the log of the kernel.",
     unless: "It was one job that is gone.",
+    what_to_write: "Smaller pools, a smaller memory_limit, or a larger limit of the container.",
     check,
 };
 

@@ -9,7 +9,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     what_it_is: "A directive in php.ini does nothing while the extension that knows it is not loaded, and PHP says \
         nothing. Container images come without OPcache, or with it and not loaded; a php.ini copied into them looks right \
         (docker-library/php#168 and #276; since June 2025 the official images load it, and PHP 8.5 has it built in).",
+    how_it_shows: "`php -m` lists OPcache on the command line, and phpinfo() of the site does not.",
     unless: "PHP runs one or two small files a request, or nobody asks for it.",
+    what_to_write: "zend_extension = opcache in the php.ini of PHP-FPM (docker-php-ext-enable opcache in the official image).",
     check,
 };
 

@@ -9,7 +9,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     what_it_is: "opcache.file_cache_only leaves the shared memory out, so that each worker reads files from disk; \
         opcache.consistency_checks computes a checksum of every script it takes out; opcache.fast_shutdown and \
         opcache.inherited_hack are gone since PHP 7.2 and 7.3.",
+    how_it_shows: "opcache_get_status() shows no shared memory, or workers spend CPU time in checksums.",
     unless: "The shared memory cannot be had, as on some shared hosts.",
+    what_to_write: "opcache.file_cache_only = 0 and opcache.consistency_checks = 0; remove what the version does not know.",
     check,
 };
 

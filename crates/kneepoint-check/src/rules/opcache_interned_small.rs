@@ -8,7 +8,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     title: "The buffer of interned strings does not fit the application",
     what_it_is: "OPcache keeps each name and text of the code once, in a buffer that is carved out of its memory. When it is \
         full every worker keeps strings of its own; when it takes most of the memory, scripts do not fit.",
+    how_it_shows: "opcache_get_status()['interned_strings_usage']['free_memory'] is near 0.",
     unless: "The application has a few hundred files only.",
+    what_to_write: "opcache.interned_strings_buffer = 16 to 64, and at most a quarter of opcache.memory_consumption.",
     check,
 };
 

@@ -9,7 +9,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     what_it_is: "OPcache keeps scripts in a table whose size is fixed at the start: the next of a list of primes at or above \
         opcache.max_accelerated_files. A script may take two places. When the table is full the rest is compiled for every \
         request (11 times the time of a page in the lab), and it never heals by itself.",
+    how_it_shows: "num_cached_keys equals max_cached_keys in opcache_get_status(), and some pages are always slow.",
     unless: "Most of the files are never included: tests, tools, other languages.",
+    what_to_write: "opcache.max_accelerated_files = twice the number of files of PHP.",
     check,
 };
 

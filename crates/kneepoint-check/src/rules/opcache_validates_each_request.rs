@@ -8,7 +8,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     title: "OPcache looks at every file again for every request",
     what_it_is: "With opcache.validate_timestamps PHP asks the kernel for the time of each file it includes, at most every \
         opcache.revalidate_freq seconds; 0 is every request. In the lab a page with 401 files took 0.99 instead of 0.22 ms.",
+    how_it_shows: "One stat call for each included file in each request.",
     unless: "Files change on the running host and must show at once, as on a developer's machine.",
+    what_to_write: "opcache.validate_timestamps = 0 and a reload at each deployment; else opcache.revalidate_freq = 60.",
     check,
 };
 

@@ -8,7 +8,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     title: "What workers print goes through the master of PHP-FPM",
     what_it_is: "catch_workers_output hands what workers write on standard error through a pipe to the master, which writes \
         it to its log. An application that logs much that way waits for one process; the documentation says several ms.",
+    how_it_shows: "The master of PHP-FPM uses CPU time, and workers wait in write to a pipe.",
     unless: "Little is written, or the log must come out of the container and nothing else does it.",
+    what_to_write: "catch_workers_output = no, and error_log = a file in php.ini.",
     check,
 };
 

@@ -9,8 +9,10 @@ pub(crate) static RULE: CheckRule = CheckRule {
     what_it_is: "A worker of PHP-FPM serves one request at a time. Packages and images come with pm.max_children = 5: the \
         sixth request waits, however idle the CPU is. A pool should be as large as the requests that are under way at the \
         peak (rate times mean time), within what memory holds.",
+    how_it_shows: "Requests wait while the CPU is idle; `server reached pm.max_children setting` in PHP-FPM's log.",
     unless: "No more than a few requests are under way at once at the peak, or every one uses a core all the time and there \
         are no more cores than workers.",
+    what_to_write: "pm.max_children = the rate times the mean time of a request, within what memory holds.",
     check,
 };
 

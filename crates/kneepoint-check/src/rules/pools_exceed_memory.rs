@@ -11,7 +11,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
         container, or of the host where there is none; else the kernel kills a process in the moment of the highest load. \
         Counted by proportional size (PSS): what workers share counts once (the sum of their RSS is several times too \
         large).",
+    how_it_shows: "At the peak a worker ends by signal 9, or the database is killed, or the host swaps.",
     unless: "The pools are never full at the same time.",
+    what_to_write: "pm.max_children = memory for PHP divided by the proportional size of a worker under load.",
     check,
 };
 

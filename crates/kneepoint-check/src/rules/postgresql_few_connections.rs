@@ -8,7 +8,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     title: "PostgreSQL takes fewer connections than PHP has workers",
     what_it_is: "Every worker that is busy with a page holds a connection, a process of PostgreSQL. Beyond max_connections (100 \
         by default, 3 of them kept back) it answers `sorry, too many clients already`.",
+    how_it_shows: "Error pages with `too many clients already` at the peak.",
     unless: "A pooler such as PgBouncer stands between.",
+    what_to_write: "max_connections = all workers of PHP and some more, or PgBouncer between them.",
     check,
 };
 

@@ -8,7 +8,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     title: "Nothing ends a transaction that somebody forgot",
     what_it_is: "A request that calls somebody else within a transaction, or dies in it, keeps its locks: others wait behind \
         it. idle_in_transaction_session_timeout ends such sessions.",
+    how_it_shows: "pg_stat_activity shows sessions `idle in transaction` for minutes, and others wait for their locks.",
     unless: "The application never waits within a transaction.",
+    what_to_write: "idle_in_transaction_session_timeout = 10s",
     check,
 };
 

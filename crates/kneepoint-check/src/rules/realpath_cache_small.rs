@@ -8,7 +8,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     title: "PHP's cache of resolved paths is off or small",
     what_it_is: "PHP keeps where each path leads in a cache of each worker. open_basedir switches it off; a small one is full \
         before the framework is loaded. Then each included file costs a system call for every directory of its path.",
+    how_it_shows: "Many lstat calls, one for each directory in the path of each included file.",
     unless: "OPcache checks no timestamps and the application includes no file by a relative path.",
+    what_to_write: "realpath_cache_size = 4096K and realpath_cache_ttl = 600; no open_basedir.",
     check,
 };
 

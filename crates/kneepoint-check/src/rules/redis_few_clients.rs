@@ -8,7 +8,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     title: "Redis lets fewer clients in than PHP has workers",
     what_it_is: "With persistent connections each worker keeps one for each database it uses. Beyond maxclients Redis refuses: \
         `max number of clients reached`.",
+    how_it_shows: "`max number of clients reached` in the log of PHP or of Redis.",
     unless: "Only some of the workers use Redis.",
+    what_to_write: "maxclients = all workers of PHP times the databases each uses, and some more.",
     check,
 };
 

@@ -9,7 +9,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     what_it_is: "With maxmemory and the policy noeviction every write fails once memory is full; without maxmemory Redis grows \
         until the kernel kills it. appendfsync always waits for the disk at each write; snapshots (save) fork a copy, which \
         stalls a large instance, the more so with transparent huge pages.",
+    how_it_shows: "`OOM command not allowed` in the application's log; or Redis vanishes, with all it kept; or all pages pause at once.",
     unless: "It keeps queues or sessions that must not be lost, and somebody watches its memory.",
+    what_to_write: "maxmemory with maxmemory-policy allkeys-lru for a cache; appendfsync everysec; save \"\" where nothing must be kept.",
     check,
 };
 

@@ -8,7 +8,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     title: "Session locks in Redis are waited for by sleeping",
     what_it_is: "With redis.session.locking_enabled a request that finds its session locked asks again every \
         redis.session.lock_wait_time. Requests of one visitor run one after the other, each holding a worker.",
+    how_it_shows: "Workers sleep (nanosleep) while one visitor's requests come at once, and Redis gets many SET ... NX.",
     unless: "Visitors ask for one page at a time.",
+    what_to_write: "Close the session early (session_write_close), and a larger redis.session.lock_wait_time only where few wait.",
     check,
 };
 

@@ -8,7 +8,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     title: "A reload of PHP ends the requests under way",
     what_it_is: "process_control_timeout is how long workers may finish what they do at a reload or a graceful stop. Its \
         default 0 gives them no time: in the lab 19 of 132 requests failed in four reloads, none with 10 s.",
+    how_it_shows: "A burst of 502 and `(104: Connection reset by peer)` at each deployment.",
     unless: "PHP is only ever stopped when no request can come, as behind a load balancer that drains first.",
+    what_to_write: "process_control_timeout = 10s in [global].",
     check,
 };
 

@@ -8,7 +8,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     title: "Files that nginx serves are copied twice",
     what_it_is: "With sendfile the kernel sends a file's pages to the socket; without, nginx reads them into its memory and \
         writes them out again. It is off unless it is switched on.",
+    how_it_shows: "nginx reads and writes in turns (`strace`), and uses CPU time where it serves large files.",
     unless: "nginx serves no files of its own, or those lie on a network file system that cannot.",
+    what_to_write: "sendfile on; tcp_nopush on;",
     check,
 };
 

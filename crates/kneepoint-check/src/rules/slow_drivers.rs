@@ -8,7 +8,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     title: "The application keeps sessions or its cache in files or in the database",
     what_it_is: "A driver that comes with the framework works everywhere: files, which lock and pile up, or a table of the \
         database, which is asked in every request. Redis or Memcached is there for it.",
+    how_it_shows: "A query or a file for each request that is about a session or a cache entry; jobs that make pages slow.",
     unless: "Few visitors come, and there is one host.",
+    what_to_write: "SESSION_DRIVER=redis, CACHE_STORE=redis, QUEUE_CONNECTION=redis with a worker of its own.",
     check,
 };
 

@@ -8,7 +8,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     title: "The pool takes long to grow to its size",
     what_it_is: "A dynamic pool looks once a second and adds at most pm.min_spare_servers workers, whatever its log says. \
         In the lab 40 workers with 4 spare took 9.5 seconds, and the slowest request 4.8 s instead of 1.0.",
+    how_it_shows: "After a quiet time the first seconds of a burst are slow, then it is well; `seems busy` in the log.",
     unless: "Load never rises within seconds.",
+    what_to_write: "pm = static; or pm.min_spare_servers as large as a burst, pm.start_servers near the peak.",
     check,
 };
 

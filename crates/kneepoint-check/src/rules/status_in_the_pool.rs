@@ -8,7 +8,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     title: "The status page waits in the queue that it is to watch",
     what_it_is: "pm.status_path is answered by a worker of the pool itself: when all are busy, monitoring times out (1.55 s in \
         the lab) in the very moment it is there for. Since PHP 8.0 pm.status_listen gives it a socket of its own.",
+    how_it_shows: "Monitoring has gaps exactly when the site is slow.",
     unless: "Nobody monitors the page.",
+    what_to_write: "pm.status_listen = 127.0.0.1:9001 in the pool, and ask there.",
     check,
 };
 

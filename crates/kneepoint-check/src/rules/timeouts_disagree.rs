@@ -8,7 +8,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     title: "PHP goes on with requests that nginx has given up",
     what_it_is: "nginx waits fastcgi_read_timeout (60 s) and answers 504. The worker works on, until \
         request_terminate_timeout ends it. Where that is longer, workers are busy for nobody, and a retry takes one more.",
+    how_it_shows: "504 for the visitor, while the worker goes on with that request for a long time.",
     unless: "Requests that long are meant, and nobody waits for their answer.",
+    what_to_write: "request_terminate_timeout a little below fastcgi_read_timeout.",
     check,
 };
 

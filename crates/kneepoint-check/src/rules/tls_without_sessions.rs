@@ -8,7 +8,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     title: "TLS sessions are not shared between nginx's processes",
     what_it_is: "A client that comes back can leave out the expensive part of TLS, if a process knows its session. Without \
         ssl_session_cache shared:... (and with tickets off) each process knows its own only, or none.",
+    how_it_shows: "Many full handshakes for few visitors: CPU time of nginx in the TLS library.",
     unless: "Clients take tickets (ssl_session_tickets, on unless switched off), as browsers do.",
+    what_to_write: "ssl_session_cache shared:SSL:10m; ssl_session_timeout 1h;",
     check,
 };
 

@@ -9,7 +9,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     what_it_is: "A process of nginx serves at most worker_connections connections, and a client that is handed on takes two \
         of them. Kept connections of browsers count, too. When they are used up nginx closes connections without an answer \
         (9 861 of 163 674 were served in the lab).",
+    how_it_shows: "`worker_connections are not enough` in the error log, and connections that are closed without an answer.",
     unless: "No more than a few hundred clients are connected at once, such as behind a proxy that keeps few connections.",
+    what_to_write: "worker_connections 4096;",
     check,
 };
 

@@ -8,7 +8,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     title: "An extension that watches every call of PHP is loaded",
     what_it_is: "Xdebug, PCOV and tracing profilers hook into each function that PHP calls. Xdebug costs a multiple even when \
         no debugger is attached, and something with xdebug.mode=off.",
+    how_it_shows: "Everything of PHP takes several times the CPU, and no query or wait explains it.",
     unless: "It is a developer's machine.",
+    what_to_write: "Remove the line zend_extension=xdebug (or the extension's) from the php.ini of production.",
     check,
 };
 

@@ -8,7 +8,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     title: "NGINX Unit is no longer worked on",
     what_it_is: "Its authors have ceased all work on it: bugs stay, also those of security, and new versions of PHP may not \
         build with it.",
+    how_it_shows: "Nothing yet; a new version of PHP that cannot be used, or a hole that nobody closes.",
     unless: "Somebody in your house maintains it.",
+    what_to_write: "Move to PHP-FPM or FrankenPHP, at a time of your own choice.",
     check,
 };
 

@@ -9,7 +9,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     what_it_is: "Files are read one after the other, and the last one wins. The official image's zz-docker.conf, a second pool \
         file with the same name, or an ini file of a package may replace what somebody set with care: a pool of 20 that \
         runs with 5.",
+    how_it_shows: "A value was changed in one file, and nothing happens: the site goes on with another.",
     unless: "The later file is yours and is meant to.",
+    what_to_write: "Write the value in the file that is read last, and remove it from the other.",
     check,
 };
 

@@ -8,7 +8,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     title: "Workers are ended by signals",
     what_it_is: "A worker that ends by signal 11 ran into a bug of PHP or an extension; one that ends by signal 9 was killed, \
         mostly by the kernel for want of memory. Its request is an error, and its caches are gone.",
+    how_it_shows: "502 at random; `exited on signal 11` or `signal 9` in PHP-FPM's log.",
     unless: "Somebody killed them by hand.",
+    what_to_write: "The newest PHP and extensions for signal 11; a smaller pool or more memory for signal 9.",
     check,
 };
 

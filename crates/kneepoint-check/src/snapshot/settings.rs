@@ -206,6 +206,14 @@ impl Settings {
         self.get(name).map(|value| value.text.as_str())
     }
 
+    /// Every text that a name was given, in the order of the files: of directives that may stand many times.
+    pub fn every(&self, name: &str) -> impl Iterator<Item = (&str, &SettingSource)> {
+        let last = self.get(name);
+        let before = last.into_iter().flat_map(|value| &value.replaced);
+        let all = before.map(|(text, source)| (text.as_str(), source));
+        all.chain(last.map(|value| (value.text.as_str(), &value.source)))
+    }
+
     /// Everything that is set, in the order of names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &SettingValue)> {
         self.values
@@ -240,6 +248,9 @@ mod tests {
             [("static".to_owned(), SettingSource::file("/a", 1))]
         );
         assert_eq!(settings.or("x", "5").source, SettingSource::Default);
+        let every: Vec<&str> = settings.every("pm").map(|(text, _)| text).collect();
+        assert_eq!(every, ["static", "dynamic"]);
+        assert_eq!(settings.every("x").count(), 0);
     }
 
     #[test]

@@ -155,6 +155,7 @@ http {
  sendfile on;
  gzip on;
  gzip_comp_level 4;
+ gzip_types application/json;
  upstream app {
   server 127.0.0.1:81;
   keepalive 64;

@@ -6,7 +6,9 @@ use crate::record::LabId;
 use kneepoint_linux::Hierarchies;
 use kneepoint_linux::cgroup::{Version, children, pids_below};
 use kneepoint_model::CgroupPaths;
+use rustix::fs::XattrFlags;
 use std::collections::BTreeSet;
+use std::ffi::CStr;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,6 +18,8 @@ use std::time::{Duration, Instant};
 const PERIOD_US: f64 = 100_000.0;
 /// A group is busy for a moment after its last process died.
 const REMOVAL_LIMIT: Duration = Duration::from_secs(5);
+/// The attribute of the topmost v2 group that names the controllers labs have switched on for the groups below it.
+const MARK: &CStr = c"user.kneepoint.switched-on";
 
 /// The hierarchies of this machine that the lab uses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -70,7 +74,8 @@ impl Cgroups {
             let Some(hierarchy) = hierarchy else { continue };
             let top = hierarchy.root.join(lab.directory_name());
             if hierarchy.version == Version::V2 {
-                self.delegate(&hierarchy.root)?;
+                let switched_on = self.delegate(&hierarchy.root)?;
+                mark(&hierarchy.root, &switched_on);
             }
             make_dir(&top)?;
             if hierarchy.version == Version::V2 {
@@ -83,9 +88,23 @@ impl Cgroups {
         Ok(made)
     }
 
-    /// Lets the children of a v2 group have the controllers the lab uses.
-    fn delegate(&self, group: &Path) -> Result<(), LabError> {
+    /// Switches off what labs have switched on in the topmost group, once nobody uses it: with the last lab, where no
+    /// other group has come meanwhile. Another's group would lose the limits that its owner gave it.
+    pub(crate) fn put_back(&self) {
+        let roots = [&self.0.cpu, &self.0.memory].into_iter().flatten();
+        let of_v2 = roots.filter(|hierarchy| hierarchy.version == Version::V2);
+        for root in of_v2
+            .map(|hierarchy| hierarchy.root.as_path())
+            .collect::<BTreeSet<_>>()
+        {
+            put_back(root);
+        }
+    }
+
+    /// Lets the children of a v2 group have the controllers the lab uses; tells which of them they had not.
+    fn delegate(&self, group: &Path) -> Result<Vec<&'static str>, LabError> {
         let file = group.join("cgroup.subtree_control");
+        let mut switched_on = Vec::new();
         let present = fs::read_to_string(&file).unwrap_or_default();
         for (name, hierarchy) in [("cpu", &self.0.cpu), ("memory", &self.0.memory)] {
             let wanted = hierarchy
@@ -93,9 +112,41 @@ impl Cgroups {
                 .is_some_and(|it| it.version == Version::V2);
             if wanted && !present.split_whitespace().any(|it| it == name) {
                 write(&file, &format!("+{name}"))?;
+                switched_on.push(name);
             }
         }
-        Ok(())
+        Ok(switched_on)
+    }
+}
+
+/// The controllers that labs have switched on in a group.
+fn marked(group: &Path) -> Vec<String> {
+    let mut value = [0_u8; 256];
+    let length = rustix::fs::getxattr(group, MARK, &mut value).unwrap_or(0);
+    let text = String::from_utf8_lossy(&value[..length]);
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Adds controllers to them. Where the kernel keeps no such attribute (before 5.7), they stay switched on.
+fn mark(group: &Path, switched_on: &[&str]) {
+    if switched_on.is_empty() {
+        return;
+    }
+    let mut all = marked(group);
+    all.extend(switched_on.iter().map(|name| (*name).to_owned()));
+    let _ = rustix::fs::setxattr(group, MARK, all.join(" ").as_bytes(), XattrFlags::empty());
+}
+
+fn put_back(root: &Path) {
+    if !children(root).is_empty() {
+        return;
+    }
+    let file = root.join("cgroup.subtree_control");
+    // One that the kernel keeps is in use after all, and remains noted.
+    let switch_off = |name: &String| write(&file, &format!("-{name}")).is_ok();
+    let names = marked(root);
+    if !names.is_empty() && names.iter().all(switch_off) {
+        let _ = rustix::fs::removexattr(root, MARK);
     }
 }
 
@@ -256,6 +307,44 @@ pub(crate) fn remove(group: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_roots_controllers_are_put_back() {
+        let root = tempfile::tempdir().expect("a directory");
+        let (root, file) = (root.path(), root.path().join("cgroup.subtree_control"));
+        let said = || fs::read_to_string(&file).expect("readable");
+        // The kernel keeps a list in this file; here it is what was written last.
+        let is = |text: &str| fs::write(&file, text).expect("writable");
+        let v2 = || {
+            let (root, version) = (root.to_owned(), Version::V2);
+            Some(kneepoint_linux::cgroup::Hierarchy { root, version })
+        };
+        let groups = Cgroups(Hierarchies {
+            cpu: v2(),
+            cpuacct: None,
+            memory: v2(),
+        });
+        is("memory");
+        mark(root, &groups.delegate(root).expect("written"));
+        assert_eq!(
+            (said().trim_end(), marked(root)),
+            ("+cpury", vec!["cpu".to_owned()])
+        );
+        is("");
+        fs::create_dir(root.join("somebodys")).expect("made");
+        groups.put_back();
+        assert_eq!(said(), "", "another group may use it");
+        fs::remove_dir(root.join("somebodys")).expect("removed");
+        groups.put_back();
+        assert_eq!(
+            (said().as_str(), marked(root).len()),
+            ("-cpu", 0),
+            "and not memory, which was there"
+        );
+        is("");
+        groups.put_back();
+        assert_eq!(said(), "", "once");
+    }
 
     #[test]
     fn v2_limits_are_written_as_its_files_want_them() {

@@ -11,6 +11,24 @@ pub(crate) struct Jar {
     line: String,
 }
 
+/// Reads lines as `Set-Cookie` headers of one user, for the fuzz targets of `fuzz/`.
+///
+/// # Panics
+/// More cookies are kept than a browser keeps, or a line break is.
+#[cfg(any(test, feature = "fuzzing"))]
+pub fn cookies(input: &[u8]) {
+    let mut jar = Jar::default();
+    for line in input.split(|byte| *byte == b'\n') {
+        jar.store(line);
+    }
+    assert!(jar.cookies.len() <= MOST_COOKIES);
+    assert!(
+        !jar.line().bytes().any(|byte| byte < b' '),
+        "{:?}",
+        jar.line()
+    );
+}
+
 impl Jar {
     /// Takes the value of a `Set-Cookie` header. Path and domain are not looked at: there is one site.
     pub(crate) fn store(&mut self, header: &[u8]) {

@@ -3,13 +3,15 @@
 //! In a PHP built for threads (ZTS) each thread has its own globals behind one pointer in its thread-local storage. PHP
 //! exports how far into them each group lies (`executor_globals_offset`), and a function that returns where in the
 //! storage the pointer is (`tsrm_get_ls_cache_tcb_offset`, TSRM/TSRM.c). Where the storage is, only the registers of
-//! the thread tell: it is stopped once for that, for some 100 us.
+//! the thread tell: it is stopped once for that, for some 100 us. A thread of ours that lives no longer than that does
+//! it: with its end the kernel takes back what it asked of theirs, also when theirs could not stop yet.
 
 use crate::error::ProfilerError;
 use crate::memory::{Memory, ReadError};
 use crate::process::elf::{Globals, Symbol, Symbols};
 use crate::ptrace::{self, Event, NO_SIGNAL};
 use std::io;
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Longest wait for a thread to stop.
@@ -107,10 +109,22 @@ fn pointer_offset(memory: &impl Memory, at: u64) -> Result<Option<u64>, ReadErro
 
 /// The base of a thread's storage, from its registers.
 fn storage(thread: u32) -> io::Result<u64> {
+    thread::scope(|scope| {
+        let asker = thread::Builder::new()
+            .name("registers".to_owned())
+            .spawn_scoped(scope, || asked(thread))?;
+        asker
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("the thread that asked for it failed")))
+    })
+}
+
+/// The same, on a thread that ends with it.
+fn asked(thread: u32) -> io::Result<u64> {
     ptrace::seize(thread)?;
     let stopped = ptrace::interrupt(thread).and_then(|()| wait_until_stopped(thread));
     let base = ptrace::thread_pointer(thread);
-    // It may be gone; if it is not, it goes on with the end of this thread at the latest.
+    // One that has not stopped cannot be let go of like this; the end of this thread does it.
     let _ = ptrace::detach(thread, *stopped.as_ref().unwrap_or(&NO_SIGNAL));
     stopped.and(base)
 }
@@ -123,7 +137,7 @@ fn wait_until_stopped(thread: u32) -> io::Result<i32> {
             Some(Event::Interrupted | Event::Stopped | Event::Syscall) => return Ok(NO_SIGNAL),
             Some(Event::Signal(signal)) => return Ok(signal),
             Some(Event::Ended) => return Err(io::Error::from_raw_os_error(libc::ESRCH)),
-            None => std::thread::yield_now(),
+            None => thread::yield_now(),
         }
     }
     Err(io::Error::from(io::ErrorKind::TimedOut))
@@ -209,6 +223,48 @@ mod tests {
         assert!(refused(thread, &why).to_string().contains("CAP_SYS_PTRACE"));
         drop(end);
         other.join().expect("it ends");
+    }
+
+    /// A process that waits for a child it shares its memory with (vfork) does not stop for a tracer, which gives up. When
+    /// it could stop, nobody asks it to any more.
+    #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a process is needed that cannot stop"
+    )]
+    fn one_that_could_not_stop_in_time_is_left_alone() {
+        // clone(CLONE_VFORK | SIGCHLD): the child has a memory of its own, and the parent waits all the same.
+        let number = if cfg!(target_arch = "x86_64") {
+            56
+        } else {
+            220
+        };
+        let script = format!(
+            "$| = 1; print 1; if (syscall({number}, 0x4011, 0, 0, 0, 0) == 0) {{ sleep 3; exit }} sleep 60"
+        );
+        let mut child = std::process::Command::new("perl")
+            .args(["-e", &script])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .expect("perl, of which every Debian has the base");
+        let mut byte = [0];
+        let said = child.stdout.as_mut().expect("a pipe");
+        std::io::Read::read_exact(said, &mut byte).expect("it has begun");
+        let state = || kneepoint_linux::Stat::of(child.id()).map(|stat| stat.state);
+        while state() != Some(b'D') {
+            thread::yield_now();
+        }
+        let asked = storage(child.id());
+        let refused = asked.is_err();
+        while state() == Some(b'D') {
+            thread::yield_now();
+        }
+        thread::sleep(Duration::from_millis(100));
+        let (state, tracer) = (state(), kneepoint_linux::process::tracer_of(child.id()));
+        child.kill().expect("our own child");
+        child.wait().expect("our own child");
+        assert!(refused, "{asked:?}");
+        assert_eq!((state, tracer), (Some(b'S'), None));
     }
 
     proptest! {

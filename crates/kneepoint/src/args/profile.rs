@@ -21,7 +21,9 @@ it in brackets: [recv 10.0.0.7:6379]. Samples that changed while they were read 
 always told.
 
 --calls counts every system call of whole requests, exactly, and says nothing of time: the workers stand still at each
-and become several times slower meanwhile. Use it at low load. Values in queries and paths are left out.
+and become several times slower meanwhile. Use it at low load. Values in queries and paths are left out. A process of
+its own traces, which waits for no terminal: whatever becomes of this one (Ctrl-Z, Ctrl-S, a lost connection, kill -9) or
+of the tracer, no worker stands still for longer than 2 seconds. Ctrl-Z ends the trace.
 
 It needs root, or CAP_SYS_PTRACE. PHP 7.4 to 8.5; with threads (ZTS: FrankenPHP, mod_php), 8.0 and later on x86-64 with
 glibc, whose threads are stopped once, for 0.1 ms, when they are found.

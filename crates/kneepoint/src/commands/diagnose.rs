@@ -1,10 +1,12 @@
 //! `kneepoint diagnose`: what binds at the limit, and whether an intervention agrees.
 
 pub(super) mod rules;
+mod unmeasured;
 
 use crate::args::DiagnoseArgs;
 use crate::session;
 use anyhow::Result;
+use kneepoint_experiment::record::BASE;
 use kneepoint_experiment::sequences::diagnose::diagnose_and_confirm;
 use std::process::ExitCode;
 
@@ -17,7 +19,8 @@ pub(super) fn run(args: &DiagnoseArgs) -> Result<ExitCode> {
         &args.run.output,
         |testbed, recorder| {
             let asked = session::asked_budget(&args.run, &scenario);
-            diagnose_and_confirm(testbed, recorder, &scenario, asked, args.confirm)
+            diagnose_and_confirm(testbed, recorder, &scenario, asked, args.confirm)?;
+            unmeasured::note(testbed, recorder, BASE)
         },
     )
 }

@@ -5,6 +5,7 @@ mod formats;
 mod live;
 mod table;
 mod target;
+mod tracer;
 
 use crate::args::ProfileArgs;
 use crate::say::say;
@@ -18,6 +19,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+
+pub(super) use tracer::{ARGUMENT, help};
 
 /// Longest profile, in seconds: a day.
 const LONGEST_S: u64 = 86_400;

@@ -14,40 +14,84 @@ pub(super) fn run(args: &RunsArgs) -> Result<ExitCode> {
     let files = RunStore::list(&args.runs);
     if files.is_empty() {
         print(&format!("no runs in {}", args.runs.display()))?;
+        return Ok(ExitCode::SUCCESS);
     }
-    for file in files {
-        match RunStore::read(&file) {
-            Ok(run) => print(&line(&run))?,
-            Err(error) => print(&format!("{error}"))?,
-        }
+    let runs: Vec<_> = files.iter().map(|file| RunStore::read(file)).collect();
+    for line in table(&runs.iter().flatten().collect::<Vec<_>>()) {
+        print(&line)?;
+    }
+    for error in runs.iter().filter_map(|run| run.as_ref().err()) {
+        print(&format!("{error}"))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn line(run: &Run) -> String {
+/// A line with the columns' names, and one for each run, in columns.
+fn table(runs: &[&Run]) -> Vec<String> {
+    if runs.is_empty() {
+        return Vec::new();
+    }
+    let rows: Vec<[String; 5]> = std::iter::once(HEADINGS.map(str::to_owned))
+        .chain(runs.iter().map(|run| row(run)))
+        .collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: [usize; 5] = std::array::from_fn(|column| width(column).unwrap_or_default());
+    rows.iter()
+        .map(|row| {
+            let cells = row.iter().zip(widths);
+            let cells: Vec<String> = cells
+                .map(|(cell, width)| format!("{cell:width$}"))
+                .collect();
+            cells.join("  ").trim_end().to_owned()
+        })
+        .collect()
+}
+
+const HEADINGS: [&str; 5] = ["RUN", "TOOK", "R*", "GATE", "ENDED"];
+
+fn row(run: &Run) -> [String; 5] {
     let limits: Vec<String> = ["base", "best"]
         .into_iter()
-        .filter_map(|arm| {
-            run.limit(arm)
-                .map(|limit| format!("{arm} {}", format_rate(limit.rate_hz.estimate)))
-        })
+        .filter_map(|arm| Some(format_rate(run.limit(arm)?.rate_hz.estimate)))
         .collect();
-    let ended = if run.ended.is_empty() {
-        "did not end (killed?)"
-    } else {
-        &run.ended
-    };
-    let gate = run.gate.as_ref().map_or_else(String::new, |gate| {
-        format!(", gate: {}", gate.verdict.name())
-    });
-    format!(
-        "{}  {:>4.0} s  {}{gate}  {ended}",
-        run.id,
-        run.elapsed_s,
-        if limits.is_empty() {
-            "no limit".to_owned()
+    let or_dash = |text: String| {
+        if text.is_empty() {
+            "-".to_owned()
         } else {
-            limits.join(" -> ")
+            text
         }
-    )
+    };
+    let gate = run.gate.as_ref().map(|gate| gate.verdict.name());
+    [
+        run.id.clone(),
+        format!("{:.0} s", run.elapsed_s),
+        or_dash(limits.join(" -> ")),
+        or_dash(gate.unwrap_or_default().to_owned()),
+        match run.ended.is_empty() {
+            true => "did not end (killed?)".to_owned(),
+            false => run.ended.clone(),
+        },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_stand_in_columns_below_their_names() {
+        let run = |id: &str, ended: &str| Run {
+            id: id.to_owned(),
+            ended: ended.to_owned(),
+            elapsed_s: 61.2,
+            ..Run::default()
+        };
+        let (long, short) = (run("2026-11-28-shop", "R* is 20/s"), run("x", ""));
+        expect_test::expect![[r#"
+            RUN              TOOK  R*  GATE  ENDED
+            2026-11-28-shop  61 s  -   -     R* is 20/s
+            x                61 s  -   -     did not end (killed?)"#]]
+        .assert_eq(&table(&[&long, &short]).join("\n"));
+        assert!(table(&[]).is_empty());
+    }
 }

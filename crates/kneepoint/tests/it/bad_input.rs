@@ -1,16 +1,15 @@
 //! What a person gets wrong, and what the program says: what failed, on what, what to do next.
 
+use crate::support::company::{alone, among_others};
 use crate::support::{
-    alone, apps, assert_nothing_left, is_root, kneepoint, needs_root, plain_scenario,
-    running_limit, start, text, traces, wait,
+    apps, is_root, kneepoint, needs_root, plain_scenario, running_limit, start, text, traces, wait,
 };
 use std::path::Path;
 use std::time::Duration;
 
 /// Runs a command that must fail, and checks its words; returns them.
 fn check(arguments: &[&str], directory: &Path, expected: &[&str]) {
-    let _alone = alone();
-    let before = traces();
+    let _place = among_others();
     // Without root there is no closed lab, and what is tested here is what comes after that.
     let on_the_host = (!is_root()).then_some("--host-network");
     let output = wait(
@@ -29,7 +28,6 @@ fn check(arguments: &[&str], directory: &Path, expected: &[&str]) {
         assert!(said.contains(words), "expected `{words}` in:\n{said}");
     }
     assert!(!said.contains("panicked"), "{said}");
-    assert_nothing_left(&before, "a failed command");
 }
 
 #[test]
@@ -89,7 +87,7 @@ fn an_impossible_setting_is_refused_before_anything_starts() {
 
 #[test]
 fn a_run_directory_that_cannot_be_made_is_named() {
-    let _alone = alone();
+    let _place = among_others();
     let scenario = apps().join("plain/kneepoint.toml");
     let output = kneepoint()
         .arg("limit")
@@ -111,7 +109,7 @@ fn a_full_disk_does_not_lose_the_measurement() {
     if !needs_root("a_full_disk_does_not_lose_the_measurement") {
         return;
     }
-    let _alone = alone();
+    let _place = among_others();
     let directory = tempfile::tempdir().expect("temp dir");
     let scenario = plain_scenario(directory.path(), "");
     let small = directory.path().join("small");
@@ -140,12 +138,70 @@ fn a_full_disk_does_not_lose_the_measurement() {
     );
 }
 
+/// The disk is full at another write each time, from the making of the file to the last record. Whatever fits is in the
+/// file and can be read; all of it is in what is printed; and what to do is said.
+#[test]
+fn a_disk_that_is_full_at_any_write_loses_no_step() {
+    if !needs_root("a_disk_that_is_full_at_any_write_loses_no_step") {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("temp dir");
+    let scenario = plain_scenario(directory.path(), "");
+    let small = directory.path().join("small");
+    std::fs::create_dir(&small).expect("mount point");
+    let trials = |json: &str| {
+        let run: serde_json::Value = serde_json::from_str(json).ok()?;
+        Some(run["run"]["trials"].as_array()?.len())
+    };
+    let mut filled = 0;
+    for kib in (4..400).step_by(12) {
+        let script = format!(
+            "mount -t tmpfs -o size={kib}k none {small} && \
+             {program} limit {scenario} --simulate=none --no-report --json - --runs {small}; code=$?; \
+             echo =====; {program} report --format json --runs {small} 2>&1; exit $code",
+            small = small.display(),
+            program = env!("CARGO_BIN_EXE_kneepoint"),
+            scenario = scenario.display(),
+        );
+        let mut command = std::process::Command::new("unshare");
+        command.args(["--mount", "--", "sh", "-c", &script]);
+        let output = wait(start(&mut command), Duration::from_secs(120));
+        let (said, printed) = (text(&output.stderr), text(&output.stdout));
+        let (measured, stored) = printed.split_once("=====\n").expect("both were asked for");
+        match output.status.code() {
+            Some(0) => {
+                assert_eq!(trials(measured), trials(stored), "{kib} KiB hold all");
+                assert!(filled > 3, "smaller disks were full: {filled}");
+                return;
+            }
+            Some(2) => assert!(
+                said.contains("disk") || said.contains("--runs"),
+                "{kib}: {said}"
+            ),
+            code => panic!("{kib} KiB: {code:?}: {said}"),
+        }
+        // A file that could not even be made ends the run before anything is measured.
+        let Some(all) = trials(measured) else {
+            assert!(measured.is_empty(), "{kib}: {measured}");
+            continue;
+        };
+        filled += 1;
+        assert!(said.contains("in memory"), "{kib}: {said}");
+        let kept = trials(stored);
+        assert!(
+            kept.is_none_or(|kept| kept <= all),
+            "{kib}: {kept:?} of {all}"
+        );
+    }
+    panic!("no disk was large enough");
+}
+
 #[test]
 fn a_target_that_dies_in_the_middle_ends_the_run_in_words() {
     if !needs_root("a_target_that_dies_in_the_middle_ends_the_run_in_words") {
         return;
     }
-    let _alone = alone();
+    let _place = alone();
     let directory = tempfile::tempdir().expect("temp dir");
     let before = traces();
     let child = running_limit(directory.path(), "30s", Duration::from_secs(9));
@@ -175,7 +231,6 @@ fn a_target_that_dies_in_the_middle_ends_the_run_in_words() {
         said.contains("php") && (said.contains("died") || said.contains("ended")),
         "{said}"
     );
-    assert_nothing_left(&before, "a dead target");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `init` on an application that it has never seen, and what it wrote as it is.
 
-use crate::support::{alone, assert_nothing_left, kneepoint, start, text, traces, wait};
+use crate::support::company::among_others;
+use crate::support::{kneepoint, start, text, wait};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::Duration;
@@ -92,11 +93,10 @@ fn content(root: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 
 #[test]
 fn init_on_an_unknown_application_writes_what_limit_runs_without_a_correction() {
-    let _alone = alone();
+    let _place = among_others();
     let directory = tempfile::tempdir().expect("temp dir");
     let root = shop(directory.path(), true);
     let before = content(&root);
-    let left = traces();
     let output = run(&["init", "shop", "--loopback"], directory.path());
     let said = text(&output.stderr);
     assert!(output.status.success(), "{said}");
@@ -143,12 +143,11 @@ fn init_on_an_unknown_application_writes_what_limit_runs_without_a_correction() 
         before,
         "the application's own files changed"
     );
-    assert_nothing_left(&left, "init and limit");
 }
 
 #[test]
 fn init_says_what_is_missing_in_the_applications_own_words() {
-    let _alone = alone();
+    let _place = among_others();
     let directory = tempfile::tempdir().expect("temp dir");
     let root = shop(directory.path(), false);
     let output = run(&["init", "shop", "--loopback"], directory.path());

@@ -1,7 +1,8 @@
 //! `kneepoint load` on servers started by hand.
 
-use crate::by_hand::ByHand;
-use crate::support::{alone, apps, kneepoint, start, text, wait};
+use crate::support::by_hand::ByHand;
+use crate::support::company::among_others;
+use crate::support::{apps, kneepoint, start, text, wait};
 use serde_json::Value;
 use std::fs;
 use std::process::{Command, Output};
@@ -58,7 +59,7 @@ fn says(text: &str, expected: &[&str]) {
 
 #[test]
 fn one_command_measures_both_hops_under_one_schedule() {
-    let _alone = alone();
+    let _place = among_others();
     let servers = ByHand::start();
     let fastcgi = format!("unix:{}", servers.socket().display());
     let hops: [&str; 5] = [
@@ -94,7 +95,7 @@ fn one_command_measures_both_hops_under_one_schedule() {
 
 #[test]
 fn each_hop_can_be_loaded_alone() {
-    let _alone = alone();
+    let _place = among_others();
     let servers = ByHand::start();
     let schedule = ["--schedule", "line(10,100,2s) const(100,1s)"];
     let one = results(&[&[servers.url("/").as_str()][..], &schedule].concat());
@@ -107,7 +108,7 @@ fn each_hop_can_be_loaded_alone() {
 
 #[test]
 fn a_web_server_is_reached_through_its_unix_socket() {
-    let _alone = alone();
+    let _place = among_others();
     let servers = ByHand::start();
     let socket = servers.directory.path().join("web.sock");
     let socket = socket.display().to_string();
@@ -117,7 +118,7 @@ fn a_web_server_is_reached_through_its_unix_socket() {
 
 #[test]
 fn requests_are_written_as_with_curl() {
-    let _alone = alone();
+    let _place = among_others();
     let servers = ByHand::start();
     let got = results(&[
         &servers.url("/echo"),
@@ -140,7 +141,7 @@ fn requests_are_written_as_with_curl() {
 
 #[test]
 fn values_come_from_a_table() {
-    let _alone = alone();
+    let _place = among_others();
     let servers = ByHand::start();
     let table = servers.directory.path().join("products.csv");
     fs::write(&table, "id,colour\n1,dark-red\n2,dark-blue\n").expect("a table");
@@ -160,7 +161,7 @@ fn values_come_from_a_table() {
 
 #[test]
 fn connections_alone_make_a_closed_loop() {
-    let _alone = alone();
+    let _place = among_others();
     let servers = ByHand::start();
     let output = load(&[&servers.url("/"), "-c", "2", "-z", "1s", "--json"]);
     let got: Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -186,7 +187,7 @@ fn column(csv: &str, name: &str) -> Vec<f64> {
 
 #[test]
 fn every_file_tells_the_same_load() {
-    let _alone = alone();
+    let _place = among_others();
     let servers = ByHand::start();
     let at = tempfile::tempdir().expect("temp dir");
     let file = |name: &str| at.path().join(name).display().to_string();
@@ -253,7 +254,7 @@ fn every_file_tells_the_same_load() {
 
 #[test]
 fn a_log_gets_a_line_a_second_and_quiet_means_quiet() {
-    let _alone = alone();
+    let _place = among_others();
     let servers = ByHand::start();
     let arguments: [&str; 5] = [&servers.url("/"), "-q", "100", "-z", "3s"];
     let output = load(&arguments);
@@ -322,7 +323,7 @@ fn load_goes_nowhere_by_accident() {
 
 #[test]
 fn exit_codes_tell_numbers_that_hold_from_numbers_that_do_not() {
-    let _alone = alone();
+    let _place = among_others();
     let servers = ByHand::start();
     let nowhere = load(&[&servers.url("/nowhere"), "-q", "50", "-z", "1s"]);
     assert_eq!(
@@ -352,7 +353,7 @@ fn exit_codes_tell_numbers_that_hold_from_numbers_that_do_not() {
 
 #[test]
 fn thresholds_decide_the_exit_code() {
-    let _alone = alone();
+    let _place = among_others();
     let servers = ByHand::start();
     let arguments: [&str; 5] = [&servers.url("/nowhere"), "-q", "50", "-z", "1s"];
     let with = |thresholds: &[&str]| {
@@ -372,7 +373,7 @@ fn thresholds_decide_the_exit_code() {
 
 #[test]
 fn a_condition_ends_the_load_early() {
-    let _alone = alone();
+    let _place = among_others();
     let servers = ByHand::start();
     let output = load(&[
         &servers.url("/nowhere"),
@@ -389,7 +390,7 @@ fn a_condition_ends_the_load_early() {
 
 #[test]
 fn a_closed_loop_counts_and_pauses() {
-    let _alone = alone();
+    let _place = among_others();
     let servers = ByHand::start();
     let url = servers.url("/");
     let output = load(&[
@@ -405,7 +406,7 @@ fn a_closed_loop_counts_and_pauses() {
 
 #[test]
 fn https_and_http2_are_a_matter_of_flags() {
-    let _alone = alone();
+    let _place = among_others();
     let servers = ByHand::start();
     let url = format!("https://localhost:{}/echo", servers.tls_port);
     let certificate = servers.directory.path().join("cert.pem");
@@ -438,7 +439,7 @@ fn https_and_http2_are_a_matter_of_flags() {
 
 #[test]
 fn a_form_is_sent_as_a_browser_sends_it() {
-    let _alone = alone();
+    let _place = among_others();
     let servers = ByHand::start();
     let url = servers.url("/echo");
     let file = servers.directory.path().join("cert.pem");
@@ -465,7 +466,7 @@ fn a_form_is_sent_as_a_browser_sends_it() {
 
 #[test]
 fn what_a_log_holds_is_asked_for_again() {
-    let _alone = alone();
+    let _place = among_others();
     let servers = ByHand::start();
     let url = servers.url("/echo");
     let paths = ["--path", "3 /echo?page=1", "--path", "1 /echo?page=2"];
@@ -495,7 +496,7 @@ fn what_a_log_holds_is_asked_for_again() {
 
 #[test]
 fn ctrl_c_prints_what_was_measured() {
-    let _alone = alone();
+    let _place = among_others();
     let servers = ByHand::start();
     let child = start(
         kneepoint()

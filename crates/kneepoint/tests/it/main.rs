@@ -6,13 +6,13 @@
 #![allow(clippy::print_stderr, reason = "a test that cannot run here says so")]
 
 mod bad_input;
-mod by_hand;
 mod check;
 mod cleanup;
 mod closed;
 mod init;
 mod load;
 mod scenario;
+mod seeds;
 mod sequences;
 mod support;
 mod visitors;

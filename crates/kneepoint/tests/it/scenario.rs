@@ -1,16 +1,14 @@
 //! Whole commands on real stacks.
 
-use crate::support::{
-    alone, assert_nothing_left, kneepoint, needs_root, plain_scenario, start, text, traces, wait,
-};
+use crate::support::company::{alone, among_others};
+use crate::support::{kneepoint, needs_root, plain_scenario, start, text, wait};
 use std::time::{Duration, Instant};
 
 #[test]
 fn limit_finds_a_rate_on_loopback_without_root() {
-    let _alone = alone();
+    let _place = among_others();
     let directory = tempfile::tempdir().expect("temp dir");
     let scenario = plain_scenario(directory.path(), "");
-    let before = traces();
     let output = wait(
         start(
             kneepoint()
@@ -29,7 +27,6 @@ fn limit_finds_a_rate_on_loopback_without_root() {
         0.0 < ends[0] && ends[0] <= ends[1] && ends[1] <= ends[2],
         "{ends:?}"
     );
-    assert_nothing_left(&before, "limit");
 }
 
 /// A dry run starts nothing, says what it is, and finds the limit that it says was true.
@@ -73,7 +70,7 @@ fn limit_on_a_simulated_stack_is_a_dry_run_of_the_whole() {
 /// nginx has to name the scripts of the private copy, not of the original.
 #[test]
 fn an_application_with_changed_files_is_served_from_its_copy() {
-    let _alone = alone();
+    let _place = among_others();
     let directory = tempfile::tempdir().expect("temp dir");
     let scenario = plain_scenario(
         directory.path(),
@@ -114,7 +111,7 @@ fn diagnose_names_opcache_off_on_the_laravel_application() {
     if !needs_root("diagnose_names_opcache_off_on_the_laravel_application") {
         return;
     }
-    let _alone = alone();
+    let _place = alone();
     let directory = tempfile::tempdir().expect("temp dir");
     let scenario = crate::support::apps().join("laravel/kneepoint.toml");
     let output = wait(
@@ -165,7 +162,7 @@ fn explain_and_rules_tell_of_every_rule() {
 /// What another program takes from the machine meanwhile is told with each step, and makes none of them void.
 #[test]
 fn a_neighbour_that_takes_the_cpu_is_seen_and_voids_no_step() {
-    let _alone = alone();
+    let _place = alone();
     let directory = tempfile::tempdir().expect("temp dir");
     let scenario = plain_scenario(directory.path(), "");
     let child = start(

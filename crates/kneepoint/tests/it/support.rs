@@ -3,19 +3,15 @@
 #[path = "../../../../tests/skipped.rs"]
 mod skip;
 
+pub(crate) mod by_hand;
+pub(crate) mod company;
+
 use skip::skipped;
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-
-/// Labs of different tests would see each other's traces, and load disturbs load: one test at a time.
-pub(crate) fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 pub(crate) fn kneepoint() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kneepoint"));

@@ -2,4 +2,5 @@
 
 mod account;
 mod inside;
+mod let_go;
 mod profile;

@@ -1,4 +1,4 @@
-//! MYS-03: queries read whole tables.
+//! MYS-03: queries read whole tables of MariaDB.
 
 use crate::rule::prelude::*;
 use kneepoint_model::TracedCall;
@@ -18,7 +18,7 @@ pub(crate) static RULE: Rule = Rule {
     applies_to: AppliesTo::Server("mariadb"),
     requires: &[metric::DB_ROWS_SCANNED],
     yields_to: &[],
-    title: "queries read whole tables",
+    title: "queries read whole tables of MariaDB",
     doc: RuleDoc {
         what_it_is: "A condition that no index serves makes the database read every row of the table and throw most of \
             them away. With a hundred rows it does not show; the time grows with the table, and with a hundred thousand \
@@ -66,7 +66,7 @@ pub(super) fn find(rule: &Rule, evidence: &Evidence) -> Option<Finding> {
     let mut verdict = rule
         .finds(
             Layer::Db,
-            format!("queries read whole tables: {rows:.0} rows in each request{of}"),
+            format!("{}: {rows:.0} rows in each request{of}", rule.title),
         )
         .measured(
             format!("{rows:.0} rows read one after the other in each request PHP served"),
@@ -166,7 +166,7 @@ mod tests {
             case,
             expect![[r#"
                 named: MYS-03
-                suspected db (43 %): queries read whole tables: 10000 rows in each request
+                suspected db (43 %): queries read whole tables of MariaDB: 10000 rows in each request
                   saw 10000 rows read one after the other in each request PHP served, at 190/s offered for 10 s
                   saw the database uses 0.90 cores, at 190/s offered for 10 s
                   saw 1.0 SELECTs a request read a whole table, at 190/s offered for 10 s

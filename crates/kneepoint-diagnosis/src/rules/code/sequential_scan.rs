@@ -12,7 +12,7 @@ pub(crate) static RULE: Rule = Rule {
     applies_to: AppliesTo::Server("postgresql"),
     requires: &[metric::DB_ROWS_SCANNED],
     yields_to: &[],
-    title: "queries read whole tables",
+    title: "queries read whole tables of PostgreSQL",
     doc: RuleDoc {
         what_it_is: "A condition that no index serves makes PostgreSQL read every row of the table (a sequential scan) and \
             throw most of them away. It is right for a small table; the time grows with the table, and with a hundred \
@@ -61,7 +61,7 @@ mod tests {
             scanning(10_000.0),
             expect![[r#"
             named: PG-04
-            suspected db (43 %): queries read whole tables: 10000 rows in each request, most of them of articles
+            suspected db (43 %): queries read whole tables of PostgreSQL: 10000 rows in each request, most of them of articles
               saw 10000 rows read one after the other in each request PHP served, at 190/s offered for 10 s
               saw the database uses 0.90 cores, at 190/s offered for 10 s
               do: EXPLAIN the queries that are listed; give the one that reads every row (type ALL, Seq Scan) an index over the columns of its condition.

@@ -1,4 +1,4 @@
-//! PG-01: the database has no connection slot left.
+//! PG-01: PostgreSQL has no connection slot left.
 
 use crate::causes::database::no_slot_left;
 use crate::rule::prelude::*;
@@ -16,7 +16,7 @@ pub(crate) static RULE: Rule = Rule {
     applies_to: AppliesTo::Server("postgresql"),
     requires: &[],
     yields_to: &[],
-    title: "the database has no connection slot left",
+    title: "PostgreSQL has no connection slot left",
     doc: RuleDoc {
         what_it_is: "A database accepts a fixed number of connections (PostgreSQL: 100 by default, three of them for \
             the superuser). Every PHP worker can hold one, and queue workers, cron jobs and other hosts hold some \
@@ -67,7 +67,7 @@ mod tests {
             case,
             expect![[r#"
             named: PG-01
-            suspected db (0 %): the database has no connection slot left
+            suspected db (0 %): PostgreSQL has no connection slot left
               saw db.max_connections = 6
               saw 8 PHP workers, each of which can hold a connection
               saw at most 6 of 6 connections held

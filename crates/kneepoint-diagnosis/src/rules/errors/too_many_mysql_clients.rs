@@ -16,7 +16,7 @@ pub(crate) static RULE: Rule = Rule {
     applies_to: AppliesTo::Server("mariadb"),
     requires: &[],
     yields_to: &[],
-    title: "the database has no connection slot left",
+    title: "MariaDB has no connection slot left",
     doc: RuleDoc {
         what_it_is: "MariaDB and MySQL accept a fixed number of connections, 151 by default. Every PHP worker can hold \
             one, and queue workers, cron jobs and other hosts hold some too. When more are wanted than there are, \
@@ -64,7 +64,7 @@ mod tests {
             case,
             expect![[r#"
             named: MYS-01
-            suspected db (0 %): the database has no connection slot left
+            suspected db (0 %): MariaDB has no connection slot left
               saw db.max_connections = 6
               saw 8 PHP workers, each of which can hold a connection
               saw at most 6 of 6 connections held

@@ -1,4 +1,4 @@
-//! PG-02: every request opens a session at the database.
+//! PG-02: every request opens a session at PostgreSQL.
 
 use crate::causes::database::connects_each_time;
 use crate::rule::prelude::*;
@@ -16,7 +16,7 @@ pub(crate) static RULE: Rule = Rule {
     applies_to: AppliesTo::Server("postgresql"),
     requires: &[metric::DB_SESSIONS],
     yields_to: &["PG-01"],
-    title: "every request opens a session at the database",
+    title: "every request opens a session at PostgreSQL",
     doc: RuleDoc {
         what_it_is: "PHP closes its database connection at the end of each request and opens a new one for the next. \
             For PostgreSQL a connection is a process: it is forked, the user is authenticated, and the first query \
@@ -63,7 +63,7 @@ mod tests {
             connecting(),
             expect![[r#"
                 named: PG-02
-                suspected db (17 %): every request opens a session at the database
+                suspected db (17 %): every request opens a session at PostgreSQL
                   saw 100/s sessions opened, 0.53 for each request PHP served, at 190/s offered for 10 s
                   saw the database uses 0.23 cores, at 190/s offered for 10 s
                   set app.db.persistent = true
@@ -77,7 +77,7 @@ mod tests {
             connecting().set(Layer::Db, "max_connections", "10"),
             expect![[r#"
                 named: PG-02
-                suspected db (17 %): every request opens a session at the database
+                suspected db (17 %): every request opens a session at PostgreSQL
                   saw 100/s sessions opened, 0.53 for each request PHP served, at 190/s offered for 10 s
                   saw the database uses 0.23 cores, at 190/s offered for 10 s
                   set app.db.persistent = true
@@ -93,7 +93,7 @@ mod tests {
             case,
             expect![[r#"
                 named: PG-02
-                suspected db (17 %): every request opens a session at the database
+                suspected db (17 %): every request opens a session at PostgreSQL
                   saw 100/s sessions opened, 0.53 for each request PHP served, at 190/s offered for 10 s
                   saw the database uses 0.23 cores, at 190/s offered for 10 s
                   do: Keep connections to the database between requests (PDO::ATTR_PERSISTENT), or put PgBouncer in front. The database must accept one connection for each PHP worker.

@@ -17,7 +17,7 @@ pub(crate) static RULE: Rule = Rule {
     applies_to: AppliesTo::Server("mariadb"),
     requires: &[metric::DB_SESSIONS],
     yields_to: &["MYS-01"],
-    title: "every request opens a session at the database",
+    title: "every request opens a session at MariaDB",
     doc: RuleDoc {
         what_it_is: "PHP closes its database connection at the end of each request and opens a new one for the next. \
             For MariaDB and MySQL a connection is a thread: cheap beside PostgreSQL's process, but the handshake takes \
@@ -58,7 +58,7 @@ mod tests {
             case,
             expect![[r#"
                 named: CAP-02
-                noted db (1.7 %): every request opens a session at the database
+                noted db (1.7 %): every request opens a session at MariaDB
                   saw 100/s sessions opened, 0.53 for each request PHP served, at 190/s offered for 10 s
                   saw the database uses 0.23 cores, at 190/s offered for 10 s
                   set app.db.persistent = true

@@ -84,26 +84,22 @@ fn change(page: &mut Page, decision: &Decision) {
         );
     };
     let effect = &decision.effect;
-    detail(
-        "A/B",
-        &format!(
-            "{} {}, {}, {}",
-            effect.quantity,
+    let result = |effect: &Effect| {
+        format!(
+            "{}: {}, {}",
             words::factor(effect),
             effect.verdict,
-            words::effect_basis(effect)
-        ),
-    );
+            words::pairs(effect)
+        )
+    };
+    detail("A/B", &format!("{} {}", effect.quantity, result(effect)));
     if let Some(left_out) = &decision.leave_one_out {
+        let result = result(left_out);
         detail(
             "left out",
-            &format!(
-                "best with it over best without it {}, {}, {}",
-                words::factor(left_out),
-                left_out.verdict,
-                words::effect_basis(left_out)
-            ),
+            &format!("best with it over best without it {result}"),
         );
     }
+    detail("measured", &words::effect_conditions(effect));
     detail("because", &decision.reason);
 }

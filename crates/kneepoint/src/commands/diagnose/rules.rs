@@ -4,7 +4,9 @@ use crate::FOUND;
 use crate::args::RulesArgs;
 use crate::session::print;
 use anyhow::Result;
+use kneepoint_check::CHECKS;
 use kneepoint_diagnosis::{RULES, explain as explain_rule};
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 pub(in crate::commands) fn run(args: &RulesArgs) -> Result<ExitCode> {
@@ -20,7 +22,7 @@ pub(in crate::commands) fn run(args: &RulesArgs) -> Result<ExitCode> {
         print(&format!("{:<7} {}", rule.code, rule.title))?;
     }
     print("\nwithout load, by kneepoint check:")?;
-    for rule in kneepoint_check::CHECKS {
+    for rule in CHECKS {
         print(&format!("{:<7} {}", rule.code, rule.title))?;
     }
     print("\nkneepoint explain CODE tells more about one of them.")?;
@@ -28,15 +30,20 @@ pub(in crate::commands) fn run(args: &RulesArgs) -> Result<ExitCode> {
 }
 
 pub(in crate::commands) fn explain(code: &str) -> Result<ExitCode> {
-    if let Some(text) = explain_rule(code).or_else(|| kneepoint_check::explain(code)) {
-        print(&text)?;
+    // One matter may be found in two ways: under load, and in what is configured.
+    let pages = [explain_rule(code), kneepoint_check::explain(code)];
+    let pages: Vec<String> = pages.into_iter().flatten().collect();
+    if !pages.is_empty() {
+        print(&pages.join("\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let codes = RULES
+    let codes: BTreeSet<&str> = RULES
         .iter()
         .map(|rule| rule.code)
-        .collect::<Vec<_>>()
-        .join(", ");
+        .chain(CHECKS.iter().map(|rule| rule.code))
+        .collect();
+    let codes: Vec<&str> = codes.into_iter().collect();
+    let codes = codes.join(", ");
     print(&format!("there is no rule `{code}`; there are: {codes}"))?;
     Ok(ExitCode::from(FOUND))
 }

@@ -1,6 +1,8 @@
 //! Killed at any moment, the program leaves no process, namespace, mount, control group or directory.
 
-use crate::support::{alone, apps, assert_nothing_left, kneepoint, needs_root, start, traces};
+use crate::support::company::alone;
+use crate::support::{apps, assert_nothing_left, kneepoint, needs_root, start, traces};
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Moments from the very start to well into the first measurements, different in every run.
@@ -24,20 +26,33 @@ fn tune_killed_at_twenty_random_moments_leaves_nothing() {
     if !needs_root("tune_killed_at_twenty_random_moments_leaves_nothing") {
         return;
     }
-    let _alone = alone();
+    let _place = alone();
     let directory = tempfile::tempdir().expect("temp dir");
     let before = traces();
-    for moment in moments().take(20) {
-        let mut child = start(
-            kneepoint()
-                .arg("tune")
-                .arg(apps().join("laravel/demo.toml"))
-                .arg("--runs")
-                .arg(directory.path()),
-        );
-        std::thread::sleep(moment);
-        child.kill().expect("SIGKILL");
-        child.wait().expect("reaped");
-        assert_nothing_left(&before, &format!("SIGKILL after {moment:?}"));
+    let mut moments = moments();
+    for _ in 0..5 {
+        // Four at a time: what one leaves must not be swept away by another, nor one take another's for its own.
+        let killed: Vec<Duration> = moments.by_ref().take(4).collect();
+        std::thread::scope(|scope| {
+            for moment in &killed {
+                scope.spawn(|| tune_until(*moment, directory.path()));
+            }
+        });
+        assert_nothing_left(&before, &format!("SIGKILL after {killed:?}"));
     }
+}
+
+/// Starts a run on the demo's stack and kills it.
+fn tune_until(moment: Duration, runs: &Path) {
+    let scenario = apps().join("laravel/demo.toml");
+    let mut child = start(
+        kneepoint()
+            .arg("tune")
+            .arg(scenario)
+            .arg("--runs")
+            .arg(runs),
+    );
+    std::thread::sleep(moment);
+    child.kill().expect("SIGKILL");
+    child.wait().expect("reaped");
 }

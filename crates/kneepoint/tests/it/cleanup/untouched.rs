@@ -1,6 +1,7 @@
 //! The user's directory is the user's: an application that writes into its own directory writes into a copy.
 
-use crate::support::{alone, kneepoint, needs_root, start, text, wait};
+use crate::support::company::among_others;
+use crate::support::{kneepoint, needs_root, start, text, wait};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
@@ -71,7 +72,7 @@ fn seen(root: &Path, all: &mut BTreeMap<PathBuf, String>) {
 
 /// Runs a command on the application; its directory, and what it has by a link, are the same before and after.
 fn check(arguments: &[&str]) {
-    let _alone = alone();
+    let _place = among_others();
     let directory = tempfile::tempdir().expect("temp dir");
     let root = application(directory.path());
     let look = || {

@@ -1,8 +1,7 @@
 //! Several configurations on one bench.
 
-use crate::support::{
-    alone, assert_nothing_left, kneepoint, start, text, traces, wait, waiting_site as site,
-};
+use crate::support::company::among_waiting;
+use crate::support::{kneepoint, start, text, wait, waiting_site as site};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -28,9 +27,9 @@ fn compare(arguments: &[&str], runs: &std::path::Path) -> (Option<i32>, Value, S
 
 #[test]
 fn a_slower_application_is_told_apart_with_what_it_costs() {
-    let _alone = alone();
+    let _place = among_waiting();
     let directory = tempfile::tempdir().expect("temp dir");
-    let (runs, before) = (directory.path().join("runs"), traces());
+    let runs = directory.path().join("runs");
     let slow = site(directory.path(), "slow", 90).join("kneepoint.toml");
     let fast = site(directory.path(), "fast", 30).join("kneepoint.toml");
     let [slow, fast] = [&slow, &fast].map(|path| path.to_str().expect("UTF-8"));
@@ -64,7 +63,6 @@ fn a_slower_application_is_told_apart_with_what_it_costs() {
     }
     let effect = &contestants[1]["against_first"];
     assert_eq!(effect["verdict"], "worse", "{effect}\n{said}");
-    assert_nothing_left(&before, "a comparison");
 }
 
 #[test]

@@ -1,8 +1,7 @@
 //! The gate of a pipeline, on a real stack: what got slower fails, what did not does not.
 
-use crate::support::{
-    alone, assert_nothing_left, kneepoint, start, text, traces, wait, waiting_site as site,
-};
+use crate::support::company::among_waiting;
+use crate::support::{kneepoint, start, text, wait, waiting_site as site};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Output;
@@ -20,7 +19,7 @@ fn limit(root: &Path, runs: &Path, budget: &str, more: &[&str]) -> Output {
                 .arg(runs)
                 .args(more),
         ),
-        Duration::from_secs(180),
+        Duration::from_secs(300),
     )
 }
 
@@ -32,9 +31,9 @@ fn run_of(output: &Output) -> Value {
 
 #[test]
 fn side_by_side_a_slower_application_fails_and_the_same_does_not() {
-    let _alone = alone();
+    let _place = among_waiting();
     let directory = tempfile::tempdir().expect("temp dir");
-    let (runs, before_traces) = (directory.path().join("runs"), traces());
+    let runs = directory.path().join("runs");
     let main = site(directory.path(), "main", 20);
     let same = site(directory.path(), "same", 20);
     let slower = site(directory.path(), "slower", 50);
@@ -80,24 +79,32 @@ fn side_by_side_a_slower_application_fails_and_the_same_does_not() {
         text(&output.stderr)
     );
     assert_ne!(run_of(&output)["gate"]["verdict"], "fail");
-    assert_nothing_left(&before_traces, "a gate");
 }
 
 #[test]
 fn against_a_stored_run_a_slower_application_fails_and_the_same_does_not() {
-    let _alone = alone();
+    let _place = among_waiting();
     let directory = tempfile::tempdir().expect("temp dir");
     let runs = directory.path().join("runs");
     let main = site(directory.path(), "main", 20);
     let slower = site(directory.path(), "slower", 80);
-    let output = limit(&main, &runs, "40s", &[]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let baseline = run_of(&output)["id"].as_str().expect("an id").to_owned();
-    let against = ["--ci", "--baseline", &baseline, "--max-loss", "20%"];
-
-    let output = limit(&slower, &runs, "40s", &against);
+    // On a machine that others disturb all the time it says that it cannot tell, and is asked again with more time, as it
+    // says.
+    let (mut baseline, mut output) = (String::new(), None);
+    for budget in ["40s", "100s"] {
+        let before = limit(&main, &runs, budget, &[]);
+        assert!(before.status.success(), "{}", text(&before.stderr));
+        baseline = run_of(&before)["id"].as_str().expect("an id").to_owned();
+        let against = ["--ci", "--baseline", &baseline, "--max-loss", "20%"];
+        let now = output.insert(limit(&slower, &runs, budget, &against));
+        if now.status.code() != Some(3) {
+            break;
+        }
+    }
+    let output = output.expect("asked");
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     assert_eq!(run_of(&output)["gate"]["claims"][0]["quantity"], "R*");
+    let against = ["--ci", "--baseline", &baseline, "--max-loss", "20%"];
 
     let output = limit(&main, &runs, "20s", &against);
     let code = output.status.code();

@@ -1,17 +1,16 @@
 //! A plan on a real stack, whose true limit follows from how it is made.
 
-use crate::support::{
-    alone, assert_nothing_left, kneepoint, start, text, traces, wait, waiting_site,
-};
+use crate::support::company::among_waiting;
+use crate::support::{kneepoint, start, text, wait, waiting_site};
 use serde_json::Value;
 use std::time::Duration;
 
 /// Two workers that wait 20 ms for each request bear 100 requests per second at most, whatever the machine.
 #[test]
 fn what_two_workers_bear_is_predicted_from_half_of_it() {
-    let _alone = alone();
+    let _place = among_waiting();
     let directory = tempfile::tempdir().expect("temp dir");
-    let (runs, before) = (directory.path().join("runs"), traces());
+    let runs = directory.path().join("runs");
     let root = waiting_site(directory.path(), "site", 20);
     let output = wait(
         start(
@@ -48,5 +47,4 @@ fn what_two_workers_bear_is_predicted_from_half_of_it() {
     let need = &plan["need"];
     assert!((280.0..301.0).contains(&number(&need["rate_hz"])), "{need}");
     assert!((4.0..=7.0).contains(&number(&need["hosts"])), "{need}");
-    assert_nothing_left(&before, "plan");
 }

@@ -1,6 +1,7 @@
 //! Pages that are not what a person means to measure: none of them is loaded, and what they say is told.
 
-use crate::support::{alone, assert_nothing_left, kneepoint, start, text, traces, wait};
+use crate::support::company::among_others;
+use crate::support::{kneepoint, start, text, wait};
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,10 +22,9 @@ fn site(directory: &Path, script: &str, requests: &str) -> std::path::PathBuf {
 
 /// Runs `limit` on a site; returns its exit code and all it said. What it measures, if anything, is no matter here.
 fn limit(script: &str, requests: &str) -> (Option<i32>, String) {
-    let _alone = alone();
+    let _place = among_others();
     let directory = tempfile::tempdir().expect("temp dir");
     let scenario = site(directory.path(), script, requests);
-    let before = traces();
     let output = wait(
         start(
             kneepoint()
@@ -37,7 +37,6 @@ fn limit(script: &str, requests: &str) -> (Option<i32>, String) {
     );
     let said = format!("{}\n{}", text(&output.stderr), text(&output.stdout));
     assert!(!said.contains("panicked"), "{said}");
-    assert_nothing_left(&before, "limit on a page");
     (output.status.code(), said)
 }
 

@@ -1,8 +1,7 @@
 //! Where visitors make several requests each, a limit is in visits; a budget is kept.
 
-use crate::support::{
-    alone, assert_nothing_left, kneepoint, start, text, traces, wait, waiting_site,
-};
+use crate::support::company::among_waiting;
+use crate::support::{kneepoint, start, text, wait, waiting_site};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -68,9 +67,8 @@ fn steps<'r>(run: &'r Value, purpose: &'r str) -> impl Iterator<Item = &'r Value
 
 #[test]
 fn a_limit_of_visits_of_two_requests_is_half_of_that_of_requests() {
-    let _alone = alone();
+    let _place = among_waiting();
     let directory = tempfile::tempdir().expect("temp dir");
-    let before = traces();
     let session = "[[session]]\nrequests = [\"first\", \"second\"]\n";
     let visits = scenario(directory.path(), "visits", session);
     let visits = limit(directory.path(), &visits);
@@ -105,5 +103,4 @@ fn a_limit_of_visits_of_two_requests_is_half_of_that_of_requests() {
         let share = number(&run["elapsed_s"]) / BUDGET_S;
         assert!(share < 1.5, "{share} of the budget: {}", run["journal"]);
     }
-    assert_nothing_left(&before, "a limit of visits");
 }

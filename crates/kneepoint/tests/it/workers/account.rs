@@ -1,8 +1,7 @@
 //! The account of a page whose parts are known.
 
-use crate::support::{
-    alone, assert_nothing_left, kneepoint, needs_root, start, text, traces, wait,
-};
+use crate::support::company::alone;
+use crate::support::{kneepoint, needs_root, start, text, wait};
 use kneepoint_model::account::{Account, TimeKind};
 use kneepoint_model::{Layer, Owner};
 use serde_json::Value;
@@ -71,8 +70,7 @@ fn the_parts_of_a_page_have_their_shares() {
     if !needs_root("the account of a page") {
         return;
     }
-    let _alone = alone();
-    let before = traces();
+    let _place = alone();
     let directory = tempfile::tempdir().expect("temp dir");
     let scenario = site(directory.path());
     let mut command = kneepoint();
@@ -96,7 +94,6 @@ fn the_parts_of_a_page_have_their_shares() {
     let account: Account =
         serde_json::from_value(run["run"]["accounts"][0].clone()).expect("an account");
     is_right(&account);
-    assert_nothing_left(&before, "diagnose");
 }
 
 fn is_right(account: &Account) {

@@ -1,7 +1,8 @@
 //! `kneepoint profile` on a PHP-FPM started by hand.
 
-use crate::by_hand::ByHand;
-use crate::support::{alone, apps, kneepoint, needs_root, start, text, wait};
+use crate::support::by_hand::ByHand;
+use crate::support::company::alone;
+use crate::support::{apps, kneepoint, needs_root, start, text, wait};
 use std::fs;
 use std::process::{Child, Output};
 use std::time::Duration;
@@ -41,7 +42,7 @@ fn the_workers_of_a_master_are_profiled_under_load() {
     if !needs_root("a profile") {
         return;
     }
-    let _alone = alone();
+    let _place = alone();
     let servers = ByHand::start();
     let graph = servers.directory.path().join("flame.svg");
     let scope = servers.directory.path().join("profile.json");
@@ -104,7 +105,7 @@ fn what_requests_do_is_told_call_by_call() {
     if !needs_root("a trace") {
         return;
     }
-    let _alone = alone();
+    let _place = alone();
     let servers = ByHand::start();
     let load = load(&servers, "8s");
     let mut command = kneepoint();
@@ -148,7 +149,7 @@ fn what_cannot_be_profiled_is_said() {
     if !needs_root("a profile") {
         return;
     }
-    let _alone = alone();
+    let _place = alone();
     let output = profile(std::process::id(), &["-z", "1s"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(
@@ -174,7 +175,7 @@ fn a_killed_profiler_leaves_the_workers_running_and_untraced() {
     if !needs_root("a profile") {
         return;
     }
-    let _alone = alone();
+    let _place = alone();
     let servers = ByHand::start();
     let load = load(&servers, "8s");
     let pid = servers.fpm().to_string();
@@ -206,9 +207,13 @@ fn check_untraced(servers: &ByHand) {
     let children = fs::read_to_string(children).expect("the master lives");
     let workers: Vec<&str> = children.split_ascii_whitespace().collect();
     assert_eq!(workers.len(), 2);
+    let end = std::time::Instant::now() + LIMIT;
     for worker in workers {
         let status =
-            fs::read_to_string(format!("/proc/{worker}/status")).expect("the worker lives");
-        assert!(status.contains("TracerPid:\t0\n"), "{status}");
+            || fs::read_to_string(format!("/proc/{worker}/status")).expect("the worker lives");
+        while !status().contains("TracerPid:\t0\n") {
+            assert!(std::time::Instant::now() < end, "{}", status());
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 }

@@ -1,0 +1,63 @@
+//! What three rules share: a cache that is told to be larger than the memory there is for it.
+
+use super::directive::Around;
+use super::prelude::*;
+
+/// The directive that says how large a cache is, and how much of the memory it may be.
+pub(crate) struct MemoryShare {
+    pub(crate) kind: ServiceKind,
+    pub(crate) name: &'static str,
+    /// Its value where nobody wrote one.
+    pub(crate) usual: &'static str,
+    /// Bytes of a bare number: PostgreSQL counts pages.
+    pub(crate) unit_bytes: f64,
+    /// Largest part of the memory, from 0 to 1.
+    pub(crate) most: f64,
+    /// What is beside the cache, for the cost.
+    pub(crate) beside: &'static str,
+}
+
+impl MemoryShare {
+    /// Finds the caches that do not fit.
+    pub(crate) fn check(
+        &self,
+        rule: &'static CheckRule,
+        snapshot: &Snapshot,
+        found: &mut Vec<CheckFinding>,
+    ) {
+        for (at, service) in snapshot.of(self.kind) {
+            let around = Around {
+                snapshot,
+                at,
+                service,
+                pool: None,
+                settings: &service.settings,
+            };
+            let value = service.settings.or(self.name, self.usual);
+            let bare = value.text.trim().parse::<f64>().ok();
+            let bytes = bare.map(|count| count * self.unit_bytes);
+            let Some(bytes) = bytes.or_else(|| value.bytes()) else {
+                continue;
+            };
+            let memory = around.memory_bytes();
+            if memory <= 0.0 || bytes <= memory * self.most {
+                continue;
+            }
+            let right = (memory * self.most * 0.8 / 1_048_576.0).floor();
+            rule.at(snapshot, at, Severity::Risk)
+                .value(self.name, &value)
+                .seen(
+                    format!("{} may be used in all", format_bytes(memory as u64)),
+                    around.memory_source(),
+                )
+                .cost(format!(
+                    "{:.0} % of the memory for this alone; {} comes on top: the machine swaps, or the kernel kills it",
+                    bytes / memory * 100.0,
+                    self.beside
+                ))
+                .fix(Fix::line(service, &value, &format!("{} of at most {right:.0} MB", self.name)))
+                .weight(0.3)
+                .tell(found);
+        }
+    }
+}

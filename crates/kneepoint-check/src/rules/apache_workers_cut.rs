@@ -1,0 +1,98 @@
+//! APA-05: ServerLimit cuts MaxRequestWorkers.
+
+use crate::rule::prelude::*;
+
+pub(crate) static RULE: CheckRule = CheckRule {
+    code: "APA-05",
+    name: "apache-workers-cut",
+    title: "Apache has fewer processes than MaxRequestWorkers says",
+    what_it_is: "MaxRequestWorkers can be no larger than ServerLimit, times ThreadsPerChild where the MPM has \
+        threads. ServerLimit is 256 with prefork and 16 with event, so that 400 at the most (16 times 25) come \
+        without it. Apache starts all the same, with the smaller number, and says so once in its log.",
+    how_it_shows: "`MaxRequestWorkers of N exceeds ServerLimit` in the error log at the start.",
+    unless: "Not as many requests are ever under way at once.",
+    what_to_write: "ServerLimit = MaxRequestWorkers (prefork), or MaxRequestWorkers divided by ThreadsPerChild \
+        (event, worker); a full restart is needed.",
+    check,
+};
+
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
+    for (at, service) in snapshot.of(ServiceKind::Apache) {
+        let settings = &service.settings;
+        let Some(wanted) = settings.get("maxrequestworkers") else {
+            continue;
+        };
+        let number = |name, usual| settings.or(name, usual).number();
+        let mut modules = settings.every("loadmodule");
+        let prefork = modules.any(|(text, _)| text.starts_with("mpm_prefork_module"));
+        let most = if prefork {
+            number("serverlimit", "256")
+        } else {
+            let threads = number("threadsperchild", "25");
+            number("serverlimit", "16")
+                .zip(threads)
+                .map(|(limit, threads)| limit * threads)
+        };
+        let (Some(asked), Some(most)) = (wanted.number(), most) else {
+            continue;
+        };
+        if asked <= most {
+            continue;
+        }
+        let usual = if prefork { "256" } else { "16" };
+        let right = if prefork {
+            format!("ServerLimit {asked:.0}")
+        } else {
+            format!("ServerLimit {:.0}", (asked * 16.0 / most).ceil().max(17.0))
+        };
+        RULE.at(snapshot, at, Severity::Risk)
+            .value("MaxRequestWorkers", wanted)
+            .value("ServerLimit", &settings.or("serverlimit", usual))
+            .cost(format!(
+                "{most:.0} requests at once and not {asked:.0}: the others wait"
+            ))
+            .fix(Fix::line(service, wanted, &right))
+            .weight(0.15)
+            .tell(found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn apache(lines: &[(&str, &str)]) -> Case {
+        Case::healthy().with(|all| {
+            let mut service = Service::new(ServiceKind::Apache, 9);
+            for (name, value) in lines {
+                service
+                    .settings
+                    .set(name, value, SettingSource::file("/etc/apache2/a.conf", 3));
+            }
+            all.services.push(service);
+        })
+    }
+
+    #[test]
+    fn sick_and_healthy() {
+        verify(
+            &RULE,
+            &[
+                (
+                    apache(&[
+                        ("loadmodule", "mpm_prefork_module x.so"),
+                        ("loadmodule", "php_module y.so"),
+                        ("maxrequestworkers", "1000"),
+                    ]),
+                    Severity::Risk,
+                    "256 requests",
+                ),
+                (
+                    apache(&[("maxrequestworkers", "1000")]),
+                    Severity::Risk,
+                    "400 requests",
+                ),
+            ],
+        );
+    }
+}

@@ -1,0 +1,56 @@
+//! APP-18: assert() runs in production.
+
+use crate::rule::prelude::*;
+
+pub(crate) static RULE: CheckRule = CheckRule {
+    code: "APP-18",
+    name: "assertions-on",
+    title: "Assertions of the code are compiled and run",
+    what_it_is: "assert() is a check that a programmer writes for the time of development. zend.assertions = -1 \
+        leaves them out when the code is compiled, at no cost; 1 runs every one of them, and 0 keeps them and skips \
+        each. Frameworks have thousands, some in code that runs for each row.",
+    how_it_shows: "PHP takes more CPU than on a host with the php.ini for production; AssertionError in the log.",
+    unless: "It is a developer's machine, or the application has few of them.",
+    what_to_write: "zend.assertions = -1 in php.ini: it can be set nowhere else.",
+    check,
+};
+
+const ASSERTIONS: Directive = Directive {
+    home: Home::Ini,
+    name: "zend.assertions",
+    usual: "-1",
+    beside: &[],
+    severity: Severity::Note,
+    costs: |value, around| {
+        let runs = value.number().is_some_and(|level| level >= 1.0);
+        runs.then(|| {
+            format!(
+                "every assert() of the application and its libraries, in each request of {} workers (not measured here)",
+                around.workers()
+            )
+        })
+    },
+    better: |_| "-1".into(),
+    weight: 0.02,
+};
+
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
+    ASSERTIONS.check(&RULE, snapshot, found);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sick_and_healthy() {
+        verify(
+            &RULE,
+            &[(
+                Case::healthy().pool_with("", "zend.assertions=1"),
+                Severity::Note,
+                "a.ini:",
+            )],
+        );
+    }
+}

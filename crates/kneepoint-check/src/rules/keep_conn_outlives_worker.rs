@@ -1,0 +1,78 @@
+//! FPM-11: kept connections outlive their workers.
+
+use crate::rule::prelude::*;
+
+pub(crate) static RULE: CheckRule = CheckRule {
+    code: "FPM-11",
+    name: "keep-conn-outlives-worker",
+    title: "Connections that nginx keeps end with the worker behind them",
+    what_it_is: "A worker of PHP-FPM ends after pm.max_requests requests, and takes the connection along that nginx \
+        keeps to it. Where nginx would use that connection for more requests, the next one meets a closed \
+        connection: an error, or a second try.",
+    how_it_shows: "`recv() failed (104: Connection reset by peer)` in the error log of nginx, at a steady small rate.",
+    unless: "nginx tries again by itself: only GET and HEAD, and only where no response had begun.",
+    what_to_write: "keepalive_requests in the upstream equal to pm.max_requests, or pm.max_requests = 0.",
+    check,
+};
+
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
+    for link in &snapshot.links {
+        let (Some(web), Some(php)) = (
+            snapshot.services.get(link.from),
+            snapshot.services.get(link.to),
+        ) else {
+            continue;
+        };
+        let pool = php
+            .pools
+            .iter()
+            .find(|pool| Some(&pool.name) == link.pool.as_ref());
+        let (Some(nginx), Some(pool)) = (&web.nginx, pool) else {
+            continue;
+        };
+        let ends = pool.settings.or("pm.max_requests", "0");
+        let Some(after) = ends.number().filter(|count| *count > 0.0) else {
+            continue;
+        };
+        let kept = nginx.passes.iter().find_map(|pass| {
+            let keeps = pass.settings.get("fastcgi_keep_conn")?.is_on() == Some(true);
+            let upstream = nginx
+                .upstreams
+                .iter()
+                .find(|one| Some(&one.name) == pass.upstream.as_ref())?;
+            upstream.settings.get("keepalive").filter(|_| keeps)?;
+            Some(upstream.settings.or("keepalive_requests", "1000"))
+        });
+        let Some(kept) = kept.filter(|value| value.number() > Some(after)) else {
+            continue;
+        };
+        RULE.at(snapshot, link.from, Severity::Risk)
+            .value("pm.max_requests", &ends)
+            .value("keepalive_requests", &kept)
+            .cost(format!(
+                "an error or a second try once in {after:.0} requests of each worker"
+            ))
+            .fix(Fix::line(
+                web,
+                &kept,
+                &format!("keepalive_requests {after:.0}; in the upstream"),
+            ))
+            .weight(0.08)
+            .tell(found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sick_and_healthy() {
+        let text = "events {\n}\nhttp {\n upstream php {\n server unix:/run/php.sock;\n keepalive 4;\n }\n server {\n location / {\n \
+            fastcgi_keep_conn on;\n fastcgi_pass php;\n }\n }\n}\n";
+        let kept = Case::healthy()
+            .nginx(text)
+            .pool_with("pm.max_requests = 500", "");
+        verify(&RULE, &[(kept, Severity::Risk, "once in 500")]);
+    }
+}

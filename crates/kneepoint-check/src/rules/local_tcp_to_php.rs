@@ -1,0 +1,75 @@
+//! FPM-31: a local pool is asked over TCP.
+
+use crate::rule::prelude::*;
+
+pub(crate) static RULE: CheckRule = CheckRule {
+    code: "FPM-31",
+    name: "local-tcp-to-php",
+    title: "nginx asks the PHP beside it over TCP",
+    what_it_is: "nginx and PHP-FPM on one host can talk over a Unix socket. Over 127.0.0.1 each request is a \
+        connection of TCP: a handshake, and a local port that stays taken for a minute, so that from some hundred \
+        requests a second on ports run short. A full queue is also met by silence and not by an error.",
+    how_it_shows: "Thousands of connections in TIME_WAIT to 127.0.0.1:9000 in `ss -tan`.",
+    unless: "The rate stays below some hundred requests a second.",
+    what_to_write: "listen = /run/php/site.sock in the pool, and fastcgi_pass unix:/run/php/site.sock; in nginx.",
+    check,
+};
+
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
+    let mut told = Vec::new();
+    for link in snapshot.links.iter().filter(|link| link.by.is_tcp()) {
+        let (Some(web), Some(php)) = (
+            snapshot.services.get(link.from),
+            snapshot.services.get(link.to),
+        ) else {
+            continue;
+        };
+        let Some(pool) = php
+            .pools
+            .iter()
+            .find(|pool| Some(&pool.name) == link.pool.as_ref())
+        else {
+            continue;
+        };
+        // A socket needs a directory that both see.
+        let apart = web.place.net != php.place.net
+            || web.place.container.is_some()
+            || php.place.container.is_some();
+        let key = (link.to, &pool.name);
+        if web.kind != ServiceKind::Nginx || apart || told.contains(&key) {
+            continue;
+        }
+        told.push(key);
+        let waiting = web
+            .time_wait
+            .get(&link.by.to_string())
+            .copied()
+            .unwrap_or(0);
+        RULE.at(snapshot, link.to, Severity::Note)
+            .pool(pool)
+            .value("listen", &pool.settings.or("listen", "127.0.0.1:9000"))
+            .seen(format!("nginx asks it at {} ({waiting} connections in TIME_WAIT)", link.by), link.how.clone())
+            .cost("a handshake and a local port for each request: above some 235 a second (half of 28 232 ports in 60 s) connecting becomes slow")
+            .fix(Fix::words(format!(
+                "In the pool write listen = /run/php/{}.sock with listen.owner of nginx's user, and in nginx fastcgi_pass unix:/run/php/{}.sock;",
+                pool.name, pool.name
+            )))
+            .weight(0.05)
+            .tell(found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sick_and_healthy() {
+        let tcp = Case::healthy().with(|all| {
+            all.links[0].by = crate::snapshot::ListenEndpoint::Tcp("127.0.0.1".into(), 9000);
+        });
+        let apart = tcp.clone().with(|all| all.services[1].place.net = 7);
+        verify(&RULE, &[(tcp, Severity::Note, "127.0.0.1:9000")]);
+        assert!(super::super::tests_of(&RULE, &apart).is_empty());
+    }
+}

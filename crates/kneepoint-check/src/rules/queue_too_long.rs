@@ -1,0 +1,92 @@
+//! FPM-09: the queue holds more than can be served in time.
+
+use crate::rule::prelude::*;
+
+pub(crate) static RULE: CheckRule = CheckRule {
+    code: "FPM-09",
+    name: "queue-too-long",
+    title: "The queue before PHP is longer than anybody waits",
+    what_it_is: "listen.backlog is how many connections may wait for a worker. The longer the queue, the later the \
+        last one is served: beyond what the web server waits, workers only serve requests that were given up long \
+        ago, and the site stays slow after a burst. A shorter queue answers the surplus at once with an error, and \
+        recovers.",
+    how_it_shows: "After a burst all workers are busy for a minute more, and nginx logs 504 for what they answer.",
+    unless: "Requests take a few milliseconds, so that even a full queue is served in time.",
+    what_to_write: "listen.backlog = about the workers times the seconds a visitor waits, divided by the mean time \
+        of a request.",
+    check,
+};
+
+/// Time of a request that is assumed where nobody measured it, in seconds \[ours\].
+const EACH_S: f64 = 0.1;
+
+fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
+    for (at, service, pool) in snapshot.pools() {
+        let Some(workers) = pool.max_children().filter(|count| *count > 0) else {
+            continue;
+        };
+        let backlog = pool.settings.or("listen.backlog", "511");
+        let somaxconn = service.kernel.or("net.core.somaxconn", "4096");
+        let (Some(asked), Some(most)) = (backlog.number(), somaxconn.number()) else {
+            continue;
+        };
+        let length = if asked < 0.0 { most } else { asked.min(most) };
+        let waits = length * EACH_S / workers as f64;
+        let given_up = patience(snapshot, at, pool);
+        if waits <= given_up {
+            continue;
+        }
+        let right = (given_up / 4.0 * workers as f64 / EACH_S).clamp(128.0, 4096.0);
+        RULE.at(snapshot, at, Severity::Note)
+            .pool(pool)
+            .value("listen.backlog", &backlog)
+            .value("net.core.somaxconn", &somaxconn)
+            .value("pm.max_children", &pool.settings.or("pm.max_children", "not set"))
+            .cost(format!(
+                "at 0.1 s a request the last of {length:.0} waits {waits:.0} s for one of {workers} workers; nginx gives up after {given_up:.0} s"
+            ))
+            .fix(Fix::pool(service, pool, &[("listen.backlog", format!("{right:.0}"))]))
+            .weight(0.05)
+            .tell(found);
+    }
+}
+
+/// How long nginx waits for the pool, in seconds: 60 where nobody says so.
+fn patience(snapshot: &Snapshot, at: usize, pool: &FpmPool) -> f64 {
+    let links = snapshot.links.iter();
+    let before = links.filter(|link| link.to == at && link.pool.as_ref() == Some(&pool.name));
+    let webs = before.filter_map(|link| snapshot.services.get(link.from)?.nginx.as_ref());
+    let waits = webs
+        .flat_map(|nginx| &nginx.passes)
+        .filter_map(|pass| pass.settings.get("fastcgi_read_timeout")?.seconds());
+    waits.reduce(f64::max).unwrap_or(60.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sick_and_healthy() {
+        verify(
+            &RULE,
+            &[
+                (
+                    Case::healthy().pool_with("listen.backlog = -1\npm.max_children = 5", ""),
+                    Severity::Note,
+                    "waits 82 s",
+                ),
+                (
+                    Case::healthy()
+                        .pool_with("listen.backlog = 4096", "")
+                        .nginx_with(
+                            "fastcgi_pass unix",
+                            "fastcgi_read_timeout 5s;\n   fastcgi_pass unix",
+                        ),
+                    Severity::Note,
+                    "after 5 s",
+                ),
+            ],
+        );
+    }
+}

@@ -1,0 +1,178 @@
+//! Whatever becomes of `kneepoint profile --calls` and of its terminal, the workers that it traces go on.
+
+use crate::support::by_hand::ByHand;
+use crate::support::company::alone;
+use crate::support::{apps, kneepoint, needs_root, start, text, wait};
+use std::fs;
+use std::io::Write as _;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Asks the application for this long, or for this many requests.
+fn load(servers: &ByHand, how_much: &[&str]) -> Child {
+    let script = apps().join("plain/public/index.php").canonicalize();
+    let socket = format!("unix:{}", servers.socket().display());
+    let mut command = kneepoint();
+    command.args(["load", "--quiet", "-c", "2", "--fastcgi", &socket]);
+    command.args(how_much);
+    start(command.arg("--script").arg(script.expect("apps/plain")))
+}
+
+/// The arguments of a trace that would go on for long.
+fn long_trace(servers: &ByHand) -> [String; 8] {
+    let pid = servers.fpm().to_string();
+    [
+        "profile",
+        "--calls",
+        "-z",
+        "5m",
+        "--requests",
+        "10000",
+        "--pid",
+        &pid,
+    ]
+    .map(String::from)
+}
+
+fn children(pid: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten();
+    let lists = tasks
+        .flatten()
+        .map(|task| fs::read_to_string(task.path().join("children")));
+    let words = lists.flatten().collect::<Vec<_>>().join(" ");
+    words
+        .split_ascii_whitespace()
+        .filter_map(|word| word.parse().ok())
+        .collect()
+}
+
+/// How many of the workers are traced now.
+fn traced(servers: &ByHand) -> usize {
+    let workers = children(servers.fpm());
+    assert_eq!(workers.len(), 2, "the workers live");
+    let status = |worker: &u32| fs::read_to_string(format!("/proc/{worker}/status"));
+    let statuses = workers
+        .iter()
+        .map(|worker| status(worker).expect("it lives"));
+    statuses
+        .filter(|status| !status.contains("TracerPid:\t0\n"))
+        .count()
+}
+
+#[track_caller]
+fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(Instant::now() < end, "{what} never came");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn signal(name: &str, pid: u32) {
+    let status = Command::new("kill").args([name, &pid.to_string()]).status();
+    assert!(status.expect("kill runs").success());
+}
+
+/// Requests are answered, by workers that do not stand still.
+#[track_caller]
+fn check_served(servers: &ByHand) {
+    let asked = wait(load(servers, &["-n", "40"]), LIMIT);
+    assert!(
+        asked.status.success(),
+        "{}{}",
+        text(&asked.stdout),
+        text(&asked.stderr)
+    );
+}
+
+#[test]
+fn a_trace_that_is_stopped_lets_go_of_the_workers_and_says_so() {
+    if !needs_root("a trace") {
+        return;
+    }
+    let _alone = alone();
+    let servers = ByHand::start();
+    let load = load(&servers, &["-z", "5s"]);
+    let profiler = start(kneepoint().args(long_trace(&servers)));
+    eventually("the trace", || traced(&servers) == 2);
+    signal("-STOP", profiler.id());
+    eventually("their freedom", || traced(&servers) == 0);
+    check_served(&servers);
+    signal("-CONT", profiler.id());
+    let output = wait(profiler, LIMIT);
+    let said = text(&output.stdout);
+    assert!(output.status.success(), "{said}{}", text(&output.stderr));
+    assert!(
+        said.contains("was stopped (Ctrl-Z)") && said.contains("GET /"),
+        "{said}"
+    );
+    wait(load, LIMIT);
+}
+
+#[test]
+fn a_terminal_that_takes_nothing_stops_no_worker() {
+    if !needs_root("a trace") {
+        return;
+    }
+    let _alone = alone();
+    let servers = ByHand::start();
+    let words = format!(
+        "{} {}",
+        env!("CARGO_BIN_EXE_kneepoint"),
+        long_trace(&servers).join(" ")
+    );
+    let mut terminal = Command::new("script")
+        .args(["-qec", &words, "/dev/null"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("script, of which every Debian has one");
+    let mut keys = terminal.stdin.take().expect("a pipe");
+    eventually("the trace", || traced(&servers) == 2);
+    // Ctrl-S: the terminal takes nothing more, and the next line of progress waits.
+    keys.write_all(b"\x13").expect("typed");
+    std::thread::sleep(Duration::from_secs(1));
+    check_served(&servers);
+    assert_eq!(traced(&servers), 2, "it goes on");
+    // Ctrl-Q and Ctrl-C.
+    keys.write_all(b"\x11\x03").expect("typed");
+    let ended = wait(terminal, LIMIT);
+    assert_eq!(ended.status.code(), Some(130));
+    assert_eq!(traced(&servers), 0);
+}
+
+#[test]
+fn a_tracer_that_stands_still_is_killed_and_one_without_an_owner_ends() {
+    if !needs_root("a trace") {
+        return;
+    }
+    let _alone = alone();
+    let servers = ByHand::start();
+    let load = load(&servers, &["-z", "8s"]);
+    let profiler = start(kneepoint().args(long_trace(&servers)));
+    eventually("the trace", || traced(&servers) == 2);
+    let [helper] = children(profiler.id())[..] else {
+        panic!("one helper");
+    };
+    signal("-STOP", helper);
+    let output = wait(profiler, LIMIT);
+    assert_eq!(output.status.code(), Some(2));
+    let why = text(&output.stderr);
+    assert!(why.contains("the tracer stood still"), "{why}");
+    assert_eq!(traced(&servers), 0);
+    check_served(&servers);
+    for name in ["-KILL", "-HUP"] {
+        let profiler = start(kneepoint().args(long_trace(&servers)));
+        eventually("the trace", || traced(&servers) == 2);
+        signal(name, profiler.id());
+        wait(profiler, LIMIT);
+        eventually("their freedom", || traced(&servers) == 0);
+    }
+    check_served(&servers);
+    wait(load, LIMIT);
+}

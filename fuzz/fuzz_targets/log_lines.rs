@@ -1,0 +1,8 @@
+//! The target `log_lines` of `targets.rs`.
+
+#![no_main]
+
+#[path = "../targets.rs"]
+mod targets;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| targets::run("log_lines", input));
