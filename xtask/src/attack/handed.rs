@@ -186,15 +186,15 @@ fn read_refused(site: &Site, id: &str, what: &str, path: &Path) -> Result<Row> {
 /// A run with words that are meant for a terminal or a browser, and a stack without an end.
 fn shown(site: &Site) -> Result<Vec<Row>> {
     let dir = site.root.join("shown");
-    let run = Run {
+    let stored = Run {
         version: RUN_VERSION,
         id: "20260101-000000-shown-limit".into(),
         command: "limit".into(),
         ..Run::default()
     };
     let secrets = Secrets::default();
-    let mut store = RunStore::create(&dir, &run)?;
-    store.append(0.0, &Record::Header(Box::new(run)), &secrets)?;
+    let mut store = RunStore::create(&dir, &stored)?;
+    store.append(0.0, &Record::Header(Box::new(stored)), &secrets)?;
     let text = "ESCAPE]0;titleESCAPE[2J <script>alert(1)</script> ]]> | =cmd()".to_owned();
     let entry = JournalEntry {
         at_s: 1.0,
