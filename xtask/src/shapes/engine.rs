@@ -59,26 +59,44 @@ impl Engines {
         self.dir.join(name).join("mounts").join(flat)
     }
 
+    /// The end of what each container printed, for a message.
+    pub(super) fn last_words(&self) -> String {
+        let mut words = String::from("not everything runs");
+        for cli in self.clis() {
+            let list = run(&with(&cli, &["ps", "-a", "--format", "{{.Names}}"]));
+            for name in list.unwrap_or_default().lines() {
+                // Both streams, in their order.
+                let line = format!("{} logs --tail 6 {name} 2>&1", cli.join(" "));
+                let said = tell(&["sh", "-c", &line]).unwrap_or_default();
+                words.push_str(&format!("\n{name}: {said}"));
+            }
+        }
+        words
+    }
+
+    /// The command lines that talk to the engines that run.
+    fn clis(&self) -> Vec<Vec<String>> {
+        let docker = self
+            .dockerd
+            .as_ref()
+            .map(|_| vec!["/usr/bin/docker".to_owned()]);
+        let podman = self.podman.then(|| self.podman_cli());
+        docker.into_iter().chain(podman).collect()
+    }
+
     /// Removes every container, and ends the daemon.
     ///
     /// # Errors
     /// They cannot be removed.
     pub(super) fn end(&mut self) -> anyhow::Result<()> {
         let mut ended = Ok(());
-        let mut clis = Vec::new();
-        if self.dockerd.is_some() {
-            clis.push(vec!["/usr/bin/docker".to_owned()]);
-        }
-        if self.podman {
-            clis.push(self.podman_cli());
-        }
-        for cli in clis {
-            let list = run(&words(&cli, &["ps", "-aq"]))?;
+        for cli in self.clis() {
+            let list = run(&with(&cli, &["ps", "-aq"]))?;
             let ids: Vec<&str> = list.lines().collect();
             if !ids.is_empty() {
-                let removed = run(&words(&cli, &[&["rm", "-f", "-t", "1"], &ids[..]].concat()));
+                let removed = run(&with(&cli, &[&["rm", "-f", "-t", "1"], &ids[..]].concat()));
                 let removed =
-                    removed.or_else(|_| run(&words(&cli, &[&["rm", "-f"], &ids[..]].concat())));
+                    removed.or_else(|_| run(&with(&cli, &[&["rm", "-f"], &ids[..]].concat())));
                 ended = ended.and(removed.map(drop));
             }
         }
@@ -112,7 +130,7 @@ impl Engines {
 
     fn podman_cli(&self) -> Vec<String> {
         let beside = |name: &str| self.beside(name).display().to_string();
-        words(
+        with(
             &["/usr/bin/podman".into()],
             &[
                 "--root",
@@ -173,7 +191,7 @@ impl Engines {
     /// The image of a place: that of the packages, with the place's own files on top.
     fn image(&self, cli: &[String], name: &str, place: &Place) -> anyhow::Result<String> {
         let base = image::name(&self.packages);
-        if run(&words(cli, &["image", "inspect", &base])).is_err() {
+        if run(&with(cli, &["image", "inspect", &base])).is_err() {
             image::import(cli, &self.packages, &self.beside(&base))?;
         }
         if place.files.is_empty() && place.copies.is_empty() {
@@ -187,13 +205,13 @@ impl Engines {
         )?;
         let image = format!("{PROJECT}-{name}");
         let at = dir.display().to_string();
-        run(&words(cli, &["build", "-q", "-t", &image, &at]))?;
+        run(&with(cli, &["build", "-q", "-t", &image, &at]))?;
         Ok(image)
     }
 
     fn options(&self, name: &str, place: &Place) -> anyhow::Result<Vec<String>> {
         let called = |name: &str| format!("{PROJECT}-{name}-1");
-        let mut line: Vec<String> = words(&[], &["run", "-d", "--name", &called(name)]);
+        let mut line: Vec<String> = with(&[], &["run", "-d", "--name", &called(name)]);
         let mut add =
             |option: &str, value: &str| line.extend([option.to_owned(), value.to_owned()]);
         match (&place.network_of, place.engine) {
@@ -235,7 +253,7 @@ impl Engines {
     }
 }
 
-fn words(first: &[String], rest: &[&str]) -> Vec<String> {
+fn with(first: &[String], rest: &[&str]) -> Vec<String> {
     let rest = rest.iter().map(|word| (*word).to_owned());
     first.iter().cloned().chain(rest).collect()
 }

@@ -66,7 +66,7 @@ fn look(
         }
         .with_context(|| format!("place `{name}` does not start"))?;
     }
-    wait(standing, binary)?;
+    wait(standing, binary).with_context(|| engines.last_words())?;
     let later = |place: &Place| place.later.clone();
     let changes: Vec<_> = standing.place.iter().map(|(n, p)| (n, later(p))).collect();
     if changes.iter().any(|(_, later)| !later.is_empty()) {

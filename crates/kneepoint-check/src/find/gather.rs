@@ -262,8 +262,10 @@ impl<'a> Gather<'a> {
     fn arguments(&self) -> Vec<String> {
         let args = &self.master.process.args;
         if self.master.kind == ServiceKind::Redis && args.len() == 1 {
-            let program = self.master.process.program();
-            return self.record.line_of(program).unwrap_or_else(|| args.clone());
+            // Its file may be called otherwise: Debian has redis-check-rdb, a link's target.
+            let names = ["redis-server", "valkey-server", "keydb-server"];
+            let mut lines = names.iter().filter_map(|name| self.record.line_of(name));
+            return lines.next().unwrap_or_else(|| args.clone());
         }
         match args
             .first()

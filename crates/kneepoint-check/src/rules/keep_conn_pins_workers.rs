@@ -53,6 +53,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             let Some(keepalive) = upstream.and_then(|one| one.settings.get("keepalive")) else {
                 continue;
             };
+            // It may be another pass that leads to this pool.
+            let others = nginx
+                .passes
+                .iter()
+                .filter(|other| other.target != pass.target);
+            let by = |one: &SettingValue| one.source.to_string() == link.how;
+            if others.map(|other| &other.target).any(by) {
+                continue;
+            }
             let each = keepalive
                 .text
                 .split(' ')
