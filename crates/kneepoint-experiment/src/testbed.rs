@@ -28,6 +28,9 @@ use kneepoint_planner::ab::AbMeasure;
 use kneepoint_planner::bench::{Bench, Canary, Offer, Step};
 use kneepoint_stack::Program;
 use kneepoint_telemetry::{Collector, CollectorOptions, CpuAccount, Recording};
+use rehearse::nowhere::Nowhere;
+pub use rehearse::outsiders::{Advice, Outsider, Reason};
+pub use rehearse::tripwire::Watch;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,6 +58,10 @@ pub struct Testbed {
     /// By the user's directory: the application as this run first saw it.
     pristine: BTreeMap<PathBuf, Arc<copy::Pristine>>,
     arms: BTreeMap<String, Arm>,
+    /// What was watched for whom it tries to reach, and need not be again.
+    watched: Vec<Scenario>,
+    /// Attempts of PHP that led nowhere during load.
+    nowhere: Mutex<Nowhere>,
     machine: Machine,
     ceiling_hz: Option<f64>,
     /// The canary's first reading in this run: the machine's reference speed.
@@ -94,6 +101,8 @@ impl Testbed {
             db_templates: BTreeMap::new(),
             pristine: BTreeMap::new(),
             arms: BTreeMap::new(),
+            watched: Vec::new(),
+            nowhere: Mutex::default(),
             machine: machine::machine(),
             ceiling_hz: None,
             canary_ms: None,
@@ -156,28 +165,7 @@ impl Testbed {
         Ok(&self.arm(name)?.stack)
     }
 
-    /// Stands an arm up: every tier started, its state reset, its identity checked, warmed up.
-    ///
-    /// # Errors
-    /// A program is missing or refuses its configuration, or the application does not answer as expected.
-    pub fn stand_up(&mut self, name: &str, scenario: &Scenario) -> Result<(), ExperimentError> {
-        self.stand_up_unasked(name, scenario)?;
-        match self.arms[name].check_and_warm(&self.client, &self.stop) {
-            Ok(rehearsed) => match self.arms.get_mut(name) {
-                Some(arm) => {
-                    arm.learn(rehearsed);
-                    arm.settle()
-                }
-                None => Ok(()),
-            },
-            Err(error) => {
-                self.tear_down(name);
-                Err(error)
-            }
-        }
-    }
-
-    /// How long an arm took from nothing to its first answer.
+    /// How long an arm took from nothing to its first answer; the latter only of one that was stood up without a watch.
     ///
     /// # Errors
     /// There is no such arm.
@@ -193,12 +181,9 @@ impl Testbed {
     }
 
     fn remove_hosts(&self, name: &str) {
-        for layer in Layer::TIERS {
-            let host = arm::host_name(name, layer);
-            if self.lab.host(&host).is_some() {
-                // A host that cannot be removed now goes with the lab.
-                let _ = self.lab.remove_host(&host);
-            }
+        for host in arm::doubles::hosts(name, &self.lab) {
+            // A host that cannot be removed now goes with the lab.
+            let _ = self.lab.remove_host(&host);
         }
     }
 
@@ -453,11 +438,16 @@ impl Testbed {
         for name in names {
             self.arm(name)?.drained.store(false, Ordering::Relaxed);
         }
+        let count = |name: &&str| Nowhere::of(&self.arms.get(*name)?.running);
+        let nowhere: Vec<_> = names.iter().map(count).collect();
         let before = self.cpu_account();
         let mut points = load()?;
         let accounts = before.zip(self.cpu_account());
-        for (name, point) in names.iter().zip(&mut points) {
+        for ((name, point), nowhere) in names.iter().zip(&mut points).zip(nowhere) {
             let arm = self.arm(name)?;
+            if let Some((before, after)) = nowhere.zip(Nowhere::of(&arm.running)) {
+                *self.nowhere.lock().unwrap_or_else(PoisonError::into_inner) += after - before;
+            }
             if let Some((before, after)) = &accounts {
                 note_cpu(point, &arm.running, (before, after), self.machine.cores);
             }
@@ -466,6 +456,11 @@ impl Testbed {
             }
         }
         Ok(points)
+    }
+
+    /// Attempts of PHP that led nowhere during all load so far.
+    fn nowhere(&self) -> Nowhere {
+        *self.nowhere.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What ran on the machine so far, of the lab and in all.

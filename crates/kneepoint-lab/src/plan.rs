@@ -30,6 +30,9 @@ pub struct HostPlan {
     pub name: String,
     /// Its limits and kernel settings.
     pub limits: HostLimits,
+    /// Names that lead to an address on it, before all that the machine knows: `/etc/hosts` as its programs read it.
+    #[serde(default)]
+    pub names: Vec<(String, IpAddr)>,
 }
 
 impl LabPlan {
@@ -59,7 +62,7 @@ impl HostPlan {
     pub fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
-            limits: HostLimits::default(),
+            ..Self::default()
         }
     }
 
@@ -72,6 +75,13 @@ impl HostPlan {
             )));
         }
         self.limits.cpus.map_or(Ok(()), check_cpus)?;
+        let legal = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        let mut names = self.names.iter();
+        if let Some((name, _)) = names.find(|(it, _)| it.is_empty() || !it.chars().all(legal)) {
+            return Err(LabError::bad_plan(format!(
+                "`{name}` is no name of a host that others are told; use letters, digits, dots and hyphens"
+            )));
+        }
         if self.limits.memory_bytes == Some(0) {
             return Err(LabError::bad_plan(format!(
                 "host `{}` has 0 bytes of memory; leave the limit out or name a size",
@@ -186,5 +196,8 @@ mod tests {
         host.limits.cpus = Some(0.5);
         host.limits.memory_bytes = Some(0);
         check(&with(host), Some("0 bytes"));
+        let mut host = HostPlan::new("php");
+        host.names = vec![("a b".to_owned(), IpAddr::from([10, 0, 0, 1]))];
+        check(&with(host), Some("no name of a host"));
     }
 }

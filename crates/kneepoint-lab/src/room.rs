@@ -4,7 +4,10 @@
 //! A socket in the file system belongs to no network namespace: whoever reaches its path reaches the server behind it. So a
 //! host's network alone closes nothing.
 
+pub(crate) mod names;
+
 use crate::LabError;
+use names::Names;
 use rustix::mount::{
     MountFlags, MountPropagationFlags, mount, mount_bind, mount_change, mount_remount,
 };
@@ -53,15 +56,16 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Makes a room in which the lab's directory is the only place of the machine that can be written.
+    /// Makes a room in which the lab's directory is the only place of the machine that can be written, and in which these
+    /// names hold.
     ///
     /// # Errors
     /// The kernel refused, as it does without root; the words say what.
-    pub(crate) fn make(lab: &Path) -> Result<Self, LabError> {
+    pub(crate) fn make(lab: &Path, names: Option<&Names>) -> Result<Self, LabError> {
         let made = thread::scope(|scope| {
             thread::Builder::new()
                 .name("room".into())
-                .spawn_scoped(scope, || furnish(lab))?
+                .spawn_scoped(scope, || furnish(lab, names))?
                 .join()
                 .map_err(|_| io::Error::other("the thread that made it panicked"))?
         });
@@ -83,7 +87,7 @@ impl Room {
 }
 
 /// On a thread of its own: a namespace is a thread's.
-fn furnish(lab: &Path) -> io::Result<Room> {
+fn furnish(lab: &Path, names: Option<&Names>) -> io::Result<Room> {
     let sockets = sockets_of_the_machine();
     unshare()?;
     // What is mounted in here must not show outside.
@@ -99,6 +103,7 @@ fn furnish(lab: &Path) -> io::Result<Room> {
         cover(Path::new(dir), c"mode=0755")?;
     }
     keep(&lab_dir, lab)?;
+    names.map_or(Ok(()), Names::hold)?;
     for socket in sockets {
         let is_there = fs::symlink_metadata(&socket).is_ok_and(|it| it.file_type().is_socket());
         if is_there && !socket.starts_with(lab) {

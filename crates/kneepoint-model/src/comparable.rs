@@ -260,6 +260,8 @@ mod tests {
             env: Default::default(),
             app_settings: Vec::new(),
             app_files: Vec::new(),
+            unreachable: Vec::new(),
+            peers: Vec::new(),
             tiers: Vec::new(),
             hosts: Default::default(),
             workload: Workload::single("/"),

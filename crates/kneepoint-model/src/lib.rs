@@ -52,7 +52,9 @@ pub use record::finding::{Confidence, Effect, Evidenced, Finding, PairedMeasure,
 pub use record::gate::{GateResult, GateVerdict};
 pub use record::rule_page::rule_page;
 pub use record::run::{CpuTime, JournalEntry, Run, Trial};
-pub use scenario::{AppKind, AppSetting, Budget, FilePatch, HostLimits, Scenario, TierSpec};
+pub use scenario::{
+    AppKind, AppSetting, Budget, FilePatch, HostLimits, PeerKind, PeerSpec, Scenario, TierSpec,
+};
 pub use stack::app_switch::{AppSwitch, SwitchKind};
 pub use stack::process::{CommandOutput, CommandSpec, Commands, ProcessSpec, Ready, Signal};
 pub use stack::value_kind::{Value, ValueKind};

@@ -185,6 +185,8 @@ mod tests {
                 .collect(),
             app_settings: Vec::new(),
             app_files: Vec::new(),
+            unreachable: Vec::new(),
+            peers: Vec::new(),
             tiers: Vec::new(),
             hosts: Default::default(),
             workload: crate::Workload::single("/?api_token=q8Zr77xx"),

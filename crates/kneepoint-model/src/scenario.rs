@@ -92,6 +92,40 @@ pub struct TierSpec {
     pub settings: BTreeMap<String, String>,
 }
 
+/// What a double speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PeerKind {
+    /// HTTP/1.1, without TLS.
+    Http,
+    /// SMTP, without TLS; mail is taken and forgotten.
+    Smtp,
+}
+
+/// A double: what stands in the lab for somebody whom the application must talk to (`[[peer]]`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerSpec {
+    /// The name, or the IPv4 address, by which the application asks for it.
+    pub host: String,
+    /// What it speaks.
+    pub kind: PeerKind,
+    /// The port it listens on.
+    pub port: u16,
+    /// How long it takes for an answer.
+    pub latency: Duration,
+    /// How many requests it serves at once; the others wait.
+    pub capacity: u32,
+    /// The status it answers with (HTTP only).
+    pub status: u16,
+    /// The body it answers with (HTTP only).
+    pub body: String,
+}
+
+impl PeerSpec {
+    /// The name in `[app] unreachable` of mail that PHP hands to the machine's mail program.
+    pub const MAIL: &str = "mail()";
+}
+
 /// How much tuning may take.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Budget {
@@ -122,6 +156,12 @@ pub struct Scenario {
     /// `find` and `replace`, or `content`).
     #[serde(default)]
     pub app_files: Vec<FilePatch>,
+    /// Whom the application may try to reach in vain: hosts, addresses with or without a port, paths of sockets.
+    #[serde(default)]
+    pub unreachable: Vec<String>,
+    /// Doubles of those whom it must reach.
+    #[serde(default)]
+    pub peers: Vec<PeerSpec>,
     /// The tiers in the order a request meets them.
     pub tiers: Vec<TierSpec>,
     /// Limits by tier; a tier that is missing here is not limited.

@@ -8,7 +8,7 @@
 //!
 //! The timing pass ([`record`]) never stops a process, except a thread of a PHP that was built for threads, once, when
 //! it is found: only its registers tell where its globals are. The evidence pass ([`trace`]) does, at each system call: what it
-//! counts is exact, and never timed.
+//! counts is exact, and never timed. So does the [`Tripwire`], which looks for nothing but attempts to reach somebody.
 //!
 //! It must never signal or write to a process, decide what a profile means, write a file, or print.
 //! What it cannot read for certain it does not guess: an unknown PHP, a field that looks wrong or a chain that does
@@ -52,4 +52,5 @@ pub use sample::{Attached, Sample, SampleOutcome, State, WorkerRequest};
 pub use sampler::Sampler;
 #[cfg(any(test, feature = "fuzzing"))]
 pub use trace::fuzzing;
+pub use trace::tripwire::{Attempt, Sought, Tripwire};
 pub use trace::{TraceOptions, TraceProgress, trace};

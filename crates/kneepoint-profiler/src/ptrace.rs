@@ -13,6 +13,8 @@ pub(crate) enum Event {
     Interrupted,
     /// It was stopped by a signal that stops (SIGSTOP and the like), and must stay so.
     Stopped,
+    /// It has started a process or a thread, which is traced from its beginning on.
+    Started,
     /// It is about to be given this signal.
     Signal(i32),
 }
@@ -40,7 +42,17 @@ const INFO_BYTES: usize = 88;
 
 /// Begins to trace a process, without stopping it. It goes on by itself when this thread ends, however it does.
 pub(crate) fn seize(pid: u32) -> io::Result<()> {
-    let options = usize::try_from(libc::PTRACE_O_TRACESYSGOOD).unwrap_or_default();
+    seize_with(pid, libc::PTRACE_O_TRACESYSGOOD)
+}
+
+/// The same with every process and thread that it starts from now on, each from its first call on.
+pub(crate) fn seize_with_children(pid: u32) -> io::Result<()> {
+    let children = libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_TRACEVFORK | libc::PTRACE_O_TRACECLONE;
+    seize_with(pid, libc::PTRACE_O_TRACESYSGOOD | children)
+}
+
+fn seize_with(pid: u32, options: libc::c_int) -> io::Result<()> {
+    let options = usize::try_from(options).unwrap_or_default();
     request(libc::PTRACE_SEIZE, pid, options)
 }
 
@@ -133,6 +145,9 @@ fn event(status: i32) -> Event {
         EVENT_STOP if signal == libc::SIGTRAP => Event::Interrupted,
         EVENT_STOP => Event::Stopped,
         _ if signal == libc::SIGTRAP | 0x80 => Event::Syscall,
+        libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => {
+            Event::Started
+        }
         _ => Event::Signal(signal),
     }
 }
@@ -186,6 +201,8 @@ mod tests {
             (0x857f, Event::Syscall),
             (0x80_057f, Event::Interrupted),
             (0x80_137f, Event::Stopped),
+            (0x01_057f, Event::Started),
+            (0x03_057f, Event::Started),
             (0x0f7f, Event::Signal(15)),
         ] {
             assert_eq!(event(status), expected, "{status:#x}");

@@ -97,6 +97,11 @@ impl Sampler {
         self.workers.remove(&pid);
     }
 
+    /// Whether a worker is attached.
+    pub(crate) fn knows(&self, pid: u32) -> bool {
+        self.workers.contains_key(&pid)
+    }
+
     /// Whether a worker waits for a connection: it has no request.
     pub(crate) fn accepts(&self, pid: u32) -> bool {
         let worker = self.workers.get(&pid);

@@ -11,6 +11,7 @@ mod calls;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod tally;
+pub(crate) mod tripwire;
 mod wire;
 
 use crate::error::ProfilerError;
@@ -299,7 +300,7 @@ impl<'p> Tracer<'p> {
                 }
                 ptrace::go_on(pid, NO_SIGNAL)
             }
-            Event::Interrupted => ptrace::go_on(pid, NO_SIGNAL),
+            Event::Interrupted | Event::Started => ptrace::go_on(pid, NO_SIGNAL),
             Event::Stopped => ptrace::stay(pid),
             Event::Signal(signal) => ptrace::go_on(pid, signal),
         };

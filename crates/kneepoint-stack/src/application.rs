@@ -2,6 +2,8 @@
 
 pub mod code;
 pub mod dotenv;
+mod mentions;
 mod switches;
 
+pub use mentions::{Mention, Mentioned, likeliest, mentions, mentions_in};
 pub use switches::{FILES, of_file, switches};

@@ -41,6 +41,8 @@ pub struct AppContext {
     /// Environment of the application, including the addresses of cache and database
     /// ([`RenderedTier::env_for_app`] of those tiers).
     pub env: BTreeMap<String, String>,
+    /// Whether mail that PHP hands on is taken, as where a double stands for the mail server.
+    pub takes_mail: bool,
 }
 
 impl AppContext {

@@ -139,6 +139,7 @@ pub(crate) mod tests {
             cgroup: CgroupPaths::default(),
             listen: Vec::new(),
             peers: Vec::new(),
+            doubles: Vec::new(),
             endpoints: Vec::new(),
             logs: Vec::new(),
             workers: None,

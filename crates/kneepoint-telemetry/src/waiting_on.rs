@@ -61,6 +61,7 @@ enum End {
 #[derive(Debug)]
 pub(crate) struct Peers {
     peers: Vec<(Layer, Address)>,
+    doubles: Vec<(String, Address)>,
     listen: Vec<Address>,
     netns: Option<PathBuf>,
     diag: Option<SockDiag>,
@@ -72,6 +73,7 @@ impl Peers {
     pub(crate) fn of(tier: &RunningTier) -> Self {
         Self {
             peers: tier.peers.clone(),
+            doubles: tier.doubles.clone(),
             listen: tier.listen.clone(),
             netns: tier.netns.clone(),
             diag: None,
@@ -216,8 +218,13 @@ impl Peers {
         found.map(|peer| self.name(&peer))
     }
 
-    /// The layer at an address, or the address. A tier that asks the one before it asks its own site.
+    /// The layer at an address, the name of the double there, or the address. A tier that asks the one before it asks its own
+    /// site.
     fn name(&self, address: &Address) -> String {
+        let mut doubles = self.doubles.iter();
+        if let Some((name, _)) = doubles.find(|(_, double)| same(double, address)) {
+            return name.clone();
+        }
         match self.peers.iter().find(|(_, peer)| same(peer, address)) {
             Some((Layer::Web | Layer::Proxy, _)) => RunningTier::OWN_SITE.to_owned(),
             Some((layer, _)) => layer.name().to_owned(),
@@ -241,6 +248,7 @@ impl Waits {
     pub fn beside(pid: u32) -> Self {
         Self(Peers {
             peers: Vec::new(),
+            doubles: Vec::new(),
             listen: Vec::new(),
             netns: Some(format!("/proc/{pid}/ns/net").into()),
             diag: None,
@@ -361,6 +369,17 @@ mod tests {
         check("/run/pg", "/run/pg/.s.PGSQL.5432", true);
         check("/run/php.sock", "/run/php.sock", true);
         check("/run/php.sock", "10.0.0.2:9000", false);
+    }
+
+    #[test]
+    fn a_double_is_called_by_its_name() {
+        let double: Address = "198.18.0.7:80".parse().expect("an address");
+        let mut tier = crate::source::tests::tier_without_doors(1);
+        tier.doubles = vec![("api.example.test:80".to_owned(), double.clone())];
+        let waits = Waits::of(&tier);
+        assert_eq!(waits.name(&double), "api.example.test:80");
+        let other: Address = "198.18.0.7:81".parse().expect("an address");
+        assert_eq!(waits.name(&other), "198.18.0.7:81");
     }
 
     #[test]

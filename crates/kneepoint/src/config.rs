@@ -9,6 +9,7 @@ mod app;
 mod error;
 pub mod keys;
 mod known;
+mod peer;
 mod reader;
 mod stack;
 mod suggest;
@@ -180,6 +181,7 @@ fn scenario(
     let executes_php = tiers.iter().any(|tier| tier.layer == Layer::Php);
     let app = app::read(reader, &top, executes_php);
     let hosts = stack::read_hosts(reader, &top, &tiers);
+    let peers = peer::read(reader, &top);
     let workload = workload::read(reader, &top);
     let slo = workload::read_slo(reader, &top);
     let declared = app.as_ref().map_or(&[][..], |app| &app.settings);
@@ -193,6 +195,8 @@ fn scenario(
         env: app.env,
         app_settings: app.settings,
         app_files: app.files,
+        unreachable: app.unreachable,
+        peers,
         tiers,
         hosts,
         workload,

@@ -5,5 +5,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     // The lab's keeper is this same program, started again: it must be recognised before anything else.
     kneepoint_lab::keeper_entry();
+    // So is a double.
+    kneepoint_double::entry();
     kneepoint::main()
 }

@@ -152,6 +152,7 @@ pub fn run(
         }
         recorder.write(Record::Machine(testbed.machine().clone()));
         let outcome = job(&mut testbed, recorder);
+        testbed.tell_nowhere(recorder);
         recorder.progress("stopping the stack", 1.0, None);
         testbed.close();
         outcome

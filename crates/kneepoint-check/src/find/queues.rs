@@ -53,6 +53,7 @@ fn tier(service: &Service, listen: &[Address]) -> RunningTier {
         cgroup: CgroupPaths::default(),
         listen: listen.to_vec(),
         peers: Vec::new(),
+        doubles: Vec::new(),
         endpoints: Vec::new(),
         logs: Vec::new(),
         workers: None,

@@ -155,7 +155,7 @@ fn stand_up(
     for entry in entries {
         recorder.stage(format!("Stand up {}", entry.name));
         recorder.know(&entry.scenario);
-        testbed.stand_up(&entry.name, &entry.scenario)?;
+        testbed.stand_up_timed(&entry.name, &entry.scenario)?;
         if contestants.is_empty() {
             testbed.tell_pages(&entry.name, recorder)?;
         }

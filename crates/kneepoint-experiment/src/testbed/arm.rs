@@ -1,5 +1,7 @@
 //! One configuration of the whole stack, standing.
 
+pub(super) mod doubles;
+
 use super::copy::{Pristine, PrivateCopy};
 use super::seen::Told;
 use super::{CLIENT, Testbed, app, chain, offers};
@@ -8,13 +10,15 @@ use kneepoint_lab::{HostInfo, HostPlan, Lab, Process};
 use kneepoint_load::Target;
 use kneepoint_model::run::FileDiff;
 use kneepoint_model::{
-    Address, CommandSpec, Layer, RunningTier, Scenario, Stack, Tier, TierSpec, Workload,
+    Address, CommandSpec, Layer, PeerKind, PeerSpec, RunningTier, Scenario, Stack, Tier, TierSpec,
+    Workload,
 };
 use kneepoint_stack::{
     AppContext, ConfigFile, ConfigText, Program, RenderedTier, TierContext, install, php_user,
     server, unpack_seed,
 };
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -42,6 +46,14 @@ pub(super) struct Arm {
     pub(super) app_root: PathBuf,
     /// What PHP runs; `None` without PHP.
     pub(super) copy: Option<PrivateCopy>,
+    /// The application's environment, as PHP has it.
+    pub(super) env: BTreeMap<String, String>,
+    /// Files of the user's own configuration of tiers.
+    pub(super) configs: Vec<PathBuf>,
+    /// Whom it may try in vain, and whose doubles it has, with their names and addresses.
+    pub(super) unreachable: Vec<String>,
+    pub(super) peers: Vec<PeerSpec>,
+    pub(super) doubles: Vec<(String, Address)>,
     /// How it came to life.
     pub(super) cold_start: ColdStart,
 }
@@ -69,6 +81,11 @@ struct Standing {
     copy: Option<PrivateCopy>,
     rendered: Vec<(RenderedTier, RunningTier)>,
     processes: Vec<Process>,
+    /// Names that lead to doubles, and the doubles.
+    names: Vec<(String, IpAddr)>,
+    doubles: Vec<(String, Address)>,
+    /// The application's environment.
+    app_env: BTreeMap<String, String>,
     /// How long the PHP runtime took to start.
     start: Option<Duration>,
 }
@@ -88,6 +105,7 @@ pub(super) fn stand_up(
 ) -> Result<Arm, ExperimentError> {
     let mut standing = Standing::default();
     let nonce = format!("kneepoint-{:016x}-{name}", testbed.nonce);
+    doubles::stand_up(testbed, name, scenario, &mut standing)?;
     for layer in [
         Layer::Db,
         Layer::Cache,
@@ -121,6 +139,11 @@ pub(super) fn stand_up(
         told: Told::default(),
         app_root: standing.root(scenario).to_owned(),
         copy: standing.copy.take(),
+        env: std::mem::take(&mut standing.app_env),
+        configs: configs(scenario),
+        unreachable: scenario.unreachable.clone(),
+        peers: scenario.peers.clone(),
+        doubles: std::mem::take(&mut standing.doubles),
         cold_start: ColdStart {
             start: standing.start,
             first_response: None,
@@ -224,11 +247,13 @@ fn stand_up_tier(
     let host = testbed.lab.add_host(HostPlan {
         name: name.clone(),
         limits,
+        names: standing.names.clone(),
     })?;
     if spec.layer == Layer::Php {
         let pristine = pristine(testbed, &scenario.root)?;
         let copy = app::private_copy(pristine, &scenario.app_files, &host.dir)?;
         standing.copy = Some(copy);
+        doubles::beside_php(testbed, scenario, &host, standing)?;
     }
     let commands = testbed.lab.commands(&name);
     let program = match testbed.programs.get(server.kind()) {
@@ -257,7 +282,11 @@ fn stand_up_tier(
     if spec.layer == Layer::Php {
         standing.start = Some(began.elapsed());
     }
-    let running = running_tier(&rendered, &host, process.pid, &context.peers, spec);
+    let mut running = running_tier(&rendered, &host, process.pid, &context.peers, spec);
+    if spec.layer == Layer::Php {
+        running.doubles.clone_from(&standing.doubles);
+        standing.app_env = std::mem::take(&mut context.app.env);
+    }
     standing
         .addresses
         .push((spec.layer, rendered.listen.clone()));
@@ -369,6 +398,10 @@ fn app_context(
         root: standing.root(scenario).to_owned(),
         front: scenario.front.clone(),
         env: BTreeMap::new(),
+        takes_mail: scenario
+            .peers
+            .iter()
+            .any(|peer| peer.kind == PeerKind::Smtp),
     };
     if layer == Layer::Php {
         context.env = standing.env.clone();
@@ -394,6 +427,7 @@ fn running_tier(
         cgroup: host.cgroup.clone(),
         listen: vec![rendered.listen.clone()],
         peers: peers.to_vec(),
+        doubles: Vec::new(),
         endpoints: rendered.endpoints.clone(),
         logs: rendered.logs.clone(),
         workers: rendered.workers.clone(),
@@ -416,6 +450,16 @@ fn read(
         })
     })
     .transpose()
+}
+
+/// The user's own files of configuration, beside those of the application.
+fn configs(scenario: &Scenario) -> Vec<PathBuf> {
+    let tiers = scenario.tiers.iter();
+    tiers
+        .flat_map(|tier| tier.config.iter().chain(&tier.ini))
+        .filter(|path| !path.starts_with(&scenario.root))
+        .cloned()
+        .collect()
 }
 
 fn must_succeed(lab: &Lab, host: &str, command: &CommandSpec) -> Result<(), ExperimentError> {

@@ -1,6 +1,10 @@
 //! Before any load: the stack is the one that was started, each request answers with the page that is meant, and what
 //! serves it is warm.
 
+pub(super) mod nowhere;
+pub(super) mod outsiders;
+pub(super) mod tripwire;
+
 use super::arm::Arm;
 use super::seen::{Seen, Told, tell};
 use super::{Testbed, log};
@@ -31,23 +35,77 @@ pub(super) struct Rehearsals {
     first_response: Option<Duration>,
     /// One per request.
     seen: Vec<Seen>,
+    /// What a watch over it has to say that ends nothing.
+    doubts: Vec<String>,
+}
+
+/// Which round of a rehearsal is watched, in the lab with this directory. What is cached is asked for in the first; but that
+/// it is watched takes time.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Watched<'l> {
+    First(&'l Path),
+    /// One more, behind those that are timed.
+    Last(&'l Path),
+}
+
+/// What of a scenario decides whom its application tries to reach.
+pub(super) fn what_tells(scenario: &Scenario) -> Scenario {
+    let mut what = scenario.clone();
+    what.hosts.clear();
+    what.tiers.iter_mut().for_each(|tier| tier.settings.clear());
+    what
 }
 
 impl Arm {
     /// Makes sure that the target is this arm, that it answers as the scenario says and with no error page, and that it is
-    /// warm.
+    /// warm. Where it is watched, also that it tries to reach nobody outside of the lab.
     pub(super) fn check_and_warm(
         &self,
         client: &HostInfo,
         stop: &AtomicBool,
+        watch: Option<Watched<'_>>,
     ) -> Result<Rehearsals, ExperimentError> {
         let netns = client.netns.as_deref();
         self.check_identity(netns)?;
         let mut rehearsals = Rehearsals::default();
         for round in 0..WARM_ROUNDS {
-            self.rehearse(netns, stop, round, &mut rehearsals)?;
+            match watch {
+                Some(Watched::First(lab)) if round == 0 => {
+                    self.rehearse_watched(netns, stop, (round, lab), &mut rehearsals)?;
+                    rehearsals.first_response = None;
+                }
+                _ => self.rehearse(netns, stop, round, &mut rehearsals)?,
+            }
+        }
+        if let Some(Watched::Last(lab)) = watch {
+            self.rehearse_watched(netns, stop, (WARM_ROUNDS, lab), &mut rehearsals)?;
         }
         Ok(rehearsals)
+    }
+
+    /// A round under a watch, which stretches it: nothing is timed. That somebody was not reached goes before what the
+    /// application then says of it.
+    fn rehearse_watched(
+        &self,
+        netns: Option<&Path>,
+        stop: &AtomicBool,
+        (round, lab): (usize, &Path),
+        rehearsals: &mut Rehearsals,
+    ) -> Result<(), ExperimentError> {
+        let watch = self.watch();
+        let rehearsed = self.rehearse(netns, stop, round, rehearsals);
+        if matches!(rehearsed, Err(ExperimentError::Interrupted)) {
+            return rehearsed;
+        }
+        match self.outsiders(watch, lab) {
+            Ok(outsiders) if outsiders.is_empty() => {}
+            Ok(outsiders) if netns.is_none() => {
+                rehearsals.doubts.push(outsiders::warning(&outsiders));
+            }
+            Ok(outsiders) => return Err(ExperimentError::Unfit(outsiders::refusal(&outsiders))),
+            Err(why) => rehearsals.doubts.extend((!why.is_empty()).then_some(why)),
+        }
+        rehearsed
     }
 
     fn check_identity(&self, netns: Option<&Path>) -> Result<(), ExperimentError> {
@@ -78,9 +136,10 @@ impl Arm {
             let Some(rehearsed) = rehearsal.next() else {
                 return Ok(());
             };
-            rehearsals
-                .first_response
-                .get_or_insert_with(|| began.elapsed());
+            if round == 0 {
+                let first = &mut rehearsals.first_response;
+                first.get_or_insert_with(|| began.elapsed());
+            }
             if stop.load(Ordering::Relaxed) {
                 return Err(ExperimentError::Interrupted);
             }
@@ -146,6 +205,7 @@ impl Arm {
         self.cold_start.first_response = rehearsals.first_response;
         // Before the marks are in it: they are not what the scenario says.
         self.told = tell(&rehearsals.seen, &self.workload);
+        self.told.doubts.extend(rehearsals.doubts);
         for (index, mark) in rehearsals.seen.iter().filter_map(Seen::mark) {
             if let Some(request) = self.workload.requests.get_mut(index) {
                 request.expect.body_contains.push(mark.to_owned());
@@ -224,6 +284,57 @@ impl<'t> PhpClock<'t> {
 }
 
 impl Testbed {
+    /// Stands an arm up: every tier started, its state reset, its identity checked, warmed up. Whom the application tries to
+    /// reach meanwhile is watched, the first time.
+    ///
+    /// # Errors
+    /// A program is missing or refuses its configuration, the application does not answer as expected, or it tries to reach
+    /// somebody outside of the lab.
+    pub fn stand_up(&mut self, name: &str, scenario: &Scenario) -> Result<(), ExperimentError> {
+        let what = what_tells(scenario);
+        let watch = !self.watched.contains(&what);
+        self.stand_up_watched(name, scenario, |lab| watch.then_some(Watched::First(lab)))?;
+        if watch {
+            self.watched.push(what);
+        }
+        Ok(())
+    }
+
+    /// The same with the watch behind the first answer, which it would stretch: for [`Self::cold_start`].
+    ///
+    /// # Errors
+    /// As [`Self::stand_up`].
+    pub fn stand_up_timed(
+        &mut self,
+        name: &str,
+        scenario: &Scenario,
+    ) -> Result<(), ExperimentError> {
+        self.stand_up_watched(name, scenario, |lab| Some(Watched::Last(lab)))
+    }
+
+    fn stand_up_watched(
+        &mut self,
+        name: &str,
+        scenario: &Scenario,
+        watch: impl Fn(&Path) -> Option<Watched<'_>>,
+    ) -> Result<(), ExperimentError> {
+        self.stand_up_unasked(name, scenario)?;
+        let watch = watch(self.lab.dir());
+        match self.arms[name].check_and_warm(&self.client, &self.stop, watch) {
+            Ok(rehearsed) => match self.arms.get_mut(name) {
+                Some(arm) => {
+                    arm.learn(rehearsed);
+                    arm.settle()
+                }
+                None => Ok(()),
+            },
+            Err(error) => {
+                self.tear_down(name);
+                Err(error)
+            }
+        }
+    }
+
     /// Stands the scenario's stack up as the arm `base`, and writes down what it is.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! Looking at an application in the lab page by page, before anything is known of it.
 
-use super::{Testbed, arm};
+use super::{Outsider, Testbed, Watch, arm};
 use crate::error::ExperimentError;
 use kneepoint_load::{Fetched, Target, fetch};
 use kneepoint_model::{Endpoint, Layer, Request, Scenario};
@@ -64,6 +64,26 @@ impl Testbed {
             fetched,
             php_ms: php_ms.filter(|_| !php.is_empty()),
         })
+    }
+
+    /// Begins to watch whom PHP of an arm tries to reach. What is visited under a watch is not to be timed.
+    ///
+    /// # Errors
+    /// There is no such arm.
+    pub fn watch(&self, name: &str) -> Result<Watch, ExperimentError> {
+        Ok(self.arm(name)?.watch())
+    }
+
+    /// Ends a watch: whom PHP tried to reach outside of the lab, or why nobody knows, which is empty without PHP.
+    ///
+    /// # Errors
+    /// There is no such arm.
+    pub fn outsiders(
+        &self,
+        name: &str,
+        watch: Watch,
+    ) -> Result<Result<Vec<Outsider>, String>, ExperimentError> {
+        Ok(self.arm(name)?.outsiders(watch, self.lab.dir()))
     }
 
     /// The host by which an arm is asked, as pages may repeat it.

@@ -12,6 +12,7 @@ use crate::plan::{Capabilities, HostInfo, HostPlan, LabPlan, MOST_HOSTS};
 use crate::protocol::Begun;
 use crate::record::{Record, VARIABLE};
 use crate::room::Room;
+use crate::room::names::Names;
 use crate::traces::{Removed, erase, kill_until_gone};
 use kneepoint_linux::{ProcessEntry, machine};
 use kneepoint_model::CommandSpec;
@@ -293,7 +294,10 @@ impl Keeper {
             None => None,
         };
         let room = match world.rooms {
-            true => Some(Arc::new(Room::make(&world.dir)?)),
+            true => Some(Arc::new(Room::make(
+                &world.dir,
+                Some(&Names::write(dir, &plan.names)?),
+            )?)),
             false => None,
         };
         if let Some(netns) = &netns {
@@ -414,7 +418,9 @@ fn try_room(dir: &Path) -> Result<(), String> {
         let uid = rustix::process::geteuid().as_raw();
         return Err(format!("they need root and this is user {uid}"));
     }
-    Room::make(dir).map(drop).map_err(|error| error.to_string())
+    Room::make(dir, None)
+        .map(drop)
+        .map_err(|error| error.to_string())
 }
 
 fn has_ended() -> LabError {

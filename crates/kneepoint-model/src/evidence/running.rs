@@ -174,6 +174,9 @@ pub struct RunningTier {
     pub listen: Vec<Address>,
     /// Addresses of the tiers it connects to, by layer (the peers whose ports and TIME_WAIT to count).
     pub peers: Vec<(Layer, Address)>,
+    /// Doubles it may connect to, each with its name: `api.example.org:80`.
+    #[serde(default)]
+    pub doubles: Vec<(String, Address)>,
     /// What answers questions about it.
     pub endpoints: Vec<Endpoint>,
     /// What it writes.

@@ -102,6 +102,7 @@ impl Secrets {
         let secret = self.is_secret(name);
         match behind_the_host(value) {
             _ if harmless && !secret => {}
+            _ if !secret && is_whereabouts(name, value) => {}
             // Whom an application asks is what a finding names; what opens the door there is not.
             Some(parts) => parts.for_each(|part| self.remember(part, secret)),
             None => self.remember(value, secret),
@@ -122,6 +123,15 @@ impl Secrets {
             self.values.push(value.to_owned());
         }
     }
+}
+
+/// Whether a value is a host or a socket by its name and its characters: whom an application asks is what a finding names.
+fn is_whereabouts(name: &str, value: &str) -> bool {
+    const WORDS: [&str; 6] = ["HOST", "HOSTNAME", "SERVER", "SOCKET", "ADDR", "ADDRESS"];
+    let upper = name.to_ascii_uppercase();
+    let mut words = upper.split(|c: char| !c.is_ascii_alphanumeric());
+    let fits = |c: char| c.is_ascii_alphanumeric() || ".-_:/[]".contains(c);
+    words.any(|word| WORDS.contains(&word)) && value.trim().chars().all(fits)
 }
 
 /// What an address has behind its host: the parts of its path and query. `None` for what is no address.

@@ -266,6 +266,8 @@ fn scenario(scenario: &mut Scenario, secrets: &Secrets) {
         env,
         app_settings,
         app_files,
+        unreachable: _,
+        peers,
         tiers,
         hosts,
         workload,
@@ -285,6 +287,12 @@ fn scenario(scenario: &mut Scenario, secrets: &Secrets) {
         find.iter_mut()
             .for_each(|text| secrets.hide(text, Grammar::Configuration));
         secrets.hide(text, Grammar::Configuration);
+    }
+    for peer in peers {
+        // What the real one answers may stand here.
+        if !peer.body.is_empty() {
+            peer.body = format!("{HIDDEN} ({} bytes)", peer.body.len());
+        }
     }
     for tier in tiers {
         values(&mut tier.settings, secrets);

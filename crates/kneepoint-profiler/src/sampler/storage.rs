@@ -134,7 +134,9 @@ fn wait_until_stopped(thread: u32) -> io::Result<i32> {
     let began = Instant::now();
     while began.elapsed() < PATIENCE {
         match ptrace::next_of(thread)? {
-            Some(Event::Interrupted | Event::Stopped | Event::Syscall) => return Ok(NO_SIGNAL),
+            Some(Event::Interrupted | Event::Stopped | Event::Syscall | Event::Started) => {
+                return Ok(NO_SIGNAL);
+            }
             Some(Event::Signal(signal)) => return Ok(signal),
             Some(Event::Ended) => return Err(io::Error::from_raw_os_error(libc::ESRCH)),
             None => thread::yield_now(),

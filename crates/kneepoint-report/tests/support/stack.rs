@@ -31,6 +31,8 @@ pub(crate) fn scenario() -> Scenario {
         env: pairs(&[("APP_ENV", "production"), ("DB_PASSWORD", SECRET)]),
         app_settings: Vec::new(),
         app_files: Vec::new(),
+        unreachable: Vec::new(),
+        peers: Vec::new(),
         tiers: Vec::new(),
         hosts: BTreeMap::new(),
         workload: Workload {

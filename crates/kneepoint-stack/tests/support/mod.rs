@@ -28,6 +28,7 @@ pub(crate) fn context(layer: Layer, program: Program) -> TierContext {
             root: "/srv/shop".into(),
             front: "public/index.php".into(),
             env: BTreeMap::new(),
+            takes_mail: false,
         },
         config: None,
         ini: None,

@@ -365,6 +365,7 @@ impl Rig {
             cgroup: CgroupPaths::default(),
             listen: Vec::new(),
             peers: Vec::new(),
+            doubles: Vec::new(),
             endpoints: Vec::new(),
             logs: Vec::new(),
             workers: (server == "fpm").then_some(kneepoint_model::Workers::FpmPool),

@@ -102,6 +102,16 @@ fn visit(
     for told in &outcome.told {
         terminal.line(told);
     }
+    for outsider in &outcome.outsiders {
+        let what = match outsider.peer() {
+            Some(_) => "a [[peer]] stands for it",
+            None => "[app] unreachable names it",
+        };
+        terminal.line(&format!(
+            "it tries to reach {}: in the scenario, {what}",
+            outsider.describe()
+        ));
+    }
     for page in &outcome.pages {
         let mark = page.mark.as_deref().unwrap_or("nothing to know it by");
         terminal.line(&format!(

@@ -33,6 +33,7 @@ pub(super) struct App {
     pub(super) env: BTreeMap<String, String>,
     pub(super) settings: Vec<AppSetting>,
     pub(super) files: Vec<FilePatch>,
+    pub(super) unreachable: Vec<String>,
 }
 
 /// Reads `[app]`. `executes_php` is false for a chain that only serves files.
@@ -50,6 +51,9 @@ pub(super) fn read(reader: &mut Reader<'_>, top: &Section<'_>, executes_php: boo
         .get("env")
         .map_or_else(BTreeMap::new, |node| env(reader, node, &settings));
     let kind = app.get("kind").map(|node| reader.choice(node, KINDS));
+    let unreachable = app
+        .get("unreachable")
+        .map_or_else(Vec::new, |node| unreachable(reader, node));
     let name = app
         .get("name")
         .and_then(|node| reader.text(node, "a name for reports, such as \"shop\""))
@@ -74,7 +78,30 @@ pub(super) fn read(reader: &mut Reader<'_>, top: &Section<'_>, executes_php: boo
         env,
         settings,
         files,
+        unreachable,
     })
+}
+
+fn unreachable(reader: &mut Reader<'_>, node: &Node) -> Vec<String> {
+    const EXPECTED: &str = "hosts, addresses or paths of sockets, such as [\"api.example.org\"]";
+    let mut seen = BTreeSet::new();
+    let mut names = Vec::new();
+    for item in reader.array(node, EXPECTED) {
+        let Some(name) = reader.text(item, EXPECTED) else {
+            continue;
+        };
+        if name.contains("://") {
+            let message = format!("`{name}` is an address of a page");
+            reader.wrong(
+                item.at,
+                message,
+                "the host in it alone, such as \"api.example.org\"",
+            );
+        } else if reader.distinct(&mut seen, name, item.at) {
+            names.push(name.to_owned());
+        }
+    }
+    names
 }
 
 fn root(reader: &mut Reader<'_>, node: &Node) -> Option<PathBuf> {

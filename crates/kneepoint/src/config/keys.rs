@@ -171,6 +171,13 @@ const KEYS: &[Key] = &[
         "The whole file.",
     ),
     key(
+        APP,
+        "unreachable",
+        "`[\"api.example.org\", \"10.0.0.9:25\"]`",
+        "none",
+        "Whom the application may try to reach in vain: hosts by name, addresses with or without a port, paths of sockets, or `mail()`. They stay beyond reach, and the application copes without them. Anybody else stops a run before any load.",
+    ),
+    key(
         TOP,
         "stack",
         "table",
@@ -467,7 +474,7 @@ pub(super) fn names(table: &str) -> impl Iterator<Item = &'static str> + Clone {
 pub(super) fn title(table: &str) -> String {
     match table {
         "" => "the top of the file".into(),
-        "request" | "session" | "app.setting" | "app.file" => format!("[[{table}]]"),
+        "request" | "session" | "peer" | "app.setting" | "app.file" => format!("[[{table}]]"),
         "feeder" => "[feeder.NAME]".into(),
         _ => format!("[{table}]"),
     }

@@ -337,7 +337,7 @@ fn every_documented_key_is_read() {
                     format!("{app}[[request]]\n[request.capture.x]\n{name} = 1979-05-27")
                 }
                 "feeder" => format!("{app}[feeder.x]\n{} = 1979-05-27", key.name),
-                "session" => format!("{app}[[session]]\n{} = 1979-05-27", key.name),
+                "session" | "peer" => format!("{app}[[{table}]]\n{} = 1979-05-27", key.name),
                 "app.setting" | "app.file" => {
                     let name = key.name;
                     format!("[app]\nroot = '.'\n[[{table}]]\n{name} = 1979-05-27")
@@ -471,4 +471,22 @@ fn a_scenario_is_called_after_its_application() {
     check("www/html", "K6.toml", "", "K6");
     check("www/html", "kneepoint.toml", "", "html");
     check("kanboard", "K6.toml", "name = 'Our board'\n", "Our board");
+}
+
+#[test]
+fn doubles_have_defaults_that_work() {
+    let text = "[app]\nroot = '.'\nunreachable = ['b.test', '/run/x.sock']\n[[peer]]\nhost = 'a.test'\nkind = 'http'\n\
+                [[peer]]\nhost = '10.0.0.9'\nkind = 'smtp'\nlatency = '50ms'\ncapacity = 3\n";
+    let scenario = read(text).expect("a scenario");
+    assert_eq!(scenario.unreachable, ["b.test", "/run/x.sock"]);
+    let [http, smtp] = scenario.peers.as_slice() else {
+        panic!("{:?}", scenario.peers);
+    };
+    assert_eq!(
+        (http.port, http.status, http.body.as_str()),
+        (80, 200, "{}")
+    );
+    assert_eq!(http.latency, Duration::ZERO);
+    assert_eq!((smtp.port, smtp.capacity), (25, 3));
+    assert_eq!(smtp.latency, Duration::from_millis(50));
 }

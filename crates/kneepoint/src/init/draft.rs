@@ -2,6 +2,7 @@
 
 use super::{Change, InitFacts, VisitOutcome, VisitPage};
 use crate::config::KINDS;
+use kneepoint_experiment::testbed::Outsider;
 use std::fmt::Write as _;
 
 /// Writes a commented scenario, with what a visit found where there was one. It can be read back as it is; every line
@@ -18,26 +19,69 @@ pub fn draft(facts: &InitFacts, outcome: Option<&VisitOutcome>) -> String {
         comment(&mut text, &format!("NOT READY: {failure}"));
     }
     text.push('\n');
-    app(&mut text, facts);
+    let outsiders = outcome.map_or(&[][..], |outcome| &outcome.outsiders);
+    app(&mut text, facts, outsiders);
     stack(&mut text, facts);
+    peers(&mut text, outsiders);
     requests(&mut text, outcome);
     rest(&mut text, facts);
     text
 }
 
-fn app(text: &mut String, facts: &InitFacts) {
+/// Whom the application tried to reach, where nobody can stand for it: it stays unreachable.
+fn unreachable(text: &mut String, outsiders: &[Outsider]) {
+    let alone = |it: &&Outsider| it.peer().is_none();
+    let names: Vec<String> = outsiders.iter().filter(alone).map(Outsider::name).collect();
+    if names.is_empty() {
+        return;
+    }
+    comment(
+        text,
+        "Whom it tried to reach outside of the lab and may try in vain, since no double can stand there. See that it copes; \
+         what a tier can stand for is better pointed at that.",
+    );
+    for outsider in outsiders.iter().filter(alone) {
+        comment(text, &format!("{}.", outsider.describe()));
+    }
+    let names: Vec<String> = names.iter().map(|name| quoted(name)).collect();
+    let _ = writeln!(text, "unreachable = [{}]", names.join(", "));
+}
+
+/// Doubles of those whom the application tried to reach.
+fn peers(text: &mut String, outsiders: &[Outsider]) {
+    for outsider in outsiders {
+        let Some(peer) = outsider.peer() else {
+            continue;
+        };
+        comment(
+            text,
+            &format!(
+                "A double: the application tried to reach {}. Say how long the real one takes (latency), and what it answers \
+                 (body); or take this away and write unreachable = [{}] under [app].",
+                outsider.describe(),
+                quoted(&outsider.name())
+            ),
+        );
+        let _ = writeln!(text, "{peer}latency = \"50ms\"\n");
+    }
+}
+
+fn app(text: &mut String, facts: &InitFacts, outsiders: &[Outsider]) {
     let kind = KINDS.iter().find(|(_, kind)| *kind == facts.kind);
     let kind = kind.map_or("plain", |(name, _)| name);
     let _ = write!(
         text,
-        "# {}.\n[app]\nroot = {}\nfront = {}\nkind = \"{kind}\"\n\n\
-         # Environment of the application, such as where it finds its key. Values never reach a report. The lab's database\n\
-         # is offered as DB_HOST, DB_PORT, DB_DATABASE, DB_USERNAME and DB_PASSWORD, its Redis as REDIS_HOST and REDIS_PORT;\n\
-         # {{DB_HOST}} and so on stand for them in a value.\n\
-         [app.env]\n",
+        "# {}.\n[app]\nroot = {}\nfront = {}\nkind = \"{kind}\"\n",
         facts.name,
         quoted(&facts.root),
         quoted(&facts.front),
+    );
+    unreachable(text, outsiders);
+    text.push_str(
+        "\n# Environment of the application, such as where it finds its key. Values never reach a report. The lab's database\n\
+         # is offered as DB_HOST, DB_PORT, DB_DATABASE, DB_USERNAME and DB_PASSWORD, its Redis as REDIS_HOST and REDIS_PORT;\n\
+         # {DB_HOST} and so on stand for them in a value.\n\
+         [app.env]\n",
     );
     if facts.env.is_empty() {
         text.push_str("# APP_ENV = \"production\"\n");

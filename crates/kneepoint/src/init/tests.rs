@@ -185,6 +185,7 @@ fn what_a_visit_saw_is_written_as_a_mix() {
     let dir = app(&empty(&["index.php"]));
     let facts = look(dir.path()).expect("an application");
     let outcome = VisitOutcome {
+        outsiders: Vec::new(),
         told: vec!["GET / redirects to /start (status 302); the scenario asks for that.".into()],
         pages: vec![VisitPage {
             path: "/start?a=\"b\"".into(),

@@ -122,11 +122,15 @@ impl Visitor<'_> {
         if let Some(php) = self.testbed.php(ARM)? {
             outcome.told.extend(needs.not_met_by(&php));
         }
-        let Some(start) = self.arrive("/", outcome)? else {
+        let watch = self.testbed.watch(ARM)?;
+        let looked = self.look(outcome);
+        match self.testbed.outsiders(ARM, watch)? {
+            Ok(outsiders) => outcome.outsiders = outsiders,
+            Err(why) => outcome.told.extend((!why.is_empty()).then_some(why)),
+        }
+        let Some((seen, missing)) = looked? else {
             return Ok(());
         };
-        let missing = self.ask(MISSING)?;
-        let seen = self.follow_links(start)?;
         for page in choose(seen) {
             let page = self.measure(&page, &missing.fetched)?;
             if is_a_file(&page) && !outcome.pages.is_empty() {
@@ -139,6 +143,18 @@ impl Visitor<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The start page, what it links to, and the page that is not there; `None` where there is no start page.
+    fn look(
+        &mut self,
+        outcome: &mut VisitOutcome,
+    ) -> Result<Option<(Vec<Seen>, Visited)>, ExperimentError> {
+        let Some(start) = self.arrive("/", outcome)? else {
+            return Ok(None);
+        };
+        let missing = self.ask(MISSING)?;
+        Ok(Some((self.follow_links(start)?, missing)))
     }
 
     fn ask(&mut self, path: &str) -> Result<Visited, ExperimentError> {

@@ -1,5 +1,7 @@
 //! A hostile application under load: what it tries, and that nothing of it reaches anything outside the lab.
 
+mod tripwire;
+
 use crate::support::company::among_others;
 use crate::support::{kneepoint, needs_root, start, text, wait};
 use std::fs;
@@ -139,13 +141,18 @@ fn an_application_under_load_reaches_nothing_outside_the_lab() {
     );
     fs::write(site.path().join("php.ini"), ini).expect("php.ini");
     let scenario = site.path().join("kneepoint.toml");
-    fs::write(
-        &scenario,
-        "[app]\nroot = \".\"\nfront = \"index.php\"\n[stack]\nweb = { server = \"nginx\" }\n\
-         php = { runtime = \"fpm\", ini = \"php.ini\" }\n[[request]]\npath = \"/\"\n\
-         expect = { status = 200, body_contains = \"reached nothing\" }\n",
-    )
-    .expect("a scenario");
+    let tried: Vec<String> = outside
+        .sockets
+        .iter()
+        .map(|it| format!("{:?}", it.display().to_string()))
+        .collect();
+    let written = format!(
+        "[app]\nroot = \".\"\nfront = \"index.php\"\nunreachable = [\"127.0.0.1\", \"mail()\", {}]\n\
+         [stack]\nweb = {{ server = \"nginx\" }}\nphp = {{ runtime = \"fpm\", ini = \"php.ini\" }}\n\
+         [[request]]\npath = \"/\"\nexpect = {{ status = 200, body_contains = \"reached nothing\" }}\n",
+        tried.join(", ")
+    );
+    fs::write(&scenario, written).expect("a scenario");
     let own = semaphores();
     let mut command = kneepoint();
     command.arg("limit").arg(&scenario);

@@ -22,6 +22,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("kneepoint-access-log", MODEL),
     ("kneepoint-schedules", MODEL),
     ("kneepoint-planner", MODEL),
+    ("kneepoint-double", MODEL),
     ("kneepoint-lab", KERNEL),
     ("kneepoint-load", KERNEL),
     ("kneepoint-profiler", KERNEL),
@@ -43,6 +44,7 @@ const TABLE: &[(&str, &[&str])] = &[
         "kneepoint-experiment",
         &[
             "kneepoint-diagnosis",
+            "kneepoint-double",
             "kneepoint-lab",
             "kneepoint-linux",
             "kneepoint-load",

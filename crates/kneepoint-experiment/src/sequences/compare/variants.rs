@@ -107,6 +107,8 @@ mod tests {
             env: BTreeMap::new(),
             app_settings: Vec::new(),
             app_files: Vec::new(),
+            unreachable: Vec::new(),
+            peers: Vec::new(),
             tiers: vec![
                 tier(Layer::Proxy, "nginx", &[]),
                 tier(Layer::Web, "nginx", &[]),

@@ -7,6 +7,7 @@ const CAPTURE: &[&str] = &["request.capture"];
 const FEEDER: &[&str] = &["feeder"];
 const SESSION: &[&str] = &["session"];
 const THINK_TIME: &[&str] = &["think_time"];
+const PEER: &[&str] = &["peer"];
 
 /// In the order of the reference.
 pub(super) const KEYS: &[Key] = &[
@@ -195,5 +196,62 @@ pub(super) const KEYS: &[Key] = &[
         "`\"2s\"`",
         "required",
         "Mean of exponentially distributed pauses, as independent visitors make.",
+    ),
+    key(
+        TOP,
+        "peer",
+        "array of tables",
+        "none",
+        "Doubles: what stands in the lab for somebody outside whom the application must talk to.",
+    ),
+    key(
+        PEER,
+        "host",
+        "`\"api.example.org\"`",
+        "required",
+        "The name, or the IPv4 address, by which the application asks for it. The lab's own list of hosts has the name; a \
+         library that asks a nameserver itself does not read it.",
+    ),
+    key(
+        PEER,
+        "kind",
+        "`http` or `smtp`",
+        "required",
+        "What it speaks. It has no certificate, so that nobody can ask it over TLS.",
+    ),
+    key(
+        PEER,
+        "port",
+        "`8080`",
+        "`80` for http, `25` for smtp",
+        "The port it listens on.",
+    ),
+    key(
+        PEER,
+        "latency",
+        "`\"80ms\"`",
+        "none",
+        "How long it takes for an answer, beside what the machine takes.",
+    ),
+    key(
+        PEER,
+        "capacity",
+        "`20`",
+        "`1000`",
+        "How many requests, or mails, it serves at once; the others wait.",
+    ),
+    key(
+        PEER,
+        "status",
+        "`200`",
+        "`200`",
+        "The status of its answers (http).",
+    ),
+    key(
+        PEER,
+        "body",
+        "text",
+        "`{}`",
+        "The body of its answers (http), as JSON where it begins like that.",
     ),
 ];

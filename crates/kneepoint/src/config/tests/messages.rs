@@ -36,7 +36,7 @@ php = { server = "fpm" }
             kneepoint.toml:3:1: unknown key `rooot` in [app]
                3 | rooot = "."
                  | ^^^^^
-                 expected `root`, `name`, `front`, `kind`, `env`, `setting` or `file`
+                 expected `root`, `name`, `front`, `kind`, `env`, `setting`, `file` or `unreachable`
                  did you mean `root`?
             kneepoint.toml:4:8: `laravle` is not possible
                4 | kind = "laravle"
@@ -380,6 +380,51 @@ fn a_mix_that_cannot_be_learned_says_why() {
                2 | mix = "deploy/www.conf"
                  |       ^^^^^^^^^^^^^^^^^
                  expected an access log of nginx or Apache
+        "#]],
+    );
+}
+
+#[test]
+fn a_double_that_cannot_be_is_refused() {
+    check_in_app(
+        "[[peer]]\nhost = \"https://api.example.org/\"\nkind = \"https\"\nport = 0\n\
+         [[peer]]\nhost = \"mail.example.org\"\nkind = \"smtp\"\nstatus = 200\n\
+         [[peer]]\nhost = \"a.test\"\nkind = \"http\"\n[[peer]]\nhost = \"A.test\"\nkind = \"http\"\nport = 80\n",
+        expect![[r#"
+            kneepoint.toml:3:8: `https://api.example.org/` is an address of a page
+               3 | host = "https://api.example.org/"
+                 |        ^^^^^^^^^^^^^^^^^^^^^^^^^^
+                 expected a name such as "api.example.org", or an IPv4 address
+            kneepoint.toml:4:8: `https`: a double has no certificate that the application trusts
+               4 | kind = "https"
+                 |        ^^^^^^^
+                 expected `http` or `smtp`
+                 let the application ask over http in the lab ([app.env] or [[app.file]]), or name the host in [app] unreachable
+            kneepoint.toml:5:8: `0` is not possible
+               5 | port = 0
+                 |        ^
+                 expected a whole number from 1 to 65535
+            kneepoint.toml:9:10: `status` says nothing to a mail server
+               9 | status = 200
+                 |          ^^^
+                 expected it with kind = "http" only
+            kneepoint.toml:13:1: `a.test:80` is there twice
+              13 | [[peer]]
+                 | ^^^^^^^^
+                 expected each name once
+        "#]],
+    );
+    check(
+        "[app]\nroot = \".\"\nunreachable = [\"http://a.test/\", \"b.test\", \"b.test\"]\n",
+        expect![[r#"
+            kneepoint.toml:3:16: `http://a.test/` is an address of a page
+               3 | unreachable = ["http://a.test/", "b.test", "b.test"]
+                 |                ^^^^^^^^^^^^^^^^
+                 expected the host in it alone, such as "api.example.org"
+            kneepoint.toml:3:44: `b.test` is there twice
+               3 | unreachable = ["http://a.test/", "b.test", "b.test"]
+                 |                                            ^^^^^^^^
+                 expected each name once
         "#]],
     );
 }

@@ -1,5 +1,6 @@
 //! What a visit found, and which of the pages it saw make a mix of requests.
 
+use kneepoint_experiment::testbed::Outsider;
 use std::collections::BTreeSet;
 
 /// Pages of a proposed mix at most.
@@ -27,6 +28,8 @@ pub struct VisitPage {
 pub struct VisitOutcome {
     /// What was learned on the way, a sentence each.
     pub told: Vec<String>,
+    /// Whom it tried to reach outside of the lab.
+    pub outsiders: Vec<Outsider>,
     /// The pages of the mix, the start page first.
     pub pages: Vec<VisitPage>,
     /// Why the application does not answer as it should, in a sentence or two.
