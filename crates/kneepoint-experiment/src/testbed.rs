@@ -193,7 +193,7 @@ impl Testbed {
     /// There is no such arm.
     pub fn diff(&self, from: &str, to: &str) -> Result<Vec<FileDiff>, ExperimentError> {
         let (from, to) = (self.arm(from)?, self.arm(to)?);
-        Ok(arm::diff(from, to))
+        Ok(arm::difference::diff(from, to))
     }
 
     /// Closed-loop workers that keep an arm's pool full: twice its size, within 8 and 64.

@@ -63,6 +63,9 @@ pub(super) fn attempts(site: &Site, outside: &Outside) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
+/// Ends well when one of the sockets after it takes a connection.
+const CONNECT: &str = "perl -MSocket -e 'for (@ARGV) { socket(S, PF_UNIX, SOCK_STREAM, 0); exit 0 if connect(S, sockaddr_un($_)) } exit 1'";
+
 fn in_the_lab(site: &Site, outside: &Outside, found: &Found, owner: u32) -> Result<Vec<Row>> {
     let of = |is_it: &dyn Fn(&Path) -> bool| {
         let files = found.files.iter().filter(|path| is_it(path));
@@ -75,7 +78,6 @@ fn in_the_lab(site: &Site, outside: &Outside, found: &Found, owner: u32) -> Resu
     let logs = of(&|path| ends(path, "log"));
     let confs = of(&|path| ends(path, "conf") || ends(path, "ini"));
     let labs = site.labs.display();
-    let connect = "perl -MSocket -e 'for (@ARGV) { socket(S, PF_UNIX, SOCK_STREAM, 0); exit 0 if connect(S, sockaddr_un($_)) } exit 1'";
     let sockets = words(&found.sockets.iter().collect::<Vec<_>>());
     let signals = format!("kill -0 {owner} || kill -0 $(pgrep -o -f __keeper)");
     // In a file, so that they are not in the arguments of who searches.
@@ -103,7 +105,7 @@ fn in_the_lab(site: &Site, outside: &Outside, found: &Found, owner: u32) -> Resu
         refused(
             "lab-sockets",
             "connects to the lab's sockets (2)",
-            &format!("{connect} {sockets}"),
+            &format!("{CONNECT} {sockets}"),
         )?,
         refused(
             "write-lab",

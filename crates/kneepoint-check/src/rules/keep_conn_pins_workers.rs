@@ -62,12 +62,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             if others.map(|other| &other.target).any(by) {
                 continue;
             }
-            let each = keepalive
-                .text
-                .split(' ')
-                .next()
-                .and_then(|text| text.parse::<f64>().ok())
-                .unwrap_or(0.0);
+            let each = first_number(keepalive);
             let processes = super::nginx_workers(snapshot, web);
             let kept = each * processes;
             if kept < most as f64 / 2.0
@@ -87,6 +82,12 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                 .tell(found);
         }
     }
+}
+
+/// Connections that one process keeps: `keepalive 32` or `keepalive 32 local`.
+fn first_number(keepalive: &SettingValue) -> f64 {
+    let first = keepalive.text.split(' ').next();
+    first.and_then(|text| text.parse().ok()).unwrap_or(0.0)
 }
 
 #[cfg(test)]
