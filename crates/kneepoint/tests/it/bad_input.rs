@@ -54,12 +54,31 @@ fn a_missing_scenario_is_named() {
 #[test]
 fn an_application_that_answers_500_from_the_start_is_not_loaded() {
     let directory = tempfile::tempdir().expect("temp dir");
-    // The database tier is missing, so the page that needs it fails.
-    let scenario = plain_scenario(directory.path(), "[[request]]\npath = \"/db\"\n");
+    let broken = "[[app.file]]\npath = \"public/index.php\"\ncontent = \"<?php http_response_code(500); echo 'no';\"\n\n\
+                  [[request]]\npath = \"/db\"\n";
+    let scenario = plain_scenario(directory.path(), broken);
     check(
         &["limit", &scenario.display().to_string()],
         directory.path(),
         &["/db", "status 500", "before any load"],
+    );
+}
+
+#[test]
+fn a_page_that_needs_a_tier_which_is_missing_says_which() {
+    if !needs_root("a_page_that_needs_a_tier_which_is_missing_says_which") {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("temp dir");
+    let scenario = plain_scenario(directory.path(), "[[request]]\npath = \"/db\"\n");
+    check(
+        &["limit", &scenario.display().to_string()],
+        directory.path(),
+        &[
+            "no load was sent",
+            "127.0.0.1:5432, at src/Database.php:30 in PDO::__construct(), for GET /db",
+            "a tier: db",
+        ],
     );
 }
 
