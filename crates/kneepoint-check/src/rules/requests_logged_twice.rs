@@ -22,7 +22,7 @@ const LOG: Directive = Directive {
     beside: &[],
     severity: Severity::Note,
     costs: |value, around| {
-        (!value.text.trim().is_empty()).then(|| {
+        (!matches!(value.text.trim(), "" | "/dev/null")).then(|| {
             format!(
                 "a write for each request, by each of {} workers, of what the web server has written already",
                 around.workers()
@@ -51,5 +51,11 @@ mod tests {
                 "20 workers",
             )],
         );
+    }
+
+    #[test]
+    fn what_is_thrown_away_costs_nothing() {
+        let thrown = Case::healthy().pool_with("access.log = /dev/null", "");
+        assert!(crate::rule::case::run(&RULE, &thrown.0).is_empty());
     }
 }

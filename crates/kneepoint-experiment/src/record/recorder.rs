@@ -343,15 +343,9 @@ impl<'a> Recorder<'a> {
 /// Learns what a scenario gives away, and what its application reads from a file beside it, which may turn up in what the
 /// application says.
 fn learn(secrets: &mut Secrets, scenario: &Scenario) {
-    const MOST_BYTES: u64 = 1 << 20;
     secrets.know(scenario);
-    let mut text = String::new();
-    if let Ok(file) = std::fs::File::open(scenario.root.join(".env")) {
-        // What cannot be read the application cannot read either.
-        let _ =
-            std::io::Read::read_to_string(&mut std::io::Read::take(file, MOST_BYTES), &mut text);
-    }
-    secrets.know_dotenv(&text);
+    // What cannot be read the application cannot read either.
+    secrets.know_dotenv(&kneepoint_stack::application::dotenv_text(&scenario.root));
 }
 
 /// That more answers than the share that may fail came in time and with the right status, and were another page.

@@ -110,10 +110,10 @@ impl Mentioned {
 pub fn mentions(root: &Path, wanted: &Mentioned) -> Vec<Mention> {
     let mut found = Vec::new();
     for path in files(root) {
-        let Ok(text) = std::fs::read(root.join(&path)) else {
+        let Some(text) = super::text(&root.join(&path)) else {
             continue;
         };
-        found.extend(mentions_in(&path, &String::from_utf8_lossy(&text), wanted));
+        found.extend(mentions_in(&path, &text, wanted));
     }
     likeliest(found)
 }

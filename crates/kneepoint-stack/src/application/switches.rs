@@ -119,8 +119,8 @@ impl Costs {
 pub fn switches(root: &Path) -> Vec<AppSwitch> {
     let mut found = Vec::new();
     for file in FILES {
-        if let Ok(text) = std::fs::read(root.join(file)) {
-            found.extend(of_file(file, &String::from_utf8_lossy(&text)));
+        if let Some(text) = super::text(&root.join(file)) {
+            found.extend(of_file(file, &text));
         }
     }
     found
