@@ -156,11 +156,13 @@ fn pool_of(service: &Service, endpoint: &ListenEndpoint) -> Option<String> {
         }
         _ => false,
     };
-    let find = |fits: &dyn Fn(&ListenEndpoint) -> bool| {
-        let mut pools = service.pools.iter();
-        pools.find(|pool| pool.listen.as_ref().is_some_and(fits))
+    // Several pools have sockets of one name, each in a directory of its own: then the name tells nothing.
+    let only = |fits: &dyn Fn(&ListenEndpoint) -> bool| {
+        let pools = service.pools.iter();
+        let mut found = pools.filter(|pool| pool.listen.as_ref().is_some_and(fits));
+        found.next().filter(|_| found.next().is_none())
     };
-    Some(find(&same).or_else(|| find(&named))?.name.clone())
+    Some(only(&same).or_else(|| only(&named))?.name.clone())
 }
 
 /// Gives each service the connections in TIME_WAIT that it itself can have made: to whom it asks.
@@ -340,8 +342,11 @@ mod tests {
         let of = |path: &str| pool_of(&fpm.service, &ListenEndpoint::Unix(path.into()));
         assert_eq!(of("/v/shop/php.sock").as_deref(), Some("shop"));
         assert_eq!(of("/v/blog/php.sock").as_deref(), Some("blog"));
-        // Seen from another container.
-        assert_eq!(of("/sockets/php.sock").as_deref(), Some("blog"));
+        // Seen from another container, it may be either.
+        assert_eq!(of("/sockets/php.sock"), None);
         assert_eq!(of("/sockets/other.sock"), None);
+        fpm.service.pools.truncate(1);
+        let of = |path: &str| pool_of(&fpm.service, &ListenEndpoint::Unix(path.into()));
+        assert_eq!(of("/sockets/php.sock").as_deref(), Some("blog"));
     }
 }

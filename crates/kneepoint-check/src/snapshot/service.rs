@@ -189,10 +189,10 @@ impl ListenEndpoint {
     pub fn parse(text: &str, port: u16) -> Option<Self> {
         let text = text.trim();
         if let Some(path) = text.strip_prefix("unix:") {
-            return Some(Self::Unix(path.trim_end_matches(':').to_owned()));
+            return Some(Self::Unix(plain(path.trim_end_matches(':'))));
         }
         if text.starts_with('/') {
-            return Some(Self::Unix(text.to_owned()));
+            return Some(Self::Unix(plain(text)));
         }
         if let Ok(port) = text.parse() {
             return Some(Self::Tcp("*".into(), port));
@@ -212,6 +212,17 @@ impl ListenEndpoint {
     pub fn is_tcp(&self) -> bool {
         matches!(self, Self::Tcp(..))
     }
+}
+
+/// A path with one slash where there are several: panels write `unix:///run/php.sock`.
+fn plain(path: &str) -> String {
+    let mut plain = String::with_capacity(path.len());
+    for letter in path.chars() {
+        if letter != '/' || !plain.ends_with('/') {
+            plain.push(letter);
+        }
+    }
+    plain
 }
 
 impl std::fmt::Display for ListenEndpoint {
@@ -544,6 +555,8 @@ mod tests {
             ("unix:/run/php.sock", "/run/php.sock"),
             ("/run/php.sock", "/run/php.sock"),
             ("unix:/run/php.sock:", "/run/php.sock"),
+            ("unix:///run/php.sock", "/run/php.sock"),
+            ("//run//php.sock", "/run/php.sock"),
             ("127.0.0.1:9000", "127.0.0.1:9000"),
             ("9000", "*:9000"),
             ("[::1]:9000", "[::1]:9000"),
