@@ -208,7 +208,7 @@ pub(crate) fn is_recent(hits: &crate::snapshot::LogHits) -> bool {
 pub(crate) mod prelude {
     pub(crate) use super::admission::Admission;
     #[cfg(test)]
-    pub(crate) use super::case::{Case, check as verify};
+    pub(crate) use super::case::{Case, apache, check as verify, haproxy};
     pub(crate) use super::directive::{Around, Directive, Home};
     pub(crate) use super::logged::Logged;
     pub(crate) use super::memory_share::MemoryShare;

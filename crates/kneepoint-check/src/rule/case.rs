@@ -247,6 +247,27 @@ pub(crate) fn check(rule: &CheckRule, sick: &[(Case, Severity, &str)]) {
     }
 }
 
+/// The healthy stack, and beside it an Apache with these directives at `/etc/apache2/a.conf:3`.
+pub(crate) fn apache(lines: &[(&str, &str)]) -> Case {
+    beside(ServiceKind::Apache, "/etc/apache2/a.conf", lines)
+}
+
+/// The healthy stack, and beside it a HAProxy with these settings at `/etc/haproxy/haproxy.cfg:3`.
+pub(crate) fn haproxy(lines: &[(&str, &str)]) -> Case {
+    beside(ServiceKind::Haproxy, "/etc/haproxy/haproxy.cfg", lines)
+}
+
+fn beside(kind: ServiceKind, file: &str, lines: &[(&str, &str)]) -> Case {
+    Case::healthy().with(|all| {
+        let mut service = Service::new(kind, 9);
+        for (name, value) in lines {
+            let source = SettingSource::file(file, 3);
+            service.settings.set(name, value, source);
+        }
+        all.services.push(service);
+    })
+}
+
 /// What a rule finds.
 pub(crate) fn run(rule: &CheckRule, snapshot: &Snapshot) -> Vec<CheckFinding> {
     let mut found = Vec::new();

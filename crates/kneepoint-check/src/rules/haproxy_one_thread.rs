@@ -37,20 +37,6 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 mod tests {
     use super::*;
 
-    fn haproxy(lines: &[(&str, &str)]) -> Case {
-        Case::healthy().with(|all| {
-            let mut service = Service::new(ServiceKind::Haproxy, 9);
-            for (name, value) in lines {
-                service.settings.set(
-                    name,
-                    value,
-                    SettingSource::file("/etc/haproxy/haproxy.cfg", 3),
-                );
-            }
-            all.services.push(service);
-        })
-    }
-
     #[test]
     fn sick_and_healthy() {
         verify(
