@@ -312,27 +312,7 @@ impl<'p> Tracer<'p> {
 
     /// Lets go of all workers. Those that cannot be stopped in time are let go with the end of this thread.
     fn let_go(&mut self) {
-        for pid in self.tracees.keys() {
-            // One that is gone, or stopped already, tells so below.
-            let _ = ptrace::interrupt(*pid);
-        }
-        let end = Instant::now() + LET_GO;
-        let mut idle = 0;
-        while !self.tracees.is_empty() && Instant::now() < end {
-            let Ok(Some((pid, event))) = ptrace::next() else {
-                rest(&mut idle);
-                continue;
-            };
-            let signal = match event {
-                Event::Signal(signal) => signal,
-                _ => NO_SIGNAL,
-            };
-            if event != Event::Ended {
-                // It may have been killed meanwhile.
-                let _ = ptrace::detach(pid, signal);
-            }
-            self.tracees.remove(&pid);
-        }
+        let_go(&mut self.tracees, LET_GO);
     }
 
     /// A worker is about to make a call.
@@ -509,6 +489,31 @@ impl<'p> Tracer<'p> {
                 .map(|(_, request)| request.route());
         }
         doing.add(act, failed);
+    }
+}
+
+/// Lets go of all that is traced, within a time. Those that cannot be stopped by then are let go with the end of this thread.
+fn let_go<T>(held: &mut BTreeMap<u32, T>, within: Duration) {
+    for pid in held.keys() {
+        // One that is gone, or stopped already, tells so below.
+        let _ = ptrace::interrupt(*pid);
+    }
+    let end = Instant::now() + within;
+    let mut idle = 0;
+    while !held.is_empty() && Instant::now() < end {
+        let Ok(Some((pid, event))) = ptrace::next() else {
+            rest(&mut idle);
+            continue;
+        };
+        let signal = match event {
+            Event::Signal(signal) => signal,
+            _ => NO_SIGNAL,
+        };
+        if event != Event::Ended {
+            // It may have been killed meanwhile.
+            let _ = ptrace::detach(pid, signal);
+        }
+        held.remove(&pid);
     }
 }
 

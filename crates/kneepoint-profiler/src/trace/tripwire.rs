@@ -11,7 +11,7 @@ use crate::memory::ProcessMemory;
 use crate::process::{Pools, workers};
 use crate::ptrace::{self, Event, NO_SIGNAL, Syscall};
 use crate::sampler::Sampler;
-use crate::trace::{calls, gone, rest, untraceable};
+use crate::trace::{calls, gone, let_go, rest, untraceable};
 use kneepoint_linux::process;
 use kneepoint_model::{Address, Place, own_place};
 use reach::Reach;
@@ -375,27 +375,7 @@ impl Watcher {
 
     /// Lets go of everything. What cannot be stopped in time is let go with the end of this thread.
     fn let_go(&mut self) {
-        for pid in self.watched.keys() {
-            // One that is gone, or stopped already, tells so below.
-            let _ = ptrace::interrupt(*pid);
-        }
-        let end = Instant::now() + LET_GO;
-        let mut idle = 0;
-        while !self.watched.is_empty() && Instant::now() < end {
-            let Ok(Some((pid, event))) = ptrace::next() else {
-                rest(&mut idle);
-                continue;
-            };
-            let signal = match event {
-                Event::Signal(signal) => signal,
-                _ => NO_SIGNAL,
-            };
-            if event != Event::Ended {
-                // It may have been killed meanwhile.
-                let _ = ptrace::detach(pid, signal);
-            }
-            self.watched.remove(&pid);
-        }
+        let_go(&mut self.watched, LET_GO);
     }
 }
 

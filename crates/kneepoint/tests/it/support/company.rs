@@ -9,7 +9,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 enum Company {
     /// Nothing: it looks at the whole machine, or what it finds depends on how much of it there is.
     None,
-    /// Tests whose pages wait and do not compute: there is time enough for several.
+    /// Tests whose pages wait and do not compute, and that compare them: there is time enough for several.
     Waiting,
     /// Tests that ask what is answered, and not how fast.
     Any,

@@ -1,6 +1,6 @@
 //! Where visitors make several requests each, a limit is in visits; a budget is kept.
 
-use crate::support::company::among_waiting;
+use crate::support::company::alone;
 use crate::support::{kneepoint, start, text, wait, waiting_site};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -67,7 +67,7 @@ fn steps<'r>(run: &'r Value, purpose: &'r str) -> impl Iterator<Item = &'r Value
 
 #[test]
 fn a_limit_of_visits_of_two_requests_is_half_of_that_of_requests() {
-    let _place = among_waiting();
+    let _place = alone();
     let directory = tempfile::tempdir().expect("temp dir");
     let session = "[[session]]\nrequests = [\"first\", \"second\"]\n";
     let visits = scenario(directory.path(), "visits", session);
