@@ -15,14 +15,13 @@ mod table;
 mod visit;
 
 use crate::{flags, program as built};
-use anyhow::{Context as _, bail};
 use catalog::{APPLICATIONS, Source};
 use kneepoint_model::units::parse_duration;
 use planted::Planted;
 use program::Program;
 use score::Score;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -85,14 +84,14 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         let dir = crate::workspace().join("faults/apps");
         let faults = planted::read_dir(&dir)?;
         let names: Vec<&str> = faults.iter().map(|fault| fault.name.as_str()).collect();
-        known("fault", &names, &options.only)?;
+        flags::known("fault", &names, &options.only)?;
         plant_all(&program, &source, faults, options, &mut out)?
     } else {
         let names: Vec<&str> = APPLICATIONS
             .iter()
             .map(|application| application.name)
             .collect();
-        known("application", &names, &options.only)?;
+        flags::known("application", &names, &options.only)?;
         visit_all(&program, &source, options, &mut out)?
     };
     let complete = !program.interrupted.load(Ordering::Relaxed);
@@ -125,7 +124,7 @@ fn visit_all(
         let row = visit::visit(program, source, application)?;
         progress(&format!("      {}", row.in_words()))?;
         rows.push(row);
-        write_json(options.json.as_deref(), &table::to_json(&rows))?;
+        flags::write_json(options.json.as_deref(), &table::to_json(&rows))?;
     }
     write!(out, "{}", table::Table(&rows))?;
     Ok(!rows.is_empty() && rows.iter().all(visit::Row::passed))
@@ -167,7 +166,7 @@ fn plant_all(
         // What was interrupted was not judged.
         if !program.interrupted.load(Ordering::Relaxed) {
             score.rows.push(row);
-            write_json(options.json.as_deref(), &score.to_json())?;
+            flags::write_json(options.json.as_deref(), &score.to_json())?;
         }
     }
     score.rows.retain(|row| wanted(&options.only, &row.name));
@@ -179,29 +178,8 @@ fn wanted(only: &[String], name: &str) -> bool {
     only.is_empty() || only.iter().any(|one| one == name)
 }
 
-/// # Errors
-/// Something is asked for that there is not.
-fn known(what: &str, names: &[&str], only: &[String]) -> anyhow::Result<()> {
-    match only.iter().find(|name| !names.contains(&name.as_str())) {
-        Some(unknown) => bail!(
-            "there is no {what} `{unknown}`; there are {}",
-            names.join(", ")
-        ),
-        None => Ok(()),
-    }
-}
-
 fn progress(line: &str) -> std::io::Result<()> {
     writeln!(std::io::stderr(), "{line}")
-}
-
-fn write_json(path: Option<&Path>, value: &serde_json::Value) -> anyhow::Result<()> {
-    let Some(path) = path else {
-        return Ok(());
-    };
-    let text = serde_json::to_string_pretty(value)? + "\n";
-    std::fs::write(path, text)
-        .with_context(|| format!("the results cannot be written to `{}`", path.display()))
 }
 
 #[cfg(test)]
@@ -224,8 +202,8 @@ mod tests {
 
     #[test]
     fn a_name_that_nothing_has_is_told_with_those_that_there_are() {
-        let error = known("fault", &["a", "b"], &["c".into()]).expect_err("unknown");
+        let error = flags::known("fault", &["a", "b"], &["c".into()]).expect_err("unknown");
         assert_eq!(error.to_string(), "there is no fault `c`; there are a, b");
-        assert!(known("fault", &["a"], &["a".into()]).is_ok());
+        assert!(flags::known("fault", &["a"], &["a".into()]).is_ok());
     }
 }

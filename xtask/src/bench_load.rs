@@ -129,11 +129,7 @@ pub(crate) fn run(options: Options) -> anyhow::Result<ExitCode> {
         stop,
     };
     let results = bench.run_all(&cases, options.rounds, options.seed)?;
-    if let Some(path) = &options.json {
-        let text = serde_json::to_string_pretty(&results.to_json())?;
-        std::fs::write(path, text + "\n")
-            .with_context(|| format!("the results cannot be written to `{}`", path.display()))?;
-    }
+    flags::write_json(options.json.as_deref(), &results.to_json())?;
     let lines = acceptance::judge(&results);
     write!(out, "{}{}", table::show(&results), acceptance::show(&lines))?;
     Ok(if lines.iter().any(|line| line.holds() == Some(false)) {

@@ -11,7 +11,6 @@ mod verdict;
 
 use crate::flags;
 use crate::program;
-use anyhow::{Context, bail};
 use fault::Fault;
 use runner::Runner;
 use std::io::Write;
@@ -53,7 +52,9 @@ pub(crate) fn run(options: Options) -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout();
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let dir = options.dir.unwrap_or_else(|| repository.join("faults"));
-    let faults = select(fault::read_dir(&dir)?, &options.only)?;
+    let faults = flags::only(fault::read_dir(&dir)?, "fault", &options.only, |fault| {
+        &fault.name
+    })?;
     let binary = program::find(options.binary.as_deref())?;
     let interrupted = flags::raised_by_signals()?;
     let runner = Runner {
@@ -102,29 +103,9 @@ fn run_all(runner: &Runner, faults: Vec<Fault>, json: Option<&Path>) -> anyhow::
         };
         writeln!(progress, "      {}", row.in_words())?;
         table.rows.push(row);
-        if let Some(path) = json {
-            let text = serde_json::to_string_pretty(&table.to_json())?;
-            std::fs::write(path, text + "\n").with_context(|| {
-                format!("the results cannot be written to `{}`", path.display())
-            })?;
-        }
+        flags::write_json(json, &table.to_json())?;
     }
     Ok(table)
-}
-
-/// The faults with these names, or all when no name is given.
-fn select(faults: Vec<Fault>, only: &[String]) -> anyhow::Result<Vec<Fault>> {
-    let known: Vec<&str> = faults.iter().map(|fault| fault.name.as_str()).collect();
-    if let Some(unknown) = only.iter().find(|name| !known.contains(&name.as_str())) {
-        bail!(
-            "there is no fault `{unknown}`; there are {}",
-            known.join(", ")
-        );
-    }
-    Ok(faults
-        .into_iter()
-        .filter(|fault| only.is_empty() || only.contains(&fault.name))
-        .collect())
 }
 
 #[cfg(test)]
@@ -165,7 +146,7 @@ mod tests {
         let all = || vec![fault("a"), fault("b"), fault("c")];
         let names = |only: &[&str]| {
             let only: Vec<String> = only.iter().map(|name| (*name).to_owned()).collect();
-            select(all(), &only)
+            flags::only(all(), "fault", &only, |fault| &fault.name)
                 .map(|faults| {
                     faults
                         .into_iter()

@@ -1,7 +1,9 @@
 //! What the benches share at the command line: numbers within bounds, and an orderly end by a signal.
 
+use anyhow::Context as _;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
+use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -33,6 +35,51 @@ pub(crate) fn raised_by_signals() -> anyhow::Result<Arc<AtomicBool>> {
         signal_hook::flag::register(signal, Arc::clone(&raised))?;
     }
     Ok(raised)
+}
+
+/// That everything that is asked for by name is there; `what` says what it is.
+///
+/// # Errors
+/// There is none of a name.
+pub(crate) fn known(what: &str, names: &[&str], only: &[String]) -> anyhow::Result<()> {
+    match only.iter().find(|name| !names.contains(&name.as_str())) {
+        Some(unknown) => anyhow::bail!(
+            "there is no {what} `{unknown}`; there are {}",
+            names.join(", ")
+        ),
+        None => Ok(()),
+    }
+}
+
+/// The things with these names, or all when no name is given; `what` says what they are.
+///
+/// # Errors
+/// There is none of a name.
+pub(crate) fn only<T>(
+    all: Vec<T>,
+    what: &str,
+    names: &[String],
+    name: impl Fn(&T) -> &str,
+) -> anyhow::Result<Vec<T>> {
+    known(what, &all.iter().map(&name).collect::<Vec<_>>(), names)?;
+    let is_meant = |one: &T| names.is_empty() || names.iter().any(|it| it == name(one));
+    Ok(all.into_iter().filter(is_meant).collect())
+}
+
+/// Writes results as JSON, where a file is named for them.
+///
+/// # Errors
+/// The file cannot be written.
+pub(crate) fn write_json(
+    path: Option<&Path>,
+    results: &impl serde::Serialize,
+) -> anyhow::Result<()> {
+    let Some(path) = path else {
+        return Ok(());
+    };
+    let text = serde_json::to_string_pretty(results)? + "\n";
+    std::fs::write(path, text)
+        .with_context(|| format!("the results cannot be written to `{}`", path.display()))
 }
 
 /// The options of a command as its arguments say them, or why they are none.

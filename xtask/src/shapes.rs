@@ -68,7 +68,9 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     }
     let dir = options.dir.clone();
     let dir = dir.unwrap_or_else(|| repository.join("shapes"));
-    let shapes = select(shape::read_dir(&dir)?, &options.only)?;
+    let shapes = flags::only(shape::read_dir(&dir)?, "shape", &options.only, |shape| {
+        &shape.name
+    })?;
     if let (Some(inside), Some(twin)) = (&options.inside, options.twin) {
         let [both] = shapes.as_slice() else {
             bail!("--inside takes one shape: name it with --only");
@@ -127,27 +129,7 @@ fn run_all(
         let row = Row::new(shape, outcome);
         writeln!(progress, "      {}", row.in_words())?;
         table.rows.push(row);
-        if let Some(path) = &options.json {
-            let text = serde_json::to_string_pretty(&table.to_json())?;
-            std::fs::write(path, text + "\n").with_context(|| {
-                format!("the results cannot be written to `{}`", path.display())
-            })?;
-        }
+        flags::write_json(options.json.as_deref(), &table.to_json())?;
     }
     Ok(table)
-}
-
-/// The shapes with these names, or all when no name is given.
-fn select(shapes: Vec<Shape>, only: &[String]) -> anyhow::Result<Vec<Shape>> {
-    let known: Vec<&str> = shapes.iter().map(|shape| shape.name.as_str()).collect();
-    if let Some(unknown) = only.iter().find(|name| !known.contains(&name.as_str())) {
-        bail!(
-            "there is no shape `{unknown}`; there are {}",
-            known.join(", ")
-        );
-    }
-    Ok(shapes
-        .into_iter()
-        .filter(|shape| only.is_empty() || only.contains(&shape.name))
-        .collect())
 }

@@ -3,13 +3,15 @@
 use kneepoint_model::{Layer, LogKind};
 use std::fmt;
 
+mod nginx;
 mod service;
 mod settings;
 
+pub use nginx::{Nginx, Pass, Upstream, WebService};
 pub use service::{
     Blind, Container, FpmPool, Limits, Link, ListenEndpoint, Listener, LogHits, MachineState,
-    NetworkPlace, Nginx, Pass, PhpService, ReadFile, ResourceLimit, Runtime, ServedApp, Service,
-    ServiceKind, ServiceProcess, Upstream, WebService,
+    NetworkPlace, PhpService, ReadFile, ResourceLimit, Runtime, ServedApp, Service, ServiceKind,
+    ServiceProcess,
 };
 pub use settings::{SettingSource, SettingValue, Settings};
 
@@ -39,6 +41,16 @@ impl Snapshot {
     pub fn pools(&self) -> impl Iterator<Item = (usize, &Service, &FpmPool)> {
         let services = self.services.iter().enumerate();
         services.flat_map(|(at, service)| service.pools.iter().map(move |pool| (at, service, pool)))
+    }
+
+    /// Every link to a pool of PHP-FPM: who asks, who is asked, and which of its pools.
+    pub fn links_to_pools(&self) -> impl Iterator<Item = (&Link, &Service, &Service, &FpmPool)> {
+        self.links.iter().filter_map(|link| {
+            let (from, to) = (self.services.get(link.from)?, self.services.get(link.to)?);
+            let mut pools = to.pools.iter();
+            let pool = pools.find(|pool| Some(&pool.name) == link.pool.as_ref())?;
+            Some((link, from, to, pool))
+        })
     }
 
     /// Most workers of all PHP that may ask a service at once. `None` where nobody asks it.

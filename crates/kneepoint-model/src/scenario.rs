@@ -102,6 +102,20 @@ pub enum PeerKind {
     Smtp,
 }
 
+impl PeerKind {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Http, Self::Smtp];
+
+    /// Its name in scenarios: `http`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Smtp => "smtp",
+        }
+    }
+}
+
 /// A double: what stands in the lab for somebody whom the application must talk to (`[[peer]]`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerSpec {

@@ -27,6 +27,7 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -274,7 +275,7 @@ impl<'p> Tracer<'p> {
                 Err(why) => return Err(untraceable(self.options.pid, &why)),
             }
         }
-        self.let_go();
+        let_go(&mut self.tracees, LET_GO);
         Ok(self.tally.finish(self.php, self.notes))
     }
 
@@ -308,11 +309,6 @@ impl<'p> Tracer<'p> {
             Err(why) if !gone(&why) => Err(untraceable(pid, &why)),
             _ => Ok(()),
         }
-    }
-
-    /// Lets go of all workers. Those that cannot be stopped in time are let go with the end of this thread.
-    fn let_go(&mut self) {
-        let_go(&mut self.tracees, LET_GO);
     }
 
     /// A worker is about to make a call.
@@ -552,13 +548,16 @@ fn untraceable(pid: u32, why: &io::Error) -> ProfilerError {
     }
 }
 
-/// The other end of a connection of a process; nothing when the descriptor is none, or its peer has no name. The
-/// kernel is asked through a duplicate of it (pidfd_getfd(2)), so that network namespaces do not matter.
-fn peer(pid: u32, fd: i32) -> Option<Address> {
+/// A duplicate of a descriptor of a process (pidfd_getfd(2)), to ask the kernel about: network namespaces do not matter.
+fn duplicate(pid: u32, fd: i32) -> Option<OwnedFd> {
     let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
     let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-    let duplicate = pidfd_getfd(process, fd, PidfdGetfdFlags::empty()).ok()?;
-    address(getpeername(duplicate).ok()??)
+    pidfd_getfd(process, fd, PidfdGetfdFlags::empty()).ok()
+}
+
+/// The other end of a connection of a process; nothing when the descriptor is none, or its peer has no name.
+fn peer(pid: u32, fd: i32) -> Option<Address> {
+    address(getpeername(duplicate(pid, fd)?).ok()??)
 }
 
 fn address(any: SocketAddrAny) -> Option<Address> {

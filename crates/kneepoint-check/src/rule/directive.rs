@@ -36,14 +36,12 @@ impl Around<'_> {
 
     /// Memory that the service may use in bytes: its limit, or all of the machine.
     pub(crate) fn memory_bytes(&self) -> f64 {
-        let limit = self.service.limits.memory.as_ref();
-        limit.map_or(self.snapshot.machine.memory_bytes, |limit| limit.value)
+        self.service.memory_bytes(&self.snapshot.machine)
     }
 
     /// Where the memory it may use is said.
     pub(crate) fn memory_source(&self) -> String {
-        let limit = self.service.limits.memory.as_ref();
-        limit.map_or("/proc/meminfo".to_owned(), |limit| limit.source.to_string())
+        self.service.memory_source()
     }
 }
 

@@ -1,6 +1,5 @@
 //! What three rules share: a cache that is told to be larger than the memory there is for it.
 
-use super::directive::Around;
 use super::prelude::*;
 
 /// The directive that says how large a cache is, and how much of the memory it may be.
@@ -26,20 +25,13 @@ impl MemoryShare {
         found: &mut Vec<CheckFinding>,
     ) {
         for (at, service) in snapshot.of(self.kind) {
-            let around = Around {
-                snapshot,
-                at,
-                service,
-                pool: None,
-                settings: &service.settings,
-            };
             let value = service.settings.or(self.name, self.usual);
             let bare = value.text.trim().parse::<f64>().ok();
             let bytes = bare.map(|count| count * self.unit_bytes);
             let Some(bytes) = bytes.or_else(|| value.bytes()) else {
                 continue;
             };
-            let memory = around.memory_bytes();
+            let memory = service.memory_bytes(&snapshot.machine);
             if memory <= 0.0 || bytes <= memory * self.most {
                 continue;
             }
@@ -48,7 +40,7 @@ impl MemoryShare {
                 .value(self.name, &value)
                 .seen(
                     format!("{} may be used in all", format_bytes(memory as u64)),
-                    around.memory_source(),
+                    service.memory_source(),
                 )
                 .cost(format!(
                     "{:.0} % of the memory for this alone; {} comes on top: the machine swaps, or the kernel kills it",

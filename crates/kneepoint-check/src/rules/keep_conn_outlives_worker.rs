@@ -16,30 +16,15 @@ pub(crate) static RULE: CheckRule = CheckRule {
 };
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
-    for link in &snapshot.links {
-        let (Some(web), Some(php)) = (
-            snapshot.services.get(link.from),
-            snapshot.services.get(link.to),
-        ) else {
-            continue;
-        };
-        let pool = php
-            .pools
-            .iter()
-            .find(|pool| Some(&pool.name) == link.pool.as_ref());
-        let (Some(nginx), Some(pool)) = (&web.nginx, pool) else {
-            continue;
-        };
+    for (link, web, _, pool) in snapshot.links_to_pools() {
+        let Some(nginx) = &web.nginx else { continue };
         let ends = pool.settings.or("pm.max_requests", "0");
         let Some(after) = ends.number().filter(|count| *count > 0.0) else {
             continue;
         };
         let kept = nginx.passes.iter().find_map(|pass| {
             let keeps = pass.settings.get("fastcgi_keep_conn")?.is_on() == Some(true);
-            let upstream = nginx
-                .upstreams
-                .iter()
-                .find(|one| Some(&one.name) == pass.upstream.as_ref())?;
+            let upstream = nginx.upstream_of(pass)?;
             upstream.settings.get("keepalive").filter(|_| keeps)?;
             Some(upstream.settings.or("keepalive_requests", "1000"))
         });

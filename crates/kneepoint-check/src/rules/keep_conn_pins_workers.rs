@@ -16,22 +16,8 @@ pub(crate) static RULE: CheckRule = CheckRule {
 };
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
-    for link in &snapshot.links {
-        let (Some(web), Some(php)) = (
-            snapshot.services.get(link.from),
-            snapshot.services.get(link.to),
-        ) else {
-            continue;
-        };
-        let (Some(nginx), Some(pool)) = (
-            &web.nginx,
-            php.pools
-                .iter()
-                .find(|pool| Some(&pool.name) == link.pool.as_ref()),
-        ) else {
-            continue;
-        };
-        let Some(most) = pool.max_children() else {
+    for (link, web, _, pool) in snapshot.links_to_pools() {
+        let (Some(nginx), Some(most)) = (&web.nginx, pool.max_children()) else {
             continue;
         };
         for pass in nginx
@@ -46,10 +32,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             else {
                 continue;
             };
-            let upstream = nginx
-                .upstreams
-                .iter()
-                .find(|one| Some(&one.name) == pass.upstream.as_ref());
+            let upstream = nginx.upstream_of(pass);
             let Some(keepalive) = upstream.and_then(|one| one.settings.get("keepalive")) else {
                 continue;
             };

@@ -24,10 +24,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                 .settings
                 .get("fastcgi_keep_conn")
                 .and_then(SettingValue::is_on);
-            let upstream = nginx
-                .upstreams
-                .iter()
-                .find(|one| Some(&one.name) == pass.upstream.as_ref());
+            let upstream = nginx.upstream_of(pass);
             pass.directive == "fastcgi_pass"
                 && keep == Some(true)
                 && upstream.is_none_or(|one| one.settings.get("keepalive").is_none())

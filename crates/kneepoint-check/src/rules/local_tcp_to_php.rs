@@ -17,20 +17,10 @@ pub(crate) static RULE: CheckRule = CheckRule {
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     let mut told = Vec::new();
-    for link in snapshot.links.iter().filter(|link| link.by.is_tcp()) {
-        let (Some(web), Some(php)) = (
-            snapshot.services.get(link.from),
-            snapshot.services.get(link.to),
-        ) else {
-            continue;
-        };
-        let Some(pool) = php
-            .pools
-            .iter()
-            .find(|pool| Some(&pool.name) == link.pool.as_ref())
-        else {
-            continue;
-        };
+    let by_tcp = snapshot
+        .links_to_pools()
+        .filter(|(link, ..)| link.by.is_tcp());
+    for (link, web, php, pool) in by_tcp {
         // A socket needs a directory that both see.
         let apart = web.place.net != php.place.net
             || web.place.container.is_some()

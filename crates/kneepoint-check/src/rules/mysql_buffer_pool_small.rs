@@ -26,11 +26,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         if data < size * TIMES {
             continue;
         }
-        let room = service
-            .limits
-            .memory
-            .as_ref()
-            .map_or(snapshot.machine.memory_bytes, |limit| limit.value);
+        let room = service.memory_bytes(&snapshot.machine);
         RULE.at(snapshot, at, Severity::Risk)
             .value("innodb_buffer_pool_size", &value)
             .seen(

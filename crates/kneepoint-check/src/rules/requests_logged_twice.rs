@@ -56,6 +56,6 @@ mod tests {
     #[test]
     fn what_is_thrown_away_costs_nothing() {
         let thrown = Case::healthy().pool_with("access.log = /dev/null", "");
-        assert!(crate::rule::case::run(&RULE, &thrown.0).is_empty());
+        assert!(super::super::tests_of(&RULE, &thrown).is_empty());
     }
 }

@@ -29,10 +29,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             } else {
                 "proxy"
             };
-            let upstream = nginx
-                .upstreams
-                .iter()
-                .find(|one| Some(&one.name) == pass.upstream.as_ref());
+            let upstream = nginx.upstream_of(pass);
             let Some(upstream) = upstream.filter(|one| one.servers.len() >= 3) else {
                 continue;
             };

@@ -15,21 +15,8 @@ pub(crate) static RULE: CheckRule = CheckRule {
 };
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
-    for link in &snapshot.links {
-        let (Some(web), Some(php)) = (
-            snapshot.services.get(link.from),
-            snapshot.services.get(link.to),
-        ) else {
-            continue;
-        };
+    for (link, web, php, pool) in snapshot.links_to_pools() {
         let Some(nginx) = &web.nginx else { continue };
-        let Some(pool) = php
-            .pools
-            .iter()
-            .find(|pool| Some(&pool.name) == link.pool.as_ref())
-        else {
-            continue;
-        };
         let ends = pool.settings.or("request_terminate_timeout", "0");
         let Some(ends_s) = ends.seconds().filter(|seconds| *seconds > 0.0) else {
             continue;

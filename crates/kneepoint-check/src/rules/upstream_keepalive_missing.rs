@@ -33,10 +33,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             if pass.target.text.contains("unix:") || told.contains(&pass.target.text.as_str()) {
                 continue;
             }
-            let upstream = nginx
-                .upstreams
-                .iter()
-                .find(|one| Some(&one.name) == pass.upstream.as_ref());
+            let upstream = nginx.upstream_of(pass);
             let keepalive = upstream.and_then(|one| one.settings.get("keepalive"));
             let eleven = pass.settings.text("proxy_http_version") == Some("1.1");
             let header = pass.settings.text("proxy_set_header connection");

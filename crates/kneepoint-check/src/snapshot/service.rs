@@ -1,6 +1,6 @@
 //! A server program that runs, and what belongs to it.
 
-use super::{SettingSource, SettingValue, Settings};
+use super::{Nginx, SettingSource, SettingValue, Settings};
 use kneepoint_model::{AppSwitch, LogKind};
 use kneepoint_profiler::OpcacheState;
 use serde::Serialize;
@@ -327,56 +327,6 @@ impl FpmPool {
     }
 }
 
-/// A server of nginx.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct WebService {
-    /// Its names.
-    pub names: Vec<String>,
-    /// Its `listen` directives.
-    pub listens: Vec<SettingValue>,
-    /// Its settings, those around it included.
-    pub settings: Settings,
-}
-
-/// A place where nginx hands requests on.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Pass {
-    /// The directive: `fastcgi_pass`, `proxy_pass`.
-    pub directive: String,
-    /// What it names.
-    pub target: SettingValue,
-    /// The upstream block it names.
-    pub upstream: Option<String>,
-    /// Settings in force there.
-    pub settings: Settings,
-    /// Name of its server.
-    pub server: String,
-}
-
-/// A group of servers behind nginx.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Upstream {
-    /// Its name.
-    pub name: String,
-    /// Its servers, with their parameters.
-    pub servers: Vec<SettingValue>,
-    /// Its other directives.
-    pub settings: Settings,
-    /// Where it begins.
-    pub at: Option<SettingSource>,
-}
-
-/// What nginx is configured to do.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Nginx {
-    /// Its servers.
-    pub servers: Vec<WebService>,
-    /// Where it hands requests on.
-    pub passes: Vec<Pass>,
-    /// Its upstream blocks.
-    pub upstreams: Vec<Upstream>,
-}
-
 /// A server program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Service {
@@ -477,6 +427,20 @@ impl Service {
     pub fn logged(&self, kind: LogKind) -> Option<&LogHits> {
         let hits = self.logs.iter().filter(|hits| hits.kind == kind);
         hits.max_by_key(|hits| hits.count)
+    }
+
+    /// Memory that it may use in bytes: its limit, or all of the machine.
+    #[must_use]
+    pub fn memory_bytes(&self, machine: &MachineState) -> f64 {
+        let limit = self.limits.memory.as_ref();
+        limit.map_or(machine.memory_bytes, |limit| limit.value)
+    }
+
+    /// Where the memory it may use is said.
+    #[must_use]
+    pub fn memory_source(&self) -> String {
+        let limit = self.limits.memory.as_ref();
+        limit.map_or("/proc/meminfo".to_owned(), |limit| limit.source.to_string())
     }
 
     /// Cores it may use: the tightest of quota, affinity and the machine.

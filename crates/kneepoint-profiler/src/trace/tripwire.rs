@@ -11,13 +11,12 @@ use crate::memory::ProcessMemory;
 use crate::process::{Pools, workers};
 use crate::ptrace::{self, Event, NO_SIGNAL, Syscall};
 use crate::sampler::Sampler;
-use crate::trace::{calls, gone, let_go, rest, untraceable};
+use crate::trace::{calls, duplicate, gone, let_go, rest, untraceable};
 use kneepoint_linux::process;
 use kneepoint_model::{Address, Place, own_place};
 use reach::Reach;
 use rustix::net::SocketType;
 use rustix::net::sockopt::socket_type;
-use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -215,7 +214,7 @@ impl Watcher {
                 Err(why) => return Err(untraceable(self.master, &why)),
             }
         }
-        self.let_go();
+        let_go(&mut self.watched, LET_GO);
         Ok(self.attempts)
     }
 
@@ -372,23 +371,12 @@ impl Watcher {
             self.attempts.push(attempt);
         }
     }
-
-    /// Lets go of everything. What cannot be stopped in time is let go with the end of this thread.
-    fn let_go(&mut self) {
-        let_go(&mut self.watched, LET_GO);
-    }
 }
 
-/// Whether a socket sends packets, rather than to keep a connection. The kernel is asked through a duplicate of it
-/// (pidfd_getfd(2)).
+/// Whether a socket sends packets, rather than to keep a connection.
 fn is_of_packets((process, fd): (u32, i32)) -> bool {
-    let kind = || -> Option<SocketType> {
-        let pid = Pid::from_raw(i32::try_from(process).ok()?)?;
-        let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-        let socket = pidfd_getfd(process, fd, PidfdGetfdFlags::empty()).ok()?;
-        socket_type(&socket).ok()
-    };
-    kind() == Some(SocketType::DGRAM)
+    let kind = duplicate(process, fd).and_then(|socket| socket_type(&socket).ok());
+    kind == Some(SocketType::DGRAM)
 }
 
 /// The number of this thread, which is what a tracer is known by.

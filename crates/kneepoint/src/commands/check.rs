@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use kneepoint_check::{CheckFormat, CheckOptions, Report, check, redacted, render};
 use kneepoint_model::units::parse_duration;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub(super) fn run(args: &CheckArgs) -> Result<ExitCode> {
@@ -31,12 +31,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitCode> {
         report = redacted(&report, &snapshot);
     }
     let mut printed = false;
-    for (path, format) in [
-        (&args.json, CheckFormat::Json),
-        (&args.markdown, CheckFormat::Markdown),
-        (&args.junit, CheckFormat::Junit),
-        (&args.sarif, CheckFormat::Sarif),
-    ] {
+    for (_, path, format) in outputs(args) {
         let Some(path) = path else { continue };
         printed |= deliver(path, &render(&report, format))?;
     }
@@ -48,6 +43,16 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitCode> {
         () if report.is_clean() => ExitCode::SUCCESS,
         () => ExitCode::from(FOUND),
     })
+}
+
+/// Where a result may be asked for: the option, its file, and the format.
+fn outputs(args: &CheckArgs) -> [(&'static str, &Option<PathBuf>, CheckFormat); 4] {
+    [
+        ("--json", &args.json, CheckFormat::Json),
+        ("--markdown", &args.markdown, CheckFormat::Markdown),
+        ("--junit", &args.junit, CheckFormat::Junit),
+        ("--sarif", &args.sarif, CheckFormat::Sarif),
+    ]
 }
 
 /// Looks at another host: the program there does what it would do here, and its files come back.
@@ -72,15 +77,9 @@ fn look_there(args: &CheckArgs, url: &str) -> Result<ExitCode> {
     for (option, asked) in [("--all", args.all), ("--redact", args.redact)] {
         there.extend(asked.then(|| option.to_owned()));
     }
-    let outputs = [
-        ("--json", &args.json),
-        ("--markdown", &args.markdown),
-        ("--junit", &args.junit),
-        ("--sarif", &args.sarif),
-    ];
-    for (nth, (option, path)) in outputs.iter().enumerate() {
+    for (nth, (option, path, _)) in outputs(args).into_iter().enumerate() {
         if path.is_some() {
-            there.extend([(*option).to_owned(), (nth + 1).to_string()]);
+            there.extend([option.to_owned(), (nth + 1).to_string()]);
         }
     }
     let remote = remote::Remote {
@@ -91,7 +90,7 @@ fn look_there(args: &CheckArgs, url: &str) -> Result<ExitCode> {
     };
     let found = remote.look()?;
     let mut printed = false;
-    for ((_, path), text) in outputs.iter().zip(&found.files[1..]) {
+    for ((_, path, _), text) in outputs(args).into_iter().zip(&found.files[1..]) {
         let Some(path) = path else { continue };
         printed |= deliver(path, text)?;
     }

@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
-const KINDS: &[(&str, PeerKind)] = &[("http", PeerKind::Http), ("smtp", PeerKind::Smtp)];
 /// Requests a double serves at once where nobody says.
 const CAPACITY: u32 = 1000;
 /// Longest body, in bytes.
@@ -97,7 +96,7 @@ fn kind(reader: &mut Reader<'_>, node: &Node) -> Option<PeerKind> {
         );
         return None;
     }
-    reader.choice(node, KINDS)
+    reader.choice(node, &PeerKind::ALL.map(|kind| (kind.name(), kind)))
 }
 
 fn host(reader: &mut Reader<'_>, node: &Node) -> Option<String> {

@@ -135,10 +135,7 @@ impl Outsider {
         let Advice::Double(kind, port) = self.advice() else {
             return None;
         };
-        let kind = match kind {
-            PeerKind::Http => "http",
-            PeerKind::Smtp => "smtp",
-        };
+        let kind = kind.name();
         let host = self.host();
         Some(format!(
             "[[peer]]\nhost = \"{host}\"\nkind = \"{kind}\"\nport = {port}\n"

@@ -194,10 +194,7 @@ impl Inside<'_> {
 /// Whether an entry of `[app] unreachable` means an outsider.
 fn is_meant(entry: &str, outsider: &Reason) -> bool {
     let entry = entry.strip_prefix("unix:").unwrap_or(entry);
-    let ip = |text: &str| match text {
-        "localhost" => None,
-        text => text.trim_matches(['[', ']']).parse::<IpAddr>().ok(),
-    };
+    let ip = |text: &str| text.trim_matches(['[', ']']).parse::<IpAddr>().ok();
     match outsider {
         Reason::Mail => entry == PeerSpec::MAIL,
         Reason::Socket(path) => entry == path,
