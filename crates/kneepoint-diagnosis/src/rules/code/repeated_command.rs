@@ -109,14 +109,17 @@ mod tests {
 
     #[test]
     fn fires_when_one_line_asks_for_every_value() {
-        check(asking(60), expect![[r#"
+        check(
+            asking(60),
+            expect![[r#"
             named: RDS-05
             suspected app (30 %): one request asks Redis for one value after the other
               saw GET price:{n}, 60 times in each GET /, in App\Prices::of at app/Prices.php:23, in 10 requests that were traced, one after the other
               saw Redis runs 4 commands for each request PHP served, at 190/s offered for 10 s
               saw it takes 30 % of the work of all workers that were met, sampled 99 times a second, at 240/s offered for 10 s
               do: Read all values that the loop at app/Prices.php:23 needs with one command before it (MGET, a pipeline), and keep what every request reads in APCu.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

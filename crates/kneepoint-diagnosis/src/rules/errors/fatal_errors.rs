@@ -48,11 +48,17 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     let mut verdict = RULE
         .finds(Layer::App, RULE.title)
         .measured(
-            format!("{} of the responses have an error's status", format_share(share)),
+            format!(
+                "{} of the responses have an error's status",
+                format_share(share)
+            ),
             phase,
         )
         .under(
-            format!("{} fatal errors in PHP's log: {}", fatal.count, fatal.example),
+            format!(
+                "{} fatal errors in PHP's log: {}",
+                fatal.count, fatal.example
+            ),
             fatal.conditions,
         );
     if low.is_some_and(|share| share <= 0.0) {
@@ -98,26 +104,32 @@ mod tests {
 
     #[test]
     fn fires_with_the_line_that_the_log_names() {
-        check(failing(300), expect![[r#"
+        check(
+            failing(300),
+            expect![[r#"
             named: APP-14
             suspected app (12 %): pages end with an error of the application
               saw 12 % of the responses have an error's status, at 240/s offered for 10 s
               saw 300 fatal errors in PHP's log: PHP Fatal error:  Uncaught RuntimeException: busy in app/Cache.php:31, at 240/s offered for 10 s
               saw none at low load: they come with the load
               do: Mend what the log names, file and line, the most frequent first; keep log_errors on while you test.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn only_notes_a_single_error() {
-        check(failing(1), expect![[r#"
+        check(
+            failing(1),
+            expect![[r#"
             named: CAP-02
             noted app (0.0 %): pages end with an error of the application
               saw 0.0 % of the responses have an error's status, at 240/s offered for 10 s
               saw 1 fatal errors in PHP's log: PHP Fatal error:  Uncaught RuntimeException: busy in app/Cache.php:31, at 240/s offered for 10 s
               saw none at low load: they come with the load
               do: Mend what the log names, file and line, the most frequent first; keep log_errors on while you test.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

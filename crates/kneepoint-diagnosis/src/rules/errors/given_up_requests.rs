@@ -38,7 +38,9 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(evidence: &Evidence) -> Option<Finding> {
     let given_up = evidence.logged(&[Layer::Web, Layer::Proxy], LogKind::UpstreamReadTimeout)?;
-    let ends_s = evidence.stack.setting(Layer::Php, "request_terminate_timeout");
+    let ends_s = evidence
+        .stack
+        .setting(Layer::Php, "request_terminate_timeout");
     let ends_s = ends_s.map_or(Some(0.0), seconds)?;
     let waits_s = evidence.stack.setting(Layer::Web, "fastcgi_read_timeout");
     let waits_s = waits_s.map_or(Some(NGINX_WAITS_S), seconds)?;
@@ -108,14 +110,17 @@ mod tests {
 
     #[test]
     fn notes_a_pool_that_works_for_nobody() {
-        check(given_up("0"), expect![[r#"
+        check(
+            given_up("0"),
+            expect![[r#"
             named: CAP-02
             noted php (0 %): PHP goes on with requests that nginx has given up
               saw php.request_terminate_timeout = 0
               saw web.fastcgi_read_timeout = 60s
               saw 12 log lines: upstream timed out (110: Connection timed out) while reading response header from upstream, at 240/s offered for 10 s
               set php.request_terminate_timeout = 54s
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

@@ -98,14 +98,17 @@ mod tests {
 
     #[test]
     fn fires_with_the_line_that_waits() {
-        check(syncing(6.0), expect![[r#"
+        check(
+            syncing(6.0),
+            expect![[r#"
             named: KRN-11
             suspected php (75 %): workers wait for the disk
               saw fsync takes 75 % of the time of busy workers, at 240/s offered for 10 s
               saw 29.3 ms of it in each request, at 240/s offered for 10 s
               saw waiting there: POST /orders, App\Audit::write at app/Audit.php:12, 100 % of 300 stacks, sampled 50 times a second, at 240/s offered for 10 s
               do: Keep what is short-lived in memory or in Redis (session.save_path, sys_temp_dir, the cache's directory), and write what must last outside of the page.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

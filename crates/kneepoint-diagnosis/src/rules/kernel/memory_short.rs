@@ -12,7 +12,13 @@ pub(crate) static RULE: Rule = Rule {
     code: "KRN-08",
     name: "memory-short",
     since: "0.1.0",
-    layers: &[Layer::Php, Layer::Db, Layer::Cache, Layer::Web, Layer::Proxy],
+    layers: &[
+        Layer::Php,
+        Layer::Db,
+        Layer::Cache,
+        Layer::Web,
+        Layer::Proxy,
+    ],
     stage: RuleStage::Kernel,
     signal: UseSignal::Saturation,
     applies_to: AppliesTo::Any,
@@ -109,14 +115,17 @@ mod tests {
 
     #[test]
     fn fires_when_everything_waits() {
-        check(short(0.4), expect![[r#"
+        check(
+            short(0.4),
+            expect![[r#"
             named: KRN-08
             suspected php (40 %): everything waits for memory
               saw every task waits for memory 40 % of the time, at 240/s offered for 10 s
               saw php takes most of it, 3.0 GiB
               saw a worker of PHP takes 20.0 MiB
               do: Fewer workers, by what one takes in fact, or smaller caches of the database and Redis; then more memory.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
@@ -128,14 +137,17 @@ mod tests {
             2,
             "Out of memory: Killed process 77 (php-fpm)",
         );
-        check(killed, expect![[r#"
+        check(
+            killed,
+            expect![[r#"
             named: KRN-08
             suspected php (0 %): everything waits for memory
               saw php takes most of it, 3.0 GiB
               saw a worker of PHP takes 20.0 MiB
               saw 2 log lines: Out of memory: Killed process 77 (php-fpm), at 240/s offered for 10 s
               do: Fewer workers, by what one takes in fact, or smaller caches of the database and Redis; then more memory.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

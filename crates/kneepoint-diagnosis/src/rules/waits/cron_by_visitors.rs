@@ -28,7 +28,9 @@ pub(crate) static RULE: Rule = Rule {
         how_it_is_confirmed: "Set DISABLE_WP_CRON for one run: the requests go away and the limit rises.",
         what_to_write: "In wp-config.php:\n\n    define( 'DISABLE_WP_CRON', true );\n\nand a clock of the machine's own:\n\n    \
             */5 * * * * www-data php /srv/site/wp-cron.php",
-        references: &["https://developer.wordpress.org/plugins/cron/hooking-wp-cron-into-the-system-task-scheduler/"],
+        references: &[
+            "https://developer.wordpress.org/plugins/cron/hooking-wp-cron-into-the-system-task-scheduler/",
+        ],
     },
     check,
 };
@@ -104,13 +106,16 @@ mod tests {
 
     #[test]
     fn fires_when_workers_are_at_it() {
-        check(asking(40), expect![[r#"
+        check(
+            asking(40),
+            expect![[r#"
             named: APP-07, APP-11
             suspected app (40 %): visitors start the scheduled work of WordPress
               saw 40 % of 100 stacks of workers are of wp-cron.php, sampled 50 times a second, at 240/s offered for 10 s
               saw POST http://shop.example.test/wp-cron.php, once in each GET /, in spawn_cron at wp-includes/cron.php:900, in 10 requests that were traced, one after the other
               do: define( 'DISABLE_WP_CRON', true ) in wp-config.php, and run wp-cron.php from the machine's own cron.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

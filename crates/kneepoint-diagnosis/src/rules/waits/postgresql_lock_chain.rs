@@ -132,14 +132,17 @@ mod tests {
 
     #[test]
     fn fires_with_who_holds_the_row() {
-        check(waiting(6.0), expect![[r#"
+        check(
+            waiting(6.0),
+            expect![[r#"
             named: PG-03
             suspected db (75 %): requests wait for one another's locks in PostgreSQL on stock
               saw 6.0 workers wait for a lock, 75 % of the busy ones, at 240/s offered for 10 s
               saw the database uses 0.25 cores, at 240/s offered for 10 s
               saw 100 % of those who waited were behind POST /checkout, App\Payment::charge at app/Payment.php:31 (in recv 10.0.0.9:80), which holds stock; up to 4 in a row, looked at 80 times, at 240/s offered for 10 s
               do: Begin with POST /checkout, App\Payment::charge at app/Payment.php:31 (in recv 10.0.0.9:80). Change what others want right before COMMIT, and do nothing else within the transaction; give each visitor or page a row or a lock of its own; end forgotten transactions (idle_in_transaction_session_timeout).
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

@@ -41,23 +41,20 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         return None;
     }
     let waits = phase.waits().into_iter();
-    let waiting: f64 = waits
-        .filter(is_for_cache)
-        .map(|wait| wait.workers)
-        .sum();
+    let waiting: f64 = waits.filter(is_for_cache).map(|wait| wait.workers).sum();
     let share = waiting / phase.busy_workers()?;
     let commands = phase.series.rate(Layer::Cache, metric::REDIS_COMMANDS);
     let mut verdict = RULE
         .finds(Layer::Cache, RULE.title)
         .measured(
-            format!("Redis' busiest process uses {} of a core", format_share(hottest)),
+            format!(
+                "Redis' busiest process uses {} of a core",
+                format_share(hottest)
+            ),
             phase,
         )
         .measured(
-            format!(
-                "workers wait for it {} of their time",
-                format_share(share)
-            ),
+            format!("workers wait for it {} of their time", format_share(share)),
             phase,
         );
     if let Some(hz) = commands.filter(|hz| *hz > 0.0) {
@@ -113,13 +110,21 @@ mod tests {
             .running(PhaseKind::Over, 1.0)
             .waiting(PhaseKind::Over, "recv cache", 7.0)
             .waiting(PhaseKind::Over, "recv db", 0.0)
-            .gauge(PhaseKind::Over, Layer::Cache, metric::CPU_HOTTEST, "", share)
+            .gauge(
+                PhaseKind::Over,
+                Layer::Cache,
+                metric::CPU_HOTTEST,
+                "",
+                share,
+            )
             .traced("GET /", 10, vec![call])
     }
 
     #[test]
     fn fires_with_the_command_that_takes_its_time() {
-        check(hot(0.98), expect![[r#"
+        check(
+            hot(0.98),
+            expect![[r#"
             named: RDS-04
             suspected cache (88 %): Redis' only thread is at its limit
               saw Redis' busiest process uses 98 % of a core, at 240/s offered for 10 s
@@ -127,7 +132,8 @@ mod tests {
               saw 820/s commands, 1.195 ms of CPU each, at 240/s offered for 10 s
               saw HGETALL menu, once in each GET /, in App\Menu::all at app/Menu.php:14, in 10 requests that were traced, one after the other
               do: Ask Redis for what is needed instead of whole collections (SCAN, HMGET, MGET), keep what every request reads in APCu, and give sessions, cache and queue a Redis each.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

@@ -137,26 +137,32 @@ mod tests {
 
     #[test]
     fn fires_with_who_holds_the_session() {
-        check(waiting("sessions", "PDOStatement::execute"), expect![[r#"
+        check(
+            waiting("sessions", "PDOStatement::execute"),
+            expect![[r#"
             named: SES-04
             suspected db (75 %): requests of one session wait for its row in the database: sessions
               saw 6.0 workers wait for a session's lock, 75 % of the busy ones, at 240/s offered for 10 s
               saw 100 % of those who waited were behind GET /cart, App\Cart::show at app/Cart.php:31 (in sleep), which holds sessions; up to 6 in a row, looked at 80 times, at 240/s offered for 10 s
               saw waiting there: GET /cart, App\Front::begin at app/Front.php:8, 100 % of 400 stacks, sampled 50 times a second, at 240/s offered for 10 s
               do: Close the session as soon as it was read (session_write_close), or keep sessions without a lock (lock_mode none) or elsewhere; in the scenario give the load more users.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn a_lock_without_a_telling_name_is_known_by_who_waits() {
-        check(waiting("kv", "session_start"), expect![[r#"
+        check(
+            waiting("kv", "session_start"),
+            expect![[r#"
             named: SES-04
             suspected db (75 %): requests of one session wait for its row in the database: kv
               saw 6.0 workers wait for a session's lock, 75 % of the busy ones, at 240/s offered for 10 s
               saw 100 % of those who waited were behind GET /cart, App\Cart::show at app/Cart.php:31 (in sleep), which holds kv; up to 6 in a row, looked at 80 times, at 240/s offered for 10 s
               saw waiting there: GET /cart, App\Front::begin at app/Front.php:8, 100 % of 400 stacks, sampled 50 times a second, at 240/s offered for 10 s
               do: Close the session as soon as it was read (session_write_close), or keep sessions without a lock (lock_mode none) or elsewhere; in the scenario give the load more users.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
