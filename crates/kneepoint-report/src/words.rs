@@ -5,7 +5,7 @@
 
 use kneepoint_model::run::{LimitBasis, LimitResult};
 use kneepoint_model::units::{self, RateUnit};
-use kneepoint_model::{Effect, Health, Interval, LoadPoint};
+use kneepoint_model::{Effect, Health, Interval, Layer, LoadPoint, Setting};
 
 const NO_BREAK: char = '\u{a0}';
 
@@ -85,6 +85,45 @@ pub(crate) fn limit_is(limit: &LimitResult) -> String {
         rate_in(unit, told.high),
         rate_in(unit, told.estimate),
     )
+}
+
+/// A part of a request's time with where it is: `db waiting`, and `PHP running` where the part says it itself.
+pub(crate) fn part(layer: Layer, what: &str) -> String {
+    let first = what.split(' ').next().unwrap_or_default();
+    match first.eq_ignore_ascii_case(layer.name()) {
+        true => what.to_owned(),
+        false => format!("{layer} {what}"),
+    }
+}
+
+/// A setting as its owner writes it, with the name by which Kneepoint takes it: `opcache.enable = 1 in php.ini (--set
+/// php.opcache.enable=1)`. As it is, where what to write depends on the application or on the server's version.
+pub(crate) fn owners_setting(setting: &Setting) -> String {
+    let (name, value) = (setting.key.name.as_str(), setting.value.as_str());
+    let of_pool = ["pm", "listen.", "request_", "process.", "rlimit_"];
+    let of_ini = [
+        "opcache.",
+        "realpath_cache_",
+        "memory_limit",
+        "session.",
+        "zend.",
+    ];
+    let begins = |all: &[&str]| all.iter().any(|begin| name.starts_with(begin));
+    let own = match (setting.key.layer, name) {
+        (Layer::Php, _) if begins(&of_pool) => format!("{name} = {value} in PHP-FPM's pool file"),
+        (Layer::Php, _) if begins(&of_ini) => format!("{name} = {value} in php.ini"),
+        (Layer::Web | Layer::Proxy, "upstream.keepalive") => {
+            format!("keepalive {value}; in the upstream block of nginx")
+        }
+        (Layer::App, "db.persistent") if value == "true" => {
+            "persistent connections to the database, in the application's own settings".to_owned()
+        }
+        (Layer::App, "redis.persistent") if value == "true" => {
+            "persistent connections to Redis, in the application's own settings".to_owned()
+        }
+        _ => return setting.to_string(),
+    };
+    format!("{own} (--set {}={value})", setting.key)
 }
 
 /// R* with its interval: `38.5/s (37.2 to 39.8)`; of visits `26.3 visits/s (25.0 to 27.5), that is 131 requests/s, about 40
@@ -445,6 +484,32 @@ mod tests {
         assert_eq!(told_interval(&limit).high, 451.0);
         (limit.rate_hz.low, limit.rate_hz.high) = (140.0, 160.0);
         check(limit_is(&limit), "R* is 151/s (140 to 160)");
+    }
+
+    #[test]
+    fn a_setting_is_told_as_its_owner_writes_it() {
+        let told = |key: &str, value: &str| {
+            owners_setting(&Setting {
+                key: key.parse().expect("a key"),
+                value: value.into(),
+            })
+        };
+        assert_eq!(
+            told("php.opcache.enable", "1"),
+            "opcache.enable = 1 in php.ini (--set php.opcache.enable=1)"
+        );
+        assert_eq!(
+            told("php.pm.max_children", "16"),
+            "pm.max_children = 16 in PHP-FPM's pool file (--set php.pm.max_children=16)"
+        );
+        assert!(told("web.upstream.keepalive", "32").starts_with("keepalive 32; in the upstream"));
+        assert_eq!(told("cache.maxclients", "9"), "cache.maxclients = 9");
+    }
+
+    #[test]
+    fn a_part_does_not_name_its_layer_twice() {
+        assert_eq!(part(Layer::Php, "PHP running"), "PHP running");
+        assert_eq!(part(Layer::Db, "waiting"), "db waiting");
     }
 
     #[test]

@@ -72,7 +72,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         }
         if let Some((busy, seen)) = busy {
             draft = draft.seen(
-                format!("{busy} of {seen} workers were busy when it was looked at"),
+                match seen {
+                    1 => format!("{busy} of 1 worker was busy when it was looked at"),
+                    _ => format!("{busy} of {seen} workers were busy when it was looked at"),
+                },
                 "",
             );
         }

@@ -358,9 +358,8 @@ fn bound_now(run: &Run) -> Option<String> {
     let knee = pair.knee?;
     let (part, share) = waterfall::largest(knee)?;
     Some(plain(&format!(
-        "{} {} takes {} of a request's time at {}",
-        part.layer,
-        part.what,
+        "{} takes {} of a request's time at {}",
+        words::part(part.layer, &part.what),
         words::share(share),
         words::requests_in(run.unit(), knee.offered_hz),
     )))

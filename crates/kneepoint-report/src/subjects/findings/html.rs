@@ -2,6 +2,7 @@
 
 use super::Told;
 use crate::html::{Section, effect};
+use crate::words;
 use kneepoint_model::{Confidence, Run, Setting};
 use maud::{Markup, html};
 
@@ -82,7 +83,7 @@ fn settings(run: &Run, settings: &[Setting]) -> Markup {
             ul class="settings" {
                 @for setting in settings {
                     li {
-                        code { (setting) }
+                        code { (words::owners_setting(setting)) }
                         @if let Some(old) = before(setting) { span class="side" { " was " (old) } }
                     }
                 }

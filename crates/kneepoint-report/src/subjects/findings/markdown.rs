@@ -30,7 +30,7 @@ pub(crate) fn findings(out: &mut String, run: &Run) {
             });
         let seen: Vec<_> = seen.collect();
         let remedy = finding.remedy.as_ref().map_or_else(String::new, |remedy| {
-            let settings: Vec<_> = remedy.settings.iter().map(ToString::to_string).collect();
+            let settings: Vec<_> = remedy.settings.iter().map(words::owners_setting).collect();
             match settings.is_empty() {
                 true => remedy.text.clone(),
                 false => settings.join("; "),

@@ -59,7 +59,7 @@ fn finding(page: &mut Page, told: &Told<'_>, tried: Option<&Effect>) {
     if let Some(remedy) = &finding.remedy {
         detail("remedy", &remedy.text);
         for setting in &remedy.settings {
-            detail("", &setting.to_string());
+            detail("", &words::owners_setting(setting));
         }
     }
     if let Some(effect) = tried {

@@ -243,10 +243,15 @@ pub(crate) fn machine(run: &Run) -> String {
     if machine.memory_bytes > 0 {
         parts.push(units::format_bytes(machine.memory_bytes));
     }
-    for text in [&machine.cpu, &machine.kernel] {
-        if !text.is_empty() {
-            parts.push(text.clone());
+    if !machine.cpu.is_empty() {
+        parts.push(machine.cpu.clone());
+    }
+    match machine.kernel.as_str() {
+        "" => {}
+        release if release.starts_with(|first: char| first.is_ascii_digit()) => {
+            parts.push(format!("Linux {release}"));
         }
+        other => parts.push(other.to_owned()),
     }
     if machine.shared_with_generator {
         parts.push("shared with the generator".into());
