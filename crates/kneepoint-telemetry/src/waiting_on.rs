@@ -271,6 +271,17 @@ impl Waits {
         self.0.name(peer)
     }
 
+    /// Whether a label says that a worker has no request.
+    #[must_use]
+    pub fn is_idle(label: &str) -> bool {
+        is_idle(label)
+    }
+
+    /// Forgets processes that are not among these.
+    pub fn retain(&mut self, pids: &[u32]) {
+        self.0.retain(pids);
+    }
+
     /// What a process waits for now; `None` when it runs or is gone.
     pub fn look(&mut self, pid: u32) -> Option<String> {
         match self.0.look(pid) {
