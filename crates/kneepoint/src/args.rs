@@ -2,6 +2,8 @@
 
 mod check;
 mod compare;
+#[cfg(test)]
+mod deploy;
 mod limit;
 mod load;
 mod plan;
