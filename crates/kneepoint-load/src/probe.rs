@@ -1,4 +1,4 @@
-//! Requests outside a load: one by itself, each of a workload once, and as many as a server that does nothing answers.
+//! Requests outside a load: one by itself, the one that asks whether a machine may be loaded, each of a workload once, and as many as a server that does nothing answers.
 
 mod consent;
 mod null_server;

@@ -36,6 +36,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Init(args) => init::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Agent(args) => load::run_agent(&args),
+        Command::Watch(args) => check::watch::run(&args),
         Command::Load(args) => load::run(&args),
         Command::Limit(args) => limit::run(&args),
         Command::Diagnose(args) => diagnose::run(&args),
@@ -47,7 +48,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Report(args) => runs::report::run(&args),
         Command::Runs(args) => runs::run(&args),
         Command::Rules(args) => diagnose::rules::run(&args),
-        Command::Explain { code } => diagnose::rules::explain(&code),
+        Command::Explain(args) => diagnose::rules::explain(&args),
         Command::Lab { command } => lab::run(&command),
     }
 }

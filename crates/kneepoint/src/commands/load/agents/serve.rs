@@ -15,7 +15,11 @@ pub(in crate::commands) fn run(args: &AgentArgs) -> Result<ExitCode> {
     let max_rate = args.max_rate.as_deref();
     let options = AgentOptions {
         access: access(&args.broker)?,
-        name: args.name.clone().unwrap_or_else(usual_name),
+        // A host's name has dots, which would be parts of a subject.
+        name: args
+            .name
+            .as_ref()
+            .map_or_else(usual_name, |name| name.replace('.', "-")),
         tag: args.tag.clone(),
         max_rate_hz: max_rate
             .map(|text| parse_rate("--max-rate", text))
