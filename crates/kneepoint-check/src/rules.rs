@@ -96,6 +96,7 @@ catalogue! {
     oom_kills,
     machine_descriptors,
     sessions_connect_per_request,
+    redis_connections_per_request,
     redis_asked_whether_alive,
     redis_session_lock_spins,
     session_gc_frequent,

@@ -2,11 +2,14 @@
 
 mod check;
 mod compare;
+#[cfg(test)]
+mod deploy;
 mod limit;
 mod load;
 mod plan;
 mod profile;
 mod replay;
+mod watch;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use std::path::PathBuf;
@@ -18,6 +21,7 @@ pub use load::{Interarrival, LoadArgs};
 pub use plan::PlanArgs;
 pub use profile::ProfileArgs;
 pub use replay::ReplayArgs;
+pub use watch::WatchArgs;
 
 /// What stands below the help of the program.
 const FIRST_STEPS: &str = "\
@@ -44,6 +48,9 @@ pub enum Command {
     /// Say what is wrong with the stack that already runs, in seconds, without a request, a write or a signal
     #[command(after_help = check::AFTER_HELP)]
     Check(CheckArgs),
+    /// The stack that runs, live: workers, queues, waits, rate, findings; also as Prometheus metrics
+    #[command(after_help = watch::AFTER_HELP)]
+    Watch(WatchArgs),
     /// Write a scenario file for the application in a directory
     Init(InitArgs),
     /// Find the highest rate at which the SLO holds; with --ci, fail a pipeline that lost capacity

@@ -2,6 +2,7 @@
 
 pub(crate) mod html;
 pub(crate) mod markdown;
+pub(crate) mod mending;
 pub(crate) mod terminal;
 
 use kneepoint_model::finding::UNLESS;

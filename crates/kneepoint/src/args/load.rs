@@ -81,7 +81,9 @@ pub struct LoadArgs {
     /// Speak HTTP/2: agreed on in the TLS handshake for https, at once (prior knowledge) for http
     #[arg(long, help_heading = TARGET)]
     pub http2: bool,
-    /// A host outside this machine that you own and may load: required for anything but loopback; may be repeated
+    /// A host outside this machine, or behind a tunnel, that you own and may load; may be repeated. Without, such a host
+    /// has to say so itself, at every start and every minute: at /.well-known/kneepoint it serves
+    /// {"host": "NAME", "highest_rate": 500, "until": "2030-01-31T18:00:00Z"}
     #[arg(long, value_name = "HOST", help_heading = TARGET)]
     pub i_own: Vec<String>,
 

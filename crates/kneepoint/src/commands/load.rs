@@ -33,7 +33,7 @@ pub(super) fn run(args: &LoadArgs) -> Result<ExitCode> {
     let args = &args;
     let learned = log::learned(args)?;
     notes.extend(learned.iter().flat_map(log::told));
-    let hops = plan::hops(args, learned.as_ref())?;
+    let mut hops = plan::hops(args, learned.as_ref())?;
     let thresholds = plan::thresholds(args)?;
     let sinks = Sinks::of(args, hops.len())?;
     if !args.quiet {
@@ -45,7 +45,13 @@ pub(super) fn run(args: &LoadArgs) -> Result<ExitCode> {
         started_at: jiff::Timestamp::now().to_string(),
         ..LoadRun::default()
     };
-    for hop in &hops {
+    for hop in &mut hops {
+        if let Some(foreign) = &hop.foreign {
+            let allowed = restraint::consented(foreign, &mut hop.plan)?;
+            if !args.quiet {
+                watch::line(&allowed);
+            }
+        }
         let mut loaded = drive(hop, args, &stop)?;
         let judged = thresholds.iter().map(|(written, threshold)| {
             let judgement = threshold.judge(&loaded.point);
