@@ -144,10 +144,10 @@ fn limits(run: &Run) -> Markup {
             .iter()
             .map(|limit| words::told_interval(limit).high),
     );
-    let is_far = |limit: &&LimitResult| limit.soak_hz < 0.95 * limit.rate_hz.low;
+    let is_far = |limit: &LimitResult| limit.soak_hz < 0.95 * limit.rate_hz.low;
     let each = if measured
         .iter()
-        .any(|limit| refuted(limit) || is_far(&limit))
+        .any(|limit| refuted(limit) || is_far(limit))
     {
         "A longer stretch of load just below it was to confirm it."
     } else {
