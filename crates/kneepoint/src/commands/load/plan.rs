@@ -162,7 +162,7 @@ fn length(args: &LoadArgs, rate_hz: f64) -> Result<Duration> {
 fn duration(args: &LoadArgs) -> Result<Option<Duration>> {
     args.duration
         .as_deref()
-        .map(|text| quantity("-z", text))
+        .map(|text| quantity("--duration (-z)", text))
         .transpose()
 }
 
