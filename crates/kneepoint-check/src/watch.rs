@@ -57,7 +57,7 @@ pub struct WatchOptions {
 
 /// A watch over the stack that runs.
 #[derive(Debug)]
-pub struct Watch {
+pub struct StackWatch {
     options: WatchOptions,
     began: Instant,
     cpu_before: Duration,
@@ -99,7 +99,7 @@ impl Scene {
     }
 }
 
-impl Watch {
+impl StackWatch {
     /// Begins with one full look, which may take as long as its budget.
     #[must_use]
     pub fn begin(options: WatchOptions) -> Self {

@@ -53,7 +53,11 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         }
         told.push(net);
         let rate_hz = closed as f64 / TIME_WAIT_S;
-        let severity = if rate_hz >= MANY_HZ { Severity::Problem } else { Severity::Risk };
+        let severity = if rate_hz >= MANY_HZ {
+            Severity::Problem
+        } else {
+            Severity::Risk
+        };
         RULE.at(snapshot, link.from, severity)
             .seen(
                 format!("{closed} connections in TIME_WAIT to Redis, where PHP has at most {workers} workers and {} open", if open { "some connections" } else { "no connection" }),
@@ -79,12 +83,18 @@ fn closed_towards(php: &Service, redis: &Service) -> u64 {
     let ports: Vec<String> = ports(redis).map(|port| format!(":{port}")).collect();
     let to_redis = |peer: &str| ports.iter().any(|port| peer.ends_with(port));
     let counts = php.time_wait.iter();
-    counts.filter(|(peer, _)| to_redis(peer)).map(|(_, count)| count).sum()
+    counts
+        .filter(|(peer, _)| to_redis(peer))
+        .map(|(_, count)| count)
+        .sum()
 }
 
 /// Whether a process of a service holds an open connection to a Redis.
 fn has_open(php: &Service, redis: &Service) -> bool {
-    let mut open = php.asks.iter().filter(|(_, how)| how == crate::sockets::CONNECTED);
+    let mut open = php
+        .asks
+        .iter()
+        .filter(|(_, how)| how == crate::sockets::CONNECTED);
     open.any(|(peer, _)| {
         matches!(peer, ListenEndpoint::Tcp(_, port) if ports(redis).any(|own| own == *port))
     })
@@ -125,8 +135,16 @@ mod tests {
     fn sick_and_healthy() {
         // 20 workers keep 40 connections at most.
         let sick = [
-            (closed(41, true, true), Severity::Risk, "some connections open"),
-            (closed(16, true, false), Severity::Risk, "no connection open"),
+            (
+                closed(41, true, true),
+                Severity::Risk,
+                "some connections open",
+            ),
+            (
+                closed(16, true, false),
+                Severity::Risk,
+                "no connection open",
+            ),
             (
                 closed(9000, true, false),
                 Severity::Problem,
