@@ -22,7 +22,7 @@ mod tidy;
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
-use costs::{memory, profile_cost};
+use costs::{memory, profile_cost, scale};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -56,8 +56,12 @@ enum Command {
     ProfileCost(profile_cost::Options),
     /// Try limits, comparisons, plans and tuning on real stacks
     Real(real::Options),
+    /// Simulate 10 to 10 000 agents: skew, detection of the dead, the coordinator's CPU and bandwidth, broker restarts
+    Scale(scale::Options),
     /// Try `kneepoint check` on stacks as people have them, broken and healthy
     Shapes(shapes::Options),
+    /// Send signals at random moments to each process of real runs, and see that nothing is left or lost
+    Signals(attack::signals::Options),
     /// Check the structure: edges between crates, doors to the world, sizes, lists, format
     Tidy,
 }
@@ -82,7 +86,9 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Noise(options) => noise::run(&options),
         Command::ProfileCost(options) => profile_cost::run(options),
         Command::Real(options) => real::run(&options),
+        Command::Scale(options) => scale::run(&options),
         Command::Shapes(options) => shapes::run(&options),
+        Command::Signals(options) => attack::signals::run(&options),
         Command::Tidy => tidy::run(workspace()).context("tidy cannot check the workspace"),
     }
 }

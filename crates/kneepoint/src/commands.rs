@@ -47,7 +47,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Report(args) => runs::report::run(&args),
         Command::Runs(args) => runs::run(&args),
         Command::Rules(args) => diagnose::rules::run(&args),
-        Command::Explain { code } => diagnose::rules::explain(&code),
+        Command::Explain(args) => diagnose::rules::explain(&args),
         Command::Lab { command } => lab::run(&command),
     }
 }
