@@ -139,9 +139,10 @@ fn of_finding(one: &Watched) -> String {
 pub(super) fn of_cost(cost: &OwnCost) -> String {
     let span = |seconds: f64| format_span(Duration::from_secs_f64(seconds.max(0.0)));
     format!(
-        "{} of a core over {}; a look every {} takes {}; everything was read {} ago in {:.1} s",
+        "{} of a core over {}, after {:.1} s of CPU to begin with; a look every {} takes {}; everything was read {} ago in {:.1} s",
         format_share(cost.share()),
         span(cost.watched_s),
+        cost.first_cpu_s,
         format_ms(cost.every_s * 1000.0),
         format_ms(cost.look_s * 1000.0),
         span(cost.full_look_age_s),
@@ -225,6 +226,7 @@ pub(super) mod tests {
             }],
             blind: 1,
             cost: OwnCost {
+                first_cpu_s: 0.3,
                 watched_s: 60.0,
                 cpu_s: 0.24,
                 every_s: 1.0,
@@ -244,7 +246,7 @@ pub(super) mod tests {
             log /var/log/nginx/access.log  120/s, p95 83 ms, 1.0 % failed
             nginx (process 811)  0.12 cores
             problem FPM-01  The pool is too small (pool www of php-fpm (process 790))
-            itself: 0.4 % of a core over 1m; a look every 1 s takes 3.1 ms; everything was read 1m ago in 0.4 s"#]]
+            itself: 0.4 % of a core over 1m, after 0.3 s of CPU to begin with; a look every 1 s takes 3.1 ms; everything was read 1m ago in 0.4 s"#]]
         .assert_eq(&all(&moment()));
     }
 
