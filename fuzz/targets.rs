@@ -21,6 +21,7 @@ pub(crate) const TARGETS: &[Target] = &[
     ("answers", kneepoint_telemetry::fuzzing::answers),
     ("check_config", kneepoint_check::fuzzing::configuration),
     ("conf_lines", |input| as_text(input, conf_lines)),
+    ("consent", consent),
     ("cookies", kneepoint_load::fuzzing::cookies),
     ("fastcgi_record", kneepoint_load::fuzzing::fastcgi_response),
     ("http_response", kneepoint_load::fuzzing::http_response),
@@ -173,8 +174,17 @@ fn proc_text(input: &[u8]) {
     let _ = process::parse_name(input);
     let _ = process::parse_switches(input);
     let _ = process::parse_pss(input);
+    let _ = process::parse_number_inside(input);
     let _ = CpuTicks::parse(input);
     let _ = network::parse_counter(input, "TcpExt", "ListenOverflows");
+}
+
+/// What a machine serves about whether it may be loaded: a consent has a host, a rate and an end, whatever was read.
+fn consent(input: &[u8]) {
+    match kneepoint_load::Consent::parse(input) {
+        Ok(consent) => assert!(!consent.host.is_empty() && consent.highest_hz > 0.0),
+        Err(why) => assert!(!why.is_empty()),
+    }
 }
 
 /// A run file from anybody: it is read or refused.

@@ -97,7 +97,8 @@ fn run_all(runner: &Runner, faults: Vec<Fault>, json: Option<&Path>) -> anyhow::
             Row::new(fault, Duration::ZERO, Outcome::Skipped("needs root"))
         } else {
             let (elapsed, record) = runner.diagnose(&fault)?;
-            let judged = record.and_then(|text| verdict::judge(&fault.expect, &text));
+            let judged =
+                record.and_then(|text| verdict::judge(&fault.expect, &fault.demands, &text));
             let outcome = judged.map_or_else(Outcome::Failed, Outcome::Judged);
             Row::new(fault, elapsed, outcome)
         };

@@ -60,6 +60,8 @@ enum Command {
     Scale(scale::Options),
     /// Try `kneepoint check` on stacks as people have them, broken and healthy
     Shapes(shapes::Options),
+    /// Send signals at random moments to each process of real runs, and see that nothing is left or lost
+    Signals(attack::signals::Options),
     /// Check the structure: edges between crates, doors to the world, sizes, lists, format
     Tidy,
 }
@@ -86,6 +88,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Real(options) => real::run(&options),
         Command::Scale(options) => scale::run(&options),
         Command::Shapes(options) => shapes::run(&options),
+        Command::Signals(options) => attack::signals::run(&options),
         Command::Tidy => tidy::run(workspace()).context("tidy cannot check the workspace"),
     }
 }

@@ -9,6 +9,7 @@ mod chores;
 mod engine;
 mod image;
 mod machine;
+mod many;
 mod place;
 mod quiet;
 mod reports;
@@ -47,6 +48,9 @@ pub(crate) struct Options {
     /// Look at the first stages of the field reports instead
     #[arg(long)]
     reports: bool,
+    /// Measure the check and the watch on 300 workers in 50 pools instead, watching this many seconds twice
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "90")]
+    many: Option<u64>,
     /// Stand one twin up in this directory: how the bench starts itself inside of a machine
     #[arg(long, hide = true, requires = "twin")]
     inside: Option<PathBuf>,
@@ -65,6 +69,12 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let binary = program::find(options.binary.as_deref())?;
     if options.reports {
         return reports::run(options, &binary);
+    }
+    if let Some(seconds) = options.many {
+        return match &options.inside {
+            Some(inside) => many::measure(inside, &binary, seconds).map(|()| ExitCode::SUCCESS),
+            None => many::run(&binary, seconds),
+        };
     }
     let dir = options.dir.clone();
     let dir = dir.unwrap_or_else(|| repository.join("shapes"));

@@ -18,7 +18,8 @@ const TIMED: &[(&str, &str)] = &[
 ];
 
 /// The format most of the lines have, the more telling one first; `None` when it is not that of at least half.
-pub(crate) fn detect(lines: &[String]) -> Option<LineFormat> {
+#[must_use]
+pub fn detect(lines: &[String]) -> Option<LineFormat> {
     let lines: Vec<&str> = lines.iter().map(|line| line.trim_ascii()).collect();
     let lines: Vec<&str> = lines.into_iter().filter(|line| !line.is_empty()).collect();
     let mut best: Option<(usize, LineFormat)> = None;

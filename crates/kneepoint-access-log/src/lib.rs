@@ -37,6 +37,7 @@ mod routes;
 mod sample;
 mod visits;
 
+pub use detect::detect;
 pub use entry::{BadLine, LogEntry, LoggedRequest};
 pub use error::LearnError;
 pub use format::{FormatError, LineFormat, parse_line};
@@ -67,7 +68,7 @@ pub fn learn(reader: impl BufRead, options: &LearnOptions) -> Result<Learned, Le
                     Line::TooLong(_) => too_long += 1,
                 }
             }
-            detect::detect(&first).ok_or_else(|| unknown(&first))?
+            detect(&first).ok_or_else(|| unknown(&first))?
         }
     };
     let mut learner = Learner::new(options, &format);

@@ -127,6 +127,12 @@ impl Root {
         Ok(fs::openat2(&self.fd, path, flags, Mode::empty(), resolve)?)
     }
 
+    /// Opens a log that grows, with what makes it the same file later.
+    pub(crate) fn follow(&self, path: &str) -> Result<(File, (u64, u64)), Unread> {
+        let (file, stat) = self.open(path)?;
+        Ok((file, (stat.st_dev, stat.st_ino)))
+    }
+
     fn open(&self, path: &str) -> Result<(File, fs::Stat), Unread> {
         let place = self.path(path, OFlags::empty())?;
         let stat = fs::fstat(&place)?;

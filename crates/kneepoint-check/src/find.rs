@@ -1,12 +1,12 @@
 //! Finds the server programs of this machine and reads what is in force in each.
 
 mod apps;
-mod asks;
+pub(crate) mod asks;
 mod containers;
 mod gather;
 mod memory;
 mod php;
-mod queues;
+pub(crate) mod queues;
 
 use crate::chain::{self, Seen};
 use crate::process::{self, ServiceProcess};
@@ -131,7 +131,12 @@ struct Master {
 
 /// What program a process runs, by the name of its file or else its own.
 fn kind_of(process: &ServiceProcess) -> Option<ServiceKind> {
-    let by_name = |name: &str| match name {
+    kind_named(process.program()).or_else(|| kind_named(&process.comm))
+}
+
+/// What program has a name.
+pub(crate) fn kind_named(name: &str) -> Option<ServiceKind> {
+    match name {
         "nginx" | "openresty" | "angie" | "tengine" => Some(ServiceKind::Nginx),
         "apache2" | "httpd" => Some(ServiceKind::Apache),
         "haproxy" => Some(ServiceKind::Haproxy),
@@ -142,8 +147,7 @@ fn kind_of(process: &ServiceProcess) -> Option<ServiceKind> {
         "frankenphp" => Some(ServiceKind::FrankenPhp),
         name if name.starts_with("php-fpm") => Some(ServiceKind::Fpm),
         _ => None,
-    };
-    by_name(process.program()).or_else(|| by_name(&process.comm))
+    }
 }
 
 /// The first processes of every service: those that another of their kind did not start. A master that another started

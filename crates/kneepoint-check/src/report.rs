@@ -4,8 +4,11 @@ mod json;
 mod junit;
 mod markdown;
 mod picture;
+mod redact;
 mod sarif;
 mod terminal;
+
+pub use redact::redacted;
 
 use crate::find::{CheckOptions, look};
 use crate::rule::{CheckFinding, Severity};

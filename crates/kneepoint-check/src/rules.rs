@@ -96,6 +96,7 @@ catalogue! {
     oom_kills,
     machine_descriptors,
     sessions_connect_per_request,
+    redis_connections_per_request,
     redis_asked_whether_alive,
     redis_session_lock_spins,
     session_gc_frequent,
@@ -167,19 +168,29 @@ pub fn explain(code: &str) -> Option<String> {
     let found = CHECKS
         .iter()
         .filter(|rule| is_named(rule.code) || is_named(rule.name));
-    let pages: Vec<String> = found.map(|rule| page(rule)).collect();
-    (!pages.is_empty()).then(|| pages.join("\n"))
+    let found: Vec<&CheckRule> = found.copied().collect();
+    let (first, others) = found.split_first()?;
+    let also: Vec<String> = others
+        .iter()
+        .map(|rule| format!("Also: {}", rule.title))
+        .collect();
+    let mut parts = vec![("What it is", first.what_it_is)];
+    parts.extend(rest(first));
+    for (rule, heading) in others.iter().zip(&also) {
+        parts.push((heading, rule.what_it_is));
+        parts.extend(rest(rule));
+    }
+    let facts = "Found without load, by kneepoint check";
+    Some(rule_page(first.code, first.title, facts, &parts))
 }
 
-fn page(rule: &CheckRule) -> String {
-    let facts = format!("{}; without load, by kneepoint check", rule.name);
-    let parts = [
-        ("What it is", rule.what_it_is),
+/// What stands below what a rule is about.
+fn rest(rule: &CheckRule) -> [(&'static str, &'static str); 3] {
+    [
         ("How it shows", rule.how_it_shows),
         ("When it does not matter", rule.unless),
         ("What to write", rule.what_to_write),
-    ];
-    rule_page(rule.code, rule.title, &facts, &parts)
+    ]
 }
 
 /// Processes of nginx that serve: as configured, or as many as may run.

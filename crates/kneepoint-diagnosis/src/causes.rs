@@ -1,6 +1,7 @@
 //! Causes that take more than a rule's page to find or to name.
 
 pub(crate) mod database;
+mod index;
 mod named_lock;
 mod pauses;
 mod saved_work;
@@ -8,6 +9,7 @@ mod slow_tier;
 mod sql;
 mod taker;
 
+pub(crate) use index::Index;
 pub(crate) use named_lock::named_lock;
 pub(crate) use pauses::pauses;
 pub(crate) use saved_work::{Saved, most_saved_work};

@@ -1,6 +1,7 @@
 //! What a diagnosis is given, and the readings that several rules take from it.
 
 pub(crate) mod calls;
+pub(crate) mod chains;
 pub(crate) mod hot;
 pub(crate) mod worker_insight;
 
@@ -9,8 +10,8 @@ use kneepoint_model::metric;
 use kneepoint_model::run::Machine;
 use kneepoint_model::units::{format_rate, format_share};
 use kneepoint_model::{
-    AppSwitch, CallTrace, Interval, Layer, LoadPoint, LogEvent, LogKind, Metric, RunningTier,
-    Series, SeriesSet, SettingKey, Slo, Stack, StackProfile, SwitchKind,
+    AppSwitch, CallTrace, Interval, Layer, LoadPoint, LockChains, LogEvent, LogKind, Metric,
+    RunningTier, Series, SeriesSet, SettingKey, Slo, Stack, StackProfile, SwitchKind,
 };
 
 /// Waits for locks that an application takes, as telemetry names them.
@@ -43,6 +44,8 @@ pub struct Evidence {
     pub native: Vec<NativeAccount>,
     /// What the application's own settings switch on or off at a cost.
     pub switches: Vec<AppSwitch>,
+    /// Who kept others waiting for a lock; empty where nobody looked.
+    pub chains: LockChains,
 }
 
 /// A stretch of load with what telemetry and the logs said meanwhile.

@@ -1,6 +1,7 @@
 //! What may be said to bind: decided by measured parts, in this one place.
 
 pub(crate) mod clear;
+pub(crate) mod mending;
 
 use crate::rule::LEAST_PART;
 use crate::{Rule, RuleStage};

@@ -28,6 +28,7 @@ pub use account::waterfall::waterfall;
 pub use evidence::{Evidence, Phase, PhaseKind};
 pub use explain::explain;
 pub use guard::remedy_guard;
+pub use headline::mending::mending;
 pub use rule::{AppliesTo, Rule, RuleDoc, RuleStage, UseSignal};
 pub use rules::RULES;
 pub use saturation::pool::{PoolNeed, pool_need};

@@ -22,12 +22,14 @@ catalogue! {
     // 2: errors with exactly one meaning
     errors {
         worker_crash_loop,
+        fatal_errors,
         too_few_worker_connections,
         too_few_descriptors,
         too_many_db_clients,
         too_many_mysql_clients,
         too_many_cache_clients,
         unix_backlog_full,
+        given_up_requests,
     }
     // 3: the kernel
     kernel {
@@ -35,6 +37,8 @@ catalogue! {
         ephemeral_ports_used_up,
         cgroup_throttled,
         cpu_stolen,
+        memory_short,
+        disk_waited_for,
     }
     // 4: what workers wait for
     waits {
@@ -42,12 +46,16 @@ catalogue! {
         session_lock,
         own_lock,
         redis_session_lock,
+        session_row_lock,
         blocked_on_unknown_peer,
         asks_itself,
         program_per_request,
+        cron_by_visitors,
         hot_row,
+        postgresql_lock_chain,
         blocked_downstream,
         redis_connect_per_request,
+        redis_core_full,
         db_connect_per_request,
         mysql_connect_per_request,
         upstream_keepalive_missing,
@@ -67,6 +75,7 @@ catalogue! {
         cache_switched_off,
         session_cleaning,
         repeated_query,
+        repeated_command,
         full_scan,
         sequential_scan,
         large_answers,

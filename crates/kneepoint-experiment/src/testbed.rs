@@ -298,6 +298,14 @@ impl Testbed {
         ))
     }
 
+    /// The running tiers of an arm, with the doors that telemetry may use.
+    ///
+    /// # Errors
+    /// There is no such arm.
+    pub fn running(&self, name: &str) -> Result<Vec<RunningTier>, ExperimentError> {
+        Ok(self.arm(name)?.running.clone())
+    }
+
     /// The tiers of an arm with the first process of each.
     ///
     /// # Errors

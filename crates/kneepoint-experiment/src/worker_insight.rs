@@ -1,18 +1,20 @@
 //! Looks into the workers of PHP-FPM: the stacks they are met on under load, and what each request does.
 //!
-//! Both passes are of help only; where they cannot be made, the diagnosis goes on without them and says so.
+//! All passes are of help only; where they cannot be made, the diagnosis goes on without them and says so.
+
+mod locks;
 
 use crate::error::ExperimentError;
 use crate::testbed::Testbed;
 use kneepoint_model::{
-    Address, CallTrace, Layer, LoadPoint, Place, RunningTier, SlowRequests, StackProfile,
+    Address, CallTrace, Layer, LoadPoint, LockWait, Place, RunningTier, SlowRequests, StackProfile,
 };
 use kneepoint_planner::bench::{Bench, Step};
 use kneepoint_profiler::{
     CpuProfile, PhpProfile, Pools, RecordOptions, TraceOptions, TraceProgress, record, sample_cpu,
     trace,
 };
-use kneepoint_telemetry::{NOT_THE_APPLICATION, Waits};
+use kneepoint_telemetry::{LockWatch, NOT_THE_APPLICATION, Waits};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -99,6 +101,43 @@ impl Fpm {
             };
             (driven, profile)
         })
+    }
+
+    /// Does something while somebody looks who waits for whose lock, and into the workers that hold one: what was seen at
+    /// each look.
+    pub fn watching_locks<T>(
+        &self,
+        tiers: &[RunningTier],
+        drive: impl FnOnce() -> T,
+    ) -> (T, Looked<Vec<Vec<LockWait>>>) {
+        let Some(watch) = LockWatch::of(tiers) else {
+            return (drive(), Ok(Vec::new()));
+        };
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let watcher = scope.spawn(|| locks::watch(watch, &stop));
+            let driven = drive();
+            stop.store(true, Ordering::Relaxed);
+            let looks = match watcher.join() {
+                Ok(looks) => looks.map(|looks| self.shorten_waits(looks)),
+                Err(_) => Err("the watch over locks failed".to_owned()),
+            };
+            (driven, looks)
+        })
+    }
+
+    /// Paths within the application from its directory on.
+    fn shorten_waits(&self, mut looks: Vec<Vec<LockWait>>) -> Vec<Vec<LockWait>> {
+        for wait in looks.iter_mut().flatten() {
+            shorten(&self.root, &mut wait.object);
+            for party in [&mut wait.waiter, &mut wait.holder] {
+                party
+                    .place
+                    .iter_mut()
+                    .for_each(|place| shorten_place(&self.root, place));
+            }
+        }
+        looks
     }
 
     /// What was sampled, for the record of a run. With names of slow requests, also where those were met.

@@ -4,9 +4,11 @@
 //! each request is handled in a thread of its own, one thread reads requests, one collects dead children.
 
 mod children;
+mod first;
 mod hosts;
 mod network;
 mod requests;
+mod root;
 mod servers;
 
 use crate::LabError;
@@ -31,16 +33,18 @@ use std::thread;
 /// The first argument that turns a program into a keeper.
 pub(crate) const ARGUMENT: &str = "__keeper";
 
-/// Becomes the keeper of a lab when the program was started as one, and then never returns. Call it first in
+/// Becomes the keeper of a lab, or the first process of a host, when the program was started as one, and then never returns. Call it first in
 /// `main`, before threads, signal handlers and argument parsing.
 pub fn keeper_entry() {
-    if std::env::args_os()
-        .nth(1)
-        .is_some_and(|arg| arg == ARGUMENT)
-    {
-        let code = i32::from(run().is_err());
-        std::process::exit(code);
-    }
+    let Some(argument) = std::env::args_os().nth(1) else {
+        return;
+    };
+    let ended = match argument.to_str() {
+        Some(ARGUMENT) => run(),
+        Some(first::ARGUMENT) => first::run(),
+        _ => return,
+    };
+    std::process::exit(i32::from(ended.is_err()));
 }
 
 /// What the main thread is asked to do.

@@ -5,6 +5,7 @@ pub(crate) mod output;
 use crate::LabError;
 use crate::error::Context as _;
 use crate::identity::users::Account;
+use crate::isolation::numbers::Numbers;
 use crate::room::Room;
 use kneepoint_linux::namespace;
 use rustix::process::{Signal, set_parent_process_death_signal};
@@ -43,6 +44,8 @@ pub(crate) struct Launch {
     pub(crate) netns: Option<Arc<OwnedFd>>,
     /// The view of the file system it runs in; `None` is the machine's.
     pub(crate) room: Option<Arc<Room>>,
+    /// Its number, and the processes that it sees.
+    pub(crate) numbers: Numbers,
     /// `cgroup.procs` files to join by.
     pub(crate) groups: Vec<File>,
     /// Whether standard input is a pipe; otherwise it is empty.
@@ -108,7 +111,7 @@ impl Launch {
             .context(|| what.clone())?;
         let room = self.room.map(|room| (room, dir));
         settle_before_exec(&mut command, self.account, self.netns, room, self.groups);
-        command.spawn().context(|| what)
+        self.numbers.given(|| command.spawn()).context(|| what)
     }
 }
 
@@ -143,11 +146,12 @@ fn settle_before_exec(
             set_thread_uid(account.uid)?;
         }
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        if rustix::process::getppid() == Some(parent) {
-            Ok(())
-        } else {
+        match rustix::process::getppid() {
             // The parent died before the line above took effect.
-            Err(rustix::io::Errno::SRCH.into())
+            Some(other) if other != parent => Err(rustix::io::Errno::SRCH.into()),
+            // With numbers of its host it has no parent that it could name; those end with their first process, and that
+            // with the keeper.
+            _ => Ok(()),
         }
     };
     // SAFETY: the closure makes plain system calls on descriptors and values it owns; it takes no lock and

@@ -1,6 +1,10 @@
 //! What the kernel counts and allows in a network namespace.
 
+mod listener;
+
 use crate::file::{number, read, words};
+
+pub use listener::{Listener, listeners};
 
 /// A table of `/proc/PID/net/snmp` or `netstat`: the number below a column.
 #[must_use]

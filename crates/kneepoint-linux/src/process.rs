@@ -117,6 +117,20 @@ pub fn process_of(thread: u32) -> Option<u32> {
     u32::try_from(keyed(&status, "Tgid:")?).ok()
 }
 
+/// The number by which a process is known where it runs: its own namespace may count anew. `None` when it is gone.
+#[must_use]
+pub fn number_inside(pid: u32) -> Option<u32> {
+    parse_number_inside(&read(&format!("/proc/{pid}/status")).ok()?)
+}
+
+/// The last number of `NSpid` in `/proc/PID/status`: the namespaces from the reader's to the process's own.
+#[must_use]
+pub fn parse_number_inside(bytes: &[u8]) -> Option<u32> {
+    let mut lines = bytes.split(|byte| *byte == b'\n');
+    let numbers = lines.find_map(|line| line.strip_prefix(b"NSpid:"))?;
+    u32::try_from(number(words(numbers).last()?)?).ok()
+}
+
 /// The threads of a process.
 ///
 /// # Errors
@@ -211,6 +225,15 @@ mod tests {
     }
 
     #[test]
+    fn the_number_in_the_innermost_namespace_is_the_last() {
+        let status = b"Ngid:\t0\nPid:\t812\nNSpid:\t812\t33\t7\nNSpgid:\t1\n";
+        assert_eq!(parse_number_inside(status), Some(7));
+        assert_eq!(parse_number_inside(b"NSpid:\t812\n"), Some(812));
+        assert_eq!(parse_number_inside(b"Pid:\t812\nNSpid:\n"), None);
+        assert!(number_inside(std::process::id()).is_some() && number_inside(u32::MAX).is_none());
+    }
+
+    #[test]
     fn this_process_is_known() {
         let own = std::process::id();
         assert_eq!(parent_of(own), Some(std::os::unix::process::parent_id()));
@@ -233,6 +256,7 @@ mod tests {
                 let _ = parse_switches(bytes);
                 let _ = parse_pss(bytes);
                 let _ = parse_children(bytes);
+                let _ = parse_number_inside(bytes);
             }
         }
     }

@@ -35,7 +35,10 @@ pub use plan::{
     AbortRule, HttpVersion, LoadError, LoadPlan, Mode, Progress, StopRule, StopWhen, Target, Tls,
     Verify,
 };
-pub use probe::{Fetched, Rehearsal, Rehearsed, ceiling, fetch, identify};
+pub use probe::{
+    CONSENT_PATH, Consent, ConsentError, ConsentWatch, Fetched, Rehearsal, Rehearsed, ceiling,
+    fetch, identify,
+};
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing {
     //! What the fuzz targets of `fuzz/` call.

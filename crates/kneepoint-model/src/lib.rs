@@ -23,13 +23,14 @@ pub mod workload;
 pub use condition::{autostop, threshold};
 pub use evidence::{account, folding, inside, log, metric, running};
 pub use load::histogram;
-pub use record::{capacity, contest, finding, gate, replay, run};
+pub use record::{capacity, contest, finding, gate, mending, replay, run};
 pub use stack::{ports, process, value_kind};
 pub use workload::{body, expectation, schedule, session, variables};
 
 pub use condition::autostop::Autostop;
 pub use condition::threshold::Threshold;
 pub use evidence::account::Account;
+pub use evidence::chain::{LockChain, LockChains, LockKind, LockParty, LockWait, lock_chains};
 pub use evidence::inside::{
     CallKind, CallSum, CallTrace, MetStack, SlowPlace, SlowRequests, StackProfile, TracedCall,
     TracedRoute,

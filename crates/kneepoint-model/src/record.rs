@@ -4,6 +4,7 @@ pub mod capacity;
 pub mod contest;
 pub mod finding;
 pub mod gate;
+pub mod mending;
 pub mod replay;
 pub mod rule_page;
 pub mod run;

@@ -279,6 +279,22 @@ pub fn format_share(share: f64) -> String {
     }
 }
 
+/// Half a relative width from which on a percentage says nothing that a person could use \[ours\]: the lower end of such an
+/// interval is two fifths off, and the upper one two thirds.
+const SAID_AS_A_FACTOR: f64 = 0.5;
+
+/// How well a number is known whose interval has this relative half width, and whose ends lie as far from it by ratio:
+/// `+-7.1 %`, and `a factor of 2.4` from where a percentage says nothing.
+#[must_use]
+pub fn format_precision(half_width: f64) -> String {
+    if half_width < SAID_AS_A_FACTOR {
+        format!("+-{}", format_share(half_width))
+    } else {
+        // (f - 1/f) / 2 is the half width.
+        format!("a factor of {:.1}", half_width + half_width.hypot(1.0))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -325,5 +341,13 @@ mod tests {
         assert_eq!(format_ms(1250.0), "1.25 s");
         assert_eq!(format_bytes(1536 * 1024), "1.5 MiB");
         assert_eq!(format_share(0.001), "0.1 %");
+    }
+
+    #[test]
+    fn what_is_hardly_known_is_known_to_a_factor() {
+        assert_eq!(format_precision(0.071), "+-7.1 %");
+        assert_eq!(format_precision(0.49), "+-49 %");
+        // 50.5 to 451 around 151.
+        assert_eq!(format_precision(1.326), "a factor of 3.0");
     }
 }

@@ -9,6 +9,7 @@
 
 pub(crate) mod pairs;
 mod resample;
+mod slope;
 #[cfg(test)]
 mod tests;
 
@@ -120,6 +121,11 @@ pub struct AbTest {
 /// Violating shares of arm A between which a rate tells the arms apart: below, both arms may simply be
 /// well; above, both may simply be drowned.
 const TELLING: std::ops::RangeInclusive<f64> = 0.05..=0.7;
+/// The violating share that pairs are kept at: it changes most with capacity where it is small, and of enough requests to be
+/// counted.
+const MOST_TELLING: f64 = 0.12;
+/// Part of the way there that the rate goes after each pair: a single one says little.
+const FOLLOWED: f64 = 0.3;
 /// Factor by which the rate is moved when it nearly tells.
 const CALIBRATION_FACTOR: f64 = 1.06;
 /// The same where that was not enough: the limit is somewhere else. A single short step at the limit may well be free
@@ -153,8 +159,12 @@ impl AbTest {
     #[must_use]
     pub fn new(options: AbOptions) -> Self {
         let calibrated = matches!(options.measure, AbMeasure::Saturation { .. });
+        let pairs = match options.measure {
+            AbMeasure::Saturation { .. } => Pairs::new(options.seed, options.at_once),
+            AbMeasure::AtRate { slope, .. } => Pairs::by_share(options.seed, slope),
+        };
         Self {
-            pairs: Pairs::new(options.seed, options.at_once && calibrated),
+            pairs,
             options,
             decided: None,
             calibrations: 0,
@@ -267,11 +277,28 @@ impl AbTest {
             (self.speed_found, self.speed_now) = (canary.during(), canary.after);
             return;
         }
+        let before = self.pairs.alone_count();
         self.pairs.record_alone(side, self.said(point), point);
         if !self.pairs.is_amid() {
             self.speed_now = canary.after;
         }
+        if self.pairs.alone_count() > before {
+            self.follow();
+        }
         self.look();
+    }
+
+    /// Moves the rate of the next pair by what the last one said, towards where arms are told apart: what others use of the
+    /// machine may have changed since the rate was found. Both steps of a pair have one rate, and it depends on pairs before
+    /// only, so that it favours neither arm.
+    fn follow(&mut self) {
+        let Some(said) = self.pairs.last_said() else {
+            return;
+        };
+        if let AbMeasure::AtRate { rate_hz, slope, .. } = &mut self.options.measure {
+            let beyond = logit(MOST_TELLING) + said;
+            *rate_hz *= (FOLLOWED * beyond / slope.max(1.0)).exp();
+        }
     }
 
     /// Takes in a step of both at once: what arm A did, and what arm B did.
@@ -290,13 +317,13 @@ impl AbTest {
     fn said(&self, point: &LoadPoint) -> Said {
         match self.options.measure {
             AbMeasure::Saturation { .. } => served(point),
-            AbMeasure::AtRate { slope, .. } => {
+            AbMeasure::AtRate { .. } => {
                 let share = (point.violations() as f64 + 0.5) / (point.arrivals as f64 + 1.0);
                 let (centre, seen) = (logit(0.05), logit(share));
                 let within = seen.clamp(centre - CLIP, centre + 2.0 * CLIP);
                 let is_clipped = (within - seen).abs() > 0.0;
                 Said {
-                    value: -within / slope.max(1.0),
+                    value: -within,
                     variance: if is_clipped { CLIPPED } else { 1.0 },
                 }
             }
@@ -396,7 +423,7 @@ impl AbTest {
         let load = match self.options.measure {
             AbMeasure::Saturation { workers } => format!("{workers} closed-loop workers"),
             AbMeasure::AtRate { rate_hz, .. } => format!(
-                "{} offered to both",
+                "about {} offered to both",
                 kneepoint_model::units::format_rate(rate_hz)
             ),
         };

@@ -5,7 +5,7 @@
 
 use kneepoint_model::run::{LimitBasis, LimitResult};
 use kneepoint_model::units::{self, RateUnit};
-use kneepoint_model::{Effect, Health, Interval, LoadPoint};
+use kneepoint_model::{Effect, Health, Interval, Layer, LoadPoint, Setting};
 
 const NO_BREAK: char = '\u{a0}';
 
@@ -53,10 +53,83 @@ pub(crate) fn offered(load: &LoadPoint) -> String {
     rate_in(unit, load.rate_hz())
 }
 
+/// Ends of an interval over its middle from which on the middle alone is no answer \[ours\].
+const WIDE: f64 = 1.5;
+
+/// Whether R* is known so badly that it is told as a range.
+pub(crate) fn is_wide(limit: &LimitResult) -> bool {
+    let rate = &limit.rate_hz;
+    rate.high > WIDE * rate.estimate || rate.estimate > WIDE * rate.low
+}
+
+/// The interval of R* as it is told: where it is wide, no higher than what came back at all, since no more than that can
+/// come back in time.
+pub(crate) fn told_interval(limit: &LimitResult) -> Interval {
+    let mut told = limit.rate_hz;
+    if is_wide(limit) && limit.saturation_hz >= told.estimate {
+        told.high = told.high.min(limit.saturation_hz);
+    }
+    told
+}
+
+/// `R* is 38.5/s (37.2 to 39.8)`; where it is not known that well, that it is not, and what would tell.
+pub(crate) fn limit_is(limit: &LimitResult) -> String {
+    if !is_wide(limit) {
+        return format!("R* is {}", of_limit(limit));
+    }
+    let told = told_interval(limit);
+    let unit = limit.unit();
+    format!(
+        "R* lies somewhere between {} and {}, best guess {}; a longer --budget narrows that",
+        rate_in(unit, told.low),
+        rate_in(unit, told.high),
+        rate_in(unit, told.estimate),
+    )
+}
+
+/// A part of a request's time with where it is: `db waiting`, and `PHP running` where the part says it itself.
+pub(crate) fn part(layer: Layer, what: &str) -> String {
+    let first = what.split(' ').next().unwrap_or_default();
+    match first.eq_ignore_ascii_case(layer.name()) {
+        true => what.to_owned(),
+        false => format!("{layer} {what}"),
+    }
+}
+
+/// A setting as its owner writes it, with the name by which Kneepoint takes it: `opcache.enable = 1 in php.ini (--set
+/// php.opcache.enable=1)`. As it is, where what to write depends on the application or on the server's version.
+pub(crate) fn owners_setting(setting: &Setting) -> String {
+    let (name, value) = (setting.key.name.as_str(), setting.value.as_str());
+    let of_pool = ["pm", "listen.", "request_", "process.", "rlimit_"];
+    let of_ini = [
+        "opcache.",
+        "realpath_cache_",
+        "memory_limit",
+        "session.",
+        "zend.",
+    ];
+    let begins = |all: &[&str]| all.iter().any(|begin| name.starts_with(begin));
+    let own = match (setting.key.layer, name) {
+        (Layer::Php, _) if begins(&of_pool) => format!("{name} = {value} in PHP-FPM's pool file"),
+        (Layer::Php, _) if begins(&of_ini) => format!("{name} = {value} in php.ini"),
+        (Layer::Web | Layer::Proxy, "upstream.keepalive") => {
+            format!("keepalive {value}; in the upstream block of nginx")
+        }
+        (Layer::App, "db.persistent") if value == "true" => {
+            "persistent connections to the database, in the application's own settings".to_owned()
+        }
+        (Layer::App, "redis.persistent") if value == "true" => {
+            "persistent connections to Redis, in the application's own settings".to_owned()
+        }
+        _ => return setting.to_string(),
+    };
+    format!("{own} (--set {}={value})", setting.key)
+}
+
 /// R* with its interval: `38.5/s (37.2 to 39.8)`; of visits `26.3 visits/s (25.0 to 27.5), that is 131 requests/s, about 40
 /// users online`.
 pub(crate) fn of_limit(limit: &LimitResult) -> String {
-    let own = interval_in(limit.unit(), &limit.rate_hz);
+    let own = interval_in(limit.unit(), &told_interval(limit));
     match limit.besides_visits() {
         Some(besides) => format!("{own}, that is {besides}"),
         None => own,
@@ -92,7 +165,7 @@ pub(crate) fn saturation(limit: &LimitResult) -> String {
             "a closed loop reached {reached} when the search began, before the stack was at full speed"
         )
     } else {
-        format!("a closed loop reaches {reached}")
+        format!("at most {reached} come back at all, however slowly (a closed loop)")
     }
 }
 
@@ -216,14 +289,16 @@ pub(crate) fn kept_gain(kept: &Interval) -> String {
     )
 }
 
-/// `18 steps in 3 min 24 s of load, within 3.1 %`: how many steps an R* rests on, over how long, and how wide that
+/// `18 steps in 3 min 24 s of load, known to +-3.1 %`: how many steps an R* rests on, over how long, and how wide that
 /// leaves its interval. Where others took a noticeable share of the machine, that too.
 pub(crate) fn limit_basis(basis: &LimitBasis) -> String {
     /// Steal that is worth a word.
     const NOTICEABLE: f64 = 0.02;
     let steps = counted(basis.steps as u64, "step", "steps");
     let stolen = match basis.steal_share {
-        Some(stolen) if stolen >= NOTICEABLE => format!(", up to {} stolen", share(stolen)),
+        Some(stolen) if stolen >= NOTICEABLE => {
+            format!(", up to {} kept by its host", share(stolen))
+        }
         _ => String::new(),
     };
     let others = match basis.foreign_share {
@@ -233,9 +308,9 @@ pub(crate) fn limit_basis(basis: &LimitBasis) -> String {
         _ => String::new(),
     };
     format!(
-        "{steps} in {} of load, within {}{stolen}{others}",
+        "{steps} in {} of load, known to {}{stolen}{others}",
         duration(basis.load_s),
-        share(basis.half_width)
+        tied(&units::format_precision(basis.half_width))
     )
 }
 
@@ -371,7 +446,10 @@ mod tests {
             ..LimitResult::default()
         };
         check(of_limit(&limit), "26.3/s (25.0 to 27.5)");
-        check(saturation(&limit), "a closed loop reaches 30.0/s");
+        check(
+            saturation(&limit),
+            "at most 30.0/s come back at all, however slowly (a closed loop)",
+        );
         (limit.requests_a_visit, limit.visit_s) = (Some(5.0), Some(13.0));
         check(
             of_limit(&limit),
@@ -384,6 +462,54 @@ mod tests {
         );
         check(requests_in(RateUnit::Visits, 131.5), "132 requests/s");
         check(requests_in(RateUnit::Requests, 131.5), "132/s");
+    }
+
+    #[test]
+    fn a_limit_that_is_hardly_known_is_told_as_a_range_below_what_came_back() {
+        let mut limit = LimitResult {
+            rate_hz: Interval {
+                low: 50.5,
+                estimate: 151.0,
+                high: 451.0,
+            },
+            saturation_hz: 204.0,
+            ..LimitResult::default()
+        };
+        check(
+            limit_is(&limit),
+            "R* lies somewhere between 50.5/s and 204/s, best guess 151/s; a longer --budget narrows that",
+        );
+        // A closed loop that did not reach R* says nothing of its upper end.
+        limit.saturation_hz = 100.0;
+        assert_eq!(told_interval(&limit).high, 451.0);
+        (limit.rate_hz.low, limit.rate_hz.high) = (140.0, 160.0);
+        check(limit_is(&limit), "R* is 151/s (140 to 160)");
+    }
+
+    #[test]
+    fn a_setting_is_told_as_its_owner_writes_it() {
+        let told = |key: &str, value: &str| {
+            owners_setting(&Setting {
+                key: key.parse().expect("a key"),
+                value: value.into(),
+            })
+        };
+        assert_eq!(
+            told("php.opcache.enable", "1"),
+            "opcache.enable = 1 in php.ini (--set php.opcache.enable=1)"
+        );
+        assert_eq!(
+            told("php.pm.max_children", "16"),
+            "pm.max_children = 16 in PHP-FPM's pool file (--set php.pm.max_children=16)"
+        );
+        assert!(told("web.upstream.keepalive", "32").starts_with("keepalive 32; in the upstream"));
+        assert_eq!(told("cache.maxclients", "9"), "cache.maxclients = 9");
+    }
+
+    #[test]
+    fn a_part_does_not_name_its_layer_twice() {
+        assert_eq!(part(Layer::Php, "PHP running"), "PHP running");
+        assert_eq!(part(Layer::Db, "waiting"), "db waiting");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What the fuzz targets of `fuzz/` call: what servers answer when they are asked how they are.
 
 use crate::transport;
-use crate::wait;
+use crate::waiting_on::wait;
 
 /// Reads the input as each answer there can be, and as what the kernel says of a waiting thread.
 ///

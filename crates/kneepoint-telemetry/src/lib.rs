@@ -24,16 +24,17 @@ mod collector;
 mod foreign;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+mod locks;
 mod log_lines;
 mod recorder;
 mod source;
 mod sources;
 mod transport;
-mod wait;
 mod waiting_on;
 
 pub use collector::{Collector, CollectorOptions, TelemetryError, sample_once};
 pub use foreign::CpuAccount;
+pub use locks::LockWatch;
 pub use log_lines::classify;
 pub use recorder::Recording;
 pub use source::Source;

@@ -30,6 +30,8 @@ sources! {
     logs,
 }
 
+pub(crate) use self::mysql::options as mysql_options;
+pub(crate) use self::postgresql::config as postgresql_config;
 pub use workers::NOT_THE_APPLICATION;
 
 #[cfg(test)]

@@ -4,9 +4,8 @@
 //! (pidfd_getfd(2)), which works across namespaces and costs three calls once a connection; searching the socket
 //! tables instead would walk 28 000 sockets in TIME_WAIT.
 
-use crate::wait::{
-    Syscall, Verb, Wait, parse_fd_set, parse_pollfds, parse_syscall, wait_channel, wait_of,
-};
+pub(crate) mod wait;
+
 use kneepoint_linux::Kept;
 use kneepoint_linux::SockDiag;
 use kneepoint_linux::sock_diag::SYN_SENT;
@@ -21,6 +20,9 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use wait::{
+    Syscall, Verb, Wait, parse_fd_set, parse_pollfds, parse_syscall, wait_channel, wait_of,
+};
 
 /// Connections whose peer is remembered; when full, all are asked again.
 const REMEMBERED: usize = 4096;
@@ -267,6 +269,17 @@ impl Waits {
     #[must_use]
     pub fn name(&self, peer: &Address) -> String {
         self.0.name(peer)
+    }
+
+    /// Whether a label says that a worker has no request.
+    #[must_use]
+    pub fn is_idle(label: &str) -> bool {
+        is_idle(label)
+    }
+
+    /// Forgets processes that are not among these.
+    pub fn retain(&mut self, pids: &[u32]) {
+        self.0.retain(pids);
     }
 
     /// What a process waits for now; `None` when it runs or is gone.

@@ -9,6 +9,7 @@ mod load;
 mod plan;
 mod profile;
 mod replay;
+mod watch;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ pub use load::{Interarrival, LoadArgs};
 pub use plan::PlanArgs;
 pub use profile::ProfileArgs;
 pub use replay::ReplayArgs;
+pub use watch::WatchArgs;
 
 /// What stands below the help of the program.
 const FIRST_STEPS: &str = "\
@@ -46,6 +48,9 @@ pub enum Command {
     /// Say what is wrong with the stack that already runs, in seconds, without a request, a write or a signal
     #[command(after_help = check::AFTER_HELP)]
     Check(CheckArgs),
+    /// The stack that runs, live: workers, queues, waits, rate, findings; also as Prometheus metrics
+    #[command(after_help = watch::AFTER_HELP)]
+    Watch(WatchArgs),
     /// Write a scenario file for the application in a directory
     Init(InitArgs),
     /// Find the highest rate at which the SLO holds; with --ci, fail a pipeline that lost capacity
@@ -75,13 +80,10 @@ pub enum Command {
     Report(ReportArgs),
     /// List stored runs
     Runs(RunsArgs),
-    /// List the diagnosis rules
+    /// List the causes that Kneepoint knows, with their codes
     Rules(RulesArgs),
     /// Tell what a rule is about: what it is, how it shows, how it is confirmed, what to write
-    Explain {
-        /// The rule's code, such as FPM-10
-        code: String,
-    },
+    Explain(ExplainArgs),
     /// List the labs on this machine, or clean them up
     Lab {
         /// What to do with them.
@@ -95,7 +97,7 @@ pub enum Command {
 pub enum LabCommand {
     /// List labs, running and left behind
     List,
-    /// Remove what a power cut or a double kill left: processes, control groups, directories
+    /// Remove what a lab left whose program and keeper were both killed: processes, control groups, directories
     Clean,
     /// Stand a scenario up and leave it alone until Ctrl-C: to look at it with `check`, `profile` or by hand
     Up {
@@ -122,6 +124,9 @@ pub struct OutputArgs {
     /// Write the run as JUnit XML to this file, for the test view of a pipeline (- for standard output)
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
+    /// Write the HTML report to this file instead of the directory of runs (- for standard output)
+    #[arg(long, value_name = "FILE", conflicts_with = "no_report")]
+    pub html: Option<PathBuf>,
     /// Write no HTML report
     #[arg(long)]
     pub no_report: bool,
@@ -136,6 +141,7 @@ impl OutputArgs {
             json: None,
             markdown: None,
             junit: None,
+            html: None,
             no_report: false,
         }
     }
@@ -150,7 +156,8 @@ pub struct RunArgs {
     /// Lay another TOML file over the scenario (tables merge, arrays replace); may be repeated
     #[arg(long, value_name = "FILE")]
     pub overlay: Vec<PathBuf>,
-    /// Change one setting of the scenario: --set php.pm.max_children=20; may be repeated
+    /// Change one setting of the scenario: --set php.pm.max_children=20; may be repeated. A name that there is not is
+    /// answered with those that there are
     #[arg(long, value_name = "LAYER.NAME=VALUE")]
     pub set: Vec<String>,
     /// Time the whole command may take, such as 5m; without it, tune takes the budget below [tune] in the scenario or 20m,
@@ -239,6 +246,9 @@ pub struct ReportArgs {
     /// Write to this file instead of standard output
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Write the HTML report to this file: the same as --format html --output FILE
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "output"])]
+    pub html: Option<PathBuf>,
     /// Show what differs from the flame graphs of another run (html): its file, or the beginning of its id
     #[arg(long, value_name = "RUN")]
     pub against: Option<String>,
@@ -253,6 +263,16 @@ pub struct RunsArgs {
     /// Directory of run files
     #[arg(long, value_name = "DIR", default_value = "kneepoint-runs")]
     pub runs: PathBuf,
+}
+
+/// Arguments of `explain`.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct ExplainArgs {
+    /// The rule's code, such as FPM-10
+    pub code: String,
+    /// Print as JSON, with what programs want to know of the rule
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `rules`.

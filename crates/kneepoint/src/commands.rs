@@ -35,6 +35,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Demo(args) => tune::demo::run(&args),
         Command::Init(args) => init::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Watch(args) => check::watch::run(&args),
         Command::Load(args) => load::run(&args),
         Command::Limit(args) => limit::run(&args),
         Command::Diagnose(args) => diagnose::run(&args),
@@ -46,7 +47,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Report(args) => runs::report::run(&args),
         Command::Runs(args) => runs::run(&args),
         Command::Rules(args) => diagnose::rules::run(&args),
-        Command::Explain { code } => diagnose::rules::explain(&code),
+        Command::Explain(args) => diagnose::rules::explain(&args),
         Command::Lab { command } => lab::run(&command),
     }
 }

@@ -103,9 +103,15 @@ fn parse_setting(text: &str, scenario: &Scenario) -> Result<Setting> {
             .iter()
             .find(|tunable| tunable.name == setting.key.name);
         let tunable = tunable.with_context(|| {
+            let names: Vec<&str> = tunables
+                .iter()
+                .map(|tunable| tunable.name.as_str())
+                .collect();
             format!(
-                "--set {text}: {} has no setting `{}`",
-                tier.server, setting.key.name
+                "--set {text}: {} has no setting `{}`; it has: {}",
+                tier.server,
+                setting.key.name,
+                names.join(", ")
             )
         })?;
         config::check_value(tunable, &setting.value)
@@ -244,7 +250,7 @@ fn write_results(
     if let Some(path) = path {
         files.push(("run file".into(), path.display().to_string()));
     }
-    if !output.no_report {
+    if !output.no_report && output.html.is_none() {
         let page = output.runs.join(format!("{}.html", run.id));
         match write_new(&page, &rendered(run, "html", &Options::default())?) {
             Ok(()) => files.push(("report".into(), page.display().to_string())),
@@ -258,10 +264,14 @@ fn write_results(
         ("json", &output.json),
         ("markdown", &output.markdown),
         ("junit", &output.junit),
+        ("html", &output.html),
     ];
     let asked = asked.map(|(format, target)| Some((format, target.as_deref()?)));
     for (format, target) in asked.into_iter().flatten() {
         write_text(target, &rendered(run, format, &Options::default())?)?;
+        if format == "html" && target != Path::new("-") {
+            files.push(("report".into(), target.display().to_string()));
+        }
     }
     if !asked
         .into_iter()

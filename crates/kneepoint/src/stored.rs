@@ -16,6 +16,17 @@ pub fn find(runs: &Path, name: Option<&str>) -> Result<PathBuf> {
         return Ok(name.into());
     }
     let files = RunStore::list(runs);
+    if let Some(name) = name
+        && is_path(name)
+    {
+        bail!("there is no file {name}");
+    }
+    if files.is_empty() && name.is_none() {
+        bail!(
+            "there are no runs in {} yet: kneepoint limit, diagnose or tune makes one, --runs DIR names another directory",
+            runs.display()
+        );
+    }
     let wanted = name.unwrap_or("");
     let matching: Vec<PathBuf> = files
         .into_iter()
@@ -38,4 +49,36 @@ pub fn find(runs: &Path, name: Option<&str>) -> Result<PathBuf> {
             runs.display()
         )
     })
+}
+
+/// Whether a name can only be meant as a file's: the id of a run has neither directories nor an ending.
+fn is_path(name: &str) -> bool {
+    name.contains('/') || Path::new(name).extension().is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(runs: &Path, name: Option<&str>, says: &str) {
+        let why = find(runs, name).expect_err("nothing is there").to_string();
+        assert!(why.contains(says), "{why}");
+    }
+
+    #[test]
+    fn what_is_not_there_is_named_as_what_it_was_meant_for() {
+        let runs = tempfile::tempdir().expect("temp dir");
+        check(runs.path(), None, "there are no runs in");
+        check(
+            runs.path(),
+            Some("nofile.json"),
+            "there is no file nofile.json",
+        );
+        check(runs.path(), Some("a/b"), "there is no file a/b");
+        let one = runs.path().join("20260101-a-limit.kneepoint.sqlite");
+        std::fs::write(&one, "").expect("written");
+        check(runs.path(), Some("2027"), "no run `2027` in");
+        assert_eq!(find(runs.path(), None).expect("the newest"), one);
+    }
 }

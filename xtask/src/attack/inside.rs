@@ -26,8 +26,6 @@ enum Judge {
 }
 use Judge::{Known, Lab, Mine};
 
-const ONE_USER: &str = "the machine's processes of the user that PHP runs as are not shut off";
-
 /// Every attempt of the page, with the fault it is about: those of security review, by their numbers.
 const ATTEMPTS: &[(&str, &str, Judge)] = &[
     (
@@ -188,27 +186,27 @@ const ATTEMPTS: &[(&str, &str, Judge)] = &[
     (
         "kill-own-user",
         "signals a process of its own user outside the lab",
-        Known(ONE_USER),
+        Mine,
     ),
     (
         "trace-own-user",
         "traces a process of its own user outside the lab",
-        Known(ONE_USER),
+        Mine,
     ),
     (
         "root-of-own-user",
         "looks into /proc/PID/root of a process of its own user outside",
-        Known(ONE_USER),
+        Mine,
     ),
     (
         "write-own-user",
         "writes a file of the machine through /proc/PID/root of such a process",
-        Known(ONE_USER),
+        Mine,
     ),
     (
         "socket-own-user",
         "connects to a socket of the machine the same way",
-        Known(ONE_USER),
+        Mine,
     ),
     (
         "kill-sibling",
@@ -271,6 +269,22 @@ pub(super) fn attempts(site: &Site, outside: &Outside, peer: Option<&str>) -> Re
         .collect();
     rows.extend(afterwards(site, outside, &ended));
     Ok(rows)
+}
+
+/// The same where no lab can be closed: nothing of the application is started, and so nothing gets out.
+pub(super) fn not_started(site: &Site, outside: &Outside, peer: Option<&str>) -> Result<Vec<Row>> {
+    write(site, outside, peer)?;
+    let ended = site.start(&["limit", "--budget", "20s"])?.ended()?;
+    let told = find(&site.labs, "results.json", 6).is_some() || site.labs_left() > 0;
+    let one = |(id, what, _): &(&str, &str, Judge)| {
+        let verdict = match (outside.reached_by(id), ended.code) {
+            (Some(how), _) => Verdict::GotOut(how),
+            (None, Some(2)) if !told => Verdict::Refused(ended.why()),
+            (None, code) => Verdict::GotOut(format!("it was started, and ended with {code:?}")),
+        };
+        Row::new(WHO, id, what, verdict)
+    };
+    Ok(ATTEMPTS.iter().map(one).collect())
 }
 
 fn judged(id: &str, judge: Judge, got: Option<&str>, outside: &Outside) -> Verdict {

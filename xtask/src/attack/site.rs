@@ -9,6 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+/// `nobody`, by number.
+const USER: &str = "65534";
 /// Longest time of one command of the program.
 const LIMIT: Duration = Duration::from_secs(240);
 
@@ -22,6 +24,8 @@ pub(super) struct Site {
     /// A key of semaphores that nobody else uses.
     pub(super) key: u32,
     program: PathBuf,
+    /// Whether the program is started as a plain user, and not as root.
+    as_user: bool,
 }
 
 /// A command that runs.
@@ -56,6 +60,7 @@ impl Site {
             secrets: secrets.to_vec(),
             key: 0x5000_0000 | std::process::id(),
             program: program.to_owned(),
+            as_user: false,
         };
         site.write(
             "seed.sql",
@@ -74,6 +79,16 @@ impl Site {
         Ok(site)
     }
 
+    /// From here on the program is started as a plain user, who may write where its labs and runs are.
+    pub(super) fn give_to_a_user(&mut self) -> Result<()> {
+        self.as_user = true;
+        fs::create_dir_all(&self.runs)?;
+        for dir in [&self.labs, &self.runs] {
+            fs::set_permissions(dir, fs::Permissions::from_mode(0o777))?;
+        }
+        Ok(())
+    }
+
     pub(super) fn write(&self, name: &str, text: &str) -> Result<()> {
         let path = self.root.join(name);
         fs::write(&path, text).with_context(|| path.display().to_string())
@@ -81,7 +96,15 @@ impl Site {
 
     /// The program with this temporary directory and these arguments.
     pub(super) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(&self.program);
+        let mut command = match self.as_user {
+            false => Command::new(&self.program),
+            true => {
+                let mut command = Command::new("setpriv");
+                command.args(["--reuid", USER, "--regid", USER, "--clear-groups"]);
+                command.arg(&self.program);
+                command
+            }
+        };
         command
             .env("TMPDIR", &self.labs)
             .args(arguments)

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, ensure};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A misconfiguration with the answer that is right for it, or a healthy stack.
@@ -15,12 +16,30 @@ pub(super) struct Fault {
     pub(super) scenario: PathBuf,
     /// What the diagnosis must answer.
     pub(super) expect: Expectation,
+    /// What else it must say, and what it must not.
+    pub(super) demands: Demands,
     /// Whether the remedy of the finding that is named first must win its A/B.
     pub(super) remedy_must_win: bool,
     /// Whether it shows only where the lab has namespaces and control groups.
     pub(super) needs_root: bool,
-    /// What is laid over the scenario, as TOML.
+    /// What is laid over the scenario, as TOML. [`FILES`] in it stands for the directory of `files`.
     pub(super) overlay: String,
+    /// Files that the overlay names, by name: configurations, seeds.
+    pub(super) files: BTreeMap<String, String>,
+}
+
+/// What stands in an overlay for the directory in which a fault's `[files]` lie.
+pub(super) const FILES: &str = "{files}";
+
+/// What a diagnosis must say beside the first code, and what it must not.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Demands {
+    /// Codes that must be suspected as well: a fault with two causes.
+    pub(super) also: Vec<String>,
+    /// Codes that nobody may suspect.
+    pub(super) never: Vec<String>,
+    /// Texts that the first finding must hold: a table, a file, a directive.
+    pub(super) mentions: Vec<String>,
 }
 
 /// What the diagnosis of a fault must answer.
@@ -52,10 +71,41 @@ struct Written {
     #[serde(default)]
     equally_right: Vec<String>,
     #[serde(default)]
+    also: Vec<String>,
+    #[serde(default)]
+    never: Vec<String>,
+    #[serde(default)]
+    must_mention: Texts,
+    #[serde(default)]
+    files: BTreeMap<String, String>,
+    #[serde(default)]
     remedy_raises_limit: bool,
     requires: Option<Requirement>,
     #[serde(default)]
     inject: toml::Table,
+}
+
+/// One text, or several.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Texts {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl Default for Texts {
+    fn default() -> Self {
+        Self::Several(Vec::new())
+    }
+}
+
+impl Texts {
+    fn into_list(self) -> Vec<String> {
+        match self {
+            Self::One(text) => vec![text],
+            Self::Several(texts) => texts,
+        }
+    }
 }
 
 #[derive(Deserialize, PartialEq)]
@@ -74,24 +124,32 @@ impl Fault {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         let dir = path.parent().unwrap_or(Path::new(""));
         ensure!(!written.about.trim().is_empty(), "`about` is empty");
+        let demands = Demands {
+            also: written.also,
+            never: written.never,
+            mentions: written.must_mention.into_list(),
+        };
+        demands.check()?;
+        check_names(&written.files)?;
         let expect = if written.expect == "healthy" {
             ensure!(
                 written.equally_right.is_empty() && !written.remedy_raises_limit,
                 "a healthy stack has neither `equally_right` nor `remedy_raises_limit`"
             );
+            ensure!(
+                demands == Demands::default(),
+                "a healthy stack has neither `also` nor `never` nor `must_mention`: whatever it names is a false alarm"
+            );
             Expectation::Healthy
         } else {
             let mut codes = vec![written.expect];
             codes.extend(written.equally_right);
-            for code in &codes {
-                ensure!(
-                    is_code(code),
-                    "`{code}` is not the code of a rule such as \"OPC-01\" (`kneepoint rules` lists them)"
-                );
-            }
+            check_codes(&codes)?;
             Expectation::First(codes)
         };
         Ok(Self {
+            demands,
+            files: written.files,
             name: name.into_owned(),
             about: written.about,
             scenario: std::path::absolute(dir.join(written.scenario))?,
@@ -101,6 +159,45 @@ impl Fault {
             overlay: toml::to_string(&written.inject)?,
         })
     }
+}
+
+impl Demands {
+    fn check(&self) -> anyhow::Result<()> {
+        check_codes(&self.also)?;
+        check_codes(&self.never)?;
+        let both = self.also.iter().find(|code| self.never.contains(code));
+        ensure!(
+            both.is_none(),
+            "`{}` is in `also` and in `never`",
+            both.map_or("", String::as_str)
+        );
+        ensure!(
+            self.mentions.iter().all(|text| !text.trim().is_empty()),
+            "an empty `must_mention` is met by everything"
+        );
+        Ok(())
+    }
+}
+
+fn check_codes(codes: &[String]) -> anyhow::Result<()> {
+    for code in codes {
+        ensure!(
+            is_code(code),
+            "`{code}` is not the code of a rule such as \"OPC-01\" (`kneepoint rules` lists them)"
+        );
+    }
+    Ok(())
+}
+
+/// A file lies in the directory that is made for it, and nowhere else.
+fn check_names(files: &BTreeMap<String, String>) -> anyhow::Result<()> {
+    for name in files.keys() {
+        ensure!(
+            !name.is_empty() && !name.starts_with('.') && !name.contains('/'),
+            "`{name}` in [files] is not the name of a file"
+        );
+    }
+    Ok(())
 }
 
 /// Two to four capitals, a hyphen, two digits.
@@ -202,6 +299,41 @@ mod tests {
     }
 
     #[test]
+    fn what_must_be_said_and_what_must_not_is_read() {
+        let text = format!(
+            "{HEAD}expect = \"PG-03\"\nalso = [\"OPC-06\"]\nnever = [\"FPM-01\"]\nmust_mention = \"stock\"\n\
+             [files]\n\"nginx.conf\" = \"events {{}}\"\n[inject.stack.web]\nconfig = \"{{files}}/nginx.conf\"\n"
+        );
+        let fault = Fault::read(Path::new("/f/two.toml"), &text).expect("fault");
+        assert_eq!(fault.demands.also, ["OPC-06"]);
+        assert_eq!(fault.demands.never, ["FPM-01"]);
+        assert_eq!(fault.demands.mentions, ["stock"]);
+        assert_eq!(fault.files["nginx.conf"], "events {}");
+        assert!(fault.overlay.contains("{files}/nginx.conf"));
+        let several = format!("{HEAD}expect = \"PG-03\"\nmust_mention = [\"a\", \"b\"]\n");
+        let fault = Fault::read(Path::new("/f/x.toml"), &several).expect("fault");
+        assert_eq!(fault.demands.mentions, ["a", "b"]);
+    }
+
+    #[test]
+    fn demands_that_cannot_be_meant_are_refused() {
+        refused("expect = \"PG-03\"\nalso = [\"slow\"]", "is not the code");
+        refused(
+            "expect = \"PG-03\"\nalso = [\"OPC-06\"]\nnever = [\"OPC-06\"]",
+            "in `also` and in `never`",
+        );
+        refused("expect = \"PG-03\"\nmust_mention = \" \"", "an empty");
+        refused(
+            "expect = \"healthy\"\nnever = [\"OPC-06\"]",
+            "a healthy stack has neither `also`",
+        );
+        refused(
+            "expect = \"PG-03\"\n[files]\n\"../a\" = \"x\"",
+            "is not the name of a file",
+        );
+    }
+
+    #[test]
     fn every_fault_of_the_bench_can_be_used() {
         let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../faults");
         let faults = read_dir(&dir).expect("faults");
@@ -216,7 +348,7 @@ mod tests {
             let scenario: toml::Table = scenario.parse().expect("scenario is TOML");
             let overlay: toml::Table = fault.overlay.parse().expect("overlay is TOML");
             let known = [
-                "app", "stack", "hosts", "request", "users", "mix", "slo", "tune",
+                "app", "stack", "hosts", "request", "users", "mix", "slo", "tune", "peer",
             ];
             for section in scenario.keys().chain(overlay.keys()) {
                 assert!(

@@ -1,6 +1,6 @@
 //! One diagnosis in a process of its own: started, waited for, and ended when it does not end by itself.
 
-use super::fault::Fault;
+use super::fault::{FILES, Fault};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::os::unix::process::CommandExt;
@@ -47,7 +47,7 @@ impl Runner {
         let overlay = dir.path().join("overlay.toml");
         let record = dir.path().join("out.json");
         let errors = dir.path().join("stderr");
-        std::fs::write(&overlay, &fault.overlay)?;
+        write_inputs(fault, dir.path(), &overlay)?;
         let started = Instant::now();
         let child = Command::new(&self.binary)
             .arg("diagnose")
@@ -114,6 +114,17 @@ impl Runner {
             End::TooLate
         })
     }
+}
+
+/// Writes the overlay, and the files that it names into a directory beside it.
+fn write_inputs(fault: &Fault, dir: &Path, overlay: &Path) -> std::io::Result<()> {
+    let files = dir.join("files");
+    std::fs::create_dir(&files)?;
+    for (name, text) in &fault.files {
+        std::fs::write(files.join(name), text)?;
+    }
+    let text = fault.overlay.replace(FILES, &files.display().to_string());
+    std::fs::write(overlay, text)
 }
 
 /// Waits for a process until it ends or there is a reason to give up.

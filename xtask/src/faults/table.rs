@@ -71,8 +71,12 @@ impl Row {
                     (false, false) => "MISSED",
                 };
                 let expected = self.fault.expect.in_words();
+                let unmet = match verdict.unmet.as_slice() {
+                    [] => String::new(),
+                    unmet => format!("; {}", unmet.join("; ")),
+                };
                 format!(
-                    "{word} in {seconds} s: expected {expected}, named {}",
+                    "{word} in {seconds} s: expected {expected}, named {}{unmet}",
                     said(verdict)
                 )
             }
@@ -340,6 +344,7 @@ mod tests {
                 quantity: "R*".into(),
                 ratio,
             }),
+            unmet: Vec::new(),
             false_alarms: false_alarms.iter().map(|code| (*code).to_owned()).collect(),
         })
     }

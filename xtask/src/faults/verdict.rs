@@ -1,6 +1,6 @@
 //! What a run record says, compared with what a fault expects. Pure functions of the record's text.
 
-use super::fault::Expectation;
+use super::fault::{Demands, Expectation};
 use kneepoint_model::Confidence;
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +31,29 @@ struct Named {
     title: String,
     confidence: Confidence,
     effects: Vec<Measured>,
+    #[serde(default)]
+    seen: Vec<Told>,
+    remedy: Option<Proposed>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Told {
+    what: String,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Proposed {
+    text: String,
+}
+
+impl Named {
+    /// Whether a person reads this text in it.
+    fn mentions(&self, text: &str) -> bool {
+        let remedy = self.remedy.iter().map(|remedy| &remedy.text);
+        let seen = self.seen.iter().map(|seen| &seen.what);
+        let mut all = seen.chain(remedy).chain([&self.title]);
+        all.any(|said| said.contains(text))
+    }
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -86,13 +109,19 @@ pub(super) struct Verdict {
     pub(super) gain: Option<Gain>,
     /// Codes that a healthy stack must not name. Empty for a fault.
     pub(super) false_alarms: Vec<String>,
+    /// What the fault demands beside the first code and did not get, a sentence each.
+    pub(super) unmet: Vec<String>,
 }
 
 /// Judges the text of a run record.
 ///
 /// # Errors
 /// It is not a run record, or the run did not finish: in words.
-pub(super) fn judge(expect: &Expectation, text: &str) -> Result<Verdict, String> {
+pub(super) fn judge(
+    expect: &Expectation,
+    demands: &Demands,
+    text: &str,
+) -> Result<Verdict, String> {
     let document: Document = serde_json::from_str(text)
         .map_err(|error| format!("the record cannot be read: {error}"))?;
     if document.schema != SCHEMA {
@@ -118,14 +147,33 @@ pub(super) fn judge(expect: &Expectation, text: &str) -> Result<Verdict, String>
             .map(|finding| finding.code.clone())
             .collect(),
     };
+    let unmet = unmet(demands, &said);
     let first = said.into_iter().next();
-    let right = match expect {
-        Expectation::Healthy => false_alarms.is_empty(),
-        Expectation::First(codes) => first
-            .as_ref()
-            .is_some_and(|first| codes.contains(&first.code)),
-    };
-    Ok(verdict(first, right, false_alarms))
+    let right = unmet.is_empty()
+        && match expect {
+            Expectation::Healthy => false_alarms.is_empty(),
+            Expectation::First(codes) => first
+                .as_ref()
+                .is_some_and(|first| codes.contains(&first.code)),
+        };
+    Ok(Verdict {
+        unmet,
+        ..verdict(first, right, false_alarms)
+    })
+}
+
+/// What is demanded beside the first code and was not said.
+fn unmet(demands: &Demands, said: &[Named]) -> Vec<String> {
+    let named = |code: &&String| said.iter().any(|finding| finding.code == **code);
+    let also = demands.also.iter().filter(|code| !named(code));
+    let never = demands.never.iter().filter(named);
+    let first = said.first();
+    let mentions = demands.mentions.iter();
+    let mentions = mentions.filter(|text| !first.is_some_and(|finding| finding.mentions(text)));
+    also.map(|code| format!("{code} is not suspected as well"))
+        .chain(never.map(|code| format!("{code} is suspected, and must not be")))
+        .chain(mentions.map(|text| format!("the first finding does not mention `{text}`")))
+        .collect()
 }
 
 fn verdict(first: Option<Named>, right: bool, false_alarms: Vec<String>) -> Verdict {
@@ -138,6 +186,7 @@ fn verdict(first: Option<Named>, right: bool, false_alarms: Vec<String>) -> Verd
             won: false,
             gain: None,
             false_alarms,
+            unmet: Vec::new(),
         };
     };
     let better = first
@@ -166,6 +215,7 @@ fn verdict(first: Option<Named>, right: bool, false_alarms: Vec<String>) -> Verd
         named: Some(first.code),
         title: Some(first.title),
         false_alarms,
+        unmet: Vec::new(),
     }
 }
 
@@ -236,7 +286,8 @@ mod tests {
         standing: &str,
         alarms: &[&str],
     ) -> Verdict {
-        let verdict = judge(&expect, &record(findings, "finished")).expect("verdict");
+        let text = record(findings, "finished");
+        let verdict = judge(&expect, &Demands::default(), &text).expect("verdict");
         assert_eq!(
             (
                 verdict.right,
@@ -331,8 +382,50 @@ mod tests {
     }
 
     #[test]
+    fn what_is_demanded_beside_the_first_code_must_be_met() {
+        use Confidence::{Noted, Suspected};
+        let mut lock = finding("PG-03", Suspected, vec![]);
+        lock.seen.push(kneepoint_model::Evidenced {
+            what: "behind POST /checkout, which holds stock".into(),
+            conditions: String::new(),
+        });
+        let said = vec![
+            lock,
+            finding("OPC-06", Suspected, vec![]),
+            finding("FPM-16", Noted, vec![]),
+        ];
+        let text = record(said, "finished");
+        let judged = |also: &[&str], never: &[&str], mentions: &[&str]| {
+            let owned = |texts: &[&str]| texts.iter().map(|it| (*it).to_owned()).collect();
+            let demands = Demands {
+                also: owned(also),
+                never: owned(never),
+                mentions: owned(mentions),
+            };
+            let verdict = judge(&first(&["PG-03"]), &demands, &text).expect("verdict");
+            (verdict.right, verdict.unmet)
+        };
+        assert_eq!(
+            judged(&["OPC-06"], &["FPM-16"], &["stock", "/checkout"]),
+            (true, vec![]),
+            "what is merely noted is not suspected"
+        );
+        let (right, unmet) = judged(&["FPM-16"], &["OPC-06"], &["hits"]);
+        assert!(!right);
+        assert_eq!(
+            unmet,
+            [
+                "FPM-16 is not suspected as well",
+                "OPC-06 is suspected, and must not be",
+                "the first finding does not mention `hits`"
+            ]
+        );
+    }
+
+    #[test]
     fn a_record_of_something_else_or_of_a_broken_run_is_a_failure() {
-        let fails = |text: &str| judge(&Expectation::Healthy, text).expect_err(text);
+        let fails =
+            |text: &str| judge(&Expectation::Healthy, &Demands::default(), text).expect_err(text);
         assert!(fails("{}").contains("cannot be read"));
         assert!(fails(&record(vec![], "failed: no nginx")).contains("`failed: no nginx`"));
         assert!(fails(&record(vec![], "")).contains("did not finish"));

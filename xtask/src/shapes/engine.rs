@@ -80,7 +80,7 @@ impl Engines {
             .dockerd
             .as_ref()
             .map(|_| vec!["/usr/bin/docker".to_owned()]);
-        let podman = self.podman.then(|| self.podman_cli());
+        let podman = self.podman.then(podman_cli);
         docker.into_iter().chain(podman).collect()
     }
 
@@ -93,7 +93,13 @@ impl Engines {
         for cli in self.clis() {
             let list = run(&with(&cli, &["ps", "-aq"]))?;
             let ids: Vec<&str> = list.lines().collect();
-            if !ids.is_empty() {
+            if cli[0].ends_with("podman") {
+                // The newest first, one by one: those that share a network go before the one that has it.
+                for id in ids {
+                    let removed = run(&with(&cli, &["rm", "-f", "-t", "1", id]));
+                    ended = ended.and(removed.map(drop));
+                }
+            } else if !ids.is_empty() {
                 let removed = run(&with(&cli, &[&["rm", "-f", "-t", "1"], &ids[..]].concat()));
                 let removed =
                     removed.or_else(|_| run(&with(&cli, &[&["rm", "-f"], &ids[..]].concat())));
@@ -116,8 +122,11 @@ impl Engines {
         match engine {
             Engine::Host => bail!("the host is no engine"),
             Engine::Podman => {
-                self.podman = true;
-                Ok(self.podman_cli())
+                if !self.podman {
+                    self.make_room_for_podman()?;
+                    self.podman = true;
+                }
+                Ok(podman_cli())
             }
             Engine::Docker | Engine::Kubelet => {
                 if self.dockerd.is_none() {
@@ -128,23 +137,16 @@ impl Engines {
         }
     }
 
-    fn podman_cli(&self) -> Vec<String> {
-        let beside = |name: &str| self.beside(name).display().to_string();
-        with(
-            &["/usr/bin/podman".into()],
-            &[
-                "--root",
-                &beside("podman"),
-                "--runroot",
-                "/run/podman",
-                "--runtime",
-                "runc",
-                "--cgroup-manager",
-                "cgroupfs",
-                "--events-backend",
-                "file",
-            ],
-        )
+    /// podman keeps its containers where it always does, and nothing of it outlives the bench.
+    fn make_room_for_podman(&self) -> anyhow::Result<()> {
+        const HOME: &str = "/var/lib/containers";
+        let data = self.beside("podman");
+        fs::create_dir_all(&data)?;
+        fs::create_dir_all(HOME)?;
+        tell(&["mount", "-t", "tmpfs", "-o", "mode=755", "machine", HOME])?;
+        let storage = format!("{HOME}/storage");
+        fs::create_dir_all(&storage)?;
+        tell(&["mount", "--bind", &data.display().to_string(), &storage]).map(drop)
     }
 
     /// What outlives this twin.
@@ -240,8 +242,9 @@ impl Engines {
             add("--volume", &format!("{}:{path}:ro", file.display()));
         }
         if place.engine == Engine::Podman {
-            // crun and the usual limit of processes want another kind of host.
+            // What podman would set is more than a machine without all rights may give.
             add("--ulimit", "nofile=20000:20000");
+            add("--ulimit", "nproc=20000:20000");
         }
         if place.read_only {
             for path in ["/run", "/tmp", "/var/log", "/var/lib/nginx"] {
@@ -251,6 +254,19 @@ impl Engines {
         }
         Ok(line)
     }
+}
+
+/// The command line of podman. crun does not run on hosts with both kinds of control groups.
+fn podman_cli() -> Vec<String> {
+    let options = [
+        "--runtime",
+        "runc",
+        "--cgroup-manager",
+        "cgroupfs",
+        "--events-backend",
+        "file",
+    ];
+    with(&["/usr/bin/podman".into()], &options)
 }
 
 fn with(first: &[String], rest: &[&str]) -> Vec<String> {

@@ -273,6 +273,8 @@ fn set_all(settings: &mut Settings, inside: &[Placed]) {
 fn key(placed: &Placed) -> String {
     let directive = &placed.directive;
     match (directive.name.as_str(), directive.args.first()) {
+        // Formats of logs have names, and several of them stand beside each other.
+        ("log_format", Some(first)) => format!("log_format {first}"),
         (name @ ("proxy_set_header" | "fastcgi_param" | "add_header"), Some(first)) => {
             format!("{name} {}", first.to_ascii_lowercase())
         }
@@ -285,13 +287,19 @@ fn set(settings: &mut Settings, placed: &Placed) {
     if !directive.is_block {
         let name = key(placed);
         let skip = usize::from(name.contains(' '));
-        let text = directive
-            .args
-            .iter()
-            .skip(skip)
+        // nginx takes the pieces of a format as one text.
+        let between = if directive.name == "log_format" {
+            ""
+        } else {
+            " "
+        };
+        let args = directive.args.iter().skip(skip);
+        let is_option = |arg: &&String| !(between.is_empty() && arg.starts_with("escape="));
+        let text = args
+            .filter(is_option)
             .cloned()
             .collect::<Vec<_>>()
-            .join(" ");
+            .join(between);
         settings.set(&name, &text, placed.source());
     }
 }

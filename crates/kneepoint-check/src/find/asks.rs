@@ -61,7 +61,7 @@ pub(super) fn hosts(text: &str) -> Vec<(String, IpAddr)> {
 }
 
 /// Whether a listener is the one that a directive names.
-pub(super) fn is_same(directive: &ListenEndpoint, listener: &ListenEndpoint) -> bool {
+pub(crate) fn is_same(directive: &ListenEndpoint, listener: &ListenEndpoint) -> bool {
     match (directive, listener) {
         (ListenEndpoint::Unix(a), ListenEndpoint::Unix(b)) => a == b,
         (ListenEndpoint::Tcp(a, port), ListenEndpoint::Tcp(b, own)) => {

@@ -43,7 +43,7 @@ pub(super) fn sample(service: &mut Service) {
 }
 
 /// The service as telemetry knows it, without a door at which anything could be asked.
-fn tier(service: &Service, listen: &[Address]) -> RunningTier {
+pub(crate) fn tier(service: &Service, listen: &[Address]) -> RunningTier {
     let netns = format!("/proc/{}/ns/net", service.pid);
     RunningTier {
         layer: service.kind.layer(),
@@ -60,7 +60,7 @@ fn tier(service: &Service, listen: &[Address]) -> RunningTier {
     }
 }
 
-fn address(endpoint: &ListenEndpoint) -> Option<Address> {
+pub(crate) fn address(endpoint: &ListenEndpoint) -> Option<Address> {
     match endpoint {
         ListenEndpoint::Unix(path) => Some(Address::Unix(path.into())),
         ListenEndpoint::Tcp(host, port) => {

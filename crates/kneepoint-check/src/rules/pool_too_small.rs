@@ -54,7 +54,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                 "The pool of {count} workers is too small, or its workers wait for something"
             ));
         } else if count < SHIPPED && !waits {
-            draft = draft.title(format!("The pool has {count} workers only"));
+            draft = draft.title(match count {
+                1 => "The pool has 1 worker only".to_owned(),
+                _ => format!("The pool has {count} workers only"),
+            });
         } else if waits {
             draft = draft.title(format!("The pool of {count} workers is too small"));
         }
@@ -69,7 +72,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         }
         if let Some((busy, seen)) = busy {
             draft = draft.seen(
-                format!("{busy} of {seen} workers were busy when it was looked at"),
+                match seen {
+                    1 => format!("{busy} of 1 worker was busy when it was looked at"),
+                    _ => format!("{busy} of {seen} workers were busy when it was looked at"),
+                },
                 "",
             );
         }

@@ -4,7 +4,7 @@ use crate::evidence::Wait;
 use crate::rule::LEAST_PART;
 use crate::rule::prelude::*;
 use crate::saturation::waits::Part;
-use kneepoint_model::TracedCall;
+use kneepoint_model::{LockKind, TracedCall};
 
 /// Share of the time of busy workers that the waits take, from which on they are what binds \[ours\].
 const BINDS: f64 = 0.2;
@@ -42,6 +42,7 @@ pub(crate) fn named_lock(rule: &Rule, evidence: &Evidence) -> Option<Finding> {
             ),
             part.phase,
         )
+        .inside(evidence.seen_first(|chain| chain.kind == LockKind::Named))
         .inside(evidence.seen_waiting(|wait| part.is_it(wait)))
         .inside(evidence.seen_calls(CallKind::Query, |one| asks(&one)))
         .suspected_if(share >= BINDS)
@@ -88,13 +89,13 @@ mod tests {
         check(
             case,
             expect![[r#"
-            named: MYS-06
-            suspected db (73 %): requests wait for one another's lock in the database: SELECT GET_LOCK(?, ?)
-              saw waiting for it takes 73 % of the time of busy workers, at 240/s offered for 10 s
-              saw waiting there: GET /, Report::begin at plugins/report/report.php:12, 100 % of 200 stacks, sampled 50 times a second, at 240/s offered for 10 s
-              saw SELECT GET_LOCK(?, ?), once in each GET /, in Report::begin at plugins/report/report.php:12, in 10 requests that were traced, one after the other
-              do: Hold the lock only for what needs it, give it a name for each thing it guards instead of one for everybody, or do the work outside of the page.
-        "#]],
+                named: MYS-06
+                suspected db (73 %): requests wait for one another's lock in the database: SELECT GET_LOCK(?, ?)
+                  saw waiting for it takes 73 % of the time of busy workers, at 240/s offered for 10 s
+                  saw waiting there: GET /, Report::begin at plugins/report/report.php:12, 100 % of 200 stacks, sampled 50 times a second, at 240/s offered for 10 s
+                  saw SELECT GET_LOCK(?, ?), once in each GET /, in Report::begin at plugins/report/report.php:12, in 10 requests that were traced, one after the other
+                  do: Hold the lock only for what needs it, give it a name for each thing it guards instead of one for everybody, or do the work outside of the page.
+            "#]],
         );
     }
 }

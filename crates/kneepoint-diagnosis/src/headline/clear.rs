@@ -20,7 +20,7 @@ const EXPLAINED: f64 = 0.9;
 const CPU_USED_UP: &str = "CAP-02";
 /// Its title and its remedy's last sentence when nothing is wrong.
 const CLEAR: (&str, &str) = (
-    "nothing is wrong: the CPU is the limit",
+    "no setting limits it: it needs all of the CPU",
     " No setting of the stack is in the way.",
 );
 
@@ -109,6 +109,7 @@ fn largest_wait(evidence: &Evidence) -> Option<(&Phase, String, f64)> {
 
 #[cfg(test)]
 mod tests {
+    use super::CLEAR;
     use crate::test_support::{Case, met, place, sampled};
     use crate::{PhaseKind, diagnose};
     use kneepoint_model::metric::{MACHINE_STEAL_S, REDIS_CONNECTIONS};
@@ -137,7 +138,7 @@ mod tests {
             "{seen:?}"
         );
         let remedy = limit.remedy.as_ref().map_or("", |remedy| &remedy.text);
-        let is_clear = title.contains("nothing is wrong");
+        let is_clear = title == CLEAR.0;
         assert_eq!(
             remedy.contains("No setting of the stack"),
             is_clear,
@@ -147,7 +148,7 @@ mod tests {
 
     #[test]
     fn nothing_is_wrong_when_everything_was_seen_and_nothing_stands_out() {
-        check(looked_into(), "nothing is wrong: the CPU is the limit", "");
+        check(looked_into(), CLEAR.0, "");
     }
 
     #[test]
@@ -161,9 +162,9 @@ mod tests {
                 .tiers
                 .retain(|tier| tier.server.as_str() != "redis")
         });
-        check(no_cache, "nothing is wrong: the CPU is the limit", "");
+        check(no_cache, CLEAR.0, "");
         let steal = looked_into().without(MACHINE_STEAL_S);
-        check(steal, "nothing is wrong: the CPU is the limit", "");
+        check(steal, CLEAR.0, "");
     }
 
     #[test]

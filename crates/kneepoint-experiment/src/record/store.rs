@@ -5,6 +5,7 @@
 mod read;
 
 use crate::error::ExperimentError;
+use kneepoint_model::mending::Mending;
 use kneepoint_model::redact::{Redact as _, Secrets};
 use kneepoint_model::replay::Replay;
 use kneepoint_model::run::{
@@ -49,6 +50,8 @@ pub enum Record {
     Account(Box<Account>),
     /// All findings so far.
     Findings(Vec<Finding>),
+    /// In which order suspected causes are best mended.
+    Mending(Box<Mending>),
     /// All decisions so far.
     Decisions(Vec<Decision>),
     /// Base against best.
@@ -86,6 +89,7 @@ impl Record {
             Self::Stacks(stacks) => stacks.redact(secrets),
             Self::Account(account) => account.redact(secrets),
             Self::Findings(findings) => findings.redact(secrets),
+            Self::Mending(order) => order.redact(secrets),
             Self::Decisions(decisions) => decisions.redact(secrets),
             Self::Proof(effect) | Self::Restarted(effect) => effect.redact(secrets),
             Self::Gate(gate) => gate.redact(secrets),
@@ -113,6 +117,7 @@ impl Record {
             Self::Stacks(stacks) => run.stacks.push(*stacks),
             Self::Account(account) => run.accounts.push(*account),
             Self::Findings(findings) => run.findings = findings,
+            Self::Mending(order) => run.mendings.push(*order),
             Self::Decisions(decisions) => run.decisions = decisions,
             Self::Proof(effect) => run.proof = Some(effect),
             Self::Restarted(effect) => run.restarted = Some(effect),

@@ -5,7 +5,7 @@ mod phases;
 mod time;
 
 use crate::error::ExperimentError;
-use crate::record::{BASE, ENDING, Recorder, TimeNeed};
+use crate::record::{BASE, ENDING, Record, Recorder, TimeNeed};
 use crate::sequences::Subject;
 use crate::sequences::ab::compare_for;
 use crate::sequences::limit::find_limit;
@@ -80,6 +80,9 @@ pub fn diagnose(
     report_findings(recorder, &findings);
     report_unjudged(recorder, &evidence);
     recorder.findings(&findings);
+    if let Some(order) = kneepoint_diagnosis::mending(&evidence, &findings) {
+        recorder.write(Record::Mending(Box::new(order)));
+    }
     Ok((evidence, findings))
 }
 

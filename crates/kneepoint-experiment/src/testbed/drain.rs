@@ -4,7 +4,7 @@ use super::{CLIENT, Testbed, arm};
 use crate::error::ExperimentError;
 use crate::record::Event;
 use kneepoint_linux::network::closed_connections;
-use kneepoint_linux::process::children;
+use kneepoint_linux::process::{children, number_inside};
 use kneepoint_model::metric::{QUEUE, WORKERS, WORKERS_BUSY, WORKERS_PINNED};
 use kneepoint_model::{CommandSpec, Endpoint, Layer, RunningTier, SeriesSet, Stack, ports};
 use kneepoint_telemetry::sample_once;
@@ -87,7 +87,9 @@ impl Testbed {
             share: 1.0,
             left: None,
         });
-        let ids = workers.iter().map(u32::to_string);
+        // The command runs on their host, which has numbers of its own.
+        let ids = workers.into_iter().filter_map(number_inside);
+        let ids = ids.map(|id| id.to_string());
         let args = std::iter::once("-TERM".to_owned()).chain(ids);
         let host = arm::host_name(name, Layer::Php);
         // One that ended meanwhile makes the command fail, which is no matter.

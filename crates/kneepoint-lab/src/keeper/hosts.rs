@@ -1,11 +1,13 @@
 //! The hosts of a lab: made, found by name, removed.
 
+use super::first::First;
 use super::{Keeper, network};
 use crate::LabError;
 use crate::error::Context as _;
 use crate::identity::Identity;
 use crate::identity::users;
 use crate::isolation::cgroup::{Cgroups, HostGroup};
+use crate::isolation::numbers::Numbers;
 use crate::isolation::sysctl;
 use crate::launch::{Launch, Output};
 use crate::plan::{Capabilities, HostInfo, HostPlan, LabPlan, MOST_HOSTS};
@@ -29,6 +31,7 @@ pub(super) struct Host {
     pub(super) info: HostInfo,
     pub(super) netns: Option<Arc<OwnedFd>>,
     room: Option<Arc<Room>>,
+    first: Option<First>,
     pub(super) group: Option<HostGroup>,
     number: u8,
 }
@@ -50,7 +53,7 @@ struct World {
     phase: Phase,
     dir: PathBuf,
     switch: Option<Arc<OwnedFd>>,
-    /// Whether hosts have a view of the file system of their own.
+    /// Whether hosts have a view of the file system and of processes of their own.
     rooms: bool,
     /// Says that the lab lives.
     held: Option<File>,
@@ -117,6 +120,10 @@ impl Host {
             account: users::account(command.user.as_deref())?,
             netns: self.netns.clone(),
             room: self.room.clone(),
+            numbers: self
+                .first
+                .as_ref()
+                .map_or(Numbers::Starters, |first| first.numbers.clone()),
             groups: self
                 .group
                 .as_ref()
@@ -173,14 +180,15 @@ impl Keeper {
                  reaches whatever this machine reaches: the databases, mail servers and others that its settings name"
             )),
         }
-        match try_room(&dir) {
+        match self.try_room(&dir) {
             Ok(()) => {
                 world.rooms = true;
                 capabilities.files = true;
             }
             Err(why) if !plan.loopback => return Err(LabError::NotClosed { why }),
             Err(why) => capabilities.missing.push(format!(
-                "no file systems of their own: {why}; the application reaches the sockets and files of this machine"
+                "no file systems and processes of their own: {why}; the application reaches the sockets, files and \
+                 processes of this machine"
             )),
         }
         if !capabilities.users {
@@ -199,6 +207,16 @@ impl Keeper {
             hosts,
             capabilities,
         })
+    }
+
+    /// Whether hosts can have a view of the file system and of processes of their own, or why not.
+    fn try_room(&self, dir: &Path) -> Result<(), String> {
+        if !users::is_root() {
+            let uid = rustix::process::geteuid().as_raw();
+            return Err(format!("they need root and this is user {uid}"));
+        }
+        let made = Room::make(dir, None).and_then(|room| self.start_first(&Arc::new(room)));
+        made.map(drop).map_err(|error| error.to_string())
     }
 
     fn make_lab_dir(&self, dir: &Path, record: &Record) -> Result<File, LabError> {
@@ -293,12 +311,14 @@ impl Keeper {
             Some(switch) => Some(self.plug_in(switch, number)?),
             None => None,
         };
-        let room = match world.rooms {
-            true => Some(Arc::new(Room::make(
-                &world.dir,
-                Some(&Names::write(dir, &plan.names)?),
-            )?)),
-            false => None,
+        let (room, first) = match world.rooms {
+            true => {
+                let names = Names::write(dir, &plan.names)?;
+                let room = Arc::new(Room::make(&world.dir, Some(&names))?);
+                let first = self.start_first(&room)?;
+                (Some(room), Some(first))
+            }
+            false => (None, None),
         };
         if let Some(netns) = &netns {
             for (name, value) in &limits.sysctl {
@@ -345,6 +365,7 @@ impl Keeper {
             info,
             netns,
             room,
+            first,
             group,
             number,
         })
@@ -370,7 +391,8 @@ impl Keeper {
             return Ok(());
         };
         // From here on nothing new starts there; what runs is found by group, by descent and by its servers.
-        let roots = self.servers.forget_host(name);
+        let mut roots = self.servers.forget_host(name);
+        roots.extend(host.first.as_ref().map(|first| first.root));
         let find = || {
             let all = ProcessEntry::all();
             let mut pids = host.group.as_ref().map(HostGroup::pids).unwrap_or_default();
@@ -410,17 +432,6 @@ impl Keeper {
         let dir = self.dir.get().map(PathBuf::as_path);
         erase(self.id, dir, &Cgroups::detect())
     }
-}
-
-/// Whether hosts can have a view of the file system of their own, or why not.
-fn try_room(dir: &Path) -> Result<(), String> {
-    if !users::is_root() {
-        let uid = rustix::process::geteuid().as_raw();
-        return Err(format!("they need root and this is user {uid}"));
-    }
-    Room::make(dir, None)
-        .map(drop)
-        .map_err(|error| error.to_string())
 }
 
 fn has_ended() -> LabError {

@@ -3,6 +3,7 @@
 use super::Keeper;
 use crate::LabError;
 use crate::isolation::netns;
+use crate::isolation::numbers::Numbers;
 use crate::launch::{Launch, Output};
 use kneepoint_model::CommandSpec;
 use std::fmt::Write as _;
@@ -97,6 +98,7 @@ impl Keeper {
             account: None,
             netns: Some(Arc::clone(netns)),
             room: None,
+            numbers: Numbers::Starters,
             groups: Vec::new(),
             input: true,
             output: Output::Pipes,

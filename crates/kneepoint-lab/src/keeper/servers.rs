@@ -3,6 +3,7 @@
 use super::Keeper;
 use super::children::Exit;
 use super::hosts::Host;
+use super::root::Root;
 use crate::LabError;
 use crate::beneath;
 use crate::error::Context as _;
@@ -36,30 +37,6 @@ pub(super) struct Server {
     host: Arc<Host>,
     /// Where its output begins in the file.
     output_from: u64,
-}
-
-/// The first process of a server, from which the others are found.
-#[derive(Clone, Copy)]
-pub(super) struct Root(Identity);
-
-impl Root {
-    /// The processes of the server: itself, what descends from it, and orphans of its process group (which
-    /// its workers become when it dies first). Only below this keeper, so never a stranger.
-    pub(super) fn tree(self, all: &[ProcessEntry]) -> Vec<u32> {
-        let Identity { pid, start_ticks } = self.0;
-        let number_is_anothers = all
-            .iter()
-            .any(|stat| stat.pid == pid && stat.start_ticks != start_ticks);
-        if number_is_anothers {
-            return Vec::new();
-        }
-        let below = ProcessEntry::descendants(pid, all);
-        ProcessEntry::descendants(std::process::id(), all)
-            .into_iter()
-            .filter(|stat| stat.pid == pid || stat.group == pid || below.contains(stat))
-            .map(|stat| stat.pid)
-            .collect()
-    }
 }
 
 /// The servers by key.

@@ -1,6 +1,7 @@
 //! Commands through the door other crates know: on a host of a lab, or on the machine itself.
 
 use crate::identity::users;
+use crate::isolation::numbers::Numbers;
 use crate::launch::output::{Capture, last_lines};
 use crate::launch::{Launch, Output};
 use crate::{Lab, LabError};
@@ -52,6 +53,7 @@ fn run_here(command: &CommandSpec) -> Result<CommandOutput, LabError> {
         account: users::account(command.user.as_deref())?,
         netns: None,
         room: None,
+        numbers: Numbers::Starters,
         groups: Vec::new(),
         input: command.stdin.is_some(),
         output: Output::Pipes,

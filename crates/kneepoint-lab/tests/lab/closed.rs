@@ -124,6 +124,68 @@ pub(crate) fn memory() -> Result<(), Failed> {
     Ok(())
 }
 
+/// A host sees its own processes and no other, by any number; whoever measures sees them all.
+pub(crate) fn processes() -> Result<(), Failed> {
+    let mut sleeper = Command::new("setpriv")
+        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
+        .args(["sleep", "601"])
+        .spawn()?;
+    let lab = lab(&["php", "web"]);
+    let (php, web) = (host(&lab, "php"), host(&lab, "web"));
+    let of_the_other = lab.spawn("web", &script(&web, "sleep 602"))?;
+    let server = lab.spawn(
+        "php",
+        &script(&php, "(sleep 0.1 &); setsid sleep 603 & wait"),
+    )?;
+    assert!(
+        eventually(|| outside("pgrep -fx 'sleep 603'")),
+        "seen from outside"
+    );
+    let as_nobody = |words: &str| {
+        let mut command = sh(words);
+        command.user = Some("nobody".into());
+        lab.exec("php", &command).expect("a shell")
+    };
+    let strangers = [
+        sleeper.id(),
+        of_the_other.pid,
+        server.pid,
+        lab.keeper_pid(),
+        std::process::id(),
+    ];
+    // Its own number is another one in there.
+    for pid in strangers {
+        assert!(outside(&format!("kill -0 {pid}")), "{pid} lives");
+        let tried = as_nobody(&format!(
+            "kill -0 {pid} || ls /proc/{pid} || cat /proc/{pid}/cmdline"
+        ));
+        assert!(!tried.success(), "{pid}: {tried:?}");
+    }
+    let seen = as_nobody("cat /proc/[0-9]*/cmdline | tr '\\0' ' '").stdout;
+    assert!(seen.contains("sleep 603"), "its own: {seen}");
+    for words in ["sleep 601", "sleep 602", "__keeper"] {
+        assert!(!seen.contains(words), "{words}: {seen}");
+    }
+    // Orphans are collected, and what is left of a host goes with it.
+    let states = || as_nobody("cat /proc/[0-9]*/stat | grep -c ' Z '").stdout;
+    assert!(eventually(|| states().trim() == "0"), "{}", states());
+    lab.stop_process(&server)?;
+    lab.exec("php", &sh("setsid sleep 604 >/dev/null 2>&1 & true"))?;
+    assert!(outside("pgrep -fx 'sleep 604'"));
+    lab.remove_host("php")?;
+    assert!(
+        !outside("pgrep -fx 'sleep 604'"),
+        "a daemon outlives its host"
+    );
+    assert!(
+        outside(&format!("kill -0 {}", sleeper.id())),
+        "and a stranger lives on"
+    );
+    sleeper.kill()?;
+    sleeper.wait()?;
+    Ok(())
+}
+
 /// A server's user plants a link where the keeper opens its log, which is then given to that user.
 pub(crate) fn planted_log() -> Result<(), Failed> {
     let victim = Outside::make("/opt");

@@ -199,20 +199,16 @@ pub(crate) fn clean() -> Result<(), Failed> {
     let stranger = base.path().join("kneepoint-main");
     fs::create_dir(&stranger)?;
 
-    let listed = kneepoint_lab::list();
-    let dead = listed.iter().find(|it| it.id == id).expect("listed");
-    assert!(
-        !dead.live && !dead.pids.is_empty() && !dead.cgroups.is_empty(),
-        "{dead:?}"
-    );
+    let dead = || {
+        let listed = kneepoint_lab::list();
+        listed.into_iter().find(|it| it.id == id).expect("listed")
+    };
+    // What ran on its hosts has ended with their first processes, and those with the keeper.
+    assert!(eventually(|| dead().pids.is_empty()), "{:?}", dead());
+    let dead = dead();
+    assert!(!dead.live && !dead.cgroups.is_empty(), "{dead:?}");
     let removed = kneepoint_lab::clean();
     assert!(removed.contains(&Removed::Directory(dir)), "{removed:?}");
-    assert!(
-        removed
-            .iter()
-            .any(|it| matches!(it, Removed::Process { .. })),
-        "{removed:?}"
-    );
     assert!(
         !removed
             .iter()

@@ -26,6 +26,7 @@ const AS_ROOT: &[(&str, Test)] = &[
     ("no_socket_of_the_machine_is_reached", closed::sockets),
     ("nothing_outside_the_lab_is_written", closed::files),
     ("semaphores_stay_in_the_lab", closed::memory),
+    ("no_process_of_the_machine_is_seen", closed::processes),
     ("a_planted_log_is_not_opened", closed::planted_log),
     ("a_lab_is_listed_by_root_alone", closed::directories),
     ("a_cpu_limit_throttles", hosts::cpu_limit),

@@ -31,6 +31,16 @@ impl StopWhen {
         Self(Arc::new(Mutex::new(rule)))
     }
 
+    /// The same, and this rule beside it.
+    #[must_use]
+    pub fn or(self, mut other: impl StopRule + 'static) -> Self {
+        Self::new(move |observed: &Observed<'_>| {
+            // Both see every second.
+            let (first, second) = (self.second(observed), other.second(observed));
+            first.or(second)
+        })
+    }
+
     pub(crate) fn second(&self, observed: &Observed<'_>) -> Option<String> {
         let mut rule = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         rule.second(observed)

@@ -31,6 +31,9 @@ impl Confidence {
     }
 }
 
+/// How [`Finding::refuted_by`] begins where it says when a setting does no harm, and not what an experiment would show.
+pub const UNLESS: &str = "it does not matter when: ";
+
 /// One thing that was seen, with the conditions it was seen under.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidenced {

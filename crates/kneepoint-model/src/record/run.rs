@@ -14,6 +14,7 @@ pub use basis::LimitBasis;
 pub use bound::Bound;
 pub use standing::Standing;
 
+use crate::record::mending::Mending;
 use crate::record::replay::Replay;
 use crate::{
     Account, CallTrace, CapacityPlan, Contest, Effect, Finding, GateResult, Interval, Layer,
@@ -323,6 +324,9 @@ pub struct Run {
     pub accounts: Vec<Account>,
     /// Findings in the order they were made; the first of a diagnosis is what binds.
     pub findings: Vec<Finding>,
+    /// In which order suspected causes are best mended, a diagnosis with several each.
+    #[serde(default)]
+    pub mendings: Vec<Mending>,
     /// Changes decided on.
     pub decisions: Vec<Decision>,
     /// Fresh base against fresh best at the end.

@@ -4,6 +4,7 @@
 use super::names::{is_harmless_field, is_harmless_header};
 use super::scan::{Grammar, is_placeholder};
 use super::{HIDDEN, Secrets};
+use crate::mending::Mending;
 use crate::replay::{Replay, Stage};
 use crate::run::{Decision, FileDiff, LimitResult, Observation};
 use crate::scenario::FilePatch;
@@ -43,6 +44,7 @@ redacts! {
     StackProfile => profile,
     Account => account,
     Finding => finding,
+    Mending => mending,
     Decision => decision,
     Effect => effect,
     FileDiff => diff,
@@ -74,6 +76,12 @@ fn diff(FileDiff { diff, .. }: &mut FileDiff, secrets: &Secrets) {
     secrets.hide(diff, Grammar::Configuration);
 }
 
+fn mending(Mending { steps, .. }: &mut Mending, secrets: &Secrets) {
+    steps
+        .iter_mut()
+        .for_each(|step| secrets.prose(&mut step.title));
+}
+
 fn plan(CapacityPlan { doubts, .. }: &mut CapacityPlan, secrets: &Secrets) {
     doubts.iter_mut().for_each(|text| secrets.prose(text));
 }
@@ -99,6 +107,7 @@ fn run(run: &mut Run, secrets: &Secrets) {
         stacks,
         accounts,
         findings,
+        mendings,
         decisions,
         proof,
         restarted,
@@ -123,6 +132,7 @@ fn run(run: &mut Run, secrets: &Secrets) {
     calls.iter_mut().for_each(|it| trace(it, secrets));
     stacks.iter_mut().for_each(|it| profile(it, secrets));
     accounts.iter_mut().for_each(|it| account(it, secrets));
+    mendings.iter_mut().for_each(|it| mending(it, secrets));
     findings.iter_mut().for_each(|it| finding(it, secrets));
     decisions.iter_mut().for_each(|it| decision(it, secrets));
     [proof, restarted]

@@ -8,7 +8,7 @@
 //! What other programs used is a covariate. Where the CPU binds, a step alone counts for the share of the machine that there
 //! was for it; and a pair whose steps had unlike shares counts for less.
 
-use super::{Side, order_bit};
+use super::{Side, order_bit, slope};
 use kneepoint_model::statistics::autocorrelation::lag_one;
 use kneepoint_model::statistics::sequential::{Combined, MIN_PAIRS_UNKNOWN, Paired, Scatter};
 use kneepoint_model::{Interval, LoadPoint, Outcome, PairedMeasure};
@@ -44,7 +44,7 @@ const ROUND: usize = 4;
 /// What a step alone says, as the measure that was taken has it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Said {
-    /// ln of the capacity it speaks for.
+    /// ln of the capacity it speaks for, times the slope where there is one.
     pub(crate) value: f64,
     /// Its variance as a multiple of that of a usual step.
     pub(crate) variance: f64,
@@ -53,7 +53,7 @@ pub(crate) struct Said {
 /// One step alone.
 #[derive(Debug, Clone, Copy)]
 struct Turn {
-    /// ln of the capacity it speaks for.
+    /// ln of the capacity it speaks for, times the slope where there is one.
     value: f64,
     /// Its variance as a multiple of that of a step that says exactly where the limit is.
     variance: f64,
@@ -78,6 +78,9 @@ pub(crate) struct Pairs {
     seed: u64,
     /// Whether both arms can be loaded at once.
     at_once: bool,
+    /// By how much what a step alone says changes for each unit of ln capacity, as the fit of the limit has it; `None` where
+    /// it says ln capacity itself.
+    slope: Option<f64>,
     pending: (Option<Turn>, Option<Turn>),
     alone: Vec<(Turn, Turn)>,
     /// ln(CPU a request of A / the same of B) of each step of both at once.
@@ -90,10 +93,19 @@ impl Pairs {
         Self {
             seed,
             at_once,
+            slope: None,
             pending: (None, None),
             alone: Vec::new(),
             cost: Vec::new(),
             void: 0,
+        }
+    }
+
+    /// Pairs of steps alone that say how many requests violate at one rate: `slope` logits for each unit of ln capacity.
+    pub(crate) fn by_share(seed: u64, slope: f64) -> Self {
+        Self {
+            slope: Some(slope.max(1.0)),
+            ..Self::new(seed, false)
         }
     }
 
@@ -214,13 +226,41 @@ impl Pairs {
         } else {
             0.0
         };
+        let slope = self.slope();
         let pair = |(a, b): &(Turn, Turn)| {
             let unlike = b.ln_available - a.ln_available;
-            let difference = b.value - a.value - follows * unlike;
+            let difference = (b.value - a.value) / slope - follows * unlike;
             let variance = f64::midpoint(a.variance, b.variance) + (unlike / UNLIKE).powi(2);
             (difference, variance)
         };
         self.alone.iter().map(pair).collect()
+    }
+
+    /// By how much what a step alone says changes for each unit of ln capacity. Where the CPU binds, capacity is as much as
+    /// there was of the machine, and the steps say how they followed that.
+    fn slope(&self) -> f64 {
+        let Some(before) = self.slope else {
+            return 1.0;
+        };
+        if self.cpu_binds() != Some(true) {
+            return before;
+        }
+        let steps = |turn: fn(&(Turn, Turn)) -> Turn| {
+            let turns = self.alone.iter().map(turn);
+            turns.map(|turn| (turn.ln_available, turn.value)).collect()
+        };
+        slope::learned(before, [steps(|pair| pair.0), steps(|pair| pair.1)])
+    }
+
+    /// The mean of what the two steps of the last pair alone said.
+    pub(crate) fn last_said(&self) -> Option<f64> {
+        let (a, b) = self.alone.last()?;
+        Some(f64::midpoint(a.value, b.value))
+    }
+
+    /// How many pairs alone there are.
+    pub(crate) fn alone_count(&self) -> usize {
+        self.alone.len()
     }
 
     /// What all pairs say together.

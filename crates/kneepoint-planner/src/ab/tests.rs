@@ -247,11 +247,25 @@ fn a_change_is_no_better_when_it_is_shown_to_gain_little() {
 
 #[test]
 fn the_rate_follows_the_machine_and_is_one_within_a_pair() {
+    let rates = rates_offered([1.0, 0.9, 0.88, 1.1, 1.1].map(|speed| (speed, 88)));
+    assert_eq!(rates, [100.0, 100.0, 100.0, 88.0, 88.0]);
+}
+
+#[test]
+fn the_rate_follows_what_the_pair_before_said() {
+    let drowned = rates_offered([88, 60, 10, 88, 88].map(|good| (1.0, good)));
+    assert_eq!(drowned, [100.0, 100.0, 100.0, 97.0, 97.0]);
+    let idle = rates_offered([88, 100, 99, 88, 88].map(|good| (1.0, good)));
+    assert_eq!(idle, [100.0, 100.0, 100.0, 103.0, 103.0]);
+}
+
+/// The rates of steps between which the machine has these speeds, and of whose 100 arrivals so many are good.
+fn rates_offered<const N: usize>(steps: [(f64, u64); N]) -> Vec<f64> {
     let mut test = AbTest::new(options(at(100.0), 1));
     let mut point = throughput(100);
-    point.good = 80;
     let mut rates = Vec::new();
-    for speed in [1.0, 0.9, 0.88, 1.1, 1.1] {
+    for (speed, good) in steps {
+        point.good = good;
         let AbMove::Measure(side, step) = test.next_move() else {
             break;
         };
@@ -264,7 +278,7 @@ fn the_rate_follows_the_machine_and_is_one_within_a_pair() {
         };
         test.record(side, &point, canary);
     }
-    assert_eq!(rates, [100.0, 100.0, 100.0, 88.0, 88.0]);
+    rates
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::LimitSearch;
 use kneepoint_model::Interval;
-use kneepoint_model::units::format_share;
+use kneepoint_model::units::{format_precision, format_share};
 
 /// Relative half width from which on an interval says little.
 const TOO_WIDE: f64 = 0.1;
@@ -25,24 +25,27 @@ impl LimitSearch {
     /// after a confirming stretch.
     pub(super) fn warn_of_the_width(&mut self) {
         let fitted = self.estimate();
-        let width = format_share(fitted.rate_hz.relative_half_width());
+        let half = fitted.rate_hz.relative_half_width();
+        let width = format_precision(half);
         let steps = match self.steps.len() {
             1 => "1 step".to_owned(),
             steps => format!("{steps} steps"),
         };
         self.why_wide = Some(if self.is_noise_to_blame() {
             format!(
-                "the load time ran out with the interval still at +-{width}: too noisy for a narrower interval \
+                "the load time ran out with the interval still at {width}: too noisy for a narrower interval \
                  within the budget (R* scatters by {} from step to step)",
                 format_share(fitted.step_sd)
             )
         } else if too_wide(&fitted.rate_hz) {
             format!(
-                "the interval is +-{width}, from {steps}: the budget was too small for a narrower interval; give it a longer \
-                 --budget"
+                "the interval is {width} wide, from {steps}: the budget was too small for a narrower interval; about {:.0} times \
+                 the time under load would make it +-{}",
+                (half / TOO_WIDE).powi(2).max(2.0),
+                format_share(TOO_WIDE)
             )
         } else {
-            format!("the load time ran out with the interval still at +-{width}, from {steps}")
+            format!("the load time ran out with the interval still at {width}, from {steps}")
         });
     }
 }

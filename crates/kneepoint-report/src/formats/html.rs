@@ -29,6 +29,7 @@ fn page(run: &Run, against: Option<&Run>) -> String {
         stack::html::section(run),
         limits::html::section(run),
         findings::html::section(run),
+        findings::mending::html(run),
         inside::html::section(run, against),
         changes::html::section(run),
         changes::diff::section(run),

@@ -28,6 +28,7 @@ fn render(run: &Run, options: &Options) -> String {
     changes::markdown::decisions(&mut out, run);
     account::markdown::account(&mut out, run);
     findings::markdown::findings(&mut out, run);
+    findings::mending::markdown(&mut out, run);
     list(&mut out, "Not in this run", &summary.missing);
     list(&mut out, "Doubts", &summary.doubts);
     changes::diff::markdown(&mut out, run);

@@ -25,6 +25,7 @@ fn render(run: &Run, options: &Options) -> String {
     contest::terminal::contest(&mut page, run);
     account::terminal::account(&mut page, run);
     findings::terminal::findings(&mut page, run);
+    findings::mending::terminal(&mut page, run);
     changes::terminal::decisions(&mut page, run);
     changes::terminal::recommended(&mut page, run);
     sentences(&mut page, "Not in this run", &summary.missing, Style::Alert);

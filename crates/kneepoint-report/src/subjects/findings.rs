@@ -2,10 +2,24 @@
 
 pub(crate) mod html;
 pub(crate) mod markdown;
+pub(crate) mod mending;
 pub(crate) mod terminal;
 
+use kneepoint_model::finding::UNLESS;
 use kneepoint_model::run::Decision;
 use kneepoint_model::{Finding, Run};
+
+/// The words of certainty, where reports tell findings.
+pub(crate) const LEGEND: &str = "suspected: the evidence fits; confirmed: an intervention moved the limit as predicted; proved: the \
+     remedy won an A/B; noted: true, but not what limits";
+
+/// What would prove a finding wrong, or when it does no harm: the label and the text.
+pub(crate) fn doubt(finding: &Finding) -> (&'static str, &str) {
+    match finding.refuted_by.strip_prefix(UNLESS) {
+        Some(unless) => ("It does not matter when", unless),
+        None => ("Would be proved wrong by", &finding.refuted_by),
+    }
+}
 
 /// A finding with what became of it.
 #[derive(Debug, Clone, PartialEq)]

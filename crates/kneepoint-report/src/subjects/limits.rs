@@ -21,21 +21,27 @@ pub(crate) fn limits(run: &Run) -> Vec<(&'static str, &LimitResult)> {
     }
 }
 
-/// `a request took 6.94 ms of its CPU; its speed varied by 3.9 %; at reference speed R* is 281/s (277 to 285)`; `None`
-/// where the speed was not measured.
+/// `a request took 6.94 ms of its CPU; its speed varied by 3.9 %; at the speed it had when the run began, R* is
+/// 281/s (277 to 285)`; `None` where the speed was not measured.
 pub(crate) fn machine_speed(limit: &LimitResult) -> Option<String> {
     let (reference, noise) = (limit.reference_hz?, limit.noise?);
     let cpu = noise.cpu_ms.map_or_else(String::new, |ms| {
         format!("a request took {} of its CPU; ", words::ms(Some(ms)))
     });
+    let at_first = match words::is_wide(limit) {
+        true => String::new(),
+        false => format!(
+            "; at the speed it had when the run began, R* is {}",
+            words::interval_in(limit.unit(), &reference)
+        ),
+    };
     Some(format!(
-        "{cpu}its speed varied by {}{}; at reference speed R* is {}",
+        "{cpu}its speed varied by {}{}{at_first}",
         words::share(noise.speed_sd?),
         if noise.too_noisy {
             ", too much for the time there was"
         } else {
             ""
         },
-        words::interval_in(limit.unit(), &reference),
     ))
 }

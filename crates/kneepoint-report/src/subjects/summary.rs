@@ -228,15 +228,16 @@ fn verdict(
     }
     match (base, run.headline()) {
         (Some(limit), Some(finding)) => format!(
-            "R* is {}; what binds it: {} ({}{}).",
-            words::of_limit(limit),
+            "{}. What limits it: {} ({}, {}{}).",
+            words::limit_is(limit),
             finding.title.trim_end_matches('.'),
             finding.code,
+            finding.confidence.name(),
             measured(run, finding),
         ),
         (Some(limit), None) => format!(
-            "R* is {}{}",
-            words::of_limit(limit),
+            "{}{}",
+            words::limit_is(limit),
             if run.observations.is_empty() {
                 ".".to_owned()
             } else {
@@ -244,7 +245,7 @@ fn verdict(
             },
         ),
         (None, Some(finding)) => format!(
-            "What binds: {} ({}, {}{}).",
+            "What limits: {} ({}, {}{}).",
             finding.title.trim_end_matches('.'),
             finding.code,
             finding.confidence.name(),
@@ -288,9 +289,28 @@ fn not_found(run: &Run) -> String {
         })
         .collect();
     match tried.as_slice() {
-        [] => "what binds it was not found.".to_owned(),
-        tried => format!("what binds it was not found; {}.", tried.join("; ")),
+        [] => "what limits it was not found.".to_owned(),
+        tried => format!("what limits it was not found; {}.", tried.join("; ")),
     }
+}
+
+/// The command that goes on from here; nothing where there is nothing to go on with.
+pub(crate) fn next(run: &Run) -> Option<String> {
+    let has_remedy = |finding: &Finding| {
+        let settings = finding.remedy.as_ref().map(|remedy| &remedy.settings);
+        settings.is_some_and(|settings| !settings.is_empty())
+    };
+    let next = match run.command.as_str() {
+        "limit" => "kneepoint diagnose names what limits it",
+        "diagnose" if run.findings.iter().any(has_remedy) => {
+            "kneepoint tune tries the settings below one by one and keeps what is shown to help"
+        }
+        "diagnose" if run.headline().is_some() => {
+            "the remedies below; no setting of the stack is among them, so tune has nothing to try"
+        }
+        _ => return None,
+    };
+    Some(next.to_owned())
 }
 
 fn confirmation(limit: &LimitResult) -> Option<Confirmation> {
@@ -306,6 +326,20 @@ fn confirmation(limit: &LimitResult) -> Option<Confirmation> {
 }
 
 impl Confirmation {
+    /// What it says of this R*: that it holds, or at which lower rate load held.
+    pub(crate) fn proves(&self, limit_hz: Option<Interval>, is_new: bool) -> String {
+        /// Rates this close are the same one: a stretch is driven at the lower end of the interval of its moment.
+        const NEAR: f64 = 0.95;
+        let name = if is_new { "the new R*" } else { "R*" };
+        match limit_hz {
+            _ if !self.held => format!("at {name}"),
+            Some(limit) if self.offered_hz < NEAR * limit.low => {
+                format!("{name} is at least that; a stretch nearer to it was not driven")
+            }
+            _ => format!("confirms {name}"),
+        }
+    }
+
     /// `0 of 4146 requests failed at 69.1/s, p95 148 ms`; where the SLO did not hold, that it did not.
     pub(crate) fn sentence(&self) -> String {
         format!(
@@ -324,10 +358,41 @@ fn bound_now(run: &Run) -> Option<String> {
     let knee = pair.knee?;
     let (part, share) = waterfall::largest(knee)?;
     Some(plain(&format!(
-        "{} {} takes {} of a request's time at {}",
-        part.layer,
-        part.what,
+        "{} takes {} of a request's time at {}",
+        words::part(part.layer, &part.what),
         words::share(share),
         words::requests_in(run.unit(), knee.offered_hz),
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stretch_far_below_the_limit_proves_its_own_rate_only() {
+        let mut stretch = Confirmation {
+            arm: "base".into(),
+            offered_hz: 28.8,
+            unit: RateUnit::Requests,
+            requests: 354,
+            failed: 0,
+            p95_ms: Some(30.0),
+            held: true,
+        };
+        let limit = Some(Interval {
+            low: 36.8,
+            estimate: 89.9,
+            high: 220.0,
+        });
+        assert!(
+            stretch
+                .proves(limit, false)
+                .starts_with("R* is at least that")
+        );
+        stretch.offered_hz = 36.8;
+        assert_eq!(stretch.proves(limit, true), "confirms the new R*");
+        stretch.held = false;
+        assert_eq!(stretch.proves(limit, false), "at R*");
+    }
 }

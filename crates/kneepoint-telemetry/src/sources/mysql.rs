@@ -72,7 +72,8 @@ struct Mysql {
     connection: Option<Conn>,
 }
 
-fn options(address: &Address, user: &str, password: &str) -> Opts {
+/// How to log in, and how long to wait for an answer.
+pub(crate) fn options(address: &Address, user: &str, password: &str) -> Opts {
     let options = OptsBuilder::new()
         .user(Some(user))
         .pass(Some(password))

@@ -83,7 +83,8 @@ struct Postgresql {
     client: Option<Client>,
 }
 
-fn config(address: &Address, port: u16, user: &str, database: &str) -> Config {
+/// How to log in, and how long to wait for an answer.
+pub(crate) fn config(address: &Address, port: u16, user: &str, database: &str) -> Config {
     let mut config = Config::new();
     match address {
         Address::Unix(dir) => config.host_path(dir).port(port),

@@ -22,13 +22,13 @@ pub struct CheckArgs {
     /// The file of settings that `ssh` is to use instead of the user's
     #[arg(long, value_name = "FILE", requires = "host")]
     pub ssh_config: Option<PathBuf>,
-    /// Only this pool of PHP-FPM, and whom it belongs to
+    /// Only this pool of PHP-FPM and the services that work with it
     #[arg(long, value_name = "NAME")]
     pub pool: Option<String>,
     /// Only services in the container whose name, compose service or id begins so
     #[arg(long, value_name = "NAME")]
     pub container: Option<String>,
-    /// Only the application in this directory, as PHP sees it, and whom it belongs to
+    /// Only the application in this directory (as PHP sees it) and the services that work with it
     #[arg(long, value_name = "DIR")]
     pub app: Option<String>,
     /// Only the service with this first process; may be repeated

@@ -12,9 +12,10 @@ Examples:
   the configuration we have against the one somebody proposes, neither of them tuned:
     kneepoint compare now.toml proposed.toml --as-is
   one setting:
-    kneepoint compare kneepoint.toml --with jit:php.opcache.jit=tracing --as-is
+    kneepoint compare kneepoint.toml --with jit:php.opcache.jit=tracing \\
+      --as-is
 
-The first named is what the others are compared with. Each is tuned before, in a run of its own, so that runtimes are
+The first named is what the others are compared with. Each is tuned before, in a run of its own, so that runtimes are \
 compared and not configurations; --as-is leaves that out.
 
 Exit codes:
@@ -28,7 +29,8 @@ pub struct CompareArgs {
     /// Scenario files; all must ask for the same requests
     #[arg(default_value = "kneepoint.toml")]
     pub scenarios: Vec<PathBuf>,
-    /// Compare PHP runtimes on the scenario: fpm, apache; may be repeated
+    /// Compare PHP runtimes on the scenario: fpm, apache, unit, frankenphp, swoole; may be repeated (docs/runtimes.md says
+    /// where the last three come from)
     #[arg(long, value_name = "RUNTIME")]
     pub runtime: Vec<String>,
     /// Compare the scenario with one that has other settings: NAME:LAYER.NAME=VALUE[,LAYER.NAME=VALUE]; may be repeated

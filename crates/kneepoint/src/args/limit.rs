@@ -14,13 +14,14 @@ Examples:
   did this commit cost capacity? Against the application as it was, both side by side:
     kneepoint limit --ci --baseline-app ../main --max-loss 5%
   the same against a stored run, on the same kind of machine:
-    kneepoint limit --ci --baseline main.kneepoint.sqlite --markdown comment.md --junit kneepoint.xml
+    kneepoint limit --ci --baseline main.kneepoint.sqlite \\
+      --markdown comment.md --junit kneepoint.xml
 
 Exit codes:
   0    R* was measured; with --ci, a loss of more than --max-loss is excluded
   1    with --ci, a loss of more than --max-loss is shown
   2    an error: an invalid scenario, a stack that does not answer, a baseline that does not fit
-  3    with --ci, neither: too noisy for the time there was, or measured on another machine
+  3    with --ci, neither: too noisy for the time there was, or measured on another machine \
        (--inconclusive pass makes it 0, --inconclusive fail makes it 1)
   130  ended by Ctrl-C; what was measured until then is kept";
 

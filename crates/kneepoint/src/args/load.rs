@@ -20,21 +20,26 @@ Examples:
   a closed loop of 50 connections, as `wrk -c50` and `oha -c 50` run it:
     kneepoint load http://127.0.0.1:8080/ -c 50 -z 30s
   a ramp and a plateau, with a page to look at:
-    kneepoint load http://127.0.0.1:8080/ -s 'line(10,500,30s) const(500,1m)' --html load.html
+    kneepoint load http://127.0.0.1:8080/ --html load.html \\
+      -s 'line(10,500,30s) const(500,1m)'
   a form, sent by 200 users who each keep their own cookies:
-    kneepoint load http://127.0.0.1/login -d 'user=ann&pass=secret' --users 200 --expect-status 302
+    kneepoint load http://127.0.0.1/login -d 'user=ann&pass=secret' \\
+      --users 200 --expect-status 302
   each request for another row of products.csv:
-    kneepoint load http://127.0.0.1:8080 --feed p=products.csv --path '/product/{{p.id}}'
+    kneepoint load http://127.0.0.1:8080 --feed p=products.csv \\
+      --path '/product/{{p.id}}'
   what real visitors asked for, twice as often:
     kneepoint load http://127.0.0.1:8080/ --access-log access.log --replay 2x
   a gate for a pipeline:
-    kneepoint load http://127.0.0.1:8080/ -q 200 -z 30s --threshold 'p95<200ms' --threshold 'errors<0.1%'
+    kneepoint load http://127.0.0.1:8080/ -q 200 -z 30s \\
+      --threshold 'p95<200ms' --threshold 'errors<0.1%'
   what nginx costs: the same load at nginx, and straight at PHP-FPM behind it:
-    kneepoint load http://127.0.0.1/ --fastcgi unix:/run/php.sock --script /srv/site/index.php
+    kneepoint load http://127.0.0.1/ --fastcgi unix:/run/php.sock \\
+      --script /srv/site/index.php
 
 Exit codes:
   0    the load ran, its numbers hold and every threshold held
-  1    a threshold did not hold, --autostop or nothing but failures ended the load, or the numbers do not hold because
+  1    a threshold did not hold, --autostop or nothing but failures ended the load, or the numbers do not hold because \
        the generator was the limit
   2    an error: an invalid option, a file that cannot be written
   130  ended by Ctrl-C; what was measured until then is printed all the same";
@@ -76,7 +81,9 @@ pub struct LoadArgs {
     /// Speak HTTP/2: agreed on in the TLS handshake for https, at once (prior knowledge) for http
     #[arg(long, help_heading = TARGET)]
     pub http2: bool,
-    /// A host outside this machine that you own and may load: required for anything but loopback; may be repeated
+    /// A host outside this machine, or behind a tunnel, that you own and may load; may be repeated. Without, such a host
+    /// has to say so itself, at every start and every minute: at /.well-known/kneepoint it serves
+    /// {"host": "NAME", "highest_rate": 500, "until": "2030-01-31T18:00:00Z"}
     #[arg(long, value_name = "HOST", help_heading = TARGET)]
     pub i_own: Vec<String>,
 

@@ -18,7 +18,7 @@ Examples:
     kneepoint plan --rate 400/s
 
 Exit codes:
-  0    R* was predicted; whether to believe it is in the output (the rate that was kept aside)
+  0    R* was predicted; the output says how far the prediction was off at a rate that was kept aside
   2    an error: an invalid scenario, a stack that does not answer
   130  ended by Ctrl-C; what was measured until then is kept";
 

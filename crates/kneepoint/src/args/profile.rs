@@ -16,16 +16,16 @@ Examples:
   what each request does: files opened, queries, requests to others, with the lines of code:
     kneepoint profile --pid 4711 --calls
 
-A sample is wall time: a function that waits is seen as often as one that computes, and what it waits for stands below
-it in brackets: [recv 10.0.0.7:6379]. Samples that changed while they were read (salvaged) and those that failed are
+A sample is wall time: a function that waits is seen as often as one that computes, and what it waits for stands below \
+it in brackets: [recv 10.0.0.7:6379]. Samples that changed while they were read (salvaged) and those that failed are \
 always told.
 
---calls counts every system call of whole requests, exactly, and says nothing of time: the workers stand still at each
-and become several times slower meanwhile. Use it at low load. Values in queries and paths are left out. A process of
-its own traces, which waits for no terminal: whatever becomes of this one (Ctrl-Z, Ctrl-S, a lost connection, kill -9) or
-of the tracer, no worker stands still for longer than 2 seconds. Ctrl-Z ends the trace.
+--calls counts every system call of whole requests, exactly, and says nothing of time: the workers stand still at each \
+and become several times slower meanwhile. Use it at low load. Values in queries and paths are left out. The tracing is \
+done by a second process, which waits for no terminal: if this one or the tracer is stopped or killed (Ctrl-Z, Ctrl-S, a \
+lost connection, kill -9), no worker stands still for longer than 2 seconds. Ctrl-Z ends the trace.
 
-It needs root, or CAP_SYS_PTRACE. PHP 7.4 to 8.5; with threads (ZTS: FrankenPHP, mod_php), 8.0 and later on x86-64 with
+It needs root, or CAP_SYS_PTRACE. PHP 7.4 to 8.5; with threads (ZTS: FrankenPHP, mod_php), 8.0 and later on x86-64 with \
 glibc, whose threads are stopped once, for 0.1 ms, when they are found.
 
 Exit codes:
@@ -38,7 +38,7 @@ Exit codes:
 #[derive(Debug, Clone, ClapArgs)]
 pub struct ProfileArgs {
     /// A worker, the master of PHP-FPM (then all its workers), or a server that runs PHP in its threads
-    #[arg(long, value_name = "PID", required_unless_present_any = ["pool", "container"])]
+    #[arg(long, value_name = "PID")]
     pub pid: Option<u32>,
     /// The workers of this pool of PHP-FPM
     #[arg(long, value_name = "NAME")]

@@ -14,8 +14,8 @@ Examples:
   what one of yours says, in a file of the same form:
     kneepoint replay our-incident.toml
 
-A report's stacks stand side by side and are offered the report's own load in turns. What binds the first is asked by
-the rules, which do not know the report.
+A report's stacks stand side by side and are offered the report's own load in turns. What limits the \
+first stack is diagnosed by rules that know nothing of the report.
 
 Exit codes:
   0    every claim is met, and every cause was named first

@@ -1,6 +1,7 @@
 //! `kneepoint check`.
 
 mod remote;
+pub(super) mod watch;
 
 use crate::args::CheckArgs;
 use crate::session::print;

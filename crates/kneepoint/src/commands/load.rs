@@ -18,6 +18,7 @@ use crate::session::stop_flag;
 use crate::{FOUND, INTERRUPTED};
 use anyhow::Result;
 use kneepoint_load::Engine;
+use kneepoint_model::{LoadPoint, Outcome};
 use kneepoint_report::{LoadHop, LoadRun};
 use output::Sinks;
 use plan::Hop;
@@ -32,7 +33,7 @@ pub(super) fn run(args: &LoadArgs) -> Result<ExitCode> {
     let args = &args;
     let learned = log::learned(args)?;
     notes.extend(learned.iter().flat_map(log::told));
-    let hops = plan::hops(args, learned.as_ref())?;
+    let mut hops = plan::hops(args, learned.as_ref())?;
     let thresholds = plan::thresholds(args)?;
     let sinks = Sinks::of(args, hops.len())?;
     if !args.quiet {
@@ -44,7 +45,13 @@ pub(super) fn run(args: &LoadArgs) -> Result<ExitCode> {
         started_at: jiff::Timestamp::now().to_string(),
         ..LoadRun::default()
     };
-    for hop in &hops {
+    for hop in &mut hops {
+        if let Some(foreign) = &hop.foreign {
+            let allowed = restraint::consented(foreign, &mut hop.plan)?;
+            if !args.quiet {
+                watch::line(&allowed);
+            }
+        }
         let mut loaded = drive(hop, args, &stop)?;
         let judged = thresholds.iter().map(|(written, threshold)| {
             let judgement = threshold.judge(&loaded.point);
@@ -58,6 +65,9 @@ pub(super) fn run(args: &LoadArgs) -> Result<ExitCode> {
         }
     }
     sinks.write(&run)?;
+    for hop in run.hops.iter().filter(|hop| is_dead(&hop.point)) {
+        watch::line(&why_dead(&hop.name, &hop.point));
+    }
     Ok(exit_code(&run))
 }
 
@@ -87,10 +97,35 @@ fn drive(hop: &Hop, args: &LoadArgs, stop: &AtomicBool) -> Result<LoadHop> {
     })
 }
 
+/// Whether nothing at all was answered as it should be.
+fn is_dead(point: &LoadPoint) -> bool {
+    point.outcomes.total() > 0 && point.outcomes.of(Outcome::Ok) == 0
+}
+
+/// Why a load is a failure, whatever was asked of it.
+fn why_dead(name: &str, point: &LoadPoint) -> String {
+    let refused = point.outcomes.of(Outcome::Refused);
+    if refused == point.outcomes.total() {
+        return format!(
+            "nothing listens on {name}: every connection was refused; is the server started, and is that its port?"
+        );
+    }
+    let most = point
+        .outcomes
+        .by_outcome
+        .iter()
+        .max_by_key(|(_, count)| **count);
+    format!(
+        "every request to {name} failed, most with: {}",
+        most.map_or("nothing", |(outcome, _)| outcome.name())
+    )
+}
+
 fn exit_code(run: &LoadRun) -> ExitCode {
     let holds = |hop: &LoadHop| {
         hop.point.validity.is_valid()
             && hop.point.stopped_because.is_none()
+            && !is_dead(&hop.point)
             && hop.judgements.iter().all(|(_, judged)| judged.held)
     };
     if run.interrupted {
@@ -99,5 +134,44 @@ fn exit_code(run: &LoadRun) -> ExitCode {
         ExitCode::from(FOUND)
     } else {
         ExitCode::SUCCESS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What so many of each outcome make of a load: its exit code, and what is said of it.
+    fn check(outcomes: &[(Outcome, u64)], code: ExitCode, says: &str) {
+        let mut point = LoadPoint::default();
+        point.outcomes.by_outcome.extend(outcomes.iter().copied());
+        assert!(why_dead("127.0.0.1:1", &point).contains(says));
+        let mut run = LoadRun::default();
+        run.hops.push(LoadHop {
+            name: "127.0.0.1:1".into(),
+            requests: Vec::new(),
+            plan: String::new(),
+            slo: kneepoint_model::Slo::default(),
+            point,
+            judgements: Vec::new(),
+        });
+        assert_eq!(format!("{:?}", exit_code(&run)), format!("{code:?}"));
+    }
+
+    #[test]
+    fn a_load_that_nobody_answered_is_a_failure() {
+        let found = ExitCode::from(FOUND);
+        check(
+            &[(Outcome::Refused, 9)],
+            found,
+            "nothing listens on 127.0.0.1:1",
+        );
+        let both = [(Outcome::Refused, 2), (Outcome::Timeout, 9)];
+        check(&both, found, "failed, most with: timeout");
+        check(
+            &[(Outcome::Ok, 1), (Outcome::Refused, 9)],
+            ExitCode::SUCCESS,
+            "",
+        );
     }
 }

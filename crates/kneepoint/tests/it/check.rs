@@ -1,5 +1,7 @@
 //! `kneepoint check` as a person calls it: exit codes, and what it writes.
 
+mod remote;
+
 use crate::support::{kneepoint, text};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;

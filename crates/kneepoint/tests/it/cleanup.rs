@@ -1,5 +1,5 @@
 //! What a run leaves behind, however it ends: nothing, and the user's files as they were.
 
 mod interrupted;
-mod nothing_left;
+mod signals;
 mod untouched;

@@ -1,5 +1,7 @@
 //! `kneepoint load` on servers started by hand.
 
+mod consent;
+
 use crate::support::by_hand::ByHand;
 use crate::support::company::among_others;
 use crate::support::{apps, kneepoint, start, text, wait};

@@ -156,7 +156,8 @@ fn explain_and_rules_tell_of_every_rule() {
         .args(["explain", "NOPE-99"])
         .output()
         .expect("explain");
-    assert_eq!(unknown.status.code(), Some(1));
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(unknown.stdout.is_empty());
 }
 
 /// What another program takes from the machine meanwhile is told with each step, and makes none of them void.

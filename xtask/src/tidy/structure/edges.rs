@@ -33,6 +33,7 @@ const TABLE: &[(&str, &[&str])] = &[
     (
         "kneepoint-check",
         &[
+            "kneepoint-access-log",
             "kneepoint-linux",
             "kneepoint-model",
             "kneepoint-profiler",

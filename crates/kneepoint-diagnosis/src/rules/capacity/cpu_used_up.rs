@@ -1,11 +1,15 @@
 //! CAP-02: the CPU is used up. Whether nothing is wrong besides is not for this rule to say (`clear.rs`).
 
 use crate::rule::prelude::*;
+use kneepoint_model::Health;
 
 /// CPU use from which on it is the limit (catalogue CAP-02; \[ours\]): bursts need the rest.
 const USED_UP: f64 = 0.85;
 /// Use just below the limit that is as good as used up, where nothing was driven above it \[ours\].
 const USED_UP_AT_KNEE: f64 = 0.75;
+
+/// Share of the machine that others use from which on it is not the stack alone that used it up \[ours\].
+const BUSY: f64 = 0.15;
 
 pub(crate) static RULE: Rule = Rule {
     code: "CAP-02",
@@ -56,11 +60,25 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         .iter()
         .map(|(layer, share)| format!("{layer} {}", format_share(*share)))
         .collect();
+    let others = others(evidence, phase);
+    let title = match others {
+        Some(share) if share >= BUSY => format!(
+            "the CPU is used up, {} of the machine by other programs: measure again while it is idle",
+            format_share(share)
+        ),
+        _ => RULE.title.to_owned(),
+    };
     let mut verdict = RULE
-        .finds(largest, RULE.title)
+        .finds(largest, title)
         .measured(cpu.describe(), phase);
+    if let Some(share) = others.filter(|share| *share >= Health::QUIET) {
+        verdict = verdict.measured(
+            format!("other programs used {} of the machine", format_share(share)),
+            phase,
+        );
+    }
     if !split.is_empty() {
-        verdict = verdict.measured(format!("of the CPU used: {}", split.join(", ")), phase);
+        verdict = verdict.measured(format!("of the CPU that the stack and its load used: {}", split.join(", ")), phase);
     }
     let hz = phase.load.throughput_hz();
     if let Some(cores) = phase
@@ -88,6 +106,17 @@ fn check(evidence: &Evidence) -> Option<Finding> {
             .build(),
         )
         .done()
+}
+
+/// What programs that are no part of the stack used of the machine, between 0 and what the stack left.
+fn others(evidence: &Evidence, phase: &Phase) -> Option<f64> {
+    let stack: f64 = Layer::TIERS
+        .into_iter()
+        .filter_map(|layer| phase.cores_used(layer))
+        .sum();
+    let left = (1.0 - stack / evidence.cores().max(1.0)).max(0.0);
+    let share = phase.load.health.foreign_share?;
+    Some(share.clamp(0.0, left))
 }
 
 /// What each layer uses of all CPU used, largest first; the generator counts where it shares the machine.
@@ -123,12 +152,25 @@ mod tests {
                 named: CAP-02
                 suspected php (0 %): the CPU is the limit
                   saw 96 % of the machine's 2 cores used, at 240/s offered for 10 s
-                  saw of the CPU used: php 78 %, db 13 %, cache 3.3 %, proxy 2.2 %, web 2.2 %, generator 1.3 %, at 240/s offered for 10 s
+                  saw of the CPU that the stack and its load used: php 78 %, db 13 %, cache 3.3 %, proxy 2.2 %, web 2.2 %, generator 1.3 %, at 240/s offered for 10 s
                   saw 9.40 ms of CPU for each request, at 240/s offered for 10 s
                   saw which code uses the CPU was not seen
                   do: Add cores or hosts, or make requests cheaper: profile php first, since most of the CPU goes there.
             "#]],
         );
+    }
+
+    #[test]
+    fn says_what_other_programs_took() {
+        let case = Case::healthy().with(|evidence| {
+            for phase in &mut evidence.phases {
+                phase.load.health.foreign_share = Some(0.36);
+            }
+        });
+        let findings = crate::diagnose(&case.evidence());
+        let limit = findings.iter().find(|finding| finding.code == "CAP-02");
+        let limit = limit.expect("the CPU is the limit");
+        assert!(limit.title.contains("by other programs"), "{limit:?}");
     }
 
     #[test]
@@ -143,7 +185,7 @@ mod tests {
                 named: CAP-02
                 suspected php (0 %): the CPU is the limit
                   saw 98 % of the 1.00 cores of the php host used, at 240/s offered for 10 s
-                  saw of the CPU used: php 70 %, db 18 %, cache 4.4 %, proxy 2.9 %, web 2.9 %, generator 1.7 %, at 240/s offered for 10 s
+                  saw of the CPU that the stack and its load used: php 70 %, db 18 %, cache 4.4 %, proxy 2.9 %, web 2.9 %, generator 1.7 %, at 240/s offered for 10 s
                   saw 6.83 ms of CPU for each request, at 240/s offered for 10 s
                   saw which code uses the CPU was not seen
                   do: Add cores or hosts, or make requests cheaper: profile php first, since most of the CPU goes there.

@@ -1,5 +1,6 @@
 //! MYS-03: queries read whole tables of MariaDB.
 
+use crate::causes::Index;
 use crate::rule::prelude::*;
 use kneepoint_model::TracedCall;
 
@@ -96,15 +97,27 @@ pub(super) fn find(rule: &Rule, evidence: &Evidence) -> Option<Finding> {
             ROW_COST_S * 1e6
         ))
         .refuted_by("as many rows read in each request with an index for the query")
-        .remedy(
-            Advice::new(
-                evidence,
-                "EXPLAIN the queries that are listed; give the one that reads every row (type ALL, Seq Scan) an index over \
-                 the columns of its condition.",
-            )
-            .build(),
-        )
+        .remedy(Advice::new(evidence, advice(rule, evidence, phase)).build())
         .done()
+}
+
+/// What to do: with the index, where the text of the query that is waited for longest tells which.
+fn advice(rule: &Rule, evidence: &Evidence, phase: &Phase) -> String {
+    let read = most_read(phase);
+    let queries = evidence
+        .traced(CallKind::Query)
+        .filter(|call| is_waited_for(evidence, call))
+        .filter_map(|call| Some((call.waited_us, Index::of(&call.what)?)))
+        .filter(|(_, index)| read.is_none_or(|table| index.table.ends_with(table)));
+    let longest = queries.max_by_key(|(waited_us, _)| *waited_us);
+    let index = longest.map_or_else(String::new, |(_, index)| {
+        let online = rule.applies_to == AppliesTo::Server("postgresql");
+        format!(" Most likely: {}", index.statement(online))
+    });
+    format!(
+        "EXPLAIN the queries that are listed; give the one that reads every row (type ALL, Seq Scan) an index over the columns \
+         of its condition.{index}"
+    )
 }
 
 /// Whether a traced query reads, and is sent by a line that was met waiting for the database.
@@ -172,7 +185,7 @@ mod tests {
                   saw 1.0 SELECTs a request read a whole table, at 190/s offered for 10 s
                   saw waiting there: GET /orders, App\Orders::of at app/Orders.php:12, 100 % of 900 stacks, sampled 50 times a second, at 240/s offered for 10 s
                   saw select * from orders where mail = ?, once in each GET /orders, in App\Orders::of at app/Orders.php:12, in 10 requests that were traced, one after the other
-                  do: EXPLAIN the queries that are listed; give the one that reads every row (type ALL, Seq Scan) an index over the columns of its condition.
+                  do: EXPLAIN the queries that are listed; give the one that reads every row (type ALL, Seq Scan) an index over the columns of its condition. Most likely: CREATE INDEX orders_by_mail ON orders (mail);
             "#]],
         );
     }

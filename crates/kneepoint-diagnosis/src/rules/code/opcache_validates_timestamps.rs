@@ -75,7 +75,10 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     }
     if let Some(checked) = checked {
         verdict = verdict.under(
-            format!("{checked:.0} scripts looked up by the engine itself in each request"),
+            format!(
+                "{checked:.0} {} looked up by the engine itself in each request",
+                if checked < 1.5 { "script" } else { "scripts" }
+            ),
             evidence.traced_under(),
         );
     }

@@ -18,7 +18,9 @@ pub(crate) static RULE: Rule = Rule {
     applies_to: AppliesTo::Any,
     requires: &[metric::WORKERS_WAITING, metric::MACHINE_BUSY_S],
     // A lock of sessions in Redis is waited for by sleeping.
-    yields_to: &["FPM-10", "SES-01", "SES-02", "MYS-06"],
+    yields_to: &[
+        "FPM-10", "SES-01", "SES-02", "SES-04", "MYS-06", "PG-03", "RDS-04",
+    ],
     title: "workers wait for a tier behind PHP, or sleep",
     doc: RuleDoc {
         what_it_is: "Every worker is busy, but not with PHP: most of them sleep until the database or the cache \

@@ -2,7 +2,7 @@
 
 use crate::causes::{named_lock, table_of};
 use crate::rule::prelude::*;
-use kneepoint_model::TracedCall;
+use kneepoint_model::{LockKind, TracedCall};
 
 /// Share of the time of busy workers that waits for rows take, from which on they are what binds \[ours\].
 const BINDS: f64 = 0.2;
@@ -20,7 +20,7 @@ pub(crate) static RULE: Rule = Rule {
     signal: UseSignal::Saturation,
     applies_to: AppliesTo::Server("mariadb"),
     requires: &[metric::DB_ROW_LOCK_WAITS, metric::DB_ROW_LOCK_S],
-    yields_to: &[],
+    yields_to: &["SES-04"],
     title: "requests wait for one another's locks on rows",
     doc: RuleDoc {
         what_it_is: "A statement that changes a row locks it until its transaction ends. When every request changes the \
@@ -64,6 +64,9 @@ fn waits_for_rows(evidence: &Evidence) -> Option<Finding> {
     let table = calls
         .filter(|call| locks(evidence, call))
         .find_map(|call| table_of(&call.what));
+    let locked = evidence.queued_behind(|chain| chain.kind == LockKind::Row);
+    let locked = locked.map(|queued| queued.most.object.as_str());
+    let table = table.or(locked.filter(|table| !table.is_empty()));
     let title = match table {
         Some(table) => format!("{} of {table}", RULE.title),
         None => RULE.title.to_owned(),
@@ -88,6 +91,7 @@ fn waits_for_rows(evidence: &Evidence) -> Option<Finding> {
         verdict = verdict.measured(format!("the database uses {cores:.2} cores"), phase);
     }
     verdict
+        .inside(evidence.seen_first(|chain| chain.kind == LockKind::Row))
         .inside(evidence.seen_calls(CallKind::Query, |call| locks(evidence, call)))
         .suspected_if(share >= BINDS)
         .weight(share)

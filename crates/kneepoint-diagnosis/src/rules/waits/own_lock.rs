@@ -1,9 +1,11 @@
 //! APP-17: requests wait for a lock of the application's own.
 
+use crate::evidence::chains::is_session_file;
 use crate::evidence::worker_insight::is_session_lock;
 use crate::evidence::{LOCKS, Wait};
 use crate::rule::prelude::*;
 use crate::saturation::waits::Part;
+use kneepoint_model::{LockChain, LockKind};
 
 /// Share of the time of busy workers from which on the lock is what binds \[ours\]: with less, the part outside of it sets
 /// the pace.
@@ -54,6 +56,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     };
     RULE.finds(Layer::App, title)
         .waited(&part)
+        .inside(evidence.seen_first(is_own_file))
         .inside(evidence.seen_waiting(|wait| LOCKS.contains(&wait)))
         .inside(evidence.seen_calls(CallKind::Lock, |call| !is_session_lock(call)))
         .suspected_if(part.share >= BINDS)
@@ -68,6 +71,11 @@ fn check(evidence: &Evidence) -> Option<Finding> {
             .build(),
         )
         .done()
+}
+
+/// Whether what is locked is a file that is no session's.
+fn is_own_file(chain: &LockChain) -> bool {
+    chain.kind == LockKind::File && !is_session_file(chain)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! SES-01: requests of one session wait for each other.
 
+use crate::evidence::chains::is_session_file;
 use crate::evidence::worker_insight::is_session_lock;
 use crate::evidence::{LOCKS, Wait};
 use crate::rule::prelude::*;
@@ -51,6 +52,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     RULE.finds(Layer::App, RULE.title)
         .measured(format!("{locked:.1} of {:.1} busy workers wait for a lock", pool.busy), phase)
         .measured(pool.describe(), phase)
+        .inside(evidence.seen_first(is_session_file))
         .inside(evidence.seen_waiting(|wait| LOCKS.contains(&wait)))
         .inside(evidence.seen_calls(CallKind::Lock, is_session_lock))
         .weight(share)

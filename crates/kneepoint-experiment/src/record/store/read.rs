@@ -20,7 +20,14 @@ const LONGEST_RECORD: i32 = 256 << 20;
 /// Not a run file, of a version that this program does not know, or larger than any run.
 pub(super) fn run(path: &Path) -> Result<Run, ExperimentError> {
     fold(path)
-        .map_err(|error| failure(path, &error, "is not a run file that can be read"))?
+        .map_err(|error| match error.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::NotADatabase) => ExperimentError::Store {
+                path: path.display().to_string(),
+                what: "is not a run file of Kneepoint (those end with .kneepoint.sqlite)"
+                    .to_owned(),
+            },
+            _ => failure(path, &error, "is not a run file that can be read"),
+        })?
         .map_err(|what| ExperimentError::Store {
             path: path.display().to_string(),
             what,

@@ -10,7 +10,9 @@ use kneepoint_diagnosis::{Evidence, Phase, PhaseKind};
 use kneepoint_model::account::NativeAccount;
 use kneepoint_model::run::{Bound, LimitResult, Observation};
 use kneepoint_model::units::format_share;
-use kneepoint_model::{Account, CallTrace, LoadPoint, Stack, StackProfile};
+use kneepoint_model::{
+    Account, CallTrace, LoadPoint, LockChains, LockWait, Stack, StackProfile, lock_chains,
+};
 use kneepoint_planner::bench::Step;
 use kneepoint_profiler::{CpuProfile, PhpProfile};
 use kneepoint_telemetry::Recording;
@@ -33,6 +35,7 @@ pub(crate) fn gather(
     let mut sampled = Vec::new();
     let shorter = shortened(recorder);
     let mut native = Vec::new();
+    let mut chains = Vec::new();
     for (nth, (kind, share, length)) in PHASES.into_iter().enumerate() {
         recorder.check_stop()?;
         let length = length.mul_f64(shorter);
@@ -58,6 +61,7 @@ pub(crate) fn gather(
         if let Some(looked) = driven.cpu {
             native = of_cpu(recorder, looked);
         }
+        chains.extend(of_locks(recorder, name, driven.locks));
         phases.push(write_down(recorder, &stack, label, kind, driven.observed));
     }
     let calls = traced(testbed, recorder, subject, fpm)?;
@@ -78,6 +82,7 @@ pub(crate) fn gather(
         knee_stacks,
         native,
         switches,
+        chains: most_waiting(chains),
     };
     recorder.write(Record::Account(Box::new(accounted(&evidence, label))));
     Ok(evidence)
@@ -135,6 +140,24 @@ fn of_cpu(recorder: &mut Recorder<'_>, looked: Looked<CpuProfile>) -> Vec<Native
         recorder.result(format!("sampling programs: {note}"));
     }
     profile.accounts
+}
+
+/// Who waited for whom in a phase, where somebody looked.
+fn of_locks(
+    recorder: &mut Recorder<'_>,
+    phase: &str,
+    looked: Option<Looked<Vec<Vec<LockWait>>>>,
+) -> Option<LockChains> {
+    let looks = said(recorder, "nobody looked who waits for whose lock", looked?)?;
+    Some(lock_chains(phase, &looks))
+}
+
+/// The chains of the phase in which most waited: where a pool is used up, or else just below.
+fn most_waiting(chains: Vec<LockChains>) -> LockChains {
+    let most = chains
+        .into_iter()
+        .max_by(|a, b| a.waiting.total_cmp(&b.waiting));
+    most.unwrap_or_default()
 }
 
 /// The stacks just below the limit.
@@ -225,6 +248,8 @@ struct Driven {
     stacks: Option<Looked<PhpProfile>>,
     /// What the CPUs did, where that was sampled.
     cpu: Option<Looked<CpuProfile>>,
+    /// Who waited for whose lock at each look, where somebody looked.
+    locks: Option<Looked<Vec<Vec<LockWait>>>>,
 }
 
 /// Drives one phase and watches it.
@@ -239,11 +264,14 @@ fn observe(
     // Stacks belong to the attempt that counts: another one's requests have the same names.
     let may_repeat = time::for_another_look(recorder.left(), step.duration);
     let tiers = testbed.first_processes(arm)?;
+    let running = testbed.running(arm)?;
     until_sound(kind, may_repeat, |_| {
         let mut drive = || match fpm.filter(|_| is_sampled(kind)) {
             Some(fpm) => {
-                let (observed, looked) = fpm.sampled(|| testbed.observe(arm, step, is_settled));
-                observed.map(|observed| (observed, Some(looked)))
+                let ((observed, locks), looked) = fpm.sampled(|| {
+                    fpm.watching_locks(&running, || testbed.observe(arm, step, is_settled))
+                });
+                observed.map(|observed| (observed, Some((looked, locks))))
             }
             None => testbed
                 .observe(arm, step, is_settled)
@@ -256,7 +284,8 @@ fn observe(
             }
             _ => (drive(), None),
         };
-        let (observed, stacks) = driven?;
+        let (observed, looked) = driven?;
+        let (stacks, locks) = looked.unzip();
         recorder.say_when_invalid(&observed.0);
         let crowded = observed.0.health.foreign_share;
         let crowded = crowded.filter(|others| *others > CROWDED && kind != PhaseKind::Over);
@@ -269,6 +298,7 @@ fn observe(
             observed,
             stacks,
             cpu,
+            locks,
         };
         Ok((driven, is_sound))
     })

@@ -292,6 +292,13 @@ mod tests {
              <a href=x>set up the wiki</a> first.</p>",
             expect!["MediaWiki: LocalSettings.php not found. Please set up the wiki first."],
         );
+        check(
+            "<title>Installation · FreshRSS: step 1</title><h1>Installation · FreshRSS</h1><p>Choose a language for \
+             FreshRSS</p>",
+            expect![[
+                r#"FreshRSS: Installation · FreshRSS: step 1. Installation · FreshRSS. Choose a language for FreshRSS"#
+            ]],
+        );
         check("File not found.\n", expect!["PHP-FPM: File not found."]);
         check(
             "<html><head><title>502 Bad Gateway</title></head><body><center><h1>502 Bad Gateway</h1></center><hr>\

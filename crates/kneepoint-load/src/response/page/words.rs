@@ -125,6 +125,11 @@ pub(super) static KNOWN: &[Known] = &[
     ),
     known("Drupal", Place::TitleEnds, &["| Drupal installation"]),
     known(
+        "FreshRSS",
+        Place::TitleBegins,
+        &["Installation \u{b7} FreshRSS"],
+    ),
+    known(
         "Joomla",
         Place::Begins,
         &[

@@ -2,6 +2,7 @@
 
 use super::Told;
 use crate::html::{Section, effect};
+use crate::words;
 use kneepoint_model::{Confidence, Run, Setting};
 use maud::{Markup, html};
 
@@ -38,6 +39,7 @@ pub(crate) fn section(run: &Run) -> Option<Section> {
 
 fn article(run: &Run, told: &Told<'_>) -> Markup {
     let finding = told.finding;
+    let doubt = super::doubt(finding);
     html! {
         article class="finding" {
             h3 {
@@ -56,12 +58,12 @@ fn article(run: &Run, told: &Told<'_>) -> Markup {
                         li { (seen.what) @if !seen.conditions.is_empty() { span class="side" { " " (seen.conditions) } } }
                     } } }
                 }
-                @if !finding.refuted_by.is_empty() { dt { "Refuted by" } dd { (finding.refuted_by) } }
+                @if !finding.refuted_by.is_empty() { dt { (doubt.0) } dd { (doubt.1) } }
                 @if let Some(remedy) = &finding.remedy {
                     dt { "Remedy" }
                     dd { (remedy.text) (settings(run, &remedy.settings)) }
                 }
-                @if !finding.expected_gain.is_empty() { dt { "Expected" } dd { (finding.expected_gain) } }
+                @if !finding.expected_gain.is_empty() { dt { "Expected gain" } dd { (finding.expected_gain) } }
                 @if !finding.effects.is_empty() { dt { "Measured" } dd { (effect::table(&finding.effects)) } }
                 @if !finding.source.is_empty() { dt { "Source" } dd class="side" { (finding.source) } }
             }
@@ -81,7 +83,7 @@ fn settings(run: &Run, settings: &[Setting]) -> Markup {
             ul class="settings" {
                 @for setting in settings {
                     li {
-                        code { (setting) }
+                        code { (words::owners_setting(setting)) }
                         @if let Some(old) = before(setting) { span class="side" { " was " (old) } }
                     }
                 }

@@ -1,7 +1,8 @@
 //! Findings as a table.
 
-use super::told;
-use crate::markdown::{section, table};
+use super::{LEGEND, told};
+use crate::markdown::{line, section, table};
+use crate::words;
 use kneepoint_model::Run;
 
 /// Each cause once; nothing where none was found.
@@ -11,6 +12,13 @@ pub(crate) fn findings(out: &mut String, run: &Run) {
         return;
     }
     section(out, "Findings");
+    line(
+        out,
+        &format!(
+            "In the order they were made. {}.\n",
+            words::sentence(LEGEND)
+        ),
+    );
     let rows = all.iter().map(|told| {
         let finding = told.finding;
         let seen = finding
@@ -22,7 +30,7 @@ pub(crate) fn findings(out: &mut String, run: &Run) {
             });
         let seen: Vec<_> = seen.collect();
         let remedy = finding.remedy.as_ref().map_or_else(String::new, |remedy| {
-            let settings: Vec<_> = remedy.settings.iter().map(ToString::to_string).collect();
+            let settings: Vec<_> = remedy.settings.iter().map(words::owners_setting).collect();
             match settings.is_empty() {
                 true => remedy.text.clone(),
                 false => settings.join("; "),

@@ -1,6 +1,6 @@
 //! Findings: what was seen, the remedy, and what that did.
 
-use super::{Told, told};
+use super::{LEGEND, Told, told};
 use crate::text::{LABEL, Page, Style};
 use crate::words;
 use kneepoint_model::{Confidence, Effect, Run};
@@ -21,6 +21,7 @@ pub(crate) fn findings(page: &mut Page, run: &Run) {
         return;
     }
     page.heading("Findings");
+    page.columns(&[("", 2, None)], LEGEND, Some(Style::Faint));
     for told in &all {
         finding(page, told, run.tried(told.finding));
     }
@@ -58,7 +59,7 @@ fn finding(page: &mut Page, told: &Told<'_>, tried: Option<&Effect>) {
     if let Some(remedy) = &finding.remedy {
         detail("remedy", &remedy.text);
         for setting in &remedy.settings {
-            detail("", &setting.to_string());
+            detail("", &words::owners_setting(setting));
         }
     }
     if let Some(effect) = tried {

@@ -190,7 +190,7 @@ fn dots(plot: &Plot<'_>, curves: &[Curve<'_>], y: impl Fn(&Point) -> f64) -> Mar
                 circle class={ "dot " (curve.tone) (hollow) } cx=(plot.x(point.offered_hz))
                     cy=(plot.y(y(point))) r=(format!("{radius:.1}")) {
                     title {
-                        (words::rate_in(curve.unit, point.offered_hz)) " offered, " (words::requests_in(curve.unit, point.goodput_hz)) " good, "
+                        (words::rate_in(curve.unit, point.offered_hz)) " planned, " (words::requests_in(curve.unit, point.goodput_hz)) " answered in time, "
                         (words::share(point.violating)) " violating, " (words::counted(point.arrivals, "arrival", "arrivals"))
                     }
                 }

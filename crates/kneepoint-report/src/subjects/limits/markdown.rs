@@ -1,6 +1,7 @@
 //! R* of each configuration as a table.
 
 use crate::markdown::{section, table};
+use crate::subjects::arm_name;
 use crate::words;
 use kneepoint_model::Run;
 
@@ -17,12 +18,12 @@ pub(crate) fn limits(out: &mut String, run: &Run) {
     let rows = measured.into_iter().map(|limit| {
         let rate = |hz| words::rate_in(limit.unit(), hz);
         vec![
-            limit.arm.clone(),
+            arm_name(run, &limit.arm).to_owned(),
             match limit.besides_visits() {
                 Some(besides) => format!("{} ({besides})", rate(limit.rate_hz.estimate)),
                 None => rate(limit.rate_hz.estimate),
             },
-            words::range_in(limit.unit(), &limit.rate_hz),
+            words::range_in(limit.unit(), &words::told_interval(limit)),
             limit.bound_by.to_string(),
             rate(limit.saturation_hz),
             format!(
@@ -42,8 +43,8 @@ pub(crate) fn limits(out: &mut String, run: &Run) {
         "configuration",
         "R*",
         "95 % interval",
-        "bound by",
-        "saturation",
+        "limited by",
+        "at most, however slowly",
         "failed below R*",
         "measured",
     ];

@@ -1,8 +1,9 @@
 //! Reasons to doubt a number, and how the generator was doing.
 
+use crate::subjects::arm_name;
 use crate::subjects::limits::limits;
 use crate::words::{self, plain};
-use kneepoint_model::run::EntryKind;
+use kneepoint_model::run::{EntryKind, LimitResult};
 use kneepoint_model::{Run, Validity};
 
 /// Largest relative error of Little's law before a waterfall is doubted (method.md section 4).
@@ -67,18 +68,24 @@ pub(crate) fn health(run: &Run) -> Option<HealthRange> {
 
 /// A sentence for each doubt, each once.
 pub(crate) fn doubts(run: &Run) -> Vec<String> {
+    // Whose R* it is need only be said where there are two.
+    let both = run.limit("best").is_some();
+    let of = |limit: &LimitResult| match both {
+        true => format!(" {}", arm_name(run, &limit.arm)),
+        false => String::new(),
+    };
     // Limits in between only said where to measure next.
     let measured = limits(run).into_iter().flat_map(|(_, limit)| {
         let soak = (limit.soak_arrivals == 0)
-            .then(|| format!("R* of {} has no confirming stretch of load.", limit.arm));
+            .then(|| format!("R*{} has no confirming stretch of load.", of(limit)));
         let warnings = limit
             .warnings
             .iter()
-            .map(|text| format!("R* of {}: {text}", limit.arm));
+            .map(|text| format!("R*{}: {text}", of(limit)));
         let mixed = run.mixes_units(limit).then(|| {
             format!(
-                "R* of {} was measured by a version that took requests for visits: measure it again.",
-                limit.arm
+                "R*{} was measured by a version that took requests for visits: measure it again.",
+                of(limit)
             )
         });
         warnings.chain(mixed).chain(soak).collect::<Vec<_>>()
@@ -169,13 +176,29 @@ fn little(run: &Run) -> impl Iterator<Item = String> {
         let error = seen.waterfall.as_ref()?.little_error?;
         (error > LITTLE_ERROR_MOST).then(|| {
             format!(
-                "The waterfall of {} at {} misses Little's law by {}: its parts are doubtful.",
-                seen.arm,
-                seen.phase,
+                "\"Where a request's time goes\"{}, {}: the parts of the time miss what Little's law says by {}, so they are \
+                 doubtful.",
+                if run.best.is_some() {
+                    format!(" {}", arm_name(run, &seen.arm))
+                } else {
+                    String::new()
+                },
+                phase(&seen.phase),
                 words::share(error)
             )
         })
     })
+}
+
+/// A phase of a diagnosis in words.
+fn phase(name: &str) -> &str {
+    match name {
+        "low" => "at low load",
+        "knee" => "just below R*",
+        "repeat" => "just below R*, the second time",
+        "over" => "above R*",
+        other => other,
+    }
 }
 
 fn ceiling(run: &Run) -> Option<String> {

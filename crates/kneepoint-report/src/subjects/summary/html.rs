@@ -87,12 +87,15 @@ fn headline(run: &Run, summary: &Summary) -> String {
         (RunOutcome::Limit, Some(base), _) => {
             let healthy = summary.bound_by.is_none() && !run.observations.is_empty();
             let tail = match (healthy, summary.kept) {
-                (true, _) => "; what binds it was not found",
+                (true, _) => "; what limits it was not found",
                 (false, 0) => "",
                 (false, _) => " before the changes",
             };
+            let about = run.limit("base").or_else(|| run.limits.first());
+            let about = about.filter(|limit| words::is_wide(limit));
+            let about = about.map_or("", |_| "perhaps ");
             format!(
-                "{subject} sustains {}{tail}",
+                "{subject} sustains {about}{}{tail}",
                 sustained(run, "base", base.estimate)
             )
         }
@@ -136,8 +139,16 @@ fn limits(run: &Run) -> Markup {
     if measured.is_empty() {
         return html! {};
     }
-    let axis = Axis::from_zero(measured.iter().map(|limit| limit.rate_hz.high));
-    let each = if measured.iter().any(|limit| refuted(limit)) {
+    let axis = Axis::from_zero(
+        measured
+            .iter()
+            .map(|limit| words::told_interval(limit).high),
+    );
+    let is_far = |limit: &&LimitResult| limit.soak_hz < 0.95 * limit.rate_hz.low;
+    let each = if measured
+        .iter()
+        .any(|limit| refuted(limit) || is_far(&limit))
+    {
         "A longer stretch of load just below it was to confirm it."
     } else {
         "A longer stretch of load just below it confirms it."
@@ -161,21 +172,22 @@ fn limits(run: &Run) -> Markup {
 
 fn limit_row(run: &Run, axis: &Axis, limit: &LimitResult) -> Markup {
     let tone = tone(&limit.arm);
-    let mark = spread::interval(axis, &limit.rate_hz, tone, 14.0, false);
+    let told = words::told_interval(limit);
+    let mark = spread::interval(axis, &told, tone, 14.0, false);
     html! {
         tr {
             th scope="row" class=(tone) { (words::sentence(arm_name(run, &limit.arm))) }
-            td { strong class="big" { (words::rate_in(limit.unit(), limit.rate_hz.estimate)) } br; small { (words::rate_range(&limit.rate_hz)) }
+            td { strong class="big" { (words::rate_in(limit.unit(), limit.rate_hz.estimate)) } br; small { (words::rate_range(&told)) }
                 @if let Some(besides) = limit.besides_visits() { br; small { (besides) } }
                 br; small { (words::limit_basis(&run.limit_basis(limit))) } }
-            td class="bar" { (spread::row(axis, 28.0, Some(0.0), &words::interval_in(limit.unit(), &limit.rate_hz), &mark)) }
+            td class="bar" { (spread::row(axis, 28.0, Some(0.0), &words::interval_in(limit.unit(), &told), &mark)) }
             td {
                 @if limit.soak_arrivals == 0 { "not confirmed" } @else {
                     @if refuted(limit) { "not confirmed: " }
                     (words::count(limit.soak_failed)) " of " (words::count(limit.soak_arrivals)) " failed"
                     br;
                     small { "p95 " (words::ms(limit.soak_p95_ms)) " at " (words::rate_in(limit.unit(), limit.soak_hz))
-                        "; bound by " (limit.bound_by) }
+                        "; limited by " (limit.bound_by) }
                     @if let Some(machine) = crate::subjects::limits::machine_speed(limit) { br; small { "machine: " (machine) } }
                 }
             }
@@ -210,8 +222,9 @@ fn conditions(run: &Run, summary: &Summary) -> Markup {
     html! {
         dl class="facts" {
             @if let Some(slo) = &summary.slo { dt { "SLO" } dd { (slo) } }
-            @if let Some((code, title)) = &summary.bound_by { dt { (if crate::subjects::is_compared(run) { "Bound at first by" } else { "Bound by" }) } dd { (code) " " (title) } }
+            @if let Some((code, title)) = &summary.bound_by { dt { (if crate::subjects::is_compared(run) { "Limited at first by" } else { "Limited by" }) } dd { (code) " " (title) } }
             @if let Some(now) = &summary.bound_now { dt { "Where time goes" } dd { (now) } }
+            @if let Some(next) = super::next(run) { dt { "Next" } dd { (next) } }
             @if run.machine.cores > 0 { dt { "Machine" } dd { (machine(run)) } }
             dt { "Measured" }
             dd {
@@ -230,10 +243,15 @@ pub(crate) fn machine(run: &Run) -> String {
     if machine.memory_bytes > 0 {
         parts.push(units::format_bytes(machine.memory_bytes));
     }
-    for text in [&machine.cpu, &machine.kernel] {
-        if !text.is_empty() {
-            parts.push(text.clone());
+    if !machine.cpu.is_empty() {
+        parts.push(machine.cpu.clone());
+    }
+    match machine.kernel.as_str() {
+        "" => {}
+        release if release.starts_with(|first: char| first.is_ascii_digit()) => {
+            parts.push(format!("Linux {release}"));
         }
+        other => parts.push(other.to_owned()),
     }
     if machine.shared_with_generator {
         parts.push("shared with the generator".into());

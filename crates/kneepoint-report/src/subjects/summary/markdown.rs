@@ -31,11 +31,23 @@ pub(crate) fn head(out: &mut String, run: &Run, summary: &Summary) {
     if let Some((code, title)) = &summary.bound_by {
         line(
             out,
-            &format!("- Bound at first by: {} {}", escaped(code), escaped(title)),
+            &format!(
+                "- {}: {} {}",
+                if crate::subjects::is_compared(run) {
+                    "Limited at first by"
+                } else {
+                    "Limited by"
+                },
+                escaped(code),
+                escaped(title)
+            ),
         );
     }
     if let Some(now) = &summary.bound_now {
         line(out, &format!("- Time: {}", escaped(now)));
+    }
+    if let Some(next) = super::next(run) {
+        line(out, &format!("- Next: {}", escaped(&next)));
     }
     let machine = &run.machine;
     if machine.cores > 0 {

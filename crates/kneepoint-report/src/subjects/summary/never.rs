@@ -25,10 +25,9 @@ pub(crate) fn met(run: &Run) -> String {
         let spent = low.waterfall.as_ref().and_then(waterfall::largest);
         let spent = spent.map_or_else(String::new, |(part, share)| {
             format!(
-                "; {} of it is {} {}",
+                "; {} of it is {}",
                 words::share(share),
-                part.layer,
-                part.what
+                words::part(part.layer, &part.what)
             )
         });
         Some(format!(

@@ -38,12 +38,8 @@ pub(crate) fn head(page: &mut Page, run: &Run, summary: &Summary) {
         fact("SLO", slo);
     }
     if let Some(confirmation) = &summary.confirmation {
-        let configuration = match (confirmation.held, confirmation.arm == "best") {
-            (true, true) => "confirms the new R*",
-            (true, false) => "confirms R*",
-            (false, true) => "at the new R*",
-            (false, false) => "at R*",
-        };
+        let limit = summary.best_hz.or(summary.base_hz);
+        let configuration = confirmation.proves(limit, confirmation.arm == "best");
         fact(
             "Errors",
             &format!("{} ({configuration})", confirmation.sentence()),
@@ -70,9 +66,12 @@ pub(crate) fn head(page: &mut Page, run: &Run, summary: &Summary) {
         // What is fixed binds no more.
         let when = crate::subjects::is_compared(run).then_some(", before the changes");
         let when = when.unwrap_or_default();
-        fact("Bound by", &format!("{code} {title}{when}"));
+        fact("Limited by", &format!("{code} {title}{when}"));
     }
     if let Some(now) = &summary.bound_now {
         fact("Time", now);
+    }
+    if let Some(next) = super::next(run) {
+        fact("Next", &next);
     }
 }

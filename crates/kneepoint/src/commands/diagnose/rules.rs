@@ -1,13 +1,41 @@
 //! `kneepoint rules` and `kneepoint explain`.
 
-use crate::FOUND;
-use crate::args::RulesArgs;
+use crate::args::{ExplainArgs, RulesArgs};
 use crate::session::print;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use kneepoint_check::CHECKS;
-use kneepoint_diagnosis::{RULES, explain as explain_rule};
-use std::collections::BTreeSet;
+use kneepoint_diagnosis::{RULES, Rule, explain as explain_rule};
+use std::collections::BTreeMap;
 use std::process::ExitCode;
+
+/// Titles of this many rules are told where somebody wrote a code that there is not.
+const NEAR: usize = 12;
+
+/// What is known by a code, and who sees it.
+struct Known {
+    title: &'static str,
+    under_load: bool,
+    by_check: bool,
+}
+
+/// Every code once, in alphabetical order.
+fn known() -> BTreeMap<&'static str, Known> {
+    let mut all: BTreeMap<&str, Known> = BTreeMap::new();
+    for (code, title, under_load) in RULES
+        .iter()
+        .map(|rule| (rule.code, rule.title, true))
+        .chain(CHECKS.iter().map(|rule| (rule.code, rule.title, false)))
+    {
+        let known = all.entry(code).or_insert(Known {
+            title,
+            under_load: false,
+            by_check: false,
+        });
+        known.under_load |= under_load;
+        known.by_check |= !under_load;
+    }
+    all
+}
 
 pub(in crate::commands) fn run(args: &RulesArgs) -> Result<ExitCode> {
     if args.json {
@@ -18,32 +46,145 @@ pub(in crate::commands) fn run(args: &RulesArgs) -> Result<ExitCode> {
         print(&serde_json::to_string_pretty(&rules)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    for rule in RULES {
-        print(&format!("{:<7} {}", rule.code, rule.title))?;
-    }
-    print("\nwithout load, by kneepoint check:")?;
-    for rule in CHECKS {
-        print(&format!("{:<7} {}", rule.code, rule.title))?;
-    }
-    print("\nkneepoint explain CODE tells more about one of them.")?;
+    print(&list())?;
     Ok(ExitCode::SUCCESS)
 }
 
-pub(in crate::commands) fn explain(code: &str) -> Result<ExitCode> {
-    // One matter may be found in two ways: under load, and in what is configured.
-    let pages = [explain_rule(code), kneepoint_check::explain(code)];
-    let pages: Vec<String> = pages.into_iter().flatten().collect();
-    if !pages.is_empty() {
-        print(&pages.join("\n"))?;
-        return Ok(ExitCode::SUCCESS);
+fn list() -> String {
+    let mut text = "\
+Causes that Kneepoint knows, by code.
+load   found under load, by diagnose and tune
+check  found without load in what runs, by check
+
+CODE    FOUND BY     WHAT IS WRONG
+"
+    .to_owned();
+    for (code, known) in known() {
+        let by = match (known.under_load, known.by_check) {
+            (true, true) => "load, check",
+            (true, false) => "load",
+            (false, _) => "check",
+        };
+        text.push_str(&format!("{code:<7} {by:<12} {}\n", known.title));
     }
-    let codes: BTreeSet<&str> = RULES
+    text.push_str("\nkneepoint explain CODE tells more about one of them.\n");
+    text
+}
+
+pub(in crate::commands) fn explain(args: &ExplainArgs) -> Result<ExitCode> {
+    let Some(article) = article(&args.code) else {
+        bail!("{}", unknown(&args.code));
+    };
+    if args.json {
+        let rule = RULES.iter().find(|rule| is_named(rule, &args.code));
+        print(&serde_json::to_string_pretty(&facts(rule, &article))?)?;
+    } else {
+        print(&article)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn is_named(rule: &Rule, code: &str) -> bool {
+    rule.code.eq_ignore_ascii_case(code) || rule.name.eq_ignore_ascii_case(code)
+}
+
+/// One matter may be found in two ways, under load and in what is configured: it is one article all the same.
+fn article(code: &str) -> Option<String> {
+    let code = RULES
         .iter()
-        .map(|rule| rule.code)
-        .chain(CHECKS.iter().map(|rule| rule.code))
+        .find(|rule| is_named(rule, code))
+        .map_or(code, |rule| rule.code);
+    let checks = CHECKS
+        .iter()
+        .filter(|rule| rule.code.eq_ignore_ascii_case(code));
+    let besides: Vec<(&str, &str)> = checks
+        .flat_map(|rule| {
+            [
+                ("How it shows without load", rule.how_it_shows),
+                ("When it does not matter", rule.unless),
+            ]
+        })
         .collect();
-    let codes: Vec<&str> = codes.into_iter().collect();
-    let codes = codes.join(", ");
-    print(&format!("there is no rule `{code}`; there are: {codes}"))?;
-    Ok(ExitCode::from(FOUND))
+    explain_rule(code, &besides).or_else(|| kneepoint_check::explain(code))
+}
+
+/// What a program may want to know of a rule, beside the article.
+fn facts(rule: Option<&&Rule>, article: &str) -> serde_json::Value {
+    let Some(rule) = rule else {
+        return serde_json::json!({ "article": article });
+    };
+    let layers: Vec<&str> = rule.layers.iter().map(|layer| layer.name()).collect();
+    let needs: Vec<&str> = rule.requires.iter().map(|metric| metric.name).collect();
+    serde_json::json!({
+        "code": rule.code,
+        "name": rule.name,
+        "title": rule.title,
+        "layers": layers,
+        "stage": rule.stage.name(),
+        "signal": rule.signal.name(),
+        "needs": needs,
+        "since": rule.since,
+        "article": article,
+    })
+}
+
+/// That there is no such rule, and which there are of its kind.
+fn unknown(code: &str) -> String {
+    let kind = |code: &str| {
+        let kind = code.split('-').next().unwrap_or_default();
+        kind.to_ascii_uppercase()
+    };
+    let near: Vec<String> = known()
+        .iter()
+        .filter(|(known, _)| kind(known) == kind(code))
+        .take(NEAR)
+        .map(|(code, known)| format!("\n  {code:<7} {}", known.title))
+        .collect();
+    let near = match near.is_empty() {
+        true => String::new(),
+        false => format!("; of {} there are:{}", kind(code), near.concat()),
+    };
+    format!(
+        "there is no rule `{code}`: kneepoint rules lists them all, and kneepoint rules | grep -i WORD those that \
+         speak of something{near}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_stands_once_in_the_list_and_has_one_article() {
+        let list = list();
+        for code in known().keys() {
+            let lines = list
+                .lines()
+                .filter(|line| line.starts_with(&format!("{code} ")));
+            assert_eq!(lines.count(), 1, "{code}");
+            let article = article(code).expect(code);
+            assert_eq!(article.matches(&format!("# {code}: ")).count(), 1, "{code}");
+        }
+    }
+
+    #[test]
+    fn a_rule_of_both_kinds_says_in_one_article_when_it_does_not_matter() {
+        let both = known();
+        let mut both = both.iter().filter(|(_, it)| it.under_load && it.by_check);
+        let (code, _) = both.next().expect("some are found in both ways");
+        let article = article(code).expect("an article");
+        assert!(article.contains("## How it is confirmed"), "{article}");
+        assert!(article.contains("## When it does not matter"), "{article}");
+    }
+
+    #[test]
+    fn an_unknown_code_is_answered_with_its_kind_and_no_wall() {
+        let near = unknown("fpm-99");
+        assert!(
+            near.contains("FPM-01") && near.contains("rules | grep"),
+            "{near}"
+        );
+        assert!(near.lines().count() <= NEAR + 1, "{near}");
+        assert!(!unknown("FOO-99").contains('\n'));
+    }
 }

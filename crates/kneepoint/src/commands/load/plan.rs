@@ -1,6 +1,6 @@
 //! What is sent and when: from the arguments to a load plan per target.
 
-use super::target::{Place, places};
+use super::target::{Foreign, Place, places};
 use super::{extras, form, like, log, restraint};
 use crate::args::{Interarrival, LoadArgs};
 use crate::rate::parse_rate;
@@ -31,6 +31,8 @@ pub(super) struct Hop {
     /// As the person named it.
     pub(super) name: String,
     pub(super) plan: LoadPlan,
+    /// Who has to say that it may be loaded, if somebody has to.
+    pub(super) foreign: Option<Foreign>,
 }
 
 /// One plan a target, all alike but for where they go.
@@ -67,6 +69,7 @@ pub(super) fn hops(args: &LoadArgs, learned: Option<&Learned>) -> Result<Vec<Hop
             Ok(Hop {
                 name: place.name,
                 plan,
+                foreign: place.foreign,
             })
         })
         .collect()
@@ -159,7 +162,7 @@ fn length(args: &LoadArgs, rate_hz: f64) -> Result<Duration> {
 fn duration(args: &LoadArgs) -> Result<Option<Duration>> {
     args.duration
         .as_deref()
-        .map(|text| quantity("-z", text))
+        .map(|text| quantity("--duration (-z)", text))
         .transpose()
 }
 

@@ -1,11 +1,13 @@
 //! What keeps a load from doing harm that nobody asked for: it ends when nothing works any more, and a host that is not this
 //! machine is asked no faster than was allowed.
 
+use super::target::Foreign;
 use crate::args::LoadArgs;
 use crate::rate::parse_rate;
 use anyhow::{Result, bail};
-use kneepoint_load::Mode;
+use kneepoint_load::{ConsentWatch, LoadPlan, Mode, StopWhen};
 use kneepoint_model::Second;
+use kneepoint_model::autostop::Observed;
 use kneepoint_model::units::format_rate;
 
 /// Seconds in a row in which nothing but failures ends a load.
@@ -60,6 +62,37 @@ pub(super) fn check(args: &LoadArgs, mode: &Mode) -> Result<()> {
              more: --max-rate {highest}"
         ),
     }
+}
+
+/// Asks a machine that nobody said to own whether it may be loaded, and has the load end when it says so no more. What it
+/// allows is told in words.
+///
+/// # Errors
+/// It does not allow it, or nobody can tell how fast the load will be.
+pub(super) fn consented(foreign: &Foreign, plan: &mut LoadPlan) -> Result<String> {
+    let Foreign { host, why } = foreign;
+    let own = format!("If it is yours and may be loaded, say so: --i-own {host}");
+    let visits = plan.workload.sessions.is_some();
+    let Some(highest) = highest(&plan.mode).filter(|_| !visits) else {
+        bail!(
+            "{why}, and this load has no highest rate that it could allow: write a rate, such as -q 100. {own}"
+        );
+    };
+    let (consent, watch) = ConsentWatch::start(&plan.target, host, highest)
+        .map_err(|refused| anyhow::anyhow!("{why}. {own}. Or let the machine say so: {refused}"))?;
+    let withdrawn = move |_: &Observed<'_>| {
+        let why = watch.withdrawn();
+        why.map(|why| format!("it may be loaded no more: {why}"))
+    };
+    plan.stop_when = Some(match plan.stop_when.take() {
+        Some(rule) => rule.or(withdrawn),
+        None => StopWhen::new(withdrawn),
+    });
+    Ok(format!(
+        "{host} allows at most {} until {}; it is asked again every minute",
+        format_rate(consent.highest_hz),
+        consent.until
+    ))
 }
 
 /// The highest rate that is offered; `None` where the answers decide.

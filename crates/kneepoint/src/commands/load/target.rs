@@ -2,6 +2,7 @@
 
 use crate::args::LoadArgs;
 use anyhow::{Context as _, Result, bail};
+use kneepoint_linux::network::{Listener, listeners};
 use kneepoint_load::{HttpVersion, Target, Tls, Verify};
 use kneepoint_model::Address;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -15,6 +16,17 @@ pub(super) struct Place {
     pub(super) target: Target,
     /// Path and query of the URL.
     pub(super) path: String,
+    /// Why it has to say itself that it may be loaded; `None` where it is this machine, or a person said that it is theirs.
+    pub(super) foreign: Option<Foreign>,
+}
+
+/// What is not this machine, and that nobody has said to own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Foreign {
+    /// The host as the URL names it.
+    pub(super) host: String,
+    /// Why it is not this machine, in words.
+    pub(super) why: String,
 }
 
 /// Everything that was named, in order.
@@ -44,12 +56,13 @@ pub(super) fn places(args: &LoadArgs) -> Result<Vec<Place>> {
 
 fn http(url: &str, args: &LoadArgs) -> Result<Place> {
     let parts = Parts::of(url)?;
+    let mut foreign = None;
     let address = match &args.unix_socket {
         Some(path) => Address::Unix(path.clone()),
         None => {
             let address = resolve(&parts)
                 .with_context(|| format!("cannot resolve `{}` of {url}", parts.host))?;
-            owned(address.ip(), parts.host, &args.i_own)?;
+            foreign = not_owned(address, parts.host, &args.i_own);
             Address::Tcp(address)
         }
     };
@@ -64,6 +77,7 @@ fn http(url: &str, args: &LoadArgs) -> Result<Place> {
         name: url.to_owned(),
         target,
         path: parts.path,
+        foreign,
     })
 }
 
@@ -157,12 +171,45 @@ fn resolve(parts: &Parts<'_>) -> Result<SocketAddr> {
         .context("the name has no address")
 }
 
-/// Load goes to loopback, or to what a person says is theirs (DESIGN section 16).
-fn owned(ip: IpAddr, host: &str, i_own: &[String]) -> Result<()> {
-    if ip.is_loopback() || i_own.iter().any(|own| own == host) {
-        return Ok(());
+/// Programs that hand connections on to another machine. What hands them on within this one, such as a load balancer or
+/// the proxy of a container, is part of a stack and not among them.
+const TUNNELS: [&str; 12] = [
+    "ssh",
+    "sshd",
+    "sshd-session",
+    "autossh",
+    "kubectl",
+    "socat",
+    "stunnel",
+    "stunnel4",
+    "cloudflared",
+    "chisel",
+    "frpc",
+    "tailscaled",
+];
+
+/// Load goes to this machine, or to what a person or the machine itself says may be loaded.
+fn not_owned(address: SocketAddr, host: &str, i_own: &[String]) -> Option<Foreign> {
+    if i_own.iter().any(|own| own == host) {
+        return None;
     }
-    bail!("{host} is not this machine. If it is yours and may be loaded, say so: --i-own {host}")
+    let why = match address.ip().is_loopback() {
+        false => format!("{host} is not this machine"),
+        true => tunnel(address, &listeners(address))?,
+    };
+    Some(Foreign {
+        host: host.to_owned(),
+        why,
+    })
+}
+
+/// That an address of this machine leads elsewhere, in words.
+fn tunnel(address: SocketAddr, listeners: &[Listener]) -> Option<String> {
+    let is_one = |listener: &&Listener| TUNNELS.contains(&listener.name.as_str());
+    let Listener { pid, name } = listeners.iter().find(is_one)?;
+    Some(format!(
+        "{address} is a tunnel: `{name}` (process {pid}) listens there and sends on to another machine"
+    ))
 }
 
 fn fastcgi(address: &str, path: String, args: &LoadArgs) -> Result<Place> {
@@ -171,7 +218,11 @@ fn fastcgi(address: &str, path: String, args: &LoadArgs) -> Result<Place> {
         .parse()
         .map_err(|error| anyhow::anyhow!("--fastcgi: {error}"))?;
     if let Address::Tcp(tcp) = &address {
-        owned(tcp.ip(), &tcp.ip().to_string(), &args.i_own)?;
+        let host = tcp.ip().to_string();
+        if let Some(Foreign { why, host }) = not_owned(*tcp, &host, &args.i_own) {
+            // FastCGI serves no file by itself that could say so.
+            bail!("{why}. If it is yours and may be loaded, say so: --i-own {host}");
+        }
     }
     let Some(script) = args.script.clone() else {
         bail!("--fastcgi needs --script /path/to/index.php: the file PHP is to run")
@@ -187,6 +238,7 @@ fn fastcgi(address: &str, path: String, args: &LoadArgs) -> Result<Place> {
         name,
         target: Target::fastcgi(address, script, root).with_keep_alive(args.keep_conn),
         path,
+        foreign: None,
     })
 }
 
@@ -237,11 +289,30 @@ mod tests {
 
     #[test]
     fn load_stays_on_this_machine_unless_a_person_says_otherwise() {
-        let foreign: IpAddr = "192.0.2.1".parse().expect("an address");
+        let address = |text: &str| text.parse::<SocketAddr>().expect("an address");
+        let foreign = address("192.0.2.1:80");
         let own = ["shop.test".to_owned()];
-        assert!(owned("127.9.9.9".parse().expect("an address"), "x", &[]).is_ok());
-        assert!(owned(foreign, "shop.test", &own).is_ok());
-        let error = owned(foreign, "other.test", &own).expect_err("not owned");
-        assert!(error.to_string().contains("--i-own other.test"), "{error}");
+        assert_eq!(not_owned(address("127.9.9.9:1"), "x", &[]), None);
+        assert_eq!(not_owned(foreign, "shop.test", &own), None);
+        let other = not_owned(foreign, "other.test", &own).expect("not owned");
+        assert_eq!(other.host, "other.test");
+        assert!(other.why.contains("not this machine"), "{}", other.why);
+    }
+
+    #[test]
+    fn a_tunnel_is_no_machine_of_ours() {
+        let by = |name: &str| {
+            let name = name.to_owned();
+            [Listener { pid: 7, name }]
+        };
+        let address = SocketAddr::from(([127, 0, 0, 1], 8080));
+        for name in ["nginx", "docker-proxy", "sshfs", "php"] {
+            assert_eq!(tunnel(address, &by(name)), None, "{name}");
+        }
+        for name in ["ssh", "kubectl", "socat"] {
+            let said = tunnel(address, &by(name)).expect(name);
+            assert!(said.contains(&format!("`{name}` (process 7)")), "{said}");
+        }
+        assert_eq!(tunnel(address, &[]), None);
     }
 }

@@ -19,6 +19,9 @@ pub(super) fn find(args: &ProfileArgs) -> Result<u32> {
         return Ok(pid);
     }
     let mut processes = processes();
+    if args.pool.is_none() && args.container.is_none() {
+        bail!("{}", ways(&processes));
+    }
     if let Some(container) = &args.container {
         processes.retain(|pid, _| is_in(*pid, container));
         if processes.is_empty() {
@@ -29,6 +32,32 @@ pub(super) fn find(args: &ProfileArgs) -> Result<u32> {
         }
     }
     choose(&processes, args.pool.as_deref()).map_err(anyhow::Error::msg)
+}
+
+/// The ways to name what is to be profiled, and the pools that run.
+fn ways(processes: &BTreeMap<u32, Role>) -> String {
+    let mut pools: BTreeMap<(&str, u32), usize> = BTreeMap::new();
+    for role in processes.values() {
+        if let Role::Worker(pool, master) = role {
+            *pools.entry((pool.as_str(), *master)).or_default() += 1;
+        }
+    }
+    let mut text = "say what to profile: --pool NAME, --pid PID (a worker, a master of PHP-FPM, or a server with PHP in its \
+                    threads) or --container ID"
+        .to_owned();
+    if pools.is_empty() {
+        text.push_str("; no pool of PHP-FPM is seen to run here (as another user than root, some may be hidden)");
+    } else {
+        text.push_str("; these pools run:");
+    }
+    for ((pool, master), workers) in pools {
+        let workers = match workers {
+            1 => "1 worker".to_owned(),
+            many => format!("{many} workers"),
+        };
+        text.push_str(&format!("\n  --pool {pool}  {workers}, master {master}"));
+    }
+    text
 }
 
 /// The one master there is, or that of a pool.
@@ -141,6 +170,18 @@ mod tests {
         check(&BTreeMap::new(), Some("www"), Err("is PHP-FPM started?"));
         check(&fpm(), None, Err("10, 20"));
         check(&BTreeMap::from([(10, Role::Master)]), None, Ok(10));
+    }
+
+    #[test]
+    fn who_names_nothing_is_told_the_ways_and_the_pools() {
+        let said = ways(&fpm());
+        assert!(
+            said.contains("--pid PID") && said.contains("--container ID"),
+            "{said}"
+        );
+        assert!(said.contains("--pool www  2 workers, master 10"), "{said}");
+        assert!(said.contains("--pool shop  1 worker, master 20"), "{said}");
+        assert!(ways(&BTreeMap::new()).contains("no pool of PHP-FPM"));
     }
 
     #[test]

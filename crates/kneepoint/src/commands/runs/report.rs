@@ -5,13 +5,17 @@ use crate::{session, stored};
 use anyhow::Result;
 use kneepoint_experiment::RunStore;
 use kneepoint_report::{Options, Styles};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub(in crate::commands) fn run(args: &ReportArgs) -> Result<ExitCode> {
     let path = stored::find(&args.runs, args.run.as_deref())?;
     let run = RunStore::read(&path)?;
-    let styles = if args.output.is_none() {
+    let (format, output) = match &args.html {
+        Some(page) => ("html", Some(page)),
+        None => (args.format.as_str(), args.output.as_ref()),
+    };
+    let styles = if output.is_none() {
         session::styles()
     } else {
         Styles::Plain
@@ -29,8 +33,8 @@ pub(in crate::commands) fn run(args: &ReportArgs) -> Result<ExitCode> {
         files,
         against,
     };
-    let text = session::rendered(&run, &args.format, &options)?;
-    session::write_text(args.output.as_deref().unwrap_or(Path::new("-")), &text)?;
+    let text = session::rendered(&run, format, &options)?;
+    session::write_text(output.map_or(Path::new("-"), PathBuf::as_path), &text)?;
     Ok(ExitCode::SUCCESS)
 }
 

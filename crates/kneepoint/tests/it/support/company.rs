@@ -2,7 +2,9 @@
 
 use crate::support::{assert_nothing_left, traces};
 use std::collections::BTreeSet;
+use std::io::Write as _;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// What a test bears beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +52,9 @@ fn group() -> MutexGuard<'static, Group> {
 
 /// A test's place among those that run now. The last of a group that goes looks whether any of them left something on the
 /// machine: while others run, nobody can tell whose a process is.
-pub(crate) struct Place;
+pub(crate) struct Place {
+    since: Instant,
+}
 
 impl Place {
     fn take(kind: Company) -> Self {
@@ -65,14 +69,32 @@ impl Place {
             group.before = traces();
         }
         group.running += 1;
-        let name = std::thread::current().name().unwrap_or("a test").to_owned();
-        group.names.push(name);
-        Self
+        group.names.push(own_name());
+        Self {
+            since: Instant::now(),
+        }
+    }
+}
+
+fn own_name() -> String {
+    std::thread::current().name().unwrap_or("a test").to_owned()
+}
+
+/// Adds how long a test ran, without the time it waited for its place, to the file that `KNEEPOINT_DURATIONS` names. A
+/// file that cannot be written fails no test.
+fn note_duration(since: Instant) {
+    let Some(path) = std::env::var_os("KNEEPOINT_DURATIONS") else {
+        return;
+    };
+    let line = format!("{:6.1} s  {}\n", since.elapsed().as_secs_f64(), own_name());
+    if let Ok(mut file) = std::fs::File::options().append(true).open(path) {
+        let _ = file.write_all(line.as_bytes());
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
+        note_duration(self.since);
         let mut group = group();
         if group.running == 1 && !std::thread::panicking() {
             let (before, names) = (group.before.clone(), group.names.join(", "));

@@ -1,6 +1,6 @@
 //! Takes out of a report what names somebody's site: so that it can be posted.
 
-use crate::report::Report;
+use super::Report;
 use crate::snapshot::Snapshot;
 use std::collections::BTreeMap;
 

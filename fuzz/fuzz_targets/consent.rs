@@ -1,0 +1,8 @@
+//! The target `consent` of `targets.rs`.
+
+#![no_main]
+
+#[path = "../targets.rs"]
+mod targets;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| targets::run("consent", input));
