@@ -243,10 +243,10 @@ pub(super) mod tests {
             13:46:40 UTC  5 of 7 workers busy in 2 pools, 7 queued; 1 problem, 0 risks, 0 notes; itself 0.4 % of a core
             pool shop of php-fpm (process 790)  0 busy of 2, at most 5, queue 0 of 511
             pool www of php-fpm (process 790)  5 busy of 5, at most 5, queue 7 of 511: mysql 4, computing 1
-            log /var/log/nginx/access.log  120/s, p95 83 ms, 1.0 % failed
+            log /var/log/nginx/access.log  120/s, p95 83.0 ms, 1.0 % failed
             nginx (process 811)  0.12 cores
             problem FPM-01  The pool is too small (pool www of php-fpm (process 790))
-            itself: 0.4 % of a core over 1m, after 0.3 s of CPU to begin with; a look every 1 s takes 3.1 ms; everything was read 1m ago in 0.4 s"#]]
+            itself: 0.4 % of a core over 1m, after 0.3 s of CPU to begin with; a look every 1 s takes 3.10 ms; everything was read 1m ago in 0.4 s"#]]
         .assert_eq(&all(&moment()));
     }
 
