@@ -36,6 +36,8 @@ struct Xtask {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Several generators as one, and what becomes of a load when one of them, the broker or the coordinator fails
+    Agents(real::agents::Options),
     /// Applications that nobody here wrote, and faults planted in them
     Apps(apps::Options),
     /// Try to get out of the lab, as a hostile application, another user and a hostile file
@@ -76,6 +78,7 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<ExitCode> {
     match command {
+        Command::Agents(options) => real::agents::run(&options),
         Command::Apps(options) => apps::run(&options),
         Command::Attack(options) => attack::run(&options),
         Command::BenchLoad(options) => bench_load::run(options),

@@ -4,6 +4,7 @@
 //! Everything here runs the built program as anybody would and reads its record of a run. `benches/README.md` says what
 //! each part is for and how long it takes.
 
+pub(crate) mod agents;
 mod disturbed;
 mod grid;
 mod limits;

@@ -69,10 +69,10 @@ impl InFlight {
     }
 
     /// The same with numbers that no other of these threads gives.
-    pub(crate) fn of_thread(self, thread: usize, threads: usize) -> Self {
+    pub(crate) fn numbered(self, first: u64, apart: u64) -> Self {
         Self {
-            next_number: thread as u64,
-            numbers_apart: threads.max(1) as u64,
+            next_number: first,
+            numbers_apart: apart,
             ..self
         }
     }
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn no_two_flights_of_a_load_have_one_number() {
         let numbers = |thread| {
-            let mut in_flight = InFlight::new(100).of_thread(thread, 2);
+            let mut in_flight = InFlight::new(100).numbered(thread, 2);
             let started = [(), ()].map(|()| in_flight.start(0, 0, NONE, NONE));
             started.map(|request| in_flight.get(request.id).number)
         };

@@ -66,11 +66,12 @@ impl<'p> RequestLedger<'p> {
         clock: Clock,
         thread: usize,
     ) -> Self {
+        let numbers = plan.numbers(thread);
         let workers = match &plan.mode {
             Mode::Open { .. } => 0,
-            Mode::Closed(closed) => share(closed.workers as usize, thread, plan.threads),
+            Mode::Closed(closed) => numbers.count_below(u64::from(closed.workers)),
         };
-        let users = share(plan.workload.users as usize, thread, plan.threads);
+        let users = numbers.count_below(u64::from(plan.workload.users));
         let limits = Limits {
             skip: nanos(plan.skip),
             good: nanos(plan.slo.response_time),
@@ -81,9 +82,10 @@ impl<'p> RequestLedger<'p> {
             prepared,
             clock,
             dispatcher: Dispatcher::new(plan, shared, thread, workers as u32),
-            mix: Mix::new(&plan.workload, plan.seed, thread),
+            mix: Mix::new(&plan.workload, plan.seed, numbers.stretch()),
             users: Users::new(users as u32).provided(plan, thread),
-            in_flight: InFlight::new(limits.timeout).of_thread(thread, plan.threads),
+            in_flight: InFlight::new(limits.timeout)
+                .numbered(numbers.stretch() as u64, numbers.apart()),
             queue: VecDeque::new(),
             waiting: 0,
             backlog_max: 0,

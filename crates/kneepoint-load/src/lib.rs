@@ -32,8 +32,8 @@ mod users;
 pub use engine::Engine;
 pub use kneepoint_model::workload::REQUEST_ID;
 pub use plan::{
-    AbortRule, HttpVersion, LoadError, LoadPlan, Mode, Progress, StopRule, StopWhen, Target, Tls,
-    Verify,
+    AbortRule, HttpVersion, LoadError, LoadPlan, Mode, Progress, Share, StopRule, StopWhen, Target,
+    Tls, Verify,
 };
 pub use probe::{
     CONSENT_PATH, Consent, ConsentError, ConsentWatch, Fetched, Rehearsal, Rehearsed, ceiling,

@@ -6,7 +6,7 @@ pub(crate) mod cookies;
 mod feeder;
 
 use crate::in_flight::NONE;
-use crate::plan::LoadPlan;
+use crate::plan::{LoadPlan, Numbers};
 use crate::request::{RequestId, Values};
 use crate::response::{FailedExpectation, Reply};
 use cookies::Jar;
@@ -106,7 +106,7 @@ impl Users {
             free: (0..count).collect(),
             turn: 0,
             visits: false,
-            rows: Rows::new(&[], 0, 0, 1),
+            rows: Rows::new(&[], 0, &Numbers::of_thread(None, 0, 1)),
             nobody: User::default(),
             scratch: Vec::new(),
         }
@@ -117,7 +117,7 @@ impl Users {
         let workload = &plan.workload;
         Self {
             visits: workload.sessions.is_some(),
-            rows: Rows::new(&workload.feeders, plan.seed, thread, plan.threads),
+            rows: Rows::new(&workload.feeders, plan.seed, &plan.numbers(thread)),
             ..self
         }
     }
@@ -126,7 +126,7 @@ impl Users {
     pub(crate) fn rehearsing(workload: &Workload) -> Self {
         Self {
             visits: workload.sessions.is_some(),
-            rows: Rows::new(&workload.feeders, 0, 0, 1),
+            rows: Rows::new(&workload.feeders, 0, &Numbers::of_thread(None, 0, 1)),
             ..Self::new(1)
         }
     }

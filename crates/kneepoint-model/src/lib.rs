@@ -44,8 +44,8 @@ pub use evidence::running::{
 };
 pub use load::histogram::LatencyHistogram;
 pub use load::{
-    AbortRule, Health, LoadPoint, Outcome, OutcomeCounts, Second, SessionCounts, SlowRequest,
-    Validity,
+    AbortRule, GeneratorPart, Health, LoadPoint, Outcome, OutcomeCounts, Second, SessionCounts,
+    SlowRequest, Validity,
 };
 pub use record::capacity::CapacityPlan;
 pub use record::contest::Contest;

@@ -254,6 +254,23 @@ impl SessionCounts {
     }
 }
 
+/// One of several generators that drove a load together.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct GeneratorPart {
+    /// Its name.
+    pub name: String,
+    /// Its part of the load, from 0 to 1.
+    pub share: f64,
+    /// Its arrivals in the window, as far as they are known.
+    pub arrivals: u64,
+    /// How far its start can lie from that of another, in ms, by what is known of their clocks.
+    pub start_within_ms: f64,
+    /// What it says of itself. Of one that was lost, only how much of its share is known to have been driven.
+    pub health: Health,
+    /// Why its part is not what it was to be, as a sentence; `None` where it is.
+    pub said: Option<String>,
+}
+
 /// A request by its name, as it was sent in `X-Request-Id`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct SlowRequest {
@@ -299,8 +316,11 @@ pub struct LoadPoint {
     /// The slowest requests of the window that were named, slowest first; empty where none was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slowest: Vec<SlowRequest>,
-    /// What the generator says of itself.
+    /// What the generator says of itself: of several, sums, and of what cannot be added the worst.
     pub health: Health,
+    /// Each of several generators; empty where there was one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub generators: Vec<GeneratorPart>,
     /// Whether the step counts.
     pub validity: Validity,
     /// A few examples of what went wrong: first bytes of wrong responses, system errors, FastCGI stderr.

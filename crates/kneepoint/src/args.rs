@@ -1,5 +1,6 @@
 //! The command line.
 
+mod agent;
 mod check;
 mod compare;
 #[cfg(test)]
@@ -14,10 +15,11 @@ mod watch;
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use std::path::PathBuf;
 
+pub use agent::{AgentArgs, BrokerArgs};
 pub use check::CheckArgs;
 pub use compare::CompareArgs;
 pub use limit::{GateArgs, Inconclusive, LimitArgs};
-pub use load::{Interarrival, LoadArgs};
+pub use load::{AgentCount, Interarrival, LoadArgs};
 pub use plan::PlanArgs;
 pub use profile::ProfileArgs;
 pub use replay::ReplayArgs;
@@ -73,6 +75,9 @@ pub enum Command {
     /// Drive load at a URL or a FastCGI socket and print what came back
     #[command(after_help = load::AFTER_HELP)]
     Load(Box<LoadArgs>),
+    /// Send a share of a load that a coordinator asks for: one of several generators
+    #[command(after_help = agent::AFTER_HELP)]
+    Agent(AgentArgs),
     /// Sample the PHP stacks of running workers from outside, without stopping them
     #[command(after_help = profile::AFTER_HELP)]
     Profile(ProfileArgs),

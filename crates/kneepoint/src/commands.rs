@@ -35,6 +35,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Demo(args) => tune::demo::run(&args),
         Command::Init(args) => init::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Agent(args) => load::run_agent(&args),
         Command::Watch(args) => check::watch::run(&args),
         Command::Load(args) => load::run(&args),
         Command::Limit(args) => limit::run(&args),

@@ -93,8 +93,8 @@ impl<'p> Dispatcher<'p> {
     pub(crate) fn new(plan: &'p LoadPlan, shared: &'p Shared, thread: usize, workers: u32) -> Self {
         let (source, bound) = match &plan.mode {
             Mode::Open { schedule, arrivals } => {
-                let stream =
-                    ArrivalStream::new(schedule, *arrivals, plan.first, thread, plan.threads);
+                let numbers = plan.numbers(thread);
+                let stream = ArrivalStream::new(schedule, *arrivals, plan.first, &numbers);
                 let arrivals = Upcoming::new(stream);
                 let source = match plan.workload.sessions {
                     None => Source::Schedule(arrivals),
@@ -106,11 +106,11 @@ impl<'p> Dispatcher<'p> {
                 (source, None)
             }
             Mode::Closed(closed) if is_plain(plan, closed) => {
-                (Source::Free(workers), closed.requests)
+                (Source::Free(workers), own_bound(plan, closed))
             }
             Mode::Closed(closed) => {
                 let virtual_users = VirtualUsers::workers(plan, closed, thread);
-                (Source::Workers(virtual_users), closed.requests)
+                (Source::Workers(virtual_users), own_bound(plan, closed))
             }
         };
         Self {
@@ -315,6 +315,11 @@ pub(crate) fn has_due_times(plan: &LoadPlan) -> bool {
         Mode::Open { .. } => true,
         Mode::Closed(closed) => !is_plain(plan, closed),
     }
+}
+
+/// How many requests of a loop's bound are this generator's.
+fn own_bound(plan: &LoadPlan, closed: &ClosedLoop) -> Option<u64> {
+    closed.requests.map(|all| plan.own(all))
 }
 
 /// Whether the workers of a loop have nothing of their own, so that counting the free ones is enough.

@@ -50,7 +50,7 @@ impl<'p> VirtualUsers<'p> {
             working: 0,
             rest: None,
             sessions: sessions.map(|sessions| ThreadSessions::new(sessions, nanos(plan.skip))),
-            random: Random::new(plan.seed, Purpose::Visitors, thread),
+            random: Random::new(plan.seed, Purpose::Visitors, plan.numbers(thread).stretch()),
         }
     }
 
@@ -62,7 +62,10 @@ impl<'p> VirtualUsers<'p> {
             ..Self::visitors(plan, thread)
         };
         let (ramp, workers) = (nanos(closed.ramp), u64::from(closed.workers));
-        for number in (thread as u64..workers).step_by(plan.threads) {
+        let numbers = plan.numbers(thread);
+        let mut counter = numbers.counter();
+        for _ in 0..numbers.count_below(workers) {
+            let number = counter.take();
             let begins = u128::from(ramp) * u128::from(number) / u128::from(workers);
             let vu = virtual_users.enter(closed.loops.unwrap_or(u64::MAX));
             virtual_users.thinking.push(Reverse((begins as u64, vu)));

@@ -50,6 +50,24 @@ impl Engine {
         progress: &(dyn Fn(&Progress) + Sync),
         stop: &AtomicBool,
     ) -> Result<LoadPoint, LoadError> {
+        let soon = || Some(Instant::now() + HEAD_START);
+        let point = Self::run_from(plan, &soon, progress, stop)?;
+        point.ok_or_else(|| LoadError::Plan {
+            problem: "no moment to begin at; run it again".into(),
+        })
+    }
+
+    /// The same from a moment that somebody else names. `when` is asked once every thread is at its post; it may take
+    /// its time, and where it names none, nothing is sent and there is no point.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn run_from(
+        plan: &LoadPlan,
+        when: &dyn Fn() -> Option<Instant>,
+        progress: &(dyn Fn(&Progress) + Sync),
+        stop: &AtomicBool,
+    ) -> Result<Option<LoadPoint>, LoadError> {
         plan.check()?;
         allow_files(plan)?;
         let prepared = Prepared::new(plan)?;
@@ -59,7 +77,7 @@ impl Engine {
             mailboxes: (0..plan.threads).map(|_| Mailbox::default()).collect(),
             shared: Shared::new(),
         };
-        run.execute(progress, stop)
+        run.execute(when, progress, stop)
     }
 }
 
@@ -74,9 +92,10 @@ struct Run<'p> {
 impl Run<'_> {
     fn execute(
         &self,
+        when: &dyn Fn() -> Option<Instant>,
         progress: &(dyn Fn(&Progress) + Sync),
         stop: &AtomicBool,
-    ) -> Result<LoadPoint, LoadError> {
+    ) -> Result<Option<LoadPoint>, LoadError> {
         thread::scope(|scope| {
             let (ready, readiness) = mpsc::channel();
             let mut starts = Vec::new();
@@ -92,7 +111,10 @@ impl Run<'_> {
                 .iter()
                 .take(self.plan.threads)
                 .collect::<Result<Vec<()>, LoadError>>()?;
-            let began = Instant::now() + HEAD_START;
+            let Some(began) = when() else {
+                // Threads whose start does not come have nothing to do.
+                return Ok(None);
+            };
             starts.iter().for_each(|start| {
                 // A thread that is gone has said why already, or panics when it is joined.
                 let _ = start.send(began);
@@ -106,7 +128,8 @@ impl Run<'_> {
                     Err(panic) => std::panic::resume_unwind(panic),
                 })
                 .collect::<Result<Vec<Option<Finished>>, LoadError>>()?;
-            Ok(self.conclude(watched, finished.into_iter().flatten().collect()))
+            let finished = finished.into_iter().flatten().collect();
+            Ok(Some(self.conclude(watched, finished)))
         })
     }
 

@@ -63,7 +63,9 @@ impl<'p> Worker<'p> {
             })?;
         let workers = match &plan.mode {
             Mode::Open { .. } => 0,
-            Mode::Closed(closed) => share(closed.workers as usize, thread, plan.threads),
+            Mode::Closed(closed) => {
+                plan.numbers(thread).count_below(u64::from(closed.workers)) as usize
+            }
         };
         let connections = share(plan.max_connections, thread, plan.threads);
         let has_due_times = has_due_times(plan);

@@ -132,6 +132,10 @@ impl Tally {
         self.recent.iter().for_each(|(_, live)| sum.merge(live));
         // The first step began before its look: the span is that of the looks and one interval before.
         let span = now.min(RECENT).as_secs_f64().max(1e-3);
+        let completed = completed
+            .into_iter()
+            .map(|second| (second.record, second.response));
+        let (completed, completed_response) = completed.unzip();
         Progress {
             elapsed: now,
             total: plan.mode.duration(),
@@ -147,7 +151,8 @@ impl Tally {
             outcomes: self.counts.to_model(),
             connections_open: self.gauges.iter().map(|g| g.connections).sum(),
             backlog: self.gauges.iter().map(|g| g.backlog).sum(),
-            completed: completed.into_iter().map(|second| second.record).collect(),
+            completed,
+            completed_response,
         }
     }
 
@@ -211,6 +216,7 @@ impl Tally {
             cpu_ms: None,
             slowest: window.slowest.to_model(),
             health,
+            generators: Vec::new(),
             validity,
             examples: examples.into_texts(),
             doubts: plan.target.doubts(),
@@ -224,7 +230,7 @@ impl Tally {
 
 fn closed_workers(plan: &LoadPlan) -> Option<u32> {
     match &plan.mode {
-        Mode::Closed(closed) => Some(closed.workers),
+        Mode::Closed(closed) => Some(plan.own(u64::from(closed.workers)) as u32),
         Mode::Open { .. } => None,
     }
 }
@@ -264,7 +270,8 @@ fn visits_offered_hz(plan: &LoadPlan, window_s: f64, ended_at: Duration) -> Opti
 
 /// Arrivals of a schedule in the window.
 fn scheduled(plan: &LoadPlan, schedule: &Schedule, ended_at: Duration) -> f64 {
-    schedule.area(ended_at.as_secs_f64()) - schedule.area(plan.skip.as_secs_f64())
+    let all = schedule.area(ended_at.as_secs_f64()) - schedule.area(plan.skip.as_secs_f64());
+    all * plan.fraction()
 }
 
 /// Seconds as they come in from the threads. A second is finished when every thread has handed it over or has

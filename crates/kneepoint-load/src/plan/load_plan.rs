@@ -2,18 +2,21 @@
 
 use crate::plan::error::LoadError;
 use crate::plan::limits;
+use crate::plan::share::{Numbers, Share};
 use crate::plan::stop::StopWhen;
 use crate::plan::target::Target;
 use kneepoint_model::{
-    AbortRule, Arrivals, ClosedLoop, FirstArrival, OutcomeCounts, Schedule, Second, Slo, Workload,
-    check_workload,
+    AbortRule, Arrivals, ClosedLoop, FirstArrival, LatencyHistogram, OutcomeCounts, Schedule,
+    Second, Slo, Workload, check_workload,
 };
+use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Who decides when a request starts.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// The schedule decides, however slow the server is.
     Open {
@@ -34,6 +37,17 @@ impl Mode {
             Self::Open { schedule, .. } => schedule.duration(),
             Self::Closed(closed) => closed.duration,
         }
+    }
+
+    /// The highest rate that a schedule offers, per second; `None` where the answers decide.
+    #[must_use]
+    pub fn highest_hz(&self) -> Option<f64> {
+        let Self::Open { schedule, .. } = self else {
+            return None;
+        };
+        // A segment is a line: it is highest at one of its ends.
+        let ends = schedule.segments.iter().flat_map(|s| [s.from_hz, s.to_hz]);
+        Some(ends.fold(0.0, f64::max))
     }
 }
 
@@ -78,6 +92,9 @@ pub struct LoadPlan {
     pub seed: u64,
     /// What this generator reached against a null server, per second (see [`crate::ceiling`]).
     pub ceiling_hz: Option<f64>,
+    /// Which part of the load is this generator's, where several drive it; `None` is all of it. Threads and connections are
+    /// this generator's own either way, all else that the plan says is the whole load's.
+    pub share: Option<Share>,
 }
 
 impl LoadPlan {
@@ -101,7 +118,25 @@ impl LoadPlan {
             slowest: 0,
             seed: 1,
             ceiling_hz: None,
+            share: None,
         }
+    }
+
+    /// The numbers that belong to a thread.
+    pub(crate) fn numbers(&self, thread: usize) -> Numbers {
+        Numbers::of_thread(self.share.as_ref(), thread, self.threads)
+    }
+
+    /// Which part of the whole load this generator drives.
+    pub(crate) fn fraction(&self) -> f64 {
+        self.share.as_ref().map_or(1.0, Share::fraction)
+    }
+
+    /// How many of so many things of the whole load are this generator's.
+    pub(crate) fn own(&self, all: u64) -> u64 {
+        self.share
+            .as_ref()
+            .map_or(all, |share| share.count_below(all))
     }
 
     /// Refuses what cannot be sent.
@@ -111,6 +146,15 @@ impl LoadPlan {
             return wrong(format!(
                 "{} threads; use 1 to 256, one is enough below some 20 000 requests a second",
                 self.threads
+            ));
+        }
+        if let Some(share) = &self.share
+            && share.slots().len() < self.threads
+        {
+            return wrong(format!(
+                "{} threads for a share of {} slots; use no more threads than slots",
+                self.threads,
+                share.slots().len()
             ));
         }
         if self.max_connections < self.threads {
@@ -183,4 +227,6 @@ pub struct Progress {
     /// The seconds that were completed since progress was last told, in order: those whose every request has ended.
     /// Each second of a load is told once.
     pub completed: Vec<Second>,
+    /// Beside each of `completed`, the response times of its `Ok` requests; `None` where none ended so.
+    pub completed_response: Vec<Option<Box<LatencyHistogram>>>,
 }

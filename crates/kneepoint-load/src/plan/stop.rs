@@ -41,7 +41,9 @@ impl StopWhen {
         })
     }
 
-    pub(crate) fn second(&self, observed: &Observed<'_>) -> Option<String> {
+    /// Has the rule look at the next second. The engine asks by itself; who puts several generators together asks here.
+    #[must_use]
+    pub fn second(&self, observed: &Observed<'_>) -> Option<String> {
         let mut rule = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         rule.second(observed)
     }

@@ -1,11 +1,13 @@
 //! Where requests go, in which protocol, and whom an encrypted connection trusts.
 
 use kneepoint_model::Address;
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Where requests go and in which protocol. Made by [`Target::http`] or [`Target::fastcgi`] and the `with_` methods,
 /// so that what is added later costs nothing where it is not wanted.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Target {
     /// HTTP over TCP or a Unix socket.
     Http {
@@ -38,7 +40,8 @@ pub enum Target {
 }
 
 /// A version of HTTP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum HttpVersion {
     /// HTTP/1.1: one request at a time on a connection.
     #[default]
@@ -48,7 +51,8 @@ pub enum HttpVersion {
 }
 
 /// How connections are encrypted.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct Tls {
     /// The DNS name or IP address the certificate must be for. A name is also sent to the server (SNI).
     pub server_name: String,
@@ -57,7 +61,8 @@ pub struct Tls {
 }
 
 /// Whose certificates are accepted.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Verify {
     /// Those signed by an authority this machine trusts.
     #[default]

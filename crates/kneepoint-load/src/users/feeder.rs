@@ -1,5 +1,6 @@
 //! Who has which row of the feeders.
 
+use crate::plan::{Counter, Numbers};
 use kneepoint_model::{Feeder, RowOrder};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -9,22 +10,20 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 #[derive(Debug)]
 pub(crate) struct Rows {
     feeders: Vec<Feeder>,
-    /// How many rows of each were taken by all threads when this one takes its next.
-    next: Vec<u64>,
-    step: u64,
+    /// Of each, how many rows all threads have taken when this one takes its next.
+    next: Vec<Counter>,
     random: Xoshiro256PlusPlus,
 }
 
 impl Rows {
-    pub(crate) fn new(feeders: &[Feeder], seed: u64, thread: usize, threads: usize) -> Self {
+    pub(crate) fn new(feeders: &[Feeder], seed: u64, numbers: &Numbers) -> Self {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         // Arrivals and mixture draw from earlier stretches of the period: a shared seed shares no numbers.
         (0..3).for_each(|_| random.long_jump());
-        (0..thread).for_each(|_| random.jump());
+        (0..numbers.stretch()).for_each(|_| random.jump());
         Self {
             feeders: feeders.to_vec(),
-            next: vec![thread as u64; feeders.len()],
-            step: threads as u64,
+            next: vec![numbers.counter(); feeders.len()],
             random,
         }
     }
@@ -35,11 +34,7 @@ impl Rows {
         for (feeder, next) in self.feeders.iter().zip(&mut self.next) {
             let count = (feeder.rows.len() as u64).max(1);
             let row = match feeder.order {
-                RowOrder::InTurn => {
-                    let row = *next % count;
-                    *next = next.wrapping_add(self.step);
-                    row
-                }
+                RowOrder::InTurn => next.take() % count,
                 // The bias of the remainder is below count / 2^64.
                 RowOrder::Random => self.random.next_u64() % count,
             };
@@ -80,8 +75,8 @@ mod tests {
     #[test]
     fn threads_together_take_every_row_in_turn() {
         let feeders = [feeder(5, RowOrder::InTurn)];
-        let mut first = Rows::new(&feeders, 1, 0, 2);
-        let mut second = Rows::new(&feeders, 1, 1, 2);
+        let mut first = Rows::new(&feeders, 1, &Numbers::of_thread(None, 0, 2));
+        let mut second = Rows::new(&feeders, 1, &Numbers::of_thread(None, 1, 2));
         assert_eq!(taken(&mut first, 5), [0, 2, 4, 1, 3]);
         assert_eq!(taken(&mut second, 5), [1, 3, 0, 2, 4]);
         assert_eq!(first.value(0, 3, 0), Some(&b"3"[..]));
@@ -91,7 +86,8 @@ mod tests {
     #[test]
     fn random_rows_are_all_there_and_the_same_for_a_seed() {
         let feeders = [feeder(3, RowOrder::Random)];
-        let drawn = |seed, thread| taken(&mut Rows::new(&feeders, seed, thread, 2), 300);
+        let numbers = |thread| Numbers::of_thread(None, thread, 2);
+        let drawn = |seed, thread| taken(&mut Rows::new(&feeders, seed, &numbers(thread)), 300);
         assert_eq!(drawn(1, 0), drawn(1, 0));
         assert_ne!(drawn(1, 0), drawn(2, 0));
         assert_ne!(drawn(1, 0), drawn(1, 1));

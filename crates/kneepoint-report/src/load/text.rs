@@ -28,6 +28,9 @@ pub(super) fn text(run: &LoadRun, styles: Styles) -> String {
     times(&mut page, run);
     generator(&mut page, run);
     for hop in &run.hops {
+        generators(&mut page, hop);
+    }
+    for hop in &run.hops {
         distribution(&mut page, run, hop);
         outcomes(&mut page, run, hop);
     }
@@ -264,6 +267,26 @@ fn thresholds(page: &mut Page, run: &LoadRun, hop: &LoadHop) {
         };
         let cells = [("", 2, None), (word, 8, Some(style))];
         page.columns(&cells, &judged.sentence, None);
+    }
+}
+
+/// Each of several generators, with its part and its own health.
+fn generators(page: &mut Page, hop: &LoadHop) {
+    for part in &hop.point.generators {
+        let health = &part.health;
+        let text = format!(
+            "agent {}: {} of the load, {} requests, send lag p99 {}, {} of a core, start within {}",
+            part.name,
+            format_share(part.share),
+            part.arrivals,
+            format_ms(health.send_lag_p99_ms),
+            format_share(health.cpu_share),
+            format_ms(part.start_within_ms)
+        );
+        page.columns(&[("", 2, None)], &text, None);
+        if let Some(said) = &part.said {
+            page.columns(&[("", 4, None)], said, Some(Style::Alert));
+        }
     }
 }
 

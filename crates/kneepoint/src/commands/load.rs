@@ -1,13 +1,11 @@
 //! `kneepoint load`: drive load at URLs, a FastCGI listener, or both under one schedule.
 
+mod agents;
 mod extras;
 mod form;
 mod like;
-mod live;
 mod log;
-mod moment;
 mod output;
-mod plain;
 mod plan;
 mod restraint;
 mod target;
@@ -16,8 +14,9 @@ mod watch;
 use crate::args::LoadArgs;
 use crate::session::stop_flag;
 use crate::{FOUND, INTERRUPTED};
+use agents::Generator;
+pub(super) use agents::run_agent;
 use anyhow::Result;
-use kneepoint_load::Engine;
 use kneepoint_model::{LoadPoint, Outcome};
 use kneepoint_report::{LoadHop, LoadRun};
 use output::Sinks;
@@ -36,6 +35,7 @@ pub(super) fn run(args: &LoadArgs) -> Result<ExitCode> {
     let mut hops = plan::hops(args, learned.as_ref())?;
     let thresholds = plan::thresholds(args)?;
     let sinks = Sinks::of(args, hops.len())?;
+    let generator = agents::gather(args)?;
     if !args.quiet {
         notes.iter().for_each(|note| watch::line(note));
     }
@@ -52,7 +52,7 @@ pub(super) fn run(args: &LoadArgs) -> Result<ExitCode> {
                 watch::line(&allowed);
             }
         }
-        let mut loaded = drive(hop, args, &stop)?;
+        let mut loaded = drive(hop, &generator, args, &stop)?;
         let judged = thresholds.iter().map(|(written, threshold)| {
             let judgement = threshold.judge(&loaded.point);
             (written.clone(), judgement)
@@ -83,9 +83,9 @@ fn untangled(args: &LoadArgs) -> LoadArgs {
     args
 }
 
-fn drive(hop: &Hop, args: &LoadArgs, stop: &AtomicBool) -> Result<LoadHop> {
+fn drive(hop: &Hop, generator: &Generator, args: &LoadArgs, stop: &AtomicBool) -> Result<LoadHop> {
     let watch = Watch::new(hop, args.quiet);
-    let point = Engine::run(&hop.plan, &|progress| watch.tell(progress), stop);
+    let point = generator.run(&hop.plan, &watch, stop);
     drop(watch);
     Ok(LoadHop {
         name: hop.name.clone(),

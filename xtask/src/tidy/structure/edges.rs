@@ -57,6 +57,7 @@ const TABLE: &[(&str, &[&str])] = &[
             "kneepoint-telemetry",
         ],
     ),
+    ("kneepoint-agents", &["kneepoint-load", "kneepoint-model"]),
     (BINARY, &["kneepoint-*"]),
     ("xtask", &["kneepoint", "kneepoint-*"]),
 ];

@@ -1,11 +1,15 @@
 //! Who watches a load: nobody, a log, or a person at a terminal.
 
-use super::live::Live;
-use super::moment::Moment;
-use super::plain::Plain;
+mod live;
+mod moment;
+mod plain;
+
 use super::plan::Hop;
 use crate::say::say_line;
 use kneepoint_load::Progress;
+use live::Live;
+use moment::Moment;
+use plain::Plain;
 use std::sync::{Mutex, PoisonError};
 
 /// Shows one load while it runs, on standard error.

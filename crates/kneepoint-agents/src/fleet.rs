@@ -1,0 +1,167 @@
+//! The coordinator: finds agents, divides a load among them, and puts together what they measured.
+
+mod conduct;
+mod going;
+mod heart;
+
+use crate::broker::{Access, Broker, Incoming};
+use crate::error::AgentsError;
+use crate::messages::{Introduction, Message, WHO, read};
+use crate::moments::{GATHERING, LOOK, now_ns};
+use conduct::Conduct;
+use kneepoint_load::{LoadPlan, Progress};
+use kneepoint_model::LoadPoint;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+/// Which agents are to drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// All that answer.
+    All,
+    /// So many of those who answer first and have nothing to do.
+    Some(usize),
+}
+
+/// Agents that drive loads together.
+#[derive(Debug)]
+pub struct Fleet {
+    broker: Broker,
+    members: Vec<Introduction>,
+}
+
+impl Fleet {
+    /// Connects to the broker and asks who is there.
+    ///
+    /// # Errors
+    /// The broker cannot be used, or too few agents answer that have nothing to do.
+    pub fn gather(access: &Access, wanted: Wanted) -> Result<Self, AgentsError> {
+        let broker = Broker::connect(access, "coordinator")?;
+        let inbox = broker.inbox.clone();
+        broker.listen(&inbox);
+        let problem = |problem: String| AgentsError::Agents { problem };
+        broker
+            .ask(WHO, &inbox, &Message::Who)
+            .map_err(|unreadable| problem(unreadable.told()))?;
+        let (mut there, mut refused) = (Vec::<Introduction>::new(), None);
+        let until = Instant::now() + GATHERING;
+        while Instant::now() < until && !is_enough(&there, wanted) {
+            let Some(Incoming::Message(letter)) = broker.next(LOOK) else {
+                continue;
+            };
+            match read(&letter.bytes) {
+                Ok(Message::Here(here)) => there.push(here),
+                Ok(Message::Refused { because }) => refused = Some(because),
+                Ok(_) => {}
+                Err(unreadable) => refused = Some(unreadable.told()),
+            }
+        }
+        let members = chosen(there, wanted, refused).map_err(problem)?;
+        Ok(Self { broker, members })
+    }
+
+    /// The agents, by name.
+    #[must_use]
+    pub fn members(&self) -> &[Introduction] {
+        &self.members
+    }
+
+    /// Has the agents drive a plan, as [`kneepoint_load::Engine::run`] would alone. Threads are each agent's own, connections are
+    /// divided. `tell` hears what happens to agents, a line each.
+    ///
+    /// # Errors
+    /// An agent refuses or is not ready in time: nothing is sent then. What happens to agents later is in the load point.
+    pub fn run(
+        &self,
+        plan: &LoadPlan,
+        tell: &dyn Fn(&str),
+        progress: &dyn Fn(&Progress),
+        stop: &AtomicBool,
+    ) -> Result<LoadPoint, AgentsError> {
+        let run = format!("{:x}-{:x}", std::process::id(), now_ns());
+        Conduct::new(&self.broker, &self.members, plan, run, tell).run(progress, stop)
+    }
+}
+
+fn is_enough(there: &[Introduction], wanted: Wanted) -> bool {
+    match wanted {
+        Wanted::All => false,
+        Wanted::Some(wanted) => there.iter().filter(|here| !here.busy).count() >= wanted,
+    }
+}
+
+/// Those of the agents that are there who are to drive.
+fn chosen(
+    mut there: Vec<Introduction>,
+    wanted: Wanted,
+    refused: Option<String>,
+) -> Result<Vec<Introduction>, String> {
+    there.sort_by(|a, b| a.name.cmp(&b.name));
+    if let Some(pair) = there.windows(2).find(|pair| pair[0].name == pair[1].name) {
+        return Err(format!(
+            "two of them are called {}; start each with a name of its own (--name)",
+            pair[0].name
+        ));
+    }
+    let all = there.len();
+    there.retain(|here| !here.busy);
+    let free = there.len();
+    let least = match wanted {
+        Wanted::All => 1,
+        Wanted::Some(wanted) => wanted,
+    };
+    if free < least {
+        let why = refused.map_or_else(String::new, |because| format!(" ({because})"));
+        return Err(format!(
+            "{all} answered{why}, {free} of them have nothing to do, and {least} are wanted; start more with `kneepoint agent --nats URL`"
+        ));
+    }
+    if let Wanted::Some(wanted) = wanted {
+        there.truncate(wanted);
+    }
+    Ok(there)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn agent(name: &str, busy: bool) -> Introduction {
+        Introduction {
+            name: name.into(),
+            tag: None,
+            version: "1".into(),
+            cores: 2,
+            ceiling_hz: 1000.0,
+            max_rate_hz: None,
+            busy,
+        }
+    }
+
+    fn names(there: &[Introduction]) -> Vec<&str> {
+        there.iter().map(|here| here.name.as_str()).collect()
+    }
+
+    #[test]
+    fn those_who_have_nothing_to_do_are_chosen_by_name() {
+        let there = || vec![agent("c", false), agent("a", true), agent("b", false)];
+        let all = chosen(there(), Wanted::All, None).expect("two");
+        assert_eq!(names(&all), ["b", "c"]);
+        let one = chosen(there(), Wanted::Some(1), None).expect("one");
+        assert_eq!(names(&one), ["b"]);
+        let said = chosen(there(), Wanted::Some(3), None).expect_err("too few");
+        assert!(
+            said.contains("3 answered, 2 of them have nothing to do, and 3 are wanted"),
+            "{said}"
+        );
+        let said = chosen(Vec::new(), Wanted::All, Some("version 2".into())).expect_err("nobody");
+        assert!(said.contains("(version 2)"), "{said}");
+    }
+
+    #[test]
+    fn two_of_one_name_would_drive_a_share_twice() {
+        let there = vec![agent("a", false), agent("a", false)];
+        let said = chosen(there, Wanted::All, None).expect_err("twice");
+        assert!(said.contains("--name"), "{said}");
+    }
+}

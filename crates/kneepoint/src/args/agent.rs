@@ -1,0 +1,46 @@
+//! Arguments of `kneepoint agent`, and those by which a command asks for agents.
+
+use clap::Args as ClapArgs;
+use std::path::PathBuf;
+
+/// What stands below the help.
+pub(super) const AFTER_HELP: &str = "\
+Examples:
+  on each machine that is to send, for whoever has an account at the broker:
+    kneepoint agent --nats nats://broker:4222 --creds agent.creds --max-rate 5000
+  then, from anywhere, one load from all of them:
+    kneepoint load http://shop.test/ --i-own shop.test -q 8000 -z 1m --agents all --nats nats://broker:4222 --creds me.creds
+
+An agent loads a target when the target consents (a file at /.well-known/kneepoint that the agent reads itself) or when its
+operator says --i-own HOST here. It loads its own machine only where the broker is on it, too. docs/agents.md tells the rest.";
+
+/// How the NATS server is reached.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct BrokerArgs {
+    /// The NATS server that agents and their coordinator meet at: nats://HOST:4222 or tls://HOST:4222
+    #[arg(long, value_name = "URL")]
+    pub nats: Option<String>,
+    /// The file of credentials of this account there (.creds)
+    #[arg(long, value_name = "FILE", requires = "nats")]
+    pub creds: Option<PathBuf>,
+}
+
+/// Arguments of `agent`.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct AgentArgs {
+    /// How the broker is reached
+    #[command(flatten)]
+    pub broker: BrokerArgs,
+    /// The agent's name, which no other has; the host's name and a number when left out
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// A word about it for whoever looks for agents, such as its place or its network
+    #[arg(long, value_name = "TAG")]
+    pub tag: Option<String>,
+    /// Never send more than so many requests a second, whoever asks
+    #[arg(long, value_name = "RATE")]
+    pub max_rate: Option<String>,
+    /// A host that is yours and may be loaded although it serves no consent; may be repeated
+    #[arg(long, value_name = "HOST")]
+    pub i_own: Vec<String>,
+}

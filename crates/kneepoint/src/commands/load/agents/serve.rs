@@ -1,0 +1,52 @@
+//! `kneepoint agent`: one of several generators, which does what a coordinator asks and its operator allows.
+
+use crate::args::{AgentArgs, BrokerArgs};
+use crate::rate::parse_rate;
+use crate::say::say_line;
+use crate::session::stop_flag;
+use anyhow::{Context as _, Result};
+use kneepoint_agents::{Access, AgentOptions, serve};
+use std::process::ExitCode;
+
+/// The machine's own name, by the kernel.
+const HOSTNAME: &str = "/proc/sys/kernel/hostname";
+
+pub(in crate::commands) fn run(args: &AgentArgs) -> Result<ExitCode> {
+    let max_rate = args.max_rate.as_deref();
+    let options = AgentOptions {
+        access: access(&args.broker)?,
+        // A host's name has dots, which would be parts of a subject.
+        name: args
+            .name
+            .as_ref()
+            .map_or_else(usual_name, |name| name.replace('.', "-")),
+        tag: args.tag.clone(),
+        max_rate_hz: max_rate
+            .map(|text| parse_rate("--max-rate", text))
+            .transpose()?,
+        i_own: args.i_own.clone(),
+    };
+    let stop = stop_flag()?;
+    serve(&options, &say_line, &stop)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The broker that was named.
+pub(super) fn access(args: &BrokerArgs) -> Result<Access> {
+    let url = args
+        .nats
+        .clone()
+        .context("name the NATS server that agents meet at: --nats nats://broker:4222")?;
+    Ok(Access {
+        url,
+        creds: args.creds.clone(),
+    })
+}
+
+/// The host's name and this process: two agents on one machine have two names.
+fn usual_name() -> String {
+    let host = std::fs::read_to_string(HOSTNAME).unwrap_or_default();
+    let fits = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let host: String = host.trim().chars().filter(fits).take(48).collect();
+    format!("{host}-{}", std::process::id())
+}
