@@ -145,10 +145,7 @@ fn limits(run: &Run) -> Markup {
             .map(|limit| words::told_interval(limit).high),
     );
     let is_far = |limit: &LimitResult| limit.soak_hz < 0.95 * limit.rate_hz.low;
-    let each = if measured
-        .iter()
-        .any(|limit| refuted(limit) || is_far(limit))
-    {
+    let each = if measured.iter().any(|limit| refuted(limit) || is_far(limit)) {
         "A longer stretch of load just below it was to confirm it."
     } else {
         "A longer stretch of load just below it confirms it."
