@@ -2,7 +2,7 @@
 
 use crate::files::{Files as _, Root};
 use crate::snapshot::{Link, ListenEndpoint, Service, Snapshot};
-use crate::sockets::Net;
+use crate::sockets::{CONNECTED, Net};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -41,7 +41,7 @@ pub(crate) fn join(all: &[Seen]) -> Vec<Link> {
                     |link: &&mut Link| link.from == from && link.to == to && link.pool == pool;
                 match links.iter_mut().find(same) {
                     // A line of configuration says more than a connection.
-                    Some(link) if link.how == "a connection" => link.how = how,
+                    Some(link) if link.how == CONNECTED => link.how = how,
                     Some(_) => {}
                     None => links.push(Link {
                         from,

@@ -2,7 +2,7 @@
 //!
 //! [`check`] finds the server programs of this machine, in whatever namespace and control group, reads the settings in
 //! force with the file and line each comes from, joins the programs to chains, and asks the rules. The result is a
-//! [`Report`]; [`render`] says it for a terminal, in Markdown and as JSON. [`Watch`] looks again and again, at what changes.
+//! [`Report`]; [`render`] says it for a terminal, in Markdown and as JSON. [`StackWatch`] looks again and again, at what changes.
 //!
 //! What containers hold is a stranger's: files are opened below the root directory of their process only, regular files
 //! only, so much of each and no more, and a program that takes too long to look at is left out and named.
@@ -30,6 +30,6 @@ pub use report::{CheckFormat, Report, SCHEMA, check, redacted, render};
 pub use rule::{CheckFinding, CheckRule, Fix, FixFile, Seen, Severity};
 pub use rules::{CHECKS, explain};
 pub use watch::{
-    Moment, OwnCost, PoolMoment, ServiceMoment, TrafficMoment, Watch, WatchOptions, Watched,
+    Moment, OwnCost, PoolMoment, ServiceMoment, StackWatch, TrafficMoment, WatchOptions, Watched,
     metrics,
 };

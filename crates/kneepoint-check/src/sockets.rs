@@ -6,6 +6,8 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+/// How it is known that one asks another, where an open connection says so.
+pub(crate) const CONNECTED: &str = "a connection";
 /// Most bytes of one table: room for some 400 000 sockets.
 const TABLE_BYTES: u64 = 64 << 20;
 /// Most descriptors of a process that are looked at.

@@ -57,10 +57,11 @@ pub struct WatchOptions {
 
 /// A watch over the stack that runs.
 #[derive(Debug)]
-pub struct Watch {
+pub struct StackWatch {
     options: WatchOptions,
     began: Instant,
     cpu_before: Duration,
+    first_cpu: Duration,
     snapshot: Snapshot,
     scene: Scene,
     findings: Findings,
@@ -98,7 +99,7 @@ impl Scene {
     }
 }
 
-impl Watch {
+impl StackWatch {
     /// Begins with one full look, which may take as long as its budget.
     #[must_use]
     pub fn begin(options: WatchOptions) -> Self {
@@ -107,7 +108,8 @@ impl Watch {
         let cpu_before = process_cpu();
         let snapshot = look(&options.check);
         let mut full = Pace::new(FULL_SHARE, Duration::from_secs(2));
-        full.took(process_cpu().saturating_sub(cpu_before));
+        let first_cpu = process_cpu().saturating_sub(cpu_before);
+        full.took(first_cpu);
         let scene = Scene::of(&snapshot, Traffic::default(), Services::default());
         let mut watch = Self {
             quick: Pace::new(QUICK_SHARE, options.every),
@@ -116,12 +118,13 @@ impl Watch {
             full,
             full_at: began,
             full_took: began.elapsed(),
+            first_cpu,
             stale: None,
             pending: None,
             findings: Findings::default(),
             options,
-            began,
-            cpu_before,
+            began: Instant::now(),
+            cpu_before: process_cpu(),
             snapshot,
             scene,
         };
@@ -227,6 +230,7 @@ impl Watch {
         let watched = self.began.elapsed();
         let cpu = process_cpu().saturating_sub(self.cpu_before);
         OwnCost {
+            first_cpu_s: self.first_cpu.as_secs_f64(),
             watched_s: watched.as_secs_f64(),
             cpu_s: cpu.as_secs_f64(),
             every_s: self.quick.between().as_secs_f64(),

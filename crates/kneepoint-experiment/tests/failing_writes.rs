@@ -130,7 +130,7 @@ fn refused() {
             refusals += usize::from(kept.len() < RECORDS);
             (header, store)
         });
-        setrlimit(Resource::Fsize, usual.clone()).expect("no limit");
+        setrlimit(Resource::Fsize, usual).expect("no limit");
         let Ok((header, mut store)) = written else {
             continue;
         };

@@ -4,7 +4,7 @@ mod listener;
 
 use crate::file::{number, read, words};
 
-pub use listener::{Listener, listeners};
+pub use listener::{ListeningProcess, listeners};
 
 /// A table of `/proc/PID/net/snmp` or `netstat`: the number below a column.
 #[must_use]

@@ -432,7 +432,7 @@ impl AbTest {
             void => format!(", {void} pairs void"),
         };
         let seconds = self.options.step.as_secs_f64();
-        format!("{load}, {seconds} s steps, interleaved{void}")
+        format!("{load}, {seconds} s steps, in turns{void}")
     }
 
     /// Pairs that count so far.

@@ -13,6 +13,27 @@ fn tied(text: &str) -> String {
     text.replace(' ', "\u{a0}")
 }
 
+/// The text with each unit tied to its number, so that a page never breaks between them.
+pub(crate) fn units_tied(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for word in text.split(' ') {
+        let is_unit = matches!(
+            word.trim_end_matches([',', ';', '.', ')']),
+            "ms" | "s" | "min" | "h" | "%"
+        );
+        if !out.is_empty() {
+            let after_number = out.ends_with(|last: char| last.is_ascii_digit());
+            out.push(if is_unit && after_number {
+                NO_BREAK
+            } else {
+                ' '
+            });
+        }
+        out.push_str(word);
+    }
+    out
+}
+
 /// The text with ordinary spaces.
 pub(crate) fn plain(text: &str) -> String {
     text.replace(NO_BREAK, " ")
@@ -504,6 +525,14 @@ mod tests {
         );
         assert!(told("web.upstream.keepalive", "32").starts_with("keepalive 32; in the upstream"));
         assert_eq!(told("cache.maxclients", "9"), "cache.maxclients = 9");
+    }
+
+    #[test]
+    fn a_unit_stays_with_its_number() {
+        assert_eq!(
+            units_tied("p95 <= 200 ms, timeout 2 s in s"),
+            "p95 <= 200\u{a0}ms, timeout 2\u{a0}s in s"
+        );
     }
 
     #[test]

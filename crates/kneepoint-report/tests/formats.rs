@@ -248,12 +248,12 @@ fn verdicts_say_no_more_than_was_measured() {
     check(
         support::healthy(),
         RunOutcome::Limit,
-        "R* is 118/s (114 to 121); what binds it was not found.",
+        "R* is 118/s (114 to 121); what limits it was not found.",
     );
     check(
         support::diagnosed(),
         RunOutcome::Diagnosis,
-        "What binds: The pool is too small for its waiting time (FPM-01, proved; its remedy measured x1.33 (1.28 to 1.39): \
+        "What limits: The pool is too small for its waiting time (FPM-01, proved; its remedy measured x1.33 (1.28 to 1.39): \
          better).",
     );
     check(

@@ -206,7 +206,7 @@ fn the_page_tells_all_of_the_run() {
         decision
             .settings
             .iter()
-            .for_each(|setting| assert!(page.contains(&setting.to_string())));
+            .for_each(|setting| assert!(page.contains(&setting.key.to_string())));
     }
     assert!(
         run.journal

@@ -86,7 +86,7 @@ fn the_terminal_says_visits_requests_and_users() {
         Some(5.0),
         &[
             "R* is 26.3 visits/s (25.0 to 27.5), that is 132 requests/s, about 342 users online.",
-            "a closed loop reaches 30.0 visits/s",
+            "at most 30.0 visits/s come back at all",
             "0 of 1250 requests failed at 25.0 visits/s",
         ],
     );
@@ -113,7 +113,7 @@ fn the_page_has_one_unit_on_its_axis_and_says_both_in_its_headline() {
             "sustains 26.3 visits per second (132 requests per second)",
             "visits offered, per second",
             "good requests, per second",
-            "26.0 visits/s offered, 130 requests/s good",
+            "26.0 visits/s planned, 130 requests/s answered in time",
         ],
     );
     // R* lies between the dots of its steps, and not far left of all.

@@ -94,9 +94,10 @@ impl Engines {
             let list = run(&with(&cli, &["ps", "-aq"]))?;
             let ids: Vec<&str> = list.lines().collect();
             if cli[0].ends_with("podman") {
-                // The newest first, one by one: those that share a network go before the one that has it.
+                // One that lends its network takes along those that use it.
                 for id in ids {
-                    let removed = run(&with(&cli, &["rm", "-f", "-t", "1", id]));
+                    let line = ["rm", "-f", "-t", "1", "--depend", "--ignore", id];
+                    let removed = run(&with(&cli, &line));
                     ended = ended.and(removed.map(drop));
                 }
             } else if !ids.is_empty() {

@@ -278,15 +278,15 @@ fn host() -> String {
         String::from("[global]\nerror_log = /var/log/fpm.log\nprocess_control_timeout = 10s\n");
     let mut sites = String::new();
     for pool in 0..POOLS {
-        let _ = write!(
+        let _ = writeln!(
             pools,
             "[site{pool:02}]\nuser = www-data\ngroup = www-data\nlisten = /run/php/{pool}.sock\nlisten.owner = www-data\n\
-             pm = static\npm.max_children = {WORKERS}\n"
+             pm = static\npm.max_children = {WORKERS}"
         );
-        let _ = write!(
+        let _ = writeln!(
             sites,
             "location = /{pool}.php {{ fastcgi_read_timeout {HELD_S}s; include /etc/nginx/fastcgi_params; \
-             fastcgi_param SCRIPT_FILENAME /srv/app/hold.php; fastcgi_pass unix:/run/php/{pool}.sock; }}\n"
+             fastcgi_param SCRIPT_FILENAME /srv/app/hold.php; fastcgi_pass unix:/run/php/{pool}.sock; }}"
         );
     }
     format!(

@@ -28,7 +28,7 @@ enum News {
     Ready,
     Began(u64),
     Going(Pulse, Vec<Report>),
-    Over(Result<Option<LoadPoint>, LoadError>),
+    Over(Result<Option<Box<LoadPoint>>, LoadError>),
 }
 
 /// A share that is being driven.
@@ -240,7 +240,7 @@ impl Duty {
             }
             News::Over(Ok(Some(point))) => {
                 tell("the load is over");
-                self.hand_over(point);
+                self.hand_over(*point);
             }
             News::Over(Ok(None)) => self.is_over = true,
             News::Over(Err(error)) => {
@@ -326,7 +326,7 @@ fn drive(
         let _ = tell.send(going(progress));
     };
     let point = Engine::run_from(&plan, &when, &going, stop);
-    let _ = tell.send(News::Over(point));
+    let _ = tell.send(News::Over(point.map(|point| point.map(Box::new))));
 }
 
 /// Waits until a moment before the start; tells when it is, or nothing when it is called off. A start that is late is now: what

@@ -2,7 +2,7 @@
 
 use crate::chain::Seen;
 use crate::files::{Files, Unread};
-use crate::snapshot::{Blind, ListenEndpoint, ServedApp, ServiceKind};
+use crate::snapshot::{Blind, FpmPool, ListenEndpoint, ServedApp, ServiceKind};
 use kneepoint_stack::application::{FILES, code, dotenv, of_file};
 use std::collections::BTreeSet;
 
@@ -27,6 +27,8 @@ pub(super) fn find(all: &mut [Seen]) -> Vec<ServedApp> {
         if seen.service.kind != ServiceKind::Fpm && !seen.service.has_mod_php() {
             continue;
         }
+        let of_pools: Asks = seen.service.pools.iter().flat_map(of_environment).collect();
+        seen.service.asks.extend(of_pools);
         let Some(files) = &seen.root else { continue };
         let own: BTreeSet<&str> = roots.iter().map(|(_, root)| root.as_str()).collect();
         let mut known = BTreeSet::new();
@@ -200,13 +202,25 @@ fn wordpress_database(text: &str, path: &str) -> Option<(ListenEndpoint, String)
 fn asked(text: &str, path: &str) -> Asks {
     let values = dotenv::values(text);
     let value = |name: &str| {
-        values
-            .iter()
-            .rev()
-            .find(|(key, _)| key == name)
-            .map(|(_, value)| value.as_str())
+        let mut all = values.iter().rev();
+        all.find(|(key, _)| key == name)
+            .map(|(_, value)| value.clone())
     };
-    let port_of_db = match value("DB_CONNECTION") {
+    endpoints(&value, &|name| format!("{path}:{}", line_of(text, name)))
+}
+
+/// The same of what a pool gives to its workers: `env[REDIS_HOST]`.
+fn of_environment(pool: &FpmPool) -> Asks {
+    let set = |name: &str| pool.settings.get(&format!("env[{name}]"));
+    let value = |name: &str| Some(set(name)?.text.trim_matches('"').to_owned());
+    endpoints(&value, &|name| {
+        set(name).map_or_else(String::new, |value| value.source.to_string())
+    })
+}
+
+/// Whom variables with usual names lead to, and where each is set.
+fn endpoints(value: &dyn Fn(&str) -> Option<String>, place: &dyn Fn(&str) -> String) -> Asks {
+    let port_of_db = match value("DB_CONNECTION").as_deref() {
         Some("pgsql") => 5432,
         _ => 3306,
     };
@@ -221,10 +235,10 @@ fn asked(text: &str, path: &str) -> Asks {
             .and_then(|text| text.parse().ok())
             .unwrap_or(*usual);
         let endpoint = match name.starts_with('/') {
-            true => ListenEndpoint::Unix(name.to_owned()),
-            false => ListenEndpoint::Tcp(name.to_owned(), port),
+            true => ListenEndpoint::Unix(name),
+            false => ListenEndpoint::Tcp(name, port),
         };
-        Some((endpoint, format!("{path}:{}", line_of(text, host))))
+        Some((endpoint, place(host)))
     })
     .collect()
 }
@@ -264,6 +278,25 @@ mod tests {
         assert_eq!(asks[0].0.to_string(), "redis:6379");
         assert_eq!(asks[0].1, "/srv/app/.env:2");
         assert!(blind.is_empty() && !format!("{app:?}{asks:?}").contains("secret"));
+    }
+
+    #[test]
+    fn a_pools_own_environment_says_whom_it_asks() {
+        let case = crate::rule::case::Case::healthy().pool_with(
+            "env[REDIS_HOST] = \"10.0.0.4\"\nenv[DB_HOST] = /run/postgresql\nenv[DB_PASSWORD] = secret",
+            "",
+        );
+        let asks = of_environment(&case.0.services[1].pools[0]);
+        let said: Vec<String> = asks
+            .iter()
+            .map(|(endpoint, how)| format!("{endpoint} {how}"))
+            .collect();
+        assert!(
+            said[0].starts_with("10.0.0.4:6379 /etc/php/php-fpm.conf:"),
+            "{said:?}"
+        );
+        assert!(said[1].starts_with("/run/postgresql "), "{said:?}");
+        assert!(!format!("{asks:?}").contains("secret"));
     }
 
     #[test]

@@ -181,7 +181,7 @@ impl<'a> Gather<'a> {
         peers.dedup();
         let asks = peers
             .into_iter()
-            .map(|peer| (peer, "a connection".to_owned()));
+            .map(|peer| (peer, sockets::CONNECTED.to_owned()));
         self.seen.service.asks.extend(asks);
         self.seen
             .service

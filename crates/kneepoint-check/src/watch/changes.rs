@@ -8,13 +8,16 @@ use kneepoint_linux::Stat;
 use kneepoint_linux::process::{all, children, name_of, parent_of};
 use std::collections::{HashMap, HashSet};
 
+/// A file of configuration as it was: its time of change and its length; `None` where it was not there.
+type Stamp = Option<(u64, u64)>;
+
 /// What there was at the last full look.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     /// First processes with the moment they were started.
     starts: Vec<(u32, Option<u64>)>,
-    /// Files of configuration: first process, path, time of change and length.
-    files: Vec<(u32, String, Option<(u64, u64)>)>,
+    /// Files of configuration: first process, path, and how it was.
+    files: Vec<(u32, String, Stamp)>,
     /// The children of each first process.
     generations: HashMap<u32, HashSet<u32>>,
     /// Every process that was there.
@@ -113,7 +116,7 @@ fn started(pid: u32) -> Option<u64> {
 }
 
 /// When a file was changed, and its length.
-fn stamp(root: &Root, path: &str) -> Option<(u64, u64)> {
+fn stamp(root: &Root, path: &str) -> Stamp {
     let content = root.tail(path, 0).ok()?;
     Some((content.modified_s.to_bits(), content.length))
 }

@@ -227,7 +227,7 @@ fn own(text: &mut Text, moment: &Moment) {
         "process_cpu_seconds_total",
         "counter",
         "CPU time of the watch itself.",
-        own(cost.cpu_s),
+        own(cost.first_cpu_s + cost.cpu_s),
     );
     text.family(
         "kneepoint_watch_seconds_total",

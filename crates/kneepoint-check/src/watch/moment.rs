@@ -119,9 +119,11 @@ pub struct Watched {
 /// What the watch itself costs.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct OwnCost {
-    /// How long it has watched, in seconds.
+    /// CPU time of the look at everything with which it began, in seconds.
+    pub first_cpu_s: f64,
+    /// How long it has watched since, in seconds.
     pub watched_s: f64,
-    /// CPU time it took in all, in seconds; that of the first full look included.
+    /// CPU time it took since, in seconds.
     pub cpu_s: f64,
     /// Time between two looks at the workers, in seconds.
     pub every_s: f64,
@@ -134,7 +136,7 @@ pub struct OwnCost {
 }
 
 impl OwnCost {
-    /// The share of one core it took so far.
+    /// The share of one core it takes; the look with which it began is not in it.
     #[must_use]
     pub fn share(&self) -> f64 {
         self.cpu_s / self.watched_s.max(1e-3)

@@ -301,7 +301,7 @@ mod tests {
     fn the_logs_of_nginx_have_the_formats_of_its_configuration() {
         let case = crate::rule::case::Case::healthy().nginx(
             "http {\n log_format timed escape=json '$remote_addr [$time_local] '\n  '\"$request\" $status rt=$request_time';\n \
-             access_log /l/all.log;\n server {\n  access_log /l/shop.log timed buffer=32k;\n  access_log syslog:server=x;\n }\n \
+             access_log /l/all.log;\n server {\n  access_log /l/shop.log timed buffer=32k;\n }\n server {\n  access_log syslog:server=x;\n }\n \
              server {\n  location / {\n   access_log off;\n   proxy_pass http://a;\n  }\n }\n}\n",
         );
         let logs = logs_of(&case.0.services[0]);

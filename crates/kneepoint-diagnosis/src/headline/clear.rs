@@ -27,10 +27,11 @@ const CLEAR: (&str, &str) = (
 /// Says of the finding that the CPU is the limit either that nothing is wrong, or what keeps us from saying so.
 pub(crate) fn settle(found: &mut [(&Rule, Finding)], evidence: &Evidence) {
     let kept_from = reservations(found, evidence);
-    let Some((_, limit)) = found.iter_mut().find(|(rule, _)| rule.code == CPU_USED_UP) else {
+    let Some((rule, limit)) = found.iter_mut().find(|(rule, _)| rule.code == CPU_USED_UP) else {
         return;
     };
-    if kept_from.is_empty() {
+    // Where other programs took a part of the CPU, its title says so, and the settings are not what is to be spoken of.
+    if kept_from.is_empty() && limit.title == rule.title {
         CLEAR.0.clone_into(&mut limit.title);
         if let Some(remedy) = &mut limit.remedy {
             remedy.text.push_str(CLEAR.1);

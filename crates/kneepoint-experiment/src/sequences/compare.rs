@@ -268,7 +268,7 @@ fn take_turns(
         }
         at_once(testbed, recorder, contest, (&mut turns, round, length))?;
         let conditions = format!(
-            "{workers} closed-loop workers, {} s steps, interleaved",
+            "{workers} closed-loop workers, {} s steps, in turns",
             length.as_secs_f64()
         );
         differences(&mut contest.contestants, &turns, &conditions);

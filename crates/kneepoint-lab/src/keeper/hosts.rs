@@ -311,15 +311,13 @@ impl Keeper {
             Some(switch) => Some(self.plug_in(switch, number)?),
             None => None,
         };
-        let (room, first) = match world.rooms {
-            true => {
-                let names = Names::write(dir, &plan.names)?;
-                let room = Arc::new(Room::make(&world.dir, Some(&names))?);
-                let first = self.start_first(&room)?;
-                (Some(room), Some(first))
-            }
-            false => (None, None),
-        };
+        let (mut room, mut first) = (None, None);
+        if world.rooms {
+            let names = Names::write(dir, &plan.names)?;
+            let made = Arc::new(Room::make(&world.dir, Some(&names))?);
+            first = Some(self.start_first(&made)?);
+            room = Some(made);
+        }
         if let Some(netns) = &netns {
             for (name, value) in &limits.sysctl {
                 sysctl::set(netns.as_ref(), name, value)?;

@@ -11,7 +11,7 @@ const TABLE_BYTES: u64 = 64 << 20;
 
 /// A process that takes connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listener {
+pub struct ListeningProcess {
     /// Its process id.
     pub pid: u32,
     /// The name of its program, cut to 15 bytes.
@@ -21,7 +21,7 @@ pub struct Listener {
 /// The processes that take connections to this address in the network of this process. Empty where nobody does, and where
 /// this user may not see whose a socket is.
 #[must_use]
-pub fn listeners(address: SocketAddr) -> Vec<Listener> {
+pub fn listeners(address: SocketAddr) -> Vec<ListeningProcess> {
     let read = |name: &str| {
         let mut text = String::new();
         if let Ok(file) = File::open(format!("/proc/self/net/{name}")) {
@@ -47,11 +47,11 @@ pub fn listeners(address: SocketAddr) -> Vec<Listener> {
             link.is_ok_and(|link| link.to_str().is_some_and(|link| inodes.contains(link)))
         })
     };
-    let mut found: Vec<Listener> = process::all()
+    let mut found: Vec<ListeningProcess> = process::all()
         .into_iter()
         .filter(holds)
         .filter_map(|pid| {
-            Some(Listener {
+            Some(ListeningProcess {
                 pid,
                 name: process::name_of(pid)?,
             })

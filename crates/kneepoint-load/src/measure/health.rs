@@ -66,7 +66,10 @@ fn achieved(e: &Evidence<'_>) -> Option<String> {
     let share = e.health.achieved_share;
     (share < LEAST_ACHIEVED).then(|| {
         let ports = match e.no_local_port {
-            0 => "give the generator a core of its own or more threads".to_owned(),
+            0 => {
+                "the machine was busy, or the rate is too high for the cores that the generator has"
+                    .to_owned()
+            }
             n => format!(
                 "{n} found no local port or file descriptor: keep connections alive, or raise \
                  net.ipv4.ip_local_port_range and `ulimit -n` on the generator's side"
@@ -233,7 +236,7 @@ mod tests {
             25_000.0,
             0,
             expect![[r#"
-                the generator sent only 97 % of the arrivals in time (gate: 99 %); give the generator a core of its own or more threads
+                the generator sent only 97 % of the arrivals in time (gate: 99 %); the machine was busy, or the rate is too high for the cores that the generator has
                 the generator was late: send lag p99 6.00 ms (gate: 4.00 ms); the machine was busy, or the rate is too high for the cores it has
                 a generator thread used 91 % of a core (gate: 80 %); use more threads or a lower rate
                 25 000/s offered is more than a third of this generator's ceiling of 60 000/s; use more threads or a faster machine"#]],

@@ -45,7 +45,7 @@ fn unit(text: &str) -> Vec<Vec<String>> {
         .chain([("CREDENTIALS_DIRECTORY", "/run/credentials")])
         .collect();
     let of_line = |line: &str| {
-        let mut line = line.replace("%H", "host");
+        let mut line = line.replace("%l", "host");
         for (name, value) in &variables {
             line = line
                 .replace(&format!("${{{name}}}"), value)
@@ -66,8 +66,9 @@ fn lists(text: &str) -> Vec<Vec<String>> {
         line.strip_prefix("args: ")
             .or_else(|| line.strip_prefix("command: "))
     });
-    let read =
-        |list: &str| -> Vec<String> { serde_json::from_str(list).expect("a list on one line") };
+    let read = |list: &str| -> Vec<String> {
+        serde_json::from_str(&list.replace("$(POD_NAME)", "pod")).expect("a list on one line")
+    };
     lists
         .map(read)
         .filter(|words| !words.iter().take(1).any(|word| word.starts_with('-')))
@@ -117,6 +118,6 @@ fn every_command_in_deploy_is_one_that_this_program_takes() {
 
 #[test]
 fn a_unit_is_read_with_its_variables() {
-    let text = "Environment=RATE=5\nEnvironment=MORE=\nExecStart=/bin/kneepoint agent --max-rate ${RATE} --name %H $MORE\n";
+    let text = "Environment=RATE=5\nEnvironment=MORE=\nExecStart=/bin/kneepoint agent --max-rate ${RATE} --name %l $MORE\n";
     assert_eq!(unit(text), [["agent", "--max-rate", "5", "--name", "host"]]);
 }

@@ -5,7 +5,7 @@ use super::fleet::{Outcome, Plan, simulate};
 use super::world::World;
 
 /// Numbers of agents.
-const SIZES: [usize; 5] = [10, 100, 1000, 3000, 10_000];
+const SIZES: [usize; 7] = [10, 100, 500, 1000, 3000, 5000, 10_000];
 /// Agents simulated for each size, at least, over several loads.
 const LEAST_AGENTS: usize = 1000;
 const LOAD_S: u32 = 20;

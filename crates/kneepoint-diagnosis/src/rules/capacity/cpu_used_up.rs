@@ -162,7 +162,8 @@ mod tests {
 
     #[test]
     fn says_what_other_programs_took() {
-        let case = Case::healthy().with(|evidence| {
+        let little = Case::healthy().counter(PhaseKind::Over, Layer::Php, metric::CPU_S, 0.6);
+        let case = little.with(|evidence| {
             for phase in &mut evidence.phases {
                 phase.load.health.foreign_share = Some(0.36);
             }

@@ -1,9 +1,10 @@
 //! Changes that were decided on, as a table.
 
-use super::recommended;
+use super::{LEGEND, recommended};
 use crate::markdown::{line, section, table};
 use crate::words;
 use kneepoint_model::Run;
+use kneepoint_model::run::Decision;
 
 /// A row for each change; nothing where none was tried.
 pub(crate) fn decisions(out: &mut String, run: &Run) {
@@ -11,11 +12,15 @@ pub(crate) fn decisions(out: &mut String, run: &Run) {
         return;
     }
     section(out, "Changes");
+    line(out, &format!("{}.\n", words::sentence(LEGEND)));
     let rows = run.decisions.iter().map(|decision| {
         vec![
             decision.standing().name().into(),
             decision.code.clone(),
-            decision.effect.change.clone(),
+            match decision.kept {
+                true => written(decision),
+                false => decision.effect.change.clone(),
+            },
             format!(
                 "{} {}, {}",
                 decision.effect.quantity,
@@ -44,5 +49,18 @@ pub(crate) fn decisions(out: &mut String, run: &Run) {
             decision.effect.change, decision.code, finding.title
         );
         line(out, &what);
+    }
+}
+
+/// The change, and each of its settings as its owner writes it.
+fn written(decision: &Decision) -> String {
+    let own: Vec<String> = decision
+        .settings
+        .iter()
+        .map(words::owners_setting)
+        .collect();
+    match own.is_empty() {
+        true => decision.effect.change.clone(),
+        false => format!("{}: {}", decision.effect.change, own.join("; ")),
     }
 }

@@ -1,5 +1,6 @@
 //! Changes that were decided on, each with the trials it rests on.
 
+use super::LEGEND;
 use crate::text::{LABEL, Page, Style};
 use crate::words;
 use kneepoint_model::run::{Decision, Standing};
@@ -11,6 +12,7 @@ pub(crate) fn decisions(page: &mut Page, run: &Run) {
         return;
     }
     page.heading("Changes (factor with over without, 95 % interval)");
+    page.columns(&[("", 2, None)], LEGEND, Some(Style::Faint));
     for decision in &run.decisions {
         change(page, decision);
     }
@@ -83,6 +85,12 @@ fn change(page: &mut Page, decision: &Decision) {
             None,
         );
     };
+    if decision.kept {
+        for (nth, setting) in decision.settings.iter().enumerate() {
+            let label = if nth == 0 { "write" } else { "" };
+            detail(label, &words::owners_setting(setting));
+        }
+    }
     let effect = &decision.effect;
     let result = |effect: &Effect| {
         format!(
@@ -97,7 +105,7 @@ fn change(page: &mut Page, decision: &Decision) {
         let result = result(left_out);
         detail(
             "left out",
-            &format!("best with it over best without it {result}"),
+            &format!("all that was kept over all but this {result}"),
         );
     }
     detail("measured", &words::effect_conditions(effect));

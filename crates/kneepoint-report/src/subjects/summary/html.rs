@@ -144,11 +144,8 @@ fn limits(run: &Run) -> Markup {
             .iter()
             .map(|limit| words::told_interval(limit).high),
     );
-    let is_far = |limit: &&LimitResult| limit.soak_hz < 0.95 * limit.rate_hz.low;
-    let each = if measured
-        .iter()
-        .any(|limit| refuted(limit) || is_far(&limit))
-    {
+    let is_far = |limit: &LimitResult| limit.soak_hz < 0.95 * limit.rate_hz.low;
+    let each = if measured.iter().any(|limit| refuted(limit) || is_far(limit)) {
         "A longer stretch of load just below it was to confirm it."
     } else {
         "A longer stretch of load just below it confirms it."
@@ -180,7 +177,7 @@ fn limit_row(run: &Run, axis: &Axis, limit: &LimitResult) -> Markup {
             td { strong class="big" { (words::rate_in(limit.unit(), limit.rate_hz.estimate)) } br; small { (words::rate_range(&told)) }
                 @if let Some(besides) = limit.besides_visits() { br; small { (besides) } }
                 br; small { (words::limit_basis(&run.limit_basis(limit))) } }
-            td class="bar" { (spread::row(axis, 28.0, Some(0.0), &words::interval_in(limit.unit(), &told), &mark)) }
+            td class="bar" { div class="phone" { (spread::scale(axis, 4, words::rate_tick)) } (spread::row(axis, 28.0, Some(0.0), &words::interval_in(limit.unit(), &told), &mark)) }
             td {
                 @if limit.soak_arrivals == 0 { "not confirmed" } @else {
                     @if refuted(limit) { "not confirmed: " }
@@ -210,6 +207,7 @@ fn kept(run: &Run) -> Markup {
             @for decision in kept {
                 li {
                     code { (decision.effect.change) } " "
+                    @for setting in &decision.settings { br; (words::owners_setting(setting)) } br;
                     span class="side" { (decision.code) ", " (decision.effect.quantity) " "
                         (words::factor(&decision.effect)) }
                 }
@@ -221,7 +219,7 @@ fn kept(run: &Run) -> Markup {
 fn conditions(run: &Run, summary: &Summary) -> Markup {
     html! {
         dl class="facts" {
-            @if let Some(slo) = &summary.slo { dt { "SLO" } dd { (slo) } }
+            @if let Some(slo) = &summary.slo { dt { "SLO" } dd { (words::units_tied(slo)) } }
             @if let Some((code, title)) = &summary.bound_by { dt { (if crate::subjects::is_compared(run) { "Limited at first by" } else { "Limited by" }) } dd { (code) " " (title) } }
             @if let Some(now) = &summary.bound_now { dt { "Where time goes" } dd { (now) } }
             @if let Some(next) = super::next(run) { dt { "Next" } dd { (next) } }

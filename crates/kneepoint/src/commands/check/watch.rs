@@ -8,7 +8,7 @@ use crate::args::WatchArgs;
 use crate::session::{print, stop_flag};
 use crate::{FAILED, INTERRUPTED};
 use anyhow::{Context as _, Result};
-use kneepoint_check::{CheckOptions, Moment, Watch, WatchOptions};
+use kneepoint_check::{CheckOptions, Moment, StackWatch, WatchOptions};
 use kneepoint_model::units::parse_duration;
 use listen::Served;
 use std::io::IsTerminal as _;
@@ -42,7 +42,7 @@ pub(in crate::commands) fn run(args: &WatchArgs) -> Result<ExitCode> {
     if let Some(served) = &served {
         served.say();
     }
-    let watch = Watch::begin(options);
+    let watch = StackWatch::begin(options);
     let mut session = Session {
         watch,
         served,
@@ -66,7 +66,7 @@ pub(in crate::commands) fn run(args: &WatchArgs) -> Result<ExitCode> {
 
 /// A watch with those who read it.
 struct Session<'s> {
-    watch: Watch,
+    watch: StackWatch,
     served: Option<Served>,
     stop: &'s AtomicBool,
     until: Option<Instant>,

@@ -2,7 +2,7 @@
 
 use crate::args::LoadArgs;
 use anyhow::{Context as _, Result, bail};
-use kneepoint_linux::network::{Listener, listeners};
+use kneepoint_linux::network::{ListeningProcess, listeners};
 use kneepoint_load::{HttpVersion, Target, Tls, Verify};
 use kneepoint_model::Address;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -204,9 +204,9 @@ fn not_owned(address: SocketAddr, host: &str, i_own: &[String]) -> Option<Foreig
 }
 
 /// That an address of this machine leads elsewhere, in words.
-fn tunnel(address: SocketAddr, listeners: &[Listener]) -> Option<String> {
-    let is_one = |listener: &&Listener| TUNNELS.contains(&listener.name.as_str());
-    let Listener { pid, name } = listeners.iter().find(is_one)?;
+fn tunnel(address: SocketAddr, listeners: &[ListeningProcess]) -> Option<String> {
+    let is_one = |listener: &&ListeningProcess| TUNNELS.contains(&listener.name.as_str());
+    let ListeningProcess { pid, name } = listeners.iter().find(is_one)?;
     Some(format!(
         "{address} is a tunnel: `{name}` (process {pid}) listens there and sends on to another machine"
     ))
@@ -303,7 +303,7 @@ mod tests {
     fn a_tunnel_is_no_machine_of_ours() {
         let by = |name: &str| {
             let name = name.to_owned();
-            [Listener { pid: 7, name }]
+            [ListeningProcess { pid: 7, name }]
         };
         let address = SocketAddr::from(([127, 0, 0, 1], 8080));
         for name in ["nginx", "docker-proxy", "sshfs", "php"] {

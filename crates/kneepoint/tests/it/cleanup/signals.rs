@@ -198,7 +198,7 @@ fn shoot(shot: &Shot, owner: u32) {
 }
 
 /// A signal to a run with a lab.
-/// How many of its steps were over before, none of which was lost.
+/// How many steps and lines it had written down before, none of which was lost.
 fn at_a_run(shot: &Shot, site: &Path, directory: &Path) -> usize {
     let own = directory.join(shot.nth.to_string());
     let [labs, runs] = ["labs", "runs"].map(|name| own.join(name));
@@ -222,7 +222,7 @@ fn at_a_run(shot: &Shot, site: &Path, directory: &Path) -> usize {
     shoot(shot, child.id());
     ended(child, shot);
     let after = kept(&runs);
-    let steps = before.map_or(0, |(steps, _)| steps);
+    let kept = before.map_or(0, |(steps, lines)| steps + lines);
     let holds = match (before, after) {
         (Some(before), Some(after)) => after.0 >= before.0 && after.1 >= before.1,
         (before, _) => before.is_none(),
@@ -246,7 +246,7 @@ fn at_a_run(shot: &Shot, site: &Path, directory: &Path) -> usize {
         std::thread::sleep(Duration::from_millis(50));
     }
     fs::remove_dir_all(&own).expect("removed");
-    steps
+    kept
 }
 
 /// Servers that go on, and are traced by one at a time.
@@ -377,10 +377,10 @@ fn signals_at_random_moments_leave_nothing_and_lose_nothing() {
     }
     let steps = steps.into_inner();
     eprintln!(
-        "{count} signals: {steps} finished steps, none lost; nothing left, nothing stands still"
+        "{count} signals: {steps} finished steps and lines of journals, none lost; nothing left, nothing stands still"
     );
     assert!(
         steps > 0 || count < USUAL,
-        "no run had come to its first step"
+        "no run had written anything down"
     );
 }

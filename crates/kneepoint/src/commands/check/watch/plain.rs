@@ -139,9 +139,10 @@ fn of_finding(one: &Watched) -> String {
 pub(super) fn of_cost(cost: &OwnCost) -> String {
     let span = |seconds: f64| format_span(Duration::from_secs_f64(seconds.max(0.0)));
     format!(
-        "{} of a core over {}; a look every {} takes {}; everything was read {} ago in {:.1} s",
+        "{} of a core over {}, after {:.1} s of CPU to begin with; a look every {} takes {}; everything was read {} ago in {:.1} s",
         format_share(cost.share()),
         span(cost.watched_s),
+        cost.first_cpu_s,
         format_ms(cost.every_s * 1000.0),
         format_ms(cost.look_s * 1000.0),
         span(cost.full_look_age_s),
@@ -225,6 +226,7 @@ pub(super) mod tests {
             }],
             blind: 1,
             cost: OwnCost {
+                first_cpu_s: 0.3,
                 watched_s: 60.0,
                 cpu_s: 0.24,
                 every_s: 1.0,
@@ -241,10 +243,10 @@ pub(super) mod tests {
             13:46:40 UTC  5 of 7 workers busy in 2 pools, 7 queued; 1 problem, 0 risks, 0 notes; itself 0.4 % of a core
             pool shop of php-fpm (process 790)  0 busy of 2, at most 5, queue 0 of 511
             pool www of php-fpm (process 790)  5 busy of 5, at most 5, queue 7 of 511: mysql 4, computing 1
-            log /var/log/nginx/access.log  120/s, p95 83 ms, 1.0 % failed
+            log /var/log/nginx/access.log  120/s, p95 83.0 ms, 1.0 % failed
             nginx (process 811)  0.12 cores
             problem FPM-01  The pool is too small (pool www of php-fpm (process 790))
-            itself: 0.4 % of a core over 1m; a look every 1 s takes 3.1 ms; everything was read 1m ago in 0.4 s"#]]
+            itself: 0.4 % of a core over 1m, after 0.3 s of CPU to begin with; a look every 1 s takes 3.10 ms; everything was read 1m ago in 0.4 s"#]]
         .assert_eq(&all(&moment()));
     }
 
