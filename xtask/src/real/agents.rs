@@ -99,7 +99,7 @@ fn loads(options: &Options, stage: &Stage) -> anyhow::Result<()> {
         for _ in 0..options.rounds {
             turns.take(stage, &schedule, Some(fleet), &agents)?;
         }
-        tell(&turns.row(&format!("{fleet} agents"), options));
+        tell(&turns.row(&format!("{fleet} agent(s)"), options));
     }
     Ok(())
 }
@@ -150,10 +150,10 @@ impl Turns {
                 .all(|s| s.offered == u64::from(options.rate))
         };
         let seconds = even.iter().filter(each_second).count();
-        // A Poisson process has as many arrivals as the rate's integral, give or take its root.
-        let drawn: u64 = poisson.iter().map(|point| point.arrivals).sum();
-        let expected = wanted as f64 * poisson.len() as f64;
-        let deviations = (drawn as f64 - expected) / expected.sqrt();
+        // A Poisson process has as many arrivals as the rate's integral, give or take its root. All rounds have one seed: they
+        // are one draw.
+        let drawn = poisson.first().map_or(0, |point| point.arrivals);
+        let deviations = (drawn as f64 - wanted as f64) / (wanted as f64).sqrt();
         let bound = self
             .points
             .iter()
