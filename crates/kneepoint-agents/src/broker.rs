@@ -210,7 +210,18 @@ fn place(access: &Access) -> Result<(String, bool), AgentsError> {
 }
 
 fn options(access: &Access, name: &str, told: Sender<Incoming>) -> Result<ConnectOptions, String> {
-    let options = ConnectOptions::new()
+    // The client leaves what a URL says of the account alone.
+    let of_url = access.url.parse::<ServerAddr>().ok();
+    let account = of_url
+        .as_ref()
+        .and_then(|url| Some((url.username()?, url.password()?)));
+    let options = match account {
+        Some((user, password)) => {
+            ConnectOptions::with_user_and_password(user.to_owned(), password.to_owned())
+        }
+        None => ConnectOptions::new(),
+    };
+    let options = options
         .name(name)
         .connection_timeout(CONNECTING)
         .ping_interval(PING)
