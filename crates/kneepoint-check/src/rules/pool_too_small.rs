@@ -49,17 +49,8 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .at(snapshot, at, severity)
             .pool(pool)
             .value("pm.max_children", children);
-        if !shipped {
-            draft = draft.title(format!(
-                "The pool of {count} workers is too small, or its workers wait for something"
-            ));
-        } else if count < SHIPPED && !waits {
-            draft = draft.title(match count {
-                1 => "The pool has 1 worker only".to_owned(),
-                _ => format!("The pool has {count} workers only"),
-            });
-        } else if waits {
-            draft = draft.title(format!("The pool of {count} workers is too small"));
+        if let Some(title) = title(count, waits) {
+            draft = draft.title(title);
         }
         if let Some(hits) = hits {
             draft = draft.seen(often(hits), &hits.path);
@@ -88,6 +79,19 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .fix(Fix::pool(service, pool, &sizes(pool, size)))
             .weight(if waits { 0.6 } else { 0.45 })
             .tell(found);
+    }
+}
+
+/// What is wrong with a pool of so many workers; the rule's own title where it is as shipped and nothing waits.
+fn title(count: u64, waits: bool) -> Option<String> {
+    match (count, waits) {
+        (count, _) if count > SHIPPED => Some(format!(
+            "The pool of {count} workers is too small, or its workers wait for something"
+        )),
+        (count, true) => Some(format!("The pool of {count} workers is too small")),
+        (1, false) => Some("The pool has 1 worker only".to_owned()),
+        (count, false) if count < SHIPPED => Some(format!("The pool has {count} workers only")),
+        (_, false) => None,
     }
 }
 

@@ -6,7 +6,11 @@ use std::path::PathBuf;
 /// What stands below the help.
 pub(super) const AFTER_HELP: &str = "\
 Examples:
+<<<<<<< HEAD
   on each machine that is to send, for those who have an account at the broker:
+=======
+  on each machine that is to send, for anybody with an account at the broker:
+>>>>>>> main
     kneepoint agent --nats nats://broker:4222 --creds agent.creds --max-rate 5000
   then, from anywhere, one load from all of them:
     kneepoint load http://shop.test/ --i-own shop.test -q 8000 -z 1m --agents all --nats nats://broker:4222 --creds me.creds
@@ -34,10 +38,10 @@ pub struct AgentArgs {
     /// The agent's name, which no other has; the host's name and a number when left out
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// A word about it for whoever looks for agents, such as its place or its network
+    /// A word about it for people that look for agents, such as its place or its network
     #[arg(long, value_name = "TAG")]
     pub tag: Option<String>,
-    /// Never send more than so many requests a second, whoever asks
+    /// Never send more than so many requests a second
     #[arg(long, value_name = "RATE")]
     pub max_rate: Option<String>,
     /// A host that is yours and may be loaded although it serves no consent; may be repeated

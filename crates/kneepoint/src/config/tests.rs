@@ -309,6 +309,18 @@ fn every_fault_of_the_bench_can_be_laid_over_its_scenario() {
         let scenario = faults.join(fault["scenario"].as_str().expect("a path"));
         let patch = fault.get("inject").map(toml::to_string).transpose();
         let patch = patch.expect("TOML").unwrap_or_default();
+        // A fault may bring its own files along.
+        let own = tempfile::tempdir().expect("a directory");
+        for (name, content) in fault
+            .get("files")
+            .and_then(toml::Value::as_table)
+            .into_iter()
+            .flatten()
+        {
+            std::fs::write(own.path().join(name), content.as_str().expect("a text"))
+                .expect("written");
+        }
+        let patch = patch.replace("{files}", &own.path().to_string_lossy());
         load_with_patch(&scenario, &patch)
             .unwrap_or_else(|errors| panic!("{}: {errors}\n{patch}", path.display()));
         read += 1;

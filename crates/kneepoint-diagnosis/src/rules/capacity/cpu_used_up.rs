@@ -68,9 +68,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         ),
         _ => RULE.title.to_owned(),
     };
-    let mut verdict = RULE
-        .finds(largest, title)
-        .measured(cpu.describe(), phase);
+    let mut verdict = RULE.finds(largest, title).measured(cpu.describe(), phase);
     if let Some(share) = others.filter(|share| *share >= Health::QUIET) {
         verdict = verdict.measured(
             format!("other programs used {} of the machine", format_share(share)),
@@ -78,7 +76,13 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         );
     }
     if !split.is_empty() {
-        verdict = verdict.measured(format!("of the CPU that the stack and its load used: {}", split.join(", ")), phase);
+        verdict = verdict.measured(
+            format!(
+                "of the CPU that the stack and its load used: {}",
+                split.join(", ")
+            ),
+            phase,
+        );
     }
     let hz = phase.load.throughput_hz();
     if let Some(cores) = phase

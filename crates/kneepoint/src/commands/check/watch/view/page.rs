@@ -109,7 +109,7 @@ impl Page {
     fn draw_pools(&self, frame: &mut Frame<'_>, moment: &Moment, area: Rect) {
         let width = usize::from(area.width);
         let names = moment.pools.iter().map(|pool| pool.pool.chars().count());
-        let name = names.max().unwrap_or(4).clamp(4, width / 4);
+        let name = names.max().unwrap_or(4).clamp(4, (width / 4).max(4));
         let title = format!(
             " {:name$}  {:<16}  {:>9}  {:<20}  busy workers wait for",
             "pool", "busy of at most", "queue", "busy, last minute"
