@@ -6,11 +6,7 @@ use std::path::PathBuf;
 /// What stands below the help.
 pub(super) const AFTER_HELP: &str = "\
 Examples:
-<<<<<<< HEAD
   on each machine that is to send, for those who have an account at the broker:
-=======
-  on each machine that is to send, for anybody with an account at the broker:
->>>>>>> main
     kneepoint agent --nats nats://broker:4222 --creds agent.creds --max-rate 5000
   then, from anywhere, one load from all of them:
     kneepoint load http://shop.test/ --i-own shop.test -q 8000 -z 1m --agents all --nats nats://broker:4222 --creds me.creds
