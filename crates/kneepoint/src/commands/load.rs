@@ -97,9 +97,11 @@ fn drive(hop: &Hop, generator: &Generator, args: &LoadArgs, stop: &AtomicBool) -
     })
 }
 
-/// Whether nothing at all was answered as it should be.
+/// Whether nobody answered anything. A server that answers with errors is measured; thresholds judge it.
 fn is_dead(point: &LoadPoint) -> bool {
-    point.outcomes.total() > 0 && point.outcomes.of(Outcome::Ok) == 0
+    let answers = [Outcome::Ok, Outcome::HttpError, Outcome::WrongBody];
+    let answered: u64 = answers.into_iter().map(|it| point.outcomes.of(it)).sum();
+    point.outcomes.total() > 0 && answered == 0
 }
 
 /// Why a load is a failure, whatever was asked of it.
@@ -170,6 +172,11 @@ mod tests {
         check(&both, found, "failed, most with: timeout");
         check(
             &[(Outcome::Ok, 1), (Outcome::Refused, 9)],
+            ExitCode::SUCCESS,
+            "",
+        );
+        check(
+            &[(Outcome::HttpError, 9), (Outcome::Timeout, 1)],
             ExitCode::SUCCESS,
             "",
         );
