@@ -11,6 +11,10 @@
 //! - `consent`, `agent`: the one who drives a share;
 //! - `roll`, `union`, `fleet`: the one who put them up to it.
 
+#[cfg(test)]
+#[path = "../../../tests/answering.rs"]
+mod answering;
+
 mod agent;
 mod broker;
 mod consent;

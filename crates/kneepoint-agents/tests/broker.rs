@@ -5,10 +5,13 @@
     reason = "a test starts its own broker and ends it by its process id"
 )]
 
+#[path = "../../../tests/answering.rs"]
+mod answering;
+
+use answering::answering;
 use kneepoint_agents::{Access, AgentOptions, AgentsError, Fleet, Wanted, serve};
 use kneepoint_load::{LoadPlan, Mode, Target};
 use kneepoint_model::{Address, Arrivals, Workload};
-use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -69,33 +72,16 @@ impl Drop for Broker {
     }
 }
 
-/// A server that answers everything.
-fn server() -> Address {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address");
-    thread::spawn(move || {
-        for peer in listener.incoming() {
-            let Ok(mut peer) = peer else { return };
-            thread::spawn(move || {
-                let mut request = [0; 4096];
-                while peer.read(&mut request).is_ok_and(|length| length > 0) {
-                    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-                    if peer.write_all(answer).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-    });
-    Address::Tcp(address)
-}
-
 fn plan(schedule: &str) -> LoadPlan {
     let mode = Mode::Open {
         schedule: schedule.parse().expect("a schedule"),
         arrivals: Arrivals::Even,
     };
-    LoadPlan::new(Target::http(server(), "a"), Workload::single("/"), mode)
+    LoadPlan::new(
+        Target::http(Address::Tcp(answering()), "a"),
+        Workload::single("/"),
+        mode,
+    )
 }
 
 /// Gathers so many agents, as soon as they are there.

@@ -1,15 +1,13 @@
 //! Who listens where, and who is connected to whom, by network namespace.
 
 use crate::snapshot::ListenEndpoint;
+use kneepoint_linux::network::{parse_address, socket_table};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs::{self, File};
-use std::io::Read as _;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::fs;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// How it is known that one asks another, where an open connection says so.
 pub(crate) const CONNECTED: &str = "a connection";
-/// Most bytes of one table: room for some 400 000 sockets.
-const TABLE_BYTES: u64 = 64 << 20;
 /// Most descriptors of a process that are looked at.
 const DESCRIPTORS: usize = 20_000;
 
@@ -29,14 +27,7 @@ pub(crate) struct Net {
 impl Net {
     /// The namespace that a process is in.
     pub(crate) fn of(pid: u32) -> Self {
-        let read = |name: &str| {
-            let mut text = String::new();
-            if let Ok(file) = File::open(format!("/proc/{pid}/net/{name}")) {
-                // Half a table is better than none.
-                let _ = file.take(TABLE_BYTES).read_to_string(&mut text);
-            }
-            text
-        };
+        let read = |name: &str| socket_table(pid, name);
         let mut net = Self::default();
         for name in ["tcp", "tcp6"] {
             read(name).lines().skip(1).for_each(|line| net.tcp(line));
@@ -59,7 +50,7 @@ impl Net {
             return;
         };
         let (Some((local_ip, local_port)), Some((peer_ip, peer_port))) =
-            (address(local), address(peer))
+            (parse_address(local), parse_address(peer))
         else {
             return;
         };
@@ -97,25 +88,6 @@ impl Net {
                 .insert(inode, ListenEndpoint::Unix(path.to_owned()));
         }
     }
-}
-
-/// An address of the tables: the words of the address in the order of the machine, and the port.
-fn address(text: &str) -> Option<(IpAddr, u16)> {
-    let (ip, port) = text.split_once(':')?;
-    let port = u16::from_str_radix(port, 16).ok()?;
-    let word = |at: usize| u32::from_str_radix(ip.get(at * 8..at * 8 + 8)?, 16).ok();
-    let ip = match ip.len() {
-        8 => IpAddr::from(Ipv4Addr::from(word(0)?.to_ne_bytes())),
-        32 => {
-            let mut bytes = [0; 16];
-            for at in 0..4 {
-                bytes[at * 4..at * 4 + 4].copy_from_slice(&word(at)?.to_ne_bytes());
-            }
-            IpAddr::from(bytes).to_canonical()
-        }
-        _ => return None,
-    };
-    Some((ip, port))
 }
 
 /// Addresses of the namespace itself, from the routing table of IPv4.
@@ -173,18 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_ipv6_are_read_in_words() {
-        let loopback = "00000000000000000000000001000000:0050";
-        assert_eq!(
-            address(loopback).expect("read").0,
-            IpAddr::from(Ipv6Addr::LOCALHOST)
-        );
-        let mapped = "0000000000000000FFFF00000100007F:0050";
-        assert_eq!(
-            address(mapped).expect("read").0,
-            IpAddr::from(Ipv4Addr::LOCALHOST)
-        );
-        assert_eq!(address("0:50"), None);
+    fn a_namespace_has_the_addresses_that_are_its_own() {
         let trie =
             "  |-- 172.18.0.2\n     /32 host LOCAL\n  |-- 172.18.0.255\n     /32 link BROADCAST\n";
         assert_eq!(local_addresses(trie), [IpAddr::from([172, 18, 0, 2])]);

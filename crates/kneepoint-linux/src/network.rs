@@ -1,10 +1,12 @@
 //! What the kernel counts and allows in a network namespace.
 
 mod listener;
+mod table;
 
 use crate::file::{number, read, words};
 
 pub use listener::{ListeningProcess, listeners};
+pub use table::{parse_address, socket_table};
 
 /// A table of `/proc/PID/net/snmp` or `netstat`: the number below a column.
 #[must_use]

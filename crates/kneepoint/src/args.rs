@@ -16,7 +16,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 use std::path::PathBuf;
 
 pub use agent::{AgentArgs, BrokerArgs};
-pub use check::CheckArgs;
+pub use check::{CheckArgs, OnlyArgs};
 pub use compare::CompareArgs;
 pub use limit::{GateArgs, Inconclusive, LimitArgs};
 pub use load::{AgentCount, Interarrival, LoadArgs};

@@ -4,6 +4,7 @@
 //! right, and still cost less than a hundredth of a core.
 
 use super::shape::{Shape, Twin};
+use super::twin::apart;
 use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Write as _};
@@ -115,18 +116,8 @@ pub(super) fn run(binary: &Path, seconds: u64) -> anyhow::Result<ExitCode> {
         .tempdir_in("/var/tmp")?;
     let dir = scratch.path();
     let errors = dir.join("stderr.log");
-    let mut command = Command::new("unshare");
+    let mut command = apart()?;
     command
-        .args([
-            "--mount",
-            "--net",
-            "--ipc",
-            "--pid",
-            "--fork",
-            "--kill-child",
-            "--mount-proc",
-        ])
-        .arg(std::env::current_exe()?)
         .args(["shapes", "--many", &seconds.to_string(), "--inside"])
         .arg(dir)
         .args(["--twin", Twin::Healthy.name(), "--binary"])

@@ -40,6 +40,26 @@ pub(super) fn both(
     Outcome::Judged(Verdict::of(shape, &faulty, &healthy))
 }
 
+/// This bench once more, as the first process of namespaces of its own, which end with it.
+///
+/// # Errors
+/// Nobody knows where this program is.
+pub(super) fn apart() -> anyhow::Result<Command> {
+    let mut command = Command::new("unshare");
+    command
+        .args([
+            "--mount",
+            "--net",
+            "--ipc",
+            "--pid",
+            "--fork",
+            "--kill-child",
+        ])
+        .arg("--mount-proc")
+        .arg(std::env::current_exe()?);
+    Ok(command)
+}
+
 fn one(
     shape: &Shape,
     twin: Twin,
@@ -49,19 +69,8 @@ fn one(
 ) -> anyhow::Result<Answer> {
     let dir = scratch.join(format!("{}-{}", shape.name, twin.name()));
     fs::create_dir_all(&dir)?;
-    let own = std::env::current_exe()?;
     let errors = dir.join("stderr.log");
-    let mut child = Command::new("unshare")
-        .args([
-            "--mount",
-            "--net",
-            "--ipc",
-            "--pid",
-            "--fork",
-            "--kill-child",
-            "--mount-proc",
-        ])
-        .arg(own)
+    let mut child = apart()?
         .args([
             "shapes",
             "--only",

@@ -377,40 +377,22 @@ fn going(progress: &Progress) -> News {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::answering::answering;
     use crate::broker::Mouth;
     use kneepoint_load::{Mode, Target};
     use kneepoint_model::{Address, Arrivals, Workload};
-    use std::io::{Read as _, Write as _};
-    use std::net::TcpListener;
 
-    /// A server that answers everything, for as long as the test runs.
-    fn server() -> Address {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("an address");
-        thread::spawn(move || {
-            for peer in listener.incoming() {
-                let Ok(mut peer) = peer else { return };
-                thread::spawn(move || {
-                    let mut request = [0; 4096];
-                    while peer.read(&mut request).is_ok_and(|length| length > 0) {
-                        let answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-                        if peer.write_all(answer.as_bytes()).is_err() {
-                            return;
-                        }
-                    }
-                });
-            }
-        });
-        Address::Tcp(address)
-    }
-
-    /// An hour of load at it, in the hands of a coordinator on this machine.
+    /// An hour of load at a server that answers everything, in the hands of a coordinator on this machine.
     fn duty() -> Duty {
         let mode = Mode::Open {
             schedule: "const(20,3600)".parse().expect("a schedule"),
             arrivals: Arrivals::Even,
         };
-        let plan = LoadPlan::new(Target::http(server(), "a"), Workload::single("/"), mode);
+        let plan = LoadPlan::new(
+            Target::http(Address::Tcp(answering()), "a"),
+            Workload::single("/"),
+            mode,
+        );
         let permit = Permit {
             from_here: true,
             ..Permit::default()
@@ -477,7 +459,11 @@ mod tests {
             schedule: "const(20,3600)".parse().expect("a schedule"),
             arrivals: Arrivals::Even,
         };
-        let plan = LoadPlan::new(Target::http(server(), "a"), Workload::single("/"), mode);
+        let plan = LoadPlan::new(
+            Target::http(Address::Tcp(answering()), "a"),
+            Workload::single("/"),
+            mode,
+        );
         let permit = Permit {
             max_rate_hz: Some(10.0),
             from_here: true,

@@ -1,13 +1,10 @@
 //! Who listens on a port of this machine.
 
+use super::table::{parse_address, socket_table};
 use crate::process;
 use std::collections::HashSet;
-use std::fs::{self, File};
-use std::io::Read as _;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-
-/// Most bytes of a table that are read: some 400 000 sockets.
-const TABLE_BYTES: u64 = 64 << 20;
+use std::fs;
+use std::net::SocketAddr;
 
 /// A process that takes connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,15 +19,7 @@ pub struct ListeningProcess {
 /// this user may not see whose a socket is.
 #[must_use]
 pub fn listeners(address: SocketAddr) -> Vec<ListeningProcess> {
-    let read = |name: &str| {
-        let mut text = String::new();
-        if let Ok(file) = File::open(format!("/proc/self/net/{name}")) {
-            // Half a table is better than none.
-            let _ = file.take(TABLE_BYTES).read_to_string(&mut text);
-        }
-        text
-    };
-    let tables = [read("tcp"), read("tcp6")];
+    let tables = ["tcp", "tcp6"].map(|name| socket_table("self", name));
     let lines = tables.iter().flat_map(|text| text.lines());
     let inodes: HashSet<String> = lines
         .filter_map(|line| listening(line, address))
@@ -70,25 +59,6 @@ fn listening(line: &str, address: SocketAddr) -> Option<u64> {
     let (ip, port) = parse_address(fields.get(1)?)?;
     let meets = port == address.port() && (ip.is_unspecified() || ip == address.ip());
     fields.get(9)?.parse().ok().filter(|_| meets)
-}
-
-/// An address of the tables: its words in the order of the machine, and the port.
-fn parse_address(text: &str) -> Option<(IpAddr, u16)> {
-    let (ip, port) = text.split_once(':')?;
-    let port = u16::from_str_radix(port, 16).ok()?;
-    let word = |at: usize| u32::from_str_radix(ip.get(at * 8..at * 8 + 8)?, 16).ok();
-    let ip = match ip.len() {
-        8 => IpAddr::from(Ipv4Addr::from(word(0)?.to_ne_bytes())),
-        32 => {
-            let mut bytes = [0; 16];
-            for (at, four) in bytes.chunks_exact_mut(4).enumerate() {
-                four.copy_from_slice(&word(at)?.to_ne_bytes());
-            }
-            IpAddr::from(Ipv6Addr::from(bytes)).to_canonical()
-        }
-        _ => return None,
-    };
-    Some((ip, port))
 }
 
 #[cfg(test)]

@@ -13,15 +13,9 @@ Exit codes:
   1  problems or risks found
   2  nothing could be looked at, or an error";
 
-/// Arguments of `check`.
+/// Which part of what runs is looked at; all of it without any.
 #[derive(Debug, Clone, ClapArgs)]
-pub struct CheckArgs {
-    /// Look at another host: this program copies itself there, looks, and leaves nothing. `ssh` must log in by key
-    #[arg(value_name = "ssh://USER@HOST")]
-    pub host: Option<String>,
-    /// The file of settings that `ssh` is to use instead of the user's
-    #[arg(long, value_name = "FILE", requires = "host")]
-    pub ssh_config: Option<PathBuf>,
+pub struct OnlyArgs {
     /// Only this pool of PHP-FPM and the services that work with it
     #[arg(long, value_name = "NAME")]
     pub pool: Option<String>,
@@ -34,6 +28,20 @@ pub struct CheckArgs {
     /// Only the service with this first process; may be repeated
     #[arg(long, value_name = "PID")]
     pub pid: Vec<u32>,
+}
+
+/// Arguments of `check`.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct CheckArgs {
+    /// Look at another host: this program copies itself there, looks, and leaves nothing. `ssh` must log in by key
+    #[arg(value_name = "ssh://USER@HOST")]
+    pub host: Option<String>,
+    /// The file of settings that `ssh` is to use instead of the user's
+    #[arg(long, value_name = "FILE", requires = "host")]
+    pub ssh_config: Option<PathBuf>,
+    /// What to look at.
+    #[command(flatten)]
+    pub only: OnlyArgs,
     /// Tell every finding in full
     #[arg(long)]
     pub all: bool,

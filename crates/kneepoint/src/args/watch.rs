@@ -1,5 +1,6 @@
 //! Arguments of `watch`.
 
+use super::OnlyArgs;
 use clap::Args as ClapArgs;
 
 /// What stands below the help.
@@ -11,18 +12,9 @@ Keys: arrows choose, Tab changes between pools and findings, r reads everything 
 /// Arguments of `watch`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct WatchArgs {
-    /// Only this pool of PHP-FPM, and the servers connected to it
-    #[arg(long, value_name = "NAME")]
-    pub pool: Option<String>,
-    /// Only services in the container whose name, compose service or id begins so
-    #[arg(long, value_name = "NAME")]
-    pub container: Option<String>,
-    /// Only the application in this directory, as PHP sees it, and the servers connected to it
-    #[arg(long, value_name = "DIR")]
-    pub app: Option<String>,
-    /// Only the service with this first process; may be repeated
-    #[arg(long, value_name = "PID")]
-    pub pid: Vec<u32>,
+    /// What to look at.
+    #[command(flatten)]
+    pub only: OnlyArgs,
     /// Look once, print it, and end
     #[arg(long)]
     pub once: bool,

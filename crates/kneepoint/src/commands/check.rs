@@ -3,7 +3,7 @@
 mod remote;
 pub(super) mod watch;
 
-use crate::args::CheckArgs;
+use crate::args::{CheckArgs, OnlyArgs};
 use crate::session::print;
 use crate::{FAILED, FOUND};
 use anyhow::{Context as _, Result};
@@ -18,11 +18,8 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitCode> {
         return look_there(args, url);
     }
     let options = CheckOptions {
-        pids: args.pid.clone(),
-        pool: args.pool.clone(),
-        container: args.container.clone(),
-        app: args.app.clone(),
         budget: parse_duration(&args.budget).context("--budget")?,
+        ..only(&args.only)
     };
     let (mut report, snapshot) = check(&options);
     if let Some(dir) = &args.fix {
@@ -46,6 +43,17 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitCode> {
     })
 }
 
+/// What is to be looked at, within the usual time.
+fn only(args: &OnlyArgs) -> CheckOptions {
+    CheckOptions {
+        pids: args.pid.clone(),
+        pool: args.pool.clone(),
+        container: args.container.clone(),
+        app: args.app.clone(),
+        ..CheckOptions::default()
+    }
+}
+
 /// Where a result may be asked for: the option, its file, and the format.
 fn outputs(args: &CheckArgs) -> [(&'static str, &Option<PathBuf>, CheckFormat); 4] {
     [
@@ -60,9 +68,9 @@ fn outputs(args: &CheckArgs) -> [(&'static str, &Option<PathBuf>, CheckFormat); 
 fn look_there(args: &CheckArgs, url: &str) -> Result<ExitCode> {
     let mut there = vec!["--budget".to_owned(), args.budget.clone()];
     for (option, value) in [
-        ("--pool", &args.pool),
-        ("--container", &args.container),
-        ("--app", &args.app),
+        ("--pool", &args.only.pool),
+        ("--container", &args.only.container),
+        ("--app", &args.only.app),
     ] {
         there.extend(
             value
@@ -71,7 +79,8 @@ fn look_there(args: &CheckArgs, url: &str) -> Result<ExitCode> {
         );
     }
     there.extend(
-        args.pid
+        args.only
+            .pid
             .iter()
             .flat_map(|pid| ["--pid".to_owned(), pid.to_string()]),
     );

@@ -1,12 +1,7 @@
 //! RDS-05: one request asks Redis again and again.
 
+use crate::causes::Repeated;
 use crate::rule::prelude::*;
-use kneepoint_model::TracedCall;
-
-/// Runs of one command in one request from which on it is one too many \[ours\], as with queries (MYS-04).
-const TOO_OFTEN: u64 = 20;
-/// Share of the sampled stacks that pass through its line from which on it costs \[ours\].
-const COSTS: f64 = 0.1;
 
 pub(crate) static RULE: Rule = Rule {
     code: "RDS-05",
@@ -37,34 +32,18 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(evidence: &Evidence) -> Option<Finding> {
-    let worst = evidence
-        .traced(CallKind::Command)
-        .filter(|call| call.most >= TOO_OFTEN && evidence.is_usual(call))
-        .max_by_key(|call| call.most)?;
-    let share = evidence.share_of_call(worst);
-    let mut verdict = RULE
-        .finds(Layer::App, RULE.title)
-        .under(evidence.describe_call(worst), evidence.traced_under());
+    let repeated = Repeated::find(evidence, CallKind::Command)?;
+    let mut verdict = repeated.begun(&RULE);
     if let Some((phase, each)) = commands_per_request(evidence) {
         verdict = verdict.measured(
             format!("Redis runs {each:.0} commands for each request PHP served"),
             phase,
         );
     }
-    if let Some(share) = share {
-        verdict = verdict.under(
-            format!(
-                "it takes {} of the work of all workers that were met",
-                format_share(share)
-            ),
-            evidence.sampled_under(),
-        );
-    }
-    verdict
-        .suspected_if(share.is_none_or(|share| share >= COSTS))
-        .weight(share.unwrap_or(0.0))
+    repeated
+        .weighed(verdict)
         .refuted_by("the same limit with the values read by one command")
-        .remedy(Advice::new(evidence, advice(worst)).build())
+        .remedy(Advice::new(evidence, advice(&repeated)).build())
         .done()
 }
 
@@ -75,10 +54,8 @@ fn commands_per_request(evidence: &Evidence) -> Option<(&Phase, f64)> {
     (served > 0.0).then(|| (phase, hz / served))
 }
 
-fn advice(worst: &TracedCall) -> String {
-    let place = worst
-        .named_place()
-        .map_or_else(String::new, |place| format!(" at {}", place.at()));
+fn advice(repeated: &Repeated<'_>) -> String {
+    let place = repeated.at();
     format!(
         "Read all values that the loop{place} needs with one command before it (MGET, a pipeline), and keep what every request \
          reads in APCu."

@@ -1,13 +1,9 @@
 //! MYS-04: one request runs the same query again and again. The catalogue has it with MySQL; it holds for every
 //! database.
 
+use crate::causes::Repeated;
 use crate::rule::prelude::*;
 use kneepoint_model::TracedCall;
-
-/// Runs of one query in one request from which on it is one too many (catalogue MYS-04) \[ours\].
-const TOO_OFTEN: u64 = 20;
-/// Share of the sampled stacks that pass through its line from which on it costs \[ours\].
-const COSTS: f64 = 0.1;
 
 pub(crate) static RULE: Rule = Rule {
     code: "MYS-04",
@@ -37,32 +33,14 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(evidence: &Evidence) -> Option<Finding> {
-    let worst = evidence
-        .traced(CallKind::Query)
-        .filter(|call| call.most >= TOO_OFTEN && evidence.is_usual(call))
-        .max_by_key(|call| call.most)?;
-    let share = evidence.share_of_call(worst);
-    let mut verdict = RULE
-        .finds(Layer::App, RULE.title)
-        .under(evidence.describe_call(worst), evidence.traced_under());
-    if let Some(first) = read_before(evidence, worst) {
+    let repeated = Repeated::find(evidence, CallKind::Query)?;
+    let mut verdict = repeated.begun(&RULE);
+    if let Some(first) = read_before(evidence, repeated.call) {
         verdict = verdict.under(format!("before it, once: {first}"), evidence.traced_under());
     }
-    if let Some(share) = share {
-        verdict = verdict.under(
-            format!(
-                "it takes {} of the work of all workers that were met",
-                format_share(share)
-            ),
-            evidence.sampled_under(),
-        );
-    }
-    let place = worst
-        .named_place()
-        .map_or_else(String::new, |place| format!(" at {}", place.at()));
-    verdict
-        .suspected_if(share.is_none_or(|share| share >= COSTS))
-        .weight(share.unwrap_or(0.0))
+    let place = repeated.at();
+    repeated
+        .weighed(verdict)
         .refuted_by("as many queries of that request with twice as many rows")
         .remedy(
             Advice::new(

@@ -8,7 +8,7 @@ use crate::args::WatchArgs;
 use crate::session::{print, stop_flag};
 use crate::{FAILED, INTERRUPTED};
 use anyhow::{Context as _, Result};
-use kneepoint_check::{CheckOptions, Moment, StackWatch, WatchOptions};
+use kneepoint_check::{Moment, StackWatch, WatchOptions};
 use kneepoint_model::units::parse_duration;
 use listen::Served;
 use std::io::IsTerminal as _;
@@ -25,13 +25,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 pub(in crate::commands) fn run(args: &WatchArgs) -> Result<ExitCode> {
     let options = WatchOptions {
-        check: CheckOptions {
-            pids: args.pid.clone(),
-            pool: args.pool.clone(),
-            container: args.container.clone(),
-            app: args.app.clone(),
-            ..CheckOptions::default()
-        },
+        check: super::only(&args.only),
         every: parse_duration(&args.every).context("--every")?,
     };
     let lasting = args.lasting.as_deref().map(parse_duration);

@@ -14,8 +14,6 @@ use kneepoint_model::units::format_rate;
 const HOPELESS_S: u32 = 10;
 /// The highest rate at a host that is not this machine, where nobody allowed more.
 const FOREIGN_HZ: f64 = 1000.0;
-/// At so many moments of a schedule its rate is looked at: segments are seconds long, and their ends are among them.
-const LOOKS: u32 = 10_000;
 
 /// Counts the seconds in a row in which every request failed.
 #[derive(Debug, Default)]
@@ -48,7 +46,7 @@ pub(super) fn check(args: &LoadArgs, mode: &Mode) -> Result<()> {
         Some(text) => Some(parse_rate("--max-rate", text)?),
         None => foreign,
     };
-    let (Some(allowed), Some(highest)) = (allowed, highest(mode)) else {
+    let (Some(allowed), Some(highest)) = (allowed, mode.highest_hz()) else {
         return Ok(());
     };
     if highest <= allowed * (1.0 + 1e-9) {
@@ -73,7 +71,7 @@ pub(super) fn consented(foreign: &Foreign, plan: &mut LoadPlan) -> Result<String
     let Foreign { host, why } = foreign;
     let own = format!("If it is yours and may be loaded, say so: --i-own {host}");
     let visits = plan.workload.sessions.is_some();
-    let Some(highest) = highest(&plan.mode).filter(|_| !visits) else {
+    let Some(highest) = plan.mode.highest_hz().filter(|_| !visits) else {
         bail!(
             "{why}, and this load has no highest rate that it could allow: write a rate, such as -q 100. {own}"
         );
@@ -93,16 +91,6 @@ pub(super) fn consented(foreign: &Foreign, plan: &mut LoadPlan) -> Result<String
         format_rate(consent.highest_hz),
         consent.until
     ))
-}
-
-/// The highest rate that is offered; `None` where the answers decide.
-fn highest(mode: &Mode) -> Option<f64> {
-    let Mode::Open { schedule, .. } = mode else {
-        return None;
-    };
-    let length = schedule.duration().as_secs_f64();
-    let looks = (0..=LOOKS).map(|nth| length * f64::from(nth) / f64::from(LOOKS));
-    Some(looks.map(|t| schedule.rate_at(t)).fold(0.0, f64::max))
 }
 
 #[cfg(test)]

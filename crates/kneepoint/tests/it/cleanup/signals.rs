@@ -5,7 +5,7 @@
 use crate::support::by_hand::ByHand;
 use crate::support::company::alone;
 use crate::support::{
-    apps, assert_nothing_left, kneepoint, needs_root, start, text, traces, waiting_site,
+    assert_nothing_left, kneepoint, needs_root, start, text, traces, waiting_site,
 };
 use serde_json::Value;
 use std::fs;
@@ -256,39 +256,12 @@ struct Bystanders {
 }
 
 impl Bystanders {
-    fn load(&self, how_much: &[&str]) -> Command {
-        let script = apps().join("plain/public/index.php").canonicalize();
-        let socket = format!("unix:{}", self.servers.socket().display());
-        let mut command = kneepoint();
-        command.args([
-            "load",
-            "--quiet",
-            "-c",
-            "2",
-            "--fastcgi",
-            &socket,
-            "--script",
-        ]);
-        command.arg(script.expect("apps/plain")).args(how_much);
-        command
-    }
-
     /// A signal to a trace of their workers, which go on.
     fn at_a_trace(&self, shot: &Shot) {
         let _one = self.traced.lock().unwrap_or_else(PoisonError::into_inner);
-        let load = start(&mut self.load(&["-z", "5m"]));
-        let pid = self.servers.fpm().to_string();
+        let load = start(&mut self.servers.load(&["-z", "5m"]));
         let mut command = kneepoint();
-        command.args([
-            "profile",
-            "--calls",
-            "-z",
-            "5m",
-            "--requests",
-            "10000",
-            "--pid",
-            &pid,
-        ]);
+        command.args(self.servers.long_trace());
         let child = command
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -304,7 +277,7 @@ impl Bystanders {
         }
         send("-INT", load.id());
         ended(load, shot);
-        let asked = self.load(&["-n", "10"]).output().expect("load");
+        let asked = self.servers.load(&["-n", "10"]).output().expect("load");
         assert!(asked.status.success(), "{shot:?}: {}", text(&asked.stderr));
     }
 
@@ -318,7 +291,7 @@ impl Bystanders {
     }
 
     fn at_a_generator(&self, shot: &Shot) {
-        let child = start(&mut self.load(&["-z", "5m"]));
+        let child = start(&mut self.servers.load(&["-z", "5m"]));
         std::thread::sleep(shot.moment.min(Duration::from_secs(2)));
         shoot(shot, child.id());
         ended(child, shot);

@@ -1,6 +1,6 @@
 //! nginx and PHP-FPM as a person would start them, for commands that take what is there.
 
-use crate::support::apps;
+use crate::support::{apps, kneepoint};
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
@@ -101,6 +101,33 @@ impl ByHand {
     /// The master of PHP-FPM.
     pub(crate) fn fpm(&self) -> u32 {
         self.children[0].id()
+    }
+
+    /// A load of two connections that asks the application for this long, or for this many requests.
+    pub(crate) fn load(&self, how_much: &[&str]) -> Command {
+        let script = apps().join("plain/public/index.php").canonicalize();
+        let socket = format!("unix:{}", self.socket().display());
+        let mut command = kneepoint();
+        command.args(["load", "--quiet", "-c", "2", "--fastcgi", &socket]);
+        command.args(how_much);
+        command.arg("--script").arg(script.expect("apps/plain"));
+        command
+    }
+
+    /// The arguments of a trace of its workers that would go on for long.
+    pub(crate) fn long_trace(&self) -> [String; 8] {
+        let pid = self.fpm().to_string();
+        [
+            "profile",
+            "--calls",
+            "-z",
+            "5m",
+            "--requests",
+            "10000",
+            "--pid",
+            &pid,
+        ]
+        .map(String::from)
     }
 
     pub(crate) fn socket(&self) -> std::path::PathBuf {

@@ -2,39 +2,13 @@
 
 use crate::support::by_hand::ByHand;
 use crate::support::company::alone;
-use crate::support::{apps, kneepoint, needs_root, start, text, wait};
+use crate::support::{kneepoint, needs_root, start, text, wait};
 use std::fs;
 use std::io::Write as _;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(60);
-
-/// Asks the application for this long, or for this many requests.
-fn load(servers: &ByHand, how_much: &[&str]) -> Child {
-    let script = apps().join("plain/public/index.php").canonicalize();
-    let socket = format!("unix:{}", servers.socket().display());
-    let mut command = kneepoint();
-    command.args(["load", "--quiet", "-c", "2", "--fastcgi", &socket]);
-    command.args(how_much);
-    start(command.arg("--script").arg(script.expect("apps/plain")))
-}
-
-/// The arguments of a trace that would go on for long.
-fn long_trace(servers: &ByHand) -> [String; 8] {
-    let pid = servers.fpm().to_string();
-    [
-        "profile",
-        "--calls",
-        "-z",
-        "5m",
-        "--requests",
-        "10000",
-        "--pid",
-        &pid,
-    ]
-    .map(String::from)
-}
 
 fn children(pid: u32) -> Vec<u32> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task"))
@@ -80,7 +54,7 @@ fn signal(name: &str, pid: u32) {
 /// Requests are answered, by workers that do not stand still.
 #[track_caller]
 fn check_served(servers: &ByHand) {
-    let asked = wait(load(servers, &["-n", "40"]), LIMIT);
+    let asked = wait(start(&mut servers.load(&["-n", "40"])), LIMIT);
     assert!(
         asked.status.success(),
         "{}{}",
@@ -96,8 +70,8 @@ fn a_trace_that_is_stopped_lets_go_of_the_workers_and_says_so() {
     }
     let _alone = alone();
     let servers = ByHand::start();
-    let load = load(&servers, &["-z", "5s"]);
-    let profiler = start(kneepoint().args(long_trace(&servers)));
+    let load = start(&mut servers.load(&["-z", "5s"]));
+    let profiler = start(kneepoint().args(servers.long_trace()));
     eventually("the trace", || traced(&servers) == 2);
     signal("-STOP", profiler.id());
     eventually("their freedom", || traced(&servers) == 0);
@@ -123,7 +97,7 @@ fn a_terminal_that_takes_nothing_stops_no_worker() {
     let words = format!(
         "{} {}",
         env!("CARGO_BIN_EXE_kneepoint"),
-        long_trace(&servers).join(" ")
+        servers.long_trace().join(" ")
     );
     let mut terminal = Command::new("script")
         .args(["-qec", &words, "/dev/null"])
@@ -153,8 +127,8 @@ fn a_tracer_that_stands_still_is_killed_and_one_without_an_owner_ends() {
     }
     let _alone = alone();
     let servers = ByHand::start();
-    let load = load(&servers, &["-z", "8s"]);
-    let profiler = start(kneepoint().args(long_trace(&servers)));
+    let load = start(&mut servers.load(&["-z", "8s"]));
+    let profiler = start(kneepoint().args(servers.long_trace()));
     eventually("the trace", || traced(&servers) == 2);
     let [helper] = children(profiler.id())[..] else {
         panic!("one helper");
@@ -167,7 +141,7 @@ fn a_tracer_that_stands_still_is_killed_and_one_without_an_owner_ends() {
     assert_eq!(traced(&servers), 0);
     check_served(&servers);
     for name in ["-KILL", "-HUP"] {
-        let profiler = start(kneepoint().args(long_trace(&servers)));
+        let profiler = start(kneepoint().args(servers.long_trace()));
         eventually("the trace", || traced(&servers) == 2);
         signal(name, profiler.id());
         wait(profiler, LIMIT);

@@ -2,34 +2,12 @@
 
 use crate::support::by_hand::ByHand;
 use crate::support::company::alone;
-use crate::support::{apps, kneepoint, needs_root, start, text, wait};
+use crate::support::{kneepoint, needs_root, start, text, wait};
 use std::fs;
-use std::process::{Child, Output};
+use std::process::Output;
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
-
-/// Asks the application of `apps/plain` again and again.
-fn load(servers: &ByHand, duration: &str) -> Child {
-    let script = apps()
-        .join("plain/public/index.php")
-        .canonicalize()
-        .expect("apps/plain");
-    let socket = format!("unix:{}", servers.socket().display());
-    let mut command = kneepoint();
-    command.args([
-        "load",
-        "--quiet",
-        "-c",
-        "2",
-        "-z",
-        duration,
-        "--fastcgi",
-        &socket,
-        "--script",
-    ]);
-    start(command.arg(script))
-}
 
 fn profile(pid: u32, arguments: &[&str]) -> Output {
     let mut command = kneepoint();
@@ -46,7 +24,7 @@ fn the_workers_of_a_master_are_profiled_under_load() {
     let servers = ByHand::start();
     let graph = servers.directory.path().join("flame.svg");
     let scope = servers.directory.path().join("profile.json");
-    let load = load(&servers, "8s");
+    let load = start(&mut servers.load(&["-z", "8s"]));
     let [svg, json] = [&graph, &scope].map(|path| path.display().to_string());
     let arguments: [&str; 8] = [
         "-z",
@@ -107,7 +85,7 @@ fn what_requests_do_is_told_call_by_call() {
     }
     let _place = alone();
     let servers = ByHand::start();
-    let load = load(&servers, "8s");
+    let load = start(&mut servers.load(&["-z", "8s"]));
     let mut command = kneepoint();
     command.args([
         "profile",
@@ -177,7 +155,7 @@ fn a_killed_profiler_leaves_the_workers_running_and_untraced() {
     }
     let _place = alone();
     let servers = ByHand::start();
-    let load = load(&servers, "8s");
+    let load = start(&mut servers.load(&["-z", "8s"]));
     let pid = servers.fpm().to_string();
     let passes: [&[&str]; 2] = [&["--rate", "997"], &["--calls", "--requests", "10000"]];
     for pass in passes {
