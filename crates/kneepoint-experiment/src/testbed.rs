@@ -2,7 +2,6 @@
 
 mod app;
 mod arm;
-mod canary;
 mod chain;
 mod copy;
 mod drain;
@@ -11,14 +10,15 @@ pub(crate) mod machine;
 mod offers;
 mod rehearse;
 mod seen;
+mod senders;
 mod visit;
 
 use crate::error::ExperimentError;
-use crate::record::{Event, Observer};
+use crate::record::{Event, Flight, Observer};
 use arm::Arm;
 pub use arm::ColdStart;
 use kneepoint_lab::{HostPlan, Lab, LabPlan};
-use kneepoint_load::{AbortRule, Engine, LoadPlan, Mode, REQUEST_ID};
+use kneepoint_load::{AbortRule, Generator, LoadPlan, Mode, REQUEST_ID};
 use kneepoint_model::run::{FileDiff, Machine};
 use kneepoint_model::{
     AppSwitch, Arrivals, ClosedLoop, Layer, LoadPoint, RunningTier, Scenario, Schedule, Sessions,
@@ -28,9 +28,11 @@ use kneepoint_planner::ab::AbMeasure;
 use kneepoint_planner::bench::{Bench, Canary, Offer, Step};
 use kneepoint_stack::Program;
 use kneepoint_telemetry::{Collector, CollectorOptions, CpuAccount, Recording};
+use machine::canary;
 use rehearse::nowhere::Nowhere;
 pub use rehearse::outsiders::{Advice, Outsider, Reason};
 pub use rehearse::tripwire::Watch;
+use senders::Senders;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,7 +65,9 @@ pub struct Testbed {
     /// Attempts of PHP that led nowhere during load.
     nowhere: Mutex<Nowhere>,
     machine: Machine,
-    ceiling_hz: Option<f64>,
+    senders: Senders,
+    /// Where the seconds of a step are kept before its end.
+    flight: Option<Flight>,
     /// The canary's first reading in this run: the machine's reference speed.
     canary_ms: Option<f64>,
     stop: Arc<AtomicBool>,
@@ -74,13 +78,15 @@ pub struct Testbed {
 }
 
 impl Testbed {
-    /// Opens a lab for a scenario and checks the generator in it.
+    /// Opens a lab for a scenario and checks the generator in it: one that is given, those that the scenario asks for, or this
+    /// process.
     ///
     /// # Errors
     /// The lab cannot be made, or the generator does not work.
     pub fn open(
         scenario: &Scenario,
         loopback: bool,
+        given: Option<Box<dyn Generator>>,
         stop: Arc<AtomicBool>,
         observer: Arc<dyn Observer + Send + Sync>,
     ) -> Result<Self, ExperimentError> {
@@ -93,7 +99,8 @@ impl Testbed {
             ExperimentError::Unfit("the lab has no host for the generator".into())
         })?;
         let notes = lab.capabilities().missing.clone();
-        let mut testbed = Self {
+        let senders = Senders::of(scenario, given, &lab, &client, &observer)?;
+        Ok(Self {
             lab,
             scenario: scenario.clone(),
             client,
@@ -103,20 +110,24 @@ impl Testbed {
             arms: BTreeMap::new(),
             watched: Vec::new(),
             nowhere: Mutex::default(),
-            machine: machine::machine(),
-            ceiling_hz: None,
+            machine: Machine {
+                generator_ceiling_hz: Some(senders.ceiling_hz),
+                ..machine::machine()
+            },
+            senders,
+            flight: None,
             canary_ms: None,
             stop,
             notes,
             nonce: machine::nonce(),
             observer,
             opened: Instant::now(),
-        };
-        let ceiling =
-            kneepoint_load::ceiling(1, testbed.client.netns.as_deref(), Duration::from_secs(1))?;
-        testbed.ceiling_hz = Some(ceiling);
-        testbed.machine.generator_ceiling_hz = Some(ceiling);
-        Ok(testbed)
+        })
+    }
+
+    /// Keeps the finished seconds of steps there, where several generators send.
+    pub fn keep_seconds(&mut self, flight: Option<Flight>) {
+        self.flight = flight.filter(|_| self.senders.are_several());
     }
 
     /// What the lab cannot do on this machine, a sentence each.
@@ -377,7 +388,7 @@ impl Testbed {
         plan.slo = self.scenario.slo.clone();
         plan.max_connections = MOST_CONNECTIONS;
         plan.netns.clone_from(&self.client.netns);
-        plan.ceiling_hz = self.ceiling_hz;
+        plan.ceiling_hz = Some(self.senders.ceiling_hz);
         Ok(plan)
     }
 
@@ -387,11 +398,13 @@ impl Testbed {
             let others = Mutex::new((self.cpu_account(), None));
             let progress = |progress: &kneepoint_load::Progress| {
                 self.show(progress);
+                self.keep(name, progress);
                 self.look_at_others(&others);
             };
-            let mut point = Engine::run(plan, &progress, &self.stop)?;
+            let mut point = self.senders.generator.run(plan, &progress, &self.stop)?;
             let (_, peak) = others.into_inner().unwrap_or_else(PoisonError::into_inner);
-            point.health.foreign_peak_share = peak;
+            let own = self.senders.share_of_others(&point, self.machine.cores);
+            point.health.foreign_peak_share = peak.map(|peak| (peak - own).max(0.0));
             Ok([point])
         })
         .map(|[point]| point)
@@ -418,22 +431,12 @@ impl Testbed {
         plans: &[LoadPlan; 2],
     ) -> Result<[LoadPoint; 2], ExperimentError> {
         self.attended(&names, || {
-            let engine = |plan, shown: bool| {
-                let show = |progress: &kneepoint_load::Progress| {
-                    if shown {
-                        self.show(progress);
-                    }
-                };
-                Engine::run(plan, &show, &self.stop)
+            let show = |progress: &kneepoint_load::Progress| {
+                self.show(progress);
+                self.keep(names[0], progress);
             };
-            std::thread::scope(|scope| {
-                let other = scope.spawn(|| engine(&plans[1], false));
-                let one = engine(&plans[0], true);
-                let other = other
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-                Ok([one?, other?])
-            })
+            let generator = &self.senders.generator;
+            Ok(generator.run_both(plans, &show, &self.stop)?)
         })
     }
 
@@ -451,13 +454,18 @@ impl Testbed {
         let before = self.cpu_account();
         let mut points = load()?;
         let accounts = before.zip(self.cpu_account());
+        let cores = self.machine.cores;
+        let of_senders = |point| self.senders.share_of_others(point, cores);
+        let own: f64 = points.iter().map(of_senders).sum();
         for ((name, point), nowhere) in names.iter().zip(&mut points).zip(nowhere) {
             let arm = self.arm(name)?;
             if let Some((before, after)) = nowhere.zip(Nowhere::of(&arm.running)) {
                 *self.nowhere.lock().unwrap_or_else(PoisonError::into_inner) += after - before;
             }
             if let Some((before, after)) = &accounts {
-                note_cpu(point, &arm.running, (before, after), self.machine.cores);
+                note_cpu(point, &arm.running, (before, after), cores);
+                let others = &mut point.health.foreign_share;
+                *others = others.map(|others| (others - own).max(0.0));
             }
             if point.outcomes.failed() > 0 {
                 arm.check_alive(&self.lab)?;
@@ -473,13 +481,20 @@ impl Testbed {
 
     /// What ran on the machine so far, of the lab and in all.
     fn cpu_account(&self) -> Option<CpuAccount> {
-        CpuAccount::read(self.arms.values().flat_map(|arm| &arm.running))
+        let tiers = self.arms.values().flat_map(|arm| &arm.running);
+        CpuAccount::read_with(tiers, &self.senders.processes)
     }
 
     /// Drives a step at an arm that is at rest, with the application's state put back.
     fn drive_from_reset(&self, name: &str, step: &Step) -> Result<LoadPoint, ExperimentError> {
         self.arm(name)?.reset(&self.lab)?;
         self.drive(name, step)
+    }
+
+    fn keep(&self, name: &str, progress: &kneepoint_load::Progress) {
+        if let Some(flight) = &self.flight {
+            flight.keep(name, progress);
+        }
     }
 
     fn show(&self, progress: &kneepoint_load::Progress) {

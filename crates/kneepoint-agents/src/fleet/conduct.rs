@@ -7,8 +7,8 @@ use crate::division::{connections, divide};
 use crate::error::AgentsError;
 use crate::messages::{Introduction, Message, Part, from_agent, read, to_agent, to_all};
 use crate::moments::{
-    AHEAD, AHEAD_PER_AGENT, BETWEEN_ROUNDS, GETTING_READY, HANDING_OVER, LOOK, ROUNDS,
-    SPREAD_PER_AGENT, now_ns,
+    AHEAD, AHEAD_PER_AGENT, BETWEEN_ROUNDS, BETWEEN_ROUNDS_PER_AGENT, GETTING_READY, HANDING_OVER,
+    LOOK, ROUNDS, SPREAD_PER_AGENT, now_ns,
 };
 use crate::offset::{Offset, Round, estimate, longest_way};
 use crate::roll::{Change, Presence};
@@ -17,13 +17,16 @@ use kneepoint_load::{LoadPlan, Progress, Share};
 use kneepoint_model::LoadPoint;
 use kneepoint_model::units::format_share;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// How often an agent is asked for what is missing.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// How often progress is told.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
+
+/// Loads of this process so far: each has a name of its own.
+static RUNS: AtomicU64 = AtomicU64::new(0);
 
 /// One load.
 pub(crate) struct Conduct<'f> {
@@ -36,6 +39,8 @@ pub(crate) struct Conduct<'f> {
     shares: Vec<Share>,
     by_name: HashMap<&'f str, usize>,
     heart: Heart,
+    /// Whether it is told how far apart the agents may start.
+    tells_start: bool,
 }
 
 impl<'f> Conduct<'f> {
@@ -43,9 +48,10 @@ impl<'f> Conduct<'f> {
         broker: &'f Broker,
         members: &'f [Introduction],
         plan: &'f LoadPlan,
-        run: String,
         tell: &'f dyn Fn(&str),
     ) -> Self {
+        let number = RUNS.fetch_add(1, Ordering::Relaxed);
+        let run = format!("{:x}-{:x}-{number:x}", std::process::id(), now_ns());
         let weights: Vec<f64> = members
             .iter()
             .map(|here| here.weight(plan.threads))
@@ -60,11 +66,20 @@ impl<'f> Conduct<'f> {
             run,
             all,
             shares: divide(&weights),
+            tells_start: true,
             by_name: members
                 .iter()
                 .enumerate()
                 .map(|(agent, here)| (here.name.as_str(), agent))
                 .collect(),
+        }
+    }
+
+    /// The same, which says nothing of its start: of the hundredth load nobody asks.
+    pub(crate) fn one_of_many(self) -> Self {
+        Self {
+            tells_start: false,
+            ..self
         }
     }
 
@@ -170,7 +185,8 @@ impl<'f> Conduct<'f> {
         } else {
             0
         };
-        let pause = BETWEEN_ROUNDS + Duration::from_nanos(spread_ns);
+        let apart = BETWEEN_ROUNDS_PER_AGENT.saturating_mul(agents as u32);
+        let pause = BETWEEN_ROUNDS.max(apart) + Duration::from_nanos(spread_ns);
         for round in 0..ROUNDS {
             let ping = Message::Ping {
                 round,
@@ -238,11 +254,13 @@ impl<'f> Conduct<'f> {
             self.broker.say(&to_agent(&here.name), &start);
         }
         let within = offsets.iter().map(|(offset, _)| bound_ms(*offset, offsets));
-        (self.tell)(&format!(
-            "{} agents start together, no more than {:.2} ms apart by their clocks",
-            self.members.len(),
-            within.fold(0.0, f64::max)
-        ));
+        if self.tells_start {
+            (self.tell)(&format!(
+                "{} agents start together, no more than {:.2} ms apart by their clocks",
+                self.members.len(),
+                within.fold(0.0, f64::max)
+            ));
+        }
         Instant::now() + ahead
     }
 
