@@ -7,7 +7,7 @@ mod heart;
 
 use crate::broker::{Access, Broker, Incoming};
 use crate::error::AgentsError;
-use crate::messages::{Introduction, Message, WHO, read};
+use crate::messages::{Introduction, Message, Unreadable, WHO, read};
 use crate::moments::{GATHERING, LOOK};
 use conduct::Conduct;
 pub use generator::FleetGenerator;
@@ -114,6 +114,7 @@ fn who(
             Ok(Message::Here(here)) => there.push(here),
             Ok(Message::Refused { because }) => refused = Some(because),
             Ok(_) => {}
+            Err(Unreadable::Nobody) => break,
             Err(unreadable) => refused = Some(unreadable.told()),
         }
     }

@@ -108,6 +108,7 @@ fn two_agents_drive_one_load() {
     let broker = Broker::start();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
+        let _ends = EndsWith(&stop);
         for (name, cap) in [("a", None), ("b", Some(60.0))] {
             let (options, stop) = (broker.agent(name, cap), &stop);
             scope.spawn(move || serve(&options, &|_| {}, stop).expect("serves"));
@@ -152,10 +153,20 @@ fn two_agents_drive_one_load() {
     });
 }
 
+/// Ends agents however their test ends.
+struct EndsWith<'a>(&'a AtomicBool);
+
+impl Drop for EndsWith<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// What an agent that may do so much says to a plan, in its own words.
 fn refused(options: &AgentOptions, access: &Access, plan: &LoadPlan) -> String {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
+        let _ends = EndsWith(&stop);
         let serving = scope.spawn(|| serve(options, &|_| {}, &stop).expect("serves"));
         let fleet = gathered(access, 1);
         let outcome = fleet.run(plan, &|_| {}, &|_| {}, &AtomicBool::new(false));
@@ -215,6 +226,7 @@ fn a_plan_of_another_version_is_refused_by_the_agent() {
     let stop = AtomicBool::new(false);
     let options = broker.agent("a", None);
     thread::scope(|scope| {
+        let _ends = EndsWith(&stop);
         let serving = scope.spawn(|| serve(&options, &|_| {}, &stop).expect("serves"));
         gathered(&broker.access("secret"), 1);
         let mut stream = TcpStream::connect(broker.address).expect("the broker");
@@ -261,6 +273,7 @@ fn a_fleet_loads_two_targets_at_once_and_does_without_who_is_away() {
     let [stop, away] = [AtomicBool::new(false), AtomicBool::new(false)];
     let told = Arc::new(Mutex::new(Vec::new()));
     thread::scope(|scope| {
+        let _ends = (EndsWith(&stop), EndsWith(&away));
         for (name, stop) in [("a", &stop), ("b", &away)] {
             let options = broker.agent(name, None);
             scope.spawn(move || serve(&options, &|_| {}, stop).expect("serves"));

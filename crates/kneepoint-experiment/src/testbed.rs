@@ -27,15 +27,16 @@ use kneepoint_model::{
 use kneepoint_planner::ab::AbMeasure;
 use kneepoint_planner::bench::{Bench, Canary, Offer, Step};
 use kneepoint_stack::Program;
-use kneepoint_telemetry::{Collector, CollectorOptions, CpuAccount, Recording};
+use kneepoint_telemetry::{Collector, CollectorOptions, Recording};
 use machine::canary;
+use machine::others::Others;
 use rehearse::nowhere::Nowhere;
 pub use rehearse::outsiders::{Advice, Outsider, Reason};
 pub use rehearse::tripwire::Watch;
 use senders::Senders;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 pub use visit::{Php, Visited};
@@ -44,8 +45,6 @@ pub use visit::{Php, Visited};
 const CLIENT: &str = "client";
 /// Connections the generator opens at most: enough for every queue in the chain, and far from a flood.
 const MOST_CONNECTIONS: usize = 1500;
-/// How often what others use is looked at during a step.
-const A_SECOND: Duration = Duration::from_secs(1);
 /// Factor on how long telemetry waits between two samples where only the first and the last of a step are asked for.
 const SELDOM: f64 = 100.0;
 
@@ -394,34 +393,20 @@ impl Testbed {
 
     /// Sends requests to an arm, and says what ran beside it.
     fn send(&self, name: &str, plan: &LoadPlan) -> Result<LoadPoint, ExperimentError> {
-        self.attended(&[name], || {
-            let others = Mutex::new((self.cpu_account(), None));
+        self.attended(&[name], |begins| {
+            let others = Mutex::new(Others::from(self));
             let progress = |progress: &kneepoint_load::Progress| {
+                begins();
                 self.show(progress);
                 self.keep(name, progress);
                 self.look_at_others(&others);
             };
             let mut point = self.senders.generator.run(plan, &progress, &self.stop)?;
-            let (_, peak) = others.into_inner().unwrap_or_else(PoisonError::into_inner);
-            let own = self.senders.share_of_others(&point, self.machine.cores);
-            point.health.foreign_peak_share = peak.map(|peak| (peak - own).max(0.0));
+            let others = others.into_inner().unwrap_or_else(PoisonError::into_inner);
+            point.health.foreign_peak_share = self.peak_of(&others, &point);
             Ok([point])
         })
         .map(|[point]| point)
-    }
-
-    /// What others used in the last second, where a second has passed, and the most they did in any.
-    fn look_at_others(&self, others: &Mutex<(Option<CpuAccount>, Option<f64>)>) {
-        let mut others = others.lock().unwrap_or_else(PoisonError::into_inner);
-        let (last, peak) = &mut *others;
-        let Some(known) = last.as_ref().filter(|last| last.age() >= A_SECOND) else {
-            return;
-        };
-        if let Some(now) = self.cpu_account() {
-            let used = now.foreign_cores_since(known) / f64::from(self.machine.cores.max(1));
-            *peak = Some(peak.map_or(used, |peak: f64| peak.max(used)));
-            *last = Some(now);
-        }
     }
 
     /// Sends requests to two arms in the same seconds: what the machine does then, it does to both.
@@ -430,8 +415,9 @@ impl Testbed {
         names: [&str; 2],
         plans: &[LoadPlan; 2],
     ) -> Result<[LoadPoint; 2], ExperimentError> {
-        self.attended(&names, || {
+        self.attended(&names, |begins| {
             let show = |progress: &kneepoint_load::Progress| {
+                begins();
                 self.show(progress);
                 self.keep(names[0], progress);
             };
@@ -440,49 +426,9 @@ impl Testbed {
         })
     }
 
-    /// Loads arms and says of each what a request took of the CPU, and what others took of the machine meanwhile.
-    fn attended<const N: usize>(
-        &self,
-        names: &[&str; N],
-        load: impl FnOnce() -> Result<[LoadPoint; N], ExperimentError>,
-    ) -> Result<[LoadPoint; N], ExperimentError> {
-        for name in names {
-            self.arm(name)?.drained.store(false, Ordering::Relaxed);
-        }
-        let count = |name: &&str| Nowhere::of(&self.arms.get(*name)?.running);
-        let nowhere: Vec<_> = names.iter().map(count).collect();
-        let before = self.cpu_account();
-        let mut points = load()?;
-        let accounts = before.zip(self.cpu_account());
-        let cores = self.machine.cores;
-        let of_senders = |point| self.senders.share_of_others(point, cores);
-        let own: f64 = points.iter().map(of_senders).sum();
-        for ((name, point), nowhere) in names.iter().zip(&mut points).zip(nowhere) {
-            let arm = self.arm(name)?;
-            if let Some((before, after)) = nowhere.zip(Nowhere::of(&arm.running)) {
-                *self.nowhere.lock().unwrap_or_else(PoisonError::into_inner) += after - before;
-            }
-            if let Some((before, after)) = &accounts {
-                note_cpu(point, &arm.running, (before, after), cores);
-                let others = &mut point.health.foreign_share;
-                *others = others.map(|others| (others - own).max(0.0));
-            }
-            if point.outcomes.failed() > 0 {
-                arm.check_alive(&self.lab)?;
-            }
-        }
-        Ok(points)
-    }
-
     /// Attempts of PHP that led nowhere during all load so far.
     fn nowhere(&self) -> Nowhere {
         *self.nowhere.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What ran on the machine so far, of the lab and in all.
-    fn cpu_account(&self) -> Option<CpuAccount> {
-        let tiers = self.arms.values().flat_map(|arm| &arm.running);
-        CpuAccount::read_with(tiers, &self.senders.processes)
     }
 
     /// Drives a step at an arm that is at rest, with the application's state put back.
@@ -516,22 +462,6 @@ fn name_requests(workload: &mut Workload) {
             request.headers.push((HEADER.to_owned(), value));
         }
     }
-}
-
-/// Notes what a request took of the CPU time of its own arm, and whose the rest of the machine was.
-fn note_cpu(
-    point: &mut LoadPoint,
-    tiers: &[RunningTier],
-    (before, after): (&CpuAccount, &CpuAccount),
-    cores: u32,
-) {
-    let cores = f64::from(cores.max(1));
-    point.health.foreign_share = Some(after.foreign_cores_since(before) / cores);
-    point.health.idle_share = Some(after.idle_cores_since(before) / cores);
-    let served = point.served_in_all();
-    let is_own = |pid| tiers.iter().any(|tier| tier.pid == pid);
-    point.cpu_ms =
-        (served > 0).then(|| after.some_tiers_s_since(before, is_own) * 1e3 / served as f64);
 }
 
 impl Bench for Testbed {

@@ -5,7 +5,9 @@ use super::heart::Heart;
 use crate::broker::{Broker, Incoming, Letter};
 use crate::division::{connections, divide};
 use crate::error::AgentsError;
-use crate::messages::{Introduction, Message, Part, from_agent, read, to_agent, to_all};
+use crate::messages::{
+    Introduction, Message, Part, Unreadable, from_agent, read, to_agent, to_all,
+};
 use crate::moments::{
     AHEAD, AHEAD_PER_AGENT, BETWEEN_ROUNDS, BETWEEN_ROUNDS_PER_AGENT, GETTING_READY, HANDING_OVER,
     LOOK, ROUNDS, SPREAD_PER_AGENT, now_ns,
@@ -153,8 +155,13 @@ impl<'f> Conduct<'f> {
                     return Err(AgentsError::Refused { name, because });
                 }
                 Ok(_) => {}
-                Err(because) => {
+                Err(Unreadable::Nobody) => {
                     let name = self.members[agent].name.clone();
+                    return Err(AgentsError::Gone { name });
+                }
+                Err(unreadable) => {
+                    let name = self.members[agent].name.clone();
+                    let because = unreadable.told();
                     return Err(AgentsError::Refused { name, because });
                 }
             }
@@ -265,7 +272,7 @@ impl<'f> Conduct<'f> {
     }
 
     /// The next message from an agent of this run: whose, what, and when it came.
-    fn next(&self) -> Option<(usize, Result<Message, String>, u64)> {
+    fn next(&self) -> Option<(usize, Result<Message, Unreadable>, u64)> {
         self.heart.seen();
         let letter = match self.broker.next(LOOK)? {
             Incoming::Message(letter) => letter,
@@ -275,8 +282,7 @@ impl<'f> Conduct<'f> {
             }
         };
         let agent = self.agent_of(&letter)?;
-        let message = read(&letter.bytes).map_err(|unreadable| unreadable.told());
-        Some((agent, message, letter.came_ns))
+        Some((agent, read(&letter.bytes), letter.came_ns))
     }
 
     fn agent_of(&self, letter: &Letter) -> Option<usize> {
@@ -319,7 +325,8 @@ impl<'f> Conduct<'f> {
                 self.broker.say(&self.all, &Message::Stop { because });
             }
             let now = began.elapsed();
-            if now >= tell_at {
+            // Before the common moment there is nothing to tell.
+            if now >= tell_at && Instant::now() >= began {
                 tell_at = now + PROGRESS_EVERY;
                 progress(&going.progress(self.plan, now));
             }

@@ -9,6 +9,10 @@ use kneepoint_model::LoadPoint;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
+
+/// How long agents have to let a load go that did not begin.
+const LET_GO: Duration = Duration::from_millis(200);
 
 /// A fleet as one generator. Who of it is there is asked before each load: one that was lost in a load is missing from the
 /// next, and takes part again once it answers.
@@ -60,14 +64,23 @@ impl Generator for FleetGenerator {
         stop: &AtomicBool,
     ) -> Result<LoadPoint, LoadError> {
         let mut state = self.state();
-        let there = state.present(&self.tell)?;
-        let conduct = Conduct::new(&state.fleet.broker, &there, plan, &self.tell);
-        let conduct = if self.sent.swap(true, Ordering::Relaxed) {
-            conduct.one_of_many()
-        } else {
-            conduct
-        };
-        Ok(conduct.run(&|now| progress(now), stop)?)
+        loop {
+            let there = state.present(&self.tell)?;
+            let conduct = Conduct::new(&state.fleet.broker, &there, plan, &self.tell);
+            let conduct = if self.sent.load(Ordering::Relaxed) {
+                conduct.one_of_many()
+            } else {
+                conduct
+            };
+            match conduct.run(&|now| progress(now), stop) {
+                // It left after it was asked who is there: nothing was sent yet, and the others have let the load go.
+                Err(AgentsError::Gone { .. }) if there.len() > 1 => thread::sleep(LET_GO),
+                other => {
+                    self.sent.store(true, Ordering::Relaxed);
+                    return Ok(other?);
+                }
+            }
+        }
     }
 
     /// Each half of the fleet sends one of them; in the next pair they change sides, so that no configuration is always

@@ -1,6 +1,7 @@
 //! What is known of the machine.
 
 pub(super) mod canary;
+pub(super) mod others;
 
 use crate::error::ExperimentError;
 use kneepoint_linux::machine;
