@@ -20,10 +20,13 @@ use kneepoint_model::LoadPoint;
 use kneepoint_model::units::format_share;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// How often an agent is asked for what is missing.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
+/// How long an agent may take from hearing of a load until it listens for its words.
+const LISTENING: Duration = Duration::from_millis(200);
 /// How often progress is told.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 
@@ -96,6 +99,9 @@ impl<'f> Conduct<'f> {
         if point.is_err() {
             let because = "the coordinator gave up".into();
             self.broker.say(&self.all, &Message::Stop { because });
+            self.broker.say(&self.all, &Message::Release);
+            // Who was told of this load a moment ago may not listen for its words yet.
+            thread::sleep(LISTENING);
         }
         self.broker.say(&self.all, &Message::Release);
         self.broker.leave(&here);
@@ -239,7 +245,7 @@ impl<'f> Conduct<'f> {
             }
         }
         // A round each: what is left of its time is waited for, so that rounds are apart.
-        std::thread::sleep(
+        thread::sleep(
             until
                 .saturating_duration_since(Instant::now())
                 .min(BETWEEN_ROUNDS),

@@ -126,6 +126,12 @@ pub(super) fn attempt(stage: &mut Stage, failure: Failure) -> anyhow::Result<Str
         "          last request {last_s:+.2} s after the failure (planned {:+.0} s)",
         f64::from(LENGTH_S) - AT.as_secs_f64()
     );
+    tell_outcome(&mut told, stage);
+    Ok(told)
+}
+
+/// How much of the load there is, and whether it counts.
+fn tell_outcome(told: &mut String, stage: &Stage) {
     match outcome(stage) {
         Ok((point, from)) => {
             let asked = RATE_HZ * LENGTH_S;
@@ -148,7 +154,6 @@ pub(super) fn attempt(stage: &mut Stage, failure: Failure) -> anyhow::Result<Str
             let _ = writeln!(told, "          no result: {error:#}");
         }
     }
-    Ok(told)
 }
 
 /// What the load gave out at its end, or what its run file keeps of it.
