@@ -63,7 +63,7 @@ mod tests {
         let summary = crate::summarise(&run);
         assert_eq!(
             summary.verdict.replace('\u{a0}', " "),
-            "http://a/: 40 requests in 4 s, 9.50/s answered, p95 12.0 ms, 2 failed."
+            "http://a/: 40 requests in 4.0 s, 9.5/s answered, p95 12.0 ms, 2 failed."
         );
         assert_eq!(summary.missing, Vec::<String>::new());
     }
