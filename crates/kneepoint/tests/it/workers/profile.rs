@@ -1,7 +1,7 @@
 //! `kneepoint profile` on a PHP-FPM started by hand.
 
 use crate::support::by_hand::ByHand;
-use crate::support::company::{alone, among_others};
+use crate::support::company::alone;
 use crate::support::{kneepoint, needs_root, start, text, wait};
 use std::fs;
 use std::process::Output;
@@ -20,7 +20,7 @@ fn the_workers_of_a_master_are_profiled_under_load() {
     if !needs_root("a profile") {
         return;
     }
-    let _place = among_others();
+    let _place = alone();
     let servers = ByHand::start();
     let graph = servers.directory.path().join("flame.svg");
     let scope = servers.directory.path().join("profile.json");
@@ -83,7 +83,6 @@ fn what_requests_do_is_told_call_by_call() {
     if !needs_root("a trace") {
         return;
     }
-    // It looks for a pool of this name, of which there are more beside others.
     let _place = alone();
     let servers = ByHand::start();
     let load = start(&mut servers.load(&["-z", "8s"]));
@@ -128,7 +127,7 @@ fn what_cannot_be_profiled_is_said() {
     if !needs_root("a profile") {
         return;
     }
-    let _place = among_others();
+    let _place = alone();
     let output = profile(std::process::id(), &["-z", "1s"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(
@@ -154,7 +153,7 @@ fn a_killed_profiler_leaves_the_workers_running_and_untraced() {
     if !needs_root("a profile") {
         return;
     }
-    let _place = among_others();
+    let _place = alone();
     let servers = ByHand::start();
     let load = start(&mut servers.load(&["-z", "8s"]));
     let pid = servers.fpm().to_string();
