@@ -5,7 +5,6 @@
 
 mod catalog;
 mod fingerprint;
-mod helper;
 mod plant;
 mod planted;
 mod program;

@@ -197,6 +197,14 @@ pub(crate) fn often(hits: &crate::snapshot::LogHits) -> String {
     format!("{said} {times}{since}")
 }
 
+/// `1 line`, `2 lines`.
+pub(crate) fn counted(count: u64, one: &str) -> String {
+    match count {
+        1 => format!("1 {one}"),
+        count => format!("{count} {one}s"),
+    }
+}
+
 /// Whether lines of a log tell of today and not of some past.
 pub(crate) fn is_recent(hits: &crate::snapshot::LogHits) -> bool {
     /// A week, in seconds.
@@ -212,7 +220,7 @@ pub(crate) mod prelude {
     pub(crate) use super::directive::{Around, Directive, Home};
     pub(crate) use super::logged::Logged;
     pub(crate) use super::memory_share::MemoryShare;
-    pub(crate) use super::{CheckFinding, CheckRule, Fix, Severity, is_recent, often};
+    pub(crate) use super::{CheckFinding, CheckRule, Fix, Severity, counted, is_recent, often};
     pub(crate) use crate::snapshot::{
         FpmPool, Service, ServiceKind, SettingSource, SettingValue, Settings, Snapshot,
     };

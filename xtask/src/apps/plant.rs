@@ -2,7 +2,6 @@
 
 use super::PATIENCE;
 use super::catalog::{Source, copy, scratch};
-use super::helper::Helper;
 use super::planted::{Change, Planted};
 use super::program::Program;
 use super::record::Record;
@@ -14,11 +13,14 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
+/// Who is asked outside of the stack: a name that nobody has (RFC 6761), so that only a double can answer to it.
+const PEER: &str = "peer.example.test";
+
 /// What stands in a fault's texts for what is only known when it runs.
 #[derive(Default)]
 struct Places {
-    /// `{{helper}}`: host and port of the helper.
-    helper: Option<String>,
+    /// `{{peer}}`: the host outside of the stack.
+    peer: Option<String>,
     /// `{{extension}}`: path of the shared object.
     extension: Option<String>,
     /// `{{app}}`: the copy of the application.
@@ -29,7 +31,7 @@ impl Places {
     fn fill(&self, text: &str) -> String {
         let mut text = text.to_owned();
         let known = [
-            ("{{helper}}", &self.helper),
+            ("{{peer}}", &self.peer),
             ("{{extension}}", &self.extension),
             ("{{app}}", &self.app),
         ];
@@ -66,22 +68,18 @@ pub(super) fn run(program: &Program, source: &Source, fault: &Planted) -> anyhow
         Ok(path) => path.map(|path| path.display().to_string()),
         Err(why) => return Ok(row(Outcome::Skipped(why))),
     };
-    let helper = fault.helper.map(Helper::start).transpose()?;
     let scratch = scratch()?;
     let own = scratch.path().join(fault.application.name);
     copy(&dir, &own)?;
     let places = Places {
-        helper: helper.as_ref().map(|helper| helper.address.to_string()),
+        peer: fault.peer_latency.as_ref().map(|_| PEER.to_owned()),
         extension,
         app: Some(own.display().to_string()),
     };
     plant(fault, &own, &places)
         .with_context(|| format!("the fault `{}` does not fit", fault.name))?;
-    let overlay = scratch.path().join("overlay.toml");
-    fs::write(&overlay, overlay_text(fault, scratch.path(), &places)?)?;
-
     let began = Instant::now();
-    let found = diagnose(program, fault, &own, scratch.path(), &overlay, began)?;
+    let found = diagnose(program, fault, &own, scratch.path(), &places, began)?;
     let culprits: Vec<String> = fault.culprit.iter().map(|text| places.fill(text)).collect();
     let outcome = match found {
         Err(words) => Outcome::Failed(words),
@@ -102,19 +100,17 @@ fn diagnose(
     fault: &Planted,
     own: &Path,
     scratch: &Path,
-    overlay: &Path,
+    places: &Places,
     began: Instant,
 ) -> anyhow::Result<Result<Value, String>> {
     if let Err(words) = program.init(own, PATIENCE) {
         return Ok(Err(format!("init: {words}")));
     }
-    let mut more: Vec<&OsStr> = vec![OsStr::new("--overlay"), overlay.as_os_str()];
-    if fault.helper.is_some() {
-        // The helper listens on this machine's loopback, which a lab with networks of its own does not see.
-        more.push(OsStr::new("--loopback"));
-    }
-    let left = PATIENCE.saturating_sub(began.elapsed());
     let scenario = own.join("kneepoint.toml");
+    let overlay = scratch.join("overlay.toml");
+    fs::write(&overlay, overlay_text(fault, &scenario, scratch, places)?)?;
+    let more: [&OsStr; 2] = [OsStr::new("--overlay"), overlay.as_os_str()];
+    let left = PATIENCE.saturating_sub(began.elapsed());
     let record = program.measure("diagnose", &scenario, &more, scratch, left)?;
     Ok(record.and_then(|value| Record(&value).finished().map(|()| value)))
 }
@@ -168,8 +164,17 @@ fn apply(change: &Change, own: &Path, places: &Places) -> anyhow::Result<()> {
 }
 
 /// What is laid over the scenario: the fault's own, and its php.ini as a file of the scenario.
-fn overlay_text(fault: &Planted, scratch: &Path, places: &Places) -> anyhow::Result<String> {
+fn overlay_text(
+    fault: &Planted,
+    scenario: &Path,
+    scratch: &Path,
+    places: &Places,
+) -> anyhow::Result<String> {
     let mut overlay = fault.overlay.clone();
+    if let Some(latency) = &fault.peer_latency {
+        let text = fs::read_to_string(scenario)?;
+        overlay.insert("peer".into(), peers(&text, latency)?.into());
+    }
     if let Some(ini) = &fault.ini {
         let path = scratch.join("php.ini");
         fs::write(&path, places.fill(ini))?;
@@ -177,6 +182,21 @@ fn overlay_text(fault: &Planted, scratch: &Path, places: &Places) -> anyhow::Res
         php.insert("ini".into(), path.display().to_string().into());
     }
     Ok(toml::to_string(&overlay)?)
+}
+
+/// The doubles that `init` wrote, that of the fault's host with its latency.
+///
+/// # Errors
+/// The scenario is no TOML.
+fn peers(scenario: &str, latency: &str) -> anyhow::Result<toml::value::Array> {
+    let scenario: toml::Table = toml::from_str(scenario)?;
+    let written = scenario.get("peer").and_then(toml::Value::as_array);
+    let mut peers = written.cloned().unwrap_or_default();
+    peers.retain(|peer| peer.get("host").and_then(toml::Value::as_str) != Some(PEER));
+    let slow = [("host", PEER), ("kind", "http"), ("latency", latency)];
+    let slow = slow.map(|(name, value)| (name.to_owned(), value.into()));
+    peers.push(toml::Value::Table(slow.into_iter().collect()));
+    Ok(peers)
 }
 
 /// The table of this name, made when it is not there.
@@ -207,16 +227,16 @@ mod tests {
         let fault = fault(
             "sql = \"SELECT 2;\"\n\
              [[file]]\npath = \"a.php\"\nfind = \"one\"\nreplace = \"two\"\n\
-             [[file]]\npath = \"a.php\"\nappend = \" // {{helper}}\"\n\
+             [[file]]\npath = \"a.php\"\nappend = \" // {{peer}}\"\n\
              [[file]]\npath = \"new/b{n}.php\"\ncopies = 2\ncontent = \"<?php b({n});\"\n",
         );
         let places = Places {
-            helper: Some("127.0.0.1:9".into()),
+            peer: Some(PEER.into()),
             ..Places::default()
         };
         plant(&fault, dir.path(), &places).expect("planted");
         let read = |path: &str| fs::read(dir.path().join(path)).expect(path);
-        assert_eq!(read("a.php"), b"<?php two(); // 127.0.0.1:9");
+        assert_eq!(read("a.php"), b"<?php two(); // peer.example.test");
         assert_eq!(read("new/b1.php"), b"<?php b(1);");
         assert_eq!(read("new/b2.php"), b"<?php b(2);");
         assert_eq!(read("wordpress.sql"), b"\xff;\nSELECT 2;\n");
@@ -235,6 +255,24 @@ mod tests {
     }
 
     #[test]
+    fn the_doubles_of_the_scenario_stay_and_the_one_of_the_fault_is_slow() {
+        let dir = tempfile::tempdir().expect("directory");
+        let scenario = dir.path().join("kneepoint.toml");
+        let written = "[[peer]]\nhost = \"a.test\"\nkind = \"smtp\"\n\n[[peer]]\nhost = \"peer.example.test\"\nkind = \"http\"\n";
+        fs::write(&scenario, written).expect("file");
+        let fault = fault("peer_latency = \"150ms\"\n");
+        let text =
+            overlay_text(&fault, &scenario, dir.path(), &Places::default()).expect("overlay");
+        let overlay: toml::Table = text.parse().expect("TOML");
+        let peers = overlay["peer"].as_array().expect("an array");
+        assert_eq!(
+            (peers.len(), peers[0]["host"].as_str()),
+            (2, Some("a.test"))
+        );
+        assert_eq!(peers[1]["latency"].as_str(), Some("150ms"));
+    }
+
+    #[test]
     fn a_php_ini_becomes_a_file_of_the_scenario() {
         let dir = tempfile::tempdir().expect("directory");
         let fault = fault(
@@ -244,7 +282,8 @@ mod tests {
             extension: Some("/x.so".into()),
             ..Places::default()
         };
-        let text = overlay_text(&fault, dir.path(), &places).expect("overlay");
+        let scenario = dir.path().join("kneepoint.toml");
+        let text = overlay_text(&fault, &scenario, dir.path(), &places).expect("overlay");
         let overlay: toml::Table = text.parse().expect("TOML");
         let php = &overlay["stack"]["php"];
         assert_eq!(php["settings"]["pm"].as_str(), Some("static"));

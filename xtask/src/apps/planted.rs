@@ -4,7 +4,6 @@ use super::catalog::{self, Application};
 use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 use std::path::Path;
-use std::time::Duration;
 
 /// A mistake in an application, with the answers that are right for it.
 #[derive(Debug, Clone)]
@@ -24,8 +23,8 @@ pub(super) struct Planted {
     pub(super) sql: Option<String>,
     /// Lines of a php.ini.
     pub(super) ini: Option<String>,
-    /// Delay of the helper outside the stack; `None` without one.
-    pub(super) helper: Option<Duration>,
+    /// Latency of the host outside the stack that `{{peer}}` names, as a scenario writes it; `None` without one.
+    pub(super) peer_latency: Option<String>,
     /// PHP extension that is needed, by name.
     pub(super) extension: Option<String>,
     /// What is laid over the scenario, as TOML.
@@ -64,7 +63,7 @@ struct Written {
     file: Vec<Change>,
     sql: Option<String>,
     ini: Option<String>,
-    helper_delay: Option<String>,
+    peer_latency: Option<String>,
     extension: Option<String>,
     #[serde(default)]
     inject: toml::Table,
@@ -114,9 +113,9 @@ impl Planted {
         for change in &written.file {
             change.check()?;
         }
-        let delay = written
-            .helper_delay
-            .map(|text| kneepoint_model::units::parse_duration(&text));
+        if let Some(latency) = &written.peer_latency {
+            kneepoint_model::units::parse_duration(latency)?;
+        }
         Ok(Self {
             name,
             about: written.about,
@@ -126,7 +125,7 @@ impl Planted {
             files: written.file,
             sql: written.sql,
             ini: written.ini,
-            helper: delay.transpose()?,
+            peer_latency: written.peer_latency,
             extension: written.extension,
             overlay: written.inject,
         })
@@ -214,12 +213,12 @@ mod tests {
     #[test]
     fn a_planted_fault_is_read() {
         let text = format!(
-            "{HEAD}equally_right = [\"MYS-03\"]\nhelper_delay = \"150ms\"\nsql = \"SELECT 1;\"\n"
+            "{HEAD}equally_right = [\"MYS-03\"]\npeer_latency = \"150ms\"\nsql = \"SELECT 1;\"\n"
         );
         let fault = Planted::read(Path::new("/f/wordpress-x.toml"), &text).expect("fault");
         assert_eq!(fault.name, "wordpress-x");
         assert_eq!(fault.codes, ["APP-10", "MYS-03"]);
-        assert_eq!(fault.helper, Some(Duration::from_millis(150)));
+        assert_eq!(fault.peer_latency.as_deref(), Some("150ms"));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Directories that are empty in the machine.
-const EMPTY: [&str; 10] = [
+const EMPTY: [&str; 11] = [
     "/run",
     "/srv",
     "/opt",
@@ -23,6 +23,7 @@ const EMPTY: [&str; 10] = [
     "/var/www",
     "/var/log",
     "/var/lib/mysql",
+    "/var/lib/postgresql",
     "/var/lib/redis",
     "/var/lib/nginx",
     "/dev/shm",

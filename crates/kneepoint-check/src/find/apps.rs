@@ -224,12 +224,11 @@ fn endpoints(value: &dyn Fn(&str) -> Option<String>, place: &dyn Fn(&str) -> Str
         Some("pgsql") => 5432,
         _ => 3306,
     };
-    [
+    let named = [
         ("REDIS_HOST", "REDIS_PORT", 6379),
         ("DB_HOST", "DB_PORT", port_of_db),
-    ]
-    .iter()
-    .filter_map(|(host, port, usual)| {
+    ];
+    let hosts = named.iter().filter_map(|(host, port, usual)| {
         let name = value(host).filter(|name| !name.is_empty())?;
         let port = value(port)
             .and_then(|text| text.parse().ok())
@@ -239,14 +238,53 @@ fn endpoints(value: &dyn Fn(&str) -> Option<String>, place: &dyn Fn(&str) -> Str
             false => ListenEndpoint::Tcp(name, port),
         };
         Some((endpoint, place(host)))
-    })
-    .collect()
+    });
+    let urls = ["DATABASE_URL", "DB_URL", "REDIS_URL"];
+    let urls = urls
+        .iter()
+        .filter_map(|name| Some((of_url(&value(name)?)?, place(name))));
+    hosts.chain(urls).collect()
+}
+
+/// Whom a URL of a database or of Redis leads to: `mysql://user:password@host:3306/name`.
+fn of_url(url: &str) -> Option<ListenEndpoint> {
+    let (scheme, rest) = url.split_once("://")?;
+    let usual = match scheme {
+        "mysql" | "mysql2" | "mariadb" => 3306,
+        "postgres" | "postgresql" | "pgsql" => 5432,
+        "redis" => 6379,
+        _ => return None,
+    };
+    // A password may hold every character but `@`, which is written `%40`; some write it all the same.
+    let end = rest.rfind('@').map_or(0, |at| at + 1);
+    let host = rest[end..].split(['/', '?', '#']).next()?;
+    ListenEndpoint::parse(host, usual).filter(|_| !host.is_empty())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::files::Memory;
+
+    #[test]
+    fn a_url_leads_to_whom_it_names() {
+        let check = |url: &str, expected: Option<(&str, u16)>| {
+            let expected = expected.map(|(host, port)| ListenEndpoint::Tcp(host.into(), port));
+            assert_eq!(of_url(url), expected, "{url}");
+        };
+        check(
+            "mysql://app:secret@db:3307/shop?serverVersion=10",
+            Some(("db", 3307)),
+        );
+        check(
+            "postgresql://app:p%40ss@10.0.0.5/shop",
+            Some(("10.0.0.5", 5432)),
+        );
+        check("redis://cache", Some(("cache", 6379)));
+        check("sqlite:///%kernel.project_dir%/var/data.db", None);
+        check("mysql://", None);
+        check("db:3306", None);
+    }
 
     #[test]
     fn an_application_is_known_by_its_files() {

@@ -24,7 +24,8 @@ fn marks(kind: ServiceKind) -> &'static [&'static str] {
             "--with-config-file-scan-dir=",
         ],
         ServiceKind::Apache => &["Apache/"],
-        ServiceKind::Postgresql => &["PostgreSQL "],
+        // Messages in it name older versions: "before upgrading to PostgreSQL 9.1".
+        ServiceKind::Postgresql => &["postgres (PostgreSQL) "],
         ServiceKind::Unit => &["Unit/"],
         _ => &[],
     }

@@ -29,9 +29,21 @@ pub(crate) struct Around<'a> {
 impl Around<'_> {
     /// Most workers that share the value: those of the pool, or of all PHP that asks the service.
     pub(crate) fn workers(&self) -> u64 {
+        self.workers_seen().unwrap_or(1)
+    }
+
+    /// The same for a sentence: `20 workers`, or that nobody was seen who asks the service.
+    pub(crate) fn who(&self) -> String {
+        match self.workers_seen() {
+            Some(1) => "1 worker".into(),
+            Some(count) => format!("{count} workers"),
+            None => "workers that are not seen here".into(),
+        }
+    }
+
+    fn workers_seen(&self) -> Option<u64> {
         let own = self.pool.and_then(FpmPool::max_children);
         own.or_else(|| self.snapshot.workers_behind(self.at))
-            .unwrap_or(1)
     }
 
     /// Memory that the service may use in bytes: its limit, or all of the machine.

@@ -120,6 +120,29 @@ impl Fix {
 
     /// A directive of nginx, or of another program whose later files do not override earlier ones: the line itself.
     pub(crate) fn line(service: &Service, value: &SettingValue, text: &str) -> Self {
+        Self::at(service, value, "write instead", text)
+    }
+
+    /// What belongs beside a line that stays as it is.
+    pub(crate) fn beside(service: &Service, value: &SettingValue, text: &str) -> Self {
+        Self::at(service, value, "add beside it", text)
+    }
+
+    /// A line that is to go, or else `or`, which may be empty.
+    pub(crate) fn without(service: &Service, value: &SettingValue, or: &str) -> Self {
+        Self::at(service, value, &format!("remove the line{or}"), "")
+    }
+
+    /// Files are right as they are, and the program is to read them: `text` says so.
+    pub(crate) fn reload(service: &Service, text: String) -> Self {
+        Self {
+            text,
+            file: None,
+            apply: apply(service),
+        }
+    }
+
+    fn at(service: &Service, value: &SettingValue, verb: &str, text: &str) -> Self {
         let place = match &value.source {
             SettingSource::Default => match service.files.first() {
                 Some(file) => format!("In {}, add", file.path),
@@ -127,7 +150,7 @@ impl Fix {
             },
             SettingSource::Flag => "On its command line, or in a file instead".to_owned(),
             SettingSource::Memory { .. } => "Where it is set at run time".to_owned(),
-            source => format!("In {source}, write instead"),
+            source => format!("In {source}, {verb}"),
         };
         let owner = match &service.place.container {
             Some(container) if container.in_pod => {
@@ -140,7 +163,10 @@ impl Fix {
             None => String::new(),
         };
         Self {
-            text: format!("{place}{owner}: {text}"),
+            text: match text {
+                "" => format!("{place}{owner}"),
+                text => format!("{place}{owner}: {text}"),
+            },
             file: None,
             apply: apply(service),
         }

@@ -22,7 +22,10 @@ const LINES: Logged = Logged {
     least: 1,
     severity: Severity::Problem,
     costs: |count| {
-        format!("{count} times at least, all processes were taken and visitors waited for one")
+        format!(
+            "{} at least, all processes were taken and visitors waited for one",
+            counted(count, "time")
+        )
     },
     remedy: "Lower KeepAliveTimeout; see what the processes wait for; then raise MaxRequestWorkers (and ServerLimit) within the memory.",
     weight: 0.45,

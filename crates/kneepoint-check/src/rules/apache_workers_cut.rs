@@ -51,7 +51,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .cost(format!(
                 "{most:.0} requests at once and not {asked:.0}: the others wait"
             ))
-            .fix(Fix::line(service, wanted, &right))
+            .fix(Fix::beside(service, wanted, &right))
             .weight(0.15)
             .tell(found);
     }

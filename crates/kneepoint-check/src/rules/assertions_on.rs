@@ -25,8 +25,8 @@ const ASSERTIONS: Directive = Directive {
         let runs = value.number().is_some_and(|level| level >= 1.0);
         runs.then(|| {
             format!(
-                "every assert() of the application and its libraries, in each request of {} workers (not measured here)",
-                around.workers()
+                "every assert() of the application and its libraries, in each request of {} (not measured here)",
+                around.who()
             )
         })
     },

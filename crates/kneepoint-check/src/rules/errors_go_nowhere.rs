@@ -26,8 +26,8 @@ const LOG: Directive = Directive {
         let nowhere = value.is_on() == Some(false) && shown.is_on() == Some(false);
         nowhere.then(|| {
             format!(
-                "no speed; but an error of any of {} workers cannot be found again",
-                around.workers()
+                "no speed; but an error of any of {} cannot be found again",
+                around.who()
             )
         })
     },

@@ -25,8 +25,8 @@ const PREPEND: Directive = Directive {
     costs: |value, around| {
         (!value.text.trim().is_empty()).then(|| {
             format!(
-                "its time in each request of {} workers: `kneepoint profile` tells how much",
-                around.workers()
+                "its time in each request of {}: `kneepoint profile` tells how much",
+                around.who()
             )
         })
     },

@@ -25,7 +25,10 @@ const THREADS: Directive = Directive {
         (value.number() == Some(1.0) && cores >= 2.0)
             .then(|| format!("one of {cores:.0} cores does all of HAProxy's work"))
     },
-    better: |_| "nothing: remove the line".into(),
+    better: |around| {
+        let cores = around.service.cores(&around.snapshot.machine);
+        format!("nbthread {cores:.0}")
+    },
     weight: 0.15,
 };
 

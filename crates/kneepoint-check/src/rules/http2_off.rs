@@ -35,15 +35,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         });
         let Some(listen) = without else { continue };
         let newer = service.is_older_than(&[1, 25, 1]) == Some(false);
-        let line = if newer {
-            "beside it: http2 on;".to_owned()
+        let fix = if newer {
+            Fix::beside(service, listen, "http2 on;")
         } else {
-            format!("listen {} http2;", listen.text)
+            Fix::line(service, listen, &format!("listen {} http2;", listen.text))
         };
         RULE.at(snapshot, at, Severity::Note)
             .value("listen", listen)
             .cost("up to 6 connections and handshakes of TLS for each visitor instead of 1")
-            .fix(Fix::line(service, listen, &line))
+            .fix(fix)
             .weight(0.05)
             .tell(found);
     }

@@ -40,7 +40,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .fix(Fix::line(
                 web,
                 &kept,
-                &format!("keepalive_requests {after:.0}; in the upstream"),
+                &format!("keepalive_requests {after:.0}; (in the upstream)"),
             ))
             .weight(0.08)
             .tell(found);

@@ -37,7 +37,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .value("fastcgi_keep_conn", keep)
             .value("fastcgi_pass", &pass.target)
             .cost("nothing, but what one expects of it does not happen")
-            .fix(Fix::line(service, keep, "remove the line"))
+            .fix(Fix::without(service, keep, ""))
             .tell(found);
     }
 }

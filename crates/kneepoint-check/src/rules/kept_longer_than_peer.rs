@@ -52,7 +52,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .value("keepalive_timeout", &kept)
             .value(&format!("{directive} of {}", next.kind), &closed)
             .cost(format!("errors of requests that meet a connection between {closed_s:.0} and {kept_s:.0} s of idleness"))
-            .fix(Fix::line(web, &kept, &format!("keepalive_timeout {:.0}s; in upstream {}", (closed_s * 0.8).max(1.0), upstream.name)))
+            .fix(Fix::line(web, &kept, &format!("keepalive_timeout {:.0}s; (in upstream {})", (closed_s * 0.8).max(1.0), upstream.name)))
             .weight(0.07)
             .tell(found);
     }

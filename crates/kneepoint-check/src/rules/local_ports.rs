@@ -19,6 +19,8 @@ pub(crate) static RULE: CheckRule = CheckRule {
 const USUAL: f64 = 28_232.0;
 /// Part of the range from which connecting becomes slow.
 const CLIFF: f64 = 0.5;
+/// How long a closed connection keeps its port.
+const MINUTE_S: f64 = 60.0;
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     let mut seen: Vec<(u64, Severity)> = Vec::new();
@@ -58,11 +60,17 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         }
         draft
             .title(if used >= CLIFF { "Local ports towards the next tier are used up" } else { RULE.title })
-            .cost(format!("above about {:.0} new connections a second to one peer, connecting becomes slow and then fails", width * CLIFF / 60.0))
+            .cost(format!("above about {:.0} new connections a second to one peer, connecting becomes slow and then fails", width * CLIFF / MINUTE_S))
             .fix(Fix::sysctl(service, "net.ipv4.ip_local_port_range", "1024 65535"))
             .weight(if used >= CLIFF { 0.6 } else { 0.18 })
             .tell(found);
     }
+}
+
+/// The range of a service's local ports, and how many new connections a second to one peer it bears.
+pub(super) fn bearable(service: &Service) -> Option<(&SettingValue, f64)> {
+    let range = service.kernel.get("net.ipv4.ip_local_port_range")?;
+    Some((range, width(range)? * CLIFF / MINUTE_S))
 }
 
 fn width(range: &SettingValue) -> Option<f64> {

@@ -104,7 +104,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                 .cost(if old {
                     "nothing any more, or it is still to come back".to_owned()
                 } else {
-                    format!("{} lines, each an error or a wait of somebody", hits.count)
+                    format!(
+                        "{}: an error or a wait of somebody each",
+                        counted(hits.count, "line")
+                    )
                 })
                 .fix(Fix::words(remedy))
                 .weight(0.3 + (hits.count as f64).log10() / 100.0)

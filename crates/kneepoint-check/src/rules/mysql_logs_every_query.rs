@@ -22,12 +22,8 @@ const GENERAL: Directive = Directive {
     beside: &[],
     severity: Severity::Risk,
     costs: |value, around| {
-        (value.is_on() == Some(true)).then(|| {
-            format!(
-                "a line in a file for each query of {} workers",
-                around.workers()
-            )
-        })
+        (value.is_on() == Some(true))
+            .then(|| format!("a line in a file for each query of {}", around.who()))
     },
     better: |_| "general_log = 0".into(),
     weight: 0.15,
@@ -46,8 +42,8 @@ const SLOW: Directive = Directive {
         let on = around.settings.or("slow_query_log", "0").is_on() == Some(true);
         on.then(|| {
             format!(
-                "a line in a file for each query over {seconds} s of {} workers",
-                around.workers()
+                "a line in a file for each query over {seconds} s of {}",
+                around.who()
             )
         })
     },

@@ -26,8 +26,8 @@ const CACHE: Directive = Directive {
         let some = around.settings.or("query_cache_size", "1M").size() != Some(0.0);
         (on && some).then(|| {
             format!(
-                "one lock for the queries of {} workers, on {:.0} cores",
-                around.workers(),
+                "one lock for the queries of {}, on {:.0} cores",
+                around.who(),
                 around.service.cores(&around.snapshot.machine)
             )
         })

@@ -28,8 +28,8 @@ const SLOW: Directive = Directive {
         let off = value.is_on() == Some(false) && second.is_on() == Some(false);
         off.then(|| {
             format!(
-                "no speed; but when a query of {} workers was slow nobody finds it again",
-                around.workers()
+                "no speed; but when a query of {} was slow nobody finds it again",
+                around.who()
             )
         })
     },

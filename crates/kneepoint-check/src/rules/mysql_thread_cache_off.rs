@@ -25,8 +25,8 @@ const THREADS: Directive = Directive {
         let pooled = around.settings.text("thread_handling") == Some("pool-of-threads");
         (value.number() == Some(0.0) && !pooled).then(|| {
             format!(
-                "a thread made and ended for each connection of {} workers",
-                around.workers()
+                "a thread made and ended for each connection of {}",
+                around.who()
             )
         })
     },

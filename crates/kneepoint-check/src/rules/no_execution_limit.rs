@@ -29,8 +29,8 @@ const TIME: Directive = Directive {
         never.then(|| {
             let cores = around.service.cores(&around.snapshot.machine);
             format!(
-                "each such script takes one of {cores:.0} cores and one of {} workers until PHP is restarted",
-                around.workers()
+                "each such script takes one of {cores:.0} cores and one of {} until PHP is restarted",
+                around.who()
             )
         })
     },

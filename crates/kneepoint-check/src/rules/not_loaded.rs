@@ -28,10 +28,9 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         }
         draft
             .cost("the findings here are of what is written; what runs is older, until a reload")
-            .fix(Fix::line(
+            .fix(Fix::reload(
                 service,
-                &SettingValue::new("", SettingSource::file(&first.path, 1)),
-                "nothing: check it and reload",
+                format!("Read {} once more, then have it loaded.", first.path),
             ))
             .weight(0.05)
             .tell(found);

@@ -28,8 +28,8 @@ const CACHE: Directive = Directive {
         let stale = !value.text.trim().is_empty() && validates.is_on() == Some(false);
         stale.then(|| {
             format!(
-                "after a deployment all {} workers run the old code, restarted or not",
-                around.workers()
+                "after a deployment all {} run the old code, restarted or not",
+                around.who()
             )
         })
     },

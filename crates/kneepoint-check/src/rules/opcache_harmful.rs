@@ -56,7 +56,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                         service.version
                     ))
                     .cost("nothing: it has no effect")
-                    .fix(Fix::line(service, value, "remove the line"))
+                    .fix(Fix::without(service, value, ""))
                     .tell(found);
             }
         }

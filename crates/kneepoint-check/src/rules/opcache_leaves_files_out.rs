@@ -42,8 +42,8 @@ const LISTED: Directive = Directive {
         let named = !value.text.trim().is_empty();
         named.then(|| {
             format!(
-                "what it names is compiled anew in every request, by all {} workers (a page of which half is not cached took 31 times as long in the lab)",
-                around.workers()
+                "what it names is compiled anew in every request, by all {} (a page of which half is not cached took 31 times as long in the lab)",
+                around.who()
             )
         })
     },

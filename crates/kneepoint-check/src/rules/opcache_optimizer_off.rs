@@ -25,8 +25,8 @@ const LEVEL: Directive = Directive {
         let none = matches!(value.text.trim(), "0" | "0x0" | "");
         none.then(|| {
             format!(
-                "every page of all {} workers runs unoptimised code: some per cent of PHP's CPU time (not measured here)",
-                around.workers()
+                "every page of all {} runs unoptimised code: some per cent of PHP's CPU time (not measured here)",
+                around.who()
             )
         })
     },

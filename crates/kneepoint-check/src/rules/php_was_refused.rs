@@ -35,7 +35,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             let workers: u64 = service.pools.iter().filter_map(FpmPool::max_children).sum();
             RULE.at(snapshot, at, Severity::Problem)
                 .seen(often(hits), &hits.path)
-                .cost(format!("{} requests that ended in an error; this PHP alone has {workers} workers", hits.count))
+                .cost(format!("{} that ended in an error; this PHP alone has {}", counted(hits.count, "request"), counted(workers, "worker")))
                 .fix(Fix::words("Count the workers of all hosts that ask it, and give it more connections than that; or put a pooler between."))
                 .weight(0.4)
                 .tell(found);

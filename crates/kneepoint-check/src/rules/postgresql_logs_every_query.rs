@@ -22,8 +22,7 @@ const STATEMENT: Directive = Directive {
     beside: &[],
     severity: Severity::Risk,
     costs: |value, around| {
-        (value.text.trim() == "all")
-            .then(|| format!("a line for each query of {} workers", around.workers()))
+        (value.text.trim() == "all").then(|| format!("a line for each query of {}", around.who()))
     },
     better: |_| "log_statement = none".into(),
     weight: 0.12,
@@ -45,12 +44,9 @@ const DURATION: Directive = Directive {
             .trim()
             .parse::<f64>()
             .ok()?;
-        (0.0..LEAST_MS).contains(&least).then(|| {
-            format!(
-                "a line for each query over {least} ms of {} workers",
-                around.workers()
-            )
-        })
+        (0.0..LEAST_MS)
+            .contains(&least)
+            .then(|| format!("a line for each query over {least} ms of {}", around.who()))
     },
     better: |_| "log_min_duration_statement = 1000".into(),
     weight: 0.12,

@@ -30,8 +30,8 @@ const MANY: Directive = Directive {
         let cores = around.service.cores(&around.snapshot.machine);
         (most >= LEAST && most > cores * EACH_CORE).then(|| {
             format!(
-                "{most:.0} processes for {cores:.0} cores, asked by {} workers of PHP seen here",
-                around.workers()
+                "{most:.0} processes for {cores:.0} cores, asked by {}",
+                around.who()
             )
         })
     },

@@ -28,8 +28,8 @@ const TTL: Directive = Directive {
         let checks = around.settings.or("opcache.validate_timestamps", "1");
         (checks.is_on() != Some(false)).then(|| {
             format!(
-                "each of {} workers resolves every path again every {short:.0} s, a system call a directory",
-                around.workers()
+                "each of {} resolves every path again every {short:.0} s, a system call a directory",
+                around.who()
             )
         })
     },

@@ -24,8 +24,8 @@ const LOG: Directive = Directive {
     costs: |value, around| {
         (!matches!(value.text.trim(), "" | "/dev/null")).then(|| {
             format!(
-                "a write for each request, by each of {} workers, of what the web server has written already",
-                around.workers()
+                "a write for each request, by each of {}, of what the web server has written already",
+                around.who()
             )
         })
     },

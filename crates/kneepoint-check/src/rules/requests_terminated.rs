@@ -23,7 +23,8 @@ const LINES: Logged = Logged {
     severity: Severity::Problem,
     costs: |count| {
         format!(
-            "{count} requests ended with an error, each after it held a worker for the whole limit"
+            "{} ended with an error, having held a worker for the whole limit",
+            counted(count, "request")
         )
     },
     remedy: "Set request_slowlog_timeout and look which line waits; then give that call a time limit of its own.",

@@ -24,8 +24,8 @@ const AUTO: Directive = Directive {
     costs: |value, around| {
         (value.is_on() == Some(true)).then(|| {
             format!(
-                "requests of one visitor wait for another, each of them in one of {} workers (2.08 instead of 0.27 s for ten in the lab)",
-                around.workers()
+                "requests of one visitor wait for another, each of them in one of {} (2.08 instead of 0.27 s for ten in the lab)",
+                around.who()
             )
         })
     },

@@ -22,7 +22,10 @@ const LINES: Logged = Logged {
     least: 3,
     severity: Severity::Risk,
     costs: |count| {
-        format!("{count} requests that held a worker longer than the limit of the slow log")
+        format!(
+            "{} that held a worker longer than the limit of the slow log",
+            counted(count, "request")
+        )
     },
     remedy: "Read the stacks in the file that `slowlog` names: the line that is there most often is what to mend.",
     weight: 0.15,

@@ -47,10 +47,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .value("listen", listen)
             .seen("ssl_session_cache is not shared", "")
             .cost("a full handshake, about a millisecond of CPU, for clients that come back")
-            .fix(Fix::line(
+            .fix(Fix::beside(
                 service,
                 listen,
-                "beside it: ssl_session_cache shared:SSL:10m; ssl_session_timeout 1h;",
+                "ssl_session_cache shared:SSL:10m; ssl_session_timeout 1h;",
             ))
             .tell(found);
     }

@@ -56,7 +56,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                     "PHP's CPU time several times over where it is active"
                 })
                 .fix(match line {
-                    Some(value) => Fix::line(service, value, "remove the line"),
+                    Some(value) => Fix::without(service, value, ""),
                     None => Fix::words(format!("Take {name} out of PHP's configuration or image.")),
                 })
                 .weight(if off { 0.1 } else { 0.5 })

@@ -74,8 +74,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                     format!("/proc/{}/net/tcp", service.pid),
                 );
             }
+            let ports = super::local_ports::bearable(service);
+            if let Some((range, _)) = ports {
+                draft = draft.value("net.ipv4.ip_local_port_range", range);
+            }
             draft
-                .cost("a handshake for every request, and a local port for a minute: up to half of the rate")
+                .cost(match ports {
+                    Some((_, most)) => format!("a handshake for every request, and a local port for a minute: up to half of the rate; above about {most:.0} requests a second to one server connecting itself becomes slow"),
+                    None => "a handshake for every request, and a local port for a minute: up to half of the rate".to_owned(),
+                })
                 .fix(Fix::line(service, &pass.target, "an upstream block with `keepalive 64;`, and at the pass: proxy_http_version 1.1; proxy_set_header Connection \"\";"))
                 .weight(0.4)
                 .tell(found);
@@ -109,6 +116,16 @@ mod tests {
                     "upstream block",
                 ),
             ],
+        );
+        let without = Case::healthy().nginx_with("  keepalive 64;\n", "").kernel(
+            0,
+            "net.ipv4.ip_local_port_range",
+            "32768 60999",
+        );
+        let told = super::super::tests_of(&RULE, &without);
+        assert!(
+            told[0].cost.contains("above about 235 requests a second"),
+            "{told:?}"
         );
         let newer = Case::healthy()
             .nginx_with("  keepalive 64;\n", "")

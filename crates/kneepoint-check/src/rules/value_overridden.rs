@@ -60,7 +60,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                 .cost(format!("what {name} = {before} was to do does not happen"))
                 .fix(match runs {
                     true => Fix::words("See what sets it at run time: a flag of php-fpm (-d, -c, -n), a scan directory of its own, or a file that was changed since."),
-                    false => Fix::line(service, value, &format!("remove the line, or set it to {before}")),
+                    false => Fix::without(service, value, &format!(", or set it to {before}")),
                 })
                 .weight(0.04)
                 .tell(found);

@@ -167,6 +167,37 @@ mod tests {
         }
     }
 
+    /// All `*.toml` of the benches, and the table of what is not in them.
+    fn benches() -> (String, String) {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut planted = String::new();
+        for dir in ["faults", "faults/apps", "shapes"] {
+            let entries = std::fs::read_dir(root.join(dir)).expect(dir);
+            let paths = entries.map(|entry| entry.expect("an entry").path());
+            for path in paths.filter(|path| path.extension().is_some_and(|end| end == "toml")) {
+                planted.push_str(&std::fs::read_to_string(path).expect("a file"));
+            }
+        }
+        let readme = std::fs::read_to_string(root.join("faults/README.md")).expect("a README");
+        let (_, without) = readme
+            .split_once("## Rules that nothing is planted for")
+            .expect("the section");
+        (planted, without.to_owned())
+    }
+
+    #[test]
+    fn every_rule_has_a_fault_in_a_bench_or_a_reason_why_not() {
+        let (planted, without) = benches();
+        for code in known().into_keys() {
+            let is_planted = planted.contains(&format!("\"{code}"));
+            let has_reason = without.contains(&format!("\n| {code} |"));
+            assert!(
+                is_planted != has_reason,
+                "{code}: planted {is_planted}, excused {has_reason}; see faults/README.md"
+            );
+        }
+    }
+
     #[test]
     fn a_rule_of_both_kinds_says_in_one_article_when_it_does_not_matter() {
         let both = known();
