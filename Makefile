@@ -27,7 +27,7 @@ help:
 demo: deps build
 	$(KNEEPOINT) demo $(ARGS) || [ $$? -eq 4 ] # 4: it ended, and could not judge every remedy
 
-test: deps cargo
+test: cargo
 	scripts/run-tests
 
 # The debug information goes into a file beside the program, where debuggers and profilers look for it. The program is

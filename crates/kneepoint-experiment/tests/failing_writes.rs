@@ -1,5 +1,10 @@
 //! Writes of the run file that go wrong: each of them is cut short, damaged or refused in turn.
 
+#[path = "failing_writes/calls.rs"]
+mod calls;
+#[path = "../../../tests/skipped.rs"]
+mod skip;
+
 use kneepoint_experiment::{Record, RunStore};
 use kneepoint_model::Run;
 use kneepoint_model::redact::Secrets;
@@ -155,4 +160,5 @@ fn refused() {
 fn no_record_that_was_kept_is_lost_whatever_write_fails() {
     cut_short_or_damaged();
     refused();
+    calls::each_fails();
 }

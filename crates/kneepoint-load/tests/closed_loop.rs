@@ -1,8 +1,6 @@
 //! Workers decide: how many, from when, with which pauses, and how many requests they make.
 
-mod common;
-
-use common::{Server, closed, http, run, shown};
+use crate::common::{Server, closed, http, run, shown};
 use kneepoint_load::{Engine, LoadPlan};
 use kneepoint_model::{ClosedLoop, Outcome, ThinkTime};
 use std::net::{SocketAddr, TcpListener};

@@ -1,8 +1,6 @@
 //! What is sent and what is made of the answers: values from tables and from responses, expectations.
 
-mod common;
-
-use common::{Peer, Server, even, run, shown};
+use crate::common::{Peer, Server, even, run, shown};
 use kneepoint_load::LoadPlan;
 use kneepoint_model::{
     Body, Capture, CaptureFrom, Feeder, HeaderExpectation, Outcome, Request, RowOrder,

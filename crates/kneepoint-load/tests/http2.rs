@@ -1,9 +1,7 @@
 //! HTTP/2 on a real nginx, in the clear and encrypted.
 
-mod common;
-
-use common::secure_site::{LARGE_BYTES, NAME, PATIENCE, Site};
-use common::{Server, even, run, shown};
+use crate::common::secure_site::{LARGE_BYTES, NAME, PATIENCE, Site};
+use crate::common::{Server, even, run, shown};
 use kneepoint_load::{HttpVersion, LoadPlan, Mode, Target, fetch, identify};
 use kneepoint_model::{Address, Arrivals, ClosedLoop, Feeder, Outcome, Request, RowOrder};
 use std::net::{SocketAddr, TcpListener};

@@ -1,8 +1,7 @@
 //! The schedule decides: counts, spread, mixture, sessions, stalls, early ends.
 
-mod common;
-
-use common::{Server, even, hold_invariants, run, shown};
+use crate::common;
+use crate::common::{Server, even, hold_invariants, run, shown};
 use kneepoint_load::{AbortRule, Engine, LoadPlan, Mode, Progress, fetch, identify};
 use kneepoint_model::{Arrivals, ClosedLoop, Outcome, Request, Validity, Workload};
 use std::collections::BTreeSet;

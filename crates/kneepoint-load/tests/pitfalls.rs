@@ -1,8 +1,6 @@
 //! What servers and sockets do to a load generator, one test each: load-engine.md, "Pitfalls".
 
-mod common;
-
-use common::{Peer, Server, even, http, run, shown};
+use crate::common::{Peer, Server, even, http, run, shown};
 use expect_test::{Expect, expect};
 use kneepoint_load::{Engine, LoadPlan, Mode, Target};
 use kneepoint_model::{Address, ClosedLoop, LoadPoint, Outcome, Validity, Workload};

@@ -5,10 +5,9 @@
     reason = "a test starts its own servers and ends them by their process id"
 )]
 
-mod common;
-
-use common::nginx::{Blocks, Nginx};
-use common::{even, run, shown};
+use crate::common;
+use crate::common::nginx::{Blocks, Nginx};
+use crate::common::{even, run, shown};
 use kneepoint_load::{LoadPlan, Target, ceiling, fetch};
 use kneepoint_model::{Address, Outcome, Request, Script, Sessions, ThinkTime, Validity};
 use rustix::process::{Pid, Signal, kill_process};

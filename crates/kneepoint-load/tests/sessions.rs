@@ -1,8 +1,6 @@
 //! Visitors decide: scripts in order with one cookie, pauses from the response, visits that complete and that do not.
 
-mod common;
-
-use common::{Peer, Server, closed, even, run, shown};
+use crate::common::{Peer, Server, closed, even, run, shown};
 use kneepoint_load::{Engine, LoadPlan};
 use kneepoint_model::{ClosedLoop, Request, Script, SessionCounts, Sessions, ThinkTime, Workload};
 use std::collections::BTreeMap;

@@ -1,9 +1,7 @@
 //! HTTPS on a real nginx: what works, what fails, and what is said then.
 
-mod common;
-
-use common::secure_site::{LARGE_BYTES, NAME, PATIENCE, Site};
-use common::{Server, even, run, shown};
+use crate::common::secure_site::{LARGE_BYTES, NAME, PATIENCE, Site};
+use crate::common::{Server, even, run, shown};
 use kneepoint_load::{LoadPlan, Mode, Target, Tls, Verify, fetch, identify};
 use kneepoint_model::{Address, ClosedLoop, LoadPoint, Outcome, Request, Workload};
 use std::net::{SocketAddr, TcpListener};

@@ -1,8 +1,6 @@
 //! Those who watch a load: what they are told while it runs, and rules that end it.
 
-mod common;
-
-use common::{Server, even, hold_invariants};
+use crate::common::{Server, even, hold_invariants};
 use kneepoint_load::{Engine, LoadPlan, Progress, StopRule, StopWhen};
 use kneepoint_model::autostop::Observed;
 use kneepoint_model::{LatencyHistogram, LoadPoint, Outcome, Second};

@@ -1,14 +1,13 @@
 //! What every format owes its reader, on sample runs.
 
-mod support;
-
+use crate::support;
+use crate::support::{INJECTION, SECRET};
 use expect_test::expect_file;
 use kneepoint_model::Run;
 use kneepoint_report::{
     FORMATS, Format, LoadFormat, Options, RunOutcome, Styles, redact, render, render_load,
     summarise,
 };
-use support::{INJECTION, SECRET};
 
 fn written(run: &Run, format: &str) -> String {
     let format = Format::named(format).unwrap_or_else(|| panic!("no format {format}"));

@@ -1,7 +1,6 @@
 //! What the report page owes: self-contained, well-formed, accessible, complete.
 
-mod support;
-
+use crate::support;
 use kneepoint_model::Run;
 use kneepoint_report::{Format, LoadFormat, LoadRun, Options, Styles, render, render_load};
 use std::collections::BTreeSet;

@@ -1,8 +1,7 @@
 //! No secret that is planted anywhere in a run survives in any format.
 
 #[allow(dead_code, reason = "samples of loads are there for other tests")]
-mod support;
-
+use crate::support;
 use kneepoint_model::redact::{Secrets, redact};
 use kneepoint_model::{Body, Method, Part, PartContent, Request, Run, Scenario};
 use kneepoint_report::{FORMATS, Options, render};

@@ -2,9 +2,11 @@
 
 pub mod code;
 pub mod dotenv;
+mod hosts;
 mod mentions;
 mod switches;
 
+pub use hosts::{NamedHost, named_hosts};
 pub use mentions::{Mention, Mentioned, likeliest, mentions, mentions_in};
 pub use switches::{FILES, of_file, switches};
 

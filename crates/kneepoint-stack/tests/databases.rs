@@ -5,14 +5,13 @@
     reason = "these tests are the lab of the tiers they render"
 )]
 
-mod support;
-
+use crate::support;
+use crate::support::running::{Local, Running, eventually, real, temp_dir};
+use crate::support::{config, settings};
 use kneepoint_model::Layer;
 use kneepoint_stack::{TierContext, install, unpack_seed};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use support::running::{Local, Running, eventually, real, temp_dir};
-use support::{config, settings};
 
 #[test]
 fn postgresql_is_seeded_again_and_again_and_copied() {

@@ -1,13 +1,11 @@
 //! Golden renders of every tier, and the diff each kind of setting makes. `UPDATE_EXPECT=1` writes them anew.
 
-mod support;
-
-use expect_test::expect_file;
-use kneepoint_stack::TierContext;
-use support::rendering::{
+use crate::support::rendering::{
     apache, cache, change, db, frankenphp, haproxy, mariadb, php, proxy, render, swoole, text,
     unit, web,
 };
+use expect_test::expect_file;
+use kneepoint_stack::TierContext;
 
 fn check(kind: &str, context: &TierContext, files: &[&str]) {
     let tier = render(kind, context);

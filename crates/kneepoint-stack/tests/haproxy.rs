@@ -1,10 +1,8 @@
 //! HAProxy as the real program sees it.
 
-mod support;
-
+use crate::support::running::{Local, Running, app, eventually, http, real, temp_dir};
 use kneepoint_model::{Address, Layer};
 use kneepoint_stack::install;
-use support::running::{Local, Running, app, eventually, http, real, temp_dir};
 
 #[test]
 fn haproxy_hands_requests_on_and_takes_a_change_by_a_reload() {

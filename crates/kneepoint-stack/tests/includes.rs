@@ -1,12 +1,11 @@
 //! What a user's nginx configuration includes: found where nginx would find it, and changed like the rest.
 
-mod support;
-
+use crate::support;
+use crate::support::rendering::{change, render, text, web};
+use crate::support::running::{Running, app, http, real, temp_dir};
 use kneepoint_model::Layer;
 use kneepoint_stack::{ConfigText, StackError, server};
 use std::path::Path;
-use support::rendering::{change, render, text, web};
-use support::running::{Running, app, http, real, temp_dir};
 
 /// Files of an nginx directory, and a site that is made of them.
 const FILES: &[(&str, &str)] = &[

@@ -6,13 +6,12 @@
     reason = "these tests are the lab of the tiers they render"
 )]
 
-mod support;
-
+use crate::support;
+use crate::support::running::{Local, Running, app, connect, eventually, http, real, temp_dir};
+use crate::support::{config, fastcgi, settings};
 use kneepoint_model::{Address, Endpoint, Layer};
 use kneepoint_stack::{StackError, install, unpack_seed};
 use std::path::Path;
-use support::running::{Local, Running, app, connect, eventually, http, real, temp_dir};
-use support::{config, fastcgi, settings};
 
 fn probe(running: &Running) -> serde_json::Value {
     let found = running

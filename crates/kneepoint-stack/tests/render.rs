@@ -1,16 +1,14 @@
 //! Defaults, bounds, versions and errors of rendering, for every server.
 
-mod support;
-
+use crate::support::rendering::{
+    apache, cache, change, db, frankenphp, haproxy, mariadb, php, proxy, refused, render, swoole,
+    text, unit, web,
+};
+use crate::support::{config, settings};
 use expect_test::expect_file;
 use kneepoint_model::{Address, Layer};
 use kneepoint_stack::{SERVERS, TierContext, server};
 use std::collections::BTreeMap;
-use support::rendering::{
-    apache, cache, change, db, frankenphp, haproxy, mariadb, php, proxy, refused, render, swoole,
-    text, unit, web,
-};
-use support::{config, settings};
 
 #[test]
 fn the_pool_is_what_fpm_would_run() {

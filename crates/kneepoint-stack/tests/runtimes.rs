@@ -3,14 +3,12 @@
 
 #[path = "../../../tests/skipped.rs"]
 mod skip;
-mod support;
-
+use crate::support::running::{Local, Running, app, http, real, temp_dir};
+use crate::support::settings;
 use kneepoint_model::{Endpoint, Layer, Sum};
 use kneepoint_stack::{StackError, TierContext, server};
 use skip::skipped;
 use std::path::Path;
-use support::running::{Local, Running, app, http, real, temp_dir};
-use support::settings;
 
 /// A script that keeps what it knows between requests.
 const WORKER: &str = r"<?php

@@ -1,12 +1,10 @@
 //! What rendering promises about a user's own configuration.
 
-mod support;
-
+use crate::support::rendering::{change, mariadb, php, proxy, refused, render, text, web};
+use crate::support::{config, settings};
 use expect_test::expect_file;
 use kneepoint_model::Layer;
 use kneepoint_stack::{StackError, server};
-use support::rendering::{change, mariadb, php, proxy, refused, render, text, web};
-use support::{config, settings};
 
 const USERS_NGINX: &str = r#"# the shop, as deployed
 user deploy;

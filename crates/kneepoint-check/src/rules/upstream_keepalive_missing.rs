@@ -74,19 +74,27 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                     format!("/proc/{}/net/tcp", service.pid),
                 );
             }
-            let ports = super::local_ports::bearable(service);
-            if let Some((range, _)) = ports {
+            if let Some((range, _)) = super::local_ports::bearable(service) {
                 draft = draft.value("net.ipv4.ip_local_port_range", range);
             }
             draft
-                .cost(match ports {
-                    Some((_, most)) => format!("a handshake for every request, and a local port for a minute: up to half of the rate; above about {most:.0} requests a second to one server connecting itself becomes slow"),
-                    None => "a handshake for every request, and a local port for a minute: up to half of the rate".to_owned(),
-                })
+                .cost(cost(service))
                 .fix(Fix::line(service, &pass.target, "an upstream block with `keepalive 64;`, and at the pass: proxy_http_version 1.1; proxy_set_header Connection \"\";"))
                 .weight(0.4)
                 .tell(found);
         }
+    }
+}
+
+/// What connecting for each request costs, and where the local ports end.
+fn cost(service: &Service) -> String {
+    let costs =
+        "a handshake for every request, and a local port for a minute: up to half of the rate";
+    match super::local_ports::bearable(service) {
+        Some((_, most)) => format!(
+            "{costs}; above about {most:.0} requests a second to one server connecting itself becomes slow"
+        ),
+        None => costs.to_owned(),
     }
 }
 

@@ -149,7 +149,8 @@ pub struct InFlight {
 #[derive(Debug)]
 pub struct RunStore {
     path: PathBuf,
-    connection: Connection,
+    /// `None` behind a failure: one made anew holds no lock that the last could not give back.
+    connection: Option<Connection>,
 }
 
 impl RunStore {
@@ -164,20 +165,19 @@ impl RunStore {
             what: format!("cannot make the directory for runs: {error}; name another with --runs"),
         })?;
         private_file(&path).map_err(|error| failure(&path, &error, "cannot be made"))?;
-        let open = || -> rusqlite::Result<Connection> {
-            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-            let connection = Connection::open_with_flags(&path, flags)?;
-            connection.pragma_update(None, "journal_mode", "wal")?;
-            // In WAL mode a commit reaches the disk before it returns only this way.
-            connection.pragma_update(None, "synchronous", "full")?;
+        let make = || -> rusqlite::Result<Connection> {
+            let connection = connect(&path)?;
             connection.pragma_update(None, "user_version", RUN_VERSION)?;
             connection.execute_batch(
                 "create table record (id integer primary key, at_s real not null, json text not null)",
             )?;
             Ok(connection)
         };
-        let connection = open().map_err(|error| failure(&path, &error, "cannot be made"))?;
-        Ok(Self { path, connection })
+        let connection = make().map_err(|error| failure(&path, &error, "cannot be made"))?;
+        Ok(Self {
+            path,
+            connection: Some(connection),
+        })
     }
 
     /// The file.
@@ -205,14 +205,22 @@ impl RunStore {
                 json.to_string()
             })
             .map_err(|error| failure(&self.path, &error, "a record cannot be written as JSON"))?;
+        let done = self.insert(at_s, json);
+        if done.is_err() {
+            self.connection = None;
+        }
+        done.map_err(|error| failure(&self.path, &error, "cannot be written (is the disk full?)"))
+    }
+
+    fn insert(&mut self, at_s: f64, json: String) -> rusqlite::Result<()> {
+        let connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => connect(&self.path)?,
+        };
+        let insert = "insert into record (at_s, json) values (?1, ?2)";
         self.connection
-            .execute(
-                "insert into record (at_s, json) values (?1, ?2)",
-                (at_s, json),
-            )
-            .map_err(|error| {
-                failure(&self.path, &error, "cannot be written (is the disk full?)")
-            })?;
+            .insert(connection)
+            .execute(insert, (at_s, json))?;
         Ok(())
     }
 
@@ -237,6 +245,16 @@ impl RunStore {
         files.sort();
         files
     }
+}
+
+/// Opens the file of a run to write into it.
+fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.pragma_update(None, "journal_mode", "wal")?;
+    // In WAL mode a commit reaches the disk before it returns only this way.
+    connection.pragma_update(None, "synchronous", "full")?;
+    Ok(connection)
 }
 
 /// Makes a file that its owner alone may read: it tells what an application is like inside. SQLite's files beside it take

@@ -11,7 +11,7 @@ use super::{Testbed, log};
 use crate::error::ExperimentError;
 use crate::record::{BASE, Record, Recorder};
 use kneepoint_lab::HostInfo;
-use kneepoint_load::{Fetched, Rehearsal, Rehearsed, identify};
+use kneepoint_load::{Fetched, LoadError, Rehearsal, Rehearsed, identify};
 use kneepoint_model::{Layer, RunningTier, Scenario};
 use kneepoint_telemetry::CpuAccount;
 use std::path::Path;
@@ -27,6 +27,10 @@ const WARM_ROUNDS: usize = 8;
 const FIRST_RESPONSE: Duration = Duration::from_secs(20);
 /// What a worker does behind a response, its CPU time included, is over after this.
 const SETTLE: Duration = Duration::from_millis(2);
+
+/// How long a watched round goes on behind a request that failed. What is behind it may try to reach others, whom the same
+/// refusal then names; but each of many requests may wait for [`FIRST_RESPONSE`].
+const LONGEST_GATHERING: Duration = Duration::from_secs(60);
 
 /// What came of a rehearsal.
 #[derive(Debug, Default)]
@@ -74,6 +78,10 @@ impl Arm {
                     self.rehearse_watched(netns, stop, (round, lab), &mut rehearsals)?;
                     rehearsals.first_response = None;
                 }
+                Some(Watched::Last(lab)) => {
+                    let rehearsed = self.rehearse(netns, stop, round, &mut rehearsals);
+                    self.or_outsiders(rehearsed, netns, stop, (round, lab))?;
+                }
                 _ => self.rehearse(netns, stop, round, &mut rehearsals)?,
             }
         }
@@ -83,8 +91,23 @@ impl Arm {
         Ok(rehearsals)
     }
 
+    /// A round that failed before any was watched: once more under a watch, since whom it did not reach may be why.
+    fn or_outsiders(
+        &self,
+        rehearsed: Result<(), ExperimentError>,
+        netns: Option<&Path>,
+        stop: &AtomicBool,
+        (round, lab): (usize, &Path),
+    ) -> Result<(), ExperimentError> {
+        if rehearsed.is_ok() || matches!(rehearsed, Err(ExperimentError::Interrupted)) {
+            return rehearsed;
+        }
+        self.rehearse_watched(netns, stop, (round, lab), &mut Rehearsals::default())?;
+        rehearsed
+    }
+
     /// A round under a watch, which stretches it: nothing is timed. That somebody was not reached goes before what the
-    /// application then says of it.
+    /// application then says of it, and a request that fails is not the last: one refusal names all whom any of them sought.
     fn rehearse_watched(
         &self,
         netns: Option<&Path>,
@@ -93,7 +116,7 @@ impl Arm {
         rehearsals: &mut Rehearsals,
     ) -> Result<(), ExperimentError> {
         let watch = self.watch();
-        let rehearsed = self.rehearse(netns, stop, round, rehearsals);
+        let rehearsed = self.rehearse_for(LONGEST_GATHERING, netns, stop, round, rehearsals);
         if matches!(rehearsed, Err(ExperimentError::Interrupted)) {
             return rehearsed;
         }
@@ -102,7 +125,11 @@ impl Arm {
             Ok(outsiders) if netns.is_none() => {
                 rehearsals.doubts.push(outsiders::warning(&outsiders));
             }
-            Ok(outsiders) => return Err(ExperimentError::Unfit(outsiders::refusal(&outsiders))),
+            Ok(outsiders) => {
+                let untried = self.untried(&outsiders, lab);
+                let refusal = outsiders::refusal(&outsiders, &untried);
+                return Err(ExperimentError::Unfit(refusal));
+            }
             Err(why) => rehearsals.doubts.extend((!why.is_empty()).then_some(why)),
         }
         rehearsed
@@ -119,9 +146,21 @@ impl Arm {
         )))
     }
 
-    /// Sends each request once. The first round is judged; the others warm, and show what stays the same.
+    /// Sends each request once, up to the first that fails.
     fn rehearse(
         &self,
+        netns: Option<&Path>,
+        stop: &AtomicBool,
+        round: usize,
+        rehearsals: &mut Rehearsals,
+    ) -> Result<(), ExperimentError> {
+        self.rehearse_for(Duration::ZERO, netns, stop, round, rehearsals)
+    }
+
+    /// Sends each request once. The first failure is the round's; it goes on behind it for so long.
+    fn rehearse_for(
+        &self,
+        behind_failure: Duration,
         netns: Option<&Path>,
         stop: &AtomicBool,
         round: usize,
@@ -131,10 +170,16 @@ impl Arm {
         let mut rehearsal = Rehearsal::new(&self.target, &self.workload, netns, FIRST_RESPONSE)?;
         let clock = PhpClock::of(&self.running);
         let began = Instant::now();
+        let mut failed: Option<(ExperimentError, Instant)> = None;
         loop {
+            let goes_on = |(_, since): &(_, Instant)| since.elapsed() < behind_failure;
             let before = clock.read();
-            let Some(rehearsed) = rehearsal.next() else {
-                return Ok(());
+            let next = failed
+                .as_ref()
+                .is_none_or(goes_on)
+                .then(|| rehearsal.next());
+            let Some(rehearsed) = next.flatten() else {
+                return failed.map_or(Ok(()), |(error, _)| Err(error));
             };
             if round == 0 {
                 let first = &mut rehearsals.first_response;
@@ -143,19 +188,32 @@ impl Arm {
             if stop.load(Ordering::Relaxed) {
                 return Err(ExperimentError::Interrupted);
             }
-            let rehearsed = rehearsed
-                .map_err(|error| ExperimentError::Unfit(format!("{error}{}", self.last_words())))?;
-            let judged = (round == 0).then(|| self.judge(&rehearsed)).transpose()?;
-            let mut seen = rehearsals.seen.iter_mut();
-            match (seen.find(|seen| seen.is_of(rehearsed.index)), judged) {
-                (Some(seen), None) => {
-                    seen.again(&rehearsed.fetched, clock.ms_since(before.as_ref()));
-                }
-                // Several visits may ask for it.
-                (Some(seen), Some(_)) => seen.again(&rehearsed.fetched, None),
-                (None, judged) => rehearsals.seen.extend(judged),
+            let took = || clock.ms_since(before.as_ref());
+            if let Err(error) = self.note(rehearsed, round, took, rehearsals) {
+                failed.get_or_insert_with(|| (error, Instant::now()));
             }
         }
+    }
+
+    /// Notes what came of a request. The first round is judged; the others warm, and show what stays the same.
+    fn note(
+        &self,
+        rehearsed: Result<Rehearsed, LoadError>,
+        round: usize,
+        ms: impl FnOnce() -> Option<f64>,
+        rehearsals: &mut Rehearsals,
+    ) -> Result<(), ExperimentError> {
+        let rehearsed = rehearsed
+            .map_err(|error| ExperimentError::Unfit(format!("{error}{}", self.last_words())))?;
+        let judged = (round == 0).then(|| self.judge(&rehearsed)).transpose()?;
+        let mut seen = rehearsals.seen.iter_mut();
+        match (seen.find(|seen| seen.is_of(rehearsed.index)), judged) {
+            (Some(seen), None) => seen.again(&rehearsed.fetched, ms()),
+            // Several visits may ask for it.
+            (Some(seen), Some(_)) => seen.again(&rehearsed.fetched, None),
+            (None, judged) => rehearsals.seen.extend(judged),
+        }
+        Ok(())
     }
 
     /// What was seen of a first answer, where it is one that may be measured.

@@ -36,13 +36,23 @@ impl Model {
     /// The twin of these steps; `None` where none is of a rate above the lowest.
     #[must_use]
     pub fn of(seen: &[LowLoadStep], host: PlannedHost, slo: &Slo) -> Option<Self> {
+        Self::with_others(seen, host, slo, BOOTSTRAPS)
+    }
+
+    /// The same with as many other draws, which the estimates do not depend on.
+    pub(crate) fn with_others(
+        seen: &[LowLoadStep],
+        host: PlannedHost,
+        slo: &Slo,
+        others: u64,
+    ) -> Option<Self> {
         if seen.iter().all(|step| step.level == 0) {
             return None;
         }
         let mut random = Random::new(23, 0);
         Some(Self {
             whole: fit(seen, host, slo),
-            others: (0..BOOTSTRAPS)
+            others: (0..others)
                 .map(|_| fit(&drawn_anew(seen, &mut random), host, slo))
                 .collect(),
             slo: slo.clone(),

@@ -10,13 +10,21 @@ use kneepoint_model::capacity::{CapacityPlan, Population};
 use kneepoint_model::{LatencyHistogram, Layer, Slo};
 use std::time::Duration;
 
+/// Other draws of the steps. Two are enough for what is asked here: estimates do not depend on them, only how wide the
+/// intervals are.
+const OTHERS: u64 = 2;
+
+fn model(seen: &[LowLoadStep], host: PlannedHost, slo: &Slo) -> Option<Model> {
+    Model::with_others(seen, host, slo, OTHERS)
+}
+
 fn predicted(
     seen: &[LowLoadStep],
     host: PlannedHost,
     slo: &Slo,
     asked: Asked,
 ) -> Option<CapacityPlan> {
-    Model::of(seen, host, slo).map(|model| predict(&model, seen, host, None, asked))
+    model(seen, host, slo).map(|model| predict(&model, seen, host, None, asked))
 }
 
 #[test]
@@ -115,7 +123,7 @@ fn check(app: &App, bound_by: &str) {
         .map(|nth| high_step(&mut stack, rate_hz, 77 + nth))
         .collect();
     let measured = usual_ms(steps.iter(), 0.95).expect("responses");
-    let model = Model::of(&seen, host, &slo).expect("a model");
+    let model = model(&seen, host, &slo).expect("a model");
     let predicted = model.p95_ms(rate_hz).estimate;
     assert!(
         (predicted / measured - 1.0).abs() < 0.15,
@@ -192,7 +200,7 @@ fn off_in_turns(noise: Noise, limit_hz: f64, seed: u64) -> f64 {
         seen.push(low_step(&mut stack, level, limit_hz, 4, 2 * nth));
         measured.push(high_step(&mut stack, rate_hz, 2 * nth + 1));
     }
-    let model = Model::of(&seen, ground_of(&app), &slo).expect("a model");
+    let model = model(&seen, ground_of(&app), &slo).expect("a model");
     let measured_ms = usual_ms(measured.iter(), slo.quantile).expect("responses");
     (model.p95_ms(rate_hz).estimate / measured_ms).ln()
 }
@@ -313,7 +321,7 @@ fn one_rate_is_too_little() {
 #[test]
 fn a_response_that_never_comes_takes_the_timeout() {
     let (seen, host, slo) = seen_of(&App::default(), 290.0, 10);
-    let model = Model::of(&seen, host, &slo).expect("a model");
+    let model = model(&seen, host, &slo).expect("a model");
     let drowned = model.p95_ms(3000.0);
     let timeout_ms = slo.timeout.as_secs_f64() * 1e3;
     assert!(

@@ -1,5 +1,6 @@
 //! A hostile application under load: what it tries, and that nothing of it reaches anything outside the lab.
 
+mod production;
 mod tripwire;
 
 use crate::support::company::among_others;

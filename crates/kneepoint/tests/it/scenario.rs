@@ -170,7 +170,7 @@ fn a_neighbour_that_takes_the_cpu_is_seen_and_voids_no_step() {
         kneepoint()
             .arg("limit")
             .arg(&scenario)
-            .args(["--loopback", "--budget", "60s", "--no-report"])
+            .args(["--loopback", "--budget", "30s", "--no-report"])
             .args(["--json", "-", "--runs"])
             .arg(directory.path()),
     );

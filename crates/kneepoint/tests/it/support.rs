@@ -6,7 +6,7 @@ mod skip;
 pub(crate) mod by_hand;
 pub(crate) mod company;
 
-use skip::skipped;
+pub(crate) use skip::skipped;
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! Whom the application tried to reach outside of the lab, in words that say what to do.
 
 use kneepoint_model::{PeerKind, PeerSpec};
-use kneepoint_stack::application::Mention;
+use kneepoint_stack::application::{Mention, NamedHost};
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 
@@ -213,8 +213,8 @@ fn mention(mention: &Mention) -> String {
     }
 }
 
-/// Why nothing is loaded: whom the application tried to reach, and what to do about each.
-pub(in crate::testbed) fn refusal(outsiders: &[Outsider]) -> String {
+/// Why nothing is loaded: whom the application tried to reach, and what to do about each; then whom its settings name besides.
+pub(in crate::testbed) fn refusal(outsiders: &[Outsider], untried: &[NamedHost]) -> String {
     let mut text = String::from(
         "the application tries to reach somebody outside of the lab, which nothing in it did: no load was sent. For each, \
          write what is meant into the scenario.",
@@ -230,6 +230,23 @@ pub(in crate::testbed) fn refusal(outsiders: &[Outsider]) -> String {
     }
     if let Some(more) = outsiders.len().checked_sub(MOST_TOLD).filter(|it| *it > 0) {
         let _ = write!(text, "\n  and {more} more");
+    }
+    if !untried.is_empty() {
+        text.push_str("\n  Its settings name others, and no request came so far as to try them:");
+    }
+    for named in untried.iter().take(MOST_TOLD) {
+        let NamedHost {
+            whom,
+            key,
+            file,
+            line,
+        } = named;
+        // Writing to a string cannot fail.
+        let _ = write!(
+            text,
+            "\n  - {whom}, named by {key} in {}, line {line}",
+            file.display()
+        );
     }
     text
 }

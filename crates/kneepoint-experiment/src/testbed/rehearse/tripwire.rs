@@ -4,7 +4,9 @@ use super::outsiders::{Outsider, Reason};
 use crate::testbed::arm::Arm;
 use kneepoint_model::{Address, Layer, PeerKind, PeerSpec, Place};
 use kneepoint_profiler::{Attempt, Sought, Tripwire};
-use kneepoint_stack::application::{Mention, Mentioned, likeliest, mentions, mentions_in};
+use kneepoint_stack::application::{
+    Mention, Mentioned, NamedHost, likeliest, mentions, mentions_in, named_hosts,
+};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
@@ -82,6 +84,30 @@ impl Arm {
         Ok(outsiders)
     }
 
+    /// Whom the application's own settings name besides these, and nobody tried: what would have is behind what failed.
+    pub(in crate::testbed) fn untried(&self, outsiders: &[Outsider], lab: &Path) -> Vec<NamedHost> {
+        let inside = Inside {
+            arm: self,
+            lab,
+            closed: true,
+        };
+        let is_told = |named: &NamedHost, reason: &Reason| {
+            let at = |it: &Mention| it.file == named.file && it.line == Some(named.line);
+            let mut outsiders = outsiders.iter();
+            outsiders.any(|it| it.reason.is_same(reason) || it.mentions.iter().any(at))
+        };
+        let mut found: Vec<NamedHost> = Vec::new();
+        for named in named_hosts(&self.app_root) {
+            let reason = reason_of(&named.whom);
+            let is_new = !found.iter().any(|it| it.whom == named.whom);
+            let in_force = !self.env.contains_key(&named.key);
+            if is_new && in_force && !is_told(&named, &reason) && !inside.is_in_order(&reason) {
+                found.push(named);
+            }
+        }
+        found
+    }
+
     /// A line of PHP as the person knows it: from the application's directory on.
     fn shown(&self, place: &Place) -> String {
         let at = place.at();
@@ -108,6 +134,19 @@ impl Arm {
         found.extend(mentions(&self.app_root, &wanted));
         likeliest(found)
     }
+}
+
+/// Whom a setting means.
+fn reason_of(whom: &str) -> Reason {
+    if whom.starts_with('/') {
+        return Reason::Socket(whom.to_owned());
+    }
+    let number = whom.replacen("localhost", "127.0.0.1", 1);
+    if let Ok(address) = number.parse() {
+        return Reason::Address(address);
+    }
+    let host = whom.rsplit_once(':').map_or(whom, |(host, _)| host);
+    Reason::Name(host.to_owned())
 }
 
 /// An environment as a file of it would be.
@@ -162,12 +201,27 @@ impl Inside<'_> {
                 Reason::Mail
             }
         };
-        let allowed = |name: &String| is_meant(name, &reason);
-        let named = match &reason {
+        (!self.is_named(&reason)).then_some(reason)
+    }
+
+    /// Whether the scenario says who stands for somebody, or that nobody does.
+    fn is_named(&self, reason: &Reason) -> bool {
+        let allowed = |name: &String| is_meant(name, reason);
+        let has_double = match reason {
             Reason::Name(name) => self.has_double(name),
             _ => false,
         };
-        (!named && !self.arm.unreachable.iter().any(allowed)).then_some(reason)
+        has_double || self.arm.unreachable.iter().any(allowed)
+    }
+
+    /// Whether somebody whom a setting names is of the lab, or named by the scenario.
+    fn is_in_order(&self, reason: &Reason) -> bool {
+        let of_lab = match reason {
+            Reason::Address(address) => self.is_known(*address),
+            Reason::Socket(path) => Path::new(path).starts_with(self.lab),
+            Reason::Name(_) | Reason::Mail => false,
+        };
+        of_lab || self.is_named(reason)
     }
 
     /// Whether a tier or a double is at an address.

@@ -1,6 +1,6 @@
 //! Where visitors make several requests each, a limit is in visits; a budget is kept.
 
-use crate::support::company::alone;
+use crate::support::company::among_waiting;
 use crate::support::{kneepoint, start, text, wait, waiting_site};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -42,14 +42,19 @@ response_time = {{ p95 = "200ms" }}
     path
 }
 
-fn limit(directory: &Path, scenario: &Path) -> Value {
+/// A directory beside the site.
+fn runs_of(scenario: &Path) -> PathBuf {
+    scenario.parent().expect("a site").with_extension("runs")
+}
+
+fn limit(runs: &Path, scenario: &Path) -> Value {
     let output = wait(
         start(
             kneepoint()
                 .arg("limit")
                 .arg(scenario)
                 .args(["--loopback", "--budget", BUDGET, "--json", "-", "--runs"])
-                .arg(directory),
+                .arg(runs),
         ),
         Duration::from_secs(180),
     );
@@ -67,19 +72,24 @@ fn steps<'r>(run: &'r Value, purpose: &'r str) -> impl Iterator<Item = &'r Value
 
 #[test]
 fn a_limit_of_visits_of_two_requests_is_half_of_that_of_requests() {
-    let _place = alone();
+    let _place = among_waiting();
     let directory = tempfile::tempdir().expect("temp dir");
     let session = "[[session]]\nrequests = [\"first\", \"second\"]\n";
-    let visits = scenario(directory.path(), "visits", session);
-    let visits = limit(directory.path(), &visits);
-    let requests = scenario(directory.path(), "requests", "");
-    let requests = limit(directory.path(), &requests);
+    let scenarios = [("visits", session), ("requests", "")]
+        .map(|(name, sessions)| scenario(directory.path(), name, sessions));
+    // Their pages wait: they take nothing from one another.
+    let [visits, requests] = std::thread::scope(|scope| {
+        let both = scenarios
+            .each_ref()
+            .map(|path| scope.spawn(move || limit(&runs_of(path), path)));
+        both.map(|one| one.join().expect("it has a limit"))
+    });
     let found = &visits["limits"][0];
     let number = |value: &Value| value.as_f64().expect("a number");
     let each = number(&found["requests_a_visit"]);
     assert!((1.9..2.1).contains(&each), "{found}");
     assert!(number(&found["visit_s"]) > 0.0, "{found}");
-    // The same machine minutes apart: about as many requests, and neither half nor twice as many.
+    // The same machine at the same time: about as many requests, and neither half nor twice as many.
     let ratio = number(&found["rate_hz"]["estimate"]) * each
         / number(&requests["limits"][0]["rate_hz"]["estimate"]);
     assert!((0.6..1.7).contains(&ratio), "{ratio}: {found}");

@@ -1,0 +1,7 @@
+//! Reports in all their forms: one program, so that it is linked once.
+
+mod formats;
+mod page;
+mod planted;
+mod support;
+mod visits;
