@@ -27,7 +27,7 @@ pub struct AgentOptions {
     pub tag: Option<String>,
     /// Most requests a second that it sends.
     pub max_rate_hz: Option<f64>,
-    /// Hosts that the operator says are theirs: loaded without a consent of their own.
+    /// Hosts, addresses and networks (`10.0.0.0/24`) that the operator says are theirs: loaded without a consent of their own.
     pub i_own: Vec<String>,
 }
 
@@ -142,11 +142,16 @@ impl Agent<'_> {
     fn introduce(&self, letter: &Letter) {
         if let Some(there) = &letter.answer_to {
             let here = Introduction {
-                busy: self.duty.is_some(),
+                busy: self.is_busy(),
                 ..self.introduction.clone()
             };
             self.broker.say(there, &Message::Here(here));
         }
+    }
+
+    /// Whoever has handed over its account only waits to be let go, which may come a moment after the next question.
+    fn is_busy(&self) -> bool {
+        self.duty.as_ref().is_some_and(|duty| !duty.has_said_all())
     }
 
     /// Whoever speaks another version hears so, where he waits for an answer.
@@ -168,8 +173,7 @@ impl Agent<'_> {
         if !is_name(&run) {
             return refuse("the run has no fit name".into());
         }
-        // Whoever has handed over its account only waits to be let go, which may come a moment after the next question.
-        if self.duty.as_ref().is_some_and(|duty| !duty.has_said_all()) {
+        if self.is_busy() {
             return refuse(
                 "it drives another load; wait for its end, or ask for other agents".into(),
             );

@@ -5,6 +5,7 @@ use crate::messages::{LARGEST, Message, Unreadable, written};
 use crate::moments::now_ns;
 use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event, ServerAddr};
 use futures_util::StreamExt as _;
+use kneepoint_linux::namespace;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -29,6 +30,8 @@ pub struct Access {
     pub url: String,
     /// A file of credentials (`.creds`).
     pub creds: Option<PathBuf>,
+    /// The network namespace it is reached from, as a path to open; `None` is this process's own.
+    pub netns: Option<PathBuf>,
 }
 
 /// Something that came.
@@ -108,10 +111,15 @@ impl Broker {
         let options = options(access, name, told.clone()).map_err(problem)?;
         let (orders, to_do) = unbounded_channel();
         let (ready, connected) = mpsc::channel();
-        let address = access.url.clone();
+        let (address, netns) = (access.url.clone(), access.netns.clone());
         let thread = thread::Builder::new()
             .name("broker".into())
-            .spawn(move || converse(options, &address, to_do, &told, &ready))
+            .spawn(move || match namespace::enter_path(netns.as_deref()) {
+                Ok(()) => converse(options, &address, to_do, &told, &ready),
+                Err(error) => {
+                    let _ = ready.send(Err(format!("its network cannot be entered: {error}")));
+                }
+            })
             .map_err(|error| problem(error.to_string()))?;
         let gone = || Err("the connection's thread ended".to_owned());
         let hello = connected

@@ -10,7 +10,7 @@ use std::net::{IpAddr, ToSocketAddrs as _};
 pub(crate) struct Permit {
     /// Most requests a second.
     pub(crate) max_rate_hz: Option<f64>,
-    /// Hosts that the operator says are theirs.
+    /// Hosts, addresses and networks that the operator says are theirs.
     pub(crate) i_own: Vec<String>,
     /// Whether the broker, and so whoever has an account there, is on this machine.
     pub(crate) from_here: bool,
@@ -79,11 +79,30 @@ impl Permit {
 /// Whether a host is at an address, as far as this machine knows. What the plan calls the host proves nothing: whoever sent it
 /// chose the name and the address.
 fn is_at(host: &str, ip: IpAddr) -> bool {
+    if let Some((network, bits)) = host.split_once('/') {
+        return is_in(network, bits, ip);
+    }
     match host.parse::<IpAddr>() {
         Ok(own) => own == ip,
         Err(_) => (host, 0)
             .to_socket_addrs()
             .is_ok_and(|mut found| found.any(|address| address.ip() == ip)),
+    }
+}
+
+/// Whether an address begins as a network's does, in so many bits.
+fn is_in(network: &str, bits: &str, ip: IpAddr) -> bool {
+    let Ok(bits) = bits.parse::<u32>() else {
+        return false;
+    };
+    match (network.parse::<IpAddr>(), ip) {
+        (Ok(IpAddr::V4(own)), IpAddr::V4(ip)) if (1..=32).contains(&bits) => {
+            (own.to_bits() ^ ip.to_bits()) >> (32 - bits) == 0
+        }
+        (Ok(IpAddr::V6(own)), IpAddr::V6(ip)) if (1..=128).contains(&bits) => {
+            (own.to_bits() ^ ip.to_bits()) >> (128 - bits) == 0
+        }
+        _ => false,
     }
 }
 
@@ -225,6 +244,16 @@ mod tests {
         let foreign = plan("192.0.2.1:80", "const(1,1)");
         allowed(&permit(None, &["192.0.2.1"], false), &foreign);
         assert!(is_at("localhost", [127, 0, 0, 1].into()));
+        let inside = |network: &str| is_at(network, [192, 0, 2, 77].into());
+        assert!(inside("192.0.2.0/24") && inside("192.0.2.77/32"));
+        let other = [
+            "192.0.3.0/24",
+            "192.0.2.0/0",
+            "192.0.2.0/33",
+            "::/1",
+            "192.0.2.0/x",
+        ];
+        assert!(other.iter().all(|network| !inside(network)));
         assert!(
             !is_at("shop.test", [192, 0, 2, 1].into()),
             "a name is not taken for an address"

@@ -27,6 +27,14 @@ pub enum AgentsError {
         /// Its own words.
         because: String,
     },
+    /// An agent answered a moment ago, and nobody hears what it is told now.
+    #[error(
+        "agent {name} is gone: nobody at the broker hears what it is told; start it again, or ask for fewer with --agents"
+    )]
+    Gone {
+        /// Which.
+        name: String,
+    },
     /// An engine cannot run its part.
     #[error(transparent)]
     Load(#[from] LoadError),

@@ -1,18 +1,23 @@
 //! The coordinator: finds agents, divides a load among them, and puts together what they measured.
 
 mod conduct;
+mod generator;
 mod going;
 mod heart;
 
 use crate::broker::{Access, Broker, Incoming};
 use crate::error::AgentsError;
-use crate::messages::{Introduction, Message, WHO, read};
-use crate::moments::{GATHERING, LOOK, now_ns};
+use crate::messages::{Introduction, Message, Unreadable, WHO, read};
+use crate::moments::{GATHERING, LOOK};
 use conduct::Conduct;
+pub use generator::FleetGenerator;
 use kneepoint_load::{LoadPlan, Progress};
 use kneepoint_model::LoadPoint;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
+
+/// What a coordinator is called at the broker.
+const COORDINATOR: &str = "coordinator";
 
 /// Which agents are to drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +31,7 @@ pub enum Wanted {
 /// Agents that drive loads together.
 #[derive(Debug)]
 pub struct Fleet {
+    access: Access,
     broker: Broker,
     members: Vec<Introduction>,
 }
@@ -36,28 +42,16 @@ impl Fleet {
     /// # Errors
     /// The broker cannot be used, or too few agents answer that have nothing to do.
     pub fn gather(access: &Access, wanted: Wanted) -> Result<Self, AgentsError> {
-        let broker = Broker::connect(access, "coordinator")?;
-        let inbox = broker.inbox.clone();
-        broker.listen(&inbox);
-        let problem = |problem: String| AgentsError::Agents { problem };
-        broker
-            .ask(WHO, &inbox, &Message::Who)
-            .map_err(|unreadable| problem(unreadable.told()))?;
-        let (mut there, mut refused) = (Vec::<Introduction>::new(), None);
-        let until = Instant::now() + GATHERING;
-        while Instant::now() < until && !is_enough(&there, wanted) {
-            let Some(Incoming::Message(letter)) = broker.next(LOOK) else {
-                continue;
-            };
-            match read(&letter.bytes) {
-                Ok(Message::Here(here)) => there.push(here),
-                Ok(Message::Refused { because }) => refused = Some(because),
-                Ok(_) => {}
-                Err(unreadable) => refused = Some(unreadable.told()),
-            }
-        }
-        let members = chosen(there, wanted, refused).map_err(problem)?;
-        Ok(Self { broker, members })
+        let broker = Broker::connect(access, COORDINATOR)?;
+        broker.listen(&broker.inbox);
+        let (there, refused) = who(&broker, |there| is_enough(there, wanted))?;
+        let members =
+            chosen(there, wanted, refused).map_err(|problem| AgentsError::Agents { problem })?;
+        Ok(Self {
+            access: access.clone(),
+            broker,
+            members,
+        })
     }
 
     /// The agents, by name.
@@ -78,9 +72,53 @@ impl Fleet {
         progress: &dyn Fn(&Progress),
         stop: &AtomicBool,
     ) -> Result<LoadPoint, AgentsError> {
-        let run = format!("{:x}-{:x}", std::process::id(), now_ns());
-        Conduct::new(&self.broker, &self.members, plan, run, tell).run(progress, stop)
+        Conduct::new(&self.broker, &self.members, plan, tell).run(progress, stop)
     }
+
+    /// Those of the agents who are there now and have nothing to do.
+    fn present(&self) -> Result<Vec<Introduction>, AgentsError> {
+        let is_free = |there: &[Introduction], name: &str| {
+            let mut of_it = there.iter().filter(|here| here.name == name);
+            of_it.any(|here| !here.busy)
+        };
+        let all = |there: &[Introduction]| self.members.iter().all(|it| is_free(there, &it.name));
+        let (there, _) = who(&self.broker, all)?;
+        let present = self.members.iter().filter_map(|member| {
+            let mut answers = there.iter().filter(|here| !here.busy);
+            answers.find(|here| here.name == member.name).cloned()
+        });
+        Ok(present.collect())
+    }
+}
+
+/// Asks who is there, until that is enough or the time for it is over; and why somebody's answer could not be read.
+fn who(
+    broker: &Broker,
+    enough: impl Fn(&[Introduction]) -> bool,
+) -> Result<(Vec<Introduction>, Option<String>), AgentsError> {
+    broker
+        .ask(WHO, &broker.inbox, &Message::Who)
+        .map_err(|unreadable| AgentsError::Agents {
+            problem: unreadable.told(),
+        })?;
+    let (mut there, mut refused) = (Vec::<Introduction>::new(), None);
+    let until = Instant::now() + GATHERING;
+    while Instant::now() < until && !enough(&there) {
+        let Some(Incoming::Message(letter)) = broker.next(LOOK) else {
+            continue;
+        };
+        if letter.subject != broker.inbox {
+            continue;
+        }
+        match read(&letter.bytes) {
+            Ok(Message::Here(here)) => there.push(here),
+            Ok(Message::Refused { because }) => refused = Some(because),
+            Ok(_) => {}
+            Err(Unreadable::Nobody) => break,
+            Err(unreadable) => refused = Some(unreadable.told()),
+        }
+    }
+    Ok((there, refused))
 }
 
 fn is_enough(there: &[Introduction], wanted: Wanted) -> bool {

@@ -9,7 +9,8 @@
 //! - `division`, `offset`, `moments`: who has which arrivals, whose clock says what, how long things may take;
 //! - `messages`, `broker`: what is said, and the way it goes;
 //! - `consent`, `agent`: the one who drives a share;
-//! - `roll`, `union`, `fleet`: the one who put them up to it.
+//! - `roll`, `union`, `fleet`: the one who put them up to it;
+//! - `lab`: a broker and agents as processes of a lab.
 
 #[cfg(test)]
 #[path = "../../../tests/answering.rs"]
@@ -21,6 +22,7 @@ mod consent;
 mod division;
 mod error;
 mod fleet;
+mod lab;
 mod messages;
 mod moments;
 mod offset;
@@ -31,5 +33,6 @@ pub use agent::{AgentOptions, serve};
 pub use broker::Access;
 pub use division::divide;
 pub use error::AgentsError;
-pub use fleet::{Fleet, Wanted};
+pub use fleet::{Fleet, FleetGenerator, Wanted};
+pub use lab::{LabBroker, entry};
 pub use messages::Introduction;

@@ -228,6 +228,8 @@ pub(crate) enum Message {
 pub(crate) enum Unreadable {
     /// It is of another version.
     Version(u32),
+    /// It is the broker's word that nobody listens there.
+    Nobody,
     /// It is something else.
     Other(String),
 }
@@ -241,6 +243,7 @@ impl Unreadable {
                  kneepoint on all machines",
                 env!("CARGO_PKG_VERSION")
             ),
+            Self::Nobody => "nobody listens there".to_owned(),
             Self::Other(problem) => problem.clone(),
         }
     }
@@ -279,6 +282,10 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Message, Unreadable> {
     let other = |error: serde_json::Error| Unreadable::Other(error.to_string());
     if bytes.len() > LARGEST {
         return Err(Unreadable::Other("it is too long".into()));
+    }
+    // The broker answers so in the place of whoever is not there; nothing else is empty.
+    if bytes.is_empty() {
+        return Err(Unreadable::Nobody);
     }
     let Versioned { v } = serde_json::from_slice(bytes).map_err(other)?;
     if v != VERSION {

@@ -10,6 +10,8 @@ pub(crate) const GETTING_READY: Duration = Duration::from_secs(30);
 /// Rounds of `ping`, and how far apart they are.
 pub(crate) const ROUNDS: u32 = 16;
 pub(crate) const BETWEEN_ROUNDS: Duration = Duration::from_millis(20);
+/// The least of it for each agent: a round costs the broker half as much, so that answers do not queue (docs/scale.md).
+pub(crate) const BETWEEN_ROUNDS_PER_AGENT: Duration = Duration::from_micros(100);
 /// How far ahead a start lies, and what is added for each agent: a start is a message to each.
 pub(crate) const AHEAD: Duration = Duration::from_millis(500);
 pub(crate) const AHEAD_PER_AGENT: Duration = Duration::from_millis(1);

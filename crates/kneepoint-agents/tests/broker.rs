@@ -9,12 +9,14 @@
 mod answering;
 
 use answering::answering;
-use kneepoint_agents::{Access, AgentOptions, AgentsError, Fleet, Wanted, serve};
-use kneepoint_load::{LoadPlan, Mode, Target};
+use kneepoint_agents::{Access, AgentOptions, AgentsError, Fleet, FleetGenerator, Wanted, serve};
+use kneepoint_load::{Generator as _, LoadPlan, Mode, Target};
 use kneepoint_model::{Address, Arrivals, Workload};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -28,12 +30,16 @@ struct Broker {
 
 impl Broker {
     fn start() -> Self {
+        Self::start_with(&["--user", "ann", "--pass", "secret"])
+    }
+
+    fn start_with(account: &[&str]) -> Self {
         let probe = TcpListener::bind("127.0.0.1:0").expect("loopback");
         let address = probe.local_addr().expect("bound");
         drop(probe);
         let child = Command::new("nats-server")
             .args(["-a", "127.0.0.1", "-p", &address.port().to_string()])
-            .args(["--user", "ann", "--pass", "secret"])
+            .args(account)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -51,6 +57,7 @@ impl Broker {
         Access {
             url: format!("nats://ann:{password}@{}", self.address),
             creds: None,
+            netns: None,
         }
     }
 
@@ -101,6 +108,7 @@ fn two_agents_drive_one_load() {
     let broker = Broker::start();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
+        let _ends = EndsWith(&stop);
         for (name, cap) in [("a", None), ("b", Some(60.0))] {
             let (options, stop) = (broker.agent(name, cap), &stop);
             scope.spawn(move || serve(&options, &|_| {}, stop).expect("serves"));
@@ -110,7 +118,7 @@ fn two_agents_drive_one_load() {
         assert_eq!(names, ["a", "b"]);
 
         // The cap of the second makes it the lighter one.
-        let told = std::sync::Mutex::new(Vec::new());
+        let told = Mutex::new(Vec::new());
         let tell = |words: &str| told.lock().expect("lock").push(words.to_owned());
         let run = |plan: &LoadPlan| fleet.run(plan, &tell, &|_| {}, &AtomicBool::new(false));
         let point = run(&plan("const(200,2)")).expect("a point");
@@ -141,6 +149,165 @@ fn two_agents_drive_one_load() {
         }
         // Whoever was ready has gone back to waiting.
         gathered(&broker.access("secret"), 2);
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+/// Ends agents however their test ends.
+struct EndsWith<'a>(&'a AtomicBool);
+
+impl Drop for EndsWith<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What an agent that may do so much says to a plan, in its own words.
+fn refused(options: &AgentOptions, access: &Access, plan: &LoadPlan) -> String {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let _ends = EndsWith(&stop);
+        let serving = scope.spawn(|| serve(options, &|_| {}, &stop).expect("serves"));
+        let fleet = gathered(access, 1);
+        let outcome = fleet.run(plan, &|_| {}, &|_| {}, &AtomicBool::new(false));
+        stop.store(true, Ordering::Relaxed);
+        serving.join().expect("it ends");
+        match outcome {
+            Err(AgentsError::Refused { name, because }) if name == options.name => because,
+            other => panic!("{other:?}"),
+        }
+    })
+}
+
+/// The same port by an address that is not taken for this machine.
+fn by_another_name(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(
+        "::ffff:127.0.0.1".parse().expect("an address"),
+        address.port(),
+    )
+}
+
+#[test]
+fn a_target_without_consent_is_refused_by_the_agent() {
+    let broker = Broker::start();
+    let access = broker.access("secret");
+    let mut plan = plan("const(100,1)");
+    let server = answering();
+    // The server answers everything, and nothing that it says is a consent.
+    plan.target = Target::http(Address::Tcp(by_another_name(server)), "shop.test");
+    let because = refused(&broker.agent("a", None), &access, &plan);
+    assert!(
+        because.contains("does not say that it may be loaded") && because.contains("--i-own"),
+        "{because}"
+    );
+    // This machine is not loaded for a coordinator who may be elsewhere, since the broker is.
+    plan.target = Target::http(Address::Tcp(server), "shop.test");
+    let mut options = broker.agent("b", None);
+    options.access.url = format!("nats://ann:secret@{}", by_another_name(broker.address));
+    let because = refused(&options, &access, &plan);
+    assert!(because.contains("--i-own 127.0.0.1"), "{because}");
+}
+
+#[test]
+fn a_rate_above_its_cap_is_refused_by_the_agent() {
+    let broker = Broker::start();
+    let options = broker.agent("a", Some(50.0));
+    let because = refused(&options, &broker.access("secret"), &plan("line(10,200,1)"));
+    assert!(
+        because.contains("goes up to 200/s") && because.contains("--max-rate"),
+        "{because}"
+    );
+}
+
+/// A plan as another release would send it, by hand: whatever else it says, only its version is read.
+#[test]
+fn a_plan_of_another_version_is_refused_by_the_agent() {
+    let broker = Broker::start();
+    let stop = AtomicBool::new(false);
+    let options = broker.agent("a", None);
+    thread::scope(|scope| {
+        let _ends = EndsWith(&stop);
+        let serving = scope.spawn(|| serve(&options, &|_| {}, &stop).expect("serves"));
+        gathered(&broker.access("secret"), 1);
+        let mut stream = TcpStream::connect(broker.address).expect("the broker");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        let plan = r#"{"v": 2, "message": {"prepare": {"run": "r", "part": "unheard-of"}}}"#;
+        let said = format!(
+            "CONNECT {{\"user\":\"ann\",\"pass\":\"secret\",\"verbose\":false}}\r\nSUB answers 1\r\n\
+             PUB kneepoint.agent.a answers {}\r\n{plan}\r\n",
+            plan.len()
+        );
+        stream.write_all(said.as_bytes()).expect("is sent");
+        let lines = BufReader::new(stream).lines().map_while(Result::ok);
+        let answer = lines
+            .skip_while(|line| !line.starts_with("MSG answers"))
+            .nth(1);
+        let answer = answer.expect("an answer");
+        assert!(
+            answer.contains("refused")
+                && answer.contains("version 2")
+                && answer.contains("same release"),
+            "{answer}"
+        );
+        stop.store(true, Ordering::Relaxed);
+        serving.join().expect("it ends");
+    });
+}
+
+#[test]
+fn a_broker_that_asks_for_no_account_is_refused_unless_it_is_on_this_machine() {
+    let broker = Broker::start_with(&[]);
+    let stop = AtomicBool::new(true);
+    let mut options = broker.agent("a", None);
+    options.access.url = format!("nats://{}", by_another_name(broker.address));
+    let error = serve(&options, &|_| {}, &stop).expect_err("anybody could command it");
+    assert!(error.to_string().contains("asks for no account"), "{error}");
+    options.access.url = format!("nats://{}", broker.address);
+    serve(&options, &|_| {}, &stop).expect("on this machine it needs none");
+}
+
+/// Two loads in the same seconds, each by a half of the fleet; and a fleet that has lost one goes on without it.
+#[test]
+fn a_fleet_loads_two_targets_at_once_and_does_without_who_is_away() {
+    let broker = Broker::start();
+    let [stop, away] = [AtomicBool::new(false), AtomicBool::new(false)];
+    let told = Arc::new(Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        let _ends = (EndsWith(&stop), EndsWith(&away));
+        for (name, stop) in [("a", &stop), ("b", &away)] {
+            let options = broker.agent(name, None);
+            scope.spawn(move || serve(&options, &|_| {}, stop).expect("serves"));
+        }
+        let fleet = gathered(&broker.access("secret"), 2);
+        let lines = Arc::clone(&told);
+        let tell = move |words: &str| lines.lock().expect("lock").push(words.to_owned());
+        let generator = FleetGenerator::new(fleet, tell);
+        let plans = [plan("const(50,1)"), plan("const(80,1)")];
+        let go_on = AtomicBool::new(false);
+        let mut by = Vec::new();
+        for _ in 0..2 {
+            let points = generator.run_both(&plans, &|_| {}, &go_on).expect("both");
+            assert_eq!([points[0].arrivals, points[1].arrivals], [50, 80]);
+            by.push(points[0].generators[0].name.clone());
+        }
+        by.sort();
+        assert_eq!(by, ["a", "b"], "the halves change sides");
+        away.store(true, Ordering::Relaxed);
+        let until = Instant::now() + PATIENCE;
+        let alone = loop {
+            let point = generator.run(&plans[0], &|_| {}, &go_on).expect("a point");
+            if point.generators.len() == 1 {
+                break point;
+            }
+            assert!(Instant::now() < until, "it is still there");
+        };
+        assert_eq!((alone.arrivals, alone.generators[0].share), (50, 1.0));
+        let told = told.lock().expect("lock").join("\n");
+        assert!(told.contains("agent b does not answer"), "{told}");
+        let error = generator
+            .run_both(&plans, &|_| {}, &go_on)
+            .expect_err("one is no pair");
+        assert!(error.to_string().contains("takes two agents"), "{error}");
         stop.store(true, Ordering::Relaxed);
     });
 }

@@ -13,6 +13,6 @@ pub mod testbed;
 pub mod worker_insight;
 
 pub use error::ExperimentError;
-pub use record::{Event, Observer, Record, Recorder, RunStore};
+pub use record::{Event, Flight, Observer, Record, Recorder, RunStore};
 pub use testbed::Testbed;
 pub use testbed::machine::machine;

@@ -1,6 +1,7 @@
 //! What a run writes down, step by step, and the time it may take.
 
 mod budget;
+mod flight;
 mod recorder;
 mod store;
 
@@ -10,5 +11,6 @@ pub const BASE: &str = "base";
 pub const BEST: &str = "best";
 
 pub use budget::{ENDING, TimeNeed};
+pub use flight::Flight;
 pub use recorder::{Event, Observer, Recorder};
 pub use store::{Record, RunStore};

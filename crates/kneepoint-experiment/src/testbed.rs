@@ -2,7 +2,6 @@
 
 mod app;
 mod arm;
-mod canary;
 mod chain;
 mod copy;
 mod drain;
@@ -11,14 +10,15 @@ pub(crate) mod machine;
 mod offers;
 mod rehearse;
 mod seen;
+mod senders;
 mod visit;
 
 use crate::error::ExperimentError;
-use crate::record::{Event, Observer};
+use crate::record::{Event, Flight, Observer};
 use arm::Arm;
 pub use arm::ColdStart;
 use kneepoint_lab::{HostPlan, Lab, LabPlan};
-use kneepoint_load::{AbortRule, Engine, LoadPlan, Mode, REQUEST_ID};
+use kneepoint_load::{AbortRule, Generator, LoadPlan, Mode, REQUEST_ID};
 use kneepoint_model::run::{FileDiff, Machine};
 use kneepoint_model::{
     AppSwitch, Arrivals, ClosedLoop, Layer, LoadPoint, RunningTier, Scenario, Schedule, Sessions,
@@ -27,13 +27,16 @@ use kneepoint_model::{
 use kneepoint_planner::ab::AbMeasure;
 use kneepoint_planner::bench::{Bench, Canary, Offer, Step};
 use kneepoint_stack::Program;
-use kneepoint_telemetry::{Collector, CollectorOptions, CpuAccount, Recording};
+use kneepoint_telemetry::{Collector, CollectorOptions, Recording};
+use machine::canary;
+use machine::others::Others;
 use rehearse::nowhere::Nowhere;
 pub use rehearse::outsiders::{Advice, Outsider, Reason};
 pub use rehearse::tripwire::Watch;
+use senders::Senders;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 pub use visit::{Php, Visited};
@@ -42,8 +45,6 @@ pub use visit::{Php, Visited};
 const CLIENT: &str = "client";
 /// Connections the generator opens at most: enough for every queue in the chain, and far from a flood.
 const MOST_CONNECTIONS: usize = 1500;
-/// How often what others use is looked at during a step.
-const A_SECOND: Duration = Duration::from_secs(1);
 /// Factor on how long telemetry waits between two samples where only the first and the last of a step are asked for.
 const SELDOM: f64 = 100.0;
 
@@ -63,7 +64,9 @@ pub struct Testbed {
     /// Attempts of PHP that led nowhere during load.
     nowhere: Mutex<Nowhere>,
     machine: Machine,
-    ceiling_hz: Option<f64>,
+    senders: Senders,
+    /// Where the seconds of a step are kept before its end.
+    flight: Option<Flight>,
     /// The canary's first reading in this run: the machine's reference speed.
     canary_ms: Option<f64>,
     stop: Arc<AtomicBool>,
@@ -74,13 +77,15 @@ pub struct Testbed {
 }
 
 impl Testbed {
-    /// Opens a lab for a scenario and checks the generator in it.
+    /// Opens a lab for a scenario and checks the generator in it: one that is given, those that the scenario asks for, or this
+    /// process.
     ///
     /// # Errors
     /// The lab cannot be made, or the generator does not work.
     pub fn open(
         scenario: &Scenario,
         loopback: bool,
+        given: Option<Box<dyn Generator>>,
         stop: Arc<AtomicBool>,
         observer: Arc<dyn Observer + Send + Sync>,
     ) -> Result<Self, ExperimentError> {
@@ -93,7 +98,8 @@ impl Testbed {
             ExperimentError::Unfit("the lab has no host for the generator".into())
         })?;
         let notes = lab.capabilities().missing.clone();
-        let mut testbed = Self {
+        let senders = Senders::of(scenario, given, &lab, &client, &observer)?;
+        Ok(Self {
             lab,
             scenario: scenario.clone(),
             client,
@@ -103,20 +109,24 @@ impl Testbed {
             arms: BTreeMap::new(),
             watched: Vec::new(),
             nowhere: Mutex::default(),
-            machine: machine::machine(),
-            ceiling_hz: None,
+            machine: Machine {
+                generator_ceiling_hz: Some(senders.ceiling_hz),
+                ..machine::machine()
+            },
+            senders,
+            flight: None,
             canary_ms: None,
             stop,
             notes,
             nonce: machine::nonce(),
             observer,
             opened: Instant::now(),
-        };
-        let ceiling =
-            kneepoint_load::ceiling(1, testbed.client.netns.as_deref(), Duration::from_secs(1))?;
-        testbed.ceiling_hz = Some(ceiling);
-        testbed.machine.generator_ceiling_hz = Some(ceiling);
-        Ok(testbed)
+        })
+    }
+
+    /// Keeps the finished seconds of steps there, where several generators send.
+    pub fn keep_seconds(&mut self, flight: Option<Flight>) {
+        self.flight = flight.filter(|_| self.senders.are_several());
     }
 
     /// What the lab cannot do on this machine, a sentence each.
@@ -377,38 +387,26 @@ impl Testbed {
         plan.slo = self.scenario.slo.clone();
         plan.max_connections = MOST_CONNECTIONS;
         plan.netns.clone_from(&self.client.netns);
-        plan.ceiling_hz = self.ceiling_hz;
+        plan.ceiling_hz = Some(self.senders.ceiling_hz);
         Ok(plan)
     }
 
     /// Sends requests to an arm, and says what ran beside it.
     fn send(&self, name: &str, plan: &LoadPlan) -> Result<LoadPoint, ExperimentError> {
-        self.attended(&[name], || {
-            let others = Mutex::new((self.cpu_account(), None));
+        self.attended(&[name], |begins| {
+            let others = Mutex::new(Others::from(self));
             let progress = |progress: &kneepoint_load::Progress| {
+                begins();
                 self.show(progress);
+                self.keep(name, progress);
                 self.look_at_others(&others);
             };
-            let mut point = Engine::run(plan, &progress, &self.stop)?;
-            let (_, peak) = others.into_inner().unwrap_or_else(PoisonError::into_inner);
-            point.health.foreign_peak_share = peak;
+            let mut point = self.senders.generator.run(plan, &progress, &self.stop)?;
+            let others = others.into_inner().unwrap_or_else(PoisonError::into_inner);
+            point.health.foreign_peak_share = self.peak_of(&others, &point);
             Ok([point])
         })
         .map(|[point]| point)
-    }
-
-    /// What others used in the last second, where a second has passed, and the most they did in any.
-    fn look_at_others(&self, others: &Mutex<(Option<CpuAccount>, Option<f64>)>) {
-        let mut others = others.lock().unwrap_or_else(PoisonError::into_inner);
-        let (last, peak) = &mut *others;
-        let Some(known) = last.as_ref().filter(|last| last.age() >= A_SECOND) else {
-            return;
-        };
-        if let Some(now) = self.cpu_account() {
-            let used = now.foreign_cores_since(known) / f64::from(self.machine.cores.max(1));
-            *peak = Some(peak.map_or(used, |peak: f64| peak.max(used)));
-            *last = Some(now);
-        }
     }
 
     /// Sends requests to two arms in the same seconds: what the machine does then, it does to both.
@@ -417,53 +415,15 @@ impl Testbed {
         names: [&str; 2],
         plans: &[LoadPlan; 2],
     ) -> Result<[LoadPoint; 2], ExperimentError> {
-        self.attended(&names, || {
-            let engine = |plan, shown: bool| {
-                let show = |progress: &kneepoint_load::Progress| {
-                    if shown {
-                        self.show(progress);
-                    }
-                };
-                Engine::run(plan, &show, &self.stop)
+        self.attended(&names, |begins| {
+            let show = |progress: &kneepoint_load::Progress| {
+                begins();
+                self.show(progress);
+                self.keep(names[0], progress);
             };
-            std::thread::scope(|scope| {
-                let other = scope.spawn(|| engine(&plans[1], false));
-                let one = engine(&plans[0], true);
-                let other = other
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-                Ok([one?, other?])
-            })
+            let generator = &self.senders.generator;
+            Ok(generator.run_both(plans, &show, &self.stop)?)
         })
-    }
-
-    /// Loads arms and says of each what a request took of the CPU, and what others took of the machine meanwhile.
-    fn attended<const N: usize>(
-        &self,
-        names: &[&str; N],
-        load: impl FnOnce() -> Result<[LoadPoint; N], ExperimentError>,
-    ) -> Result<[LoadPoint; N], ExperimentError> {
-        for name in names {
-            self.arm(name)?.drained.store(false, Ordering::Relaxed);
-        }
-        let count = |name: &&str| Nowhere::of(&self.arms.get(*name)?.running);
-        let nowhere: Vec<_> = names.iter().map(count).collect();
-        let before = self.cpu_account();
-        let mut points = load()?;
-        let accounts = before.zip(self.cpu_account());
-        for ((name, point), nowhere) in names.iter().zip(&mut points).zip(nowhere) {
-            let arm = self.arm(name)?;
-            if let Some((before, after)) = nowhere.zip(Nowhere::of(&arm.running)) {
-                *self.nowhere.lock().unwrap_or_else(PoisonError::into_inner) += after - before;
-            }
-            if let Some((before, after)) = &accounts {
-                note_cpu(point, &arm.running, (before, after), self.machine.cores);
-            }
-            if point.outcomes.failed() > 0 {
-                arm.check_alive(&self.lab)?;
-            }
-        }
-        Ok(points)
     }
 
     /// Attempts of PHP that led nowhere during all load so far.
@@ -471,15 +431,16 @@ impl Testbed {
         *self.nowhere.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What ran on the machine so far, of the lab and in all.
-    fn cpu_account(&self) -> Option<CpuAccount> {
-        CpuAccount::read(self.arms.values().flat_map(|arm| &arm.running))
-    }
-
     /// Drives a step at an arm that is at rest, with the application's state put back.
     fn drive_from_reset(&self, name: &str, step: &Step) -> Result<LoadPoint, ExperimentError> {
         self.arm(name)?.reset(&self.lab)?;
         self.drive(name, step)
+    }
+
+    fn keep(&self, name: &str, progress: &kneepoint_load::Progress) {
+        if let Some(flight) = &self.flight {
+            flight.keep(name, progress);
+        }
     }
 
     fn show(&self, progress: &kneepoint_load::Progress) {
@@ -501,22 +462,6 @@ fn name_requests(workload: &mut Workload) {
             request.headers.push((HEADER.to_owned(), value));
         }
     }
-}
-
-/// Notes what a request took of the CPU time of its own arm, and whose the rest of the machine was.
-fn note_cpu(
-    point: &mut LoadPoint,
-    tiers: &[RunningTier],
-    (before, after): (&CpuAccount, &CpuAccount),
-    cores: u32,
-) {
-    let cores = f64::from(cores.max(1));
-    point.health.foreign_share = Some(after.foreign_cores_since(before) / cores);
-    point.health.idle_share = Some(after.idle_cores_since(before) / cores);
-    let served = point.served_in_all();
-    let is_own = |pid| tiers.iter().any(|tier| tier.pid == pid);
-    point.cpu_ms =
-        (served > 0).then(|| after.some_tiers_s_since(before, is_own) * 1e3 / served as f64);
 }
 
 impl Bench for Testbed {

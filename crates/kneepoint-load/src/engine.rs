@@ -3,9 +3,11 @@
 mod coalescing;
 mod exchange;
 mod exchange_tls;
+mod generator;
 mod priority;
 mod run;
 mod transport;
 mod worker;
 
+pub use generator::Generator;
 pub use run::Engine;

@@ -29,7 +29,7 @@ mod request;
 mod response;
 mod users;
 
-pub use engine::Engine;
+pub use engine::{Engine, Generator};
 pub use kneepoint_model::workload::REQUEST_ID;
 pub use plan::{
     AbortRule, HttpVersion, LoadError, LoadPlan, Mode, Progress, Share, StopRule, StopWhen, Target,

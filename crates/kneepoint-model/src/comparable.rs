@@ -261,6 +261,7 @@ mod tests {
             app_settings: Vec::new(),
             app_files: Vec::new(),
             unreachable: Vec::new(),
+            generators: None,
             peers: Vec::new(),
             tiers: Vec::new(),
             hosts: Default::default(),

@@ -178,6 +178,9 @@ pub struct Scenario {
     pub peers: Vec<PeerSpec>,
     /// The tiers in the order a request meets them.
     pub tiers: Vec<TierSpec>,
+    /// How many agents on hosts of their own send the load; `None` leaves it to this process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generators: Option<u32>,
     /// Limits by tier; a tier that is missing here is not limited.
     pub hosts: BTreeMap<Layer, HostLimits>,
     /// The mix.

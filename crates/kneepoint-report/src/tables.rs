@@ -1,5 +1,6 @@
 //! Tables of several configurations, which every format draws in its own way.
 
+pub(crate) mod generators;
 pub(crate) mod html;
 pub(crate) mod terminal;
 

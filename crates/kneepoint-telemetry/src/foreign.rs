@@ -18,7 +18,7 @@ pub struct CpuAccount {
     idle_s: f64,
     /// Seconds of programs and system calls of each tier, by its first process.
     tiers_s: BTreeMap<u32, f64>,
-    /// The same of this process.
+    /// The same of this process, and of what sends for it.
     own_s: f64,
 }
 
@@ -28,7 +28,7 @@ impl CpuAccount {
     pub fn read<'t>(tiers: impl IntoIterator<Item = &'t RunningTier>) -> Option<Self> {
         let tiers_s = tiers
             .into_iter()
-            .filter_map(|tier| Some((tier.pid, tier_s(tier)?)))
+            .filter_map(|tier| Some((tier.pid, group_s(tier.pid, &tier.cgroup)?)))
             .collect();
         let own = clock_gettime(ClockId::ProcessCPUTime);
         let machine = CpuTicks::read()?;
@@ -39,6 +39,21 @@ impl CpuAccount {
             tiers_s,
             own_s: own.tv_sec as f64 + own.tv_nsec as f64 / 1e9,
         })
+    }
+
+    /// The same where generators of this machine send for this process, each with its first process and control group: what
+    /// they use is its own.
+    #[must_use]
+    pub fn read_with<'t>(
+        tiers: impl IntoIterator<Item = &'t RunningTier>,
+        generators: &[(u32, CgroupPaths)],
+    ) -> Option<Self> {
+        let mut account = Self::read(tiers)?;
+        let used = generators
+            .iter()
+            .filter_map(|(pid, group)| group_s(*pid, group));
+        account.own_s += used.sum::<f64>();
+        Some(account)
     }
 
     /// How long ago it was read.
@@ -94,12 +109,12 @@ fn seconds(ticks: u64) -> f64 {
     ticks as f64 / clock_ticks_per_second().max(1) as f64
 }
 
-/// CPU seconds of a tier's processes, those that ended included.
-fn tier_s(tier: &RunningTier) -> Option<f64> {
-    if let Some((all_s, _)) = cgroup_cpu_s(&tier.cgroup) {
+/// CPU seconds of a program's processes, those that ended included.
+fn group_s(pid: u32, group: &CgroupPaths) -> Option<f64> {
+    if let Some((all_s, _)) = cgroup_cpu_s(group) {
         return Some(all_s);
     }
-    let ticks = Tree::new(tier.pid)
+    let ticks = Tree::new(pid)
         .refresh()
         .ok()?
         .into_iter()

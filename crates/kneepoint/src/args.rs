@@ -15,11 +15,11 @@ mod watch;
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use std::path::PathBuf;
 
-pub use agent::{AgentArgs, BrokerArgs};
+pub use agent::{AgentArgs, AgentCount, BrokerArgs, FleetArgs};
 pub use check::{CheckArgs, OnlyArgs};
 pub use compare::CompareArgs;
 pub use limit::{GateArgs, Inconclusive, LimitArgs};
-pub use load::{AgentCount, Interarrival, LoadArgs};
+pub use load::{Interarrival, LoadArgs};
 pub use plan::PlanArgs;
 pub use profile::ProfileArgs;
 pub use replay::ReplayArgs;
@@ -152,6 +152,18 @@ impl OutputArgs {
     }
 }
 
+/// Where a stack stands, and who loads it.
+#[derive(Debug, Clone, Default, ClapArgs)]
+pub struct GroundArgs {
+    /// Run the stack on this machine's own network, and without root: the application then reaches whatever this machine
+    /// reaches, so also the real databases, mail servers and payment providers that its settings name
+    #[arg(long = "host-network", alias = "loopback")]
+    pub loopback: bool,
+    /// Who sends, where agents do.
+    #[command(flatten)]
+    pub fleet: FleetArgs,
+}
+
 /// Arguments of every command that runs a scenario.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct RunArgs {
@@ -169,10 +181,9 @@ pub struct RunArgs {
     /// and the others end when they have an answer
     #[arg(long, value_name = "TIME")]
     pub budget: Option<String>,
-    /// Run the stack on this machine's own network, and without root: the application then reaches whatever this machine
-    /// reaches, so also the real databases, mail servers and payment providers that its settings name
-    #[arg(long = "host-network", alias = "loopback")]
-    pub loopback: bool,
+    /// Where the stack stands, and who loads it.
+    #[command(flatten)]
+    pub ground: GroundArgs,
     /// Where results go.
     #[command(flatten)]
     pub output: OutputArgs,

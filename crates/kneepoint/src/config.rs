@@ -181,6 +181,7 @@ fn scenario(
     let executes_php = tiers.iter().any(|tier| tier.layer == Layer::Php);
     let app = app::read(reader, &top, executes_php);
     let hosts = stack::read_hosts(reader, &top, &tiers);
+    let generators = stack::read_generators(reader, &top);
     let peers = peer::read(reader, &top);
     let workload = workload::read(reader, &top);
     let slo = workload::read_slo(reader, &top);
@@ -198,6 +199,7 @@ fn scenario(
         unreachable: app.unreachable,
         peers,
         tiers,
+        generators,
         hosts,
         workload,
         slo,

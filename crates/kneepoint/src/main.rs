@@ -7,5 +7,6 @@ fn main() -> ExitCode {
     kneepoint_lab::keeper_entry();
     // So is a double.
     kneepoint_double::entry();
-    kneepoint::main()
+    // And an agent of a lab.
+    kneepoint_agents::entry().unwrap_or_else(kneepoint::main)
 }

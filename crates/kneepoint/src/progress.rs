@@ -137,6 +137,7 @@ impl Observer for Terminal {
         match event {
             Event::Journal(entry) => self.journal(entry),
             Event::Progress { what, share, left } => self.progress(what, *share, *left),
+            Event::Generator(words) => self.line(&format!("         {words}")),
             Event::Load {
                 goodput_hz,
                 p95_ms,

@@ -1,10 +1,14 @@
 //! What every command that runs a scenario shares: read it, open the testbed, watch, write the results.
 
-use crate::args::{OutputArgs, RunArgs};
+pub(crate) mod fleet;
+
+use crate::args::{GroundArgs, OutputArgs, RunArgs};
 use crate::progress::Terminal;
 use crate::{FAILED, FOUND, INCONCLUSIVE, INTERRUPTED, UNDECIDED, config};
 use anyhow::{Context as _, Result};
+use kneepoint_agents::FleetGenerator;
 use kneepoint_experiment::{ExperimentError, Record, Recorder, Testbed};
+use kneepoint_load::Generator;
 use kneepoint_model::{GateVerdict, Run, Scenario, Setting, SettingKey, units};
 use kneepoint_report::{Format, Options, Styles, render};
 use std::io::{ErrorKind, Write};
@@ -140,11 +144,12 @@ pub fn bundled(name: &str) -> Option<PathBuf> {
 pub fn run(
     command: &str,
     scenario: &Scenario,
-    loopback: bool,
+    ground: &GroundArgs,
     output: &OutputArgs,
     job: impl FnOnce(&mut Testbed, &mut Recorder<'_>) -> Result<(), ExperimentError>,
 ) -> Result<ExitCode> {
     let stop = stop_flag()?;
+    let fleet = fleet::gather(&ground.fleet)?;
     watched(command, scenario, output, &stop, |terminal, recorder| {
         recorder.progress(
             "checking the load generator against a null server",
@@ -152,7 +157,17 @@ pub fn run(
             None,
         );
         let observer = Arc::<Terminal>::clone(terminal);
-        let mut testbed = Testbed::open(scenario, loopback, Arc::clone(&stop), observer)?;
+        let given = fleet.map(|fleet| {
+            fleet::told(&fleet)
+                .iter()
+                .for_each(|line| terminal.line(line));
+            let terminal = Arc::clone(terminal);
+            let tell = move |words: &str| terminal.line(&format!("         {words}"));
+            Box::new(FleetGenerator::new(fleet, tell)) as Box<dyn Generator>
+        });
+        let loopback = ground.loopback;
+        let mut testbed = Testbed::open(scenario, loopback, given, Arc::clone(&stop), observer)?;
+        testbed.keep_seconds(recorder.flight());
         for note in testbed.notes() {
             recorder.warn(note.clone());
         }

@@ -59,7 +59,7 @@ fn without_opcache_every_request_opens_the_whole_framework() -> Result<(), Faile
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../apps/laravel/kneepoint.toml");
     let scenario = kneepoint::config::load(&path).map_err(|errors| errors.to_string())?;
     let stop = Arc::new(AtomicBool::new(false));
-    let mut testbed = Testbed::open(&scenario, true, stop, Arc::new(()))?;
+    let mut testbed = Testbed::open(&scenario, true, None, stop, Arc::new(()))?;
     let off = traced(&mut testbed, &scenario, "0");
     let on = traced(&mut testbed, &scenario, "1");
     testbed.close();

@@ -19,6 +19,9 @@ use std::time::{Duration, Instant};
 
 /// Most seconds that are kept to be said again.
 const KEPT_SECONDS: usize = 3600;
+/// How many times longer than answers to a `ping` the accounts of a load are spread: the coordinator takes one of them in
+/// 0.3 ms (docs/scale.md).
+const ACCOUNT_SPREAD: u64 = 8;
 /// How long before its moment a start may still be called off.
 const LAST_CALL: Duration = Duration::from_millis(20);
 
@@ -51,6 +54,10 @@ pub(crate) struct Duty {
     kept: VecDeque<Vec<u8>>,
     first_kept: u64,
     account: Option<Vec<u8>>,
+    /// When the account is said, where that is still to come.
+    account_at: Option<Instant>,
+    /// Over which moment agents are to spread what they all say at once.
+    spread_ns: u64,
     is_over: bool,
     alive_at: Instant,
     turned_at: Instant,
@@ -88,6 +95,8 @@ impl Duty {
             kept: VecDeque::new(),
             first_kept: 0,
             account: None,
+            account_at: None,
+            spread_ns: 0,
             is_over: false,
             alive_at: now,
             turned_at: now,
@@ -101,7 +110,7 @@ impl Duty {
 
     /// Whether all that it measured was said at least once.
     pub(crate) fn has_said_all(&self) -> bool {
-        self.is_over || self.account.is_some()
+        self.is_over || (self.account.is_some() && self.account_at.is_none())
     }
 
     /// Ends the load before its time.
@@ -121,6 +130,7 @@ impl Duty {
                 spread_ns,
             } => {
                 self.heard = Instant::now();
+                self.spread_ns = spread_ns;
                 self.answer(round, asked_ns, came_ns, spread_ns);
             }
             Message::Start { at_ns, offset_ns } => {
@@ -160,11 +170,7 @@ impl Duty {
             };
             mouth.say(&says, &pong);
         };
-        let longest = Duration::from_secs(1).as_nanos() as u64;
-        let hold = match spread_ns.min(longest) {
-            0 => 0,
-            spread => RandomState::new().hash_one((round, &self.says)) % spread,
-        };
+        let hold = self.part_of(spread_ns);
         if hold < 1_000_000 {
             say();
         } else {
@@ -175,11 +181,22 @@ impl Duty {
         }
     }
 
+    /// Some part of a moment of at most a second.
+    fn part_of(&self, spread_ns: u64) -> u64 {
+        match spread_ns.min(1_000_000_000) {
+            0 => 0,
+            spread => RandomState::new().hash_one(&self.says) % spread,
+        }
+    }
+
     /// What there is to do by itself.
     pub(crate) fn turn(&mut self, tell: &dyn Fn(&str)) {
         let now = Instant::now();
         while let Ok(news) = self.news.try_recv() {
             self.note(news, tell);
+        }
+        if self.account_at.is_some_and(|at| now >= at) {
+            self.say_account();
         }
         let stood_still = now.duration_since(self.turned_at);
         self.turned_at = now;
@@ -274,14 +291,26 @@ impl Duty {
             point,
         };
         if let Ok(bytes) = written(&Message::Done(Box::new(account))) {
-            self.mouth.say_bytes(&self.says, bytes.clone());
             self.account = Some(bytes);
+            let hold = self.part_of(self.spread_ns.saturating_mul(ACCOUNT_SPREAD));
+            self.account_at = Some(Instant::now() + Duration::from_nanos(hold));
+            if hold == 0 {
+                self.say_account();
+            }
+        }
+    }
+
+    fn say_account(&mut self) {
+        self.account_at = None;
+        if let Some(bytes) = &self.account {
+            self.mouth.say_bytes(&self.says, bytes.clone());
         }
     }
 
     fn again(&self, from: u64) {
         let skipped = from.saturating_sub(self.first_kept) as usize;
-        for bytes in self.kept.iter().skip(skipped).chain(&self.account) {
+        let account = self.account.as_ref().filter(|_| self.account_at.is_none());
+        for bytes in self.kept.iter().skip(skipped).chain(account) {
             self.mouth.say_bytes(&self.says, bytes.clone());
         }
     }

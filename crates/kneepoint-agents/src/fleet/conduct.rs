@@ -5,10 +5,12 @@ use super::heart::Heart;
 use crate::broker::{Broker, Incoming, Letter};
 use crate::division::{connections, divide};
 use crate::error::AgentsError;
-use crate::messages::{Introduction, Message, Part, from_agent, read, to_agent, to_all};
+use crate::messages::{
+    Introduction, Message, Part, Unreadable, from_agent, read, to_agent, to_all,
+};
 use crate::moments::{
-    AHEAD, AHEAD_PER_AGENT, BETWEEN_ROUNDS, GETTING_READY, HANDING_OVER, LOOK, ROUNDS,
-    SPREAD_PER_AGENT, now_ns,
+    AHEAD, AHEAD_PER_AGENT, BETWEEN_ROUNDS, BETWEEN_ROUNDS_PER_AGENT, GETTING_READY, HANDING_OVER,
+    LOOK, ROUNDS, SPREAD_PER_AGENT, now_ns,
 };
 use crate::offset::{Offset, Round, estimate, longest_way};
 use crate::roll::{Change, Presence};
@@ -17,13 +19,19 @@ use kneepoint_load::{LoadPlan, Progress, Share};
 use kneepoint_model::LoadPoint;
 use kneepoint_model::units::format_share;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// How often an agent is asked for what is missing.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
+/// How long an agent may take from hearing of a load until it listens for its words.
+const LISTENING: Duration = Duration::from_millis(200);
 /// How often progress is told.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
+
+/// Loads of this process so far: each has a name of its own.
+static RUNS: AtomicU64 = AtomicU64::new(0);
 
 /// One load.
 pub(crate) struct Conduct<'f> {
@@ -36,6 +44,8 @@ pub(crate) struct Conduct<'f> {
     shares: Vec<Share>,
     by_name: HashMap<&'f str, usize>,
     heart: Heart,
+    /// Whether it is told how far apart the agents may start.
+    tells_start: bool,
 }
 
 impl<'f> Conduct<'f> {
@@ -43,9 +53,10 @@ impl<'f> Conduct<'f> {
         broker: &'f Broker,
         members: &'f [Introduction],
         plan: &'f LoadPlan,
-        run: String,
         tell: &'f dyn Fn(&str),
     ) -> Self {
+        let number = RUNS.fetch_add(1, Ordering::Relaxed);
+        let run = format!("{:x}-{:x}-{number:x}", std::process::id(), now_ns());
         let weights: Vec<f64> = members
             .iter()
             .map(|here| here.weight(plan.threads))
@@ -60,11 +71,20 @@ impl<'f> Conduct<'f> {
             run,
             all,
             shares: divide(&weights),
+            tells_start: true,
             by_name: members
                 .iter()
                 .enumerate()
                 .map(|(agent, here)| (here.name.as_str(), agent))
                 .collect(),
+        }
+    }
+
+    /// The same, which says nothing of its start: of the hundredth load nobody asks.
+    pub(crate) fn one_of_many(self) -> Self {
+        Self {
+            tells_start: false,
+            ..self
         }
     }
 
@@ -79,6 +99,9 @@ impl<'f> Conduct<'f> {
         if point.is_err() {
             let because = "the coordinator gave up".into();
             self.broker.say(&self.all, &Message::Stop { because });
+            self.broker.say(&self.all, &Message::Release);
+            // Who was told of this load a moment ago may not listen for its words yet.
+            thread::sleep(LISTENING);
         }
         self.broker.say(&self.all, &Message::Release);
         self.broker.leave(&here);
@@ -138,8 +161,13 @@ impl<'f> Conduct<'f> {
                     return Err(AgentsError::Refused { name, because });
                 }
                 Ok(_) => {}
-                Err(because) => {
+                Err(Unreadable::Nobody) => {
                     let name = self.members[agent].name.clone();
+                    return Err(AgentsError::Gone { name });
+                }
+                Err(unreadable) => {
+                    let name = self.members[agent].name.clone();
+                    let because = unreadable.told();
                     return Err(AgentsError::Refused { name, because });
                 }
             }
@@ -170,7 +198,8 @@ impl<'f> Conduct<'f> {
         } else {
             0
         };
-        let pause = BETWEEN_ROUNDS + Duration::from_nanos(spread_ns);
+        let apart = BETWEEN_ROUNDS_PER_AGENT.saturating_mul(agents as u32);
+        let pause = BETWEEN_ROUNDS.max(apart) + Duration::from_nanos(spread_ns);
         for round in 0..ROUNDS {
             let ping = Message::Ping {
                 round,
@@ -216,7 +245,7 @@ impl<'f> Conduct<'f> {
             }
         }
         // A round each: what is left of its time is waited for, so that rounds are apart.
-        std::thread::sleep(
+        thread::sleep(
             until
                 .saturating_duration_since(Instant::now())
                 .min(BETWEEN_ROUNDS),
@@ -238,16 +267,18 @@ impl<'f> Conduct<'f> {
             self.broker.say(&to_agent(&here.name), &start);
         }
         let within = offsets.iter().map(|(offset, _)| bound_ms(*offset, offsets));
-        (self.tell)(&format!(
-            "{} agents start together, no more than {:.2} ms apart by their clocks",
-            self.members.len(),
-            within.fold(0.0, f64::max)
-        ));
+        if self.tells_start {
+            (self.tell)(&format!(
+                "{} agents start together, no more than {:.2} ms apart by their clocks",
+                self.members.len(),
+                within.fold(0.0, f64::max)
+            ));
+        }
         Instant::now() + ahead
     }
 
     /// The next message from an agent of this run: whose, what, and when it came.
-    fn next(&self) -> Option<(usize, Result<Message, String>, u64)> {
+    fn next(&self) -> Option<(usize, Result<Message, Unreadable>, u64)> {
         self.heart.seen();
         let letter = match self.broker.next(LOOK)? {
             Incoming::Message(letter) => letter,
@@ -257,8 +288,7 @@ impl<'f> Conduct<'f> {
             }
         };
         let agent = self.agent_of(&letter)?;
-        let message = read(&letter.bytes).map_err(|unreadable| unreadable.told());
-        Some((agent, message, letter.came_ns))
+        Some((agent, read(&letter.bytes), letter.came_ns))
     }
 
     fn agent_of(&self, letter: &Letter) -> Option<usize> {
@@ -301,7 +331,8 @@ impl<'f> Conduct<'f> {
                 self.broker.say(&self.all, &Message::Stop { because });
             }
             let now = began.elapsed();
-            if now >= tell_at {
+            // Before the common moment there is nothing to tell.
+            if now >= tell_at && Instant::now() >= began {
                 tell_at = now + PROGRESS_EVERY;
                 progress(&going.progress(self.plan, now));
             }

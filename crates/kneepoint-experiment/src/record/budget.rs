@@ -27,6 +27,10 @@ impl RunBudget {
         }
     }
 
+    pub(super) fn began(&self) -> Instant {
+        self.began
+    }
+
     pub(super) fn elapsed(&self) -> Duration {
         self.began.elapsed()
     }

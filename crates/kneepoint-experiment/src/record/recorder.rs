@@ -1,6 +1,7 @@
 //! Writes down what happens, in the order it happens: in memory, in the run file, and to whoever watches.
 
 use super::budget::{ENDING, RunBudget, TimeNeed};
+use super::flight::Flight;
 use super::store::{Record, RunStore};
 use crate::error::ExperimentError;
 use kneepoint_model::redact::Secrets;
@@ -8,9 +9,9 @@ use kneepoint_model::run::{Decision, EntryKind, JournalEntry, RUN_VERSION, Trial
 use kneepoint_model::{
     CallTrace, CpuTime, Effect, Finding, LoadPoint, Outcome, Run, Scenario, StackProfile, Validity,
 };
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Something a watcher may show.
@@ -27,6 +28,8 @@ pub enum Event<'a> {
         /// Time left, when it can be told.
         left: Option<Duration>,
     },
+    /// Something happened to one of several generators: silent, gone, back.
+    Generator(&'a str),
     /// Load is being driven: the last second.
     Load {
         /// Requests per second that met the SLO.
@@ -54,7 +57,8 @@ impl Observer for () {
 pub struct Recorder<'a> {
     run: Run,
     secrets: Secrets,
-    store: Option<RunStore>,
+    store: Option<Arc<Mutex<RunStore>>>,
+    path: Option<PathBuf>,
     store_error: Option<String>,
     budget: RunBudget,
     observer: &'a dyn Observer,
@@ -73,22 +77,35 @@ impl<'a> Recorder<'a> {
         observer: &'a dyn Observer,
         stop: Arc<AtomicBool>,
     ) -> Result<Self, ExperimentError> {
-        let now = jiff::Zoned::now().with_time_zone(jiff::tz::TimeZone::UTC);
         let run = Run {
-            version: RUN_VERSION,
-            id: format!(
-                "{}-{}-{command}",
-                now.strftime("%Y%m%d-%H%M%S"),
-                scenario.slug()
-            ),
-            command: command.to_owned(),
-            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-            started_at: now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             scenario: Some(scenario.clone()),
-            ..Run::default()
+            ..begun(command, &format!("{}-{command}", scenario.slug()))
         };
         let mut secrets = Secrets::default();
         learn(&mut secrets, scenario);
+        Self::open(run, secrets, directory, observer, stop)
+    }
+
+    /// Opens the record of a load that no scenario asked for.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn of_load(
+        directory: &Path,
+        observer: &'a dyn Observer,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Self, ExperimentError> {
+        let run = begun("load", "load");
+        Self::open(run, Secrets::default(), Some(directory), observer, stop)
+    }
+
+    fn open(
+        run: Run,
+        secrets: Secrets,
+        directory: Option<&Path>,
+        observer: &'a dyn Observer,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Self, ExperimentError> {
         let mut store = directory
             .map(|directory| RunStore::create(directory, &run))
             .transpose()?;
@@ -98,7 +115,8 @@ impl<'a> Recorder<'a> {
         Ok(Self {
             run,
             secrets,
-            store,
+            path: store.as_ref().map(|store| store.path().to_owned()),
+            store: store.map(|store| Arc::new(Mutex::new(store))),
             store_error: None,
             budget: RunBudget::begin(),
             observer,
@@ -120,7 +138,14 @@ impl<'a> Recorder<'a> {
     /// The file the run is written to.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
-        self.store.as_ref().map(RunStore::path)
+        self.path.as_deref()
+    }
+
+    /// Where the seconds of steps in flight are written down; nothing without a file.
+    #[must_use]
+    pub fn flight(&self) -> Option<Flight> {
+        let store = Arc::clone(self.store.as_ref()?);
+        Some(Flight::new(store, self.budget.began()))
     }
 
     /// Why the run file is incomplete, when it is.
@@ -185,8 +210,12 @@ impl<'a> Recorder<'a> {
     fn append(&mut self, record: &Record) {
         let at_s = self.elapsed().as_secs_f64();
         self.run.elapsed_s = at_s;
-        let Some(store) = &mut self.store else { return };
-        if let Err(error) = store.append(at_s, record, &self.secrets) {
+        let Some(store) = &self.store else { return };
+        let written = {
+            let mut store = store.lock().unwrap_or_else(PoisonError::into_inner);
+            store.append(at_s, record, &self.secrets)
+        };
+        if let Err(error) = written {
             // A finished measurement is not lost to a full disk: it stays in memory and in the report.
             if self.store_error.is_none() {
                 let entry = self.entry(
@@ -337,6 +366,19 @@ impl<'a> Recorder<'a> {
         self.write(Record::End(how.to_owned()));
         self.secrets.take_out_of(&mut self.run);
         self.run
+    }
+}
+
+/// A run that begins now.
+fn begun(command: &str, name: &str) -> Run {
+    let now = jiff::Zoned::now().with_time_zone(jiff::tz::TimeZone::UTC);
+    Run {
+        version: RUN_VERSION,
+        id: format!("{}-{name}", now.strftime("%Y%m%d-%H%M%S")),
+        command: command.to_owned(),
+        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+        started_at: now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        ..Run::default()
     }
 }
 

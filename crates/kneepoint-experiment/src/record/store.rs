@@ -2,6 +2,7 @@
 //!
 //! A crash loses at most the step in flight. Records are only ever added; reading folds them in order.
 
+mod cut_short;
 mod read;
 
 use crate::error::ExperimentError;
@@ -12,8 +13,8 @@ use kneepoint_model::run::{
     Decision, FileDiff, JournalEntry, LimitResult, Machine, Observation, RUN_VERSION, Trial,
 };
 use kneepoint_model::{
-    Account, CallTrace, CapacityPlan, Contest, Effect, Finding, GateResult, Run, Stack,
-    StackProfile,
+    Account, CallTrace, CapacityPlan, Contest, Effect, Finding, GateResult, LatencyHistogram, Run,
+    Second, Stack, StackProfile,
 };
 use rusqlite::{Connection, OpenFlags};
 use serde::{Deserialize, Serialize};
@@ -36,6 +37,8 @@ pub enum Record {
     Best(Box<Stack>, Vec<FileDiff>),
     /// A journal line.
     Journal(JournalEntry),
+    /// A finished second of a step in flight.
+    Second(Box<InFlight>),
     /// A measured step.
     Trial(Box<Trial>),
     /// A limit.
@@ -75,7 +78,7 @@ impl Record {
     pub(crate) fn redact(&mut self, secrets: &Secrets) {
         match self {
             Self::Header(run) => run.redact(secrets),
-            Self::Machine(_) => {}
+            Self::Machine(_) | Self::Second(_) => {}
             Self::Base(stack) => stack.redact(secrets),
             Self::Best(stack, diff) => {
                 stack.redact(secrets);
@@ -110,6 +113,8 @@ impl Record {
                 run.diff = diff;
             }
             Self::Journal(entry) => run.journal.push(entry),
+            // Whoever reads puts seconds together where their step has no end.
+            Self::Second(_) => {}
             Self::Trial(trial) => run.trials.push(*trial),
             Self::Limit(limit) => run.limits.push(limit),
             Self::Observation(observation) => run.observations.push(*observation),
@@ -128,6 +133,16 @@ impl Record {
             Self::End(how) => run.ended = how,
         }
     }
+}
+
+/// A finished second of a step whose end is still to come.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct InFlight {
+    /// Which configuration, or which target, is loaded.
+    pub(super) arm: String,
+    pub(super) second: Second,
+    /// Response times of its `Ok` requests; `None` where there were none.
+    pub(super) response: Option<Box<LatencyHistogram>>,
 }
 
 /// An open run file.

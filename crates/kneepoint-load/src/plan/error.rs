@@ -21,6 +21,12 @@ pub enum LoadError {
         /// What to do.
         instead: &'static str,
     },
+    /// The generators that are to send it together cannot.
+    #[error("{problem}")]
+    Generators {
+        /// What happened and what to do.
+        problem: String,
+    },
     /// A single request outside a load got no response.
     #[error("{request} at {address}: {problem}")]
     Fetch {

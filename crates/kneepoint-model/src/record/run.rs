@@ -27,7 +27,7 @@ use std::fmt;
 ///
 /// - 1: a limit did not say which trials it rests on.
 /// - 2: it names them.
-pub const RUN_VERSION: u32 = 2;
+pub const RUN_VERSION: u32 = 3;
 
 /// The machine a run ran on.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

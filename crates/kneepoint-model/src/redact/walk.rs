@@ -277,6 +277,7 @@ fn scenario(scenario: &mut Scenario, secrets: &Secrets) {
         app_settings,
         app_files,
         unreachable: _,
+        generators: _,
         peers,
         tiers,
         hosts,

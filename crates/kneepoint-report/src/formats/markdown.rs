@@ -2,7 +2,7 @@
 
 use crate::markdown::list;
 use crate::subjects::{
-    account, capacity, changes, contest, findings, gate, limits, replay, summary,
+    account, capacity, changes, conditions, contest, findings, gate, limits, replay, summary,
 };
 use crate::words::plain;
 use crate::{Format, Options, summarise};
@@ -29,6 +29,7 @@ fn render(run: &Run, options: &Options) -> String {
     account::markdown::account(&mut out, run);
     findings::markdown::findings(&mut out, run);
     findings::mending::markdown(&mut out, run);
+    conditions::markdown::generators(&mut out, run);
     list(&mut out, "Not in this run", &summary.missing);
     list(&mut out, "Doubts", &summary.doubts);
     changes::diff::markdown(&mut out, run);

@@ -1,6 +1,8 @@
 //! The terminal summary: plain text of at most 100 columns, the verdict first.
 
-use crate::subjects::{account, capacity, changes, contest, findings, gate, replay, summary};
+use crate::subjects::{
+    account, capacity, changes, conditions, contest, findings, gate, replay, summary,
+};
 use crate::text::{LABEL, Page, Style};
 use crate::{Format, Options, summarise};
 use kneepoint_model::Run;
@@ -28,6 +30,7 @@ fn render(run: &Run, options: &Options) -> String {
     findings::mending::terminal(&mut page, run);
     changes::terminal::decisions(&mut page, run);
     changes::terminal::recommended(&mut page, run);
+    conditions::terminal::generators(&mut page, run);
     sentences(&mut page, "Not in this run", &summary.missing, Style::Alert);
     sentences(&mut page, "Doubts", &summary.doubts, Style::Alert);
     results(&mut page, options);

@@ -6,6 +6,8 @@ mod tables;
 
 use crate::html::{Document, Section, document, notes, percent_encoded};
 use crate::load::{LoadHop, LoadRun, seconds_csv};
+use crate::tables::generators as several;
+use crate::tables::html::draw;
 use crate::words;
 use kneepoint_model::Validity;
 use maud::{Markup, html};
@@ -223,6 +225,7 @@ fn conditions(run: &LoadRun) -> Section {
                  do stand at the head of the page."
             }
             div class="scroll" tabindex="0" { (tables::generator(run)) }
+            @if let Some(table) = several::table(run.hops.iter().map(|hop| &hop.point)) { (draw(&table)) }
             h3 { "Raw numbers" }
             p {
                 a download="load.csv" href={ "data:text/csv;charset=utf-8," (percent_encoded(&csv)) } {

@@ -2,4 +2,6 @@
 
 pub(crate) mod html;
 pub(crate) mod journal;
+pub(crate) mod markdown;
 pub(crate) mod steps;
+pub(crate) mod terminal;

@@ -2,6 +2,7 @@
 
 mod doubts;
 pub(crate) mod html;
+mod load;
 pub(crate) mod markdown;
 mod missing;
 mod never;
@@ -259,7 +260,7 @@ fn verdict(
             let text = not_found(run);
             format!("{}{}", text[..1].to_uppercase(), &text[1..])
         }
-        (None, None) => "Nothing has been measured.".into(),
+        (None, None) => load::sentence(run).unwrap_or_else(|| "Nothing has been measured.".into()),
     }
 }
 

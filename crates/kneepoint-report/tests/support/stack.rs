@@ -32,6 +32,7 @@ pub(crate) fn scenario() -> Scenario {
         app_settings: Vec::new(),
         app_files: Vec::new(),
         unreachable: Vec::new(),
+        generators: None,
         peers: Vec::new(),
         tiers: Vec::new(),
         hosts: BTreeMap::new(),

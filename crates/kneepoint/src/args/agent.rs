@@ -2,6 +2,9 @@
 
 use clap::Args as ClapArgs;
 use std::path::PathBuf;
+use std::str::FromStr;
+
+const AGENTS: &str = "Agents";
 
 /// What stands below the help.
 pub(super) const AFTER_HELP: &str = "\
@@ -11,11 +14,46 @@ Examples:
   then, from anywhere, one load from all of them:
     kneepoint load http://shop.test/ --i-own shop.test -q 8000 -z 1m --agents all --nats nats://broker:4222 --creds me.creds
 
+  agents on this machine find the limit of a stack on its own network:
+    kneepoint limit --host-network --agents all --nats nats://127.0.0.1:4222
+
 An agent loads a target when the target consents (a file at /.well-known/kneepoint that the agent reads itself) or when its
 operator says --i-own HOST here. It loads its own machine only where the broker is on it, too. docs/agents.md tells the rest.";
 
+/// How many agents are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AgentCount {
+    /// All that answer and have nothing to do.
+    All,
+    /// So many.
+    Some(usize),
+}
+
+impl FromStr for AgentCount {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            _ if text == "all" => Ok(Self::All),
+            Ok(count) if count > 0 => Ok(Self::Some(count)),
+            _ => Err("write a number of agents, such as 3, or all".into()),
+        }
+    }
+}
+
+/// How many agents send, and where they meet.
+#[derive(Debug, Clone, Default, ClapArgs)]
+pub struct FleetArgs {
+    /// Have agents send the load together, N of them or all: each `kneepoint agent` at the broker takes a share (docs/agents.md)
+    #[arg(long, value_name = "N|all", requires = "nats", help_heading = AGENTS)]
+    pub agents: Option<AgentCount>,
+    /// The broker
+    #[command(flatten, next_help_heading = AGENTS)]
+    pub broker: BrokerArgs,
+}
+
 /// How the NATS server is reached.
-#[derive(Debug, Clone, ClapArgs)]
+#[derive(Debug, Clone, Default, ClapArgs)]
 pub struct BrokerArgs {
     /// The NATS server that agents and their coordinator meet at: nats://HOST:4222 or tls://HOST:4222
     #[arg(long, value_name = "URL")]
@@ -40,7 +78,8 @@ pub struct AgentArgs {
     /// Never send more than so many requests a second
     #[arg(long, value_name = "RATE")]
     pub max_rate: Option<String>,
-    /// A host that is yours and may be loaded although it serves no consent; may be repeated
+    /// A host, an address or a network (10.0.0.0/24) that is yours and may be loaded although it serves no consent; may be
+    /// repeated
     #[arg(long, value_name = "HOST")]
     pub i_own: Vec<String>,
 }

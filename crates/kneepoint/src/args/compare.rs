@@ -1,6 +1,6 @@
 //! Arguments of `kneepoint compare`.
 
-use super::OutputArgs;
+use super::{GroundArgs, OutputArgs};
 use clap::Args as ClapArgs;
 use std::path::PathBuf;
 
@@ -50,10 +50,9 @@ pub struct CompareArgs {
         conflicts_with = "as_is"
     )]
     pub tune_budget: String,
-    /// Run the stack on this machine's own network, and without root: the application then reaches whatever this machine
-    /// reaches, so also the real databases, mail servers and payment providers that its settings name
-    #[arg(long = "host-network", alias = "loopback")]
-    pub loopback: bool,
+    /// Where the stack stands, and who loads it.
+    #[command(flatten)]
+    pub ground: GroundArgs,
     /// Where results go.
     #[command(flatten)]
     pub output: OutputArgs,

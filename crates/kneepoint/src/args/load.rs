@@ -1,17 +1,15 @@
 //! Arguments of `kneepoint load`.
 
-use super::BrokerArgs;
+use super::FleetArgs;
 use clap::{Args as ClapArgs, ValueEnum};
 use kneepoint_model::StatusRange;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 const TARGET: &str = "Target";
 const LOAD: &str = "Load";
 const REQUEST: &str = "Request";
 const JUDGEMENT: &str = "Assertions";
 const OUTPUT: &str = "Output";
-const AGENTS: &str = "Agents";
 
 /// What stands below the help.
 pub(super) const AFTER_HELP: &str = "\
@@ -54,27 +52,6 @@ pub enum Interarrival {
     Even,
     /// At random and independent of each other, as visitors come
     Poisson,
-}
-
-/// How many agents are asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AgentCount {
-    /// All that answer and have nothing to do.
-    All,
-    /// So many.
-    Some(usize),
-}
-
-impl FromStr for AgentCount {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.parse() {
-            _ if text == "all" => Ok(Self::All),
-            Ok(count) if count > 0 => Ok(Self::Some(count)),
-            _ => Err("write a number of agents, such as 3, or all".into()),
-        }
-    }
 }
 
 /// Arguments of `load`.
@@ -221,12 +198,12 @@ pub struct LoadArgs {
     #[arg(long, value_name = "TIME", default_value = "200ms", help_heading = JUDGEMENT)]
     pub good: String,
 
-    /// Have agents send it together, N of them or all: each `kneepoint agent` at the broker takes a share (docs/agents.md)
-    #[arg(long, value_name = "N|all", requires = "nats", help_heading = AGENTS)]
-    pub agents: Option<AgentCount>,
-    /// The broker
-    #[command(flatten, next_help_heading = AGENTS)]
-    pub broker: BrokerArgs,
+    /// Who sends, where agents do.
+    #[command(flatten)]
+    pub fleet: FleetArgs,
+    /// Directory of the run file to which what agents measure is written, second by second (kneepoint report reads it)
+    #[arg(long, value_name = "DIR", default_value = "kneepoint-runs", help_heading = OUTPUT)]
+    pub runs: PathBuf,
 
     /// Write the whole result as JSON, to standard output unless a file is named
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = OUTPUT)]

@@ -1,6 +1,6 @@
 //! Arguments of `kneepoint replay`.
 
-use super::OutputArgs;
+use super::{GroundArgs, OutputArgs};
 use clap::Args as ClapArgs;
 use std::path::PathBuf;
 
@@ -32,10 +32,9 @@ pub struct ReplayArgs {
     /// Directory of the reports [default: `scenarios/field-reports` here or above the program]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// Run the stack on this machine's own network, and without root: the application then reaches whatever this machine
-    /// reaches, so also the real databases, mail servers and payment providers that its settings name
-    #[arg(long = "host-network", alias = "loopback")]
-    pub loopback: bool,
+    /// Where the stack stands, and who loads it.
+    #[command(flatten)]
+    pub ground: GroundArgs,
     /// Where results go.
     #[command(flatten)]
     pub output: OutputArgs,

@@ -1,6 +1,6 @@
 //! `kneepoint compare`: several configurations on one bench.
 
-use crate::args::{CompareArgs, OutputArgs, RunArgs};
+use crate::args::{CompareArgs, GroundArgs, OutputArgs, RunArgs};
 use crate::session;
 use anyhow::{Context as _, Result, bail};
 use kneepoint_experiment::sequences::compare::variants::on_runtime;
@@ -27,7 +27,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitCode> {
     session::run(
         "compare",
         &first,
-        args.loopback,
+        &args.ground,
         &args.output,
         |testbed, recorder| {
             notes.into_iter().for_each(|note| recorder.warn(note));
@@ -103,7 +103,7 @@ fn read(path: &Path, set: &[String]) -> Result<Scenario> {
         overlay: Vec::new(),
         set: set.to_vec(),
         budget: None,
-        loopback: false,
+        ground: GroundArgs::default(),
         output: OutputArgs::nowhere(),
     })
 }
@@ -159,7 +159,7 @@ fn tune(args: &CompareArgs, entry: &mut Entry, budget: Duration) -> Result<ExitC
     session::run(
         "tune",
         &scenario,
-        args.loopback,
+        &args.ground,
         &output,
         |testbed, recorder| entry.tune(testbed, recorder),
     )

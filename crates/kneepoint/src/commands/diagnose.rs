@@ -15,7 +15,7 @@ pub(super) fn run(args: &DiagnoseArgs) -> Result<ExitCode> {
     session::run(
         "diagnose",
         &scenario,
-        args.run.loopback,
+        &args.run.ground,
         &args.run.output,
         |testbed, recorder| {
             let asked = session::asked_budget(&args.run, &scenario);

@@ -45,12 +45,17 @@ pub(super) fn run(command: &LabCommand) -> Result<ExitCode> {
 
 /// Stands a scenario up, says which processes it is made of, and removes it when somebody asks to stop.
 fn up(path: &Path, stage: u32) -> Result<()> {
-    let scenario = read(path, stage)?;
+    // Nobody is to send anything.
+    let scenario = Scenario {
+        generators: None,
+        ..read(path, stage)?
+    };
     let stop = stop_flag()?;
     let terminal = Arc::new(Terminal::new());
     let mut testbed = Testbed::open(
         &scenario,
         false,
+        None,
         Arc::clone(&stop),
         Arc::<Terminal>::clone(&terminal),
     )?;

@@ -28,7 +28,7 @@ pub(super) fn run(args: &LimitArgs) -> Result<ExitCode> {
         return session::run(
             "limit",
             &scenario,
-            run.loopback,
+            &run.ground,
             &run.output,
             |testbed, recorder| side_by_side(testbed, recorder, &scenario, &before, &gate),
         );
@@ -40,7 +40,7 @@ pub(super) fn run(args: &LimitArgs) -> Result<ExitCode> {
         return session::run(
             "limit",
             &scenario,
-            run.loopback,
+            &run.ground,
             &run.output,
             |testbed, recorder| against_run(testbed, recorder, &scenario, &gate, &before),
         );
@@ -48,7 +48,7 @@ pub(super) fn run(args: &LimitArgs) -> Result<ExitCode> {
     session::run(
         "limit",
         &scenario,
-        run.loopback,
+        &run.ground,
         &run.output,
         |testbed, recorder| {
             let asked = session::asked_budget(run, &scenario);

@@ -1,6 +1,6 @@
 //! `kneepoint load`: drive load at URLs, a FastCGI listener, or both under one schedule.
 
-mod agents;
+mod agent;
 mod extras;
 mod form;
 mod like;
@@ -8,19 +8,20 @@ mod log;
 mod output;
 mod plan;
 mod restraint;
+mod senders;
 mod target;
 mod watch;
 
 use crate::args::LoadArgs;
 use crate::session::stop_flag;
 use crate::{FOUND, INTERRUPTED};
-use agents::Generator;
-pub(super) use agents::run_agent;
+pub(super) use agent::run as run_agent;
 use anyhow::Result;
 use kneepoint_model::{LoadPoint, Outcome};
 use kneepoint_report::{LoadHop, LoadRun};
 use output::Sinks;
 use plan::Hop;
+use senders::Senders;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,11 +36,11 @@ pub(super) fn run(args: &LoadArgs) -> Result<ExitCode> {
     let mut hops = plan::hops(args, learned.as_ref())?;
     let thresholds = plan::thresholds(args)?;
     let sinks = Sinks::of(args, hops.len())?;
-    let generator = agents::gather(args)?;
+    let stop = stop_flag()?;
+    let mut senders = Senders::of(args, &stop)?;
     if !args.quiet {
         notes.iter().for_each(|note| watch::line(note));
     }
-    let stop = stop_flag()?;
     let mut run = LoadRun {
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
         started_at: jiff::Timestamp::now().to_string(),
@@ -52,7 +53,7 @@ pub(super) fn run(args: &LoadArgs) -> Result<ExitCode> {
                 watch::line(&allowed);
             }
         }
-        let mut loaded = drive(hop, &generator, args, &stop)?;
+        let mut loaded = drive(hop, &mut senders, args, &stop)?;
         let judged = thresholds.iter().map(|(written, threshold)| {
             let judgement = threshold.judge(&loaded.point);
             (written.clone(), judgement)
@@ -65,6 +66,11 @@ pub(super) fn run(args: &LoadArgs) -> Result<ExitCode> {
         }
     }
     sinks.write(&run)?;
+    senders.end(if run.interrupted {
+        "interrupted"
+    } else {
+        "finished"
+    })?;
     for hop in run.hops.iter().filter(|hop| is_dead(&hop.point)) {
         watch::line(&why_dead(&hop.name, &hop.point));
     }
@@ -83,9 +89,9 @@ fn untangled(args: &LoadArgs) -> LoadArgs {
     args
 }
 
-fn drive(hop: &Hop, generator: &Generator, args: &LoadArgs, stop: &AtomicBool) -> Result<LoadHop> {
+fn drive(hop: &Hop, senders: &mut Senders, args: &LoadArgs, stop: &AtomicBool) -> Result<LoadHop> {
     let watch = Watch::new(hop, args.quiet);
-    let point = generator.run(&hop.plan, &watch, stop);
+    let point = senders.run(hop, &watch, stop);
     drop(watch);
     Ok(LoadHop {
         name: hop.name.clone(),

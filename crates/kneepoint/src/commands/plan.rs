@@ -18,7 +18,7 @@ pub(super) fn run(args: &PlanArgs) -> Result<ExitCode> {
     session::run(
         "plan",
         &scenario,
-        args.run.loopback,
+        &args.run.ground,
         &args.run.output,
         |testbed, recorder| plan_base(testbed, recorder, &scenario, options),
     )

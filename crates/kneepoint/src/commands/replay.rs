@@ -23,7 +23,7 @@ pub(super) fn run(args: &ReplayArgs) -> Result<ExitCode> {
         let ended = session::run(
             "replay",
             scenario,
-            args.loopback,
+            &args.ground,
             &args.output,
             |testbed, recorder| {
                 replay(testbed, recorder, played)?;

@@ -13,7 +13,7 @@ pub(super) fn run(args: &TuneArgs) -> Result<ExitCode> {
     session::run(
         "tune",
         &scenario,
-        args.run.loopback,
+        &args.run.ground,
         &args.run.output,
         |testbed, recorder| {
             Tuner::warn_of_too_little_time(testbed.scenario(), recorder);

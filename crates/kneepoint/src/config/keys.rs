@@ -44,6 +44,7 @@ const HOST: &[&str] = &[
     "hosts.cache",
     "hosts.db",
 ];
+const GENERATORS: &[&str] = &["generators"];
 const REQUEST: &[&str] = &["request"];
 const EXPECT: &[&str] = &["request.expect"];
 const SLO: &[&str] = &["slo"];
@@ -306,6 +307,20 @@ const KEYS: &[Key] = &[
         "`{ \"net.core.somaxconn\" = 4096 }`",
         "the kernel's",
         "Kernel settings of the host's network namespace: names that begin with net., vm. or fs.",
+    ),
+    key(
+        TOP,
+        "generators",
+        "table",
+        "this process sends",
+        "Who sends the load: agents that the lab starts, each on a host of its own, with its own ports and connections. Needs nats-server.",
+    ),
+    key(
+        GENERATORS,
+        "count",
+        "`3`, from 1 to 64",
+        "required",
+        "How many agents. Comparisons load two configurations at once, which takes two.",
     ),
     key(
         TOP,

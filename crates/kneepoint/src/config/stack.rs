@@ -37,6 +37,9 @@ const fn place(
 }
 
 /// The chain in the order a request meets it.
+/// Most agents of a lab: a host each, beside those of the stack.
+const MOST_GENERATORS: u32 = 64;
+
 const CHAIN: &[Place] = &[
     place(Layer::Proxy, "stack.proxy", "hosts.proxy", "nginx"),
     place(Layer::Web, "stack.web", "hosts.web", "nginx"),
@@ -258,6 +261,19 @@ pub(super) fn read_hosts(
         }
     }
     limits
+}
+
+/// How many generators send from hosts of their own, where the scenario says so.
+pub(super) fn read_generators(reader: &mut Reader<'_>, top: &Section<'_>) -> Option<u32> {
+    let node = top.get("generators")?;
+    let section = reader.section(node, "generators")?;
+    match section.get("count") {
+        Some(count) => reader.whole(count, 1, MOST_GENERATORS),
+        None => {
+            reader.missing(Some(node.at), "count", "a number of agents, such as 3");
+            None
+        }
+    }
 }
 
 fn host(reader: &mut Reader<'_>, section: &Section<'_>) -> HostLimits {

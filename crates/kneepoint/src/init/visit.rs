@@ -61,7 +61,7 @@ pub fn visit(
     )
     .map_err(|errors| anyhow::anyhow!("{errors}"))?;
     let mut outcome = VisitOutcome::default();
-    let result = Testbed::open(&scenario, visit.loopback, Arc::clone(stop), observer)
+    let result = Testbed::open(&scenario, visit.loopback, None, Arc::clone(stop), observer)
         .and_then(|testbed| in_testbed(testbed, &scenario, visit.needs, stop, &mut outcome));
     match result {
         _ if stop.load(Ordering::Relaxed) => Err(ExperimentError::Interrupted.into()),

@@ -127,6 +127,7 @@ enum Timer {
     DeadMan(Time),
     Stall,
     Die,
+    Done,
 }
 
 /// What the coordinator does by itself.

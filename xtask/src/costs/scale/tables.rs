@@ -51,22 +51,21 @@ pub(super) fn render(measured: &Measured, seed: u64) -> String {
             text += &outage_row(outage_s, agents, &pooled(ours), &pooled(changed));
         }
     }
-    text += CHANGED;
+    text += BEFORE;
     for agents in SIZES {
-        let skew_s = pooled(&plan(agents, KILLED, None, changed), seed)
-            .outcome
-            .skew_s;
-        let (middle, most) = (span(quantile(&skew_s, 0.5)), span(quantile(&skew_s, 0.99)));
-        text += &format!("| {agents} | {middle} | {most} |\n");
+        let it = pooled(&plan(agents, KILLED, None, Timings::before()), seed).outcome;
+        let skew = |q| span(quantile(&it.skew_s, q));
+        let (middle, most, waiting) = (skew(0.5), skew(0.99), it.waiting_bytes / 1e6);
+        text += &format!("| {agents} | {middle} | {most} | {waiting:.1} MB |\n");
     }
     text
 }
 
-/// Heads of the tables of outages and of what would be changed.
+/// Heads of the tables of outages and of what was before.
 const OUTAGES: &str = "| the broker is away for | agents | that stopped by themselves | with pauses of at most 100 ms | \
                        seconds asked for again | seconds of results lost |\n|---|---|---|---|---|---|\n";
-const CHANGED: &str =
-    "\n| agents, rounds of pings 100 us apart for each | start skew p50 | p99 |\n|---|---|---|\n";
+const BEFORE: &str = "\n| agents, rounds of pings 20 ms apart for all, last words at once | start skew p50 | p99 | most that waits \
+                      |\n|---|---|---|---|\n";
 
 /// A table with a row for each number of agents.
 #[derive(Clone, Copy)]

@@ -2,7 +2,9 @@
 
 use super::stage::{Program, Stage};
 use crate::program::load_point;
-use kneepoint_model::Validity;
+use anyhow::Context as _;
+use kneepoint_experiment::RunStore;
+use kneepoint_model::{LoadPoint, Validity};
 use rustix::process::Signal;
 use std::fmt::Write as _;
 use std::fs;
@@ -124,15 +126,20 @@ pub(super) fn attempt(stage: &mut Stage, failure: Failure) -> anyhow::Result<Str
         "          last request {last_s:+.2} s after the failure (planned {:+.0} s)",
         f64::from(LENGTH_S) - AT.as_secs_f64()
     );
-    match fs::read_to_string(stage.result()) {
-        Ok(text) => {
-            let point = load_point(&text)?;
+    tell_outcome(&mut told, stage);
+    Ok(told)
+}
+
+/// How much of the load there is, and whether it counts.
+fn tell_outcome(told: &mut String, stage: &Stage) {
+    match outcome(stage) {
+        Ok((point, from)) => {
             let asked = RATE_HZ * LENGTH_S;
             let share = 100.0 * point.health.achieved_share;
             let _ = writeln!(
                 told,
-                "          {} of {asked} arrivals, achieved share {share:.1} %",
-                point.arrivals
+                "          {from}: {} of {asked} arrivals in {} s, achieved share {share:.1} %",
+                point.arrivals, point.window_s
             );
             match point.validity {
                 Validity::Valid => told.push_str("          the load counts\n"),
@@ -143,7 +150,19 @@ pub(super) fn attempt(stage: &mut Stage, failure: Failure) -> anyhow::Result<Str
                 }
             }
         }
-        Err(_) => told.push_str("          no result\n"),
+        Err(error) => {
+            let _ = writeln!(told, "          no result: {error:#}");
+        }
     }
-    Ok(told)
+}
+
+/// What the load gave out at its end, or what its run file keeps of it.
+fn outcome(stage: &Stage) -> anyhow::Result<(LoadPoint, &'static str)> {
+    if let Ok(text) = fs::read_to_string(stage.result()) {
+        return Ok((load_point(&text)?, "result"));
+    }
+    let files = RunStore::list(&stage.runs());
+    let run = RunStore::read(files.last().context("there is no run file")?)?;
+    let last = run.trials.last().context("the run file keeps nothing")?;
+    Ok((last.load.clone(), "run file"))
 }

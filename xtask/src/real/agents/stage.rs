@@ -261,6 +261,7 @@ impl Stage {
             "--json",
         ]);
         command.arg(self.result());
+        command.arg("--runs").arg(self.runs());
         if let Some(agents) = agents {
             command.args(["--agents", &agents.to_string(), "--nats", &nats()]);
         }
@@ -270,6 +271,11 @@ impl Stage {
     /// Where a load's result is written.
     pub(super) fn result(&self) -> PathBuf {
         self.dir.path().join("result.json")
+    }
+
+    /// Where run files are written.
+    pub(super) fn runs(&self) -> PathBuf {
+        self.dir.path().join("runs")
     }
 
     /// Cuts a host's network.

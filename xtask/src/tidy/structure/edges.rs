@@ -44,6 +44,7 @@ const TABLE: &[(&str, &[&str])] = &[
     (
         "kneepoint-experiment",
         &[
+            "kneepoint-agents",
             "kneepoint-diagnosis",
             "kneepoint-double",
             "kneepoint-lab",
@@ -57,7 +58,10 @@ const TABLE: &[(&str, &[&str])] = &[
             "kneepoint-telemetry",
         ],
     ),
-    ("kneepoint-agents", &["kneepoint-load", "kneepoint-model"]),
+    (
+        "kneepoint-agents",
+        &["kneepoint-linux", "kneepoint-load", "kneepoint-model"],
+    ),
     (BINARY, &["kneepoint-*"]),
     ("xtask", &["kneepoint", "kneepoint-*"]),
 ];

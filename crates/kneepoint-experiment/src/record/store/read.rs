@@ -1,9 +1,10 @@
 //! Reads a run file, which may come from anybody, and may lie where nothing can be written.
 
+use super::cut_short::CutShort;
 use super::{Record, failure};
 use crate::error::ExperimentError;
 use kneepoint_model::Run;
-use kneepoint_model::run::RUN_VERSION;
+use kneepoint_model::run::{RUN_VERSION, Trial, TrialId};
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags};
@@ -50,6 +51,7 @@ fn fold(path: &Path) -> rusqlite::Result<Result<Run, String>> {
         return Ok(Err("has no table of records".to_owned()));
     }
     let mut run = Run::default();
+    let mut in_flight = CutShort::default();
     let mut statement = connection.prepare("select at_s, json from record order by id limit ?1")?;
     let mut rows = statement.query((MOST_RECORDS + 1,))?;
     let mut count = 0;
@@ -60,7 +62,13 @@ fn fold(path: &Path) -> rusqlite::Result<Result<Run, String>> {
         }
         let (at_s, json): (f64, String) = (row.get(0)?, row.get(1)?);
         match serde_json::from_str::<Record>(&json) {
-            Ok(record) => record.apply(&mut run),
+            Ok(Record::Second(second)) => in_flight.second(*second),
+            Ok(record) => {
+                if matches!(record, Record::Trial(_) | Record::End(_)) {
+                    in_flight = CutShort::default();
+                }
+                record.apply(&mut run);
+            }
             Err(error) => {
                 return Ok(Err(format!(
                     "holds a record this program cannot read: {error}"
@@ -68,6 +76,16 @@ fn fold(path: &Path) -> rusqlite::Result<Result<Run, String>> {
             }
         }
         run.elapsed_s = at_s;
+    }
+    if let Some((arm, load)) = in_flight.point() {
+        run.trials.push(Trial {
+            id: TrialId(run.trials.len() as u64),
+            purpose: "cut short".to_owned(),
+            arm,
+            at_s: (run.elapsed_s - load.window_s).max(0.0),
+            load,
+            cpu: None,
+        });
     }
     run.upgrade();
     Ok(Ok(run))

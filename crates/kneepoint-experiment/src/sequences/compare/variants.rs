@@ -108,6 +108,7 @@ mod tests {
             app_settings: Vec::new(),
             app_files: Vec::new(),
             unreachable: Vec::new(),
+            generators: None,
             peers: Vec::new(),
             tiers: vec![
                 tier(Layer::Proxy, "nginx", &[]),

@@ -4,6 +4,7 @@ use crate::html::Section;
 use crate::html::percent_encoded;
 use crate::subjects::conditions::steps;
 use crate::subjects::summary::{self, HealthRange};
+use crate::tables;
 use crate::words;
 use kneepoint_model::{Effect, Run, Trial, Validity};
 use maud::{Markup, html};
@@ -29,6 +30,7 @@ pub(crate) fn section(run: &Run) -> Option<Section> {
                 @if let Some(health) = summary::health(run) { (generator(&health)) }
                 @if let Some(noise) = noise(run) { dt { "Noise" } dd { (noise) } }
             }
+            (generators(run))
             (invalid(run))
             (raw(run))
         },
@@ -55,6 +57,18 @@ fn generator(health: &HealthRange) -> Markup {
             Some(ceiling) => { (words::rate(ceiling)) " against a null server." },
             None => "The generator's own ceiling was not measured.",
         } }
+    }
+}
+
+fn generators(run: &Run) -> Markup {
+    let points = || run.trials.iter().map(|trial| &trial.load);
+    let Some(table) = tables::generators::table(points()) else {
+        return html! {};
+    };
+    let said = tables::generators::said(points());
+    html! {
+        (tables::html::draw(&table))
+        @if !said.is_empty() { ul { @for said in &said { li { (said) } } } }
     }
 }
 

@@ -4,6 +4,9 @@ use kneepoint_model::Run;
 
 /// A sentence for each thing that is missing; empty for a complete run of its command.
 pub(crate) fn missing(run: &Run) -> Vec<String> {
+    if super::load::is_load(run) {
+        return ending(run).into_iter().collect();
+    }
     [ending(run), limits(run), diagnosis(run), proof(run)]
         .into_iter()
         .flatten()

@@ -1,6 +1,6 @@
 //! `kneepoint demo`: the whole job on the bundled application.
 
-use crate::args::{DemoArgs, RunArgs};
+use crate::args::{DemoArgs, GroundArgs, RunArgs};
 use crate::session;
 use anyhow::{Result, bail};
 use kneepoint_experiment::sequences::tune::Tuner;
@@ -15,13 +15,13 @@ pub(in crate::commands) fn run(args: &DemoArgs) -> Result<ExitCode> {
         overlay: Vec::new(),
         set: Vec::new(),
         budget: args.budget.clone(),
-        loopback: false,
+        ground: GroundArgs::default(),
         output: args.output.clone(),
     })?;
     session::run(
         "demo",
         &scenario,
-        false,
+        &GroundArgs::default(),
         &args.output,
         |testbed, recorder| Tuner::new(testbed, recorder).run(),
     )

@@ -68,6 +68,9 @@ impl Fleet<'_> {
                     self.own(agent, self.plan.world.stall_every_s, true, Timer::Stall);
                 }
             }
+            Timer::Done => {
+                self.send_up(agent, Parcel::Done(self.agents[agent].seconds));
+            }
             Timer::Die => {
                 self.agents[agent].died = Some(self.now);
                 self.agents[agent].running = false;
@@ -131,7 +134,9 @@ impl Fleet<'_> {
                     let took = seconds(self.now - self.stop) + self.plan.timings.stop_s;
                     self.outcome.stop_s.push(took);
                 }
-                self.send_up(agent, Parcel::Done(self.agents[agent].seconds));
+                let spread_s = self.plan.timings.done_spread_s * self.agents.len() as f64;
+                let pause_s = self.dice.between(0.0, spread_s.min(1.0));
+                self.own(agent, pause_s, false, Timer::Done);
             }
             _ => {}
         }

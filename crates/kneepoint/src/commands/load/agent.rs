@@ -1,11 +1,12 @@
 //! `kneepoint agent`: one of several generators, which does what a coordinator asks and its operator allows.
 
-use crate::args::{AgentArgs, BrokerArgs};
+use crate::args::AgentArgs;
 use crate::rate::parse_rate;
 use crate::say::say_line;
+use crate::session::fleet::access;
 use crate::session::stop_flag;
-use anyhow::{Context as _, Result};
-use kneepoint_agents::{Access, AgentOptions, serve};
+use anyhow::Result;
+use kneepoint_agents::{AgentOptions, serve};
 use std::process::ExitCode;
 
 /// The machine's own name, by the kernel.
@@ -29,18 +30,6 @@ pub(in crate::commands) fn run(args: &AgentArgs) -> Result<ExitCode> {
     let stop = stop_flag()?;
     serve(&options, &say_line, &stop)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// The broker that was named.
-pub(super) fn access(args: &BrokerArgs) -> Result<Access> {
-    let url = args
-        .nats
-        .clone()
-        .context("name the NATS server that agents meet at: --nats nats://broker:4222")?;
-    Ok(Access {
-        url,
-        creds: args.creds.clone(),
-    })
 }
 
 /// The host's name and this process: two agents on one machine have two names.

@@ -13,7 +13,7 @@ const TABLE: usize = 1 << 15;
 /// CPU time of a piece in milliseconds: the median of ten, so that a piece in which the thread was moved or the cache
 /// was cold does not count. `None` where the clock cannot be read.
 #[must_use]
-pub(super) fn cpu_ms() -> Option<f64> {
+pub(in crate::testbed) fn cpu_ms() -> Option<f64> {
     let mut table = vec![0u64; TABLE];
     let mut times: Vec<f64> = (0..PIECES)
         .map(|piece| {

@@ -1,0 +1,130 @@
+//! Whose the machine was while load ran: what a request took of its arm's CPU, and what others used meanwhile.
+
+use crate::error::ExperimentError;
+use crate::testbed::Testbed;
+use crate::testbed::rehearse::nowhere::Nowhere;
+use kneepoint_model::{LoadPoint, RunningTier};
+use kneepoint_telemetry::CpuAccount;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// How often what others use is looked at during a step.
+const A_SECOND: Duration = Duration::from_secs(1);
+
+/// What others did so far in a load.
+pub(in crate::testbed) struct Others {
+    last: Option<CpuAccount>,
+    /// The most they used in a second, as a share of all cores.
+    peak: Option<f64>,
+}
+
+/// The accounts of a load: of its whole, and of the time others count in.
+struct Accounts {
+    before: CpuAccount,
+    begun: CpuAccount,
+    after: CpuAccount,
+}
+
+impl Others {
+    /// A load begins at once where this process sends it; agents say when.
+    pub(in crate::testbed) fn from(testbed: &Testbed) -> Self {
+        let at_once = !testbed.senders.are_several();
+        Self {
+            last: at_once.then(|| testbed.cpu_account()).flatten(),
+            peak: None,
+        }
+    }
+}
+
+impl Testbed {
+    /// What others used in the last second, where a second has passed, and the most they did in any.
+    pub(in crate::testbed) fn look_at_others(&self, others: &Mutex<Others>) {
+        let mut others = others.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(known) = &others.last else {
+            others.last = self.cpu_account();
+            return;
+        };
+        if known.age() < A_SECOND {
+            return;
+        }
+        if let Some(now) = self.cpu_account() {
+            let used = now.foreign_cores_since(known) / f64::from(self.machine.cores.max(1));
+            others.peak = Some(others.peak.map_or(used, |peak| peak.max(used)));
+            others.last = Some(now);
+        }
+    }
+
+    /// The most they used in a second of a load, without those who sent it.
+    pub(in crate::testbed) fn peak_of(&self, others: &Others, point: &LoadPoint) -> Option<f64> {
+        let own = self.senders.share_of_others(point, self.machine.cores);
+        others.peak.map(|peak| (peak - own).max(0.0))
+    }
+
+    /// Loads arms and says of each what a request took of the CPU, and what others took of the machine meanwhile. `load` says
+    /// when its load has begun: agents agree on a moment first, in which the stack has nothing to do and others have the
+    /// machine to themselves.
+    pub(in crate::testbed) fn attended<const N: usize>(
+        &self,
+        names: &[&str; N],
+        load: impl FnOnce(&(dyn Fn() + Sync)) -> Result<[LoadPoint; N], ExperimentError>,
+    ) -> Result<[LoadPoint; N], ExperimentError> {
+        for name in names {
+            self.arm(name)?.drained.store(false, Ordering::Relaxed);
+        }
+        let count = |name: &&str| Nowhere::of(&self.arms.get(*name)?.running);
+        let nowhere: Vec<_> = names.iter().map(count).collect();
+        let before = self.cpu_account();
+        let begun = OnceLock::new();
+        let begins = || {
+            if self.senders.are_several() {
+                begun.get_or_init(|| self.cpu_account());
+            }
+        };
+        let mut points = load(&begins)?;
+        let begun = begun.into_inner().flatten().or_else(|| before.clone());
+        let accounts = before.zip(begun).zip(self.cpu_account());
+        let accounts = accounts.map(|((before, begun), after)| Accounts {
+            before,
+            begun,
+            after,
+        });
+        let cores = self.machine.cores;
+        let of_senders = |point| self.senders.share_of_others(point, cores);
+        let own: f64 = points.iter().map(of_senders).sum();
+        for ((name, point), nowhere) in names.iter().zip(&mut points).zip(nowhere) {
+            let arm = self.arm(name)?;
+            if let Some((before, after)) = nowhere.zip(Nowhere::of(&arm.running)) {
+                *self.nowhere.lock().unwrap_or_else(PoisonError::into_inner) += after - before;
+            }
+            if let Some(accounts) = &accounts {
+                accounts.note(point, &arm.running, own, cores);
+            }
+            if point.outcomes.failed() > 0 {
+                arm.check_alive(&self.lab)?;
+            }
+        }
+        Ok(points)
+    }
+
+    /// What ran on the machine so far, of the lab and in all.
+    fn cpu_account(&self) -> Option<CpuAccount> {
+        let tiers = self.arms.values().flat_map(|arm| &arm.running);
+        CpuAccount::read_with(tiers, &self.senders.processes)
+    }
+}
+
+impl Accounts {
+    /// Notes what a request took of the CPU time of its own arm, and whose the rest of the machine was; `own` of it was
+    /// whoever sent.
+    fn note(&self, point: &mut LoadPoint, tiers: &[RunningTier], own: f64, cores: u32) {
+        let cores = f64::from(cores.max(1));
+        let others = self.after.foreign_cores_since(&self.begun) / cores - own;
+        point.health.foreign_share = Some(others.max(0.0));
+        point.health.idle_share = Some(self.after.idle_cores_since(&self.begun) / cores);
+        let served = point.served_in_all();
+        let is_own = |pid| tiers.iter().any(|tier| tier.pid == pid);
+        let stack_s = self.after.some_tiers_s_since(&self.before, is_own);
+        point.cpu_ms = (served > 0).then(|| stack_s * 1e3 / served as f64);
+    }
+}

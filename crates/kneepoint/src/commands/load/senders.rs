@@ -1,0 +1,83 @@
+//! Who sends a load, and where it is kept while it goes on.
+
+use super::plan::Hop;
+use super::watch::{Watch, line};
+use crate::args::LoadArgs;
+use crate::session::fleet;
+use anyhow::{Result, bail};
+use kneepoint_agents::FleetGenerator;
+use kneepoint_experiment::Recorder;
+use kneepoint_load::{Engine, Generator, Progress};
+use kneepoint_model::LoadPoint;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Whoever sends. What agents measure is kept second by second, as it is of runs in the lab.
+pub(super) struct Senders {
+    generator: Box<dyn Generator>,
+    recorder: Option<Recorder<'static>>,
+}
+
+impl Senders {
+    /// The agents that were asked for, or this process.
+    pub(super) fn of(args: &LoadArgs, stop: &Arc<AtomicBool>) -> Result<Self> {
+        let Some(fleet) = fleet::gather(&args.fleet)? else {
+            return Ok(Self {
+                generator: Box::new(Engine),
+                recorder: None,
+            });
+        };
+        if !args.source.is_empty() {
+            bail!(
+                "--source names addresses of this machine, and agents send from theirs; leave it out"
+            );
+        }
+        let recorder = Recorder::of_load(&args.runs, &(), Arc::clone(stop))?;
+        if !args.quiet {
+            fleet::told(&fleet).iter().for_each(|told| line(told));
+            if let Some(path) = recorder.path() {
+                line(&format!("run file: {}", path.display()));
+            }
+        }
+        Ok(Self {
+            generator: Box::new(FleetGenerator::new(fleet, line)),
+            recorder: Some(recorder),
+        })
+    }
+
+    /// Sends a plan.
+    pub(super) fn run(
+        &mut self,
+        hop: &Hop,
+        watch: &Watch<'_>,
+        stop: &AtomicBool,
+    ) -> Result<LoadPoint> {
+        let flight = self.recorder.as_ref().and_then(Recorder::flight);
+        let tell = |progress: &Progress| {
+            watch.tell(progress);
+            if let Some(flight) = &flight {
+                flight.keep(&hop.name, progress);
+            }
+        };
+        let point = self.generator.run(&hop.plan, &tell, stop)?;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.trial("load", &hop.name, point.clone());
+        }
+        Ok(point)
+    }
+
+    /// Closes the run file, if there is one.
+    ///
+    /// # Errors
+    /// It is incomplete.
+    pub(super) fn end(self, how: &str) -> Result<()> {
+        let Some(recorder) = self.recorder else {
+            return Ok(());
+        };
+        if let Some(error) = recorder.store_error() {
+            bail!("the run file is incomplete: {error}");
+        }
+        let _ = recorder.end(how);
+        Ok(())
+    }
+}
