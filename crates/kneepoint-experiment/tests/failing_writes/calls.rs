@@ -59,12 +59,17 @@ struct Written {
     file: PathBuf,
 }
 
+#[expect(clippy::disallowed_methods, reason = "strace stands in no lab")]
+fn strace() -> Command {
+    Command::new("strace")
+}
+
 /// Has a copy of this program write, with one call of it failed.
 fn write(directory: &Path, call: &str, nth: usize) -> Option<Written> {
     let name = format!("{}.kneepoint.sqlite", run().id);
     let file = directory.join(&name);
     let traced = directory.join("calls");
-    let mut command = Command::new("strace");
+    let mut command = strace();
     command.arg("-f").arg("-o").arg(&traced);
     for path in ["", "-wal", "-shm", "-journal"] {
         command.arg("-P").arg(format!("{}{path}", file.display()));
@@ -89,7 +94,7 @@ fn write(directory: &Path, call: &str, nth: usize) -> Option<Written> {
 /// What was said to be kept is there, and nothing that was never written, whichever call fails. `KNEEPOINT_EACH_CALL=1` has
 /// each fail, for some minutes.
 pub(crate) fn each_fails() {
-    if Command::new("strace").arg("-V").output().is_err() {
+    if strace().arg("-V").output().is_err() {
         skip::skipped("a failure at each call of a run file needs strace");
         return;
     }
