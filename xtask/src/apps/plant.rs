@@ -260,7 +260,8 @@ mod tests {
         let scenario = dir.path().join("kneepoint.toml");
         let written = "[[peer]]\nhost = \"a.test\"\nkind = \"smtp\"\n\n[[peer]]\nhost = \"peer.example.test\"\nkind = \"http\"\n";
         fs::write(&scenario, written).expect("file");
-        let fault = fault("peer_latency = \"150ms\"\n");
+        let fault =
+            fault("peer_latency = \"150ms\"\n[[file]]\npath = \"a.php\"\ncontent = \"<?php\"\n");
         let text =
             overlay_text(&fault, &scenario, dir.path(), &Places::default()).expect("overlay");
         let overlay: toml::Table = text.parse().expect("TOML");
