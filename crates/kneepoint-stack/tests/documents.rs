@@ -172,6 +172,16 @@ fn an_ini_quote_that_is_never_closed_is_refused() {
 }
 
 #[test]
+fn a_dollar_before_a_block_is_no_variable() {
+    let mut block = nginx::parse("location /{}\n").expect("it reads");
+    block.set("location", &["~", "php$"]);
+    let printed = block.to_string();
+    let read = nginx::parse(&printed).unwrap_or_else(|error| panic!("{error}: {printed}"));
+    let args = read.find("location").map(|directive| directive.args());
+    assert_eq!(args, Some(vec!["~".into(), "php$".into()]), "{printed}");
+}
+
+#[test]
 fn an_edit_keeps_comments_and_formatting() {
     let text = "# ours\nhttp {\n\tsendfile  on ; # fast\n\t# how long\n\tkeepalive_timeout\t65s; # seconds\n}\n";
     let mut root = nginx::parse(text).expect("parses");

@@ -267,7 +267,8 @@ fn unquote(raw: &str) -> String {
 /// A value as a word: quoted only when it has to be.
 pub(crate) fn quote(value: &str) -> String {
     let special = |c: char| is_space(c) || matches!(c, ';' | '{' | '}' | '"' | '\'' | '\\' | '#');
-    if !value.is_empty() && !value.contains(special) {
+    // A block may follow at once, and `${` opens the name of a variable.
+    if !value.is_empty() && !value.contains(special) && !value.ends_with('$') {
         return value.to_owned();
     }
     format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
