@@ -7,14 +7,13 @@ use std::path::Path;
 use std::process::Output;
 use std::time::Duration;
 
-fn limit(root: &Path, runs: &Path, budget: &str, workers: u32, more: &[&str]) -> Output {
+fn limit(root: &Path, runs: &Path, budget: &str, more: &[&str]) -> Output {
     wait(
         start(
             kneepoint()
                 .arg("limit")
                 .arg(root.join("kneepoint.toml"))
-                .args(["--set", "php.pm=static", "--set"])
-                .arg(format!("php.pm.max_children={workers}"))
+                .args(["--set", "php.pm=static", "--set", "php.pm.max_children=2"])
                 .args(["--loopback", "--no-report", "--json", "-"])
                 .args(["--budget", budget, "--runs"])
                 .arg(runs)
@@ -66,8 +65,8 @@ fn side_by_side_a_slower_application_fails_and_the_same_does_not() {
     // The pages wait: two gates beside each other take nothing from one another.
     let with_junit = [&against_main[..], &["--junit", junit]].concat();
     let (output, of_same) = at_once(
-        || limit(&slower, &runs.join("slower"), "30s", 2, &with_junit),
-        || limit(&same, &runs.join("same"), "30s", 2, &against_main),
+        || limit(&slower, &runs.join("slower"), "30s", &with_junit),
+        || limit(&same, &runs.join("same"), "30s", &against_main),
     );
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     let run = run_of(&output);
@@ -104,16 +103,15 @@ fn against_a_stored_run_a_slower_application_fails_and_the_same_does_not() {
     let runs = directory.path().join("runs");
     let main = site(directory.path(), "main", 20);
     let slower = site(directory.path(), "slower", 80);
-    // Six workers answer enough requests in a step of some seconds to know their p95.
     // On a machine that others disturb all the time it says that it cannot tell, and is asked again with more time, as it
     // says.
     let (mut baseline, mut output) = (String::new(), None);
     for budget in ["40s", "100s"] {
-        let before = limit(&main, &runs, budget, 6, &[]);
+        let before = limit(&main, &runs, budget, &[]);
         assert!(before.status.success(), "{}", text(&before.stderr));
         baseline = run_of(&before)["id"].as_str().expect("an id").to_owned();
         let against = ["--ci", "--baseline", &baseline, "--max-loss", "20%"];
-        let now = output.insert(limit(&slower, &runs, budget, 6, &against));
+        let now = output.insert(limit(&slower, &runs, budget, &against));
         if now.status.code() != Some(3) {
             break;
         }
@@ -123,7 +121,7 @@ fn against_a_stored_run_a_slower_application_fails_and_the_same_does_not() {
     assert_eq!(run_of(&output)["gate"]["claims"][0]["quantity"], "R*");
     let against = ["--ci", "--baseline", &baseline, "--max-loss", "20%"];
 
-    let output = limit(&main, &runs, "20s", 6, &against);
+    let output = limit(&main, &runs, "20s", &against);
     let code = output.status.code();
     assert!(
         code == Some(0) || code == Some(3),
@@ -138,7 +136,7 @@ fn against_a_stored_run_a_slower_application_fails_and_the_same_does_not() {
         changed.replace("250ms", "400ms"),
     )
     .expect("written");
-    let output = limit(&main, &runs, "20s", 6, &against);
+    let output = limit(&main, &runs, "20s", &against);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
     assert!(
         text(&output.stderr).contains("the SLO was p95 <= 250 ms"),
