@@ -122,7 +122,7 @@ fn a_terminal_that_takes_nothing_stops_no_worker() {
 
 /// Whether this program, and so what it starts, takes no notice of SIGHUP.
 fn ignores_hangup() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").expect("its own status");
+    let status = fs::read_to_string("/proc/self/status").expect("its own status");
     let mut lines = status.lines();
     let ignored = lines.find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
