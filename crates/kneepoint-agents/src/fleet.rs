@@ -77,16 +77,17 @@ impl Fleet {
 
     /// Those of the agents who are there now and have nothing to do.
     fn present(&self) -> Result<Vec<Introduction>, AgentsError> {
-        let is_free = |there: &[Introduction], name: &str| {
-            let mut of_it = there.iter().filter(|here| here.name == name);
-            of_it.any(|here| !here.busy)
+        let free = |there: &[Introduction], name: &str| {
+            let mut there = there.iter();
+            there.find(|here| here.name == name && !here.busy).cloned()
         };
-        let all = |there: &[Introduction]| self.members.iter().all(|it| is_free(there, &it.name));
+        let all = |there: &[Introduction]| {
+            let mut members = self.members.iter();
+            members.all(|it| free(there, &it.name).is_some())
+        };
         let (there, _) = who(&self.broker, all)?;
-        let present = self.members.iter().filter_map(|member| {
-            let mut answers = there.iter().filter(|here| !here.busy);
-            answers.find(|here| here.name == member.name).cloned()
-        });
+        let present = self.members.iter();
+        let present = present.filter_map(|it| free(&there, &it.name));
         Ok(present.collect())
     }
 }

@@ -6,7 +6,7 @@ mod hosts;
 mod mentions;
 mod switches;
 
-pub use hosts::{NamedHost, named_hosts};
+pub use hosts::{NamedHost, host_in_url, named_hosts};
 pub use mentions::{Mention, Mentioned, likeliest, mentions, mentions_in};
 pub use switches::{FILES, of_file, switches};
 

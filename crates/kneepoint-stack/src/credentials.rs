@@ -13,7 +13,7 @@ const SOURCE: &str = "/dev/urandom";
 ///
 /// # Errors
 /// This machine has no source of random bytes.
-pub(crate) fn password() -> Result<String, StackError> {
+pub fn password() -> Result<String, StackError> {
     let mut bytes = [0; 16];
     File::open(SOURCE)
         .and_then(|mut source| source.read_exact(&mut bytes))

@@ -11,7 +11,7 @@
 //! judge a value: whether 5 children are too few is for the diagnosis to say.
 
 pub mod application;
-mod credentials;
+pub mod credentials;
 pub mod detect;
 mod error;
 mod install;

@@ -6,6 +6,7 @@
 
 use crate::faults::write_columns;
 use crate::shapes::Options;
+use crate::shapes::verdict::names;
 use anyhow::{Context as _, bail, ensure};
 use serde_json::Value;
 use std::fmt;
@@ -28,18 +29,14 @@ struct Row {
     name: String,
     /// Of each list one at least must be named.
     causes: &'static [&'static [&'static str]],
-    /// Codes in the check's order, each with all that its findings say; notes left out.
-    named: Vec<(String, String)>,
+    /// Findings in the check's order, notes left out.
+    named: Vec<Value>,
     took_s: f64,
 }
 
 impl Row {
     fn missed(&self) -> Vec<String> {
-        let has = |cause: &&str| {
-            let (code, words) = cause.split_once(' ').unwrap_or((cause, ""));
-            let mut named = self.named.iter();
-            named.any(|(named, said)| named == code && said.contains(words))
-        };
+        let has = |cause: &&str| self.named.iter().any(|one| names(one, cause));
         let missed = self.causes.iter().filter(|any| !any.iter().any(has));
         missed.map(|any| any.join(" or ")).collect()
     }
@@ -58,7 +55,12 @@ impl fmt::Display for Table {
                 format!("MISSED {}", missed.join(", "))
             };
             let expected: Vec<String> = row.causes.iter().map(|any| any.join(" or ")).collect();
-            let codes: Vec<&str> = row.named.iter().map(|(code, _)| code.as_str()).collect();
+            let mut codes: Vec<&str> = Vec::new();
+            for code in row.named.iter().filter_map(|one| one["code"].as_str()) {
+                if !codes.contains(&code) {
+                    codes.push(code);
+                }
+            }
             vec![
                 row.name.clone(),
                 expected.join(" and "),
@@ -138,17 +140,9 @@ fn look(row: &mut Row, path: &Path, binary: &Path, show: bool) -> anyhow::Result
     };
     let report: Value = serde_json::from_str(&check(&["--json", "-"])?).context("no report")?;
     row.took_s = report["took_s"].as_f64().unwrap_or(f64::INFINITY);
-    for finding in report["findings"].as_array().into_iter().flatten() {
-        let code = finding["code"].as_str().unwrap_or_default().to_owned();
-        if finding["severity"] == "note" {
-            continue;
-        }
-        let said = finding.to_string();
-        match row.named.iter_mut().find(|(named, _)| *named == code) {
-            Some((_, all)) => all.push_str(&said),
-            None => row.named.push((code, said)),
-        }
-    }
+    let findings = report["findings"].as_array().into_iter().flatten();
+    let named = findings.filter(|finding| finding["severity"] != "note");
+    row.named = named.cloned().collect();
     if show {
         writeln!(std::io::stderr(), "{}", check(&["--all"])?)?;
     }
@@ -196,6 +190,7 @@ impl Drop for Standing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn of_every_list_one_code_is_enough() {
@@ -203,7 +198,7 @@ mod tests {
             causes: &[&["OPC-01", "OPC-02"], &["FPM-01"]],
             named: named
                 .iter()
-                .map(|code| ((*code).to_owned(), "its words".to_owned()))
+                .map(|code| json!({ "code": code, "where": "its words" }))
                 .collect(),
             ..Row::default()
         };

@@ -47,9 +47,7 @@ impl Answer {
     }
 
     fn has(&self, planted: &str) -> bool {
-        let (code, words) = planted.split_once(' ').unwrap_or((planted, ""));
-        let mut findings = self.findings().iter();
-        findings.any(|one| one["code"] == code && one.to_string().contains(words))
+        self.findings().iter().any(|one| names(one, planted))
     }
 
     /// Links that must be seen and are not.
@@ -92,6 +90,12 @@ impl Answer {
 
 fn text<'a>(value: &'a Value, name: &str) -> &'a str {
     value[name].as_str().unwrap_or_default()
+}
+
+/// Whether a finding of a report is one that is looked for: a code, and words that must stand in it.
+pub(super) fn names(finding: &Value, planted: &str) -> bool {
+    let (code, words) = planted.split_once(' ').unwrap_or((planted, ""));
+    finding["code"] == code && finding.to_string().contains(words)
 }
 
 /// What came of a shape.

@@ -3,7 +3,7 @@
 use crate::chain::Seen;
 use crate::files::{Files, Unread};
 use crate::snapshot::{Blind, FpmPool, ListenEndpoint, ServedApp, ServiceKind};
-use kneepoint_stack::application::{FILES, code, dotenv, of_file};
+use kneepoint_stack::application::{FILES, code, dotenv, host_in_url, of_file};
 use std::collections::BTreeSet;
 
 /// Most names that are looked at to count the files of an application, and how deep below its directory.
@@ -255,10 +255,7 @@ fn of_url(url: &str) -> Option<ListenEndpoint> {
         "redis" => 6379,
         _ => return None,
     };
-    // A password may hold every character but `@`, which is written `%40`; some write it all the same.
-    let end = rest.rfind('@').map_or(0, |at| at + 1);
-    let host = rest[end..].split(['/', '?', '#']).next()?;
-    ListenEndpoint::parse(host, usual).filter(|_| !host.is_empty())
+    ListenEndpoint::parse(host_in_url(rest)?, usual)
 }
 
 #[cfg(test)]
@@ -283,6 +280,8 @@ mod tests {
         check("redis://cache", Some(("cache", 6379)));
         check("sqlite:///%kernel.project_dir%/var/data.db", None);
         check("mysql://", None);
+        check("mysql://app:a/b@db/shop", None);
+        check("redis://cache?note=a@b", None);
         check("db:3306", None);
     }
 

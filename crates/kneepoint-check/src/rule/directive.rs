@@ -34,11 +34,10 @@ impl Around<'_> {
 
     /// The same for a sentence: `20 workers`, or that nobody was seen who asks the service.
     pub(crate) fn who(&self) -> String {
-        match self.workers_seen() {
-            Some(1) => "1 worker".into(),
-            Some(count) => format!("{count} workers"),
-            None => "workers that are not seen here".into(),
-        }
+        self.workers_seen()
+            .map_or("workers that are not seen here".into(), |count| {
+                counted(count, "worker")
+            })
     }
 
     fn workers_seen(&self) -> Option<u64> {

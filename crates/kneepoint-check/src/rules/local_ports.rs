@@ -60,7 +60,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         }
         draft
             .title(if used >= CLIFF { "Local ports towards the next tier are used up" } else { RULE.title })
-            .cost(format!("above about {:.0} new connections a second to one peer, connecting becomes slow and then fails", width * CLIFF / MINUTE_S))
+            .cost(format!("above about {:.0} new connections a second to one peer, connecting becomes slow and then fails", per_second(width)))
             .fix(Fix::sysctl(service, "net.ipv4.ip_local_port_range", "1024 65535"))
             .weight(if used >= CLIFF { 0.6 } else { 0.18 })
             .tell(found);
@@ -70,7 +70,12 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 /// The range of a service's local ports, and how many new connections a second to one peer it bears.
 pub(super) fn bearable(service: &Service) -> Option<(&SettingValue, f64)> {
     let range = service.kernel.get("net.ipv4.ip_local_port_range")?;
-    Some((range, width(range)? * CLIFF / MINUTE_S))
+    Some((range, per_second(width(range)?)))
+}
+
+/// How many new connections a second to one peer so many ports bear.
+fn per_second(ports: f64) -> f64 {
+    ports * CLIFF / MINUTE_S
 }
 
 fn width(range: &SettingValue) -> Option<f64> {

@@ -74,11 +74,12 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                     format!("/proc/{}/net/tcp", service.pid),
                 );
             }
-            if let Some((range, _)) = super::local_ports::bearable(service) {
+            let ports = super::local_ports::bearable(service);
+            if let Some((range, _)) = ports {
                 draft = draft.value("net.ipv4.ip_local_port_range", range);
             }
             draft
-                .cost(cost(service))
+                .cost(cost(ports.map(|(_, most)| most)))
                 .fix(Fix::line(service, &pass.target, "an upstream block with `keepalive 64;`, and at the pass: proxy_http_version 1.1; proxy_set_header Connection \"\";"))
                 .weight(0.4)
                 .tell(found);
@@ -86,12 +87,12 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     }
 }
 
-/// What connecting for each request costs, and where the local ports end.
-fn cost(service: &Service) -> String {
+/// What connecting for each request costs, and where the local ports end: at so many requests a second.
+fn cost(ports_bear: Option<f64>) -> String {
     let costs =
         "a handshake for every request, and a local port for a minute: up to half of the rate";
-    match super::local_ports::bearable(service) {
-        Some((_, most)) => format!(
+    match ports_bear {
+        Some(most) => format!(
             "{costs}; above about {most:.0} requests a second to one server connecting itself becomes slow"
         ),
         None => costs.to_owned(),

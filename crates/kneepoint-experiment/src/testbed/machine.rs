@@ -3,11 +3,8 @@
 pub(super) mod canary;
 pub(super) mod others;
 
-use crate::error::ExperimentError;
 use kneepoint_linux::machine;
 use kneepoint_model::run::Machine;
-use std::fs::File;
-use std::io::Read as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Reads the machine's size and kernel; what cannot be read stays empty.
@@ -21,22 +18,6 @@ pub fn machine() -> Machine {
         shared_with_generator: true,
         generator_ceiling_hz: None,
     }
-}
-
-/// A word that nobody can guess: 128 bits of the kernel's in letters and digits.
-///
-/// # Errors
-/// The kernel's random numbers cannot be read.
-pub(super) fn secret() -> Result<String, ExperimentError> {
-    let mut bytes = [0; 16];
-    File::open("/dev/urandom")
-        .and_then(|mut file| file.read_exact(&mut bytes))
-        .map_err(|error| {
-            ExperimentError::Unfit(format!(
-                "cannot read random numbers from /dev/urandom: {error}"
-            ))
-        })?;
-    Ok(format!("k{:032x}", u128::from_ne_bytes(bytes)))
 }
 
 /// A number that nobody else's server will answer with.

@@ -1,12 +1,13 @@
 //! Who sends the load: this process, agents on hosts of the lab, or agents that somebody else started.
 
-use super::{CLIENT, machine};
+use super::CLIENT;
 use crate::error::ExperimentError;
 use crate::record::{Event, Observer};
 use kneepoint_agents::{Fleet, FleetGenerator, LabBroker, Wanted};
 use kneepoint_lab::{HostInfo, HostPlan, Lab};
 use kneepoint_load::{Engine, Generator};
 use kneepoint_model::{CgroupPaths, LoadPoint, Scenario};
+use kneepoint_stack::credentials::password;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -109,7 +110,7 @@ fn in_lab(
     };
     let broker = LabBroker {
         listen: SocketAddr::new(client.address, PORT),
-        password: machine::secret()?,
+        password: password()?,
     };
     let process = lab.spawn(CLIENT, &broker.process(&nats_server()?, &client.dir))?;
     let mut processes = vec![(process.pid, client.cgroup.clone())];

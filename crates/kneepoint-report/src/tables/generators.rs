@@ -2,7 +2,7 @@
 
 use super::Table;
 use crate::words;
-use kneepoint_model::{GeneratorPart, LoadPoint};
+use kneepoint_model::{GeneratorPart, LoadPoint, Run};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most sentences about generators that are told.
@@ -30,6 +30,12 @@ pub(crate) fn table<'p>(points: impl Iterator<Item = &'p LoadPoint>) -> Option<T
         columns: columns.map(str::to_owned).to_vec(),
         rows,
     })
+}
+
+/// The table of a run, and what became of those whose part is not what was asked for; `None` where there was one generator.
+pub(crate) fn of_run(run: &Run) -> Option<(Table, Vec<String>)> {
+    let points = || run.trials.iter().map(|trial| &trial.load);
+    Some((table(points())?, said(points())))
 }
 
 fn row(name: &str, parts: &[&GeneratorPart]) -> Vec<String> {
@@ -60,7 +66,7 @@ fn row(name: &str, parts: &[&GeneratorPart]) -> Vec<String> {
 }
 
 /// What became of those whose part is not what was asked for, each sentence once.
-pub(crate) fn said<'p>(points: impl Iterator<Item = &'p LoadPoint>) -> Vec<String> {
+fn said<'p>(points: impl Iterator<Item = &'p LoadPoint>) -> Vec<String> {
     let parts = points.flat_map(|point| &point.generators);
     let said: BTreeSet<&String> = parts.filter_map(|part| part.said.as_ref()).collect();
     let more = said.len().saturating_sub(MOST_SAID);

@@ -113,15 +113,9 @@ fn whom(key: &str, value: &str) -> Option<String> {
     }
     let value = value.trim();
     if let Some((scheme, rest)) = value.split_once("://") {
-        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        // An `@` further on may end a password that holds a slash: then this is a piece of it.
-        if rest[authority.len()..].contains('@') {
-            return None;
-        }
-        let host = authority.rsplit('@').next().unwrap_or_default();
-        return match (scheme, host) {
+        return match (scheme, host_in_url(rest)?) {
             ("unix", "") => socket(rest),
-            _ => host_of(host),
+            (_, host) => host_of(host),
         };
     }
     let upper = key.to_ascii_uppercase();
@@ -140,6 +134,16 @@ fn whom(key: &str, value: &str) -> Option<String> {
         None if value.starts_with('/') => socket(value),
         None => host_of(value),
     }
+}
+
+/// The host, with its port where it has one, in what stands behind the `://` of a URL; `None` where it may be a piece of a
+/// password.
+#[must_use]
+pub fn host_in_url(rest: &str) -> Option<&str> {
+    let authority = rest.split(['/', '?', '#']).next()?;
+    // An `@` further on may end a password that holds a slash: then this is a piece of it.
+    let is_piece = rest[authority.len()..].contains('@');
+    authority.rsplit('@').next().filter(|_| !is_piece)
 }
 
 fn socket(path: &str) -> Option<String> {

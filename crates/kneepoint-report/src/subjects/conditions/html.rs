@@ -61,11 +61,9 @@ fn generator(health: &HealthRange) -> Markup {
 }
 
 fn generators(run: &Run) -> Markup {
-    let points = || run.trials.iter().map(|trial| &trial.load);
-    let Some(table) = tables::generators::table(points()) else {
+    let Some((table, said)) = tables::generators::of_run(run) else {
         return html! {};
     };
-    let said = tables::generators::said(points());
     html! {
         (tables::html::draw(&table))
         @if !said.is_empty() { ul { @for said in &said { li { (said) } } } }

@@ -6,16 +6,11 @@ use kneepoint_model::Run;
 
 /// The health of each; nothing where there was one.
 pub(crate) fn generators(out: &mut String, run: &Run) {
-    let points = || run.trials.iter().map(|trial| &trial.load);
-    let Some(it) = tables::generators::table(points()) else {
+    let Some((it, said)) = tables::generators::of_run(run) else {
         return;
     };
     section(out, &it.title);
     let columns: Vec<&str> = it.columns.iter().map(String::as_str).collect();
     table(out, &columns, it.rows);
-    list(
-        out,
-        "Parts that are not what was asked for",
-        &tables::generators::said(points()),
-    );
+    list(out, "Parts that are not what was asked for", &said);
 }

@@ -6,12 +6,11 @@ use kneepoint_model::Run;
 
 /// The health of each; nothing where there was one.
 pub(crate) fn generators(page: &mut Page, run: &Run) {
-    let points = || run.trials.iter().map(|trial| &trial.load);
-    let Some(table) = tables::generators::table(points()) else {
+    let Some((table, said)) = tables::generators::of_run(run) else {
         return;
     };
     tables::terminal::rows(page, &table);
-    for said in tables::generators::said(points()) {
+    for said in said {
         page.columns(&[("  -", 4, Some(Style::Alert))], &said, None);
     }
 }
