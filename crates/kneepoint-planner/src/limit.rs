@@ -431,6 +431,7 @@ impl LimitSearch {
                 arrivals: step.arrivals,
                 speed: speeds.of_step(&step.reading),
                 uncertain: step.reading.uncertain(),
+                spare: step.reading.spare(),
             })
             .collect();
         speeds.widen(fit(&steps, prior(self.prior_hz, share)))

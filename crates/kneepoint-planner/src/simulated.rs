@@ -10,7 +10,7 @@ pub mod pool;
 mod truth;
 
 pub use app::{App, RequestKind};
-pub use noise::Noise;
+pub use noise::{Noise, Others};
 pub(crate) use truth::WINDOW_S;
 pub use truth::{Truth, truth};
 

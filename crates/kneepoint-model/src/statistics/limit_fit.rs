@@ -8,6 +8,10 @@
 //!
 //! beta says how far R* follows the machine's speed. Half of the prior's weight is on "not at all", so the speed is
 //! used only where the residuals shrink by it.
+//!
+//! What others took of the machine within a step can only have made it worse, and only as far as R* follows the speed: a step
+//! that did badly then says less of R* the more they took, and one that did well says as much as any. One that did better
+//! than what they left would bear at the most says that R* does not follow what they take.
 
 mod posterior;
 
@@ -28,8 +32,12 @@ pub struct FitStep {
     /// The machine's speed during the step relative to the reference; `None` where it was not measured.
     pub speed: Option<f64>,
     /// By how much the limit that the step speaks for is uncertain beside what the fit finds out, as a standard deviation of
-    /// its logarithm: what is known before of a step that others disturbed.
+    /// its logarithm, where it follows the speed or no speed was measured: what is known before of a step that others
+    /// disturbed.
     pub uncertain: f64,
+    /// By how much more of the machine there was over the whole of the step than `speed` says of its worst moment, as a
+    /// difference of logarithms.
+    pub spare: f64,
 }
 
 /// What the fit says.
@@ -118,9 +126,14 @@ struct Observation {
     x: f64,
     /// ln speed.
     speed: f64,
+    /// By how much higher ln speed was over the whole of the step.
+    spare: f64,
     /// The violating share on the link scale, clipped.
     y: f64,
-    variance: f64,
+    /// Sampling variance of the same.
+    sampling: f64,
+    /// Standard deviation of the same for what is uncertain of the limit, where that follows the speed.
+    uncertain: f64,
 }
 
 fn observations(steps: &[FitStep], p: f64, link: Link) -> Vec<Observation> {
@@ -132,12 +145,14 @@ fn observations(steps: &[FitStep], p: f64, link: Link) -> Vec<Observation> {
             let arrivals = step.arrivals as f64 + 1.0;
             let share = (step.violations as f64 + 0.5) / arrivals;
             let reach = CLIP * link.scale();
+            let sampling = link.variance(share, arrivals);
             Observation {
                 x: step.rate_hz.ln(),
                 speed: step.speed.filter(|speed| *speed > 0.0).map_or(0.0, f64::ln),
                 y: link.of(share).clamp(centre - reach, centre + reach),
-                variance: link.variance(share, arrivals)
-                    + (posterior::SLOPE_MEDIAN * link.scale() * step.uncertain).powi(2),
+                spare: step.spare,
+                sampling,
+                uncertain: posterior::SLOPE_MEDIAN * link.scale() * step.uncertain,
             }
         })
         .collect()
@@ -214,6 +229,7 @@ mod tests {
             arrivals: 500,
             speed,
             uncertain: 0.0,
+            spare: 0.0,
         }
     }
 
@@ -335,6 +351,25 @@ mod tests {
         );
         assert!(weighed.rate_hz.estimate > as_usual.rate_hz.estimate);
         assert!(weighed.rate_hz.contains(87.0), "{weighed:?}");
+    }
+
+    #[test]
+    fn a_step_that_held_while_others_took_the_machine_says_that_the_limit_does_not_follow_it() {
+        let held = |rate_hz: f64, available: f64| FitStep {
+            rate_hz,
+            violations: 0,
+            arrivals: 300,
+            speed: Some(available),
+            uncertain: -0.4 * available.ln(),
+            spare: 0.1,
+        };
+        let fitted = fit(&[held(56.0, 0.1), held(60.0, 0.15)], prior(75.0));
+        assert!(fitted.beta < 0.1, "{fitted:?}");
+        assert!(fitted.rate_hz.low > 40.0, "{fitted:?}");
+        assert!(
+            (55.0..80.0).contains(&fitted.at_speed(Some(0.1))),
+            "{fitted:?}"
+        );
     }
 
     #[test]

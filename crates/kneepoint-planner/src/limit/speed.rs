@@ -34,6 +34,8 @@ pub(super) struct Reading {
     cost_ms: Option<f64>,
     /// Share of the machine that others did not use in the second in which they used most.
     available: f64,
+    /// The same over the whole of the step: no less.
+    in_all: f64,
 }
 
 impl Reading {
@@ -43,6 +45,7 @@ impl Reading {
             canary: canary.during(),
             cost_ms: point.cpu_ms.filter(|ms| tells && *ms > 0.0),
             available: point.health.available_at_worst(),
+            in_all: point.health.available_share(),
         }
     }
 
@@ -50,6 +53,12 @@ impl Reading {
     /// logarithm.
     pub(super) fn uncertain(&self) -> f64 {
         -UNCERTAIN * self.available.ln()
+    }
+
+    /// By how much more of the machine there was over the whole of the step than in its worst second, as a difference of
+    /// logarithms.
+    pub(super) fn spare(&self) -> f64 {
+        (self.in_all / self.available).ln().max(0.0)
     }
 }
 
@@ -161,6 +170,7 @@ mod tests {
             canary: *canary,
             cost_ms: *cost_ms,
             available: 1.0,
+            in_all: 1.0,
         });
         let found = Speeds::of(readings).of_each();
         assert_eq!(found.len(), expected.len(), "{found:?}");
@@ -224,6 +234,7 @@ mod tests {
             canary: Some(1.0),
             cost_ms: Some(cost_ms),
             available: 1.0,
+            in_all: 1.0,
         });
         let speeds = Speeds::of(readings.into_iter());
         let (ahead, each) = (speeds.ahead().expect("steps"), speeds.of_each());

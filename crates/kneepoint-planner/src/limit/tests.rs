@@ -1,4 +1,5 @@
 mod budget;
+mod others;
 mod visits;
 
 use super::*;

@@ -16,14 +16,40 @@ pub struct Noise {
     pub stall_s: f64,
     /// Standard deviation of a canary reading around the machine's true speed, as a share.
     pub canary_error: f64,
-    /// Whether other programs come and go: bursts of [`BURST_S`] that take between nothing and a whole core.
-    pub others: bool,
+    /// What other programs take of it.
+    pub others: Others,
 }
 
-/// Shortest and longest burst of the other programs in seconds, and the power that a uniform draw is raised to for the
-/// share of a core that one takes: 40 % in the mean, as `cargo xtask noise` burns them on a real machine.
+/// What other programs take of a machine, in bursts of [`BURST_S`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Others {
+    /// The most cores that a burst takes; 0 where there are no others.
+    pub most_cores: f64,
+    /// The power that a uniform draw is raised to for the share of these that a burst takes.
+    pub power: f64,
+}
+
+impl Others {
+    /// Nobody.
+    pub const NONE: Self = Self {
+        most_cores: 0.0,
+        power: 1.0,
+    };
+    /// Programs that take between nothing and a whole core, 40 % in the mean, as `cargo xtask noise` burns them on a real
+    /// machine.
+    pub const BURSTS: Self = Self {
+        most_cores: 1.0,
+        power: 1.5,
+    };
+    /// A compiler on a machine of two cores: it takes both but for what its neighbours insist on, and pauses seldom.
+    pub const COMPILER: Self = Self {
+        most_cores: 1.9,
+        power: 0.15,
+    };
+}
+
+/// Shortest and longest burst of the other programs in seconds.
 const BURST_S: (f64, f64) = (1.0, 8.0);
-const BURST_POWER: f64 = 1.5;
 /// By how much a core's speed falls while another program has all of the next one: what they share besides time, caches and
 /// memory first of all.
 const CROWDING: f64 = 0.1;
@@ -41,7 +67,7 @@ impl Noise {
             stall_every_s: f64::INFINITY,
             stall_s: 0.0,
             canary_error: CANARY_ERROR,
-            others: false,
+            others: Others::NONE,
         }
     }
 
@@ -82,7 +108,7 @@ impl Noise {
     #[must_use]
     pub fn busy() -> Self {
         Self {
-            others: true,
+            others: Others::BURSTS,
             ..Self::medium()
         }
     }
@@ -105,7 +131,7 @@ impl Noise {
     pub fn without_drift(self) -> Self {
         Self {
             drift_sd: 0.0,
-            others: false,
+            others: Others::NONE,
             ..self
         }
     }
@@ -156,7 +182,8 @@ impl Machine {
     fn next_burst(&mut self) {
         let (shortest, longest) = BURST_S;
         self.burst_ends_s += shortest + (longest - shortest) * self.bursts.uniform();
-        self.others = self.bursts.uniform().powf(BURST_POWER);
+        self.others =
+            self.noise.others.most_cores * self.bursts.uniform().powf(self.noise.others.power);
     }
 
     fn next_stall(&mut self, now_s: f64) {
@@ -175,7 +202,7 @@ impl Machine {
             self.ln_speed = self.ln_speed * keep + fresh * self.random.normal();
             self.segment_ends_s += SEGMENT_S;
         }
-        while self.noise.others && self.burst_ends_s <= now_s {
+        while self.noise.others.most_cores > 0.0 && self.burst_ends_s <= now_s {
             self.next_burst();
         }
         if now_s >= self.stall_begins_s {

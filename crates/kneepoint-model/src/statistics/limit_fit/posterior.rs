@@ -63,25 +63,31 @@ struct Cell {
     spread: f64,
 }
 
-/// What of the likelihood depends on tau only.
+/// What of the likelihood depends on tau and beta only.
 struct Spread {
     tau: f64,
-    /// -1/2 sum of ln(tau^2 + v).
+    /// -1/2 sum of ln(tau^2 + v), with all that is uncertain in v: the same at every beta. That a beta leaves less uncertain
+    /// says nothing for it, since a step far from the limit is clipped; with it in, beta came out at 0.4 where R* follows
+    /// the speed, and R* a quarter too low (40 simulated searches of five minutes beside busy programs).
     ln_norm: f64,
-    /// 1/(4 (tau^2 + v)) of each observation.
-    quarter: Vec<f64>,
+    /// 1/(4 (tau^2 + v)) of each observation, with what is uncertain at beta in v and without.
+    quarter: Vec<[f64; 2]>,
 }
+
+/// The squared residual of an observation: up to the best that the step may have had, where what others took is uncertain,
+/// and beyond it, where nothing but chance is.
+type Squares = [f64; 2];
 
 impl Posterior {
     pub(super) fn of(steps: &[FitStep], prior: Prior, link: Link) -> Self {
         let data = observations(steps, prior.violating_share, link);
-        let grid = Grid::new(&data, prior, link);
+        let speeds = !steps.is_empty() && steps.iter().all(|step| step.speed.is_some());
+        let grid = Grid::new(&data, prior, link, speeds);
         let (low, high) = (
             (0.03 * prior.saturation_hz).ln(),
             (1.5 * prior.saturation_hz).ln(),
         );
         // Whether the speed matters is for the fine grid to say: to look around, both extremes do.
-        let speeds = !steps.is_empty() && steps.iter().all(|step| step.speed.is_some());
         let none: &[(f64, f64)] = &NO_SPEED;
         let betas = if speeds { &BETAS } else { none };
         let extremes = if speeds { &EXTREMES } else { none };
@@ -133,37 +139,51 @@ struct Grid<'a> {
     prior: Prior,
     link: Link,
     centre: f64,
-    spreads: Vec<Spread>,
+    /// Whether the speed of each step was measured.
+    speeds: bool,
 }
 
 impl<'a> Grid<'a> {
-    fn new(data: &'a [Observation], prior: Prior, link: Link) -> Self {
-        let spreads = SPREADS.map(|spread| {
-            let tau = spread * link.scale();
-            let variances = || data.iter().map(|seen| tau * tau + seen.variance);
-            Spread {
-                tau,
-                ln_norm: -0.5 * variances().map(f64::ln).sum::<f64>(),
-                quarter: variances().map(|variance| 0.25 / variance).collect(),
-            }
-        });
+    fn new(data: &'a [Observation], prior: Prior, link: Link, speeds: bool) -> Self {
         Self {
             data,
             prior,
             link,
             centre: link.of(prior.violating_share),
-            spreads: spreads.into(),
+            speeds,
         }
+    }
+
+    /// Every tau where R* follows the speed to the power of `beta`. Where no speed was measured, nothing says that it does not.
+    fn spreads(&self, beta: f64) -> [Spread; SPREADS.len()] {
+        let follows = if self.speeds { beta.min(1.0) } else { 1.0 };
+        let variance =
+            |seen: &Observation, follows: f64| seen.sampling + (follows * seen.uncertain).powi(2);
+        SPREADS.map(|spread| {
+            let tau = spread * self.link.scale();
+            let all = self.data.iter().map(|seen| tau * tau + variance(seen, 1.0));
+            let quarter = |v: f64| 0.25 / (tau * tau + v);
+            Spread {
+                tau,
+                ln_norm: -0.5 * all.map(f64::ln).sum::<f64>(),
+                quarter: self
+                    .data
+                    .iter()
+                    .map(|seen| [quarter(variance(seen, follows)), quarter(seen.sampling)])
+                    .collect(),
+            }
+        })
     }
 
     /// Every cell between two values of ln R*, with its unnormalised weight.
     fn cells(&self, (low, high): (f64, f64), points: usize, betas: &[(f64, f64)]) -> Vec<Cell> {
         let mut cells = Vec::with_capacity(points * SLOPE_POINTS * SPREADS.len() * betas.len());
-        let mut squares = vec![0.0; self.data.len()];
+        let mut squares = vec![[0.0; 2]; self.data.len()];
+        let spreads: Vec<_> = betas.iter().map(|(beta, _)| self.spreads(*beta)).collect();
         for i in 0..points {
             let ln_rate = low + (high - low) * i as f64 / (points - 1) as f64;
             let rate_weight = ln_prior_rate(ln_rate, self.prior);
-            for (beta, weight) in betas {
+            for ((beta, weight), spreads) in betas.iter().zip(&spreads) {
                 for j in 0..SLOPE_POINTS {
                     let z = -2.0 + 4.0 * j as f64 / (SLOPE_POINTS - 1) as f64;
                     let point = Point {
@@ -173,7 +193,7 @@ impl<'a> Grid<'a> {
                         ln_prior: rate_weight + weight.ln() - 0.5 * z * z,
                     };
                     self.squares(point, &mut squares);
-                    cells.extend(self.spreads.iter().map(|spread| Cell {
+                    cells.extend(spreads.iter().map(|spread| Cell {
                         ln_weight: point.ln_prior + ln_t4(&squares, spread),
                         point,
                         spread: spread.tau,
@@ -184,12 +204,16 @@ impl<'a> Grid<'a> {
         cells
     }
 
-    /// The squared residual of each observation.
-    fn squares(&self, point: Point, squares: &mut [f64]) {
+    /// The squared residuals of each observation.
+    fn squares(&self, point: Point, squares: &mut [Squares]) {
         let slope = point.slope * self.link.scale();
+        let expected = |distance: f64| expected(self.centre, slope, distance, self.link);
         for (square, seen) in squares.iter_mut().zip(self.data) {
             let distance = seen.x - point.beta * seen.speed - point.ln_rate;
-            *square = (seen.y - expected(self.centre, slope, distance, self.link)).powi(2);
+            let at_worst = expected(distance);
+            let at_best = expected(distance - point.beta * seen.spare);
+            let within = seen.y.max(at_best);
+            *square = [(within - at_worst).powi(2), (seen.y - within).powi(2)];
         }
     }
 
@@ -197,7 +221,8 @@ impl<'a> Grid<'a> {
     fn mean(&self, cells: &[Cell], grid: f64) -> Posterior {
         let top = top(cells);
         let n = (self.data.len() as f64).max(1.0);
-        let variance = self.data.iter().map(|seen| seen.variance).sum::<f64>() / n;
+        let variance = |seen: &Observation| seen.sampling + seen.uncertain.powi(2);
+        let variance = self.data.iter().map(variance).sum::<f64>() / n;
         let (mut mass, mut mean, mut square) = (0.0, 0.0, 0.0);
         let (mut slope, mut beta, mut scale) = (0.0, 0.0, 0.0);
         for Cell {
@@ -228,14 +253,14 @@ impl<'a> Grid<'a> {
 
 /// ln of the density of t distributions with four degrees of freedom, up to a constant: of each observation
 /// `(tau^2 + v)^(-1/2) (1 + residual^2/(4 (tau^2 + v)))^(-5/2)`.
-fn ln_t4(squares: &[f64], spread: &Spread) -> f64 {
+fn ln_t4(squares: &[Squares], spread: &Spread) -> f64 {
     let tails: f64 = squares
         .chunks(CHUNK)
         .zip(spread.quarter.chunks(CHUNK))
         .map(|(squares, quarter)| {
             let terms = squares.iter().zip(quarter);
             terms
-                .map(|(square, quarter)| 1.0 + square * quarter)
+                .map(|(square, quarter)| 1.0 + square[0] * quarter[0] + square[1] * quarter[1])
                 .product::<f64>()
                 .ln()
         })

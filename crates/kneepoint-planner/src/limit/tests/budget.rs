@@ -9,7 +9,8 @@ fn search_by(wall: Duration, stack: &mut SimulatedStack) -> (LimitResult, Durati
     (search.result("base"), took)
 }
 
-fn go_on(search: &mut LimitSearch, stack: &mut SimulatedStack) -> Duration {
+/// Goes on with a search until it is done; returns what that took.
+pub(super) fn go_on(search: &mut LimitSearch, stack: &mut SimulatedStack) -> Duration {
     let began = stack.now();
     while let LimitMove::Measure(step) = search.next_move() {
         let (point, canary) = stack
