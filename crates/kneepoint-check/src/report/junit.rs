@@ -60,7 +60,7 @@ fn status(findings: &[&CheckFinding]) -> TestCaseStatus {
     };
     let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
     status.set_type(first.severity.name());
-    status.set_message(clean(&format!("{} ({})", first.title, first.place)));
+    status.set_message(clean(&format!("{} ({})", first.title, first.places())));
     let all: Vec<String> = failing.iter().map(|one| words(one)).collect();
     status.set_description(clean(&all.join("\n\n")));
     status
@@ -71,11 +71,8 @@ fn words(finding: &CheckFinding) -> String {
         "{}: {}\nwhere: {}",
         finding.severity.name(),
         finding.title,
-        finding.place
+        finding.places()
     );
-    for place in &finding.also {
-        text.push_str(&format!(", {place}"));
-    }
     for seen in &finding.seen {
         text.push_str(&format!("\nseen: {} ({})", seen.what, seen.source));
     }

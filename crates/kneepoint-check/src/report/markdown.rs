@@ -19,10 +19,7 @@ pub(super) fn render(report: &Report) -> String {
                     source => format!("{} (`{}`)", cell(&seen.what), cell(source)),
                 })
                 .collect();
-            let place = match finding.also.len() {
-                0 => cell(&finding.place),
-                count => format!("{} and {count} more", cell(&finding.place)),
-            };
+            let place = cell(&finding.places());
             let _ = writeln!(
                 text,
                 "| {} | {} | {} | {place} | {} |",

@@ -49,6 +49,7 @@ pub fn redacted(report: &Report, snapshot: &Snapshot) -> Report {
         text(&mut link.by);
         text(&mut link.how);
         link.pool.iter_mut().for_each(text);
+        link.from_pools.iter_mut().for_each(text);
     }
     for finding in &mut report.findings {
         for words in [

@@ -94,9 +94,11 @@ fn result(finding: &CheckFinding, rules: &BTreeMap<String, (usize, Value)>) -> V
         finding.cost,
         finding.fix.text
     );
-    let mut location = json!({
-        "logicalLocations": [{"fullyQualifiedName": finding.place, "kind": "resource"}],
-    });
+    let places = std::iter::once(&finding.place).chain(&finding.also);
+    let places: Vec<Value> = places
+        .map(|place| json!({"fullyQualifiedName": place, "kind": "resource"}))
+        .collect();
+    let mut location = json!({"logicalLocations": places});
     let line = finding
         .seen
         .iter()

@@ -57,9 +57,15 @@ pub(super) fn render(report: &Report, all: bool) -> String {
 }
 
 fn place(finding: &CheckFinding, source: &str) -> String {
+    /// More places than that do not fit a line.
+    const SHOWN: usize = 3;
+    let places = match finding.also.len() {
+        count if count > SHOWN => format!("{} and {count} more", finding.place),
+        _ => finding.places(),
+    };
     match source {
-        "" => finding.place.clone(),
-        source => format!("{}, {source}", finding.place),
+        "" => places,
+        source => format!("{places}, {source}"),
     }
 }
 
@@ -96,11 +102,8 @@ fn in_full(finding: &CheckFinding) -> String {
             let _ = writeln!(text, "  {name:<6} {words}");
         }
     };
-    let also = match finding.also.len() {
-        0 => String::new(),
-        count => format!(", and {count} more"),
-    };
-    line("where", &format!("{}{also}", finding.place));
+    line("where", &finding.place);
+    line("also", &finding.also.join("; "));
     for seen in &finding.seen {
         let source = if seen.source.is_empty() {
             String::new()

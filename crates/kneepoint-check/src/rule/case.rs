@@ -66,6 +66,7 @@ impl Case {
             from,
             to,
             pool: (to == 1).then(|| "www".to_owned()),
+            from_pools: Vec::from_iter((from == 1).then(|| "www".to_owned())),
             by: ListenEndpoint::Unix("/run/php.sock".into()),
             how: "/etc/nginx/nginx.conf:1".into(),
         };
@@ -73,6 +74,7 @@ impl Case {
         let app = ServedApp {
             root: "/srv/app".into(),
             service: 1,
+            pools: vec!["www".into()],
             php_files: 500,
             laravel_cached: Some((true, true)),
             composer_optimized: Some(true),

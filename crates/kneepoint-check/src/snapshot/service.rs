@@ -479,6 +479,8 @@ pub struct Link {
     pub to: usize,
     /// The pool that is asked, where that could be told.
     pub pool: Option<String>,
+    /// The pools of the one who asks that do so; none where it is not known which, or it has none.
+    pub from_pools: Vec<String>,
     /// By which address.
     pub by: ListenEndpoint,
     /// How it is known: a line of configuration, or a connection.
@@ -492,6 +494,8 @@ pub struct ServedApp {
     pub root: String,
     /// Position of the service that executes it.
     pub service: usize,
+    /// The pools of it that do; none where it is not known which.
+    pub pools: Vec<String>,
     /// Settings of its own that cost.
     pub switches: Vec<AppSwitch>,
     /// Files of PHP below its directory, as far as they were counted.
