@@ -1,7 +1,8 @@
 //! The catalogue of what can be judged without load: one file a rule, and this one list.
 
-use crate::rule::CheckRule;
-use crate::snapshot::{Service, Snapshot};
+use crate::find::asks::endpoints_of;
+use crate::rule::{CheckRule, Fix, counted};
+use crate::snapshot::{FpmPool, Link, Nginx, Pass, Service, ServiceKind, SettingValue, Snapshot};
 use kneepoint_model::rule_page;
 
 macro_rules! catalogue {
@@ -135,6 +136,7 @@ catalogue! {
     postgresql_durability_off,
     laravel_not_cached,
     debug_on,
+    cache_off,
     tracing_extension_loaded,
     apm_agent_loaded,
     apcu_small,
@@ -191,6 +193,65 @@ fn rest(rule: &CheckRule) -> [(&'static str, &'static str); 3] {
         ("When it does not matter", rule.unless),
         ("What to write", rule.what_to_write),
     ]
+}
+
+/// `one of 5 workers`, `the only worker`.
+fn one_of(count: u64, what: &str) -> String {
+    match count {
+        1 => format!("the only {what}"),
+        count => format!("one of {}", counted(count, what)),
+    }
+}
+
+/// A change that takes effect when the program opens its socket anew: a reload hands the old one on, with the length of
+/// its queue.
+fn after_restart(service: &Service, mut fix: Fix) -> Fix {
+    if service.place.container.is_some() || fix.apply.starts_with("Create") {
+        return fix;
+    }
+    let restart = match &service.place.unit {
+        Some(unit) => format!("systemctl restart {unit}"),
+        None if service.kind == ServiceKind::Fpm => {
+            format!("end it (kill -QUIT {}) and start it again", service.pid)
+        }
+        None => "restart it".to_owned(),
+    };
+    fix.apply = match fix.apply.as_str() {
+        "sysctl --system" => format!("sysctl --system, then {restart}"),
+        _ => format!("{restart}: a reload is not enough"),
+    };
+    fix
+}
+
+/// The places where nginx hands requests on to whom a link leads.
+fn passes_of<'a>(nginx: &'a Nginx, link: &'a Link) -> impl Iterator<Item = &'a Pass> {
+    let leads = |pass: &&Pass| {
+        let ends = endpoints_of(nginx, pass);
+        ends.iter().any(|(to, _)| *to == link.by)
+    };
+    nginx.passes.iter().filter(leads)
+}
+
+/// How long nginx waits for an answer of a pool: the longest of all places that lead to it. `None` where nobody was seen
+/// who asks it.
+fn patience(snapshot: &Snapshot, at: usize, pool: &FpmPool) -> Option<SettingValue> {
+    let links = snapshot.links.iter();
+    let own = links.filter(|link| link.to == at && link.pool.as_ref() == Some(&pool.name));
+    let passes = own.flat_map(|link| {
+        let nginx = snapshot.services.get(link.from);
+        let nginx = nginx.and_then(|web| web.nginx.as_ref());
+        nginx.into_iter().flat_map(|nginx| passes_of(nginx, link))
+    });
+    let waits = passes.map(|pass| pass.settings.or("fastcgi_read_timeout", "60s"));
+    waits.reduce(|a, b| if a.seconds() < b.seconds() { b } else { a })
+}
+
+/// A little less than what somebody waits, in seconds: for who should give up first.
+fn just_below(seconds: f64) -> String {
+    format!(
+        "{:.0}s",
+        (seconds - 5.0).max(seconds * 0.8).floor().max(1.0)
+    )
 }
 
 /// Processes of nginx that serve: as configured, or as many as may run.
