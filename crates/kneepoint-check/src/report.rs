@@ -225,14 +225,28 @@ fn is_same(one: &CheckFinding, other: &CheckFinding) -> bool {
     };
     let path = |finding: &CheckFinding| finding.fix.file.as_ref().map(|file| file.path.clone());
     one.service == other.service
-        && one.fix.text == other.fix.text
+        && remedy(one) == remedy(other)
         && path(one) == path(other)
         && one.cost == other.cost
         && seen(one) == seen(other)
 }
 
+/// What to do, whatever the pool is called.
+fn remedy(finding: &CheckFinding) -> String {
+    let pool = finding.place.strip_prefix("pool ");
+    let pool = pool.and_then(|rest| rest.split(" of ").next());
+    pool.map_or_else(
+        || finding.fix.text.clone(),
+        |pool| finding.fix.text.replace(&format!("[{pool}]"), "[]"),
+    )
+}
+
 /// Adds a place to a finding, and to its file what that place needs of it.
 fn join(first: &mut CheckFinding, other: CheckFinding) {
+    const SAME: &str = " (the same for each of the others)";
+    if first.fix.text != other.fix.text && !first.fix.text.ends_with(SAME) {
+        first.fix.text.push_str(SAME);
+    }
     if !first.also.contains(&other.place) {
         first.also.push(other.place);
     }

@@ -207,10 +207,29 @@ fn one_of(count: u64, what: &str) -> String {
     }
 }
 
+/// `all 5 workers`, `the only worker`.
+fn all_of(count: u64, what: &str) -> String {
+    match count {
+        1 => format!("the only {what}"),
+        count => format!("all {}", counted(count, what)),
+    }
+}
+
+/// A setting of the kernel, where a larger one than there is can help; else what to look at instead.
+fn larger_sysctl(service: &Service, name: &str, right: u32, instead: &str) -> Fix {
+    let now = service.kernel.get(name).and_then(SettingValue::number);
+    match now.is_some_and(|now| now >= f64::from(right)) {
+        true => Fix::words(instead),
+        false => Fix::sysctl(service, name, &right.to_string()),
+    }
+}
+
 /// A change that takes effect when the program opens its socket anew: a reload hands the old one on, with the length of
 /// its queue.
 fn after_restart(service: &Service, mut fix: Fix) -> Fix {
-    if service.place.container.is_some() || fix.apply.starts_with("Create") {
+    // Words alone need nothing.
+    if service.place.container.is_some() || fix.apply.is_empty() || fix.apply.starts_with("Create")
+    {
         return fix;
     }
     let restart = match &service.place.unit {

@@ -7,7 +7,7 @@ use crate::files::{Files, Unread};
 use crate::rule::counted;
 use crate::snapshot::{Blind, FpmPool, Link, ListenEndpoint, ServedApp, Service, ServiceKind};
 use kneepoint_stack::application::{FILES, code, dotenv, host_in_url, of_file};
-use owners::Owners;
+use owners::{Led, Owners};
 use std::collections::BTreeSet;
 
 /// Most names that are looked at to count the files of an application, and how deep below its directory.
@@ -22,9 +22,10 @@ pub(super) fn find(all: &mut [Seen], links: &[Link]) -> Vec<ServedApp> {
     let served = all.iter().flat_map(|seen| seen.roots.iter().cloned());
     let served: BTreeSet<String> = served.collect();
     let places = places(all, &served);
+    let led = Led::of(all, links);
     let owners: Vec<Owners> = places
         .iter()
-        .map(|(at, root)| owners::of(all, links, &places, *at, root))
+        .map(|(at, root)| led.owners(all, &places, *at, root))
         .collect();
     for seen in all.iter_mut() {
         for pool in &seen.service.pools {

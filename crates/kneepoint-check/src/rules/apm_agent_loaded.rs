@@ -41,7 +41,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             RULE.at(snapshot, at, Severity::Note)
                 .title(format!("The agent {name} runs in every worker"))
                 .seen(format!("{path} is mapped into memory"), format!("/proc/{}/maps", service.pid))
-                .cost(format!("a part of each request of {workers} workers, not measured here: `kneepoint profile` names it"))
+                .cost(format!("a part of each request of {}, not measured here: `kneepoint profile` names it", counted(workers, "worker")))
                 .fix(Fix::words(format!("Measure with and without {name}; then set its sampling rate.")))
                 .weight(0.04)
                 .tell(found);

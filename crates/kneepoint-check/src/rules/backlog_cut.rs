@@ -36,6 +36,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service, pool) in snapshot.pools() {
         let backlog = pool.settings.or("listen.backlog", "511");
         let somaxconn = service.kernel.get("net.core.somaxconn");
+        // Where nobody wrote it, PHP-FPM asks for 511, or since PHP 8 for whatever the kernel allows.
         let Some(asked) = backlog.number() else {
             continue;
         };
@@ -59,7 +60,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         let mut draft = RULE
             .at(snapshot, at, Severity::Risk)
             .pool(pool)
-            .value("listen.backlog", &backlog);
+            .value("listen.backlog", &pool.settings.or("listen.backlog", "not set"));
         if let Some(somaxconn) = somaxconn {
             draft = draft.value("net.core.somaxconn", somaxconn);
         }
@@ -89,8 +90,9 @@ fn title(why: Why) -> &'static str {
 
 fn fix(why: Why, service: &Service, pool: &FpmPool) -> Fix {
     let fix = match why {
-        Why::Older => Fix::words(
-            "Restart PHP-FPM: its socket keeps the length it was opened with, and a reload hands it on as it is.",
+        Why::Older => Fix::reload(
+            service,
+            "Restart PHP-FPM: its socket keeps the length it was opened with, and a reload hands it on as it is.".into(),
         ),
         Why::Cut => Fix::sysctl(service, "net.core.somaxconn", "4096"),
         Why::Asked => Fix::pool(service, pool, &[("listen.backlog", "511".into())]),

@@ -1,6 +1,6 @@
 //! NGX-24: responses are not taken up before the client reads them.
 
-use crate::find::asks::endpoints_of;
+use crate::find::asks::{endpoints_of, is_same};
 use crate::rule::prelude::*;
 use crate::snapshot::{Nginx, Pass};
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,8 +60,13 @@ fn held(snapshot: &Snapshot, at: usize, nginx: &Nginx, passes: &[&Pass]) -> Opti
     let mut unknown = false;
     for (to, _) in passes.iter().flat_map(|pass| endpoints_of(nginx, pass)) {
         let links = snapshot.links.iter();
-        let mut links = links.filter(|link| link.from == at && link.by == to).peekable();
-        unknown |= links.peek().is_none();
+        let mut links = links
+            .filter(|link| link.from == at && link.by == to)
+            .peekable();
+        // Another server of the same nginx has no link.
+        let own = snapshot.services.get(at).map(|web| &web.listens);
+        let itself = own.is_some_and(|own| own.iter().any(|one| is_same(&to, &one.endpoint)));
+        unknown |= links.peek().is_none() && !itself;
         pools.extend(links.map(|link| (link.to, link.pool.as_deref())));
     }
     pools.retain(|(to, _)| {
@@ -88,7 +93,7 @@ fn cost(workers: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::{Link, ListenEndpoint};
+    use crate::snapshot::{Link, ListenEndpoint, Listener};
 
     #[test]
     fn sick_and_healthy() {
@@ -141,6 +146,16 @@ mod tests {
                 })
         };
         assert!(super::super::tests_of(&RULE, &before(ServiceKind::Nginx)).is_empty());
+        let itself = Case::healthy()
+            .nginx_with("sendfile on;", "sendfile on;\n proxy_buffering off;")
+            .with(|all| {
+                let endpoint = ListenEndpoint::Tcp("10.0.0.2".into(), 80);
+                all.services[0].listens = vec![Listener {
+                    endpoint,
+                    queue: None,
+                }];
+            });
+        assert!(super::super::tests_of(&RULE, &itself).is_empty());
         let found = super::super::tests_of(&RULE, &before(ServiceKind::Haproxy));
         assert!(found[0].title.contains("next server"), "{found:#?}");
     }

@@ -43,7 +43,12 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             };
             let seconds = first(value).unwrap_or(0.0);
             let (title, cost) = words(name, seconds);
-            RULE.at(snapshot, at, Severity::Risk)
+            // Clients whose next bytes are not there yet are cut off: nearly everybody.
+            let severity = match seconds == 0.0 && name != "keepalive_timeout" {
+                true => Severity::Problem,
+                false => Severity::Risk,
+            };
+            RULE.at(snapshot, at, severity)
                 .value(name, value)
                 .title(title)
                 .cost(cost)
@@ -102,7 +107,7 @@ mod tests {
                 ),
                 (
                     Case::healthy().nginx_with("gzip on;", "client_body_timeout 0;"),
-                    Severity::Risk,
+                    Severity::Problem,
                     "pauses at all (client_body_timeout 0)",
                 ),
                 (

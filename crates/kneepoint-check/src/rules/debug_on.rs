@@ -35,7 +35,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 /// What to do, in the words of the application whose file it is.
 fn what(file: &str, name: &str) -> String {
     match (file, name) {
-        ("wp-config.php", name) => format!("write define('{name}', false);"),
+        ("wp-config.php", name) => format!("write define('{name}', false)"),
         (_, "APP_DEBUG") => {
             "write APP_DEBUG=false, and renew Laravel's cache of settings where there is one (php artisan optimize)".into()
         }
@@ -69,7 +69,7 @@ mod tests {
             &[
                 (on("APP_DEBUG", ".env"), Severity::Problem, "/srv/app/.env:4, write APP_DEBUG=false"),
                 (on("APP_DEBUG", ".env"), Severity::Problem, "place: \"/srv/app, served by pool www"),
-                (on("WP_DEBUG", "wp-config.php"), Severity::Problem, "define('WP_DEBUG', false);"),
+                (on("WP_DEBUG", "wp-config.php"), Severity::Problem, "define('WP_DEBUG', false)"),
                 (on("$wgDebugToolbar", "LocalSettings.php"), Severity::Problem, "remove $wgDebugToolbar"),
             ],
         );

@@ -43,9 +43,29 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             } else {
                 format!("in a burst above {limit} connections are dropped, and come again after 1 s and 3 s")
             })
-            .fix(Fix::sysctl(service, "net.core.somaxconn", "4096"))
+            .fix(super::after_restart(service, fix(service, &somaxconn, limit)))
             .weight(if filling { 0.5 } else { 0.1 })
             .tell(found);
+    }
+}
+
+/// What to do about a queue that holds so many.
+fn fix(service: &Service, somaxconn: &SettingValue, limit: u64) -> Fix {
+    // It asked for more than the kernel gave.
+    let cut = somaxconn.number().is_none_or(|most| most as u64 <= limit);
+    match cut || limit >= ASKED {
+        true => super::larger_sysctl(
+            service,
+            "net.core.somaxconn",
+            4096,
+            "A longer queue would only make them wait longer: see why the server takes connections so late, such as too few processes, \
+             or a next tier that is full.",
+        ),
+        // The kernel would give more by now.
+        false => Fix::words(
+            "Restart the server: its socket keeps the length it was opened with. If it is as short then, its own files ask for no \
+             more: `backlog=` in listen of nginx, ListenBacklog of Apache.",
+        ),
     }
 }
 
@@ -67,6 +87,12 @@ mod tests {
             &RULE,
             &[
                 (queue(0, 128), Severity::Risk, "above 128"),
+                (queue(0, 128), Severity::Risk, "Restart the server"),
+                (
+                    queue(0, 128).kernel(0, "net.core.somaxconn", "128"),
+                    Severity::Risk,
+                    "sysctl --system, then restart it",
+                ),
                 (queue(400, 511), Severity::Problem, "400 of 511"),
             ],
         );

@@ -24,8 +24,8 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         }
         let mut fix = Fix::ini(service, &[("opcache.validate_timestamps", "0".into())]);
         fix.text = format!(
-            "Only where each deployment reloads PHP-FPM: PHP then sees a changed file no sooner, and serves the old code until it is \
-             reloaded. (Where none does, write opcache.revalidate_freq = 60 instead.) {}",
+            "Only where each deployment reloads PHP-FPM: until then PHP serves the old code. (Where none does, write \
+             opcache.revalidate_freq = 60 instead.) {}",
             fix.text
         );
         RULE.at(snapshot, at, Severity::Risk)

@@ -27,7 +27,7 @@ const POST: Directive = Directive {
         let file = largest_file(around)?;
         (file > most).then(|| {
             format!(
-                "who sends a file of more than {}, and no more than the {} that are allowed, loses the whole form, and nobody is told",
+                "a visitor who sends a file of {} to {}, which is allowed, loses the whole form, and nobody is told",
                 format_bytes(most as u64),
                 format_bytes(file as u64)
             )
@@ -58,7 +58,7 @@ mod tests {
         verify(
             &RULE,
             &[
-                (php("upload_max_filesize=64M"), Severity::Risk, "more than 8.0 MiB"),
+                (php("upload_max_filesize=64M"), Severity::Risk, "file of 8.0 MiB to 64.0 MiB"),
                 (php("upload_max_filesize=64M"), Severity::Risk, "post_max_size = 71M"),
                 (php("post_max_size=1M"), Severity::Risk, "a.ini:9"),
             ],

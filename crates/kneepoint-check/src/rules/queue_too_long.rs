@@ -19,6 +19,8 @@ pub(crate) static RULE: CheckRule = CheckRule {
 
 /// Time of a request that is assumed where nobody measured it, in seconds \[ours\].
 const EACH_S: f64 = 0.1;
+/// Workers that packages and images come with.
+const SHIPPED: u64 = 5;
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service, pool) in snapshot.pools() {
@@ -35,6 +37,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         let real = pool.queue.map(|(_, limit)| limit as f64);
         let length = real.unwrap_or(written);
         let waits = length * EACH_S / workers as f64;
+        // Of a pool as small as it came with another rule tells: its size is what to mend first.
+        if backlog.is_default() && workers <= SHIPPED {
+            continue;
+        }
         let given_up = super::patience(snapshot, at, pool);
         let given_up = given_up.and_then(|value| value.seconds()).unwrap_or(60.0);
         if waits <= given_up {
@@ -43,7 +49,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         let right = (given_up / 4.0 * workers as f64 / EACH_S).clamp(128.0, 4096.0);
         RULE.at(snapshot, at, Severity::Note)
             .pool(pool)
-            .value("listen.backlog", &backlog)
+            .value("listen.backlog", &pool.settings.or("listen.backlog", "not set"))
             .value("net.core.somaxconn", &somaxconn)
             .value("pm.max_children", &pool.settings.or("pm.max_children", "not set"))
             .cost(format!(

@@ -51,7 +51,8 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         }
         draft
             .seen(
-                format!("{} of nginx, with {each:.0} slots each", counted(workers as u64, "process")),
+                format!("{} of nginx, with {each:.0} slots{}", counted(workers as u64, "process"),
+                    if workers > 1.0 { " each" } else { "" }),
                 "",
             )
             .cost(cost(each * workers, nginx.passes.is_empty()))
@@ -100,7 +101,7 @@ mod tests {
                 (logged.clone(), Severity::Problem, "used up"),
                 // It has 4096 already: that cannot be what to write.
                 (logged, Severity::Problem, "worker_connections 8192;"),
-                (one, Severity::Risk, "1 process of nginx, with 1024 slots each"),
+                (one, Severity::Risk, "1 process of nginx, with 1024 slots\""),
             ],
         );
     }

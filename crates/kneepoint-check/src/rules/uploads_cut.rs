@@ -20,6 +20,8 @@ pub(crate) static RULE: CheckRule = CheckRule {
 const STOCK: f64 = 2.0 * 1_048_576.0;
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
+    // Several pools behind one line, with the same limits of PHP, are one matter.
+    let mut told: Vec<(usize, SettingValue, f64)> = Vec::new();
     for (link, web, _, pool) in snapshot.links_to_pools() {
         let Some(nginx) = &web.nginx else { continue };
         let passes = super::passes_of(nginx, link);
@@ -34,6 +36,11 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         if bytes(&file) <= STOCK || bytes(&limit) >= takes {
             continue;
         }
+        let key = (link.from, limit.clone(), takes);
+        if told.contains(&key) {
+            continue;
+        }
+        told.push(key);
         // Where PHP has no limit at all, a larger one is for its owner to choose.
         let right = match takes.is_finite() {
             true => format!("{:.0}m", (takes / 1_048_576.0).ceil()),
@@ -43,7 +50,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .value("client_max_body_size", &limit)
             .value("upload_max_filesize", &file)
             .value("post_max_size", &post)
-            .seen(format!("it hands requests on to pool {}", pool.name), &link.how)
+            .seen(format!("it asks pool {}", pool.name), &link.how)
             .cost(format!(
                 "a visitor who sends a file of more than {} gets the error 413, although PHP would take it",
                 format_bytes(bytes(&limit) as u64)

@@ -70,7 +70,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             let waiting: u64 = service.time_wait.values().sum();
             if waiting > 0 {
                 draft = draft.seen(
-                    format!("{waiting} connections in TIME_WAIT to whom it asks"),
+                    format!("{} in TIME_WAIT to whom it asks", counted(waiting, "connection")),
                     format!("/proc/{}/net/tcp", service.pid),
                 );
             }

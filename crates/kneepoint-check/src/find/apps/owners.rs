@@ -3,8 +3,8 @@
 use super::super::asks::endpoints_of;
 use crate::chain::Seen;
 use crate::files::Files as _;
-use crate::snapshot::{Link, Settings};
-use std::collections::BTreeSet;
+use crate::snapshot::{Link, ListenEndpoint, Settings};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Whose an application is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,62 +19,78 @@ pub(super) enum Owners {
     Elsewhere,
 }
 
-/// Whose the application in a directory is, as far as one service goes. `places` are all services with the directories
-/// that they see.
-pub(super) fn of(
-    all: &[Seen],
-    links: &[Link],
-    places: &[(usize, String)],
-    at: usize,
-    root: &str,
-) -> Owners {
-    let service = &all[at].service;
-    if service.pools.is_empty() {
-        return Owners::None;
-    }
-    let pools = led_to(all, links, at, root);
-    if !pools.is_empty() {
-        return Owners::Pools(pools.into_iter().collect());
-    }
-    let same = |other: usize| {
-        let identity = |at: usize| all[at].root.as_ref()?.identity(root);
-        identity(other).is_some() && identity(other) == identity(at)
-    };
-    let mut others = places
-        .iter()
-        .filter(|(other, own)| *other != at && own == root);
-    if others.any(|(other, _)| same(*other) && !led_to(all, links, *other, root).is_empty()) {
-        return Owners::Elsewhere;
-    }
-    match service.pools.as_slice() {
-        [only] => Owners::Pools(vec![only.name.clone()]),
-        _ => Owners::Unknown,
-    }
-}
+/// Which directories lead to which pool, of each service by its position.
+pub(super) struct Led(BTreeMap<usize, Vec<(String, String)>>);
 
-/// The pools of a service from which a line leads to a directory: of nginx, which asks them for files below it, or their
-/// own.
-fn led_to(all: &[Seen], links: &[Link], at: usize, root: &str) -> BTreeSet<String> {
-    let mut pools = BTreeSet::new();
-    for link in links.iter().filter(|link| link.to == at) {
-        let (Some(nginx), Some(pool)) = (&all[link.from].service.nginx, &link.pool) else {
-            continue;
-        };
-        let mut passes = nginx.passes.iter().filter(|pass| {
-            let ends = endpoints_of(nginx, pass);
-            ends.iter().any(|(to, _)| *to == link.by)
+impl Led {
+    /// What nginx says, by the links from it, and what pools say themselves.
+    pub(super) fn of(all: &[Seen], links: &[Link]) -> Self {
+        let mut led: BTreeMap<usize, Vec<(String, String)>> = BTreeMap::new();
+        for (from, seen) in all.iter().enumerate() {
+            for pool in &seen.service.pools {
+                let own = pool.settings.text("chdir").map(str::to_owned);
+                let pools = led.entry(from).or_default();
+                pools.extend(own.map(|dir| (dir, pool.name.clone())));
+            }
+            let Some(nginx) = &seen.service.nginx else {
+                continue;
+            };
+            let mut asked: BTreeMap<ListenEndpoint, Vec<&str>> = BTreeMap::new();
+            for pass in &nginx.passes {
+                for (to, _) in endpoints_of(nginx, pass) {
+                    let dirs = asked.entry(to).or_default();
+                    dirs.extend(directories(&pass.settings));
+                }
+            }
+            for link in links.iter().filter(|link| link.from == from) {
+                let (Some(pool), Some(dirs)) = (&link.pool, asked.get(&link.by)) else {
+                    continue;
+                };
+                let dirs = dirs.iter().map(|dir| ((*dir).to_owned(), pool.clone()));
+                led.entry(link.to).or_default().extend(dirs);
+            }
+        }
+        Self(led)
+    }
+
+    /// The pools of a service from which a line leads to a directory.
+    fn to(&self, at: usize, root: &str) -> Vec<String> {
+        let led = self.0.get(&at).into_iter().flatten();
+        let own = led.filter(|(dir, _)| is_within(dir, root));
+        let pools: BTreeSet<&String> = own.map(|(_, pool)| pool).collect();
+        pools.into_iter().cloned().collect()
+    }
+
+    /// Whose the application in a directory is, as far as one service goes. `places` are all services with the directories
+    /// that they see.
+    pub(super) fn owners(
+        &self,
+        all: &[Seen],
+        places: &[(usize, String)],
+        at: usize,
+        root: &str,
+    ) -> Owners {
+        let service = &all[at].service;
+        if service.pools.is_empty() {
+            return Owners::None;
+        }
+        let pools = self.to(at, root);
+        if !pools.is_empty() {
+            return Owners::Pools(pools);
+        }
+        let identity = |at: usize| all[at].root.as_ref()?.identity(root);
+        let same = |other: usize| identity(other).is_some() && identity(other) == identity(at);
+        let mut others = places.iter().filter(|(other, own)| {
+            *other != at && own == root && !self.to(*other, root).is_empty()
         });
-        if passes.any(|pass| directories(&pass.settings).any(|dir| is_within(dir, root))) {
-            pools.insert(pool.clone());
+        if others.any(|(other, _)| same(*other)) {
+            return Owners::Elsewhere;
+        }
+        match service.pools.as_slice() {
+            [only] => Owners::Pools(vec![only.name.clone()]),
+            _ => Owners::Unknown,
         }
     }
-    for pool in &all[at].service.pools {
-        let own = pool.settings.text("chdir");
-        if own.is_some_and(|dir| is_within(dir, root)) {
-            pools.insert(pool.name.clone());
-        }
-    }
-    pools
 }
 
 /// The directories whose files a place of nginx has executed, as far as they are written out.
@@ -101,7 +117,6 @@ mod tests {
     use crate::rule::case::Case;
     use crate::snapshot::{ServiceKind, Snapshot};
     use crate::sockets::Net;
-    use std::collections::BTreeMap;
 
     const POOLS: &str = "[shop]\nlisten = /run/shop.sock\npm.max_children = 7\n[blog]\nlisten = /run/blog.sock\n\
         pm.max_children = 7\n[jobs]\nlisten = /run/jobs.sock\nchdir = /srv/jobs\npm.max_children = 7\n";
@@ -146,21 +161,22 @@ mod tests {
         let all = seen(&Case::healthy().fpm(POOLS, "").nginx(SITES).0);
         let links = join(&all, |kind| kind == ServiceKind::Nginx);
         assert_eq!(links.len(), 2, "{links:?}");
-        let whose = |root: &str| of(&all, &links, &[], 1, root);
+        let led = Led::of(&all, &links);
+        let whose = |root: &str| led.owners(&all, &[], 1, root);
         let pools = |name: &str| Owners::Pools(vec![name.to_owned()]);
         assert_eq!(whose("/srv/shop"), pools("shop"));
         assert_eq!(whose("/srv/blog"), pools("blog"));
         assert_eq!(whose("/srv/jobs"), pools("jobs"));
         assert_eq!(whose("/srv/sho"), Owners::Unknown);
         assert_eq!(whose("/srv/other"), Owners::Unknown);
-        assert_eq!(of(&all, &links, &[], 0, "/srv/shop"), Owners::None);
+        assert_eq!(led.owners(&all, &[], 0, "/srv/shop"), Owners::None);
     }
 
     #[test]
     fn the_only_pool_serves_what_is_there() {
         let all = seen(&Case::healthy().0);
         let links = join(&all, |kind| kind == ServiceKind::Nginx);
-        let whose = of(&all, &links, &[], 1, "/srv/other");
+        let whose = Led::of(&all, &links).owners(&all, &[], 1, "/srv/other");
         assert_eq!(whose, Owners::Pools(vec!["www".to_owned()]));
     }
 }
