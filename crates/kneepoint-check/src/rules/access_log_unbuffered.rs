@@ -67,9 +67,21 @@ mod tests {
             &RULE,
             &[
                 (plain(""), Severity::Note, "nginx.conf:10"),
-                (plain(""), Severity::Note, "access_log /l combined buffer=64k flush=1s;"),
-                (plain(" if=$loud"), Severity::Note, "access_log /l combined if=$loud buffer=64k"),
-                (plain(" timed"), Severity::Note, "access_log /l timed buffer=64k"),
+                (
+                    plain(""),
+                    Severity::Note,
+                    "access_log /l combined buffer=64k flush=1s;",
+                ),
+                (
+                    plain(" if=$loud"),
+                    Severity::Note,
+                    "access_log /l combined if=$loud buffer=64k",
+                ),
+                (
+                    plain(" timed"),
+                    Severity::Note,
+                    "access_log /l timed buffer=64k",
+                ),
                 // The second of two.
                 (
                     plain(" combined buffer=64k; access_log /m"),

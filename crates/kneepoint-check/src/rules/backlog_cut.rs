@@ -57,16 +57,19 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         if !little && why != Why::Older {
             continue;
         }
-        let mut draft = RULE
-            .at(snapshot, at, Severity::Risk)
-            .pool(pool)
-            .value("listen.backlog", &pool.settings.or("listen.backlog", "not set"));
+        let mut draft = RULE.at(snapshot, at, Severity::Risk).pool(pool).value(
+            "listen.backlog",
+            &pool.settings.or("listen.backlog", "not set"),
+        );
         if let Some(somaxconn) = somaxconn {
             draft = draft.value("net.core.somaxconn", somaxconn);
         }
         if real.is_some() {
             let fit = counted(length as u64, "connection");
-            draft = draft.seen(format!("{fit} fit into the queue of its socket"), "the kernel");
+            draft = draft.seen(
+                format!("{fit} fit into the queue of its socket"),
+                "the kernel",
+            );
         }
         draft
             .title(title(why))
@@ -106,9 +109,8 @@ mod tests {
 
     #[test]
     fn sick_and_healthy() {
-        let queue = |limit| {
-            move |all: &mut Snapshot| all.services[1].pools[0].queue = Some((0, limit))
-        };
+        let queue =
+            |limit| move |all: &mut Snapshot| all.services[1].pools[0].queue = Some((0, limit));
         verify(
             &RULE,
             &[

@@ -22,7 +22,8 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, web) in snapshot.of(ServiceKind::Nginx) {
         let Some(nginx) = &web.nginx else { continue };
         // One line may hold for many places that hand requests on: it is told once, with all that is behind them.
-        let mut lines: BTreeMap<String, (&'static str, &SettingValue, Vec<&Pass>)> = BTreeMap::new();
+        let mut lines: BTreeMap<String, (&'static str, &SettingValue, Vec<&Pass>)> =
+            BTreeMap::new();
         for pass in &nginx.passes {
             let name = match pass.directive.as_str() {
                 "fastcgi_pass" => "fastcgi_buffering",
@@ -75,7 +76,10 @@ fn held(snapshot: &Snapshot, at: usize, nginx: &Nginx, passes: &[&Pass]) -> Opti
     });
     let workers = pools.iter().filter_map(|(to, pool)| {
         let service = snapshot.services.get(*to)?;
-        let own = service.pools.iter().find(|one| Some(one.name.as_str()) == *pool);
+        let own = service
+            .pools
+            .iter()
+            .find(|one| Some(one.name.as_str()) == *pool);
         own.map_or_else(|| service.php_workers(), FpmPool::max_children)
     });
     let workers = workers.sum();

@@ -79,13 +79,28 @@ mod tests {
             &[
                 (wiki(), Severity::Problem, "/srv/app/LocalSettings.php:4"),
                 (wiki(), Severity::Problem, "CACHE_ACCEL"),
-                (wiki(), Severity::Problem, "place: \"/srv/app, served by pool www"),
-                (off("CACHE_STORE", ".env"), Severity::Problem, "CACHE_STORE=redis"),
-                (off("$conf['cachetime']", "conf/local.php"), Severity::Problem, "= 86400;"),
+                (
+                    wiki(),
+                    Severity::Problem,
+                    "place: \"/srv/app, served by pool www",
+                ),
+                (
+                    off("CACHE_STORE", ".env"),
+                    Severity::Problem,
+                    "CACHE_STORE=redis",
+                ),
+                (
+                    off("$conf['cachetime']", "conf/local.php"),
+                    Severity::Problem,
+                    "= 86400;",
+                ),
             ],
         );
         let said = format!("{:?}", super::super::tests_of(&RULE, &wiki()));
-        assert!(!said.contains("artisan") && !said.contains("queue"), "{said}");
+        assert!(
+            !said.contains("artisan") && !said.contains("queue"),
+            "{said}"
+        );
         let debug = switched(SwitchKind::DebugOn, "APP_DEBUG", ".env");
         assert!(super::super::tests_of(&RULE, &debug).is_empty());
     }

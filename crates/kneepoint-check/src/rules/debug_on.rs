@@ -25,7 +25,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                 .app(app)
                 .seen(format!("{} = {}", switch.name, switch.value), &place)
                 .cost("time of every request: pages did four times the work in a public report")
-                .fix(Fix::words(format!("In {place}, {}.", what(&switch.file, &switch.name))))
+                .fix(Fix::words(format!(
+                    "In {place}, {}.",
+                    what(&switch.file, &switch.name)
+                )))
                 .weight(0.4)
                 .tell(found);
         }
@@ -67,10 +70,26 @@ mod tests {
         verify(
             &RULE,
             &[
-                (on("APP_DEBUG", ".env"), Severity::Problem, "/srv/app/.env:4, write APP_DEBUG=false"),
-                (on("APP_DEBUG", ".env"), Severity::Problem, "place: \"/srv/app, served by pool www"),
-                (on("WP_DEBUG", "wp-config.php"), Severity::Problem, "define('WP_DEBUG', false)"),
-                (on("$wgDebugToolbar", "LocalSettings.php"), Severity::Problem, "remove $wgDebugToolbar"),
+                (
+                    on("APP_DEBUG", ".env"),
+                    Severity::Problem,
+                    "/srv/app/.env:4, write APP_DEBUG=false",
+                ),
+                (
+                    on("APP_DEBUG", ".env"),
+                    Severity::Problem,
+                    "place: \"/srv/app, served by pool www",
+                ),
+                (
+                    on("WP_DEBUG", "wp-config.php"),
+                    Severity::Problem,
+                    "define('WP_DEBUG', false)",
+                ),
+                (
+                    on("$wgDebugToolbar", "LocalSettings.php"),
+                    Severity::Problem,
+                    "remove $wgDebugToolbar",
+                ),
             ],
         );
         let cache = switched(SwitchKind::CacheOff, "CACHE_STORE", ".env");

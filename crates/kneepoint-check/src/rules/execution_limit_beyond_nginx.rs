@@ -22,7 +22,8 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         let ends = pool.settings.or("request_terminate_timeout", "0");
         let limit = pool.php.or("max_execution_time", "30");
         let waits = super::patience(snapshot, at, pool);
-        let (Some(waits), Some(runs_s), Some(0.0)) = (waits, limit.seconds(), ends.seconds()) else {
+        let (Some(waits), Some(runs_s), Some(0.0)) = (waits, limit.seconds(), ends.seconds())
+        else {
             continue;
         };
         let Some(waits_s) = waits.seconds().filter(|waits_s| *waits_s < runs_s) else {
@@ -64,7 +65,10 @@ mod tests {
                 (raised("0"), Severity::Risk, "fastcgi_read_timeout 300s;"),
             ],
         );
-        for well in [raised("50s"), raised("0").nginx_with("fastcgi_pass unix", patient)] {
+        for well in [
+            raised("50s"),
+            raised("0").nginx_with("fastcgi_pass unix", patient),
+        ] {
             assert!(super::super::tests_of(&RULE, &well).is_empty());
         }
     }

@@ -87,7 +87,8 @@ mod tests {
     #[test]
     fn sick_and_healthy() {
         let with_xdebug = |mode: &str| {
-            let ini = format!("opcache.jit=tracing\nopcache.jit_buffer_size=32M\nxdebug.mode={mode}");
+            let ini =
+                format!("opcache.jit=tracing\nopcache.jit_buffer_size=32M\nxdebug.mode={mode}");
             Case::healthy().pool_with("", &ini).with(|all| {
                 let php = all.services[1].php.as_mut().expect("PHP");
                 php.loaded.insert("xdebug".into(), "/lib/xdebug.so".into());
@@ -101,11 +102,7 @@ mod tests {
                     Severity::Note,
                     "opcache.jit_buffer_size = 64M",
                 ),
-                (
-                    with_xdebug("debug"),
-                    Severity::Note,
-                    "Do not load Xdebug",
-                ),
+                (with_xdebug("debug"), Severity::Note, "Do not load Xdebug"),
             ],
         );
         assert!(super::super::tests_of(&RULE, &with_xdebug("off")).is_empty());

@@ -42,8 +42,12 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                 RULE.at(snapshot, at, Severity::Risk)
                     .value("keepalive_requests", &value)
                     .cost(match value.text.trim() {
-                        "0" | "1" => "a new connection for every request, with its handshakes".into(),
-                        count => format!("a new connection every {count} requests, with its handshakes"),
+                        "0" | "1" => {
+                            "a new connection for every request, with its handshakes".into()
+                        }
+                        count => {
+                            format!("a new connection every {count} requests, with its handshakes")
+                        }
                     })
                     .fix(Fix::line(service, &value, "keepalive_requests 10000;"))
                     .weight(0.06)

@@ -45,7 +45,11 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         });
         worst.bytes += each * count as f64;
         worst.raised |= each > STOCK;
-        let words = format!("pool {}: {} of at most", pool.name, counted(count, "worker"));
+        let words = format!(
+            "pool {}: {} of at most",
+            pool.name,
+            counted(count, "worker")
+        );
         worst.pools.push((words, value));
     }
     for (source, worst) in all {
@@ -60,7 +64,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         for (words, value) in worst.pools.iter().take(6) {
             draft = draft.seen(format!("{words} {}", value.text), value.source.to_string());
         }
-        let (most, all) = (format_bytes(worst.bytes as u64), format_bytes(memory as u64));
+        let (most, all) = (
+            format_bytes(worst.bytes as u64),
+            format_bytes(memory as u64),
+        );
         draft
             .seen(format!("{most} at the worst, {all} may be used"), source)
             .cost("nothing while pages are small; a few that run wild at once are ended by the kernel, and others with them")
@@ -82,8 +89,16 @@ mod tests {
         verify(
             &RULE,
             &[
-                (php("memory_limit=2G"), Severity::Note, "40.0 GiB at the worst, 14.9 GiB"),
-                (php("memory_limit=2G"), Severity::Note, "20 workers of at most 2G"),
+                (
+                    php("memory_limit=2G"),
+                    Severity::Note,
+                    "40.0 GiB at the worst, 14.9 GiB",
+                ),
+                (
+                    php("memory_limit=2G"),
+                    Severity::Note,
+                    "20 workers of at most 2G",
+                ),
             ],
         );
         let stock = Case::healthy().with(|all| all.machine.memory_bytes = 1e9);

@@ -49,7 +49,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             RULE.at(snapshot, at, Severity::Risk)
                 .value("opcache.memory_consumption", &value)
                 .seen(
-                    format!("the largest application has {} of PHP", counted(files, "file")),
+                    format!(
+                        "the largest application has {} of PHP",
+                        counted(files, "file")
+                    ),
                     "",
                 )
                 .cost("once it is full, what does not fit is compiled for every request, for ever")

@@ -36,7 +36,9 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         if !full.unwrap_or(code.files > places) {
             continue;
         }
-        let there_are = php.opcache.map_or(places, |state| u64::from(state.most_keys));
+        let there_are = php
+            .opcache
+            .map_or(places, |state| u64::from(state.most_keys));
         let (better, why) = code.places(there_are);
         let mut fix = Fix::ini(
             service,
@@ -65,7 +67,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                 .cost("every further file is compiled in every request (11 times the time of a page with 178 such files, in the lab)")
                 .weight(0.55);
         } else {
-            draft = draft.seen(format!("there are {places} places"), "the next prime that OPcache has");
+            draft = draft.seen(
+                format!("there are {places} places"),
+                "the next prime that OPcache has",
+            );
         }
         draft.tell(found);
     }
@@ -112,12 +117,16 @@ impl<'a> Code<'a> {
                 more,
                 "Twice what there is now, since no application's files could be counted.".into(),
             ),
-            (_, true) if needed == USUAL => {
-                (needed, "What PHP has by itself is enough for these files.".into())
-            }
+            (_, true) if needed == USUAL => (
+                needed,
+                "What PHP has by itself is enough for these files.".into(),
+            ),
             (files, true) => (
                 needed.min(MOST),
-                format!("Two places for each of the {} that were counted.", counted(files, "file")),
+                format!(
+                    "Two places for each of the {} that were counted.",
+                    counted(files, "file")
+                ),
             ),
             (_, false) => (
                 more,
@@ -154,11 +163,27 @@ mod tests {
                     "32531 of 32531 keys",
                 ),
                 (case, Severity::Risk, "16229 places"),
-                (full(500, 463), Severity::Problem, "max_accelerated_files = 10000"),
-                (full(9000, 463), Severity::Problem, "max_accelerated_files = 18000"),
-                (full(9000, 463), Severity::Problem, "9000 files of PHP, counted"),
+                (
+                    full(500, 463),
+                    Severity::Problem,
+                    "max_accelerated_files = 10000",
+                ),
+                (
+                    full(9000, 463),
+                    Severity::Problem,
+                    "max_accelerated_files = 18000",
+                ),
+                (
+                    full(9000, 463),
+                    Severity::Problem,
+                    "9000 files of PHP, counted",
+                ),
                 // More than the code can need: nobody knows what fills it.
-                (full(500, 16_229), Severity::Problem, "max_accelerated_files = 32458"),
+                (
+                    full(500, 16_229),
+                    Severity::Problem,
+                    "max_accelerated_files = 32458",
+                ),
                 (full(500, 16_229), Severity::Problem, "older releases"),
                 (
                     Case::healthy().pool_with("", "opcache.max_accelerated_files=200"),

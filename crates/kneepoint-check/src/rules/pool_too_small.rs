@@ -56,8 +56,9 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             draft = draft.seen(often(hits), &hits.path);
         }
         if let Some((length, limit)) = queue {
+            let waiting = counted(length, "connection");
             draft = draft.seen(
-                format!("{} in its queue, {limit} fit", counted(length, "connection")),
+                format!("{waiting} in its queue, {limit} fit"),
                 "the kernel's accept queue",
             );
         }
@@ -103,8 +104,7 @@ fn title(count: u64, waits: bool) -> Option<String> {
 
 /// As many workers as memory holds, but no more than a good many a core; or why there should not be more than there are.
 fn suggested(snapshot: &Snapshot, service: &Service, pool: &FpmPool) -> Result<u64, String> {
-    const LOOK: &str =
-        "Find out what the workers wait for: the slow log names the line, `kneepoint profile` the peer.";
+    const LOOK: &str = "Find out what the workers wait for: the slow log names the line, `kneepoint profile` the peer.";
     let by_cores = (service.cores(&snapshot.machine) * 10.0).clamp(10.0, 200.0);
     let sizes: Vec<f64> = pool.workers.iter().filter_map(|one| one.pss).collect();
     let each = sizes
@@ -201,9 +201,15 @@ mod tests {
         });
         assert!(fix(&poor).contains("more memory first"), "{}", fix(&poor));
         let more = Case::healthy().with(logged);
-        assert!(fix(&more).contains("pm.max_children = 40"), "{}", fix(&more));
+        assert!(
+            fix(&more).contains("pm.max_children = 40"),
+            "{}",
+            fix(&more)
+        );
         let one = Case::healthy().pool_with("pm.max_children = 1", "");
         let said = format!("{:?}", super::super::tests_of(&RULE, &one));
-        assert!(said.contains("The pool has 1 worker only") && said.contains("above 1 request at once"));
+        assert!(
+            said.contains("The pool has 1 worker only") && said.contains("above 1 request at once")
+        );
     }
 }

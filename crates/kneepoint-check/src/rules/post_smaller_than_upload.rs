@@ -58,13 +58,27 @@ mod tests {
         verify(
             &RULE,
             &[
-                (php("upload_max_filesize=64M"), Severity::Risk, "file of 8.0 MiB to 64.0 MiB"),
-                (php("upload_max_filesize=64M"), Severity::Risk, "post_max_size = 71M"),
+                (
+                    php("upload_max_filesize=64M"),
+                    Severity::Risk,
+                    "file of 8.0 MiB to 64.0 MiB",
+                ),
+                (
+                    php("upload_max_filesize=64M"),
+                    Severity::Risk,
+                    "post_max_size = 71M",
+                ),
                 (php("post_max_size=1M"), Severity::Risk, "a.ini:9"),
             ],
         );
-        for well in ["upload_max_filesize=8M", "upload_max_filesize=64M\npost_max_size=0"] {
-            assert!(super::super::tests_of(&RULE, &php(well)).is_empty(), "{well}");
+        for well in [
+            "upload_max_filesize=8M",
+            "upload_max_filesize=64M\npost_max_size=0",
+        ] {
+            assert!(
+                super::super::tests_of(&RULE, &php(well)).is_empty(),
+                "{well}"
+            );
         }
     }
 }

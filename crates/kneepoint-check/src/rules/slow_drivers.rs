@@ -38,7 +38,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 fn words(name: &str, value: &str) -> Option<(String, &'static str, String)> {
     let renew = "and renew the cache of settings where there is one (php artisan optimize)";
     let (place, cost) = match value {
-        "file" => ("in files", "files to read, lock and write for every request, and nothing that a second host sees"),
+        "file" => (
+            "in files",
+            "files to read, lock and write for every request, and nothing that a second host sees",
+        ),
         "database" => ("in the database", "a query or two more for every request"),
         _ => ("", ""),
     };
@@ -79,14 +82,29 @@ mod tests {
             &RULE,
             &[
                 (sessions(), Severity::Note, "/srv/app/.env:7"),
-                (sessions(), Severity::Note, "place: \"/srv/app, served by pool www"),
-                (driver("CACHE_STORE", "database"), Severity::Note, "keeps its cache in the database"),
-                (driver("QUEUE_CONNECTION", "sync"), Severity::Note, "queue:work"),
+                (
+                    sessions(),
+                    Severity::Note,
+                    "place: \"/srv/app, served by pool www",
+                ),
+                (
+                    driver("CACHE_STORE", "database"),
+                    Severity::Note,
+                    "keeps its cache in the database",
+                ),
+                (
+                    driver("QUEUE_CONNECTION", "sync"),
+                    Severity::Note,
+                    "queue:work",
+                ),
             ],
         );
         let said = format!("{:?}", super::super::tests_of(&RULE, &sessions()));
         assert!(!said.contains("job") && !said.contains("queue"), "{said}");
-        for (name, value) in [("QUEUE_CONNECTION", "database"), ("SESSION_DRIVER", "redis")] {
+        for (name, value) in [
+            ("QUEUE_CONNECTION", "database"),
+            ("SESSION_DRIVER", "redis"),
+        ] {
             assert!(super::super::tests_of(&RULE, &driver(name, value)).is_empty());
         }
     }

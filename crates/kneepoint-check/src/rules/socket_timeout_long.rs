@@ -27,9 +27,9 @@ const TIMEOUT: Directive = Directive {
         let seconds = value.number()?;
         let calls = counted(around.workers(), "call");
         match seconds {
-            below if below < 0.0 => Some(format!(
-                "{calls} to a silent peer hold the pool for ever"
-            )),
+            below if below < 0.0 => {
+                Some(format!("{calls} to a silent peer hold the pool for ever"))
+            }
             above if above > USUAL_S => Some(format!(
                 "{calls} to a silent peer hold the pool for {above:.0} s"
             )),

@@ -51,8 +51,11 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         }
         draft
             .seen(
-                format!("{} of nginx, with {each:.0} slots{}", counted(workers as u64, "process"),
-                    if workers > 1.0 { " each" } else { "" }),
+                format!(
+                    "{} of nginx, with {each:.0} slots{}",
+                    counted(workers as u64, "process"),
+                    if workers > 1.0 { " each" } else { "" }
+                ),
                 "",
             )
             .cost(cost(each * workers, nginx.passes.is_empty()))
@@ -65,7 +68,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 fn cost(slots: f64, serves_files: bool) -> String {
     let (clients, each) = match serves_files {
         true => (slots, "each takes one slot"),
-        false => (slots / 2.0, "each takes two slots while its request is handed on"),
+        false => (
+            slots / 2.0,
+            "each takes two slots while its request is handed on",
+        ),
     };
     format!(
         "above {clients:.0} clients at once ({each}; browsers that keep a connection count, too) further ones are closed without \

@@ -78,14 +78,21 @@ mod tests {
         let php = |ini: &str| Case::healthy().pool_with("", ini);
         let raised = || php("upload_max_filesize=64M\npost_max_size=80M");
         let limited = |line: &str| {
-            raised().nginx_with("fastcgi_pass unix", &format!("{line}\n   fastcgi_pass unix"))
+            raised().nginx_with(
+                "fastcgi_pass unix",
+                &format!("{line}\n   fastcgi_pass unix"),
+            )
         };
         verify(
             &RULE,
             &[
                 (raised(), Severity::Risk, "more than 1.0 MiB"),
                 (raised(), Severity::Risk, "client_max_body_size 64m;"),
-                (limited("client_max_body_size 10m;"), Severity::Risk, "more than 10.0 MiB"),
+                (
+                    limited("client_max_body_size 10m;"),
+                    Severity::Risk,
+                    "more than 10.0 MiB",
+                ),
             ],
         );
         for well in [

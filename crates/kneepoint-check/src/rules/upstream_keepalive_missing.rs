@@ -69,8 +69,9 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             }
             let waiting: u64 = service.time_wait.values().sum();
             if waiting > 0 {
+                let waiting = counted(waiting, "connection");
                 draft = draft.seen(
-                    format!("{} in TIME_WAIT to whom it asks", counted(waiting, "connection")),
+                    format!("{waiting} in TIME_WAIT to whom it asks"),
                     format!("/proc/{}/net/tcp", service.pid),
                 );
             }

@@ -19,7 +19,12 @@ const LINES: Logged = Logged {
     line: LogKind::WorkerCrashed,
     least: 1,
     severity: Severity::Problem,
-    costs: |count| format!("{} that ended with an error of the server", counted(count, "request")),
+    costs: |count| {
+        format!(
+            "{} that ended with an error of the server",
+            counted(count, "request")
+        )
+    },
     remedy: "Look at the signal in the log. 11: take the newest PHP and extensions, and never call opcache_reset() under load. 9: see \
         who killed it (`dmesg`), and make the pool smaller or the limit larger.",
     weight: 0.4,
