@@ -274,7 +274,7 @@ mod tests {
             [shop.clone(), www(LogKind::PoolExhausted), crash.clone()]
         );
         assert_eq!(kinds(&all, 600.0), [shop.clone(), crash.clone()]);
-        assert_eq!(kinds(&all, 5.0), [crash.clone()]);
+        assert_eq!(kinds(&all, 5.0), std::slice::from_ref(&crash));
         // PHP-FPM itself says when it was loaded.
         let reloaded =
             format!("{FULL}[19-Nov-2026 22:20:00] NOTICE: ready to handle connections\n{LATER}");
