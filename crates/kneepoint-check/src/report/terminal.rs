@@ -13,7 +13,10 @@ pub(super) fn render(report: &Report, all: bool) -> String {
         let _ = writeln!(text, "  {line}");
     }
     if report.is_blind() {
-        text.push_str("No server program was found that could be looked at.\n");
+        text.push_str(match report.blind.is_empty() {
+            true => "No server program was found that could be looked at.\n",
+            false => "Nothing was looked at.\n",
+        });
     } else {
         text.push('\n');
         text.push_str(&summary(report));
@@ -73,6 +76,7 @@ pub(super) fn summary(report: &Report) -> String {
         count => format!("{count} services"),
     };
     let found = match report.findings.is_empty() {
+        true if report.is_partial() => "Nothing found in what could be read".to_owned(),
         true => "Nothing found".to_owned(),
         false => [Severity::Problem, Severity::Risk, Severity::Note]
             .map(count)
@@ -112,10 +116,8 @@ fn in_full(finding: &CheckFinding) -> String {
     line("costs", &finding.cost);
     line("unless", &finding.unless);
     line("do", &finding.fix.text);
-    if let Some(file) = &finding.fix.file {
-        file.content
-            .lines()
-            .for_each(|content| line("", &format!("    {content}")));
+    for written in finding.fix.written() {
+        line("", &format!("    {written}"));
     }
     line("then", &finding.fix.apply);
     text
