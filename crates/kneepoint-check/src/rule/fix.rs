@@ -240,6 +240,14 @@ impl Fix {
         }
     }
 
+    /// Everything is right as it is, and the program is to be started anew: `text` says why.
+    pub(crate) fn restarted(service: &Service, text: &str) -> Self {
+        Self {
+            apply: restart(service, ""),
+            ..Self::words(text)
+        }
+    }
+
     fn at(service: &Service, value: &SettingValue, verb: &str, text: &str) -> Self {
         if service.kind == ServiceKind::Mysql
             && !text.is_empty()

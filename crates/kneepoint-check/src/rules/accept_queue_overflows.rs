@@ -18,6 +18,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
 /// Fewer drops than this are an accident.
 const FEW: f64 = 10.0;
 
+/// What Linux has since 5.4.
+const ENOUGH: f64 = 4096.0;
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     let mut nets = Vec::new();
     for (at, service) in snapshot.services.iter().enumerate() {
@@ -33,7 +36,11 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .value("ListenOverflows", value)
             .value("net.core.somaxconn", &somaxconn)
             .cost("waits of one, three and seven seconds for those clients")
-            .fix(Fix::sysctl(service, "net.core.somaxconn", "4096"))
+            .fix(match somaxconn.number().is_some_and(|most| most >= ENOUGH) {
+                // The kernel cuts no queue there: some server did not accept for a while.
+                true => Fix::words("See whose queue it is: `ss -ltn` shows Recv-Q near Send-Q, `kneepoint watch` what PHP waits for then."),
+                false => Fix::sysctl(service, "net.core.somaxconn", "4096"),
+            })
             .tell(found);
     }
 }
@@ -52,5 +59,9 @@ mod tests {
                 "255",
             )],
         );
+        let fix = |case: Case| super::super::tests_of(&RULE, &case)[0].fix.clone();
+        let many = || Case::healthy().kernel(0, "netstat.ListenOverflows", "255");
+        assert_eq!(fix(many()).file, None, "4096 is no remedy for 4096");
+        assert!(fix(many().kernel(0, "net.core.somaxconn", "128")).file.is_some());
     }
 }

@@ -38,10 +38,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         if service.kind == ServiceKind::Fpm {
             continue;
         }
-        // All workers of PHP may connect to a database at once, and nobody else does.
+        // Workers of PHP connect to a database, and hardly more than half of them at once [ours].
         let needed = match service.kind {
             ServiceKind::Mysql | ServiceKind::Postgresql => {
-                snapshot.workers_behind(at).unwrap_or(0).min(ASKED)
+                (snapshot.workers_behind(at).unwrap_or(0) / 2).min(ASKED)
             }
             _ => ASKED,
         };
@@ -77,8 +77,18 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 /// The kernel cuts what a server asks for; where the queue is shorter than the kernel allows, the server asked for that.
 fn longer(service: &Service, limit: u64, somaxconn: &SettingValue) -> Fix {
     let most = somaxconn.number().unwrap_or(0.0);
-    if limit as f64 >= most || limit >= ASKED {
+    if limit as f64 >= most {
         return Fix::sysctl(service, "net.core.somaxconn", "4096");
+    }
+    if limit >= ASKED {
+        return Fix::words("See why it does not accept: `kneepoint watch` shows what PHP waits for. A longer queue lets clients wait longer, and helps none.");
+    }
+    let wanted = asked(service.kind).map(|(name, usual, _)| service.settings.or(name, usual));
+    if wanted.and_then(|value| value.number()).is_some_and(|wanted| wanted > limit as f64) {
+        return Fix::restarted(
+            service,
+            "The kernel would give it more by now, but a queue keeps the length with which it was opened.",
+        );
     }
     match (asked(service.kind), service.kind) {
         (Some((name, usual, line)), _) => Fix::line(service, &service.settings.or(name, usual), line),
@@ -123,8 +133,10 @@ mod tests {
                     Severity::Risk,
                     "change this setting to: tcp-backlog 511",
                 ),
+                // Nobody wrote less, and the kernel allows more: it was opened before.
+                (redis(128), Severity::Risk, "keeps the length with which it was opened"),
                 // MariaDB asks for 80 by itself; that is short where more workers may come at once.
-                (of(3, 0, 16).set(3, "back_log", "16"), Severity::Risk, "back_log = 512"),
+                (of(3, 0, 8).set(3, "back_log", "8"), Severity::Risk, "back_log = 512"),
             ],
         );
         assert!(super::super::tests_of(&RULE, &of(3, 0, 80)).is_empty());

@@ -38,7 +38,11 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         let line = || Fix::line(service, &policy, "maxmemory-policy allkeys-lru");
         let (cost, fix) = match () {
             () if kept.must_stay() => (
-                "when the cache has filled it: visitors cannot log in, and jobs are not taken",
+                match (&kept.sessions, &kept.queues) {
+                    (Some(_), Some(_)) => "when the cache has filled it: visitors cannot log in, and jobs are not taken",
+                    (Some(_), None) => "when the cache has filled it: visitors cannot log in",
+                    (None, _) => "when the cache has filled it: jobs are not taken",
+                },
                 Fix::words(
                     "Give the cache a Redis of its own with `maxmemory-policy allkeys-lru`, and leave this one as it is: sessions and \
                      queues must not be thrown away.",
