@@ -344,6 +344,50 @@ mod tests {
             files[1].1,
             "[www]\npm.max_children = 20\nslowlog = /var/log/slow\n[b]\npm = static\n"
         );
-        expect![[r#""#]].assert_eq(&files[0].1);
+        expect![[r#"
+            # What kneepoint check proposes
+
+            Nothing here is in force yet. Apply one change, look whether it helps, go on with the next. The commands are for a shell in this directory, as root.
+
+            ## 01-zz-kneepoint.conf
+
+            For /etc/php/8.2/fpm/pool.d/zz-kneepoint.conf:
+
+            - FPM-01 Something is wrong (pool www of php-fpm (process 7))
+            - FPM-16 Something is wrong (pool www of php-fpm (process 7))
+            - FPM-20 Something is wrong (pool www of php-fpm (process 7))
+            - FPM-20 would write `pm.max_children = 8` instead: the first of both is in the file
+
+            ```sh
+            install -D -m 644 01-zz-kneepoint.conf /etc/php/8.2/fpm/pool.d/zz-kneepoint.conf
+            systemctl reload php8.2-fpm.service
+            ```
+
+            ## 02-zz-kneepoint.ini
+
+            For /etc/php/8.2/fpm/conf.d/zz-kneepoint.ini:
+
+            - OPC-01 Something is wrong (pool www of php-fpm (process 7))
+
+            ```sh
+            install -D -m 644 02-zz-kneepoint.ini /etc/php/8.2/fpm/conf.d/zz-kneepoint.ini
+            systemctl reload php8.2-fpm.service
+            ```
+
+            ## By hand
+
+            ### HAP-03 Something is wrong
+
+            pool www of php-fpm (process 7)
+
+            In /etc/haproxy.cfg:3, write instead of this setting:
+
+            ```
+            option http-keep-alive
+            http-reuse safe
+            ```
+
+            Then: Restart HAProxy as it was started.
+        "#]].assert_eq(&files[0].1);
     }
 }

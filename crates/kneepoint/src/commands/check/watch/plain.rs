@@ -273,7 +273,7 @@ pub(super) mod tests {
         assert!(all(&now).contains(expected), "{}", all(&now));
         assert!(Told::default().next(&now).contains(expected));
         now.traffic[0].in_flight = 0;
-        assert!(all(&now).contains("0.0/s, no requests"), "{}", all(&now));
+        assert!(all(&now).contains("access.log  0.0/s"), "{}", all(&now));
     }
 
     #[test]
