@@ -71,12 +71,15 @@ pub(super) fn summary(report: &Report) -> String {
         1 => format!("1 {}", severity.name()),
         count => format!("{count} {}s", severity.name()),
     };
+    let read = match report.is_partial() {
+        true => "what could be read of ",
+        false => "",
+    };
     let services = match report.services.len() {
-        1 => "1 service".to_owned(),
-        count => format!("{count} services"),
+        1 => format!("{read}1 service"),
+        count => format!("{read}{count} services"),
     };
     let found = match report.findings.is_empty() {
-        true if report.is_partial() => "Nothing found in what could be read".to_owned(),
         true => "Nothing found".to_owned(),
         false => [Severity::Problem, Severity::Risk, Severity::Note]
             .map(count)
