@@ -62,6 +62,10 @@ mod tests {
         let fix = |case: Case| super::super::tests_of(&RULE, &case)[0].fix.clone();
         let many = || Case::healthy().kernel(0, "netstat.ListenOverflows", "255");
         assert_eq!(fix(many()).file, None, "4096 is no remedy for 4096");
-        assert!(fix(many().kernel(0, "net.core.somaxconn", "128")).file.is_some());
+        assert!(
+            fix(many().kernel(0, "net.core.somaxconn", "128"))
+                .file
+                .is_some()
+        );
     }
 }

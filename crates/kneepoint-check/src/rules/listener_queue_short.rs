@@ -56,8 +56,22 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         let filling = length * 2 > limit;
         let somaxconn = service.kernel.or("net.core.somaxconn", "4096");
         let mut draft = RULE
-            .at(snapshot, at, if filling { Severity::Problem } else { Severity::Risk })
-            .seen(format!("{length} of {limit} connections wait at {}", listener.endpoint), "the kernel's accept queue")
+            .at(
+                snapshot,
+                at,
+                if filling {
+                    Severity::Problem
+                } else {
+                    Severity::Risk
+                },
+            )
+            .seen(
+                format!(
+                    "{length} of {limit} connections wait at {}",
+                    listener.endpoint
+                ),
+                "the kernel's accept queue",
+            )
             .value("net.core.somaxconn", &somaxconn);
         if let Some((name, usual, _)) = asked(service.kind) {
             draft = draft.value(name, &service.settings.or(name, usual));
@@ -81,19 +95,30 @@ fn longer(service: &Service, limit: u64, somaxconn: &SettingValue) -> Fix {
         return Fix::sysctl(service, "net.core.somaxconn", "4096");
     }
     if limit >= ASKED {
-        return Fix::words("See why it does not accept: `kneepoint watch` shows what PHP waits for. A longer queue lets clients wait longer, and helps none.");
+        return Fix::words(
+            "See why it does not accept: `kneepoint watch` shows what PHP waits for. A longer queue lets clients wait longer, and helps none.",
+        );
     }
     let wanted = asked(service.kind).map(|(name, usual, _)| service.settings.or(name, usual));
-    if wanted.and_then(|value| value.number()).is_some_and(|wanted| wanted > limit as f64) {
+    if wanted
+        .and_then(|value| value.number())
+        .is_some_and(|wanted| wanted > limit as f64)
+    {
         return Fix::restarted(
             service,
             "The kernel would give it more by now, but a queue keeps the length with which it was opened.",
         );
     }
     match (asked(service.kind), service.kind) {
-        (Some((name, usual, line)), _) => Fix::line(service, &service.settings.or(name, usual), line),
-        (None, ServiceKind::Nginx) => Fix::words("At its `listen`, take `backlog=` away, or write backlog=511; then restart nginx."),
-        (None, ServiceKind::Haproxy) => Fix::words("In its frontend or in defaults: backlog 511; then restart HAProxy."),
+        (Some((name, usual, line)), _) => {
+            Fix::line(service, &service.settings.or(name, usual), line)
+        }
+        (None, ServiceKind::Nginx) => Fix::words(
+            "At its `listen`, take `backlog=` away, or write backlog=511; then restart nginx.",
+        ),
+        (None, ServiceKind::Haproxy) => {
+            Fix::words("In its frontend or in defaults: backlog 511; then restart HAProxy.")
+        }
         (None, ServiceKind::Postgresql) => Fix::words(format!(
             "Put PgBouncer before it, which takes bursts: PostgreSQL asks for a queue of {limit} by itself."
         )),
@@ -134,9 +159,17 @@ mod tests {
                     "change this setting to: tcp-backlog 511",
                 ),
                 // Nobody wrote less, and the kernel allows more: it was opened before.
-                (redis(128), Severity::Risk, "keeps the length with which it was opened"),
+                (
+                    redis(128),
+                    Severity::Risk,
+                    "keeps the length with which it was opened",
+                ),
                 // MariaDB asks for 80 by itself; that is short where more workers may come at once.
-                (of(3, 0, 8).set(3, "back_log", "8"), Severity::Risk, "back_log = 512"),
+                (
+                    of(3, 0, 8).set(3, "back_log", "8"),
+                    Severity::Risk,
+                    "back_log = 512",
+                ),
             ],
         );
         assert!(super::super::tests_of(&RULE, &of(3, 0, 80)).is_empty());

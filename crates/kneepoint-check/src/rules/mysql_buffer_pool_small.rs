@@ -74,6 +74,12 @@ mod tests {
             .set(3, "innodb_buffer_pool_size", "8M")
             .with(|snapshot| snapshot.services[3].data_bytes = Some(3e7));
         let found = super::super::tests_of(&RULE, &little);
-        assert!(found[0].fix.text.ends_with("innodb_buffer_pool_size = 128M"), "{found:?}");
+        assert!(
+            found[0]
+                .fix
+                .text
+                .ends_with("innodb_buffer_pool_size = 128M"),
+            "{found:?}"
+        );
     }
 }

@@ -48,7 +48,9 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         let (sum, all) = (each * come, place.memory_bytes());
         let raised: Vec<&(&str, &str, SettingValue)> = values
             .iter()
-            .filter(|(_, usual, value)| value.size() > SettingValue::new(usual, SettingSource::Default).size())
+            .filter(|(_, usual, value)| {
+                value.size() > SettingValue::new(usual, SettingSource::Default).size()
+            })
             .collect();
         let Some((_, _, first)) = raised.first().filter(|_| all > 0.0 && sum > all * MOST) else {
             continue;
@@ -90,9 +92,10 @@ mod tests {
                 "of 30 connections",
             )],
         );
-        let both = Case::healthy()
-            .set(3, "sort_buffer_size", "512M")
-            .set(3, "read_buffer_size", "64M");
+        let both =
+            Case::healthy()
+                .set(3, "sort_buffer_size", "512M")
+                .set(3, "read_buffer_size", "64M");
         let found = super::super::tests_of(&RULE, &both);
         assert_eq!(
             found[0].fix.lines,

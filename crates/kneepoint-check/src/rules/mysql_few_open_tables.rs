@@ -31,9 +31,13 @@ const TABLES: Directive = Directive {
         let each = (most / connections).floor();
         (most < connections * EACH && most < 2000.0).then(|| {
             let when = match each {
-                0.0 => "not one table for each, so that nearly every query closes another's".to_owned(),
+                0.0 => {
+                    "not one table for each, so that nearly every query closes another's".to_owned()
+                }
                 1.0 => "one table for each, and a query that joins two closes another's".to_owned(),
-                each => format!("{each:.0} tables for each, and a query that joins more closes another's"),
+                each => format!(
+                    "{each:.0} tables for each, and a query that joins more closes another's"
+                ),
             };
             format!("{most:.0} open tables for {connections:.0} connections: {when}")
         })

@@ -20,7 +20,11 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         let Some(first) = newer.first() else { continue };
         // Redis reads it at its start only, and CONFIG SET may have said the same meanwhile.
         let is_redis = service.kind == ServiceKind::Redis;
-        let severity = if is_redis { Severity::Note } else { Severity::Risk };
+        let severity = if is_redis {
+            Severity::Note
+        } else {
+            Severity::Risk
+        };
         let mut draft = RULE.at(snapshot, at, severity);
         for file in newer.iter().take(4) {
             let minutes = (file.modified_s - service.loaded_s) / 60.0;

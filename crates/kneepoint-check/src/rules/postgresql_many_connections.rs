@@ -24,7 +24,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service) in snapshot.of(ServiceKind::Postgresql) {
         let value = service.settings.or("max_connections", "100");
         let cores = service.cores(&snapshot.machine);
-        let Some(most) = value.number().filter(|most| *most >= LEAST && *most > cores * EACH_CORE) else {
+        let Some(most) = value
+            .number()
+            .filter(|most| *most >= LEAST && *most > cores * EACH_CORE)
+        else {
             continue;
         };
         let place = Around {

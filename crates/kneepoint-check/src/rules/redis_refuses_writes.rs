@@ -32,7 +32,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .at(snapshot, at, Severity::Risk)
             .value("maxmemory", &memory)
             .value("maxmemory-policy", &policy);
-        for (what, source) in [&kept.cache, &kept.sessions, &kept.queues].into_iter().flatten() {
+        for (what, source) in [&kept.cache, &kept.sessions, &kept.queues]
+            .into_iter()
+            .flatten()
+        {
             draft = draft.seen(what.clone(), source.clone());
         }
         let line = || Fix::line(service, &policy, "maxmemory-policy allkeys-lru");
@@ -79,7 +82,11 @@ mod tests {
             &RULE,
             &[
                 (full(), Severity::Risk, "Only where it keeps a cache"),
-                (keeping(&["CACHE_STORE"]), Severity::Risk, "text: \"In /etc/x.conf:1, change"),
+                (
+                    keeping(&["CACHE_STORE"]),
+                    Severity::Risk,
+                    "text: \"In /etc/x.conf:1, change",
+                ),
                 (
                     keeping(&["CACHE_STORE", "SESSION_DRIVER"]),
                     Severity::Risk,

@@ -17,12 +17,18 @@ pub(crate) static RULE: CheckRule = CheckRule {
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service) in snapshot.of(ServiceKind::Redis) {
         // Of an older one the version is not known, and nothing is said.
-        let Some(kept) = service.settings.get("disable-thp").filter(|value| value.is_on() == Some(false)) else {
+        let Some(kept) = service
+            .settings
+            .get("disable-thp")
+            .filter(|value| value.is_on() == Some(false))
+        else {
             continue;
         };
         let save = service.settings.or("save", "3600 1 300 100 60 10000");
         let pages = service.kernel.get("transparent_hugepage");
-        let Some(pages) = pages.filter(|value| value.text == "always" && !save.text.trim().is_empty()) else {
+        let Some(pages) =
+            pages.filter(|value| value.text == "always" && !save.text.trim().is_empty())
+        else {
             continue;
         };
         RULE.at(snapshot, at, Severity::Note)
@@ -48,7 +54,11 @@ mod tests {
         };
         verify(
             &RULE,
-            &[(always().set(2, "disable-thp", "no"), Severity::Note, "disable-thp yes")],
+            &[(
+                always().set(2, "disable-thp", "no"),
+                Severity::Note,
+                "disable-thp yes",
+            )],
         );
         // Redis itself turns them off.
         assert!(super::super::tests_of(&RULE, &always()).is_empty());

@@ -19,7 +19,9 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service) in snapshot.of(ServiceKind::Redis) {
         let appends = service.settings.or("appendonly", "no");
         let sync = service.settings.get("appendfsync");
-        let Some(sync) = sync.filter(|value| value.text == "always" && appends.is_on() == Some(true)) else {
+        let Some(sync) =
+            sync.filter(|value| value.text == "always" && appends.is_on() == Some(true))
+        else {
             continue;
         };
         RULE.at(snapshot, at, Severity::Risk)
@@ -41,7 +43,11 @@ mod tests {
         let always = || Case::healthy().set(2, "appendfsync", "always");
         verify(
             &RULE,
-            &[(always().set(2, "appendonly", "yes"), Severity::Risk, "everysec")],
+            &[(
+                always().set(2, "appendonly", "yes"),
+                Severity::Risk,
+                "everysec",
+            )],
         );
         assert!(super::super::tests_of(&RULE, &always()).is_empty());
     }

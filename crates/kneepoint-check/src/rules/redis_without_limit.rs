@@ -34,7 +34,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             None => (Severity::Note, OF_HOST),
         };
         let bytes = service.memory_bytes(&snapshot.machine);
-        let mut lines = format!("maxmemory {:.0}mb", (bytes * part / 1_048_576.0).floor().max(1.0));
+        let mut lines = format!(
+            "maxmemory {:.0}mb",
+            (bytes * part / 1_048_576.0).floor().max(1.0)
+        );
         let evicts = policy.text != "noeviction";
         if kept.is_cache_only() && !evicts {
             lines.push_str("\nmaxmemory-policy allkeys-lru");
@@ -47,7 +50,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         RULE.at(snapshot, at, severity)
             .value("maxmemory", &memory)
             .value("maxmemory-policy", &policy)
-            .seen(format!("{} may be used", format_bytes(bytes as u64)), service.memory_source())
+            .seen(
+                format!("{} may be used", format_bytes(bytes as u64)),
+                service.memory_source(),
+            )
             .cost("all that it keeps, when the host or the container has no memory left")
             .fix(fix)
             .weight(0.1)
@@ -88,7 +94,12 @@ mod tests {
                 (sessions.clone(), Severity::Note, "right for sessions"),
             ],
         );
-        assert!(super::super::tests_of(&RULE, &sessions)[0].fix.lines.is_empty());
+        assert!(
+            super::super::tests_of(&RULE, &sessions)[0]
+                .fix
+                .lines
+                .is_empty()
+        );
         let hidden = endless().with(|all| all.services[2].settings_hidden = true);
         assert!(super::super::tests_of(&RULE, &hidden).is_empty());
     }
