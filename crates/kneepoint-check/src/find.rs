@@ -7,6 +7,7 @@ mod gather;
 mod memory;
 mod php;
 pub(crate) mod queues;
+mod unseen;
 
 use crate::chain::{self, Seen};
 use crate::process::{self, ServiceProcess};
@@ -53,6 +54,7 @@ pub fn look(options: &CheckOptions) -> Snapshot {
     let machine = machine();
     let found = masters(&process::all(), &options.pids);
     let mut blind = nobody(&found, options);
+    blind.extend(unseen::hidden());
     let (send, receive) = mpsc::channel();
     let mut waiting: HashMap<u32, ServiceKind> = HashMap::new();
     for master in found.into_iter().take(SERVICES) {
@@ -66,29 +68,29 @@ pub fn look(options: &CheckOptions) -> Snapshot {
     }
     drop(send);
     let mut all = Vec::new();
+    let mut foreign = Vec::new();
     while !waiting.is_empty() {
         let left = deadline.saturating_duration_since(Instant::now());
         match receive.recv_timeout(left) {
             Ok((pid, seen)) => {
-                waiting.remove(&pid);
+                let kind = waiting.remove(&pid);
+                let is_foreign = seen.is_none() && unseen::is_foreign(pid);
+                foreign.extend(kind.filter(|_| is_foreign).map(|kind| (kind, pid)));
                 all.extend(seen);
             }
             Err(_) => break,
         }
     }
-    blind.extend(waiting.into_iter().map(|(pid, kind)| {
-        let why = format!(
-            "it could not be read within {} s, or ended meanwhile",
-            options.budget.as_secs()
-        );
-        Blind::new(
-            format!("{kind} (process {pid})"),
-            why,
-            "ask again with --budget 30s",
-        )
-    }));
+    blind.extend(
+        waiting
+            .into_iter()
+            .map(|(pid, kind)| unseen::too_late(kind, pid, options.budget)),
+    );
+    blind.extend(unseen::of_others(foreign));
     all.sort_by_key(|seen: &Seen| (seen.service.kind, seen.service.pid));
     let mut snapshot = assemble(machine, all, blind);
+    let missing = unseen::missing(&snapshot, options);
+    snapshot.blind.extend(missing);
     narrow(&mut snapshot, options);
     snapshot
 }

@@ -6,6 +6,8 @@ mod markdown;
 mod picture;
 mod redact;
 mod sarif;
+#[cfg(test)]
+mod telling;
 mod terminal;
 
 pub use redact::redacted;
@@ -106,6 +108,12 @@ impl Report {
     #[must_use]
     pub fn is_blind(&self) -> bool {
         self.services.is_empty()
+    }
+
+    /// Whether a service, or settings of one, could not be read: then `nothing found` does not say that nothing is wrong.
+    #[must_use]
+    pub fn is_partial(&self) -> bool {
+        self.blind.iter().any(|blind| blind.weighs)
     }
 }
 
@@ -369,7 +377,7 @@ mod tests {
             problem OPC-01  OPcache is off: PHP compiles every file for every request
               where  pool www of php-fpm (process 13)
               seen   opcache.enable = 0  (/etc/php/conf.d/a.ini:9)
-              seen   it replaces 1  (/etc/php/conf.d/a.ini:2)
+              seen   before: opcache.enable = 1  (/etc/php/conf.d/a.ini:2)
               costs  about two thirds of PHP's CPU time where a framework runs (33 against 119 requests a second); it used 0.10 cores on average since its start 60m ago
               unless PHP runs one or two small files a request, or nobody asks for it.
               do     Write /etc/php/conf.d/zz-kneepoint.ini:

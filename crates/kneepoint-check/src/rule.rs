@@ -5,6 +5,7 @@ mod admission;
 pub(crate) mod case;
 mod directive;
 mod fix;
+mod kept_in_redis;
 mod logged;
 mod memory_share;
 
@@ -156,7 +157,7 @@ impl Draft {
         let mut draft = self.seen(format!("{name} = {}", value.text), value.source.to_string());
         for (text, source) in value.replaced.iter().rev().take(1) {
             if *text != value.text {
-                draft = draft.seen(format!("it replaces {text}"), source.to_string());
+                draft = draft.seen(format!("before: {name} = {text}"), source.to_string());
             }
         }
         draft
@@ -236,6 +237,7 @@ pub(crate) mod prelude {
     #[cfg(test)]
     pub(crate) use super::case::{Case, apache, check as verify, haproxy};
     pub(crate) use super::directive::{Around, Directive, Home};
+    pub(crate) use super::kept_in_redis::KeptInRedis;
     pub(crate) use super::logged::Logged;
     pub(crate) use super::memory_share::MemoryShare;
     pub(crate) use super::{CheckFinding, CheckRule, Fix, Severity, counted, is_recent, often};

@@ -110,7 +110,10 @@ catalogue! {
     redis_few_clients,
     redis_clients_cut,
     sessions_may_be_evicted,
-    redis_memory,
+    redis_refuses_writes,
+    redis_without_limit,
+    redis_waits_for_disk,
+    redis_snapshots_huge_pages,
     redis_exceeds_memory,
     mysql_few_connections,
     mysql_few_descriptors,
@@ -232,16 +235,23 @@ fn after_restart(service: &Service, mut fix: Fix) -> Fix {
     {
         return fix;
     }
-    let restart = match &service.place.unit {
+    let system = fix.apply == "sysctl --system";
+    // A command for a shell where it is one, and a sentence where a person has to do it.
+    fix.apply = match &service.place.unit {
+        Some(unit) if system => format!("sysctl --system && systemctl restart {unit}"),
         Some(unit) => format!("systemctl restart {unit}"),
-        None if service.kind == ServiceKind::Fpm => {
-            format!("end it (kill -QUIT {}) and start it again", service.pid)
+        None => {
+            let restart = match service.kind {
+                ServiceKind::Fpm => {
+                    format!("end it (kill -QUIT {}) and start it again", service.pid)
+                }
+                _ => "restart it".to_owned(),
+            };
+            match system {
+                true => format!("Run sysctl --system, then {restart}."),
+                false => format!("A reload is not enough: {restart}."),
+            }
         }
-        None => "restart it".to_owned(),
-    };
-    fix.apply = match fix.apply.as_str() {
-        "sysctl --system" => format!("sysctl --system, then {restart}"),
-        _ => format!("{restart}: a reload is not enough"),
     };
     fix
 }

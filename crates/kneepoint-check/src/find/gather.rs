@@ -81,9 +81,8 @@ impl<'a> Gather<'a> {
             Err(why) => {
                 process::namespace(pid, "net")?;
                 let what = format!("the files of {} (process {pid})", master.kind);
-                service
-                    .blind
-                    .push(Blind::new(what, why.to_string(), "run the check as root"));
+                let blind = Blind::new(what, why.to_string(), "run the check as root");
+                service.blind.push(blind.weighing());
                 None
             }
         };
@@ -502,11 +501,9 @@ fn read_others(
             Some(settings)
         }
         _ => {
-            reader.unread(
-                kind.name(),
-                "its settings are not read yet",
-                "none: it is only drawn into the picture",
-            );
+            let why = "its settings are not read yet";
+            let remedy = "none: it is only drawn into the picture";
+            reader.blind.push(Blind::new(kind.name(), why, remedy));
             None
         }
     };

@@ -13,7 +13,10 @@ pub(super) fn render(report: &Report, all: bool) -> String {
         let _ = writeln!(text, "  {line}");
     }
     if report.is_blind() {
-        text.push_str("No server program was found that could be looked at.\n");
+        text.push_str(match report.blind.is_empty() {
+            true => "No server program was found that could be looked at.\n",
+            false => "Nothing was looked at.\n",
+        });
     } else {
         text.push('\n');
         text.push_str(&summary(report));
@@ -74,9 +77,13 @@ pub(super) fn summary(report: &Report) -> String {
         1 => format!("1 {}", severity.name()),
         count => format!("{count} {}s", severity.name()),
     };
+    let read = match report.is_partial() {
+        true => "what could be read of ",
+        false => "",
+    };
     let services = match report.services.len() {
-        1 => "1 service".to_owned(),
-        count => format!("{count} services"),
+        1 => format!("{read}1 service"),
+        count => format!("{read}{count} services"),
     };
     let found = match report.findings.is_empty() {
         true => "Nothing found".to_owned(),
@@ -115,10 +122,8 @@ fn in_full(finding: &CheckFinding) -> String {
     line("costs", &finding.cost);
     line("unless", &finding.unless);
     line("do", &finding.fix.text);
-    if let Some(file) = &finding.fix.file {
-        file.content
-            .lines()
-            .for_each(|content| line("", &format!("    {content}")));
+    for written in finding.fix.written() {
+        line("", &format!("    {written}"));
     }
     line("then", &finding.fix.apply);
     text

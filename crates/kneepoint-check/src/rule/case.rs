@@ -245,8 +245,27 @@ pub(crate) fn check(rule: &CheckRule, sick: &[(Case, Severity, &str)]) {
                 !finding.unless.is_empty() && !finding.fix.text.is_empty(),
                 "{finding:#?}"
             );
+            assert!(
+                one_a_line(finding, &case.0),
+                "several directives in a line: {finding:#?}"
+            );
         }
     }
+}
+
+/// Whether every line that is to be written holds one directive, and nothing that is none. Lines of nginx end where their
+/// semicolons say.
+fn one_a_line(finding: &CheckFinding, snapshot: &Snapshot) -> bool {
+    let kind = snapshot.services.get(finding.service).map(|one| one.kind);
+    if matches!(kind, None | Some(ServiceKind::Nginx | ServiceKind::Fpm)) {
+        return true;
+    }
+    let behind = finding.fix.text.rsplit_once(": ").map(|(_, line)| line);
+    let is_line = |line: &&str| !line.ends_with('.');
+    let mut lines = finding.fix.written().chain(behind).filter(is_line);
+    lines.all(|line| {
+        !line.contains([',', '(']) && !line.contains(" and ") && line.matches(" = ").count() < 2
+    })
 }
 
 /// The healthy stack, and beside it an Apache with these directives at `/etc/apache2/a.conf:3`.

@@ -18,6 +18,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
 /// Fewer drops than this are an accident.
 const FEW: f64 = 10.0;
 
+/// What Linux has since 5.4.
+const ENOUGH: f64 = 4096.0;
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     let mut nets = Vec::new();
     for (at, service) in snapshot.services.iter().enumerate() {
@@ -63,6 +66,14 @@ mod tests {
                     "net.core.somaxconn = 4096",
                 ),
             ],
+        );
+        let fix = |case: Case| super::super::tests_of(&RULE, &case)[0].fix.clone();
+        let many = || Case::healthy().kernel(0, "netstat.ListenOverflows", "255");
+        assert_eq!(fix(many()).file, None, "4096 is no remedy for 4096");
+        assert!(
+            fix(many().kernel(0, "net.core.somaxconn", "128"))
+                .file
+                .is_some()
         );
     }
 }

@@ -70,6 +70,8 @@ pub struct Blind {
     pub why: String,
     /// What would let it be seen.
     pub remedy: String,
+    /// Whether it is a service or its settings: where nothing is found, nothing may be wrong or may not have been seen.
+    pub weighs: bool,
 }
 
 impl Blind {
@@ -80,6 +82,16 @@ impl Blind {
             what: what.into(),
             why: why.into(),
             remedy: remedy.into(),
+            weighs: false,
+        }
+    }
+
+    /// The same of a service or its settings.
+    #[must_use]
+    pub fn weighing(self) -> Self {
+        Self {
+            weighs: true,
+            ..self
         }
     }
 }

@@ -111,6 +111,7 @@ impl Log {
             failed_share: self.window.failed_share(),
             p95_s: self.window.p95_s(),
             requests: self.window.total,
+            in_flight: 0,
             blind: self.blind.clone(),
         }
     }
