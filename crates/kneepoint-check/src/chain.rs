@@ -1,7 +1,7 @@
 //! Who asks whom: endpoints of those who ask, joined with those who listen.
 
 use crate::files::{Files as _, Root};
-use crate::snapshot::{Link, ListenEndpoint, Service, Snapshot};
+use crate::snapshot::{Link, ListenEndpoint, Service, ServiceKind, Snapshot};
 use crate::sockets::{CONNECTED, Net};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -18,12 +18,16 @@ pub(crate) struct Seen {
     pub(crate) hosts: Vec<(String, IpAddr)>,
     /// Directories that it serves.
     pub(crate) roots: Vec<String>,
+    /// Its pools that ask as a line says which is among `service.asks`, by that line; where it is not known which, it is
+    /// not here.
+    pub(crate) askers: BTreeMap<String, Vec<String>>,
 }
 
-/// Every pair of services of which one asks the other.
-pub(crate) fn join(all: &[Seen]) -> Vec<Link> {
+/// Every pair of services of which one asks the other, of those who ask whose kind a test holds for.
+pub(crate) fn join(all: &[Seen], asks: impl Fn(ServiceKind) -> bool) -> Vec<Link> {
     let mut links: Vec<Link> = Vec::new();
-    for (from, asker) in all.iter().enumerate() {
+    let askers = all.iter().enumerate();
+    for (from, asker) in askers.filter(|(_, seen)| asks(seen.service.kind)) {
         for (endpoint, how) in &asker.service.asks {
             let sure = all.iter().enumerate().filter(|(to, _)| *to != from);
             let mut found: Vec<(usize, String)> = sure
@@ -35,18 +39,24 @@ pub(crate) fn join(all: &[Seen]) -> Vec<Link> {
                     by_port(all, from, endpoint).map(|to| (to, format!("{how}, by its port"))),
                 );
             }
+            let from_pools = asker.askers.get(how).cloned().unwrap_or_default();
             for (to, how) in found {
+                let from_pools = from_pools.clone();
                 let pool = pool_of(&all[to].service, endpoint);
                 let same =
                     |link: &&mut Link| link.from == from && link.to == to && link.pool == pool;
                 match links.iter_mut().find(same) {
                     // A line of configuration says more than a connection.
-                    Some(link) if link.how == CONNECTED => link.how = how,
-                    Some(_) => {}
+                    Some(link) if link.how == CONNECTED => {
+                        (link.how, link.from_pools) = (how, from_pools);
+                    }
+                    Some(_) if how == CONNECTED => {}
+                    Some(link) => also_from(link, from_pools),
                     None => links.push(Link {
                         from,
                         to,
                         pool,
+                        from_pools,
                         by: endpoint.clone(),
                         how,
                     }),
@@ -55,6 +65,19 @@ pub(crate) fn join(all: &[Seen]) -> Vec<Link> {
         }
     }
     links
+}
+
+/// Adds pools that ask, too. Where it is not known which, it may be any.
+fn also_from(link: &mut Link, pools: Vec<String>) {
+    if link.from_pools.is_empty() || pools.is_empty() {
+        link.from_pools.clear();
+        return;
+    }
+    for pool in pools {
+        if !link.from_pools.contains(&pool) {
+            link.from_pools.push(pool);
+        }
+    }
 }
 
 fn reaches(asker: &Seen, endpoint: &ListenEndpoint, asked: &Seen) -> bool {
@@ -222,7 +245,7 @@ pub(crate) fn retain(snapshot: &mut Snapshot, keep: &[bool]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::{FpmPool, Listener, ServiceKind};
+    use crate::snapshot::{FpmPool, Listener};
 
     fn seen(kind: ServiceKind, net: u64, listens: &[&str], asks: &[&str]) -> Seen {
         let mut service = Service::new(kind, 1);
@@ -245,11 +268,12 @@ mod tests {
             net: Net::default(),
             hosts: Vec::new(),
             roots: Vec::new(),
+            askers: BTreeMap::new(),
         }
     }
 
     fn shown(all: &[Seen]) -> Vec<String> {
-        let links = join(all);
+        let links = join(all, |_| true);
         links
             .iter()
             .map(|one| format!("{}>{} {}", one.from, one.to, one.how))
@@ -287,13 +311,41 @@ mod tests {
     }
 
     #[test]
+    fn a_link_names_the_pools_that_ask() {
+        let mut php = seen(ServiceKind::Fpm, 1, &["/run/a"], &["127.0.0.1:6379"]);
+        let redis = || seen(ServiceKind::Redis, 1, &["127.0.0.1:6379"], &[]);
+        let asked_by = |php: &Seen| {
+            let again = Seen {
+                service: php.service.clone(),
+                askers: php.askers.clone(),
+                ..seen(ServiceKind::Fpm, 1, &[], &[])
+            };
+            join(&[again, redis()], |_| true)[0].from_pools.clone()
+        };
+        assert!(asked_by(&php).is_empty());
+        for name in ["shop", "blog"] {
+            let line = format!("/srv/{name}/.env:2");
+            let to = ListenEndpoint::parse("127.0.0.1:6379", 0).expect("an endpoint");
+            php.service.asks.push((to, line.clone()));
+            php.askers.insert(line, vec![name.to_owned()]);
+        }
+        // A line of which nobody knows whose it is may be of any pool.
+        assert!(asked_by(&php).is_empty());
+        php.service.asks.remove(0);
+        assert_eq!(asked_by(&php), ["shop", "blog"]);
+        let to = php.service.asks[0].0.clone();
+        php.service.asks.insert(0, (to, CONNECTED.to_owned()));
+        assert_eq!(asked_by(&php), ["shop", "blog"]);
+    }
+
+    #[test]
     fn what_is_left_out_takes_its_links_along() {
         let all = [
             seen(ServiceKind::Nginx, 1, &[], &["127.0.0.1:9000", "/b"]),
             seen(ServiceKind::Fpm, 1, &["*:9000"], &[]),
             seen(ServiceKind::Fpm, 1, &["/b"], &[]),
         ];
-        let links = join(&all);
+        let links = join(&all, |_| true);
         let services = all.into_iter().map(|seen| seen.service).collect();
         let mut snapshot = Snapshot {
             services,
@@ -321,7 +373,7 @@ mod tests {
             },
         ];
         let all = [seen(ServiceKind::Nginx, 1, &[], &["127.0.0.1:9001"]), fpm];
-        assert_eq!(join(&all)[0].pool.as_deref(), Some("b"));
+        assert_eq!(join(&all, |_| true)[0].pool.as_deref(), Some("b"));
     }
 
     #[test]

@@ -81,7 +81,8 @@ impl<'a> Reader<'a> {
                     Unread::Denied => "run the check as root",
                     _ => "see whether the program still finds it",
                 };
-                self.blind.push(Blind::new(path, why.to_string(), remedy));
+                let blind = Blind::new(path, why.to_string(), remedy);
+                self.blind.push(blind.weighing());
                 None
             }
         }
@@ -151,9 +152,9 @@ impl<'a> Reader<'a> {
         self.files.identity(path).is_some()
     }
 
-    /// Notes that something could not be understood.
+    /// Notes that a setting could not be found or understood.
     pub(crate) fn unread(&mut self, what: &str, why: &str, remedy: &str) {
-        self.blind.push(Blind::new(what, why, remedy));
+        self.blind.push(Blind::new(what, why, remedy).weighing());
     }
 }
 

@@ -7,10 +7,11 @@ mod gather;
 mod memory;
 mod php;
 pub(crate) mod queues;
+mod unseen;
 
 use crate::chain::{self, Seen};
 use crate::process::{self, ServiceProcess};
-use crate::snapshot::{Blind, MachineState, ServiceKind, Snapshot};
+use crate::snapshot::{Blind, Link, ListenEndpoint, MachineState, Pass, ServiceKind, Snapshot};
 use std::collections::HashMap;
 use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime};
@@ -53,6 +54,7 @@ pub fn look(options: &CheckOptions) -> Snapshot {
     let machine = machine();
     let found = masters(&process::all(), &options.pids);
     let mut blind = nobody(&found, options);
+    blind.extend(unseen::hidden());
     let (send, receive) = mpsc::channel();
     let mut waiting: HashMap<u32, ServiceKind> = HashMap::new();
     for master in found.into_iter().take(SERVICES) {
@@ -66,29 +68,29 @@ pub fn look(options: &CheckOptions) -> Snapshot {
     }
     drop(send);
     let mut all = Vec::new();
+    let mut foreign = Vec::new();
     while !waiting.is_empty() {
         let left = deadline.saturating_duration_since(Instant::now());
         match receive.recv_timeout(left) {
             Ok((pid, seen)) => {
-                waiting.remove(&pid);
+                let kind = waiting.remove(&pid);
+                let is_foreign = seen.is_none() && unseen::is_foreign(pid);
+                foreign.extend(kind.filter(|_| is_foreign).map(|kind| (kind, pid)));
                 all.extend(seen);
             }
             Err(_) => break,
         }
     }
-    blind.extend(waiting.into_iter().map(|(pid, kind)| {
-        let why = format!(
-            "it could not be read within {} s, or ended meanwhile",
-            options.budget.as_secs()
-        );
-        Blind::new(
-            format!("{kind} (process {pid})"),
-            why,
-            "ask again with --budget 30s",
-        )
-    }));
+    blind.extend(
+        waiting
+            .into_iter()
+            .map(|(pid, kind)| unseen::too_late(kind, pid, options.budget)),
+    );
+    blind.extend(unseen::of_others(foreign));
     all.sort_by_key(|seen: &Seen| (seen.service.kind, seen.service.pid));
     let mut snapshot = assemble(machine, all, blind);
+    let missing = unseen::missing(&snapshot, options);
+    snapshot.blind.extend(missing);
     narrow(&mut snapshot, options);
     snapshot
 }
@@ -195,8 +197,11 @@ fn masters(all: &[ServiceProcess], wanted: &[u32]) -> Vec<Master> {
 }
 
 fn assemble(machine: MachineState, mut all: Vec<Seen>, blind: Vec<Blind>) -> Snapshot {
-    let apps = apps::find(&mut all);
-    let links = chain::join(&all);
+    // Who serves an application is told by who asks a pool for it; whom it asks, by its own files.
+    let mut links = chain::join(&all, |kind| kind == ServiceKind::Nginx);
+    let apps = apps::find(&mut all, &links);
+    links.extend(chain::join(&all, |kind| kind != ServiceKind::Nginx));
+    links.sort_by_key(|link| link.from);
     chain::keep_time_wait(&mut all);
     Snapshot {
         machine,
@@ -211,12 +216,8 @@ fn assemble(machine: MachineState, mut all: Vec<Seen>, blind: Vec<Blind>) -> Sna
 fn narrow(snapshot: &mut Snapshot, options: &CheckOptions) {
     let mut keep: Vec<bool> = vec![true; snapshot.services.len()];
     if let Some(name) = &options.pool {
-        let has = |at: usize| {
-            snapshot.services[at]
-                .pools
-                .iter()
-                .any(|pool| pool.name == *name)
-        };
+        only_pool(snapshot, name);
+        let has = |at: usize| !snapshot.services[at].pools.is_empty();
         keep = (0..keep.len())
             .map(|at| has(at) || linked(snapshot, at, &has))
             .collect();
@@ -245,12 +246,41 @@ fn narrow(snapshot: &mut Snapshot, options: &CheckOptions) {
             *kept &= has(at) || linked(snapshot, at, &has);
         }
     }
-    if let Some(name) = &options.pool {
-        for service in &mut snapshot.services {
-            service.pools.retain(|pool| pool.name == *name);
-        }
-    }
     chain::retain(snapshot, &keep);
+}
+
+/// Leaves out what belongs to other pools only. What may belong to any of them stays.
+fn only_pool(snapshot: &mut Snapshot, name: &str) {
+    let is = |pool: &String| pool == name;
+    for service in &mut snapshot.services {
+        service.pools.retain(|pool| is(&pool.name));
+        service
+            .logs
+            .retain(|hits| hits.pool.as_ref().is_none_or(is));
+    }
+    let own = |pools: &[String]| pools.is_empty() || pools.iter().any(is);
+    let (kept, others): (Vec<Link>, Vec<Link>) = std::mem::take(&mut snapshot.links)
+        .into_iter()
+        .partition(|link| link.pool.as_ref().is_none_or(is) && own(&link.from_pools));
+    let leads = |links: &[Link], at: usize, to: &ListenEndpoint| {
+        let mut links = links.iter();
+        links.any(|link| link.from == at && link.by == *to)
+    };
+    for (at, service) in snapshot.services.iter_mut().enumerate() {
+        let Some(nginx) = &mut service.nginx else {
+            continue;
+        };
+        let passes = std::mem::take(&mut nginx.passes);
+        let is_others = |pass: &Pass| {
+            let ends = asks::endpoints_of(nginx, pass);
+            let led = |links: &[Link]| ends.iter().any(|(to, _)| leads(links, at, to));
+            led(&others) && !led(&kept)
+        };
+        let passes: Vec<Pass> = passes.into_iter().filter(|pass| !is_others(pass)).collect();
+        nginx.passes = passes;
+    }
+    snapshot.links = kept;
+    snapshot.apps.retain(|app| own(&app.pools));
 }
 
 /// Whether a service asks, or is asked by, one that a test holds for.
@@ -312,5 +342,50 @@ mod tests {
             ["nginx 10 1", "nginx 12 1", "redis 20 0", "php-fpm 30 1"]
         );
         assert_eq!(shown(&[30]), ["php-fpm 30 1"]);
+    }
+
+    #[test]
+    fn a_pool_is_shown_with_what_is_its_own_and_what_is_shared() {
+        let pools = "[shop]\nlisten = /run/shop.sock\npm.max_children = 7";
+        let case = crate::rule::case::Case::healthy().pool_with(pools, "");
+        let mut snapshot = case
+            .nginx_with(
+                "location ~ php",
+                "location /shop {\n   fastcgi_pass unix:/run/shop.sock;\n  }\n  location ~ php",
+            )
+            .0;
+        let mut link = snapshot.links[0].clone();
+        link.pool = Some("shop".into());
+        link.by = ListenEndpoint::Unix("/run/shop.sock".into());
+        snapshot.links.push(link);
+        // Redis is asked by www only, MariaDB by shop only, and PostgreSQL by nobody knows whom.
+        snapshot.links[2].from_pools = vec!["shop".into()];
+        snapshot.links[3].from_pools.clear();
+        let mut app = snapshot.apps[0].clone();
+        (app.root, app.pools) = ("/srv/shop".into(), vec!["shop".into()]);
+        snapshot.apps.push(app);
+        let mut app = snapshot.apps[0].clone();
+        (app.root, app.pools) = ("/srv/any".into(), Vec::new());
+        snapshot.apps.push(app);
+        let options = CheckOptions {
+            pool: Some("shop".into()),
+            ..CheckOptions::default()
+        };
+        narrow(&mut snapshot, &options);
+        let kinds: Vec<&str> = snapshot
+            .services
+            .iter()
+            .map(|one| one.kind.name())
+            .collect();
+        assert_eq!(kinds, ["nginx", "php-fpm", "mysql", "postgresql"]);
+        let roots: Vec<&str> = snapshot.apps.iter().map(|app| app.root.as_str()).collect();
+        assert_eq!(roots, ["/srv/shop", "/srv/any"]);
+        let nginx = snapshot.services[0].nginx.as_ref().expect("nginx");
+        let passes: Vec<&str> = nginx
+            .passes
+            .iter()
+            .map(|one| one.target.text.as_str())
+            .collect();
+        assert_eq!(passes, ["http://app", "unix:/run/shop.sock"]);
     }
 }

@@ -9,62 +9,119 @@ use std::collections::BTreeMap;
 /// How much of the end of a log is read, in bytes.
 const TAIL_BYTES: u64 = 4 << 20;
 
-/// What the end of a log says. Lines that tell of daily business are left out.
+/// What the end of a log says. Lines that tell of daily business are left out, and of what a setting mends those from
+/// before `since_s`, when the settings that run were read (seconds since 1970): they tell of what somebody wrote then.
 pub(crate) fn hits(
     files: &dyn Files,
     path: &str,
     format: LogFormat,
-    now_s: f64,
+    (now_s, since_s): (f64, f64),
 ) -> Result<Vec<LogHits>, Unread> {
     let content = files.tail(path, TAIL_BYTES)?;
-    Ok(count(&content, path, format, now_s))
+    let lines = Lines::of(&content, path, format);
+    let end_age_s = (now_s - content.modified_s).max(0.0);
+    Ok(lines.hits(path, end_age_s, now_s - since_s))
 }
 
-fn count(content: &Content, path: &str, format: LogFormat, now_s: f64) -> Vec<LogHits> {
-    let text = content.text();
-    let mut lines = text.lines();
-    if content.length > content.bytes.len() as u64 {
-        // The first line is a part of one.
-        lines.next();
+/// A line with a meaning.
+struct Line {
+    kind: LogKind,
+    /// In seconds, of whatever zone; minus infinity where it carries no time.
+    at: f64,
+    said: String,
+    pool: Option<String>,
+    /// Whether a setting of the same program mends it.
+    of_settings: bool,
+}
+
+struct Lines {
+    told: Vec<Line>,
+    /// The time of the last line of all.
+    latest: f64,
+}
+
+impl Lines {
+    fn of(content: &Content, path: &str, format: LogFormat) -> Self {
+        let text = content.text();
+        let mut lines = text.lines();
+        if content.length > content.bytes.len() as u64 {
+            // The first line is a part of one.
+            lines.next();
+        }
+        let docker = path.ends_with("-json.log");
+        let mut told: Vec<Line> = Vec::new();
+        let mut latest = f64::NEG_INFINITY;
+        for line in lines {
+            let unwrapped = if docker { unwrap(line) } else { None };
+            let line = unwrapped.as_deref().unwrap_or(line);
+            let stamp = stamp(line);
+            let at = stamp.as_ref().map_or(f64::NEG_INFINITY, |(_, at)| *at);
+            latest = latest.max(at);
+            // PHP-FPM says so after a start and after a reload.
+            if format == LogFormat::FpmError && line.contains("ready to handle connections") {
+                told.retain(|line| !line.of_settings);
+            }
+            if let Some(kind) = classify(format, line).filter(|kind| tells(*kind)) {
+                told.push(Line {
+                    kind,
+                    at,
+                    said: stamp.map_or_else(String::new, |(text, _)| text),
+                    pool: pool(line),
+                    of_settings: of_settings(format, kind),
+                });
+            }
+        }
+        Self { told, latest }
     }
-    let docker = path.ends_with("-json.log");
-    let mut by_kind: BTreeMap<LogKind, (LogHits, f64)> = BTreeMap::new();
-    let mut latest = f64::NEG_INFINITY;
-    for line in lines {
-        let unwrapped = if docker { unwrap(line) } else { None };
-        let line = unwrapped.as_deref().unwrap_or(line);
-        let stamp = stamp(line);
-        let at = stamp.as_ref().map_or(f64::NEG_INFINITY, |(_, at)| *at);
-        latest = latest.max(at);
-        let Some(kind) = classify(format, line).filter(|kind| tells(*kind)) else {
-            continue;
-        };
-        let said = stamp.map_or_else(String::new, |(text, _)| text);
-        let (hits, last) = by_kind.entry(kind).or_insert_with(|| {
-            let hits = LogHits {
-                kind,
-                count: 0,
-                first: said.clone(),
-                last: String::new(),
-                age_s: None,
-                path: path.to_owned(),
-                pool: pool(line),
-            };
-            (hits, at)
-        });
-        hits.count += 1;
-        hits.last = said;
-        *last = last.max(at);
+
+    /// Lines of one meaning together, those of each pool for themselves. What runs was read `loaded_age_s` ago.
+    fn hits(self, path: &str, end_age_s: f64, loaded_age_s: f64) -> Vec<LogHits> {
+        let latest = self.latest;
+        // Lines carry local time of somewhere: the distance to the last line of all is free of that.
+        let age = |at: f64| at.is_finite().then_some(end_age_s + (latest - at));
+        let mut found: BTreeMap<(LogKind, Option<String>), LogHits> = BTreeMap::new();
+        for line in self.told {
+            let age_s = age(line.at);
+            // Stamps count whole seconds.
+            if line.of_settings && age_s.is_some_and(|age_s| age_s > loaded_age_s + 1.0) {
+                continue;
+            }
+            let hits = found
+                .entry((line.kind, line.pool.clone()))
+                .or_insert_with(|| LogHits {
+                    kind: line.kind,
+                    count: 0,
+                    first: line.said.clone(),
+                    last: String::new(),
+                    age_s: None,
+                    path: path.to_owned(),
+                    pool: line.pool.clone(),
+                });
+            hits.count += 1;
+            hits.last = line.said;
+            hits.age_s = [hits.age_s, age_s].into_iter().flatten().reduce(f64::min);
+        }
+        found.into_values().collect()
     }
-    let end_age_s = (now_s - content.modified_s).max(0.0);
-    by_kind
-        .into_values()
-        .map(|(mut hits, last)| {
-            // Lines carry local time of somewhere: the distance to the last line of all is free of that.
-            hits.age_s = last.is_finite().then_some(end_age_s + (latest - last));
-            hits
-        })
-        .collect()
+}
+
+/// Whether what a line tells is mended by a setting of the program that wrote it.
+fn of_settings(format: LogFormat, kind: LogKind) -> bool {
+    use LogKind as Kind;
+    match format {
+        LogFormat::FpmError => matches!(kind, Kind::PoolExhausted | Kind::PoolBusySpawning),
+        LogFormat::NginxError => matches!(
+            kind,
+            Kind::NoConnectionSlots
+                | Kind::NoFileDescriptors
+                | Kind::HeaderTooBig
+                | Kind::BufferedToFile
+        ),
+        LogFormat::Redis | LogFormat::Mariadb => {
+            matches!(kind, Kind::TooManyDbClients | Kind::TooManyCacheClients)
+        }
+        _ => false,
+    }
 }
 
 /// Whether a line tells of trouble, and not of daily business.
@@ -185,17 +242,52 @@ mod tests {
         assert_eq!(days_of(2024, 3, 1) - days_of(2024, 2, 28), 2);
     }
 
-    #[test]
-    fn lines_are_counted_with_their_age() {
-        let text = "[19-Nov-2026 22:00:00] WARNING: [pool www] server reached pm.max_children setting (5), consider raising it\n\
-            [19-Nov-2026 22:30:00] WARNING: [pool www] server reached pm.max_children setting (5), consider raising it\n\
-            [19-Nov-2026 23:00:00] NOTICE: ready to handle connections\n";
+    /// What a log says that was written a second before 1010, of a program that read its settings so long ago.
+    fn said(text: &str, loaded_age_s: f64) -> Vec<LogHits> {
         let content = Content {
             bytes: text.into(),
             modified_s: 1000.0,
             length: text.len() as u64,
         };
-        let found = count(&content, "/log", LogFormat::FpmError, 1010.0);
+        Lines::of(&content, "/log", LogFormat::FpmError).hits("/log", 10.0, loaded_age_s)
+    }
+
+    #[test]
+    fn what_was_so_before_a_reload_counts_no_more() {
+        const FULL: &str = "[19-Nov-2026 22:00:00] WARNING: [pool www] server reached pm.max_children setting (5), consider raising it\n\
+            [19-Nov-2026 22:10:00] WARNING: [pool www] child 7 exited on signal 11 (SIGSEGV) after 3.1 seconds from start\n";
+        const LATER: &str = "[19-Nov-2026 22:30:00] WARNING: [pool shop] server reached pm.max_children setting (9), consider raising it\n";
+        let kinds = |text: &str, age_s| {
+            let found = said(text, age_s);
+            let names = found
+                .into_iter()
+                .map(|one| (one.kind, one.pool.unwrap_or_default()));
+            names.collect::<Vec<_>>()
+        };
+        let www = |kind| (kind, "www".to_owned());
+        let shop = (LogKind::PoolExhausted, "shop".to_owned());
+        let crash = www(LogKind::WorkerCrashed);
+        let all = format!("{FULL}{LATER}");
+        // The last line is 10 s old, the first one half an hour more.
+        assert_eq!(
+            kinds(&all, 9e9),
+            [shop.clone(), www(LogKind::PoolExhausted), crash.clone()]
+        );
+        assert_eq!(kinds(&all, 600.0), [shop.clone(), crash.clone()]);
+        assert_eq!(kinds(&all, 5.0), std::slice::from_ref(&crash));
+        // PHP-FPM itself says when it was loaded.
+        let reloaded =
+            format!("{FULL}[19-Nov-2026 22:20:00] NOTICE: ready to handle connections\n{LATER}");
+        assert_eq!(kinds(&reloaded, 9e9), [shop, crash]);
+    }
+
+    #[test]
+    fn lines_are_counted_with_their_age() {
+        let text = "[19-Nov-2026 22:00:00] WARNING: [pool www] server reached pm.max_children setting (5), consider raising it\n\
+            [19-Nov-2026 22:30:00] WARNING: [pool www] server reached pm.max_children setting (5), consider raising it\n\
+            [19-Nov-2026 23:00:00] NOTICE: ready to handle connections\n";
+        let text = text.replace("ready to handle connections", "a line of daily business");
+        let found = said(&text, 9e9);
         let [hits] = found.as_slice() else {
             panic!("{found:?}")
         };
@@ -217,7 +309,8 @@ mod tests {
             modified_s: 0.0,
             length: 1 << 30,
         };
-        let found = count(&content, "/x/1-json.log", LogFormat::FpmError, 0.0);
+        let path = "/x/1-json.log";
+        let found = Lines::of(&content, path, LogFormat::FpmError).hits(path, 0.0, 0.0);
         assert_eq!(found[0].count, 1);
     }
 

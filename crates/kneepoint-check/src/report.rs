@@ -6,6 +6,8 @@ mod markdown;
 mod picture;
 mod redact;
 mod sarif;
+#[cfg(test)]
+mod telling;
 mod terminal;
 
 pub use redact::redacted;
@@ -21,7 +23,7 @@ use std::time::Instant;
 /// Version of the JSON that [`render`] writes; it changes where a reader would have to.
 pub const SCHEMA: u32 = 1;
 
-/// Places of one finding that are told one by one.
+/// Places of findings that differ in what was seen, and are told one by one.
 const PLACES: usize = 3;
 
 /// What a check says.
@@ -75,6 +77,9 @@ pub struct LinkLine {
     pub to: usize,
     /// The pool that is asked.
     pub pool: Option<String>,
+    /// The pools of the one who asks that do so; left out where it is not known which.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub from_pools: Vec<String>,
     /// The address.
     pub by: String,
     /// How it is known.
@@ -103,6 +108,12 @@ impl Report {
     #[must_use]
     pub fn is_blind(&self) -> bool {
         self.services.is_empty()
+    }
+
+    /// Whether a service, or settings of one, could not be read: then `nothing found` does not say that nothing is wrong.
+    #[must_use]
+    pub fn is_partial(&self) -> bool {
+        self.blind.iter().any(|blind| blind.weighs)
     }
 }
 
@@ -179,6 +190,7 @@ pub(crate) fn judge(snapshot: &Snapshot) -> Report {
                 from: link.from,
                 to: link.to,
                 pool: link.pool.clone(),
+                from_pools: link.from_pools.clone(),
                 by: link.by.to_string(),
                 how: link.how.clone(),
             })
@@ -189,7 +201,8 @@ pub(crate) fn judge(snapshot: &Snapshot) -> Report {
     }
 }
 
-/// One finding instead of many that say the same of many pools.
+/// One finding instead of many that say the same of many places: of one service, where the very same was seen; of more than
+/// [`PLACES`] places whatever was seen.
 fn grouped(findings: Vec<CheckFinding>) -> Vec<CheckFinding> {
     let key = |one: &CheckFinding| (one.rule, one.severity, one.title.clone());
     let mut counts: BTreeMap<_, usize> = BTreeMap::new();
@@ -199,15 +212,68 @@ fn grouped(findings: Vec<CheckFinding>) -> Vec<CheckFinding> {
     let mut kept: Vec<CheckFinding> = Vec::new();
     for finding in findings {
         let many = counts[&key(&finding)] > PLACES;
-        let first = kept
-            .iter_mut()
-            .find(|one| many && key(one) == key(&finding));
+        let first = kept.iter_mut().find(|one| {
+            key(one) == key(&finding)
+                && (many || is_same(one, &finding))
+                && one.place != finding.place
+        });
         match first {
-            Some(first) => first.also.push(finding.place),
+            Some(first) => join(first, finding),
             None => kept.push(finding),
         }
     }
     kept
+}
+
+/// Whether the same was seen of the same service, and the same is to be done: in one file, where there is one.
+fn is_same(one: &CheckFinding, other: &CheckFinding) -> bool {
+    let seen = |finding: &CheckFinding| -> Vec<String> {
+        let seen = finding.seen.iter();
+        seen.map(|seen| seen.what.clone()).collect()
+    };
+    let path = |finding: &CheckFinding| finding.fix.file.as_ref().map(|file| file.path.clone());
+    one.service == other.service
+        && remedy(one) == remedy(other)
+        && path(one) == path(other)
+        && one.cost == other.cost
+        && seen(one) == seen(other)
+}
+
+/// What to do, whatever the pool is called.
+fn remedy(finding: &CheckFinding) -> String {
+    let pool = finding.place.strip_prefix("pool ");
+    let pool = pool.and_then(|rest| rest.split(" of ").next());
+    pool.map_or_else(
+        || finding.fix.text.clone(),
+        |pool| finding.fix.text.replace(&format!("[{pool}]"), "[]"),
+    )
+}
+
+/// Adds a place to a finding, and to its file what that place needs of it.
+fn join(first: &mut CheckFinding, other: CheckFinding) {
+    const SAME: &str = " (the same for each of the others)";
+    if first.fix.text != other.fix.text && !first.fix.text.ends_with(SAME) {
+        first.fix.text.push_str(SAME);
+    }
+    if !first.also.contains(&other.place) {
+        first.also.push(other.place);
+    }
+    if let (Some(file), Some(more)) = (&mut first.fix.file, other.fix.file)
+        && file.path == more.path
+        && !file.content.contains(&more.content)
+    {
+        file.content.push_str(&more.content);
+    }
+}
+
+impl CheckFinding {
+    /// Its place, and the others of which it is true: `pool a of php-fpm; also: pool b of php-fpm`.
+    fn places(&self) -> String {
+        match self.also.as_slice() {
+            [] => self.place.clone(),
+            also => format!("{}; also: {}", self.place, also.join("; ")),
+        }
+    }
 }
 
 fn service_line(service: &crate::snapshot::Service) -> ServiceLine {
@@ -311,7 +377,7 @@ mod tests {
             problem OPC-01  OPcache is off: PHP compiles every file for every request
               where  pool www of php-fpm (process 13)
               seen   opcache.enable = 0  (/etc/php/conf.d/a.ini:9)
-              seen   it replaces 1  (/etc/php/conf.d/a.ini:2)
+              seen   before: opcache.enable = 1  (/etc/php/conf.d/a.ini:2)
               costs  about two thirds of PHP's CPU time where a framework runs (33 against 119 requests a second); it used 0.10 cores on average since its start 60m ago
               unless PHP runs one or two small files a request, or nobody asks for it.
               do     Write /etc/php/conf.d/zz-kneepoint.ini:
@@ -475,6 +541,60 @@ mod tests {
             .filter(|one| one.code == "FPM-05")
             .collect();
         assert_eq!((found.len(), found[0].also.len()), (1, 9));
+    }
+
+    #[test]
+    fn what_is_the_same_of_two_pools_is_told_once_in_every_form() {
+        let pools = "[shop]\nlisten = /run/shop.sock\nlisten.backlog = 511\npm = static\npm.max_children = 20\nrequest_slowlog_timeout = 5s\n\
+            [www]\nrequest_terminate_timeout = 0\n";
+        let case = Case::healthy().pool_with(pools, "display_errors=On\nopcache.revalidate_freq=2");
+        let report = judge(&case.0);
+        let of = |code: &str| -> Vec<&CheckFinding> {
+            report
+                .findings
+                .iter()
+                .filter(|one| one.code == code)
+                .collect()
+        };
+        let shown = of("GEN-04");
+        assert_eq!((shown.len(), shown[0].also.len()), (1, 1), "{shown:#?}");
+        assert!(shown[0].also[0].starts_with("pool shop of php-fpm"));
+        let forms = [
+            CheckFormat::Terminal { all: true },
+            CheckFormat::Markdown,
+            CheckFormat::Json,
+            CheckFormat::Junit,
+            CheckFormat::Sarif,
+        ];
+        for form in forms {
+            let text = render(&report, form);
+            assert!(text.contains("pool shop of php-fpm"), "{form:?}: {text}");
+        }
+    }
+
+    #[test]
+    fn one_file_holds_what_all_places_of_a_finding_need() {
+        let report = judge(&Case::healthy().pool_with("pm.max_children = 5", "").0);
+        let of = |pool: &str, seen: &str| {
+            let mut finding = report.findings[0].clone();
+            finding.place = format!("pool {pool} of php-fpm (process 13)");
+            finding.seen[0].what = seen.to_owned();
+            finding.fix.text = "Write /p.conf:".into();
+            finding.fix.file = Some(crate::rule::FixFile {
+                path: "/p.conf".into(),
+                content: format!("[{pool}]\npm.max_children = 40\n"),
+            });
+            finding
+        };
+        let all = vec![of("a", "5"), of("b", "5"), of("c", "4")];
+        let kept = grouped(all);
+        assert_eq!(kept.len(), 2, "another value is another finding: {kept:#?}");
+        assert_eq!(kept[0].also, ["pool b of php-fpm (process 13)"]);
+        let file = kept[0].fix.file.as_ref().expect("a file");
+        assert_eq!(
+            file.content,
+            "[a]\npm.max_children = 40\n[b]\npm.max_children = 40\n"
+        );
     }
 
     #[test]

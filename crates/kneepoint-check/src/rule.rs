@@ -5,12 +5,13 @@ mod admission;
 pub(crate) mod case;
 mod directive;
 mod fix;
+mod kept_in_redis;
 mod logged;
 mod memory_share;
 
 pub use fix::{Fix, FixFile};
 
-use crate::snapshot::{FpmPool, Service, SettingSource, SettingValue, Snapshot};
+use crate::snapshot::{FpmPool, ServedApp, Service, SettingSource, SettingValue, Snapshot};
 use kneepoint_model::units::format_span;
 use serde::Serialize;
 use std::time::Duration;
@@ -140,12 +141,23 @@ impl Draft {
         self
     }
 
+    /// The application it is about, with the pools that execute it where they are known.
+    pub(crate) fn app(mut self, app: &ServedApp) -> Self {
+        let pools = match app.pools.as_slice() {
+            [] => String::new(),
+            [one] => format!("pool {one} of "),
+            many => format!("pools {} of ", many.join(", ")),
+        };
+        self.0.place = format!("{}, served by {pools}{}", app.root, self.0.place);
+        self
+    }
+
     /// A setting that was seen.
     pub(crate) fn value(self, name: &str, value: &SettingValue) -> Self {
         let mut draft = self.seen(format!("{name} = {}", value.text), value.source.to_string());
         for (text, source) in value.replaced.iter().rev().take(1) {
             if *text != value.text {
-                draft = draft.seen(format!("it replaces {text}"), source.to_string());
+                draft = draft.seen(format!("before: {name} = {text}"), source.to_string());
             }
         }
         draft
@@ -155,6 +167,12 @@ impl Draft {
     pub(crate) fn seen(mut self, what: impl Into<String>, source: impl Into<String>) -> Self {
         let (what, source) = (what.into(), source.into());
         self.0.seen.push(Seen { what, source });
+        self
+    }
+
+    /// How bad it is, where that is known only now.
+    pub(crate) fn severity(mut self, severity: Severity) -> Self {
+        self.0.severity = severity;
         self
     }
 
@@ -197,10 +215,11 @@ pub(crate) fn often(hits: &crate::snapshot::LogHits) -> String {
     format!("{said} {times}{since}")
 }
 
-/// `1 line`, `2 lines`.
+/// `1 line`, `2 lines`, `2 processes`.
 pub(crate) fn counted(count: u64, one: &str) -> String {
     match count {
         1 => format!("1 {one}"),
+        count if one.ends_with('s') => format!("{count} {one}es"),
         count => format!("{count} {one}s"),
     }
 }
@@ -218,6 +237,7 @@ pub(crate) mod prelude {
     #[cfg(test)]
     pub(crate) use super::case::{Case, apache, check as verify, haproxy};
     pub(crate) use super::directive::{Around, Directive, Home};
+    pub(crate) use super::kept_in_redis::KeptInRedis;
     pub(crate) use super::logged::Logged;
     pub(crate) use super::memory_share::MemoryShare;
     pub(crate) use super::{CheckFinding, CheckRule, Fix, Severity, counted, is_recent, often};

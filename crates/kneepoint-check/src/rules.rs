@@ -1,7 +1,8 @@
 //! The catalogue of what can be judged without load: one file a rule, and this one list.
 
-use crate::rule::CheckRule;
-use crate::snapshot::{Service, Snapshot};
+use crate::find::asks::endpoints_of;
+use crate::rule::{CheckRule, Fix, counted};
+use crate::snapshot::{FpmPool, Link, Nginx, Pass, Service, ServiceKind, SettingValue, Snapshot};
 use kneepoint_model::rule_page;
 
 macro_rules! catalogue {
@@ -46,6 +47,7 @@ catalogue! {
     timeouts_disagree,
     no_terminate_timeout,
     no_execution_limit,
+    execution_limit_beyond_nginx,
     reload_cuts_requests,
     no_slowlog,
     slow_log_too_eager,
@@ -54,6 +56,7 @@ catalogue! {
     output_through_master,
     pools_exceed_memory,
     no_memory_limit,
+    memory_limits_exceed_memory,
     request_takes_all_memory,
     worker_crashes,
     requests_terminated,
@@ -77,6 +80,7 @@ catalogue! {
     sendfile_off,
     buffering_off,
     request_bodies_to_disk,
+    uploads_cut,
     nodelay_off,
     accept_mutex_on,
     error_log_verbose,
@@ -106,7 +110,10 @@ catalogue! {
     redis_few_clients,
     redis_clients_cut,
     sessions_may_be_evicted,
-    redis_memory,
+    redis_refuses_writes,
+    redis_without_limit,
+    redis_waits_for_disk,
+    redis_snapshots_huge_pages,
     redis_exceeds_memory,
     mysql_few_connections,
     mysql_few_descriptors,
@@ -135,6 +142,7 @@ catalogue! {
     postgresql_durability_off,
     laravel_not_cached,
     debug_on,
+    cache_off,
     tracing_extension_loaded,
     apm_agent_loaded,
     apcu_small,
@@ -144,6 +152,7 @@ catalogue! {
     errors_go_nowhere,
     assertions_on,
     file_before_every_request,
+    post_smaller_than_upload,
     socket_timeout_long,
     apache_keep_alive,
     apache_keep_alive_off,
@@ -191,6 +200,91 @@ fn rest(rule: &CheckRule) -> [(&'static str, &'static str); 3] {
         ("When it does not matter", rule.unless),
         ("What to write", rule.what_to_write),
     ]
+}
+
+/// `one of 5 workers`, `the only worker`.
+fn one_of(count: u64, what: &str) -> String {
+    match count {
+        1 => format!("the only {what}"),
+        count => format!("one of {}", counted(count, what)),
+    }
+}
+
+/// `all 5 workers`, `the only worker`.
+fn all_of(count: u64, what: &str) -> String {
+    match count {
+        1 => format!("the only {what}"),
+        count => format!("all {}", counted(count, what)),
+    }
+}
+
+/// A setting of the kernel, where a larger one than there is can help; else what to look at instead.
+fn larger_sysctl(service: &Service, name: &str, right: u32, instead: &str) -> Fix {
+    let now = service.kernel.get(name).and_then(SettingValue::number);
+    match now.is_some_and(|now| now >= f64::from(right)) {
+        true => Fix::words(instead),
+        false => Fix::sysctl(service, name, &right.to_string()),
+    }
+}
+
+/// A change that takes effect when the program opens its socket anew: a reload hands the old one on, with the length of
+/// its queue.
+fn after_restart(service: &Service, mut fix: Fix) -> Fix {
+    // Words alone need nothing.
+    if service.place.container.is_some() || fix.apply.is_empty() || fix.apply.starts_with("Create")
+    {
+        return fix;
+    }
+    let system = fix.apply == "sysctl --system";
+    // A command for a shell where it is one, and a sentence where a person has to do it.
+    fix.apply = match &service.place.unit {
+        Some(unit) if system => format!("sysctl --system && systemctl restart {unit}"),
+        Some(unit) => format!("systemctl restart {unit}"),
+        None => {
+            let restart = match service.kind {
+                ServiceKind::Fpm => {
+                    format!("end it (kill -QUIT {}) and start it again", service.pid)
+                }
+                _ => "restart it".to_owned(),
+            };
+            match system {
+                true => format!("Run sysctl --system, then {restart}."),
+                false => format!("A reload is not enough: {restart}."),
+            }
+        }
+    };
+    fix
+}
+
+/// The places where nginx hands requests on to whom a link leads.
+fn passes_of<'a>(nginx: &'a Nginx, link: &'a Link) -> impl Iterator<Item = &'a Pass> {
+    let leads = |pass: &&Pass| {
+        let ends = endpoints_of(nginx, pass);
+        ends.iter().any(|(to, _)| *to == link.by)
+    };
+    nginx.passes.iter().filter(leads)
+}
+
+/// How long nginx waits for an answer of a pool: the longest of all places that lead to it. `None` where nobody was seen
+/// who asks it.
+fn patience(snapshot: &Snapshot, at: usize, pool: &FpmPool) -> Option<SettingValue> {
+    let links = snapshot.links.iter();
+    let own = links.filter(|link| link.to == at && link.pool.as_ref() == Some(&pool.name));
+    let passes = own.flat_map(|link| {
+        let nginx = snapshot.services.get(link.from);
+        let nginx = nginx.and_then(|web| web.nginx.as_ref());
+        nginx.into_iter().flat_map(|nginx| passes_of(nginx, link))
+    });
+    let waits = passes.map(|pass| pass.settings.or("fastcgi_read_timeout", "60s"));
+    waits.reduce(|a, b| if a.seconds() < b.seconds() { b } else { a })
+}
+
+/// A little less than what somebody waits, in seconds: for who should give up first.
+fn just_below(seconds: f64) -> String {
+    format!(
+        "{:.0}s",
+        (seconds - 5.0).max(seconds * 0.8).floor().max(1.0)
+    )
 }
 
 /// Processes of nginx that serve: as configured, or as many as may run.

@@ -1,6 +1,7 @@
 //! What was seen of a running stack: values with where each comes from.
 
 use kneepoint_model::{Layer, LogKind};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 mod nginx;
@@ -53,17 +54,31 @@ impl Snapshot {
         })
     }
 
-    /// Most workers of all PHP that may ask a service at once. `None` where nobody asks it.
+    /// Most workers of all PHP that may ask a service at once: of the pools that do, where it is known which. `None` where
+    /// nobody asks it.
     #[must_use]
     pub fn workers_behind(&self, to: usize) -> Option<u64> {
-        let from: std::collections::BTreeSet<usize> = self
-            .links
-            .iter()
-            .filter(|link| link.to == to)
-            .map(|link| link.from)
-            .collect();
-        let askers = from.iter().filter_map(|at| self.services.get(*at));
-        let counts: Vec<u64> = askers.filter_map(Service::php_workers).collect();
+        let mut askers: BTreeMap<usize, Option<BTreeSet<&str>>> = BTreeMap::new();
+        for link in self.links.iter().filter(|link| link.to == to) {
+            let known = askers
+                .entry(link.from)
+                .or_insert_with(|| Some(BTreeSet::new()));
+            match (link.from_pools.is_empty(), known.as_mut()) {
+                (false, Some(pools)) => pools.extend(link.from_pools.iter().map(String::as_str)),
+                _ => *known = None,
+            }
+        }
+        let counts = askers.into_iter().filter_map(|(at, pools)| {
+            let service = self.services.get(at)?;
+            let Some(names) = pools else {
+                return service.php_workers();
+            };
+            let own = service.pools.iter();
+            let own = own.filter(|pool| names.contains(pool.name.as_str()));
+            let counts: Vec<u64> = own.filter_map(FpmPool::max_children).collect();
+            (!counts.is_empty()).then(|| counts.iter().sum())
+        });
+        let counts: Vec<u64> = counts.collect();
         (!counts.is_empty()).then(|| counts.iter().sum())
     }
 }
@@ -204,6 +219,7 @@ mod tests {
             from: 0,
             to: 1,
             pool: None,
+            from_pools: Vec::new(),
             by: ListenEndpoint::Tcp("db".into(), 3306),
             how: "/wp-config.php:5".into(),
         };
@@ -214,5 +230,19 @@ mod tests {
         };
         assert_eq!(snapshot.workers_behind(1), Some(50));
         assert_eq!(snapshot.workers_behind(0), None);
+    }
+
+    #[test]
+    fn only_the_pools_that_ask_count_where_they_are_known() {
+        let case = crate::rule::case::Case::healthy()
+            .pool_with("[jobs]\nlisten = /run/jobs.sock\npm.max_children = 7", "");
+        let mut snapshot = case.0;
+        assert_eq!(snapshot.workers_behind(3), Some(20));
+        snapshot.links[2].from_pools.push("jobs".into());
+        assert_eq!(snapshot.workers_behind(3), Some(27));
+        snapshot.links[2].from_pools = vec!["jobs".into()];
+        assert_eq!(snapshot.workers_behind(3), Some(7));
+        snapshot.links[2].from_pools.clear();
+        assert_eq!(snapshot.workers_behind(3), Some(27));
     }
 }

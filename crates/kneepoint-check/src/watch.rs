@@ -23,7 +23,7 @@ pub use moment::{Moment, OwnCost, PoolMoment, ServiceMoment, TrafficMoment, Watc
 
 use crate::find::{CheckOptions, look};
 use crate::report::judge;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Blind, Snapshot};
 use changes::Changes;
 use findings::Findings;
 use pace::{Pace, process_cpu, thread_cpu};
@@ -129,7 +129,24 @@ impl StackWatch {
             scene,
         };
         watch.judge();
+        // What opens the files of each worker is part of the beginning, as is what was read for it.
+        watch.scene.workers.look(&mut watch.snapshot);
+        watch.first_cpu = process_cpu().saturating_sub(cpu_before);
+        (watch.began, watch.cpu_before) = (Instant::now(), process_cpu());
         watch
+    }
+
+    /// Whether it found no service.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.snapshot.services.is_empty()
+    }
+
+    /// What could not be looked at.
+    #[must_use]
+    pub fn unseen(&self) -> Vec<Blind> {
+        let own = self.snapshot.services.iter().flat_map(|one| &one.blind);
+        self.snapshot.blind.iter().chain(own).cloned().collect()
     }
 
     /// When the next look is due.
@@ -155,11 +172,12 @@ impl StackWatch {
         let took = began.elapsed();
         self.quick.took(thread_cpu().saturating_sub(cpu));
         self.rest();
+        let pools = with_queues(pools, &self.snapshot);
         Moment {
             at_s: now_s(),
-            pools: with_queues(pools, &self.snapshot),
+            traffic: with_requests(traffic, &pools, &self.snapshot),
+            pools,
             services,
-            traffic,
             findings: self.findings.all(),
             blind: judge_blind(&self.snapshot),
             cost: self.cost(took),
@@ -263,6 +281,27 @@ fn with_queues(mut pools: Vec<PoolMoment>, snapshot: &Snapshot) -> Vec<PoolMomen
     pools
 }
 
+/// Adds to each log what its service handed to pools of PHP-FPM and has not got back: busy workers, and who waits for one.
+fn with_requests(
+    mut traffic: Vec<TrafficMoment>,
+    pools: &[PoolMoment],
+    snapshot: &Snapshot,
+) -> Vec<TrafficMoment> {
+    for log in &mut traffic {
+        let asked: Vec<(u32, &str)> = snapshot
+            .links_to_pools()
+            .filter(|(_, from, _, _)| from.name() == log.service)
+            .map(|(_, _, to, pool)| (to.pid, pool.name.as_str()))
+            .collect();
+        let own = pools
+            .iter()
+            .filter(|pool| asked.contains(&(pool.pid, pool.pool.as_str())));
+        let count = own.map(|pool| pool.busy + pool.queue.map_or(0, |(length, _)| length));
+        log.in_flight = count.sum();
+    }
+    traffic
+}
+
 /// How many things could not be seen.
 fn judge_blind(snapshot: &Snapshot) -> usize {
     let own = snapshot.services.iter().map(|service| service.blind.len());
@@ -272,4 +311,32 @@ fn judge_blind(snapshot: &Snapshot) -> usize {
 fn now_s() -> f64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0.0, |since| since.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::case::Case;
+
+    #[test]
+    fn what_is_in_pools_is_in_flight() {
+        let case = Case::healthy();
+        let log = |service: usize| TrafficMoment {
+            service: case.0.services[service].name(),
+            ..TrafficMoment::default()
+        };
+        let pool = PoolMoment {
+            pid: case.0.services[1].pid,
+            pool: "www".into(),
+            busy: 3,
+            queue: Some((2, 511)),
+            ..PoolMoment::default()
+        };
+        let other = PoolMoment {
+            pool: "other".into(),
+            ..pool.clone()
+        };
+        let found = with_requests(vec![log(0), log(3)], &[pool, other], &case.0);
+        assert_eq!((found[0].in_flight, found[1].in_flight), (5, 0));
+    }
 }

@@ -257,7 +257,10 @@ fn level(around: &Settings, inside: &[Placed]) -> Settings {
     }
     // What a level says replaces nothing: it holds for this level only.
     for placed in inside {
-        settings.forget(|name| name == key(placed));
+        // Logs stand beside each other: every line of a level counts.
+        if !matches!(placed.directive.name.as_str(), "access_log" | "error_log") {
+            settings.forget(|name| name == key(placed));
+        }
         set(&mut settings, placed);
     }
     settings

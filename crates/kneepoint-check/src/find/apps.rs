@@ -1,9 +1,13 @@
 //! The applications that PHP serves: what their own files say.
 
+mod owners;
+
 use crate::chain::Seen;
 use crate::files::{Files, Unread};
-use crate::snapshot::{Blind, FpmPool, ListenEndpoint, ServedApp, ServiceKind};
+use crate::rule::counted;
+use crate::snapshot::{Blind, FpmPool, Link, ListenEndpoint, ServedApp, Service, ServiceKind};
 use kneepoint_stack::application::{FILES, code, dotenv, host_in_url, of_file};
+use owners::{Led, Owners};
 use std::collections::BTreeSet;
 
 /// Most names that are looked at to count the files of an application, and how deep below its directory.
@@ -12,39 +16,78 @@ const DEPTH: usize = 14;
 /// Where clients of MySQL look for it on the same machine, as Debian builds them.
 const MYSQL_SOCKET: &str = "/run/mysqld/mysqld.sock";
 
-/// The applications of all services. Whom their settings ask is added to the services.
-pub(super) fn find(all: &mut [Seen]) -> Vec<ServedApp> {
-    let roots: Vec<(u64, String)> = all
+/// The applications of all services. Whom their settings ask is added to the services, and which of their pools do so.
+/// `links` are those from web servers, which tell the pools of a directory.
+pub(super) fn find(all: &mut [Seen], links: &[Link]) -> Vec<ServedApp> {
+    let served = all.iter().flat_map(|seen| seen.roots.iter().cloned());
+    let served: BTreeSet<String> = served.collect();
+    let places = places(all, &served);
+    let led = Led::of(all, links);
+    let owners: Vec<Owners> = places
         .iter()
-        .flat_map(|seen| {
-            seen.roots
-                .iter()
-                .map(|root| (seen.service.place.net, root.clone()))
-        })
+        .map(|(at, root)| led.owners(all, &places, *at, root))
         .collect();
-    let mut apps = Vec::new();
-    for (at, seen) in all.iter_mut().enumerate() {
-        if seen.service.kind != ServiceKind::Fpm && !seen.service.has_mod_php() {
-            continue;
-        }
-        let of_pools: Asks = seen.service.pools.iter().flat_map(of_environment).collect();
-        seen.service.asks.extend(of_pools);
-        let Some(files) = &seen.root else { continue };
-        let own: BTreeSet<&str> = roots.iter().map(|(_, root)| root.as_str()).collect();
-        let mut known = BTreeSet::new();
-        for dir in own {
-            let Some(root) = application_root(files, dir) else {
-                continue;
-            };
-            if known.insert(root.clone()) {
-                let (app, asks, blind) = look(files, &root, at);
-                seen.service.asks.extend(asks);
-                seen.service.blind.extend(blind);
-                apps.push(app);
+    for seen in all.iter_mut() {
+        for pool in &seen.service.pools {
+            for (to, how) in of_environment(pool) {
+                seen.askers.insert(how.clone(), vec![pool.name.clone()]);
+                seen.service.asks.push((to, how));
             }
         }
     }
+    let mut apps = Vec::new();
+    for ((at, root), owners) in places.into_iter().zip(owners) {
+        let seen = &mut all[at];
+        let Some(files) = seen.root.as_ref().filter(|_| owners != Owners::Elsewhere) else {
+            continue;
+        };
+        let (mut app, asks, blind) = look(files, &root, at);
+        seen.service.blind.extend(blind);
+        match owners {
+            Owners::Pools(pools) => {
+                let lines = asks.iter().map(|(_, how)| (how.clone(), pools.clone()));
+                seen.askers.extend(lines);
+                app.pools = pools;
+            }
+            Owners::Unknown => {
+                let blind = unknown(&seen.service, &root);
+                seen.service.blind.push(blind);
+            }
+            Owners::None | Owners::Elsewhere => {}
+        }
+        seen.service.asks.extend(asks);
+        apps.push(app);
+    }
     apps
+}
+
+/// The directories of applications, each beside the position of a service that executes PHP and sees it.
+fn places(all: &[Seen], served: &BTreeSet<String>) -> Vec<(usize, String)> {
+    let php = all
+        .iter()
+        .enumerate()
+        .filter(|(_, seen)| seen.service.kind == ServiceKind::Fpm || seen.service.has_mod_php());
+    let mut places = Vec::new();
+    for (at, seen) in php {
+        let Some(files) = &seen.root else { continue };
+        let roots = served.iter().filter_map(|dir| application_root(files, dir));
+        let roots: BTreeSet<String> = roots.collect();
+        places.extend(roots.into_iter().map(|root| (at, root)));
+    }
+    places
+}
+
+fn unknown(service: &Service, root: &str) -> Blind {
+    let why = format!(
+        "{} has {}, and no line leads from one of them to that directory: it is told of none, and counted for all",
+        service.name(),
+        counted(service.pools.len() as u64, "pool")
+    );
+    Blind::new(
+        format!("which pool serves {root}"),
+        why,
+        "write `root` in the server of nginx that asks the pool, or `chdir` in the pool",
+    )
 }
 
 /// The directory of an application, from the one that is served: its parent where the front controller has one of its

@@ -11,27 +11,31 @@ const DATA_DEPTH: usize = 3;
 
 /// Everybody that nginx hands requests on to, with the place that says so.
 pub(super) fn of_nginx(nginx: &Nginx) -> Vec<(ListenEndpoint, String)> {
-    let mut asks = Vec::new();
-    for pass in &nginx.passes {
-        let named = pass.upstream.as_ref();
-        let upstream = named.and_then(|name| nginx.upstreams.iter().find(|one| one.name == *name));
-        match upstream {
-            Some(upstream) => {
-                for server in &upstream.servers {
-                    let target = server.text.split(' ').next().unwrap_or_default();
-                    asks.extend(endpoint(target, 80).map(|to| (to, server.source.to_string())));
-                }
-            }
-            None => {
-                let host = host_of(&pass.directive, &pass.target.text);
-                let to = endpoint(&host, default_port(pass));
-                asks.extend(to.map(|to| (to, pass.target.source.to_string())));
-            }
-        }
-    }
+    let passes = nginx.passes.iter();
+    let mut asks: Vec<_> = passes.flat_map(|pass| endpoints_of(nginx, pass)).collect();
     asks.sort();
     asks.dedup_by(|a, b| a.0 == b.0);
     asks
+}
+
+/// To whom one place hands requests on, with the line that says so.
+pub(crate) fn endpoints_of(nginx: &Nginx, pass: &Pass) -> Vec<(ListenEndpoint, String)> {
+    match nginx.upstream_of(pass) {
+        Some(upstream) => {
+            let servers = upstream.servers.iter().filter_map(|server| {
+                let target = server.text.split(' ').next().unwrap_or_default();
+                Some((endpoint(target, 80)?, server.source.to_string()))
+            });
+            servers.collect()
+        }
+        None => {
+            let host = host_of(&pass.directive, &pass.target.text);
+            let to = endpoint(&host, default_port(pass));
+            to.map(|to| (to, pass.target.source.to_string()))
+                .into_iter()
+                .collect()
+        }
+    }
 }
 
 fn default_port(pass: &Pass) -> u16 {

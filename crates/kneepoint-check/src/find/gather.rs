@@ -12,6 +12,7 @@ use crate::snapshot::{
 };
 use crate::sockets::{self, Net};
 use kneepoint_model::LogFormat;
+use std::collections::BTreeMap;
 
 /// What is searched in the file of a program: first its version. The readers of configuration know the others by their
 /// order.
@@ -59,6 +60,8 @@ struct Gather<'a> {
     record: containers::Record,
     /// Logs to look at.
     logs: Vec<(String, LogFormat)>,
+    /// When the settings that run were read, in seconds since 1970: no later than that, where it is not known.
+    read_s: f64,
 }
 
 impl<'a> Gather<'a> {
@@ -78,9 +81,8 @@ impl<'a> Gather<'a> {
             Err(why) => {
                 process::namespace(pid, "net")?;
                 let what = format!("the files of {} (process {pid})", master.kind);
-                service
-                    .blind
-                    .push(Blind::new(what, why.to_string(), "run the check as root"));
+                let blind = Blind::new(what, why.to_string(), "run the check as root");
+                service.blind.push(blind.weighing());
                 None
             }
         };
@@ -94,9 +96,11 @@ impl<'a> Gather<'a> {
                 net: Net::default(),
                 hosts: Vec::new(),
                 roots: Vec::new(),
+                askers: BTreeMap::new(),
             },
             record: containers::Record::default(),
             logs: Vec::new(),
+            read_s: master.process.started_s,
         })
     }
 
@@ -293,6 +297,8 @@ impl<'a> Gather<'a> {
         service.files = found.files;
         service.blind.extend(found.blind);
         self.seen.roots = found.roots;
+        // Its processes serve until they are told to read their files anew.
+        self.read_s = self.seen.service.loaded_s;
     }
 
     fn fpm(&mut self, subject: &Subject<'_>) {
@@ -334,9 +340,9 @@ impl<'a> Gather<'a> {
             .text("pid")
             .map(|path| files::absolute(subject.cwd, path));
         let written = pid_file.and_then(|path| subject.files.tail(&path, 16).ok());
-        service.loaded_s = written
-            .map_or(0.0, |content| content.modified_s)
-            .max(service.loaded_s);
+        let written = written.map_or(0.0, |content| content.modified_s);
+        service.loaded_s = written.max(service.loaded_s);
+        self.read_s = self.read_s.max(written);
         for file in &mut reader.read {
             file.newer &= file.modified_s > service.loaded_s + 1.0;
         }
@@ -432,7 +438,7 @@ impl<'a> Gather<'a> {
             } else {
                 (root, path)
             };
-            match logs::hits(files, &path, format, self.now_s) {
+            match logs::hits(files, &path, format, (self.now_s, self.read_s)) {
                 Ok(hits) => service.logs.extend(hits),
                 Err(files::Unread::Missing) => {}
                 Err(why) => {
@@ -495,11 +501,9 @@ fn read_others(
             Some(settings)
         }
         _ => {
-            reader.unread(
-                kind.name(),
-                "its settings are not read yet",
-                "none: it is only drawn into the picture",
-            );
+            let why = "its settings are not read yet";
+            let remedy = "none: it is only drawn into the picture";
+            reader.blind.push(Blind::new(kind.name(), why, remedy));
             None
         }
     };

@@ -5,7 +5,7 @@ use kneepoint_profiler::ini;
 use std::collections::BTreeMap;
 
 /// Directives that rules look at: others may hold what is nobody's business, and are forgotten at once.
-const LOOKED_AT: [&str; 20] = [
+const LOOKED_AT: [&str; 22] = [
     "opcache.",
     "memory_limit",
     "realpath_cache_",
@@ -26,6 +26,8 @@ const LOOKED_AT: [&str; 20] = [
     "auto_prepend_file",
     "apc.shm_size",
     "apc.ttl",
+    "upload_max_filesize",
+    "post_max_size",
 ];
 
 /// Reads the directives of the master, and of a worker of each pool that says something else than php.ini. What differs

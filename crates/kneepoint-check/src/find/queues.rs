@@ -10,12 +10,8 @@ pub(super) fn sample(service: &mut Service) {
     let kind = service.kind;
     let listens = service.listens.iter();
     let listen: Vec<Address> = listens.filter_map(|one| address(&one.endpoint)).collect();
-    if listen.is_empty()
-        || !matches!(
-            kind,
-            ServiceKind::Fpm | ServiceKind::Nginx | ServiceKind::Apache
-        )
-    {
+    // What listens for Unit and FrankenPHP is not told by their kind: nothing is said of their queues.
+    if listen.is_empty() || matches!(kind, ServiceKind::Unit | ServiceKind::FrankenPhp) {
         return;
     }
     let Ok(recording) = kneepoint_telemetry::sample_once(vec![tier(service, &listen)]) else {

@@ -29,7 +29,10 @@ pub(super) fn render(report: &Report) -> String {
     rules.set_system_out(clean(&report.picture.join("\n")));
     let mut unseen = TestSuite::new("could not see");
     unseen.add_test_cases(report.blind.iter().map(|blind| {
-        let mut status = TestCaseStatus::skipped();
+        let mut status = match blind.weighs {
+            true => TestCaseStatus::non_success(NonSuccessKind::Error),
+            false => TestCaseStatus::skipped(),
+        };
         status.set_message(clean(&format!("{}; {}", blind.why, blind.remedy)));
         let mut case = TestCase::new(clean(&blind.what), status);
         case.set_classname("kneepoint.check.unseen");
@@ -60,7 +63,7 @@ fn status(findings: &[&CheckFinding]) -> TestCaseStatus {
     };
     let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
     status.set_type(first.severity.name());
-    status.set_message(clean(&format!("{} ({})", first.title, first.place)));
+    status.set_message(clean(&format!("{} ({})", first.title, first.places())));
     let all: Vec<String> = failing.iter().map(|one| words(one)).collect();
     status.set_description(clean(&all.join("\n\n")));
     status
@@ -71,11 +74,8 @@ fn words(finding: &CheckFinding) -> String {
         "{}: {}\nwhere: {}",
         finding.severity.name(),
         finding.title,
-        finding.place
+        finding.places()
     );
-    for place in &finding.also {
-        text.push_str(&format!(", {place}"));
-    }
     for seen in &finding.seen {
         text.push_str(&format!("\nseen: {} ({})", seen.what, seen.source));
     }
@@ -83,8 +83,11 @@ fn words(finding: &CheckFinding) -> String {
         "\ncosts: {}\ndo: {}",
         finding.cost, finding.fix.text
     ));
-    if let Some(file) = &finding.fix.file {
-        text.push_str(&format!("\n{}:\n{}", file.path, file.content.trim_end()));
+    for written in finding.fix.written() {
+        text.push_str(&format!("\n    {written}"));
+    }
+    if !finding.fix.apply.is_empty() {
+        text.push_str(&format!("\nthen: {}", finding.fix.apply));
     }
     text
 }

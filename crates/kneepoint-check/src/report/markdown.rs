@@ -19,10 +19,7 @@ pub(super) fn render(report: &Report) -> String {
                     source => format!("{} (`{}`)", cell(&seen.what), cell(source)),
                 })
                 .collect();
-            let place = match finding.also.len() {
-                0 => cell(&finding.place),
-                count => format!("{} and {count} more", cell(&finding.place)),
-            };
+            let place = cell(&finding.places());
             let _ = writeln!(
                 text,
                 "| {} | {} | {} | {place} | {} |",
@@ -58,12 +55,15 @@ fn remedy(finding: &CheckFinding) -> String {
         "\n**{} {}.** Costs: {}. Does not matter if: {}\n\n{}\n",
         finding.code, finding.title, finding.cost, finding.unless, finding.fix.text
     );
-    if let Some(file) = &finding.fix.file {
-        let _ = write!(text, "\n```ini\n; {}\n{}```\n", file.path, file.content);
+    let written: Vec<&str> = finding.fix.written().collect();
+    if !written.is_empty() {
+        let _ = write!(text, "\n```ini\n{}\n```\n", written.join("\n"));
     }
-    if !finding.fix.apply.is_empty() {
-        let _ = writeln!(text, "\nThen: `{}`", finding.fix.apply);
-    }
+    let _ = match (finding.fix.apply.as_str(), finding.fix.is_command()) {
+        ("", _) => Ok(()),
+        (command, true) => writeln!(text, "\nThen: `{command}`"),
+        (sentence, false) => writeln!(text, "\nThen: {sentence}"),
+    };
     text
 }
 

@@ -49,6 +49,7 @@ pub fn redacted(report: &Report, snapshot: &Snapshot) -> Report {
         text(&mut link.by);
         text(&mut link.how);
         link.pool.iter_mut().for_each(text);
+        link.from_pools.iter_mut().for_each(text);
     }
     for finding in &mut report.findings {
         for words in [
@@ -65,6 +66,7 @@ pub fn redacted(report: &Report, snapshot: &Snapshot) -> Report {
             text(&mut seen.source);
         }
         finding.also.iter_mut().for_each(text);
+        finding.fix.lines.iter_mut().for_each(text);
         if let Some(file) = &mut finding.fix.file {
             text(&mut file.path);
             text(&mut file.content);

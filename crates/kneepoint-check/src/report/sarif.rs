@@ -39,7 +39,7 @@ pub(super) fn render(report: &Report) -> String {
                 "rules": descriptors,
             }},
             "invocations": [{
-                "executionSuccessful": !report.is_blind(),
+                "executionSuccessful": !report.is_blind() && !report.is_partial(),
                 "toolExecutionNotifications": unseen,
             }],
             "results": results,
@@ -87,16 +87,18 @@ fn result(finding: &CheckFinding, rules: &BTreeMap<String, (usize, Value)>) -> V
     };
     let seen: Vec<String> = finding.seen.iter().map(|seen| seen.what.clone()).collect();
     let text = format!(
-        "{}: {} ({}). {} {}",
+        "{}: {} ({}). Costs: {}. To do: {}",
         finding.code,
         finding.title,
         seen.join("; "),
         finding.cost,
-        finding.fix.text
+        finding.fix.in_one_line()
     );
-    let mut location = json!({
-        "logicalLocations": [{"fullyQualifiedName": finding.place, "kind": "resource"}],
-    });
+    let places = std::iter::once(&finding.place).chain(&finding.also);
+    let places: Vec<Value> = places
+        .map(|place| json!({"fullyQualifiedName": place, "kind": "resource"}))
+        .collect();
+    let mut location = json!({"logicalLocations": places});
     let line = finding
         .seen
         .iter()

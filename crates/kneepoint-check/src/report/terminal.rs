@@ -13,7 +13,10 @@ pub(super) fn render(report: &Report, all: bool) -> String {
         let _ = writeln!(text, "  {line}");
     }
     if report.is_blind() {
-        text.push_str("No server program was found that could be looked at.\n");
+        text.push_str(match report.blind.is_empty() {
+            true => "No server program was found that could be looked at.\n",
+            false => "Nothing was looked at.\n",
+        });
     } else {
         text.push('\n');
         text.push_str(&summary(report));
@@ -57,9 +60,15 @@ pub(super) fn render(report: &Report, all: bool) -> String {
 }
 
 fn place(finding: &CheckFinding, source: &str) -> String {
+    /// More places than that do not fit a line.
+    const SHOWN: usize = 3;
+    let places = match finding.also.len() {
+        count if count > SHOWN => format!("{} and {count} more", finding.place),
+        _ => finding.places(),
+    };
     match source {
-        "" => finding.place.clone(),
-        source => format!("{}, {source}", finding.place),
+        "" => places,
+        source => format!("{places}, {source}"),
     }
 }
 
@@ -68,9 +77,13 @@ pub(super) fn summary(report: &Report) -> String {
         1 => format!("1 {}", severity.name()),
         count => format!("{count} {}s", severity.name()),
     };
+    let read = match report.is_partial() {
+        true => "what could be read of ",
+        false => "",
+    };
     let services = match report.services.len() {
-        1 => "1 service".to_owned(),
-        count => format!("{count} services"),
+        1 => format!("{read}1 service"),
+        count => format!("{read}{count} services"),
     };
     let found = match report.findings.is_empty() {
         true => "Nothing found".to_owned(),
@@ -96,11 +109,8 @@ fn in_full(finding: &CheckFinding) -> String {
             let _ = writeln!(text, "  {name:<6} {words}");
         }
     };
-    let also = match finding.also.len() {
-        0 => String::new(),
-        count => format!(", and {count} more"),
-    };
-    line("where", &format!("{}{also}", finding.place));
+    line("where", &finding.place);
+    line("also", &finding.also.join("; "));
     for seen in &finding.seen {
         let source = if seen.source.is_empty() {
             String::new()
@@ -112,10 +122,8 @@ fn in_full(finding: &CheckFinding) -> String {
     line("costs", &finding.cost);
     line("unless", &finding.unless);
     line("do", &finding.fix.text);
-    if let Some(file) = &finding.fix.file {
-        file.content
-            .lines()
-            .for_each(|content| line("", &format!("    {content}")));
+    for written in finding.fix.written() {
+        line("", &format!("    {written}"));
     }
     line("then", &finding.fix.apply);
     text

@@ -66,6 +66,7 @@ impl Case {
             from,
             to,
             pool: (to == 1).then(|| "www".to_owned()),
+            from_pools: Vec::from_iter((from == 1).then(|| "www".to_owned())),
             by: ListenEndpoint::Unix("/run/php.sock".into()),
             how: "/etc/nginx/nginx.conf:1".into(),
         };
@@ -73,6 +74,7 @@ impl Case {
         let app = ServedApp {
             root: "/srv/app".into(),
             service: 1,
+            pools: vec!["www".into()],
             php_files: 500,
             laravel_cached: Some((true, true)),
             composer_optimized: Some(true),
@@ -243,8 +245,27 @@ pub(crate) fn check(rule: &CheckRule, sick: &[(Case, Severity, &str)]) {
                 !finding.unless.is_empty() && !finding.fix.text.is_empty(),
                 "{finding:#?}"
             );
+            assert!(
+                one_a_line(finding, &case.0),
+                "several directives in a line: {finding:#?}"
+            );
         }
     }
+}
+
+/// Whether every line that is to be written holds one directive, and nothing that is none. Lines of nginx end where their
+/// semicolons say.
+fn one_a_line(finding: &CheckFinding, snapshot: &Snapshot) -> bool {
+    let kind = snapshot.services.get(finding.service).map(|one| one.kind);
+    if matches!(kind, None | Some(ServiceKind::Nginx | ServiceKind::Fpm)) {
+        return true;
+    }
+    let behind = finding.fix.text.rsplit_once(": ").map(|(_, line)| line);
+    let is_line = |line: &&str| !line.ends_with('.');
+    let mut lines = finding.fix.written().chain(behind).filter(is_line);
+    lines.all(|line| {
+        !line.contains([',', '(']) && !line.contains(" and ") && line.matches(" = ").count() < 2
+    })
 }
 
 /// The healthy stack, and beside it an Apache with these directives at `/etc/apache2/a.conf:3`.

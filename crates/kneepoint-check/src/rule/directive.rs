@@ -67,7 +67,7 @@ pub(crate) struct Directive {
     pub(crate) severity: Severity,
     /// What a value costs here; `None` where it is well.
     pub(crate) costs: fn(&SettingValue, &Around<'_>) -> Option<String>,
-    /// What to write: a value for PHP, a whole line for others.
+    /// What to write: a value for PHP; for others whole lines, a directive each.
     pub(crate) better: fn(&Around<'_>) -> String,
     pub(crate) weight: f64,
 }
@@ -154,7 +154,28 @@ impl Directive {
             (Home::Ini, _) => Fix::ini(service, &[(self.name, better)]),
             (Home::Pool, Some(pool)) => Fix::pool(service, pool, &[(self.name, better)]),
             (Home::Program(ServiceKind::Fpm), _) => Fix::global(service, &[(self.name, better)]),
-            _ => Fix::line(service, value, &better),
+            // A value is changed where it stands; what another one ought to be goes beside it.
+            _ if begins(&better, self.name) => Fix::line(service, value, &better),
+            _ => Fix::beside(service, value, &better),
         }
+    }
+}
+
+/// Whether a line sets a directive, which may be named behind its section: `global maxconn`.
+fn begins(line: &str, name: &str) -> bool {
+    let set = line.split([' ', '=']).next().unwrap_or_default();
+    let name = name.rsplit(' ').next().unwrap_or(name);
+    set.eq_ignore_ascii_case(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_names_what_it_sets() {
+        assert!(begins("maxconn 20000", "global maxconn") && begins("KeepAlive On", "keepalive"));
+        assert!(begins("general_log = 0", "general_log"));
+        assert!(!begins("max_heap_table_size = 1M", "tmp_table_size"));
     }
 }

@@ -1,8 +1,13 @@
 //! What to do, in the words of whoever owns the stack: a drop-in for a host, the environment or a mounted file for a
 //! container.
 
+mod apply;
+#[cfg(test)]
+mod tests;
+
 use crate::files::parent;
 use crate::snapshot::{FpmPool, Service, ServiceKind, SettingSource, SettingValue, Settings};
+use apply::{apply, apply_all, restart};
 use serde::Serialize;
 
 /// What to do.
@@ -10,9 +15,11 @@ use serde::Serialize;
 pub struct Fix {
     /// In words.
     pub text: String,
+    /// Directives to write by hand at the place that `text` names, where they are several: one a line.
+    pub lines: Vec<String>,
     /// The file to write, where one is enough.
     pub file: Option<FixFile>,
-    /// How it takes effect.
+    /// How it takes effect: a command for a shell, or a sentence, which ends with a full stop.
     pub apply: String,
 }
 
@@ -25,13 +32,45 @@ pub struct FixFile {
     pub content: String,
 }
 
+/// Values in [`Fix::open_files`] and the text of rules: enough for any server of a PHP stack (as systemd's own hard limit
+/// was for years).
+pub(crate) const OPEN_FILES: u64 = 65_535;
+
 impl Fix {
+    /// Whether `apply` is a command for a shell.
+    #[must_use]
+    pub fn is_command(&self) -> bool {
+        !self.apply.is_empty() && !self.apply.ends_with('.')
+    }
+
+    /// What is to be written, a directive a line: what the file holds, or what stands below `text`.
+    pub fn written(&self) -> impl Iterator<Item = &str> {
+        let file = self.file.iter().flat_map(|file| file.content.lines());
+        self.lines.iter().map(String::as_str).chain(file)
+    }
+
+    /// All of it but how it takes effect, in one line.
+    #[must_use]
+    pub fn in_one_line(&self) -> String {
+        let written: Vec<&str> = self.written().filter(|line| !line.is_empty()).collect();
+        match written.is_empty() {
+            true => self.text.clone(),
+            false => format!("{} {}", self.text, written.join("; ")),
+        }
+    }
+
     /// Something that no setting does.
     pub(crate) fn words(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
             ..Self::default()
         }
+    }
+
+    /// The same with a sentence before it: what is to be done or known first.
+    pub(crate) fn after(mut self, sentence: &str) -> Self {
+        self.text = format!("{sentence} {}", self.text);
+        self
     }
 
     /// Directives of a pool.
@@ -46,10 +85,7 @@ impl Fix {
         if let Some(fix) = in_main(service, last, &pool.name, directives) {
             return fix;
         }
-        let mut content = format!("[{}]\n", pool.name);
-        for (name, value) in directives {
-            content.push_str(&format!("{name} = {value}\n"));
-        }
+        let content = section(&pool.name, &assigned(directives));
         Self::drop_in(service, last, "conf", content)
     }
 
@@ -58,10 +94,7 @@ impl Fix {
         if let Some(fix) = by_variable(service, &service.settings, directives) {
             return fix;
         }
-        let mut content = "[global]\n".to_owned();
-        for (name, value) in directives {
-            content.push_str(&format!("{name} = {value}\n"));
-        }
+        let content = section("global", &assigned(directives));
         let pools = service.pools.iter().flat_map(|pool| pool.settings.iter());
         let last = pools.filter_map(|(_, value)| value.source.path()).max();
         let last = last.unwrap_or("/etc/php-fpm.d/www.conf");
@@ -78,17 +111,70 @@ impl Fix {
         if let Some(fix) = by_variable(service, ini, directives) {
             return fix;
         }
-        let content: String = directives
-            .iter()
-            .map(|(name, value)| format!("{name} = {value}\n"))
-            .collect();
+        let content = assigned(directives).join("\n") + "\n";
         let scanned = service
             .files
             .iter()
             .rev()
             .find(|file| file.path.ends_with(".ini") && !file.path.ends_with("php.ini"));
-        let dir = scanned.map_or("/usr/local/etc/php/conf.d", |file| parent(&file.path));
-        Self::drop_in(service, &format!("{dir}/99-last.ini"), "ini", content)
+        let last = scanned.map_or("/usr/local/etc/php/conf.d/99-last.ini", |file| {
+            file.path.as_str()
+        });
+        Self::drop_in(service, last, "ini", content)
+    }
+
+    /// Options of MariaDB or MySQL, each as `name = value`: a file that is read last, with the header without which the
+    /// server passes over them. Where no directory of such files is known, or a line outside of one may come later, that
+    /// place itself.
+    fn options(service: &Service, value: &SettingValue, text: &str) -> Option<Self> {
+        let is_dropped = |path: &str| path.ends_with(".cnf") && parent(path).ends_with(".d");
+        let holds = match &value.source {
+            SettingSource::Default => true,
+            source => source.path().is_some_and(is_dropped),
+        };
+        if !holds {
+            return None;
+        }
+        let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        let mut read = service.files.iter().rev();
+        if let Some(last) = read.find(|file| is_dropped(&file.path)) {
+            return Some(Self::drop_in(
+                service,
+                &last.path,
+                "cnf",
+                section("mysqld", &lines),
+            ));
+        }
+        let place = service.files.first().map_or_else(
+            || {
+                "In a file that the server reads (`mariadbd --help --verbose` names them)"
+                    .to_owned()
+            },
+            |main| format!("In {}", main.path),
+        );
+        Some(Self::below(service, &place, "mysqld", lines))
+    }
+
+    /// Directives for a section of a file that is there.
+    fn below(service: &Service, place: &str, section: &str, lines: Vec<String>) -> Self {
+        let text = format!("{place}, below [{section}], write:");
+        Self {
+            apply: apply_all(service, &lines),
+            ..Self::listed(text, lines)
+        }
+    }
+
+    /// One directive behind the words, or several below them.
+    fn listed(text: String, lines: Vec<String>) -> Self {
+        match lines.as_slice() {
+            [] => Self::words(text.trim_end_matches(':')),
+            [one] => Self::words(format!("{text} {one}")),
+            _ => Self {
+                text,
+                lines,
+                ..Self::default()
+            },
+        }
     }
 
     fn drop_in(service: &Service, beside: &str, ending: &str, content: String) -> Self {
@@ -96,15 +182,25 @@ impl Fix {
         let last = beside.rsplit('/').next().unwrap_or_default();
         let name = ["zz-kneepoint", "zzz-kneepoint", "zzzz-kneepoint"]
             .map(|name| format!("{name}.{ending}"));
+        // One that an earlier check proposed goes on: what is added to it stands last.
         let name = name
             .iter()
-            .find(|name| name.as_str() > last)
+            .find(|name| name.as_str() >= last)
             .unwrap_or(&name[2]);
         let path = format!("{dir}/{name}");
+        let is_there = name == last;
         let text = match &service.place.container {
+            None if is_there => format!("Add to {path}:"),
             None => format!("Write {path}:"),
-            Some(container) if container.in_pod => {
-                format!("Mount a ConfigMap with this file at {path}:")
+            Some(container) if container.in_pod => match is_there {
+                true => format!("Add to the ConfigMap that is mounted at {path}:"),
+                false => format!("Mount a ConfigMap with this file at {path}:"),
+            },
+            Some(container) if is_there => {
+                format!(
+                    "Add to the file that the {} mounts at {path}:",
+                    container.called()
+                )
             }
             Some(container) => format!(
                 "Mount this file into the {}, in a compose file `volumes: [\"./{name}:{path}:ro\"]`:",
@@ -113,14 +209,19 @@ impl Fix {
         };
         Self {
             text,
+            lines: Vec::new(),
             file: Some(FixFile { path, content }),
             apply: apply(service),
         }
     }
 
-    /// A directive of nginx, or of another program whose later files do not override earlier ones: the line itself.
+    /// Directives instead of one that is written somewhere, each on a line of its own.
     pub(crate) fn line(service: &Service, value: &SettingValue, text: &str) -> Self {
-        Self::at(service, value, "write instead", text)
+        let verb = match text.lines().count() {
+            1 => "change this setting to",
+            _ => "write instead of this setting",
+        };
+        Self::at(service, value, verb, text)
     }
 
     /// What belongs beside a line that stays as it is.
@@ -128,28 +229,53 @@ impl Fix {
         Self::at(service, value, "add beside it", text)
     }
 
-    /// A line that is to go, or else `or`, which may be empty.
+    /// A setting that is to go, or else `or`, which may be empty.
     pub(crate) fn without(service: &Service, value: &SettingValue, or: &str) -> Self {
-        Self::at(service, value, &format!("remove the line{or}"), "")
+        Self::at(service, value, &format!("remove this setting{or}"), "")
     }
 
     /// Files are right as they are, and the program is to read them: `text` says so.
     pub(crate) fn reload(service: &Service, text: String) -> Self {
         Self {
-            text,
-            file: None,
             apply: apply(service),
+            ..Self::words(text)
+        }
+    }
+
+    /// Everything is right as it is, and the program is to be started anew: `text` says why.
+    pub(crate) fn restarted(service: &Service, text: &str) -> Self {
+        Self {
+            apply: restart(service, ""),
+            ..Self::words(text)
         }
     }
 
     fn at(service: &Service, value: &SettingValue, verb: &str, text: &str) -> Self {
+        if service.kind == ServiceKind::Mysql
+            && !text.is_empty()
+            && let Some(fix) = Self::options(service, value, text)
+        {
+            return fix;
+        }
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
         let place = match &value.source {
             SettingSource::Default => match service.files.first() {
                 Some(file) => format!("In {}, add", file.path),
-                None => "Add".to_owned(),
+                // It was started without a file.
+                None => {
+                    lines
+                        .iter_mut()
+                        .for_each(|line| *line = as_flag(service.kind, line));
+                    "On its command line, add".to_owned()
+                }
             },
-            SettingSource::Flag => "On its command line, or in a file instead".to_owned(),
-            SettingSource::Memory { .. } => "Where it is set at run time".to_owned(),
+            SettingSource::Flag => {
+                lines
+                    .iter_mut()
+                    .for_each(|line| *line = as_flag(service.kind, line));
+                format!("On its command line, {verb}")
+            }
+            SettingSource::Memory { .. } => format!("Where it is set at run time, {verb}"),
             source => format!("In {source}, {verb}"),
         };
         let owner = match &service.place.container {
@@ -162,13 +288,10 @@ impl Fix {
             ),
             None => String::new(),
         };
+        let directives: Vec<String> = text.lines().map(str::to_owned).collect();
         Self {
-            text: match text {
-                "" => format!("{place}{owner}"),
-                text => format!("{place}{owner}: {text}"),
-            },
-            file: None,
-            apply: apply(service),
+            apply: apply_all(service, &directives),
+            ..Self::listed(format!("{place}{owner}:"), lines)
         }
     }
 
@@ -186,13 +309,73 @@ impl Fix {
             )),
             None => Self {
                 text: "Write /etc/sysctl.d/60-kneepoint.conf:".into(),
+                lines: Vec::new(),
                 file: Some(FixFile {
                     path: "/etc/sysctl.d/60-kneepoint.conf".into(),
                     content,
                 }),
-                apply: "sysctl --system".into(),
+                apply: match name {
+                    // A queue keeps the length with which it was opened, also over a reload.
+                    "net.core.somaxconn" => restart(service, "sysctl --system"),
+                    _ => "sysctl --system".into(),
+                },
             },
         }
+    }
+
+    /// More open files for a service.
+    pub(crate) fn open_files(service: &Service) -> Self {
+        match (&service.place.container, &service.place.unit) {
+            (Some(container), _) if container.in_pod => Self::words(format!(
+                "A pod's spec has no limit of open files: `ulimit -n {OPEN_FILES}` before the server in its command, or LimitNOFILE= in \
+                 the unit of the node's container runtime."
+            )),
+            (Some(container), _) => Self::words(format!(
+                "For the {}, in a compose file `ulimits: {{nofile: {OPEN_FILES}}}`, and create it anew.",
+                container.called()
+            )),
+            (None, Some(unit)) => {
+                let path = format!("/etc/systemd/system/{unit}.d/zz-kneepoint.conf");
+                Self {
+                    text: format!("Write {path}:"),
+                    lines: Vec::new(),
+                    file: Some(FixFile {
+                        path,
+                        content: format!("[Service]\nLimitNOFILE={OPEN_FILES}\n"),
+                    }),
+                    apply: restart(service, "systemctl daemon-reload"),
+                }
+            }
+            (None, None) => Self::words(format!(
+                "Where it is started, before it: `ulimit -n {OPEN_FILES}`; then start it anew."
+            )),
+        }
+    }
+}
+
+/// A section with its header.
+fn section(name: &str, lines: &[String]) -> String {
+    format!("[{name}]\n{}\n", lines.join("\n"))
+}
+
+/// `name = value` of each.
+fn assigned(directives: &[(&str, String)]) -> Vec<String> {
+    let lines = directives.iter();
+    lines
+        .map(|(name, value)| format!("{name} = {value}"))
+        .collect()
+}
+
+/// A directive as its program takes it on the command line.
+fn as_flag(kind: ServiceKind, line: &str) -> String {
+    let assigned = line.split_once(" = ");
+    match (kind, assigned) {
+        (ServiceKind::Mysql, Some((name, value))) => {
+            format!("--{}={value}", name.replace('_', "-"))
+        }
+        (ServiceKind::Postgresql, Some((name, value))) => format!("-c {name}={value}"),
+        (ServiceKind::Redis, _) => format!("--{line}"),
+        _ => line.to_owned(),
     }
 }
 
@@ -204,15 +387,12 @@ fn in_main(
     directives: &[(&str, String)],
 ) -> Option<Fix> {
     service.files.first().filter(|main| main.path == last)?;
-    let lines: Vec<String> = directives
-        .iter()
-        .map(|(name, value)| format!("{name} = {value}"))
-        .collect();
-    Some(Fix {
-        text: format!("In {last}, below [{section}], write: {}", lines.join(", ")),
-        file: None,
-        apply: apply(service),
-    })
+    Some(Fix::below(
+        service,
+        &format!("In {last}"),
+        section,
+        assigned(directives),
+    ))
 }
 
 /// The environment, where that is what sets all of these.
@@ -239,103 +419,7 @@ fn by_variable(
     };
     Some(Fix {
         text: format!("Set in the environment {owner}: {pairs}"),
-        file: None,
         apply: "Create it anew: a reload keeps the old environment.".into(),
+        ..Fix::default()
     })
-}
-
-/// How a changed file takes effect.
-fn apply(service: &Service) -> String {
-    if service.place.container.is_some() {
-        return "Create the container anew.".into();
-    }
-    let restarts = matches!(
-        service.kind,
-        ServiceKind::Redis | ServiceKind::Mysql | ServiceKind::Postgresql
-    );
-    let verb = if restarts { "restart" } else { "reload" };
-    match (&service.place.unit, service.kind) {
-        (Some(unit), _) => format!("systemctl {verb} {unit}"),
-        (None, ServiceKind::Nginx) => format!("nginx -t && kill -HUP {}", service.pid),
-        (None, ServiceKind::Fpm) => format!("kill -USR2 {}", service.pid),
-        _ => format!("{verb} it"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::snapshot::{Container, Runtime};
-
-    fn service(container: bool) -> (Service, FpmPool) {
-        let mut service = Service::new(ServiceKind::Fpm, 7);
-        service.place.container = container.then(|| Container {
-            id: "a".repeat(64),
-            runtime: Runtime::Docker,
-            name: None,
-            compose_service: Some("php".into()),
-            in_pod: false,
-        });
-        let mut pool = FpmPool {
-            name: "www".into(),
-            ..FpmPool::default()
-        };
-        let path = "/usr/local/etc/php-fpm.d/zz-docker.conf";
-        pool.settings
-            .set("pm.max_children", "5", SettingSource::file(path, 3));
-        (service, pool)
-    }
-
-    #[test]
-    fn a_host_gets_a_drop_in_that_is_read_last() {
-        let (service, pool) = service(false);
-        let fix = Fix::pool(&service, &pool, &[("pm.max_children", "20".into())]);
-        let file = fix.file.expect("a file");
-        assert_eq!(file.path, "/usr/local/etc/php-fpm.d/zz-kneepoint.conf");
-        assert_eq!(file.content, "[www]\npm.max_children = 20\n");
-        assert_eq!(fix.apply, "kill -USR2 7");
-    }
-
-    #[test]
-    fn a_pool_of_the_main_file_is_changed_there() {
-        let (mut service, pool) = service(false);
-        let path = "/usr/local/etc/php-fpm.d/zz-docker.conf".to_owned();
-        service.files.push(crate::snapshot::ReadFile {
-            path,
-            modified_s: 0.0,
-            newer: false,
-        });
-        let fix = Fix::pool(&service, &pool, &[("pm.max_children", "20".into())]);
-        assert!(fix.file.is_none(), "{fix:?}");
-        assert!(
-            fix.text.ends_with("[www], write: pm.max_children = 20"),
-            "{fix:?}"
-        );
-    }
-
-    #[test]
-    fn a_container_gets_a_mounted_file_or_its_environment() {
-        let (service, mut pool) = service(true);
-        let fix = Fix::pool(&service, &pool, &[("pm.max_children", "20".into())]);
-        assert!(
-            fix.text.contains("volumes:") && fix.apply.contains("anew"),
-            "{fix:?}"
-        );
-        let variable = SettingSource::Variable {
-            name: "MAX".into(),
-            path: "/c".into(),
-            line: 1,
-        };
-        pool.settings.set("pm.max_children", "5", variable);
-        let fix = Fix::pool(&service, &pool, &[("pm.max_children", "20".into())]);
-        assert!(
-            fix.text.ends_with("MAX=20") && fix.file.is_none(),
-            "{fix:?}"
-        );
-        let fix = Fix::sysctl(&service, "net.core.somaxconn", "4096");
-        assert!(
-            fix.text.contains("sysctls: [\"net.core.somaxconn=4096\"]"),
-            "{fix:?}"
-        );
-    }
 }

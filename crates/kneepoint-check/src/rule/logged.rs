@@ -1,6 +1,8 @@
 //! What some rules share: a line in a log that has one meaning.
 
 use super::prelude::*;
+use crate::snapshot::LogHits;
+use std::collections::BTreeMap;
 
 /// Lines of a log, and what they tell.
 pub(crate) struct Logged {
@@ -26,17 +28,34 @@ impl Logged {
         found: &mut Vec<CheckFinding>,
     ) {
         for (at, service) in snapshot.services.iter().enumerate() {
-            let of_kind = self.kinds.is_empty() || self.kinds.contains(&service.kind);
-            let hits = service.logged(self.line).filter(|hits| is_recent(hits));
-            let Some(hits) = hits.filter(|hits| of_kind && hits.count >= self.least) else {
+            if !self.kinds.is_empty() && !self.kinds.contains(&service.kind) {
                 continue;
-            };
-            rule.at(snapshot, at, self.severity)
-                .seen(often(hits), &hits.path)
-                .cost((self.costs)(hits.count))
-                .fix(Fix::words(self.remedy))
-                .weight(self.weight)
-                .tell(found);
+            }
+            let own = |hits: &&LogHits| hits.kind == self.line && is_recent(hits);
+            // Of each pool once: of several logs the one that says it most often.
+            let mut by_pool: BTreeMap<Option<&String>, &LogHits> = BTreeMap::new();
+            for hits in service.logs.iter().filter(own) {
+                let known = by_pool.entry(hits.pool.as_ref()).or_insert(hits);
+                if hits.count > known.count {
+                    *known = hits;
+                }
+            }
+            for (name, hits) in by_pool {
+                if hits.count < self.least {
+                    continue;
+                }
+                let mut draft = rule.at(snapshot, at, self.severity);
+                let pool = service.pools.iter().find(|pool| Some(&pool.name) == name);
+                if let Some(pool) = pool {
+                    draft = draft.pool(pool);
+                }
+                draft
+                    .seen(often(hits), &hits.path)
+                    .cost((self.costs)(hits.count))
+                    .fix(Fix::words(self.remedy))
+                    .weight(self.weight)
+                    .tell(found);
+            }
         }
     }
 }

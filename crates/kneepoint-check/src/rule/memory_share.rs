@@ -47,9 +47,18 @@ impl MemoryShare {
                     bytes / memory * 100.0,
                     self.beside
                 ))
-                .fix(Fix::line(service, &value, &format!("{} of at most {right:.0} MB", self.name)))
+                .fix(Fix::line(service, &value, &self.line(right)))
                 .weight(0.3)
                 .tell(found);
+        }
+    }
+
+    /// The directive with this many megabytes, as its program writes it.
+    fn line(&self, megabytes: f64) -> String {
+        match self.kind {
+            ServiceKind::Redis => format!("{} {megabytes:.0}mb", self.name),
+            ServiceKind::Postgresql => format!("{} = {megabytes:.0}MB", self.name),
+            _ => format!("{} = {megabytes:.0}M", self.name),
         }
     }
 }

@@ -18,6 +18,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
 /// Fewer drops than this are an accident.
 const FEW: f64 = 10.0;
 
+/// What Linux has since 5.4.
+const ENOUGH: f64 = 4096.0;
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     let mut nets = Vec::new();
     for (at, service) in snapshot.services.iter().enumerate() {
@@ -33,7 +36,13 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .value("ListenOverflows", value)
             .value("net.core.somaxconn", &somaxconn)
             .cost("waits of one, three and seven seconds for those clients")
-            .fix(Fix::sysctl(service, "net.core.somaxconn", "4096"))
+            .fix(super::after_restart(service, super::larger_sysctl(
+                service,
+                "net.core.somaxconn",
+                4096,
+                "The kernel would give queues of that length: see which listener asked for a shorter one (Send-Q in `ss -ltn`), and \
+                 why it took connections so late: a pool that was full, or too few processes.",
+            )))
             .tell(found);
     }
 }
@@ -44,13 +53,27 @@ mod tests {
 
     #[test]
     fn sick_and_healthy() {
+        let full = || Case::healthy().kernel(0, "netstat.ListenOverflows", "255");
         verify(
             &RULE,
-            &[(
-                Case::healthy().kernel(0, "netstat.ListenOverflows", "255"),
-                Severity::Note,
-                "255",
-            )],
+            &[
+                (full(), Severity::Note, "255"),
+                // It is 4096 already.
+                (full(), Severity::Note, "see which listener asked"),
+                (
+                    full().kernel(0, "net.core.somaxconn", "128"),
+                    Severity::Note,
+                    "net.core.somaxconn = 4096",
+                ),
+            ],
+        );
+        let fix = |case: Case| super::super::tests_of(&RULE, &case)[0].fix.clone();
+        let many = || Case::healthy().kernel(0, "netstat.ListenOverflows", "255");
+        assert_eq!(fix(many()).file, None, "4096 is no remedy for 4096");
+        assert!(
+            fix(many().kernel(0, "net.core.somaxconn", "128"))
+                .file
+                .is_some()
         );
     }
 }

@@ -23,11 +23,17 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         else {
             continue;
         };
-        let server = nginx
-            .servers
-            .iter()
-            .map(|one| one.settings.or("access_log", "logs/access.log combined"));
-        let plain = server.into_iter().find(|value| {
+        let logs = nginx.servers.iter().flat_map(|server| {
+            let all = server.settings.every("access_log");
+            let all: Vec<SettingValue> = all
+                .map(|(text, source)| SettingValue::new(text, source.clone()))
+                .collect();
+            match all.is_empty() {
+                true => vec![server.settings.or("access_log", "logs/access.log combined")],
+                false => all,
+            }
+        });
+        let plain = logs.into_iter().find(|value| {
             value.text != "off"
                 && !value.text.contains("buffer=")
                 && !value.text.starts_with("syslog:")
@@ -36,9 +42,18 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         RULE.at(snapshot, at, Severity::Note)
             .value("access_log", &value)
             .cost("a write for every request: little to a disk, more where the reader of a pipe is slow")
-            .fix(Fix::line(service, &value, &format!("access_log {} buffer=64k flush=1s;", value.text)))
+            .fix(Fix::line(service, &value, &buffered(&value.text)))
             .tell(found);
     }
+}
+
+/// The same log with a buffer. nginx takes what follows the path for a format, so that one must be named.
+fn buffered(text: &str) -> String {
+    let mut words: Vec<&str> = text.split(' ').collect();
+    if words.get(1).is_none_or(|word| word.contains('=')) {
+        words.insert(1, "combined");
+    }
+    format!("access_log {} buffer=64k flush=1s;", words.join(" "))
 }
 
 #[cfg(test)]
@@ -47,13 +62,38 @@ mod tests {
 
     #[test]
     fn sick_and_healthy() {
+        let plain = |rest: &str| Case::healthy().nginx_with(" buffer=64k flush=1s", rest);
         verify(
             &RULE,
-            &[(
-                Case::healthy().nginx_with(" buffer=64k flush=1s", ""),
-                Severity::Note,
-                "nginx.conf:10",
-            )],
+            &[
+                (plain(""), Severity::Note, "nginx.conf:10"),
+                (
+                    plain(""),
+                    Severity::Note,
+                    "access_log /l combined buffer=64k flush=1s;",
+                ),
+                (
+                    plain(" if=$loud"),
+                    Severity::Note,
+                    "access_log /l combined if=$loud buffer=64k",
+                ),
+                (
+                    plain(" timed"),
+                    Severity::Note,
+                    "access_log /l timed buffer=64k",
+                ),
+                // The second of two.
+                (
+                    plain(" combined buffer=64k; access_log /m"),
+                    Severity::Note,
+                    "access_log /m combined buffer",
+                ),
+                (
+                    plain("; access_log /m combined buffer=64k"),
+                    Severity::Note,
+                    "access_log /l combined buffer",
+                ),
+            ],
         );
     }
 }

@@ -28,7 +28,9 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         RULE.at(snapshot, at, Severity::Note)
             .value("AllowOverride", &value)
             .cost("a look into every directory of the path for each request, and a file to parse where there is one")
-            .fix(Fix::line(service, &value, "AllowOverride None, with the rules in the site's own file"))
+            .fix(Fix::line(service, &value, "AllowOverride None").after(
+                "First move the rules of all .htaccess files into the site's own file: links of WordPress and others need them.",
+            ))
             .weight(0.04)
             .tell(found);
     }

@@ -36,11 +36,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                 "about {} browsers that read use up all processes",
                 most.text
             ))
-            .fix(Fix::line(
-                service,
-                &time,
-                "KeepAliveTimeout 2 (better: the event MPM with PHP-FPM)",
-            ))
+            .fix(Fix::line(service, &time, "KeepAliveTimeout 2"))
             .weight(0.2)
             .tell(found);
     }

@@ -25,7 +25,7 @@ const KEEP: Directive = Directive {
         (value.is_on() == Some(false))
             .then(|| "a handshake of TCP, and one of TLS, for every file of a page".to_owned())
     },
-    better: |_| "KeepAlive On, KeepAliveTimeout 2".into(),
+    better: |_| "KeepAlive On\nKeepAliveTimeout 2".into(),
     weight: 0.06,
 };
 

@@ -50,7 +50,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .value("apc.shm_size", &size)
             .value("apc.ttl", &life)
             .seen(
-                format!("the largest application has {files} files of PHP"),
+                format!(
+                    "the largest application has {} of PHP",
+                    counted(files, "file")
+                ),
                 "",
             )
             .cost(format!(

@@ -40,9 +40,17 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             let workers: u64 = service.pools.iter().filter_map(FpmPool::max_children).sum();
             RULE.at(snapshot, at, Severity::Note)
                 .title(format!("The agent {name} runs in every worker"))
-                .seen(format!("{path} is mapped into memory"), format!("/proc/{}/maps", service.pid))
-                .cost(format!("a part of each request of {workers} workers, not measured here: `kneepoint profile` names it"))
-                .fix(Fix::words(format!("Measure with and without {name}; then set its sampling rate.")))
+                .seen(
+                    format!("{path} is mapped into memory"),
+                    format!("/proc/{}/maps", service.pid),
+                )
+                .cost(format!(
+                    "a part of each request of {}, not measured here: `kneepoint profile` names it",
+                    counted(workers, "worker")
+                ))
+                .fix(Fix::words(format!(
+                    "Measure with and without {name}; then set its sampling rate."
+                )))
                 .weight(0.04)
                 .tell(found);
         }

@@ -21,6 +21,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         .filter(|app| app.composer_optimized == Some(false))
     {
         RULE.at(snapshot, app.service, Severity::Risk)
+            .app(app)
             .seen(
                 "the map of classes does not hold the application's own",
                 format!("{}/vendor/composer/autoload_classmap.php", app.root),

@@ -41,14 +41,43 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             else {
                 continue;
             };
-            RULE.at(snapshot, at, Severity::Risk)
+            let seconds = first(value).unwrap_or(0.0);
+            let (title, cost) = words(name, seconds);
+            // Clients whose next bytes are not there yet are cut off: nearly everybody.
+            let severity = match seconds == 0.0 && name != "keepalive_timeout" {
+                true => Severity::Problem,
+                false => Severity::Risk,
+            };
+            RULE.at(snapshot, at, severity)
                 .value(name, value)
-                .title(format!("{name} is short: nginx gives slow clients no time"))
-                .cost("connections that are cut or opened anew, most of them under load")
+                .title(title)
+                .cost(cost)
                 .fix(Fix::line(service, value, right))
                 .weight(0.07)
                 .tell(found);
         }
+    }
+}
+
+/// What a value does, and what it costs.
+fn words(name: &str, seconds: f64) -> (String, &'static str) {
+    match (name, seconds == 0.0) {
+        ("keepalive_timeout", true) => (
+            "nginx closes each connection after one response (keepalive_timeout 0)".into(),
+            "a new connection, and over TLS a new handshake, for every file of a page",
+        ),
+        ("keepalive_timeout", false) => (
+            format!("nginx closes connections that rest for {seconds} s (keepalive_timeout)"),
+            "a new connection, and over TLS a new handshake, for nearly every page that somebody opens",
+        ),
+        (_, true) => (
+            format!("nginx cuts off every client that pauses at all ({name} 0)"),
+            "connections that are cut as soon as the next bytes are not there at once",
+        ),
+        (_, false) => (
+            format!("nginx cuts off a client that pauses for {seconds} s ({name})"),
+            "uploads and downloads over slow lines that break off, and most of them under load",
+        ),
     }
 }
 
@@ -65,6 +94,21 @@ mod tests {
                     Case::healthy().nginx_with("keepalive_timeout 65;", "keepalive_timeout 0;"),
                     Severity::Risk,
                     "nginx.conf:8",
+                ),
+                (
+                    Case::healthy().nginx_with("keepalive_timeout 65;", "keepalive_timeout 0;"),
+                    Severity::Risk,
+                    "closes each connection after one response",
+                ),
+                (
+                    Case::healthy().nginx_with("keepalive_timeout 65;", "keepalive_timeout 2 2;"),
+                    Severity::Risk,
+                    "rest for 2 s",
+                ),
+                (
+                    Case::healthy().nginx_with("gzip on;", "client_body_timeout 0;"),
+                    Severity::Problem,
+                    "pauses at all (client_body_timeout 0)",
                 ),
                 (
                     Case::healthy().nginx_with("gzip on;", "send_timeout 1s;"),

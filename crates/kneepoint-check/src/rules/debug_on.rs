@@ -1,4 +1,4 @@
-//! APP-02: switches of the application's own that cost every request.
+//! APP-02: the application runs as its developers have it.
 
 use crate::rule::prelude::*;
 use kneepoint_model::SwitchKind;
@@ -11,30 +11,39 @@ pub(crate) static RULE: CheckRule = CheckRule {
         pages: up to four times memory and time. It also shows its inside to everybody who causes an error.",
     how_it_shows: "Pages are slow at any load, and an error shows the code, the queries and the environment.",
     unless: "It is a developer's machine.",
-    what_to_write: "APP_DEBUG=false and APP_ENV=production (or the application's own switch), then clear its cache of settings.",
+    what_to_write: "The application's own switch: APP_DEBUG=false (Laravel), APP_ENV=prod (Symfony), define('WP_DEBUG', false); \
+        (WordPress); then renew its cache of settings where it has one.",
     check,
 };
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for app in &snapshot.apps {
-        for switch in &app.switches {
-            let (title, code) = match switch.kind {
-                SwitchKind::DebugOn => (RULE.title, RULE.code),
-                SwitchKind::CacheOff => ("A cache of the application is switched off", "APP-08"),
-            };
-            let mut told = Vec::new();
+        let switches = app.switches.iter();
+        for switch in switches.filter(|switch| switch.kind == SwitchKind::DebugOn) {
+            let place = format!("{}/{}:{}", app.root, switch.file, switch.line);
             RULE.at(snapshot, app.service, Severity::Problem)
-                .title(title)
-                .seen(format!("{} = {}", switch.name, switch.value), format!("{}/{}:{}", app.root, switch.file, switch.line))
+                .app(app)
+                .seen(format!("{} = {}", switch.name, switch.value), &place)
                 .cost("time of every request: pages did four times the work in a public report")
-                .fix(Fix::words(format!("Switch it off in {}/{}, line {}, and clear the application's own cache of settings.", app.root, switch.file, switch.line)))
+                .fix(Fix::words(format!(
+                    "In {place}, {}.",
+                    what(&switch.file, &switch.name)
+                )))
                 .weight(0.4)
-                .tell(&mut told);
-            found.extend(
-                told.into_iter()
-                    .map(|finding| CheckFinding { code, ..finding }),
-            );
+                .tell(found);
         }
+    }
+}
+
+/// What to do, in the words of the application whose file it is.
+fn what(file: &str, name: &str) -> String {
+    match (file, name) {
+        ("wp-config.php", name) => format!("write define('{name}', false)"),
+        (_, "APP_DEBUG") => {
+            "write APP_DEBUG=false, and renew Laravel's cache of settings where there is one (php artisan optimize)".into()
+        }
+        (_, "APP_ENV") => "write APP_ENV=prod, and clear Symfony's cache (php bin/console cache:clear)".into(),
+        (_, name) => format!("remove {name}, or switch it off"),
     }
 }
 
@@ -43,30 +52,47 @@ mod tests {
     use super::*;
     use kneepoint_model::AppSwitch;
 
+    fn switched(kind: SwitchKind, name: &str, file: &str) -> Case {
+        let (name, value, file) = (name.to_owned(), "x".to_owned(), file.to_owned());
+        let switch = AppSwitch {
+            kind,
+            name,
+            value,
+            file,
+            line: 4,
+        };
+        Case::healthy().with(|snapshot| snapshot.apps[0].switches.push(switch))
+    }
+
     #[test]
     fn sick_and_healthy() {
-        let switched = |kind| {
-            Case::healthy().with(|snapshot| {
-                let (name, value, file) = ("APP_DEBUG".into(), "true".into(), ".env".into());
-                snapshot.apps[0].switches.push(AppSwitch {
-                    kind,
-                    name,
-                    value,
-                    file,
-                    line: 4,
-                });
-            })
-        };
+        let on = |name, file| switched(SwitchKind::DebugOn, name, file);
         verify(
             &RULE,
             &[
                 (
-                    switched(SwitchKind::DebugOn),
+                    on("APP_DEBUG", ".env"),
                     Severity::Problem,
-                    "/srv/app/.env:4",
+                    "/srv/app/.env:4, write APP_DEBUG=false",
                 ),
-                (switched(SwitchKind::CacheOff), Severity::Problem, "APP-08"),
+                (
+                    on("APP_DEBUG", ".env"),
+                    Severity::Problem,
+                    "place: \"/srv/app, served by pool www",
+                ),
+                (
+                    on("WP_DEBUG", "wp-config.php"),
+                    Severity::Problem,
+                    "define('WP_DEBUG', false)",
+                ),
+                (
+                    on("$wgDebugToolbar", "LocalSettings.php"),
+                    Severity::Problem,
+                    "remove $wgDebugToolbar",
+                ),
             ],
         );
+        let cache = switched(SwitchKind::CacheOff, "CACHE_STORE", ".env");
+        assert!(super::super::tests_of(&RULE, &cache).is_empty());
     }
 }

@@ -20,7 +20,12 @@ const LINES: Logged = Logged {
     line: LogKind::PhpFatal,
     least: 1,
     severity: Severity::Problem,
-    costs: |count| format!("{count} requests that ended in an error, as the log counts them"),
+    costs: |count| {
+        format!(
+            "{} that ended in an error, as the log counts them",
+            counted(count, "request")
+        )
+    },
     remedy: "Read the lines: memory_limit, a missing class, a refused connection each have their own cure. Keep log_errors on.",
     weight: 0.35,
 };

@@ -31,19 +31,41 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         if shipped {
             continue;
         }
-        let buffer = php.ini.or("opcache.jit_buffer_size", "0");
+        let buffer = php.ini.or("opcache.jit_buffer_size", usual_buffer(service));
         let none = buffer.size() == Some(0.0);
-        if wanted && (none || php.loaded.contains_key("xdebug")) {
-            RULE.at(snapshot, at, Severity::Note)
-                .value("opcache.jit", jit)
-                .value("opcache.jit_buffer_size", &buffer)
-                .cost("what one expects of the JIT; measure before relying on it")
-                .fix(Fix::ini(
-                    service,
-                    &[("opcache.jit_buffer_size", "64M".into())],
-                ))
-                .tell(found);
+        let mode = php.ini.or("xdebug.mode", "develop");
+        let xdebug = php.loaded.contains_key("xdebug") && mode.text.trim() != "off";
+        if !wanted || !(none || xdebug) {
+            continue;
         }
+        let draft = RULE
+            .at(snapshot, at, Severity::Note)
+            .value("opcache.jit", jit)
+            .value("opcache.jit_buffer_size", &buffer)
+            .cost("what one expects of the JIT; measure before relying on it");
+        let draft = match xdebug {
+            true => draft
+                .title("The JIT is switched on, and Xdebug keeps it from working")
+                .value("xdebug.mode", &mode)
+                .fix(Fix::words(
+                    "Do not load Xdebug where visitors are served (or write xdebug.mode = off); or leave opcache.jit out.",
+                )),
+            false => draft.fix(Fix::ini(
+                service,
+                &[("opcache.jit_buffer_size", "64M".into())],
+            )),
+        };
+        draft.tell(found);
+    }
+}
+
+/// The buffer where nobody writes one: PHP 8.4 has it ready, and the JIT off. What an unknown version has is not known,
+/// so that nothing is said of it.
+fn usual_buffer(service: &Service) -> &'static str {
+    match service.is_older_than(&[8, 4]) {
+        Some(true) => "0",
+        Some(false) => "64M",
+        None => "unknown",
     }
 }
 
@@ -64,13 +86,30 @@ mod tests {
 
     #[test]
     fn sick_and_healthy() {
+        let with_xdebug = |mode: &str| {
+            let ini =
+                format!("opcache.jit=tracing\nopcache.jit_buffer_size=32M\nxdebug.mode={mode}");
+            Case::healthy().pool_with("", &ini).with(|all| {
+                let php = all.services[1].php.as_mut().expect("PHP");
+                php.loaded.insert("xdebug".into(), "/lib/xdebug.so".into());
+            })
+        };
         verify(
             &RULE,
-            &[(
-                Case::healthy().pool_with("", "opcache.jit=tracing"),
-                Severity::Note,
-                "jit_buffer_size",
-            )],
+            &[
+                (
+                    Case::healthy().pool_with("", "opcache.jit=tracing"),
+                    Severity::Note,
+                    "opcache.jit_buffer_size = 64M",
+                ),
+                (with_xdebug("debug"), Severity::Note, "Do not load Xdebug"),
+            ],
         );
+        assert!(super::super::tests_of(&RULE, &with_xdebug("off")).is_empty());
+        // PHP 8.4 has a buffer by itself.
+        let newer = Case::healthy()
+            .pool_with("", "opcache.jit=tracing")
+            .with(|all| all.services[1].version = "8.4.1".into());
+        assert!(super::super::tests_of(&RULE, &newer).is_empty());
     }
 }

@@ -58,7 +58,16 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             RULE.at(snapshot, link.from, Severity::Problem)
                 .value("keepalive", keepalive)
                 .value("fastcgi_keep_conn", keep)
-                .seen(format!("{processes:.0} processes of nginx may keep {kept:.0} connections; pool {} has {most} workers", pool.name), "")
+                .seen(
+                    format!(
+                        "{} of nginx may keep {}; pool {} has {}",
+                        counted(processes as u64, "process"),
+                        counted(kept as u64, "connection"),
+                        pool.name,
+                        counted(most, "worker")
+                    ),
+                    "",
+                )
                 .cost("kept connections hold workers that serve nobody: requests wait and fail while the CPU is idle")
                 .fix(Fix::line(web, keep, "fastcgi_keep_conn off;"))
                 .weight(0.5)

@@ -41,10 +41,14 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             if value.number().is_some_and(|count| count < LOW) {
                 RULE.at(snapshot, at, Severity::Risk)
                     .value("keepalive_requests", &value)
-                    .cost(format!(
-                        "a new connection every {} requests, with its handshakes",
-                        value.text
-                    ))
+                    .cost(match value.text.trim() {
+                        "0" | "1" => {
+                            "a new connection for every request, with its handshakes".into()
+                        }
+                        count => {
+                            format!("a new connection every {count} requests, with its handshakes")
+                        }
+                    })
                     .fix(Fix::line(service, &value, "keepalive_requests 10000;"))
                     .weight(0.06)
                     .tell(found);

@@ -28,7 +28,11 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             _ => "routes are not",
         };
         RULE.at(snapshot, app.service, Severity::Risk)
-            .seen(format!("{missing} in bootstrap/cache"), &app.root)
+            .app(app)
+            .seen(
+                format!("{missing} in bootstrap/cache"),
+                format!("{}/bootstrap/cache", app.root),
+            )
             .cost("some milliseconds of CPU for every request")
             .fix(Fix::words("In each deployment: php artisan optimize"))
             .weight(0.1)
@@ -46,7 +50,18 @@ mod tests {
             |snapshot: &mut Snapshot| snapshot.apps[0].laravel_cached = Some((false, false));
         verify(
             &RULE,
-            &[(Case::healthy().with(fresh), Severity::Risk, "/srv/app")],
+            &[
+                (
+                    Case::healthy().with(fresh),
+                    Severity::Risk,
+                    "/srv/app/bootstrap/cache",
+                ),
+                (
+                    Case::healthy().with(fresh),
+                    Severity::Risk,
+                    "place: \"/srv/app, served by pool www of php-fpm",
+                ),
+            ],
         );
     }
 }

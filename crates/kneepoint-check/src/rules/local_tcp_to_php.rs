@@ -38,7 +38,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         RULE.at(snapshot, link.to, Severity::Note)
             .pool(pool)
             .value("listen", &pool.settings.or("listen", "127.0.0.1:9000"))
-            .seen(format!("nginx asks it at {} ({waiting} connections in TIME_WAIT)", link.by), link.how.clone())
+            .seen(format!("nginx asks it at {} ({} in TIME_WAIT)", link.by, counted(waiting, "connection")), link.how.clone())
             .cost("a handshake and a local port for each request: above some 235 a second (half of 28 232 ports in 60 s) connecting becomes slow")
             .fix(Fix::words(format!(
                 "In the pool write listen = /run/php/{}.sock with listen.owner of nginx's user, and in nginx fastcgi_pass unix:/run/php/{}.sock;",

@@ -14,6 +14,8 @@ pub(crate) static RULE: CheckRule = CheckRule {
     check,
 };
 
+/// What MariaDB comes with, in bytes: nobody is told to have less.
+const USUAL: f64 = 128.0 * 1_048_576.0;
 /// So much larger must data be than the cache.
 const TIMES: f64 = 2.0;
 
@@ -43,7 +45,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                 &value,
                 &format!(
                     "innodb_buffer_pool_size = {}M",
-                    (data.min(room * 0.5) / 1_048_576.0).round()
+                    (data.max(USUAL).min(room * 0.5) / 1_048_576.0).round()
                 ),
             ))
             .weight(0.25)
@@ -67,6 +69,17 @@ mod tests {
                 Severity::Risk,
                 "4.7",
             )],
+        );
+        let little = Case::healthy()
+            .set(3, "innodb_buffer_pool_size", "8M")
+            .with(|snapshot| snapshot.services[3].data_bytes = Some(3e7));
+        let found = super::super::tests_of(&RULE, &little);
+        assert!(
+            found[0]
+                .fix
+                .text
+                .ends_with("innodb_buffer_pool_size = 128M"),
+            "{found:?}"
         );
     }
 }

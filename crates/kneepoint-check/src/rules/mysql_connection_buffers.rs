@@ -25,39 +25,57 @@ const EACH: [(&str, &str); 4] = [
     ("read_rnd_buffer_size", "256K"),
 ];
 
-const SORT: Directive = Directive {
-    home: Home::Program(ServiceKind::Mysql),
-    name: "max_connections",
-    usual: "151",
-    beside: &[
-        ("sort_buffer_size", "2M"),
-        ("join_buffer_size", "256K"),
-        ("read_buffer_size", "128K"),
-    ],
-    severity: Severity::Risk,
-    costs: |value, around| {
-        /// Part of the memory that may go to buffers of connections \[ours\].
-        const MOST: f64 = 0.5;
-        let sizes = EACH.map(|(name, usual)| around.settings.or(name, usual).size());
-        let each: f64 = sizes.into_iter().flatten().sum();
-        let connections = value.number()?.min(around.workers() as f64 + 10.0);
-        let sum = each * connections;
-        (around.memory_bytes() > 0.0 && sum > around.memory_bytes() * MOST).then(|| {
-            format!(
-                "{} for each of {connections:.0} connections, {} in all, of {} ({})",
-                format_bytes(each as u64),
-                format_bytes(sum as u64),
-                format_bytes(around.memory_bytes() as u64),
-                around.memory_source()
-            )
-        })
-    },
-    better: |_| "sort_buffer_size = 2M, join_buffer_size = 256K, read_buffer_size = 128K".into(),
-    weight: 0.2,
-};
+/// Part of the memory that may go to buffers of connections \[ours\].
+const MOST: f64 = 0.5;
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
-    SORT.check(&RULE, snapshot, found);
+    for (at, service) in snapshot.of(ServiceKind::Mysql) {
+        let connections = service.settings.or("max_connections", "151");
+        let place = Around {
+            snapshot,
+            at,
+            service,
+            pool: None,
+            settings: &service.settings,
+        };
+        let values = EACH.map(|(name, usual)| (name, usual, service.settings.or(name, usual)));
+        let sizes = values.iter().filter_map(|(_, _, value)| value.size());
+        let each: f64 = sizes.sum();
+        let Some(most) = connections.number() else {
+            continue;
+        };
+        let come = most.min(place.workers() as f64 + 10.0);
+        let (sum, all) = (each * come, place.memory_bytes());
+        let raised: Vec<&(&str, &str, SettingValue)> = values
+            .iter()
+            .filter(|(_, usual, value)| {
+                value.size() > SettingValue::new(usual, SettingSource::Default).size()
+            })
+            .collect();
+        let Some((_, _, first)) = raised.first().filter(|_| all > 0.0 && sum > all * MOST) else {
+            continue;
+        };
+        let lines: Vec<String> = raised
+            .iter()
+            .map(|(name, usual, _)| format!("{name} = {usual}"))
+            .collect();
+        let mut draft = RULE.at(snapshot, at, Severity::Risk);
+        for (name, _, value) in &raised {
+            draft = draft.value(name, value);
+        }
+        draft
+            .value("max_connections", &connections)
+            .cost(format!(
+                "{} for each of {come:.0} connections, {} in all, of {} ({})",
+                format_bytes(each as u64),
+                format_bytes(sum as u64),
+                format_bytes(all as u64),
+                place.memory_source()
+            ))
+            .fix(Fix::line(service, first, &lines.join("\n")))
+            .weight(0.2)
+            .tell(found);
+    }
 }
 
 #[cfg(test)]
@@ -73,6 +91,15 @@ mod tests {
                 Severity::Risk,
                 "of 30 connections",
             )],
+        );
+        let both =
+            Case::healthy()
+                .set(3, "sort_buffer_size", "512M")
+                .set(3, "read_buffer_size", "64M");
+        let found = super::super::tests_of(&RULE, &both);
+        assert_eq!(
+            found[0].fix.lines,
+            ["sort_buffer_size = 2M", "read_buffer_size = 128K"]
         );
     }
 }

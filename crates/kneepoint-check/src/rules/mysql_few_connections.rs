@@ -10,7 +10,8 @@ pub(crate) static RULE: CheckRule = CheckRule {
         database answers `Too many connections`, and the page is an error.",
     how_it_shows: "Error pages with `Too many connections` at the moment of the highest load; Max_used_connections equals max_connections.",
     unless: "A pooler stands between, or the pools are never full at the same time.",
-    what_to_write: "max_connections = all workers of PHP and 30 more; or smaller pools.",
+    what_to_write: "max_connections = all workers of PHP and 30 more; or smaller pools, where the database is busy with as \
+        many as it takes.",
     check,
 };
 
@@ -20,13 +21,12 @@ const ADMISSION: Admission = Admission {
     kept_back: 0.0,
     refused: LogKind::TooManyDbClients,
     cost: "an error page for every worker beyond it, in the moment of the highest load",
-    fix: |service, value, workers, most| {
-        let pools = most * 0.9;
-        let line = format!(
-            "max_connections = {}, or pools of {pools:.0} workers in all",
-            workers + 30
-        );
-        Fix::line(service, value, &line)
+    fix: |service, value, workers, _| {
+        Fix::line(
+            service,
+            value,
+            &format!("max_connections = {}", workers + 30),
+        )
     },
 };
 

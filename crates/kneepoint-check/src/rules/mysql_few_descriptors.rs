@@ -12,7 +12,8 @@ pub(crate) static RULE: CheckRule = CheckRule {
     how_it_shows: "`Could not increase number of max_open_files` in the error log; max_connections is smaller than \
         what the file says.",
     unless: "The database has few tables and few connections.",
-    what_to_write: "LimitNOFILE=65535 in its unit, open_files_limit = 65535 in its file; then restart it.",
+    what_to_write: "LimitNOFILE=65535 in its unit, or `ulimits:` of its container; then restart it. open_files_limit, where a file \
+        sets it, must not be smaller.",
     check,
 };
 
@@ -34,7 +35,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .value("table_open_cache", &tables)
             .seen(format!("it may open {files:.0} files, and needs {needed:.0}"), format!("/proc/{}/limits", service.pid))
             .cost(format!("about {left:.0} open tables instead of {open:.0}, or fewer connections: queries close one another's tables"))
-            .fix(Fix::words("Raise the limit of open files: LimitNOFILE=65535 in the unit or `ulimits:` of the container, and open_files_limit = 65535."))
+            .fix(Fix::open_files(service))
             .weight(0.1)
             .tell(found);
     }

@@ -19,18 +19,27 @@ const TABLES: Directive = Directive {
     home: Home::Program(ServiceKind::Mysql),
     name: "table_open_cache",
     usual: "2000",
-    beside: &[],
+    beside: &[("max_connections", "151")],
     severity: Severity::Risk,
     costs: |value, around| {
         /// Tables that a page of a usual application joins, for each of its connections \[ours\].
         const EACH: f64 = 10.0;
         let most = value.number()?;
-        let workers = around.workers() as f64;
-        (most < workers * EACH && most < 2000.0).then(|| {
-            format!(
-                "{most:.0} open tables for {workers:.0} connections: from {:.0} tables a connection on, queries close one another's",
-                most / workers
-            )
+        let allowed = around.settings.or("max_connections", "151").number()?;
+        // No more come than there are workers, and no more are let in than the database allows.
+        let connections = (around.workers() as f64).min(allowed).max(1.0);
+        let each = (most / connections).floor();
+        (most < connections * EACH && most < 2000.0).then(|| {
+            let when = match each {
+                0.0 => {
+                    "not one table for each, so that nearly every query closes another's".to_owned()
+                }
+                1.0 => "one table for each, and a query that joins two closes another's".to_owned(),
+                each => format!(
+                    "{each:.0} tables for each, and a query that joins more closes another's"
+                ),
+            };
+            format!("{most:.0} open tables for {connections:.0} connections: {when}")
         })
     },
     better: |_| "table_open_cache = 4000".into(),
@@ -49,11 +58,30 @@ mod tests {
     fn sick_and_healthy() {
         verify(
             &RULE,
-            &[(
-                Case::healthy().set(3, "table_open_cache", "64"),
-                Severity::Risk,
-                "64 open tables",
-            )],
+            &[
+                (
+                    Case::healthy().set(3, "table_open_cache", "64"),
+                    Severity::Risk,
+                    "64 open tables for 20 connections: 3 tables for each",
+                ),
+                (
+                    Case::healthy().set(3, "table_open_cache", "10"),
+                    Severity::Risk,
+                    "not one table for each",
+                ),
+                // Of 20 workers the database lets five in.
+                (
+                    Case::healthy()
+                        .set(3, "table_open_cache", "40")
+                        .set(3, "max_connections", "5"),
+                    Severity::Risk,
+                    "40 open tables for 5 connections: 8 tables for each",
+                ),
+            ],
         );
+        let few = Case::healthy()
+            .set(3, "table_open_cache", "64")
+            .set(3, "max_connections", "5");
+        assert!(super::super::tests_of(&RULE, &few).is_empty());
     }
 }

@@ -32,7 +32,7 @@ const CACHE: Directive = Directive {
             )
         })
     },
-    better: |_| "query_cache_type = 0, query_cache_size = 0".into(),
+    better: |_| "query_cache_type = 0\nquery_cache_size = 0".into(),
     weight: 0.15,
 };
 

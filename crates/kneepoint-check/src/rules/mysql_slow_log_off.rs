@@ -33,7 +33,7 @@ const SLOW: Directive = Directive {
             )
         })
     },
-    better: |_| "slow_query_log = 1, long_query_time = 1".into(),
+    better: |_| "slow_query_log = 1\nlong_query_time = 1".into(),
     weight: 0.01,
 };
 

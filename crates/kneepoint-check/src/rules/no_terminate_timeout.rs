@@ -19,14 +19,24 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service, pool) in snapshot.pools() {
         let value = pool.settings.or("request_terminate_timeout", "0");
         if value.seconds() == Some(0.0) {
+            let waits = super::patience(snapshot, at, pool);
+            let (seconds, who) = match waits.as_ref().and_then(SettingValue::seconds) {
+                Some(seconds) => (seconds, "nginx gives up"),
+                None => (60.0, "nginx gives up where nothing is written"),
+            };
+            let source = waits.map_or_else(String::new, |value| value.source.to_string());
             RULE.at(snapshot, at, Severity::Risk)
                 .pool(pool)
                 .value("request_terminate_timeout", &value)
+                .seen(
+                    format!("{who} after {seconds:.0} s (fastcgi_read_timeout): PHP should end the request a little sooner"),
+                    source,
+                )
                 .cost("a worker for each request that hangs, until somebody restarts PHP")
                 .fix(Fix::pool(
                     service,
                     pool,
-                    &[("request_terminate_timeout", "55s".into())],
+                    &[("request_terminate_timeout", super::just_below(seconds))],
                 ))
                 .weight(0.08)
                 .tell(found);
@@ -40,13 +50,22 @@ mod tests {
 
     #[test]
     fn sick_and_healthy() {
+        let never = || Case::healthy().pool_with("request_terminate_timeout = 0", "");
         verify(
             &RULE,
-            &[(
-                Case::healthy().pool_with("request_terminate_timeout = 0", ""),
-                Severity::Risk,
-                "php-fpm.conf:16",
-            )],
+            &[
+                (never(), Severity::Risk, "php-fpm.conf:16"),
+                (never(), Severity::Risk, "gives up after 60 s"),
+                (never(), Severity::Risk, "request_terminate_timeout = 55s"),
+                (
+                    never().nginx_with(
+                        "fastcgi_pass unix",
+                        "fastcgi_read_timeout 20s;\n   fastcgi_pass unix",
+                    ),
+                    Severity::Risk,
+                    "request_terminate_timeout = 16s",
+                ),
+            ],
         );
     }
 }

@@ -18,7 +18,14 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service) in snapshot.services.iter().enumerate() {
         let newer: Vec<_> = service.files.iter().filter(|file| file.newer).collect();
         let Some(first) = newer.first() else { continue };
-        let mut draft = RULE.at(snapshot, at, Severity::Risk);
+        // Redis reads it at its start only, and CONFIG SET may have said the same meanwhile.
+        let is_redis = service.kind == ServiceKind::Redis;
+        let severity = if is_redis {
+            Severity::Note
+        } else {
+            Severity::Risk
+        };
+        let mut draft = RULE.at(snapshot, at, severity);
         for file in newer.iter().take(4) {
             let minutes = (file.modified_s - service.loaded_s) / 60.0;
             draft = draft.seen(
@@ -27,7 +34,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             );
         }
         draft
-            .cost("the findings here are of what is written; what runs is older, until a reload")
+            .cost(match is_redis {
+                true => "the findings here are of what is written; what runs is older, or what CONFIG SET made of it",
+                false => "the findings here are of what is written; what runs is older, until a reload",
+            })
             .fix(Fix::reload(
                 service,
                 format!("Read {} once more, then have it loaded.", first.path),

@@ -31,7 +31,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .as_ref()
             .map_or(0.0, |limit| limit.value);
         RULE.at(snapshot, at, Severity::Problem)
-            .seen(format!("{:.0} processes were killed; the limit is {}", kills.value, format_bytes(limit as u64)), &source)
+            .seen(format!("the kernel killed {}; the limit is {}", counted(kills.value as u64, "process"), format_bytes(limit as u64)), &source)
             .cost("an error for each request of each of them, and cold caches after it")
             .fix(Fix::words("Make the pools smaller, by the memory their workers take, or raise the container's memory limit."))
             .weight(0.5)

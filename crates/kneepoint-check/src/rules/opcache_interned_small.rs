@@ -69,7 +69,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         } else if strings.is_none() && buffer <= 8.0 && files >= MANY {
             draft
                 .seen(
-                    format!("the largest application has {files} files of PHP"),
+                    format!(
+                        "the largest application has {} of PHP",
+                        counted(files, "file")
+                    ),
                     "",
                 )
                 .cost(

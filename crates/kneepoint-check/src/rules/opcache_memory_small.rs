@@ -49,7 +49,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             RULE.at(snapshot, at, Severity::Risk)
                 .value("opcache.memory_consumption", &value)
                 .seen(
-                    format!("the largest application has {files} files of PHP"),
+                    format!(
+                        "the largest application has {} of PHP",
+                        counted(files, "file")
+                    ),
                     "",
                 )
                 .cost("once it is full, what does not fit is compiled for every request, for ever")
@@ -77,16 +80,19 @@ fn full(
     let (free, wasted) = (state.free_bytes, state.wasted_bytes);
     let service = &snapshot.services[at];
     let near = free as f64 <= bytes * NEARLY;
-    if !near && !state.exhausted {
+    // OPcache has one mark for both: where the keys are used up and memory is left, it is the keys that were missing.
+    let keys_only = state.keys >= state.most_keys && !near;
+    let exhausted = state.exhausted && !keys_only;
+    if !near && !exhausted {
         return;
     }
-    let severity = if state.exhausted {
+    let severity = if exhausted {
         Severity::Problem
     } else {
         Severity::Risk
     };
     RULE.at(snapshot, at, severity)
-        .title(if state.exhausted {
+        .title(if exhausted {
             "OPcache's memory is full"
         } else {
             "OPcache's memory is nearly full"
@@ -94,10 +100,10 @@ fn full(
         .value("opcache.memory_consumption", value)
         .seen(
             format!(
-                "{} free, {} wasted, {} scripts kept; {} taken from it and {} compiled since its start",
+                "{} free, {} wasted, {} kept; {} taken from it and {} compiled since its start",
                 format_bytes(free),
                 format_bytes(wasted),
-                state.scripts,
+                counted(u64::from(state.scripts), "script"),
                 state.hits,
                 state.misses
             ),
@@ -108,7 +114,7 @@ fn full(
             service,
             &[("opcache.memory_consumption", format!("{:.0}", bytes / 1_048_576.0 * 2.0))],
         ))
-        .weight(if state.exhausted { 0.6 } else { 0.3 })
+        .weight(if exhausted { 0.6 } else { 0.3 })
         .tell(found);
 }
 
@@ -148,5 +154,17 @@ mod tests {
         );
         let roomy = Case::healthy().opcache(|_| ()).with(large);
         assert!(super::super::tests_of(&RULE, &roomy).is_empty());
+    }
+
+    #[test]
+    fn keys_that_ran_out_are_no_want_of_memory() {
+        let keys = |free| {
+            Case::healthy().opcache(|state| {
+                (state.exhausted, state.keys) = (true, state.most_keys);
+                state.free_bytes = free;
+            })
+        };
+        assert!(super::super::tests_of(&RULE, &keys(128 << 20)).is_empty());
+        assert_eq!(super::super::tests_of(&RULE, &keys(1 << 20)).len(), 1);
     }
 }

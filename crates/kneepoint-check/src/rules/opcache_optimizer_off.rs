@@ -25,7 +25,7 @@ const LEVEL: Directive = Directive {
         let none = matches!(value.text.trim(), "0" | "0x0" | "");
         none.then(|| {
             format!(
-                "every page of all {} runs unoptimised code: some per cent of PHP's CPU time (not measured here)",
+                "every page of {} runs unoptimised code: some per cent of PHP's CPU time (not measured here)",
                 around.who()
             )
         })

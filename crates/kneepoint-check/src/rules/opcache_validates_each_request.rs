@@ -22,11 +22,17 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         if validates.is_on() == Some(false) || every.number() != Some(0.0) {
             continue;
         }
+        let mut fix = Fix::ini(service, &[("opcache.validate_timestamps", "0".into())]);
+        fix.text = format!(
+            "Only where each deployment reloads PHP-FPM: until then PHP serves the old code. (Where none does, write \
+             opcache.revalidate_freq = 60 instead.) {}",
+            fix.text
+        );
         RULE.at(snapshot, at, Severity::Risk)
             .value("opcache.revalidate_freq", &every)
             .value("opcache.validate_timestamps", &validates)
             .cost("a system call a file and request: up to three quarters of the time of a page that does little else")
-            .fix(Fix::ini(service, &[("opcache.validate_timestamps", "0".into())]))
+            .fix(fix)
             .weight(0.3)
             .tell(found);
     }
@@ -39,13 +45,13 @@ mod tests {
     #[test]
     fn sick_and_healthy() {
         let ini = "opcache.validate_timestamps=1\nopcache.revalidate_freq=0";
+        let case = || Case::healthy().pool_with("", ini);
         verify(
             &RULE,
-            &[(
-                Case::healthy().pool_with("", ini),
-                Severity::Risk,
-                "a.ini:10",
-            )],
+            &[
+                (case(), Severity::Risk, "a.ini:10"),
+                (case(), Severity::Risk, "each deployment reloads PHP-FPM"),
+            ],
         );
     }
 }

@@ -43,8 +43,8 @@ const LEAST: f64 = 1024.0;
 fn few(value: &SettingValue, around: &Around<'_>) -> Option<String> {
     let most = value.number().filter(|most| *most < LEAST)?;
     Some(format!(
-        "beyond {most:.0} files a request of any of {} workers ends in an error",
-        around.pool.and_then(FpmPool::max_children).unwrap_or(1)
+        "a request of {} that needs more than {most:.0} files at once ends in an error",
+        around.who()
     ))
 }
 
@@ -64,7 +64,7 @@ mod tests {
             &[(
                 Case::healthy().pool_with("rlimit_files = 256", ""),
                 Severity::Risk,
-                "beyond 256",
+                "more than 256 files",
             )],
         );
     }

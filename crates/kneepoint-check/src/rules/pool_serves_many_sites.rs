@@ -59,7 +59,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .pool(pool)
             .value("pm.max_children", &pool.settings.or("pm.max_children", "not set"))
             .seen(format!("{} sites of nginx hand their requests to it", names.len()), "")
-            .cost(format!("one slow site takes all {workers} workers from {} others", names.len() - 1))
+            .cost(format!("one slow site takes {} from {} others", super::all_of(workers, "worker"), names.len() - 1))
             .fix(Fix::words("Give each site a pool of its own: a file in pool.d with its name, its user and its socket."))
             .weight(0.05)
             .tell(found);
@@ -84,7 +84,7 @@ mod tests {
             &[(
                 Case::healthy().nginx(&text),
                 Severity::Note,
-                "20 workers from 2 others",
+                "all 20 workers from 2 others",
             )],
         );
     }

@@ -56,27 +56,34 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             draft = draft.seen(often(hits), &hits.path);
         }
         if let Some((length, limit)) = queue {
+            let waiting = counted(length, "connection");
             draft = draft.seen(
-                format!("{length} connections wait to be accepted, {limit} fit"),
+                format!("{waiting} in its queue, {limit} fit"),
                 "the kernel's accept queue",
             );
         }
         if let Some((busy, seen)) = busy {
             draft = draft.seen(
-                match seen {
-                    1 => format!("{busy} of 1 worker was busy when it was looked at"),
-                    _ => format!("{busy} of {seen} workers were busy when it was looked at"),
+                match (busy, seen) {
+                    (1, 1) => "its only worker was busy when it was looked at".to_owned(),
+                    (_, 1) => "its only worker was idle when it was looked at".to_owned(),
+                    _ => format!("{busy} of {seen} workers were busy when they were looked at"),
                 },
                 "",
             );
         }
-        let size = suggested(snapshot, service, pool);
         draft
             .cost(match waits {
                 true => "requests wait for a worker: seconds at the peak, and errors once the queue is full".to_owned(),
-                false => format!("above {count} requests at once, each further one waits for a worker"),
+                false => format!(
+                    "above {} at once, each further one waits for a worker",
+                    counted(count, "request")
+                ),
             })
-            .fix(Fix::pool(service, pool, &sizes(pool, size)))
+            .fix(match suggested(snapshot, service, pool) {
+                Ok(size) => Fix::pool(service, pool, &sizes(pool, size)),
+                Err(why) => Fix::words(why),
+            })
             .weight(if waits { 0.6 } else { 0.45 })
             .tell(found);
     }
@@ -84,19 +91,20 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 
 /// What is wrong with a pool of so many workers; the rule's own title where it is as shipped and nothing waits.
 fn title(count: u64, waits: bool) -> Option<String> {
+    let workers = counted(count, "worker");
     match (count, waits) {
         (count, _) if count > SHIPPED => Some(format!(
-            "The pool of {count} workers is too small, or its workers wait for something"
+            "The pool of {workers} is too small, or its workers wait for something"
         )),
-        (count, true) => Some(format!("The pool of {count} workers is too small")),
-        (1, false) => Some("The pool has 1 worker only".to_owned()),
-        (count, false) if count < SHIPPED => Some(format!("The pool has {count} workers only")),
+        (_, true) => Some(format!("The pool of {workers} is too small")),
+        (count, false) if count < SHIPPED => Some(format!("The pool has {workers} only")),
         (_, false) => None,
     }
 }
 
-/// As many workers as memory holds, but no more than a good many a core.
-fn suggested(snapshot: &Snapshot, service: &Service, pool: &FpmPool) -> u64 {
+/// As many workers as memory holds, but no more than a good many a core; or why there should not be more than there are.
+fn suggested(snapshot: &Snapshot, service: &Service, pool: &FpmPool) -> Result<u64, String> {
+    const LOOK: &str = "Find out what the workers wait for: the slow log names the line, `kneepoint profile` the peer.";
     let by_cores = (service.cores(&snapshot.machine) * 10.0).clamp(10.0, 200.0);
     let sizes: Vec<f64> = pool.workers.iter().filter_map(|one| one.pss).collect();
     let each = sizes
@@ -109,9 +117,22 @@ fn suggested(snapshot: &Snapshot, service: &Service, pool: &FpmPool) -> u64 {
         limit - service.limits.memory_used.unwrap_or(0.0)
     });
     let by_memory = pool.workers.len() as f64 + (room * 0.7 / each).max(0.0);
-    by_cores
-        .min(by_memory)
-        .max(pool.max_children().unwrap_or(1) as f64) as u64
+    let now = pool.max_children().unwrap_or(1);
+    if by_memory as u64 <= now {
+        return Err(format!(
+            "Give PHP more memory first: {} are free, and a worker may take {}. {LOOK}",
+            format_bytes(room.max(0.0) as u64),
+            format_bytes(each as u64)
+        ));
+    }
+    if by_cores as u64 <= now {
+        return Err(format!(
+            "{} are many for {:.0} cores: more of them help only where they wait, and for as long. {LOOK}",
+            counted(now, "worker"),
+            service.cores(&snapshot.machine)
+        ));
+    }
+    Ok(by_cores.min(by_memory) as u64)
 }
 
 fn sizes(pool: &FpmPool, size: u64) -> Vec<(&'static str, String)> {
@@ -160,9 +181,35 @@ mod tests {
                 (
                     Case::healthy().workers(20, 3e7, true).with(queued),
                     Severity::Problem,
-                    "7 connections",
+                    "7 connections in its queue",
                 ),
             ],
+        );
+
+        // Never as many as there are, or fewer.
+        let fix = |case: &Case| {
+            let found = super::super::tests_of(&RULE, case);
+            format!("{:?}", found[0].fix)
+        };
+        let many = Case::healthy()
+            .pool_with("pm.max_children = 80", "")
+            .with(logged);
+        assert!(fix(&many).contains("many for 4 cores"), "{}", fix(&many));
+        let poor = Case::healthy().workers(20, 4e8, true).with(|all| {
+            logged(all);
+            all.machine.available_bytes = 1e8;
+        });
+        assert!(fix(&poor).contains("more memory first"), "{}", fix(&poor));
+        let more = Case::healthy().with(logged);
+        assert!(
+            fix(&more).contains("pm.max_children = 40"),
+            "{}",
+            fix(&more)
+        );
+        let one = Case::healthy().pool_with("pm.max_children = 1", "");
+        let said = format!("{:?}", super::super::tests_of(&RULE, &one));
+        assert!(
+            said.contains("The pool has 1 worker only") && said.contains("above 1 request at once")
         );
     }
 }

@@ -45,8 +45,9 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         sum.needed += mean * most as f64;
         sum.now += now;
         sum.pools.push(format!(
-            "pool {}: {most} workers of {} each",
+            "pool {}: {} of {} each",
             pool.name,
+            counted(most, "worker"),
             format_bytes(mean as u64)
         ));
     }

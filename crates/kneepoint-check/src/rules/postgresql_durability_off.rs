@@ -24,7 +24,7 @@ const FSYNC: Directive = Directive {
     beside: &[],
     severity: Severity::Risk,
     costs: lost,
-    better: |_| "fsync = on, synchronous_commit = off".into(),
+    better: |_| "fsync = on".into(),
     weight: 0.05,
 };
 

@@ -16,31 +16,37 @@ pub(crate) static RULE: CheckRule = CheckRule {
     check,
 };
 
-const MANY: Directive = Directive {
-    home: Home::Program(ServiceKind::Postgresql),
-    name: "max_connections",
-    usual: "100",
-    beside: &[],
-    severity: Severity::Note,
-    costs: |value, around| {
-        /// Processes a core, and in all, from which on a pooler is worth it \[ours\].
-        const EACH_CORE: f64 = 50.0;
-        const LEAST: f64 = 300.0;
-        let most = value.number()?;
-        let cores = around.service.cores(&around.snapshot.machine);
-        (most >= LEAST && most > cores * EACH_CORE).then(|| {
-            format!(
-                "{most:.0} processes for {cores:.0} cores, asked by {}",
-                around.who()
-            )
-        })
-    },
-    better: |_| "max_connections = 100, with PgBouncer before it".into(),
-    weight: 0.04,
-};
+/// Processes a core, and in all, from which on a pooler is worth it \[ours\].
+const EACH_CORE: f64 = 50.0;
+const LEAST: f64 = 300.0;
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
-    MANY.check(&RULE, snapshot, found);
+    for (at, service) in snapshot.of(ServiceKind::Postgresql) {
+        let value = service.settings.or("max_connections", "100");
+        let cores = service.cores(&snapshot.machine);
+        let Some(most) = value
+            .number()
+            .filter(|most| *most >= LEAST && *most > cores * EACH_CORE)
+        else {
+            continue;
+        };
+        let place = Around {
+            snapshot,
+            at,
+            service,
+            pool: None,
+            settings: &service.settings,
+        };
+        RULE.at(snapshot, at, Severity::Note)
+            .value("max_connections", &value)
+            .cost(format!("{most:.0} processes for {cores:.0} cores, asked by {}", place.who()))
+            .fix(Fix::line(service, &value, "max_connections = 100").after(&format!(
+                "First put PgBouncer between (pool_mode = transaction, default_pool_size = {:.0}).",
+                cores * 4.0
+            )))
+            .weight(0.04)
+            .tell(found);
+    }
 }
 
 #[cfg(test)]

@@ -41,11 +41,24 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         if !preload.text.trim().is_empty() || !knows || !ready || !one {
             continue;
         }
+        let file = format!("{}/config/preload.php", app.root);
+        let mut fix = Fix::ini(
+            service,
+            &[
+                ("opcache.preload", file),
+                ("opcache.preload_user", "www-data".into()),
+            ],
+        );
+        fix.text = format!(
+            "Symfony has such a file; for another framework one is to be written. {}",
+            fix.text
+        );
         RULE.at(snapshot, app.service, Severity::Note)
+            .app(app)
             .value("opcache.preload", &preload)
             .seen(format!("the application has {} files of PHP", app.php_files), app.root.clone())
             .cost("the joining of classes in each request: some per cent of PHP's CPU time with a large framework, not measured here")
-            .fix(Fix::ini(service, &[("opcache.preload", format!("{}/config/preload.php", app.root)), ("opcache.preload_user", "www-data".into())]))
+            .fix(fix)
             .weight(0.03)
             .tell(found);
     }

@@ -30,8 +30,9 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .value("process.max", value)
             .seen(
                 format!(
-                    "{} pools may have {sum} workers in all",
-                    service.pools.len()
+                    "{} may have {} in all",
+                    counted(service.pools.len() as u64, "pool"),
+                    counted(sum, "worker")
                 ),
                 "",
             )

@@ -19,6 +19,8 @@ pub(crate) static RULE: CheckRule = CheckRule {
 
 /// Time of a request that is assumed where nobody measured it, in seconds \[ours\].
 const EACH_S: f64 = 0.1;
+/// Workers that packages and images come with.
+const SHIPPED: u64 = 5;
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service, pool) in snapshot.pools() {
@@ -30,36 +32,37 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         let (Some(asked), Some(most)) = (backlog.number(), somaxconn.number()) else {
             continue;
         };
-        let length = if asked < 0.0 { most } else { asked.min(most) };
+        let written = if asked < 0.0 { most } else { asked.min(most) };
+        // The socket keeps the length it was opened with, whatever is written now.
+        let real = pool.queue.map(|(_, limit)| limit as f64);
+        let length = real.unwrap_or(written);
         let waits = length * EACH_S / workers as f64;
-        let given_up = patience(snapshot, at, pool);
+        // Of a pool as small as it came with another rule tells: its size is what to mend first.
+        if backlog.is_default() && workers <= SHIPPED {
+            continue;
+        }
+        let given_up = super::patience(snapshot, at, pool);
+        let given_up = given_up.and_then(|value| value.seconds()).unwrap_or(60.0);
         if waits <= given_up {
             continue;
         }
         let right = (given_up / 4.0 * workers as f64 / EACH_S).clamp(128.0, 4096.0);
         RULE.at(snapshot, at, Severity::Note)
             .pool(pool)
-            .value("listen.backlog", &backlog)
+            .value("listen.backlog", &pool.settings.or("listen.backlog", "not set"))
             .value("net.core.somaxconn", &somaxconn)
             .value("pm.max_children", &pool.settings.or("pm.max_children", "not set"))
             .cost(format!(
-                "at 0.1 s a request the last of {length:.0} waits {waits:.0} s for one of {workers} workers; nginx gives up after {given_up:.0} s"
+                "at 0.1 s a request the last of {length:.0} waits {waits:.0} s for {}; nginx gives up after {given_up:.0} s",
+                super::one_of(workers, "worker")
             ))
-            .fix(Fix::pool(service, pool, &[("listen.backlog", format!("{right:.0}"))]))
+            .fix(super::after_restart(
+                service,
+                Fix::pool(service, pool, &[("listen.backlog", format!("{right:.0}"))]),
+            ))
             .weight(0.05)
             .tell(found);
     }
-}
-
-/// How long nginx waits for the pool, in seconds: 60 where nobody says so.
-fn patience(snapshot: &Snapshot, at: usize, pool: &FpmPool) -> f64 {
-    let links = snapshot.links.iter();
-    let before = links.filter(|link| link.to == at && link.pool.as_ref() == Some(&pool.name));
-    let webs = before.filter_map(|link| snapshot.services.get(link.from)?.nginx.as_ref());
-    let waits = webs
-        .flat_map(|nginx| &nginx.passes)
-        .filter_map(|pass| pass.settings.get("fastcgi_read_timeout")?.seconds());
-    waits.reduce(f64::max).unwrap_or(60.0)
 }
 
 #[cfg(test)]

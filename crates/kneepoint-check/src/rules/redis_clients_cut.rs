@@ -38,7 +38,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .value("maxclients", &clients)
             .seen(format!("it may open {files:.0} files"), format!("/proc/{}/limits", service.pid))
             .cost(format!("the client after {left:.0} is refused, not the one after {asked:.0}; {workers:.0} workers of PHP ask it"))
-            .fix(Fix::words("Raise the limit of open files: LimitNOFILE=65535 in the unit, `ulimits: {nofile: 65535}` of the container; then restart Redis."))
+            .fix(Fix::open_files(service))
             .weight(if workers > left { 0.25 } else { 0.03 })
             .tell(found);
     }

@@ -15,7 +15,7 @@ pub(crate) static RULE: CheckRule = CheckRule {
 };
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
-    for (at, service, pool) in snapshot.pools() {
+    for (at, _, pool) in snapshot.pools() {
         let on = pool
             .php
             .get("redis.session.locking_enabled")
@@ -29,7 +29,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .value("redis.session.locking_enabled", on)
             .value("redis.session.lock_wait_time", &wait)
             .cost("workers that sleep while another request of the same visitor runs")
-            .fix(Fix::words(format!("Close the session as soon as it is read (session_write_close, read_and_close); see {}.", service.name())))
+            .fix(Fix::words("In the application, close the session as soon as it is read: session_write_close(), or session_start(['read_and_close' => true])."))
             .tell(found);
     }
 }

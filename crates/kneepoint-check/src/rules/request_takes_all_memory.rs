@@ -28,11 +28,11 @@ const LIMIT: Directive = Directive {
         let all = around.memory_bytes();
         (all > 0.0 && bytes >= all * MOST).then(|| {
             format!(
-                "{} of {} ({}) for one request of {}: two at once are killed by the kernel",
+                "{} of {} ({}) for one request of one of {}: two at once are killed by the kernel",
                 format_bytes(bytes as u64),
                 format_bytes(all as u64),
                 around.memory_source(),
-                around.workers()
+                around.who()
             )
         })
     },

@@ -35,6 +35,12 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         let Some(part) = part.filter(|part| *part >= OFTEN && handler.text == "files") else {
             continue;
         };
+        let mut fix = Fix::ini(service, &[("session.gc_probability", "0".into())]);
+        fix.text = format!(
+            "Only with a timer that deletes old files of that directory (Debian's packages have phpsessionclean.timer): without one \
+             it grows for ever. {}",
+            fix.text
+        );
         RULE.at(snapshot, at, Severity::Note)
             .value("session.gc_probability", chance)
             .value("session.gc_divisor", &divisor)
@@ -42,7 +48,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                 "one request in {:.0} lists the directory and looks at every session in it",
                 1.0 / part
             ))
-            .fix(Fix::ini(service, &[("session.gc_probability", "0".into())]))
+            .fix(fix)
             .weight(0.03)
             .tell(found);
     }

@@ -37,7 +37,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .pool(pool)
             .value("session.save_handler", &handler)
             .seen(format!("session.save_path = {shown}, without persistent=1"), path.source.to_string())
-            .seen(format!("{count} connections in TIME_WAIT to whom PHP asks"), "/proc/net/tcp of its namespace")
+            .seen(format!("{} in TIME_WAIT to whom PHP asks", counted(count, "connection")), "/proc/net/tcp of its namespace")
             .cost("a connection for every request; at some hundred a second to one Redis, ports run short")
             .fix(Fix::words(format!("Add persistent=1 to session.save_path, in {}; or use Redis' Unix socket.", path.source)))
             .weight(0.35)

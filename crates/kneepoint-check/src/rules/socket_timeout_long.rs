@@ -25,13 +25,13 @@ const TIMEOUT: Directive = Directive {
         /// What PHP comes with, in seconds.
         const USUAL_S: f64 = 60.0;
         let seconds = value.number()?;
-        let workers = around.workers();
+        let calls = counted(around.workers(), "call");
         match seconds {
-            below if below < 0.0 => Some(format!(
-                "{workers} calls to a silent peer hold the pool for ever"
-            )),
+            below if below < 0.0 => {
+                Some(format!("{calls} to a silent peer hold the pool for ever"))
+            }
             above if above > USUAL_S => Some(format!(
-                "{workers} calls to a silent peer hold the pool for {above:.0} s"
+                "{calls} to a silent peer hold the pool for {above:.0} s"
             )),
             _ => None,
         }

@@ -40,10 +40,11 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         ] {
             draft = draft.value(name, &pool.settings.or(name, "not set"));
         }
-        if let Some(hits) = service
-            .logged(LogKind::PoolBusySpawning)
-            .filter(|hits| is_recent(hits))
-        {
+        let own = |hits: &&crate::snapshot::LogHits| {
+            hits.kind == LogKind::PoolBusySpawning
+                && hits.pool.as_ref().is_none_or(|name| *name == pool.name)
+        };
+        if let Some(hits) = service.logs.iter().find(own).filter(|hits| is_recent(hits)) {
             draft = draft.seen(often(hits), &hits.path);
         }
         draft

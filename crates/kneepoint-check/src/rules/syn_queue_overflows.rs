@@ -43,7 +43,12 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         draft
             .value("net.ipv4.tcp_max_syn_backlog", &service.kernel.or("net.ipv4.tcp_max_syn_backlog", "not known"))
             .cost(format!("{sum:.0} connections since the start that waited 1 s more, or lost options such as window scaling"))
-            .fix(Fix::sysctl(service, "net.ipv4.tcp_max_syn_backlog", "8192"))
+            .fix(super::larger_sysctl(
+                service,
+                "net.ipv4.tcp_max_syn_backlog",
+                8192,
+                "The queue is long enough by its setting: see whether the queues of the listeners are short (NGX-15), or it was an attack.",
+            ))
             .weight(0.02)
             .tell(found);
     }

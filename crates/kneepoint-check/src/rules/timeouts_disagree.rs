@@ -15,24 +15,18 @@ pub(crate) static RULE: CheckRule = CheckRule {
 };
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
-    for (link, web, php, pool) in snapshot.links_to_pools() {
-        let Some(nginx) = &web.nginx else { continue };
+    for (at, php, pool) in snapshot.pools() {
         let ends = pool.settings.or("request_terminate_timeout", "0");
         let Some(ends_s) = ends.seconds().filter(|seconds| *seconds > 0.0) else {
             continue;
         };
-        let waits = nginx
-            .passes
-            .iter()
-            .filter(|pass| pass.directive == "fastcgi_pass");
-        let waits = waits.map(|pass| pass.settings.or("fastcgi_read_timeout", "60s"));
-        let Some(waits) = waits.reduce(|a, b| if a.seconds() > b.seconds() { a } else { b }) else {
+        let Some(waits) = super::patience(snapshot, at, pool) else {
             continue;
         };
-        if waits.seconds().is_none_or(|seconds| seconds >= ends_s) {
+        let Some(waits_s) = waits.seconds().filter(|seconds| *seconds < ends_s) else {
             continue;
-        }
-        RULE.at(snapshot, link.to, Severity::Risk)
+        };
+        RULE.at(snapshot, at, Severity::Risk)
             .pool(pool)
             .value("request_terminate_timeout", &ends)
             .value("fastcgi_read_timeout", &waits)
@@ -40,10 +34,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .fix(Fix::pool(
                 php,
                 pool,
-                &[(
-                    "request_terminate_timeout",
-                    format!("{:.0}s", (waits.seconds().unwrap_or(60.0) * 0.9).max(1.0)),
-                )],
+                &[("request_terminate_timeout", super::just_below(waits_s))],
             ))
             .weight(0.1)
             .tell(found);

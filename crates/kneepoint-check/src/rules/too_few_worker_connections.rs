@@ -32,7 +32,6 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         let hits = service.logged(LogKind::NoConnectionSlots);
         let recent = hits.filter(|hits| is_recent(hits));
         let workers = super::nginx_workers(snapshot, service);
-        let per_client = if nginx.passes.is_empty() { 1.0 } else { 2.0 };
         let few = each * workers < FEW && each <= 1024.0;
         if !few && recent.is_none() {
             continue;
@@ -45,18 +44,48 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         let mut draft = RULE
             .at(snapshot, at, severity)
             .value("worker_connections", &value);
-        if let Some(hits) = hits {
+        if let Some(hits) = recent {
             draft = draft
                 .title("The connection slots of nginx were used up")
                 .seen(often(hits), &hits.path);
         }
         draft
-            .seen(format!("{workers:.0} processes of nginx"), "")
-            .cost(format!("above {:.0} clients at once, kept connections included, further ones are closed without an answer", each * workers / per_client))
-            .fix(Fix::line(service, &value, "worker_connections 4096; (and worker_rlimit_nofile 16384; at the top)"))
+            .seen(
+                format!(
+                    "{} of nginx, with {each:.0} slots{}",
+                    counted(workers as u64, "process"),
+                    if workers > 1.0 { " each" } else { "" }
+                ),
+                "",
+            )
+            .cost(cost(each * workers, nginx.passes.is_empty()))
+            .fix(Fix::line(service, &value, &better(each)))
             .weight(if recent.is_some() { 0.5 } else { 0.2 })
             .tell(found);
     }
+}
+
+fn cost(slots: f64, serves_files: bool) -> String {
+    let (clients, each) = match serves_files {
+        true => (slots, "each takes one slot"),
+        false => (
+            slots / 2.0,
+            "each takes two slots while its request is handed on",
+        ),
+    };
+    format!(
+        "above {clients:.0} clients at once ({each}; browsers that keep a connection count, too) further ones are closed without \
+         an answer"
+    )
+}
+
+/// More than there are: where these were used up, what is enough elsewhere is not enough here.
+fn better(each: f64) -> String {
+    let slots = (each * 2.0).max(4096.0);
+    format!(
+        "worker_connections {slots:.0}; (and worker_rlimit_nofile {:.0}; at the top)",
+        slots * 4.0
+    )
 }
 
 #[cfg(test)]
@@ -67,12 +96,18 @@ mod tests {
     fn sick_and_healthy() {
         let small =
             Case::healthy().nginx_with(" worker_connections 4096;", " worker_connections 768;");
+        let one = Case::healthy()
+            .nginx_with(" worker_connections 4096;", " worker_connections 1024;")
+            .set(0, "worker_processes", "1");
         let logged = crate::rule::case::logged(0, LogKind::NoConnectionSlots, 60.0);
         verify(
             &RULE,
             &[
                 (small, Severity::Risk, "above 1536 clients"),
-                (logged, Severity::Problem, "used up"),
+                (logged.clone(), Severity::Problem, "used up"),
+                // It has 4096 already: that cannot be what to write.
+                (logged, Severity::Problem, "worker_connections 8192;"),
+                (one, Severity::Risk, "1 process of nginx, with 1024 slots\""),
             ],
         );
     }

@@ -54,10 +54,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                 (Some(upstream), None) => {
                     draft = draft.seen(
                         format!("upstream {} has no keepalive", upstream.name),
-                        upstream
-                            .at
-                            .as_ref()
-                            .map_or_else(String::new, ToString::to_string),
+                        begins(upstream),
                     )
                 }
                 (None, None) => {
@@ -69,8 +66,9 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             }
             let waiting: u64 = service.time_wait.values().sum();
             if waiting > 0 {
+                let waiting = counted(waiting, "connection");
                 draft = draft.seen(
-                    format!("{waiting} connections in TIME_WAIT to whom it asks"),
+                    format!("{waiting} in TIME_WAIT to whom it asks"),
                     format!("/proc/{}/net/tcp", service.pid),
                 );
             }
@@ -85,6 +83,11 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                 .tell(found);
         }
     }
+}
+
+fn begins(upstream: &crate::snapshot::Upstream) -> String {
+    let at = upstream.at.as_ref();
+    at.map_or_else(String::new, ToString::to_string)
 }
 
 /// What connecting for each request costs, and where the local ports end: at so many requests a second.

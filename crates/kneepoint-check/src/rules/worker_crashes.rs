@@ -14,24 +14,24 @@ pub(crate) static RULE: CheckRule = CheckRule {
     check,
 };
 
+const LINES: Logged = Logged {
+    kinds: &[],
+    line: LogKind::WorkerCrashed,
+    least: 1,
+    severity: Severity::Problem,
+    costs: |count| {
+        format!(
+            "{} that ended with an error of the server",
+            counted(count, "request")
+        )
+    },
+    remedy: "Look at the signal in the log. 11: take the newest PHP and extensions, and never call opcache_reset() under load. 9: see \
+        who killed it (`dmesg`), and make the pool smaller or the limit larger.",
+    weight: 0.4,
+};
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
-    for (at, service) in snapshot.services.iter().enumerate() {
-        let Some(hits) = service
-            .logged(LogKind::WorkerCrashed)
-            .filter(|hits| is_recent(hits))
-        else {
-            continue;
-        };
-        RULE.at(snapshot, at, Severity::Problem)
-            .seen(often(hits), &hits.path)
-            .cost("an error for each request that was under way")
-            .fix(Fix::words(
-                "Look at the signal in the log. 11: take the newest PHP and extensions, and never call opcache_reset() under load. \
-                 9: see who killed it (`dmesg`), and make the pool smaller or the limit larger.",
-            ))
-            .weight(0.4)
-            .tell(found);
-    }
+    LINES.check(&RULE, snapshot, found);
 }
 
 #[cfg(test)]

@@ -70,6 +70,8 @@ pub struct Blind {
     pub why: String,
     /// What would let it be seen.
     pub remedy: String,
+    /// Whether it is a service or its settings: where nothing is found, nothing may be wrong or may not have been seen.
+    pub weighs: bool,
 }
 
 impl Blind {
@@ -80,6 +82,16 @@ impl Blind {
             what: what.into(),
             why: why.into(),
             remedy: remedy.into(),
+            weighs: false,
+        }
+    }
+
+    /// The same of a service or its settings.
+    #[must_use]
+    pub fn weighing(self) -> Self {
+        Self {
+            weighs: true,
+            ..self
         }
     }
 }
@@ -479,6 +491,8 @@ pub struct Link {
     pub to: usize,
     /// The pool that is asked, where that could be told.
     pub pool: Option<String>,
+    /// The pools of the one who asks that do so; none where it is not known which, or it has none.
+    pub from_pools: Vec<String>,
     /// By which address.
     pub by: ListenEndpoint,
     /// How it is known: a line of configuration, or a connection.
@@ -492,6 +506,8 @@ pub struct ServedApp {
     pub root: String,
     /// Position of the service that executes it.
     pub service: usize,
+    /// The pools of it that do; none where it is not known which.
+    pub pools: Vec<String>,
     /// Settings of its own that cost.
     pub switches: Vec<AppSwitch>,
     /// Files of PHP below its directory, as far as they were counted.

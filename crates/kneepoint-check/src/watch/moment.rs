@@ -101,6 +101,8 @@ pub struct TrafficMoment {
     pub p95_s: Option<f64>,
     /// Lines since the watch began.
     pub requests: u64,
+    /// Requests of its service that are in pools of PHP-FPM now: a log tells of them when they are finished.
+    pub in_flight: u64,
     /// Why it is not followed.
     pub blind: Option<String>,
 }
@@ -135,11 +137,22 @@ pub struct OwnCost {
     pub full_look_age_s: f64,
 }
 
-impl OwnCost {
-    /// The share of one core it takes; the look with which it began is not in it.
+impl TrafficMoment {
+    /// Whether nothing was finished in the last seconds, though requests are under way.
     #[must_use]
-    pub fn share(&self) -> f64 {
-        self.cpu_s / self.watched_s.max(1e-3)
+    pub fn is_stuck(&self) -> bool {
+        self.rate_hz == Some(0.0) && self.in_flight > 0 && self.blind.is_none()
+    }
+}
+
+impl OwnCost {
+    /// The share of one core it takes; the looks with which it began are not in it. `None` as long as there is too little
+    /// to tell a share from.
+    #[must_use]
+    pub fn share(&self) -> Option<f64> {
+        /// Seconds \[ours\]: less is one look, and no pause after it.
+        const LEAST_S: f64 = 1.0;
+        (self.watched_s >= LEAST_S).then(|| self.cpu_s / self.watched_s)
     }
 }
 

@@ -111,6 +111,7 @@ impl Log {
             failed_share: self.window.failed_share(),
             p95_s: self.window.p95_s(),
             requests: self.window.total,
+            in_flight: 0,
             blind: self.blind.clone(),
         }
     }
@@ -301,19 +302,20 @@ mod tests {
     fn the_logs_of_nginx_have_the_formats_of_its_configuration() {
         let case = crate::rule::case::Case::healthy().nginx(
             "http {\n log_format timed escape=json '$remote_addr [$time_local] '\n  '\"$request\" $status rt=$request_time';\n \
-             access_log /l/all.log;\n server {\n  access_log /l/shop.log timed buffer=32k;\n }\n server {\n  access_log syslog:server=x;\n }\n \
+             access_log /l/all.log;\n server {\n  access_log /l/first.log;\n  access_log /l/shop.log timed buffer=32k;\n  access_log /l/first.log timed;\n }\n server {\n  access_log syslog:server=x;\n }\n \
              server {\n  location / {\n   access_log off;\n   proxy_pass http://a;\n  }\n }\n}\n",
         );
         let logs = logs_of(&case.0.services[0]);
         let paths: Vec<&str> = logs.iter().map(|(path, _)| path.as_str()).collect();
-        assert_eq!(paths, ["/l/shop.log", "/l/all.log"]);
-        let format = logs[0].1.as_ref().expect("a format");
+        // Every line of a level, and each file once.
+        assert_eq!(paths, ["/l/first.log", "/l/shop.log", "/l/all.log"]);
+        let format = logs[1].1.as_ref().expect("a format");
         let text = "10.0.0.1 [28/Nov/2026:10:00:00 +0000] \"GET / HTTP/1.1\" 200 rt=0.250";
         let entry = parse_line(format, text).expect("a line");
         assert_eq!(
             (entry.timed, entry.end_us - entry.start_us),
             (true, 250_000)
         );
-        assert_eq!(logs[1].1, None);
+        assert_eq!(logs[2].1, None);
     }
 }

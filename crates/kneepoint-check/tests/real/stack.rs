@@ -3,6 +3,7 @@
 use crate::skip::skipped;
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
@@ -181,15 +182,18 @@ impl Stack {
     pub(crate) fn sick() -> Self {
         let redis = "maxclients 3\nmaxmemory 100mb\nmaxmemory-policy noeviction\n";
         let stack = Self::prepared(SICK_NGINX, SICK_FPM, redis);
-        let line = format!(
-            "[{}] WARNING: [pool www] server reached pm.max_children setting (5), consider raising it\n",
-            now("%d-%b-%Y %H:%M:%S")
-        );
+        let full = || {
+            format!(
+                "[{}] WARNING: [pool www] server reached pm.max_children setting (5), consider raising it\n",
+                now("%d-%b-%Y %H:%M:%S")
+            )
+        };
         let crash = format!(
             "[{}] WARNING: [pool www] child 7 exited on signal 11 (SIGSEGV) after 3.0 seconds from start\n",
             now("%d-%b-%Y %H:%M:%S")
         );
-        stack.write("fpm.log", &format!("{}{crash}", line.repeat(3)));
+        // What PHP-FPM wrote before it was started counts no more.
+        stack.write("fpm.log", &format!("{}{crash}", full()));
         let line = format!(
             "{} [error] 1#1: *1 upstream timed out (110: Connection timed out) while reading response header from upstream\n",
             now("%Y/%m/%d %H:%M:%S")
@@ -212,7 +216,12 @@ impl Stack {
             "app/vendor/composer/autoload_psr4.php",
             &format!("<?php return [\n{}];", "'A' => 1,\n".repeat(9)),
         );
-        stack.started(&["-d", "opcache.enable=0"])
+        let stack = stack.started(&["-d", "opcache.enable=0"]);
+        let mut log = fs::OpenOptions::new();
+        let log = log.append(true).open(stack.path("fpm.log"));
+        let written = log.and_then(|mut log| log.write_all(full().repeat(3).as_bytes()));
+        written.expect("a log that can be written to");
+        stack
     }
 
     /// The same without any.

@@ -9,9 +9,9 @@ Nothing is sent, written or signalled. As root it sees every process and contain
 own user's, and it says what it misses.
 
 Exit codes:
-  0  nothing found beyond notes
+  0  nothing found beyond notes, and every service was read
   1  problems or risks found
-  2  nothing could be looked at, or an error";
+  2  nothing could be looked at, or nothing was found and a service or its settings could not be read, or an error";
 
 /// Which part of what runs is looked at; all of it without any.
 #[derive(Debug, Clone, ClapArgs)]

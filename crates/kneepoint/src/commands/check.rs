@@ -1,5 +1,6 @@
 //! `kneepoint check`.
 
+mod fixes;
 mod remote;
 pub(super) mod watch;
 
@@ -9,7 +10,6 @@ use crate::{FAILED, FOUND};
 use anyhow::{Context as _, Result};
 use kneepoint_check::{CheckFormat, CheckOptions, Report, check, redacted, render};
 use kneepoint_model::units::parse_duration;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -38,8 +38,10 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitCode> {
     }
     Ok(match () {
         () if report.is_blind() => ExitCode::from(FAILED),
-        () if report.is_clean() => ExitCode::SUCCESS,
-        () => ExitCode::from(FOUND),
+        () if !report.is_clean() => ExitCode::from(FOUND),
+        // What was not read may be what is wrong.
+        () if report.is_partial() => ExitCode::from(FAILED),
+        () => ExitCode::SUCCESS,
     })
 }
 
@@ -72,11 +74,8 @@ fn look_there(args: &CheckArgs, url: &str) -> Result<ExitCode> {
         ("--container", &args.only.container),
         ("--app", &args.only.app),
     ] {
-        there.extend(
-            value
-                .iter()
-                .flat_map(|value| [option.to_owned(), value.clone()]),
-        );
+        // One word: a name that begins with a dash is a name there, too.
+        there.extend(value.iter().map(|value| format!("{option}={value}")));
     }
     there.extend(
         args.only
@@ -120,34 +119,13 @@ fn deliver(path: &Path, text: &str) -> Result<bool> {
     Ok(false)
 }
 
-/// Writes every file that a finding proposes, numbered in the order of the findings, and what to do with them.
+/// Writes every file that findings propose into a new directory, and what to do with them.
 fn write_fixes(dir: &Path, report: &Report) -> Result<()> {
     std::fs::create_dir(dir)
         .with_context(|| format!("cannot make the directory `{}`", dir.display()))?;
-    let mut readme = "# What kneepoint check proposes\n\nNothing here is in force yet. Apply one, look whether it helps, go on.\n".to_owned();
-    for (index, finding) in report.findings.iter().enumerate() {
-        let number = index + 1;
-        let _ = write!(
-            readme,
-            "\n## {number}. {} {}\n\n{}\n\n{}\n",
-            finding.code, finding.title, finding.place, finding.fix.text
-        );
-        if let Some(file) = &finding.fix.file {
-            let name = format!(
-                "{number:02}-{}",
-                file.path.rsplit('/').next().unwrap_or("file")
-            );
-            std::fs::write(dir.join(&name), &file.content)
-                .with_context(|| format!("cannot write `{name}`"))?;
-            let _ = writeln!(
-                readme,
-                "\n`{name}` goes to `{}`. If it is there already, add these lines to it.",
-                file.path
-            );
-        }
-        if !finding.fix.apply.is_empty() {
-            let _ = writeln!(readme, "\nThen: `{}`", finding.fix.apply);
-        }
+    for (name, content) in fixes::files(report) {
+        std::fs::write(dir.join(&name), content)
+            .with_context(|| format!("cannot write `{name}`"))?;
     }
-    std::fs::write(dir.join("README.md"), readme).context("cannot write README.md")
+    Ok(())
 }

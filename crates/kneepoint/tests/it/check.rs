@@ -114,6 +114,34 @@ fn what_it_writes_can_be_read() {
 }
 
 #[test]
+fn settings_that_cannot_be_read_are_no_clean_stack() {
+    let dir = tempfile::tempdir().expect("directory");
+    let Some(healthy) = redis(dir.path(), "allkeys-lru") else {
+        return;
+    };
+    std::fs::remove_file(dir.path().join("redis.conf")).expect("removed");
+    let output = check(healthy.0.id(), &[]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("the settings of Redis"), "{said}");
+}
+
+#[test]
+fn a_pool_that_is_not_there_is_told_with_those_that_are() {
+    let dir = tempfile::tempdir().expect("directory");
+    let Some(healthy) = redis(dir.path(), "allkeys-lru") else {
+        return;
+    };
+    let output = check(healthy.0.id(), &["--pool", "nosuch"]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("pool nosuch: no pool was found at all"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_process_that_is_none_is_said_to_be_none() {
     let output = check(u32::MAX, &[]);
     let said = text(&output.stdout);

@@ -70,8 +70,8 @@ impl Remote<'_> {
     /// There is no connection, the program cannot run there, or what came back is no answer.
     pub(super) fn look(&self) -> Result<Found> {
         ensure!(
-            self.url.len() > "ssh://".len() && self.url.starts_with("ssh://"),
-            "`{}` is no address: write ssh://user@host",
+            is_address(self.url),
+            "`{}` is no address: write ssh://user@host, or ssh://user@host:22",
             self.url
         );
         let program =
@@ -91,7 +91,7 @@ impl Remote<'_> {
         }
         command
             .args
-            .extend([self.url.to_owned(), there(&self.args)]);
+            .extend(["--".to_owned(), self.url.to_owned(), there(&self.args)]);
         command.env = VARIABLES
             .iter()
             .filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)))
@@ -127,6 +127,20 @@ impl Remote<'_> {
             _ => bail!("the check on {} ended early: {said}", self.url),
         }
     }
+}
+
+/// Whether a text is an address. A user or a host that begins with a dash would be an option of `ssh`, or of what its
+/// settings start with it.
+fn is_address(url: &str) -> bool {
+    let Some(rest) = url.strip_prefix("ssh://") else {
+        return false;
+    };
+    let (user, host) = rest.rsplit_once('@').unwrap_or(("user", rest));
+    let is_name = |name: &str| {
+        let plain = |letter: char| !letter.is_whitespace() && !letter.is_control();
+        !name.is_empty() && !name.starts_with('-') && name.chars().all(plain)
+    };
+    is_name(user) && is_name(host)
 }
 
 /// The command line that is run there.
@@ -175,6 +189,27 @@ mod tests {
         assert_eq!(files, ["a\nb", "", "", "xy", "7"]);
         assert_eq!(taken_apart("3\nab"), None);
         assert_eq!(taken_apart("motd\n"), None);
+    }
+
+    #[test]
+    fn an_address_is_never_an_option() {
+        for url in ["ssh://host", "ssh://me@host:2222", "ssh://me@[::1]:22"] {
+            assert!(is_address(url), "{url}");
+        }
+        for url in [
+            "-oProxyCommand=x",
+            "ssh://",
+            "ssh://-oProxyCommand=x",
+            "ssh://me@-oProxyCommand=x",
+            "ssh://-l@host",
+            "ssh://me@",
+            "ssh://@host",
+            "ssh://a b",
+            "ssh://a\nb",
+            "host",
+        ] {
+            assert!(!is_address(url), "{url}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod view;
 use crate::args::WatchArgs;
 use crate::session::{print, stop_flag};
 use crate::{FAILED, INTERRUPTED};
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use kneepoint_check::{Moment, StackWatch, WatchOptions};
 use kneepoint_model::units::parse_duration;
 use listen::Served;
@@ -37,6 +37,7 @@ pub(in crate::commands) fn run(args: &WatchArgs) -> Result<ExitCode> {
         served.say();
     }
     let watch = StackWatch::begin(options);
+    is_there(&watch, args)?;
     let mut session = Session {
         watch,
         served,
@@ -56,6 +57,27 @@ pub(in crate::commands) fn run(args: &WatchArgs) -> Result<ExitCode> {
         true => ExitCode::from(INTERRUPTED),
         false => ExitCode::SUCCESS,
     })
+}
+
+/// What the options name is there. Without any, services may come while it watches.
+///
+/// # Errors
+/// It is not there; the message says what is.
+fn is_there(watch: &StackWatch, args: &WatchArgs) -> Result<()> {
+    let only = &args.only;
+    let names = [&only.pool, &only.container, &only.app];
+    let is_narrow = names.iter().any(|name| name.is_some()) || !only.pid.is_empty();
+    if is_narrow && watch.is_empty() {
+        let unseen = watch.unseen();
+        let told = unseen
+            .iter()
+            .map(|one| format!("{}: {}; {}", one.what, one.why, one.remedy));
+        bail!(
+            "there is nothing to watch. {}",
+            told.collect::<Vec<_>>().join(". ")
+        );
+    }
+    Ok(())
 }
 
 /// A watch with those who read it.

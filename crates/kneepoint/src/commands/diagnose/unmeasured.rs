@@ -98,7 +98,7 @@ fn as_note(finding: &CheckFinding, kind: ServiceKind, arm: &str) -> Finding {
 /// What to write, and where its owner has it: the lab's own files end with the run.
 fn remedy_text(fix: &Fix, kind: ServiceKind) -> String {
     let Some(file) = &fix.file else {
-        return without_lab(&fix.text);
+        return without_lab(&fix.in_one_line());
     };
     let (sections, lines): (Vec<&str>, Vec<&str>) = file
         .content
@@ -199,7 +199,7 @@ mod tests {
                     path: path.into(),
                     content: content.into(),
                 }),
-                apply: String::new(),
+                ..Fix::default()
             };
             remedy_text(&fix, kind)
         };

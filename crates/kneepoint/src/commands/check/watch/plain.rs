@@ -39,7 +39,8 @@ impl Told {
         for pool in moment.pools.iter().filter(active) {
             let _ = write!(text, "\n  {}", of_pool(pool));
         }
-        for log in moment.traffic.iter().filter(|log| log.rate_hz > Some(0.0)) {
+        let served = |log: &&TrafficMoment| log.rate_hz > Some(0.0) || log.is_stuck();
+        for log in moment.traffic.iter().filter(served) {
             let _ = write!(text, "\n  log {}  {}", log.path, of_traffic(log));
         }
         let told = |one: &&Watched| one.finding.severity != Severity::Note && one.gone_s.is_none();
@@ -65,13 +66,24 @@ pub(super) fn summary(moment: &Moment) -> String {
     let (busy, workers) = moment.workers();
     let pools = moment.pools.len();
     format!(
-        "{}  {busy} of {workers} workers busy in {pools} {}, {} queued; {}; itself {} of a core",
+        "{}  {busy} of {workers} workers busy in {pools} {}, {} queued; {}; itself {}",
         clock(moment.at_s),
         if pools == 1 { "pool" } else { "pools" },
         moment.queued(),
         counts(moment),
-        format_share(moment.cost.share()),
+        of_share(&moment.cost),
     )
+}
+
+/// `0.4 % of a core`. Of the first moments no share can be told: there, one look is all that it did.
+fn of_share(cost: &OwnCost) -> String {
+    match cost.share() {
+        Some(share) => format!("{} of a core", format_share(share)),
+        None => format!(
+            "just begun ({:.1} s of CPU for the first look)",
+            cost.first_cpu_s
+        ),
+    }
 }
 
 /// `2 problems, 1 risk, 0 notes`.
@@ -111,6 +123,9 @@ pub(super) fn of_traffic(log: &TrafficMoment) -> String {
     if let Some(why) = &log.blind {
         return format!("not followed: {why}");
     }
+    if log.is_stuck() {
+        return format!("none finished, {} in flight", log.in_flight);
+    }
     let rate = log.rate_hz.map_or_else(|| "-".to_owned(), format_rate);
     let p95 = match log.p95_s {
         Some(p95) => format!("p95 {}", format_ms(p95 * 1000.0)),
@@ -139,8 +154,8 @@ fn of_finding(one: &Watched) -> String {
 pub(super) fn of_cost(cost: &OwnCost) -> String {
     let span = |seconds: f64| format_span(Duration::from_secs_f64(seconds.max(0.0)));
     format!(
-        "{} of a core over {}, after {:.1} s of CPU to begin with; a look every {} takes {}; everything was read {} ago in {:.1} s",
-        format_share(cost.share()),
+        "{} over {}, after {:.1} s of CPU to begin with; a look every {} takes {}; everything was read {} ago in {:.1} s",
+        of_share(cost),
         span(cost.watched_s),
         cost.first_cpu_s,
         format_ms(cost.every_s * 1000.0),
@@ -194,8 +209,7 @@ pub(super) mod tests {
             unless: "Nobody asks.".into(),
             fix: Fix {
                 text: "pm.max_children = 20".into(),
-                file: None,
-                apply: String::new(),
+                ..Fix::default()
             },
             also: Vec::new(),
             weight: 0.5,
@@ -217,6 +231,7 @@ pub(super) mod tests {
                 failed_share: Some(0.01),
                 p95_s: Some(0.083),
                 requests: 1200,
+                in_flight: 5,
                 blind: None,
             }],
             findings: vec![Watched {
@@ -248,6 +263,28 @@ pub(super) mod tests {
             problem FPM-01  The pool is too small (pool www of php-fpm (process 790))
             itself: 0.4 % of a core over 1m, after 0.3 s of CPU to begin with; a look every 1 s takes 3.10 ms; everything was read 1m ago in 0.4 s"#]]
         .assert_eq(&all(&moment()));
+    }
+
+    #[test]
+    fn requests_that_take_long_are_no_silence() {
+        let mut now = moment();
+        now.traffic[0].rate_hz = Some(0.0);
+        let expected = "log /var/log/nginx/access.log  none finished, 5 in flight";
+        assert!(all(&now).contains(expected), "{}", all(&now));
+        assert!(Told::default().next(&now).contains(expected));
+        now.traffic[0].in_flight = 0;
+        assert!(all(&now).contains("access.log  0.0/s"), "{}", all(&now));
+    }
+
+    #[test]
+    fn the_first_look_is_no_share_of_a_core() {
+        let mut now = moment();
+        (now.cost.watched_s, now.cost.cpu_s) = (0.02, 0.01);
+        let said = summary(&now);
+        assert!(
+            said.ends_with("itself just begun (0.3 s of CPU for the first look)"),
+            "{said}"
+        );
     }
 
     #[test]

@@ -355,7 +355,7 @@ fn of_chosen(one: &Watched) -> Text<'static> {
             Style::new().add_modifier(Modifier::BOLD),
         ),
         Line::raw(format!(" seen: {}", seen.join("; "))),
-        Line::raw(format!(" do: {}", finding.fix.text.replace('\n', " "))),
+        Line::raw(format!(" do: {}", finding.fix.in_one_line())),
     ])
 }
 

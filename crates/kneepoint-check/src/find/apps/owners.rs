@@ -1,0 +1,182 @@
+//! Which pools serve an application: those whose web server, or whose own directory, leads to it.
+
+use super::super::asks::endpoints_of;
+use crate::chain::Seen;
+use crate::files::Files as _;
+use crate::snapshot::{Link, ListenEndpoint, Settings};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Whose an application is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Owners {
+    /// These pools of the service.
+    Pools(Vec<String>),
+    /// The service, which has no pools.
+    None,
+    /// One of several pools; nothing tells which.
+    Unknown,
+    /// Another service that sees the same files.
+    Elsewhere,
+}
+
+/// Which directories lead to which pool, of each service by its position.
+pub(super) struct Led(BTreeMap<usize, Vec<(String, String)>>);
+
+impl Led {
+    /// What nginx says, by the links from it, and what pools say themselves.
+    pub(super) fn of(all: &[Seen], links: &[Link]) -> Self {
+        let mut led: BTreeMap<usize, Vec<(String, String)>> = BTreeMap::new();
+        for (from, seen) in all.iter().enumerate() {
+            for pool in &seen.service.pools {
+                let own = pool.settings.text("chdir").map(str::to_owned);
+                let pools = led.entry(from).or_default();
+                pools.extend(own.map(|dir| (dir, pool.name.clone())));
+            }
+            let Some(nginx) = &seen.service.nginx else {
+                continue;
+            };
+            let mut asked: BTreeMap<ListenEndpoint, Vec<&str>> = BTreeMap::new();
+            for pass in &nginx.passes {
+                for (to, _) in endpoints_of(nginx, pass) {
+                    let dirs = asked.entry(to).or_default();
+                    dirs.extend(directories(&pass.settings));
+                }
+            }
+            for link in links.iter().filter(|link| link.from == from) {
+                let (Some(pool), Some(dirs)) = (&link.pool, asked.get(&link.by)) else {
+                    continue;
+                };
+                let dirs = dirs.iter().map(|dir| ((*dir).to_owned(), pool.clone()));
+                led.entry(link.to).or_default().extend(dirs);
+            }
+        }
+        Self(led)
+    }
+
+    /// The pools of a service from which a line leads to a directory.
+    fn to(&self, at: usize, root: &str) -> Vec<String> {
+        let led = self.0.get(&at).into_iter().flatten();
+        let own = led.filter(|(dir, _)| is_within(dir, root));
+        let pools: BTreeSet<&String> = own.map(|(_, pool)| pool).collect();
+        pools.into_iter().cloned().collect()
+    }
+
+    /// Whose the application in a directory is, as far as one service goes. `places` are all services with the directories
+    /// that they see.
+    pub(super) fn owners(
+        &self,
+        all: &[Seen],
+        places: &[(usize, String)],
+        at: usize,
+        root: &str,
+    ) -> Owners {
+        let service = &all[at].service;
+        if service.pools.is_empty() {
+            return Owners::None;
+        }
+        let pools = self.to(at, root);
+        if !pools.is_empty() {
+            return Owners::Pools(pools);
+        }
+        let identity = |at: usize| all[at].root.as_ref()?.identity(root);
+        let same = |other: usize| identity(other).is_some() && identity(other) == identity(at);
+        let mut others = places.iter().filter(|(other, own)| {
+            *other != at && own == root && !self.to(*other, root).is_empty()
+        });
+        if others.any(|(other, _)| same(*other)) {
+            return Owners::Elsewhere;
+        }
+        match service.pools.as_slice() {
+            [only] => Owners::Pools(vec![only.name.clone()]),
+            _ => Owners::Unknown,
+        }
+    }
+}
+
+/// The directories whose files a place of nginx has executed, as far as they are written out.
+fn directories(settings: &Settings) -> impl Iterator<Item = &str> {
+    let names = [
+        "root",
+        "alias",
+        "fastcgi_param script_filename",
+        "fastcgi_param document_root",
+    ];
+    let written = names.into_iter().filter_map(|name| settings.text(name));
+    written.map(|text| text.split('$').next().unwrap_or_default())
+}
+
+fn is_within(dir: &str, root: &str) -> bool {
+    let rest = dir.strip_prefix(root);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chain::join;
+    use crate::rule::case::Case;
+    use crate::snapshot::{ServiceKind, Snapshot};
+    use crate::sockets::Net;
+
+    const POOLS: &str = "[shop]\nlisten = /run/shop.sock\npm.max_children = 7\n[blog]\nlisten = /run/blog.sock\n\
+        pm.max_children = 7\n[jobs]\nlisten = /run/jobs.sock\nchdir = /srv/jobs\npm.max_children = 7\n";
+    const SITES: &str = "http {\n server {\n  root /srv/shop/public;\n  location ~ php {\n   fastcgi_pass unix:/run/shop.sock;\n  }\n }\n \
+        server {\n  location /blog {\n   fastcgi_param SCRIPT_FILENAME /srv/blog$fastcgi_script_name;\n   \
+        fastcgi_pass unix:/run/blog.sock;\n  }\n }\n}\n";
+
+    fn seen(snapshot: &Snapshot) -> Vec<Seen> {
+        let services = snapshot.services.iter().take(2).cloned();
+        services
+            .map(|mut service| {
+                if let Some(nginx) = &service.nginx {
+                    service.asks = nginx
+                        .passes
+                        .iter()
+                        .flat_map(|pass| endpoints_of(nginx, pass))
+                        .collect();
+                }
+                service.listens = service
+                    .pools
+                    .iter()
+                    .filter_map(|pool| pool.listen.clone())
+                    .map(|endpoint| crate::snapshot::Listener {
+                        endpoint,
+                        queue: None,
+                    })
+                    .collect();
+                Seen {
+                    service,
+                    root: None,
+                    net: Net::default(),
+                    hosts: Vec::new(),
+                    roots: Vec::new(),
+                    askers: BTreeMap::new(),
+                }
+            })
+            .collect()
+    }
+
+    #[test]
+    fn an_application_is_that_of_the_pool_which_a_line_leads_to() {
+        let all = seen(&Case::healthy().fpm(POOLS, "").nginx(SITES).0);
+        let links = join(&all, |kind| kind == ServiceKind::Nginx);
+        assert_eq!(links.len(), 2, "{links:?}");
+        let led = Led::of(&all, &links);
+        let whose = |root: &str| led.owners(&all, &[], 1, root);
+        let pools = |name: &str| Owners::Pools(vec![name.to_owned()]);
+        assert_eq!(whose("/srv/shop"), pools("shop"));
+        assert_eq!(whose("/srv/blog"), pools("blog"));
+        assert_eq!(whose("/srv/jobs"), pools("jobs"));
+        assert_eq!(whose("/srv/sho"), Owners::Unknown);
+        assert_eq!(whose("/srv/other"), Owners::Unknown);
+        assert_eq!(led.owners(&all, &[], 0, "/srv/shop"), Owners::None);
+    }
+
+    #[test]
+    fn the_only_pool_serves_what_is_there() {
+        let all = seen(&Case::healthy().0);
+        let links = join(&all, |kind| kind == ServiceKind::Nginx);
+        let whose = Led::of(&all, &links).owners(&all, &[], 1, "/srv/other");
+        assert_eq!(whose, Owners::Pools(vec!["www".to_owned()]));
+    }
+}

@@ -1,0 +1,169 @@
+//! What could not be looked at, and what would let it be seen.
+
+use super::CheckOptions;
+use crate::snapshot::{Blind, FpmPool, ServiceKind, Snapshot};
+use kneepoint_model::units::format_ms;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::time::Duration;
+
+/// Most names that a sentence lists.
+const NAMES: usize = 20;
+const AS_ROOT: &str = "run the check as root: sudo kneepoint check";
+
+/// Whether a process is there and its files may not be seen: it is another user's.
+pub(super) fn is_foreign(pid: u32) -> bool {
+    let root = std::fs::read_link(format!("/proc/{pid}/root"));
+    root.is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+}
+
+/// The services of other users, in one sentence.
+pub(super) fn of_others(mut foreign: Vec<(ServiceKind, u32)>) -> Option<Blind> {
+    foreign.sort_unstable();
+    let names = foreign
+        .iter()
+        .map(|(kind, pid)| format!("{kind} (process {pid})"));
+    let names: Vec<String> = names.collect();
+    let why = match names.as_slice() {
+        [] => return None,
+        [_] => "it runs as another user: its settings, files and sockets may not be read",
+        _ => "they run as other users: their settings, files and sockets may not be read",
+    };
+    Some(Blind::new(listed(&names), why, AS_ROOT).weighing())
+}
+
+/// That `/proc` shows no process of others at all.
+pub(super) fn hidden() -> Option<Blind> {
+    let is_hidden = !rustix::process::geteuid().is_root() && !Path::new("/proc/1").exists();
+    is_hidden.then(|| {
+        let why = "/proc does not show them (hidepid)";
+        Blind::new("services of other users", why, AS_ROOT).weighing()
+    })
+}
+
+/// A service that took longer than there was time.
+pub(super) fn too_late(kind: ServiceKind, pid: u32, budget: Duration) -> Blind {
+    /// What is enough for most, in seconds.
+    const LONG_S: u64 = 30;
+    let said = format_ms(budget.as_secs_f64() * 1000.0);
+    let why = format!("it could not be read within {said}, or ended meanwhile");
+    let more = LONG_S.max(budget.as_secs().saturating_mul(2));
+    let remedy = format!("ask again with --budget {more}s");
+    Blind::new(format!("{kind} (process {pid})"), why, remedy).weighing()
+}
+
+/// What the options name and nobody has, with what there is instead.
+pub(super) fn missing(snapshot: &Snapshot, options: &CheckOptions) -> Vec<Blind> {
+    let mut found = Vec::new();
+    if let Some(name) = &options.pool {
+        let names = snapshot
+            .pools()
+            .map(|(_, _, pool): (_, _, &FpmPool)| pool.name.clone());
+        let is_one = |known: &String| known == name;
+        found.extend(lacks("pool", name, "--pool", names.collect(), &is_one));
+    }
+    if let Some(name) = &options.container {
+        let places = snapshot.services.iter().map(|service| &service.place);
+        let mut names = Vec::new();
+        for container in places.filter_map(|place| place.container.as_ref()) {
+            let all = [&container.name, &container.compose_service];
+            let own = all
+                .into_iter()
+                .flatten()
+                .map(|name| name.trim_start_matches('/'));
+            names.extend(own.map(str::to_owned));
+            names.push(container.id.get(..12).unwrap_or(&container.id).to_owned());
+        }
+        let is_one =
+            |known: &String| known.starts_with(name.as_str()) || name.starts_with(known.as_str());
+        found.extend(lacks("container", name, "--container", names, &is_one));
+    }
+    if let Some(dir) = &options.app {
+        let dir = dir.trim_end_matches('/');
+        let roots = snapshot.apps.iter().map(|app| app.root.clone());
+        let is_one = |root: &String| root.starts_with(dir) || dir.starts_with(root.as_str());
+        found.extend(lacks("application", dir, "--app", roots.collect(), &is_one));
+    }
+    found
+}
+
+fn lacks(
+    what: &str,
+    name: &str,
+    option: &str,
+    mut known: Vec<String>,
+    is_one: &dyn Fn(&String) -> bool,
+) -> Option<Blind> {
+    if known.iter().any(is_one) {
+        return None;
+    }
+    known.sort();
+    known.dedup();
+    let (why, remedy) = match known.first() {
+        None => (
+            format!("no {what} was found at all"),
+            format!("leave {option} out"),
+        ),
+        Some(first) => (
+            format!("there is none of that name; there are: {}", listed(&known)),
+            format!("name one of them: {option} {first}"),
+        ),
+    };
+    Some(Blind::new(format!("{what} {name}"), why, remedy).weighing())
+}
+
+fn listed(names: &[String]) -> String {
+    let told: Vec<&str> = names.iter().take(NAMES).map(String::as_str).collect();
+    match names.len().saturating_sub(NAMES) {
+        0 => told.join(", "),
+        more => format!("{} and {more} more", told.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::case::Case;
+
+    #[test]
+    fn services_of_others_are_one_sentence() {
+        let foreign = vec![(ServiceKind::Redis, 9), (ServiceKind::Nginx, 7)];
+        let blind = of_others(foreign).expect("two");
+        assert_eq!(blind.what, "nginx (process 7), redis (process 9)");
+        assert!(blind.weighs && blind.remedy.contains("sudo"), "{blind:?}");
+        assert_eq!(of_others(Vec::new()), None);
+        // One's own files may be seen, and who is gone is nobody's.
+        assert!(!is_foreign(std::process::id()) && !is_foreign(u32::MAX));
+    }
+
+    #[test]
+    fn a_time_is_told_as_it_was_given() {
+        let blind = too_late(ServiceKind::Nginx, 7, Duration::from_millis(1));
+        assert!(blind.why.contains("within 1.00 ms,"), "{}", blind.why);
+        assert_eq!(blind.remedy, "ask again with --budget 30s");
+        let blind = too_late(ServiceKind::Nginx, 7, Duration::from_secs(40));
+        assert!(blind.why.contains("within 40 s,"), "{}", blind.why);
+        assert_eq!(blind.remedy, "ask again with --budget 80s");
+    }
+
+    #[test]
+    fn who_asks_for_what_is_not_there_is_told_what_is() {
+        let asked = |change: fn(&mut CheckOptions)| {
+            let mut options = CheckOptions::default();
+            change(&mut options);
+            missing(&Case::healthy().0, &options)
+        };
+        let found = asked(|options| options.pool = Some("nosuch".into()));
+        assert_eq!(found[0].what, "pool nosuch");
+        assert_eq!(found[0].why, "there is none of that name; there are: www");
+        assert_eq!(found[0].remedy, "name one of them: --pool www");
+        assert_eq!(asked(|options| options.pool = Some("www".into())), []);
+        let found = asked(|options| options.container = Some("shop".into()));
+        assert_eq!(found[0].why, "no container was found at all");
+        let found = asked(|options| options.app = Some("/nowhere".into()));
+        assert!(found[0].why.contains("/srv/app"), "{found:?}");
+        assert_eq!(asked(|options| options.app = Some("/srv/app/".into())), []);
+        let many: Vec<String> = (0..30).map(|at| at.to_string()).collect();
+        assert!(listed(&many).ends_with("19 and 10 more"));
+    }
+}

@@ -1,0 +1,200 @@
+use super::*;
+use crate::snapshot::{Container, Runtime};
+
+fn service(container: bool) -> (Service, FpmPool) {
+    let mut service = Service::new(ServiceKind::Fpm, 7);
+    service.place.container = container.then(|| Container {
+        id: "a".repeat(64),
+        runtime: Runtime::Docker,
+        name: None,
+        compose_service: Some("php".into()),
+        in_pod: false,
+    });
+    let mut pool = FpmPool {
+        name: "www".into(),
+        ..FpmPool::default()
+    };
+    let path = "/usr/local/etc/php-fpm.d/zz-docker.conf";
+    pool.settings
+        .set("pm.max_children", "5", SettingSource::file(path, 3));
+    (service, pool)
+}
+
+#[test]
+fn a_host_gets_a_drop_in_that_is_read_last() {
+    let (service, pool) = service(false);
+    let fix = Fix::pool(&service, &pool, &[("pm.max_children", "20".into())]);
+    let file = fix.file.expect("a file");
+    assert_eq!(file.path, "/usr/local/etc/php-fpm.d/zz-kneepoint.conf");
+    assert_eq!(file.content, "[www]\npm.max_children = 20\n");
+    assert_eq!(fix.apply, "kill -USR2 7");
+}
+
+#[test]
+fn what_an_earlier_check_proposed_goes_on() {
+    let (service, mut pool) = service(false);
+    let path = "/usr/local/etc/php-fpm.d/zz-kneepoint.conf";
+    pool.settings
+        .set("pm", "static", SettingSource::file(path, 3));
+    let fix = Fix::pool(&service, &pool, &[("pm.max_children", "20".into())]);
+    assert_eq!(fix.text, format!("Add to {path}:"));
+    assert_eq!(fix.file.expect("a file").path, path);
+}
+
+#[test]
+fn an_ini_is_read_after_all_that_are_there() {
+    let (mut service, _) = service(false);
+    let path = |name: &str| format!("/usr/local/etc/php/conf.d/{name}");
+    service.files.push(read(&path("zz-own.ini")));
+    let fix = Fix::ini(&service, &[("opcache.enable", "1".into())]);
+    assert_eq!(fix.file.expect("a file").path, path("zzz-kneepoint.ini"));
+}
+
+fn read(path: &str) -> crate::snapshot::ReadFile {
+    crate::snapshot::ReadFile {
+        path: path.into(),
+        modified_s: 0.0,
+        newer: false,
+    }
+}
+
+fn database(files: &[&str]) -> Service {
+    let mut service = Service::new(ServiceKind::Mysql, 7);
+    service.files = files.iter().map(|path| read(path)).collect();
+    service
+}
+
+#[test]
+fn a_database_gets_a_file_with_the_header_of_its_section() {
+    let unset = SettingValue::new("0", SettingSource::Default);
+    let text = "slow_query_log = 1\nlong_query_time = 1";
+    let content = format!("[mysqld]\n{text}\n");
+    let debian = [
+        "/etc/mysql/my.cnf",
+        "/etc/mysql/conf.d/a.cnf",
+        "/etc/mysql/mariadb.conf.d/50-server.cnf",
+    ];
+    let fix = Fix::line(&database(&debian), &unset, text);
+    let file = fix.file.clone().expect("a file");
+    assert_eq!(
+        (file.path.as_str(), &file.content),
+        ("/etc/mysql/mariadb.conf.d/zz-kneepoint.cnf", &content)
+    );
+    assert_eq!(fix.apply, "Restart MariaDB as it was started.");
+    // What a file of an earlier directory says is overridden there, too.
+    let set = SettingValue::new("0", SettingSource::file(debian[1], 3));
+    assert_eq!(Fix::line(&database(&debian), &set, text).file, Some(file));
+    // Nobody knows a directory here.
+    let fix = Fix::line(&database(&["/srv/my.cnf"]), &unset, text);
+    assert_eq!(fix.text, "In /srv/my.cnf, below [mysqld], write:");
+    assert_eq!(fix.lines, ["slow_query_log = 1", "long_query_time = 1"]);
+    // A line of the main file may come after its includes.
+    let set = SettingValue::new("0", SettingSource::file(debian[0], 30));
+    let fix = Fix::line(&database(&debian), &set, "general_log = 0");
+    assert_eq!(
+        (fix.text.as_str(), fix.file),
+        (
+            "In /etc/mysql/my.cnf:30, change this setting to: general_log = 0",
+            None
+        )
+    );
+}
+
+#[test]
+fn what_the_command_line_says_is_changed_there() {
+    let flag = SettingValue::new("10", SettingSource::Flag);
+    let of = |kind, line| Fix::line(&Service::new(kind, 7), &flag, line).text;
+    let said = [
+        of(ServiceKind::Mysql, "max_connections = 50"),
+        of(ServiceKind::Redis, "maxclients 50"),
+        of(ServiceKind::Postgresql, "work_mem = 16MB"),
+    ];
+    for (said, flag) in said.iter().zip([
+        "--max-connections=50",
+        "--maxclients 50",
+        "-c work_mem=16MB",
+    ]) {
+        assert_eq!(
+            *said,
+            format!("On its command line, change this setting to: {flag}")
+        );
+    }
+}
+
+#[test]
+fn several_directives_are_a_line_each() {
+    let set = SettingValue::new("httpclose", SettingSource::file("/h.cfg", 3));
+    let fix = Fix::line(
+        &Service::new(ServiceKind::Haproxy, 7),
+        &set,
+        "option http-keep-alive\nhttp-reuse safe",
+    );
+    assert_eq!(fix.text, "In /h.cfg:3, write instead of this setting:");
+    assert_eq!(fix.lines, ["option http-keep-alive", "http-reuse safe"]);
+    assert_eq!(
+        fix.in_one_line(),
+        "In /h.cfg:3, write instead of this setting: option http-keep-alive; http-reuse safe"
+    );
+    assert!(!fix.is_command() && !fix.apply.is_empty(), "{fix:?}");
+    let fix = Fix::without(&Service::new(ServiceKind::Nginx, 7), &set, "");
+    assert_eq!(fix.text, "In /h.cfg:3, remove this setting");
+}
+
+#[test]
+fn open_files_are_raised_where_the_service_is_started() {
+    let mut service = database(&[]);
+    assert!(Fix::open_files(&service).text.contains("ulimit -n 65535"));
+    service.place.unit = Some("mariadb.service".into());
+    let fix = Fix::open_files(&service);
+    assert_eq!(
+        fix.apply,
+        "systemctl daemon-reload && systemctl restart mariadb.service"
+    );
+    assert_eq!(
+        fix.file.expect("a file").content,
+        "[Service]\nLimitNOFILE=65535\n"
+    );
+}
+
+#[test]
+fn a_pool_of_the_main_file_is_changed_there() {
+    let (mut service, pool) = service(false);
+    let path = "/usr/local/etc/php-fpm.d/zz-docker.conf".to_owned();
+    service.files.push(crate::snapshot::ReadFile {
+        path,
+        modified_s: 0.0,
+        newer: false,
+    });
+    let fix = Fix::pool(&service, &pool, &[("pm.max_children", "20".into())]);
+    assert!(fix.file.is_none(), "{fix:?}");
+    assert!(
+        fix.text.ends_with("[www], write: pm.max_children = 20"),
+        "{fix:?}"
+    );
+}
+
+#[test]
+fn a_container_gets_a_mounted_file_or_its_environment() {
+    let (service, mut pool) = service(true);
+    let fix = Fix::pool(&service, &pool, &[("pm.max_children", "20".into())]);
+    assert!(
+        fix.text.contains("volumes:") && fix.apply.contains("anew"),
+        "{fix:?}"
+    );
+    let variable = SettingSource::Variable {
+        name: "MAX".into(),
+        path: "/c".into(),
+        line: 1,
+    };
+    pool.settings.set("pm.max_children", "5", variable);
+    let fix = Fix::pool(&service, &pool, &[("pm.max_children", "20".into())]);
+    assert!(
+        fix.text.ends_with("MAX=20") && fix.file.is_none(),
+        "{fix:?}"
+    );
+    let fix = Fix::sysctl(&service, "net.core.somaxconn", "4096");
+    assert!(
+        fix.text.contains("sysctls: [\"net.core.somaxconn=4096\"]"),
+        "{fix:?}"
+    );
+}
