@@ -2,7 +2,7 @@
 
 use crate::find::asks::endpoints_of;
 use crate::rule::{CheckRule, Fix, counted};
-use crate::snapshot::{FpmPool, Link, Nginx, Pass, Service, ServiceKind, SettingValue, Snapshot};
+use crate::snapshot::{FpmPool, Link, Nginx, Pass, Service, SettingValue, Snapshot};
 use kneepoint_model::rule_page;
 
 macro_rules! catalogue {
@@ -225,35 +225,6 @@ fn larger_sysctl(service: &Service, name: &str, right: u32, instead: &str) -> Fi
         true => Fix::words(instead),
         false => Fix::sysctl(service, name, &right.to_string()),
     }
-}
-
-/// A change that takes effect when the program opens its socket anew: a reload hands the old one on, with the length of
-/// its queue.
-fn after_restart(service: &Service, mut fix: Fix) -> Fix {
-    // Words alone need nothing.
-    if service.place.container.is_some() || fix.apply.is_empty() || fix.apply.starts_with("Create")
-    {
-        return fix;
-    }
-    let system = fix.apply == "sysctl --system";
-    // A command for a shell where it is one, and a sentence where a person has to do it.
-    fix.apply = match &service.place.unit {
-        Some(unit) if system => format!("sysctl --system && systemctl restart {unit}"),
-        Some(unit) => format!("systemctl restart {unit}"),
-        None => {
-            let restart = match service.kind {
-                ServiceKind::Fpm => {
-                    format!("end it (kill -QUIT {}) and start it again", service.pid)
-                }
-                _ => "restart it".to_owned(),
-            };
-            match system {
-                true => format!("Run sysctl --system, then {restart}."),
-                false => format!("A reload is not enough: {restart}."),
-            }
-        }
-    };
-    fix
 }
 
 /// The places where nginx hands requests on to whom a link leads.

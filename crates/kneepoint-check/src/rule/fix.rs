@@ -250,6 +250,18 @@ impl Fix {
         }
     }
 
+    /// A change that takes effect when the program opens its socket anew: a reload hands the old one on, with the length of
+    /// its queue. Words alone need nothing.
+    pub(crate) fn after_restart(self, service: &Service) -> Self {
+        match self.apply.is_empty() {
+            true => self,
+            false => Self {
+                apply: restart(service, ""),
+                ..self
+            },
+        }
+    }
+
     fn at(service: &Service, value: &SettingValue, verb: &str, text: &str) -> Self {
         if service.kind == ServiceKind::Mysql
             && !text.is_empty()

@@ -18,9 +18,6 @@ pub(crate) static RULE: CheckRule = CheckRule {
 /// Fewer drops than this are an accident.
 const FEW: f64 = 10.0;
 
-/// What Linux has since 5.4.
-const ENOUGH: f64 = 4096.0;
-
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     let mut nets = Vec::new();
     for (at, service) in snapshot.services.iter().enumerate() {
@@ -36,13 +33,13 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .value("ListenOverflows", value)
             .value("net.core.somaxconn", &somaxconn)
             .cost("waits of one, three and seven seconds for those clients")
-            .fix(super::after_restart(service, super::larger_sysctl(
+            .fix(super::larger_sysctl(
                 service,
                 "net.core.somaxconn",
                 4096,
                 "The kernel would give queues of that length: see which listener asked for a shorter one (Send-Q in `ss -ltn`), and \
                  why it took connections so late: a pool that was full, or too few processes.",
-            )))
+            ))
             .tell(found);
     }
 }

@@ -92,15 +92,16 @@ fn title(why: Why) -> &'static str {
 }
 
 fn fix(why: Why, service: &Service, pool: &FpmPool) -> Fix {
-    let fix = match why {
-        Why::Older => Fix::reload(
+    match why {
+        Why::Older => Fix::restarted(
             service,
-            "Restart PHP-FPM: its socket keeps the length it was opened with, and a reload hands it on as it is.".into(),
+            "Restart PHP-FPM: its socket keeps the length it was opened with, and a reload hands it on as it is.",
         ),
         Why::Cut => Fix::sysctl(service, "net.core.somaxconn", "4096"),
-        Why::Asked => Fix::pool(service, pool, &[("listen.backlog", "511".into())]),
-    };
-    super::after_restart(service, fix)
+        Why::Asked => {
+            Fix::pool(service, pool, &[("listen.backlog", "511".into())]).after_restart(service)
+        }
+    }
 }
 
 #[cfg(test)]
@@ -127,7 +128,7 @@ mod tests {
                 (
                     Case::healthy().pool_with("listen.backlog = 16", ""),
                     Severity::Risk,
-                    "kill -QUIT",
+                    "Restart PHP-FPM as it was started",
                 ),
                 (
                     Case::healthy().with(queue(128)),

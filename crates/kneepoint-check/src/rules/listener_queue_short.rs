@@ -92,12 +92,12 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 fn longer(service: &Service, limit: u64, somaxconn: &SettingValue) -> Fix {
     let most = somaxconn.number().unwrap_or(0.0);
     if limit as f64 >= most {
-        return super::after_restart(service, super::larger_sysctl(
+        return super::larger_sysctl(
             service,
             "net.core.somaxconn",
             4096,
             "A longer queue lets clients wait longer, and helps none: `kneepoint watch` shows what PHP waits for.",
-        ));
+        );
     }
     if limit >= ASKED {
         return Fix::words(
@@ -154,7 +154,7 @@ mod tests {
                 (
                     queue(0, 128).kernel(0, "net.core.somaxconn", "128"),
                     Severity::Risk,
-                    "sysctl --system, then restart it",
+                    "Run `sysctl --system`, then restart nginx",
                 ),
                 (queue(400, 511), Severity::Problem, "400 of 511"),
                 // The kernel cuts what Redis asks for, or Redis asks for little.

@@ -56,10 +56,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                 "at 0.1 s a request the last of {length:.0} waits {waits:.0} s for {}; nginx gives up after {given_up:.0} s",
                 super::one_of(workers, "worker")
             ))
-            .fix(super::after_restart(
-                service,
-                Fix::pool(service, pool, &[("listen.backlog", format!("{right:.0}"))]),
-            ))
+            .fix(
+                Fix::pool(service, pool, &[("listen.backlog", format!("{right:.0}"))])
+                    .after_restart(service),
+            )
             .weight(0.05)
             .tell(found);
     }
