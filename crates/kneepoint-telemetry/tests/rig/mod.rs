@@ -276,8 +276,21 @@ impl Rig {
         let mut command = self.command(0, FPM);
         command.arg("-F").arg("-y").arg(self.path("fpm.conf"));
         self.spawn("fpm", command, |rig| {
-            UnixStream::connect(rig.path("status.sock")).is_ok()
+            UnixStream::connect(rig.path("status.sock")).is_ok() && rig.are_workers_titled()
         });
+    }
+
+    /// Whether the first workers are there, each with a title of its own: until then nobody knows that it is one.
+    fn are_workers_titled(&self) -> bool {
+        let log = fs::read_to_string(self.path("fpm.log")).unwrap_or_default();
+        let pid = fs::read_to_string(self.path("fpm.pid")).unwrap_or_default();
+        let pid = pid.trim().parse().unwrap_or_default();
+        let title = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/cmdline"));
+        let is_titled = |pid: &u32| title(pid).is_ok_and(|it| it.starts_with("php-fpm: pool "));
+        let children = kneepoint_linux::process::children(pid);
+        // It says so when it has started them.
+        log.contains("ready to handle connections")
+            && children.is_ok_and(|all| all.iter().all(is_titled))
     }
 
     fn start_nginx(&mut self) {
