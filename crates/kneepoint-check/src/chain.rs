@@ -133,6 +133,18 @@ fn accepts(asker: &Seen, ip: IpAddr, asked: &Seen, at: &str) -> bool {
 }
 
 impl Seen {
+    /// A service of which no more is known yet.
+    pub(crate) fn new(service: Service) -> Self {
+        Self {
+            service,
+            root: None,
+            net: Net::default(),
+            hosts: Vec::new(),
+            roots: Vec::new(),
+            askers: BTreeMap::new(),
+        }
+    }
+
     /// Whether a name is that of its container or compose service.
     fn is_called(&self, host: &str) -> bool {
         let container = self.service.place.container.as_ref();
@@ -262,14 +274,7 @@ mod tests {
             .iter()
             .map(|text| (endpoint(text), "/c:1".to_owned()))
             .collect();
-        Seen {
-            service,
-            root: None,
-            net: Net::default(),
-            hosts: Vec::new(),
-            roots: Vec::new(),
-            askers: BTreeMap::new(),
-        }
+        Seen::new(service)
     }
 
     fn shown(all: &[Seen]) -> Vec<String> {
@@ -316,9 +321,8 @@ mod tests {
         let redis = || seen(ServiceKind::Redis, 1, &["127.0.0.1:6379"], &[]);
         let asked_by = |php: &Seen| {
             let again = Seen {
-                service: php.service.clone(),
                 askers: php.askers.clone(),
-                ..seen(ServiceKind::Fpm, 1, &[], &[])
+                ..Seen::new(php.service.clone())
             };
             join(&[again, redis()], |_| true)[0].from_pools.clone()
         };

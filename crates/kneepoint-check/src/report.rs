@@ -1,5 +1,6 @@
 //! What is said: the chains as a picture, what is wrong, what could not be seen.
 
+mod grouped;
 mod json;
 mod junit;
 mod markdown;
@@ -22,9 +23,6 @@ use std::time::Instant;
 
 /// Version of the JSON that [`render`] writes; it changes where a reader would have to.
 pub const SCHEMA: u32 = 1;
-
-/// Places of findings that differ in what was seen, and are told one by one.
-const PLACES: usize = 3;
 
 /// What a check says.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -163,7 +161,7 @@ pub(crate) fn judge(snapshot: &Snapshot) -> Report {
     for rule in CHECKS {
         (rule.check)(snapshot, &mut findings);
     }
-    let mut findings = grouped(findings);
+    let mut findings = grouped::grouped(findings);
     findings.sort_by(|a, b| {
         let by_weight = b.weight.total_cmp(&a.weight);
         a.severity
@@ -198,81 +196,6 @@ pub(crate) fn judge(snapshot: &Snapshot) -> Report {
         picture: picture::draw(snapshot),
         findings,
         blind,
-    }
-}
-
-/// One finding instead of many that say the same of many places: of one service, where the very same was seen; of more than
-/// [`PLACES`] places whatever was seen.
-fn grouped(findings: Vec<CheckFinding>) -> Vec<CheckFinding> {
-    let key = |one: &CheckFinding| (one.rule, one.severity, one.title.clone());
-    let mut counts: BTreeMap<_, usize> = BTreeMap::new();
-    findings
-        .iter()
-        .for_each(|one| *counts.entry(key(one)).or_default() += 1);
-    let mut kept: Vec<CheckFinding> = Vec::new();
-    for finding in findings {
-        let many = counts[&key(&finding)] > PLACES;
-        let first = kept.iter_mut().find(|one| {
-            key(one) == key(&finding)
-                && (many || is_same(one, &finding))
-                && one.place != finding.place
-        });
-        match first {
-            Some(first) => join(first, finding),
-            None => kept.push(finding),
-        }
-    }
-    kept
-}
-
-/// Whether the same was seen of the same service, and the same is to be done: in one file, where there is one.
-fn is_same(one: &CheckFinding, other: &CheckFinding) -> bool {
-    let seen = |finding: &CheckFinding| -> Vec<String> {
-        let seen = finding.seen.iter();
-        seen.map(|seen| seen.what.clone()).collect()
-    };
-    let path = |finding: &CheckFinding| finding.fix.file.as_ref().map(|file| file.path.clone());
-    one.service == other.service
-        && remedy(one) == remedy(other)
-        && path(one) == path(other)
-        && one.cost == other.cost
-        && seen(one) == seen(other)
-}
-
-/// What to do, whatever the pool is called.
-fn remedy(finding: &CheckFinding) -> String {
-    let pool = finding.place.strip_prefix("pool ");
-    let pool = pool.and_then(|rest| rest.split(" of ").next());
-    pool.map_or_else(
-        || finding.fix.text.clone(),
-        |pool| finding.fix.text.replace(&format!("[{pool}]"), "[]"),
-    )
-}
-
-/// Adds a place to a finding, and to its file what that place needs of it.
-fn join(first: &mut CheckFinding, other: CheckFinding) {
-    const SAME: &str = " (the same for each of the others)";
-    if first.fix.text != other.fix.text && !first.fix.text.ends_with(SAME) {
-        first.fix.text.push_str(SAME);
-    }
-    if !first.also.contains(&other.place) {
-        first.also.push(other.place);
-    }
-    if let (Some(file), Some(more)) = (&mut first.fix.file, other.fix.file)
-        && file.path == more.path
-        && !file.content.contains(&more.content)
-    {
-        file.content.push_str(&more.content);
-    }
-}
-
-impl CheckFinding {
-    /// Its place, and the others of which it is true: `pool a of php-fpm; also: pool b of php-fpm`.
-    fn places(&self) -> String {
-        match self.also.as_slice() {
-            [] => self.place.clone(),
-            also => format!("{}; also: {}", self.place, also.join("; ")),
-        }
     }
 }
 
@@ -529,21 +452,6 @@ mod tests {
     }
 
     #[test]
-    fn the_same_of_many_pools_is_one_finding() {
-        let mut pools = String::new();
-        for at in 0..10 {
-            pools.push_str(&format!("[p{at}]\npm = ondemand\npm.max_children = 20\nrequest_terminate_timeout = 9s\nrequest_slowlog_timeout = 1s\n"));
-        }
-        let report = judge(&Case::healthy().pool_with(&pools, "").0);
-        let found: Vec<&CheckFinding> = report
-            .findings
-            .iter()
-            .filter(|one| one.code == "FPM-05")
-            .collect();
-        assert_eq!((found.len(), found[0].also.len()), (1, 9));
-    }
-
-    #[test]
     fn what_is_the_same_of_two_pools_is_told_once_in_every_form() {
         let pools = "[shop]\nlisten = /run/shop.sock\nlisten.backlog = 511\npm = static\npm.max_children = 20\nrequest_slowlog_timeout = 5s\n\
             [www]\nrequest_terminate_timeout = 0\n";
@@ -570,31 +478,6 @@ mod tests {
             let text = render(&report, form);
             assert!(text.contains("pool shop of php-fpm"), "{form:?}: {text}");
         }
-    }
-
-    #[test]
-    fn one_file_holds_what_all_places_of_a_finding_need() {
-        let report = judge(&Case::healthy().pool_with("pm.max_children = 5", "").0);
-        let of = |pool: &str, seen: &str| {
-            let mut finding = report.findings[0].clone();
-            finding.place = format!("pool {pool} of php-fpm (process 13)");
-            finding.seen[0].what = seen.to_owned();
-            finding.fix.text = "Write /p.conf:".into();
-            finding.fix.file = Some(crate::rule::FixFile {
-                path: "/p.conf".into(),
-                content: format!("[{pool}]\npm.max_children = 40\n"),
-            });
-            finding
-        };
-        let all = vec![of("a", "5"), of("b", "5"), of("c", "4")];
-        let kept = grouped(all);
-        assert_eq!(kept.len(), 2, "another value is another finding: {kept:#?}");
-        assert_eq!(kept[0].also, ["pool b of php-fpm (process 13)"]);
-        let file = kept[0].fix.file.as_ref().expect("a file");
-        assert_eq!(
-            file.content,
-            "[a]\npm.max_children = 40\n[b]\npm.max_children = 40\n"
-        );
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod kept_in_redis;
 mod logged;
 mod memory_share;
 
-pub use fix::{Fix, FixFile};
+pub use fix::{Fix, FixFile, shell_word};
 
 use crate::snapshot::{FpmPool, ServedApp, Service, SettingSource, SettingValue, Snapshot};
 use kneepoint_model::units::format_span;

@@ -1,9 +1,9 @@
 //! The catalogue of what can be judged without load: one file a rule, and this one list.
 
 use crate::find::asks::endpoints_of;
-use crate::rule::{CheckRule, Fix, counted};
+use crate::rule::{CheckFinding, CheckRule, Fix, Severity, counted};
 use crate::snapshot::{FpmPool, Link, Nginx, Pass, Service, SettingValue, Snapshot};
-use kneepoint_model::rule_page;
+use kneepoint_model::{SwitchKind, rule_page};
 
 macro_rules! catalogue {
     ($($rule:ident,)*) => {
@@ -218,6 +218,29 @@ fn all_of(count: u64, what: &str) -> String {
     }
 }
 
+/// Tells each switch of this kind that an application sets: what it costs, and what to do by its file and name.
+fn switched(
+    rule: &'static CheckRule,
+    kind: SwitchKind,
+    (cost, what): (&'static str, fn(&str, &str) -> String),
+    snapshot: &Snapshot,
+    found: &mut Vec<CheckFinding>,
+) {
+    for app in &snapshot.apps {
+        for switch in app.switches.iter().filter(|switch| switch.kind == kind) {
+            let place = format!("{}/{}:{}", app.root, switch.file, switch.line);
+            let what = what(&switch.file, &switch.name);
+            rule.at(snapshot, app.service, Severity::Problem)
+                .app(app)
+                .seen(format!("{} = {}", switch.name, switch.value), &place)
+                .cost(cost)
+                .fix(Fix::words(format!("In {place}, {what}.")))
+                .weight(0.4)
+                .tell(found);
+        }
+    }
+}
+
 /// A setting of the kernel, where a larger one than there is can help; else what to look at instead.
 fn larger_sysctl(service: &Service, name: &str, right: u32, instead: &str) -> Fix {
     let now = service.kernel.get(name).and_then(SettingValue::number);
@@ -273,7 +296,7 @@ fn nginx_workers(snapshot: &Snapshot, service: &Service) -> f64 {
 }
 
 #[cfg(test)]
-fn tests_of(rule: &CheckRule, case: &crate::rule::case::Case) -> Vec<crate::rule::CheckFinding> {
+fn tests_of(rule: &CheckRule, case: &crate::rule::case::Case) -> Vec<CheckFinding> {
     crate::rule::case::run(rule, &case.0)
 }
 

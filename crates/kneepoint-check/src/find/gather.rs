@@ -12,7 +12,6 @@ use crate::snapshot::{
 };
 use crate::sockets::{self, Net};
 use kneepoint_model::LogFormat;
-use std::collections::BTreeMap;
 
 /// What is searched in the file of a program: first its version. The readers of configuration know the others by their
 /// order.
@@ -91,12 +90,8 @@ impl<'a> Gather<'a> {
             now_s,
             program,
             seen: Seen {
-                service,
                 root,
-                net: Net::default(),
-                hosts: Vec::new(),
-                roots: Vec::new(),
-                askers: BTreeMap::new(),
+                ..Seen::new(service)
             },
             record: containers::Record::default(),
             logs: Vec::new(),

@@ -8,6 +8,7 @@ use crate::snapshot::{
     Link, ListenEndpoint, MachineState, PhpService, ServedApp, Service, ServiceKind,
     ServiceProcess, SettingSource, Snapshot,
 };
+use kneepoint_model::{AppSwitch, SwitchKind};
 
 /// A stack.
 #[derive(Debug, Clone)]
@@ -205,6 +206,18 @@ impl Case {
             let php = snapshot.services[1].php.as_mut().expect("PHP");
             php.opcache = Some(state);
         })
+    }
+
+    /// A switch that the application sets, in line 4 of a file of its own.
+    pub(crate) fn switched(kind: SwitchKind, name: &str, file: &str) -> Self {
+        let switch = AppSwitch {
+            kind,
+            name: name.to_owned(),
+            value: "x".to_owned(),
+            file: file.to_owned(),
+            line: 4,
+        };
+        Self::healthy().with(|snapshot| snapshot.apps[0].switches.push(switch))
     }
 
     /// Anything else.

@@ -26,7 +26,18 @@ pub(crate) struct Around<'a> {
     pub(crate) settings: &'a Settings,
 }
 
-impl Around<'_> {
+impl<'a> Around<'a> {
+    /// What is around a setting of a service itself.
+    pub(crate) fn service(snapshot: &'a Snapshot, at: usize, service: &'a Service) -> Self {
+        Self {
+            snapshot,
+            at,
+            service,
+            pool: None,
+            settings: &service.settings,
+        }
+    }
+
     /// Most workers that share the value: those of the pool, or of all PHP that asks the service.
     pub(crate) fn workers(&self) -> u64 {
         self.workers_seen().unwrap_or(1)
@@ -121,7 +132,7 @@ impl Directive {
         match self.home {
             Home::Program(kind) => snapshot
                 .of(kind)
-                .map(|(at, service)| around(at, service, None, &service.settings))
+                .map(|(at, service)| Around::service(snapshot, at, service))
                 .filter(|place| place.settings.iter().next().is_some())
                 .collect(),
             Home::Ini => snapshot

@@ -7,6 +7,7 @@ mod tests;
 
 use crate::files::parent;
 use crate::snapshot::{FpmPool, Service, ServiceKind, SettingSource, SettingValue, Settings};
+pub use apply::shell_word;
 use apply::{apply, apply_all, restart};
 use serde::Serialize;
 
@@ -269,26 +270,15 @@ impl Fix {
         {
             return fix;
         }
-        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-        let place = match &value.source {
-            SettingSource::Default => match service.files.first() {
-                Some(file) => format!("In {}, add", file.path),
-                // It was started without a file.
-                None => {
-                    lines
-                        .iter_mut()
-                        .for_each(|line| *line = as_flag(service.kind, line));
-                    "On its command line, add".to_owned()
-                }
-            },
-            SettingSource::Flag => {
-                lines
-                    .iter_mut()
-                    .for_each(|line| *line = as_flag(service.kind, line));
-                format!("On its command line, {verb}")
+        let (is_flag, place) = match (&value.source, service.files.first()) {
+            (SettingSource::Default, Some(file)) => (false, format!("In {}, add", file.path)),
+            // It was started without a file.
+            (SettingSource::Default, None) => (true, "On its command line, add".to_owned()),
+            (SettingSource::Flag, _) => (true, format!("On its command line, {verb}")),
+            (SettingSource::Memory { .. }, _) => {
+                (false, format!("Where it is set at run time, {verb}"))
             }
-            SettingSource::Memory { .. } => format!("Where it is set at run time, {verb}"),
-            source => format!("In {source}, {verb}"),
+            (source, _) => (false, format!("In {source}, {verb}")),
         };
         let owner = match &service.place.container {
             Some(container) if container.in_pod => {
@@ -301,8 +291,16 @@ impl Fix {
             None => String::new(),
         };
         let directives: Vec<String> = text.lines().map(str::to_owned).collect();
+        let apply = apply_all(service, &directives);
+        let lines = match is_flag {
+            true => text
+                .lines()
+                .map(|line| as_flag(service.kind, line))
+                .collect(),
+            false => directives,
+        };
         Self {
-            apply: apply_all(service, &directives),
+            apply,
             ..Self::listed(format!("{place}{owner}:"), lines)
         }
     }

@@ -27,13 +27,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             continue;
         };
         let mean = sizes.iter().sum::<f64>() / sizes.len() as f64;
-        let place = Around {
-            snapshot,
-            at,
-            service,
-            pool: None,
-            settings: &service.settings,
-        };
+        let place = Around::service(snapshot, at, service);
         let (needed, all) = (mean * count, place.memory_bytes());
         if needed <= all * 0.9 {
             continue;

@@ -18,19 +18,8 @@ pub(crate) static RULE: CheckRule = CheckRule {
 };
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
-    for app in &snapshot.apps {
-        let switches = app.switches.iter();
-        for switch in switches.filter(|switch| switch.kind == SwitchKind::CacheOff) {
-            let place = format!("{}/{}:{}", app.root, switch.file, switch.line);
-            RULE.at(snapshot, app.service, Severity::Problem)
-                .app(app)
-                .seen(format!("{} = {}", switch.name, switch.value), &place)
-                .cost("what it would keep is computed anew in every request: pages did four times the work in a public report")
-                .fix(Fix::words(format!("In {place}, {}.", what(&switch.file, &switch.name))))
-                .weight(0.4)
-                .tell(found);
-        }
-    }
+    const COST: &str = "what it would keep is computed anew in every request: pages did four times the work in a public report";
+    super::switched(&RULE, SwitchKind::CacheOff, (COST, what), snapshot, found);
 }
 
 /// What to do, in the words of the application whose file it is.
@@ -56,23 +45,9 @@ fn what(file: &str, name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kneepoint_model::AppSwitch;
-
-    fn switched(kind: SwitchKind, name: &str, file: &str) -> Case {
-        let (name, value, file) = (name.to_owned(), "x".to_owned(), file.to_owned());
-        let switch = AppSwitch {
-            kind,
-            name,
-            value,
-            file,
-            line: 4,
-        };
-        Case::healthy().with(|snapshot| snapshot.apps[0].switches.push(switch))
-    }
-
     #[test]
     fn sick_and_healthy() {
-        let off = |name, file| switched(SwitchKind::CacheOff, name, file);
+        let off = |name, file| Case::switched(SwitchKind::CacheOff, name, file);
         let wiki = || off("$wgMainCacheType", "LocalSettings.php");
         verify(
             &RULE,
@@ -101,7 +76,7 @@ mod tests {
             !said.contains("artisan") && !said.contains("queue"),
             "{said}"
         );
-        let debug = switched(SwitchKind::DebugOn, "APP_DEBUG", ".env");
+        let debug = Case::switched(SwitchKind::DebugOn, "APP_DEBUG", ".env");
         assert!(super::super::tests_of(&RULE, &debug).is_empty());
     }
 }

@@ -17,22 +17,8 @@ pub(crate) static RULE: CheckRule = CheckRule {
 };
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
-    for app in &snapshot.apps {
-        let switches = app.switches.iter();
-        for switch in switches.filter(|switch| switch.kind == SwitchKind::DebugOn) {
-            let place = format!("{}/{}:{}", app.root, switch.file, switch.line);
-            RULE.at(snapshot, app.service, Severity::Problem)
-                .app(app)
-                .seen(format!("{} = {}", switch.name, switch.value), &place)
-                .cost("time of every request: pages did four times the work in a public report")
-                .fix(Fix::words(format!(
-                    "In {place}, {}.",
-                    what(&switch.file, &switch.name)
-                )))
-                .weight(0.4)
-                .tell(found);
-        }
-    }
+    const COST: &str = "time of every request: pages did four times the work in a public report";
+    super::switched(&RULE, SwitchKind::DebugOn, (COST, what), snapshot, found);
 }
 
 /// What to do, in the words of the application whose file it is.
@@ -50,23 +36,9 @@ fn what(file: &str, name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kneepoint_model::AppSwitch;
-
-    fn switched(kind: SwitchKind, name: &str, file: &str) -> Case {
-        let (name, value, file) = (name.to_owned(), "x".to_owned(), file.to_owned());
-        let switch = AppSwitch {
-            kind,
-            name,
-            value,
-            file,
-            line: 4,
-        };
-        Case::healthy().with(|snapshot| snapshot.apps[0].switches.push(switch))
-    }
-
     #[test]
     fn sick_and_healthy() {
-        let on = |name, file| switched(SwitchKind::DebugOn, name, file);
+        let on = |name, file| Case::switched(SwitchKind::DebugOn, name, file);
         verify(
             &RULE,
             &[
@@ -92,7 +64,7 @@ mod tests {
                 ),
             ],
         );
-        let cache = switched(SwitchKind::CacheOff, "CACHE_STORE", ".env");
+        let cache = Case::switched(SwitchKind::CacheOff, "CACHE_STORE", ".env");
         assert!(super::super::tests_of(&RULE, &cache).is_empty());
     }
 }

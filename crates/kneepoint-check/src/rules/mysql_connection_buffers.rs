@@ -31,13 +31,7 @@ const MOST: f64 = 0.5;
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service) in snapshot.of(ServiceKind::Mysql) {
         let connections = service.settings.or("max_connections", "151");
-        let place = Around {
-            snapshot,
-            at,
-            service,
-            pool: None,
-            settings: &service.settings,
-        };
+        let place = Around::service(snapshot, at, service);
         let values = EACH.map(|(name, usual)| (name, usual, service.settings.or(name, usual)));
         let sizes = values.iter().filter_map(|(_, _, value)| value.size());
         let each: f64 = sizes.sum();

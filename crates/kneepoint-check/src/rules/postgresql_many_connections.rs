@@ -30,13 +30,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         else {
             continue;
         };
-        let place = Around {
-            snapshot,
-            at,
-            service,
-            pool: None,
-            settings: &service.settings,
-        };
+        let place = Around::service(snapshot, at, service);
         RULE.at(snapshot, at, Severity::Note)
             .value("max_connections", &value)
             .cost(format!("{most:.0} processes for {cores:.0} cores, asked by {}", place.who()))

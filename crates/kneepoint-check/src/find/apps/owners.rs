@@ -116,7 +116,6 @@ mod tests {
     use crate::chain::join;
     use crate::rule::case::Case;
     use crate::snapshot::{ServiceKind, Snapshot};
-    use crate::sockets::Net;
 
     const POOLS: &str = "[shop]\nlisten = /run/shop.sock\npm.max_children = 7\n[blog]\nlisten = /run/blog.sock\n\
         pm.max_children = 7\n[jobs]\nlisten = /run/jobs.sock\nchdir = /srv/jobs\npm.max_children = 7\n";
@@ -144,14 +143,7 @@ mod tests {
                         queue: None,
                     })
                     .collect();
-                Seen {
-                    service,
-                    root: None,
-                    net: Net::default(),
-                    hosts: Vec::new(),
-                    roots: Vec::new(),
-                    askers: BTreeMap::new(),
-                }
+                Seen::new(service)
             })
             .collect()
     }

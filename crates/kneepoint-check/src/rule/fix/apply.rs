@@ -59,7 +59,7 @@ fn reload(service: &Service) -> String {
     if let Some(unit) = &service.place.unit {
         return format!("systemctl reload {unit}");
     }
-    let main = service.files.first().map(|file| quoted(&file.path));
+    let main = service.files.first().map(|file| shell_word(&file.path));
     let pid = service.pid;
     match (service.kind, main) {
         (ServiceKind::Nginx, Some(main)) => format!("nginx -t -c {main} && kill -HUP {pid}"),
@@ -82,7 +82,7 @@ fn reload(service: &Service) -> String {
 fn master_of_fpm(service: &Service) -> String {
     let file = service.settings.text("pid");
     match file.filter(|path| path.starts_with('/')) {
-        Some(path) => format!("\"$(cat {})\"", quoted(path)),
+        Some(path) => format!("\"$(cat {})\"", shell_word(path)),
         None => service.pid.to_string(),
     }
 }
@@ -93,9 +93,11 @@ fn at_once(service: &Service, directives: &[String]) -> String {
     let is_usual = |host: &str| matches!(host, "*" | "0.0.0.0" | "127.0.0.1" | "::" | "localhost");
     let client = match listens.find(|one| one.is_tcp()) {
         Some(ListenEndpoint::Tcp(host, port)) if is_usual(host) => format!("redis-cli -p {port}"),
-        Some(ListenEndpoint::Tcp(host, port)) => format!("redis-cli -h {} -p {port}", quoted(host)),
+        Some(ListenEndpoint::Tcp(host, port)) => {
+            format!("redis-cli -h {} -p {port}", shell_word(host))
+        }
         _ => match service.listens.first().map(|one| &one.endpoint) {
-            Some(ListenEndpoint::Unix(path)) => format!("redis-cli -s {}", quoted(path)),
+            Some(ListenEndpoint::Unix(path)) => format!("redis-cli -s {}", shell_word(path)),
             _ => "redis-cli".to_owned(),
         },
     };
@@ -106,8 +108,9 @@ fn at_once(service: &Service, directives: &[String]) -> String {
     told.join(" && ")
 }
 
-/// A word of a shell.
-fn quoted(word: &str) -> String {
+/// A word as a shell takes it: quoted where it needs to be.
+#[must_use]
+pub fn shell_word(word: &str) -> String {
     try_quote(word).map_or_else(|_| word.to_owned(), std::borrow::Cow::into_owned)
 }
 

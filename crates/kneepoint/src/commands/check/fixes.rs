@@ -1,7 +1,6 @@
 //! What `--fix` writes: a file for each place, with all changes that belong there, and a README that says how to apply it.
 
-use kneepoint_check::{CheckFinding, FixFile, Report};
-use shlex::try_quote;
+use kneepoint_check::{CheckFinding, FixFile, Report, shell_word};
 use std::fmt::Write as _;
 
 /// What stands at the top of the README.
@@ -88,7 +87,7 @@ impl<'a> Change<'a> {
 
     /// The commands that put it in its place, and then have it read.
     fn commands(&self) -> Vec<String> {
-        let (name, path) = (quoted(&self.name), quoted(self.path));
+        let (name, path) = (shell_word(&self.name), shell_word(self.path));
         let put = match (self.container, self.is_there) {
             (Some(_), _) => None,
             (None, true) => Some(format!("cat {name} >> {path}")),
@@ -198,11 +197,6 @@ fn place(finding: &CheckFinding) -> String {
         [] => finding.place.clone(),
         also => format!("{}, {}", finding.place, also.join(", ")),
     }
-}
-
-/// A word of a shell.
-fn quoted(word: &str) -> String {
-    try_quote(word).map_or_else(|_| word.to_owned(), std::borrow::Cow::into_owned)
 }
 
 /// Lines below their headers, each directive once.

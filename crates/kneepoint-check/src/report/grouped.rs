@@ -1,0 +1,140 @@
+//! Findings that say the same of several places: told once, with all of them.
+
+use crate::rule::{CheckFinding, Severity};
+use std::collections::BTreeMap;
+
+/// Places of findings that differ in what was seen, and are told one by one.
+const PLACES: usize = 3;
+
+/// One finding instead of many that say the same of many places: of one service, where the very same was seen; of more than
+/// [`PLACES`] places whatever was seen.
+pub(super) fn grouped(findings: Vec<CheckFinding>) -> Vec<CheckFinding> {
+    let mut counts: BTreeMap<_, usize> = BTreeMap::new();
+    findings
+        .iter()
+        .for_each(|one| *counts.entry(key(one)).or_default() += 1);
+    let many: Vec<bool> = findings
+        .iter()
+        .map(|one| counts[&key(one)] > PLACES)
+        .collect();
+    let mut kept: Vec<CheckFinding> = Vec::new();
+    for (finding, many) in findings.into_iter().zip(many) {
+        let first = kept.iter_mut().find(|one| {
+            key(one) == key(&finding)
+                && (many || is_same(one, &finding))
+                && one.place != finding.place
+        });
+        match first {
+            Some(first) => join(first, finding),
+            None => kept.push(finding),
+        }
+    }
+    kept
+}
+
+/// What findings say the same by.
+fn key(one: &CheckFinding) -> (&str, Severity, &str) {
+    (one.rule, one.severity, &one.title)
+}
+
+/// Whether the same was seen of the same service, and the same is to be done: in one file, where there is one.
+fn is_same(one: &CheckFinding, other: &CheckFinding) -> bool {
+    one.service == other.service
+        && one.cost == other.cost
+        && seen(one).eq(seen(other))
+        && path(one) == path(other)
+        && remedy(one) == remedy(other)
+}
+
+fn seen(finding: &CheckFinding) -> impl Iterator<Item = &str> {
+    finding.seen.iter().map(|seen| seen.what.as_str())
+}
+
+/// The file that is to be written.
+fn path(finding: &CheckFinding) -> Option<&str> {
+    finding.fix.file.as_ref().map(|file| file.path.as_str())
+}
+
+/// What to do, whatever the pool is called.
+fn remedy(finding: &CheckFinding) -> String {
+    let pool = finding.place.strip_prefix("pool ");
+    let pool = pool.and_then(|rest| rest.split(" of ").next());
+    pool.map_or_else(
+        || finding.fix.text.clone(),
+        |pool| finding.fix.text.replace(&format!("[{pool}]"), "[]"),
+    )
+}
+
+/// Adds a place to a finding, and to its file what that place needs of it.
+fn join(first: &mut CheckFinding, other: CheckFinding) {
+    const SAME: &str = " (the same for each of the others)";
+    if first.fix.text != other.fix.text && !first.fix.text.ends_with(SAME) {
+        first.fix.text.push_str(SAME);
+    }
+    if !first.also.contains(&other.place) {
+        first.also.push(other.place);
+    }
+    if let (Some(file), Some(more)) = (&mut first.fix.file, other.fix.file)
+        && file.path == more.path
+        && !file.content.contains(&more.content)
+    {
+        file.content.push_str(&more.content);
+    }
+}
+
+impl CheckFinding {
+    /// Its place, and the others of which it is true: `pool a of php-fpm; also: pool b of php-fpm`.
+    pub(super) fn places(&self) -> String {
+        match self.also.as_slice() {
+            [] => self.place.clone(),
+            also => format!("{}; also: {}", self.place, also.join("; ")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::judge;
+    use super::*;
+    use crate::rule::case::Case;
+
+    #[test]
+    fn the_same_of_many_pools_is_one_finding() {
+        let mut pools = String::new();
+        for at in 0..10 {
+            pools.push_str(&format!("[p{at}]\npm = ondemand\npm.max_children = 20\nrequest_terminate_timeout = 9s\nrequest_slowlog_timeout = 1s\n"));
+        }
+        let report = judge(&Case::healthy().pool_with(&pools, "").0);
+        let found: Vec<&CheckFinding> = report
+            .findings
+            .iter()
+            .filter(|one| one.code == "FPM-05")
+            .collect();
+        assert_eq!((found.len(), found[0].also.len()), (1, 9));
+    }
+
+    #[test]
+    fn one_file_holds_what_all_places_of_a_finding_need() {
+        let report = judge(&Case::healthy().pool_with("pm.max_children = 5", "").0);
+        let of = |pool: &str, seen: &str| {
+            let mut finding = report.findings[0].clone();
+            finding.place = format!("pool {pool} of php-fpm (process 13)");
+            finding.seen[0].what = seen.to_owned();
+            finding.fix.text = "Write /p.conf:".into();
+            finding.fix.file = Some(crate::rule::FixFile {
+                path: "/p.conf".into(),
+                content: format!("[{pool}]\npm.max_children = 40\n"),
+            });
+            finding
+        };
+        let all = vec![of("a", "5"), of("b", "5"), of("c", "4")];
+        let kept = grouped(all);
+        assert_eq!(kept.len(), 2, "another value is another finding: {kept:#?}");
+        assert_eq!(kept[0].also, ["pool b of php-fpm (process 13)"]);
+        let file = kept[0].fix.file.as_ref().expect("a file");
+        assert_eq!(
+            file.content,
+            "[a]\npm.max_children = 40\n[b]\npm.max_children = 40\n"
+        );
+    }
+}
