@@ -224,22 +224,12 @@ fn narrow(snapshot: &mut Snapshot, options: &CheckOptions) {
     }
     if let Some(wanted) = &options.container {
         for (at, service) in snapshot.services.iter().enumerate() {
-            let fits = service.place.container.as_ref().is_some_and(|container| {
-                let names = [&container.name, &container.compose_service];
-                container.id.starts_with(wanted.as_str())
-                    || names
-                        .into_iter()
-                        .flatten()
-                        .any(|name| name.trim_start_matches('/').starts_with(wanted.as_str()))
-            });
-            keep[at] &= fits;
+            let container = service.place.container.as_ref();
+            keep[at] &= container.is_some_and(|container| container.is_named(wanted));
         }
     }
     if let Some(dir) = &options.app {
-        let dir = dir.trim_end_matches('/');
-        snapshot
-            .apps
-            .retain(|app| app.root.starts_with(dir) || dir.starts_with(&app.root));
+        snapshot.apps.retain(|app| app.is_around(dir));
         let php: Vec<usize> = snapshot.apps.iter().map(|app| app.service).collect();
         let has = |at: usize| php.contains(&at);
         for (at, kept) in keep.iter_mut().enumerate() {

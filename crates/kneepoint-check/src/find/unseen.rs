@@ -1,7 +1,7 @@
 //! What could not be looked at, and what would let it be seen.
 
 use super::CheckOptions;
-use crate::snapshot::{Blind, FpmPool, ServiceKind, Snapshot};
+use crate::snapshot::{Blind, Container, ServiceKind, Snapshot};
 use kneepoint_model::units::format_ms;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -56,47 +56,34 @@ pub(super) fn too_late(kind: ServiceKind, pid: u32, budget: Duration) -> Blind {
 pub(super) fn missing(snapshot: &Snapshot, options: &CheckOptions) -> Vec<Blind> {
     let mut found = Vec::new();
     if let Some(name) = &options.pool {
-        let names = snapshot
+        let names: Vec<String> = snapshot
             .pools()
-            .map(|(_, _, pool): (_, _, &FpmPool)| pool.name.clone());
-        let is_one = |known: &String| known == name;
-        found.extend(lacks("pool", name, "--pool", names.collect(), &is_one));
+            .map(|(_, _, pool)| pool.name.clone())
+            .collect();
+        if !names.contains(name) {
+            found.push(lacks("pool", name, "--pool", names));
+        }
     }
     if let Some(name) = &options.container {
         let places = snapshot.services.iter().map(|service| &service.place);
-        let mut names = Vec::new();
-        for container in places.filter_map(|place| place.container.as_ref()) {
-            let all = [&container.name, &container.compose_service];
-            let own = all
-                .into_iter()
-                .flatten()
-                .map(|name| name.trim_start_matches('/'));
-            names.extend(own.map(str::to_owned));
-            names.push(container.id.get(..12).unwrap_or(&container.id).to_owned());
+        let containers = || places.clone().filter_map(|place| place.container.as_ref());
+        if !containers().any(|container| container.is_named(name)) {
+            let names = containers().flat_map(Container::names);
+            let names = names.map(str::to_owned).collect();
+            found.push(lacks("container", name, "--container", names));
         }
-        let is_one =
-            |known: &String| known.starts_with(name.as_str()) || name.starts_with(known.as_str());
-        found.extend(lacks("container", name, "--container", names, &is_one));
     }
-    if let Some(dir) = &options.app {
-        let dir = dir.trim_end_matches('/');
+    if let Some(dir) = &options.app
+        && !snapshot.apps.iter().any(|app| app.is_around(dir))
+    {
         let roots = snapshot.apps.iter().map(|app| app.root.clone());
-        let is_one = |root: &String| root.starts_with(dir) || dir.starts_with(root.as_str());
-        found.extend(lacks("application", dir, "--app", roots.collect(), &is_one));
+        let dir = dir.trim_end_matches('/');
+        found.push(lacks("application", dir, "--app", roots.collect()));
     }
     found
 }
 
-fn lacks(
-    what: &str,
-    name: &str,
-    option: &str,
-    mut known: Vec<String>,
-    is_one: &dyn Fn(&String) -> bool,
-) -> Option<Blind> {
-    if known.iter().any(is_one) {
-        return None;
-    }
+fn lacks(what: &str, name: &str, option: &str, mut known: Vec<String>) -> Blind {
     known.sort();
     known.dedup();
     let (why, remedy) = match known.first() {
@@ -109,7 +96,7 @@ fn lacks(
             format!("name one of them: {option} {first}"),
         ),
     };
-    Some(Blind::new(format!("{what} {name}"), why, remedy).weighing())
+    Blind::new(format!("{what} {name}"), why, remedy).weighing()
 }
 
 fn listed(names: &[String]) -> String {
@@ -160,6 +147,21 @@ mod tests {
         assert_eq!(asked(|options| options.pool = Some("www".into())), []);
         let found = asked(|options| options.container = Some("shop".into()));
         assert_eq!(found[0].why, "no container was found at all");
+        let mut case = Case::healthy().0;
+        case.services[0].place.container = Some(Container {
+            id: "0123456789abcdef".into(),
+            runtime: crate::snapshot::Runtime::Docker,
+            name: Some("/shop".into()),
+            compose_service: None,
+            in_pod: false,
+        });
+        for (name, is_there) in [("sho", true), ("0123456789abcd", true), ("shop2", false)] {
+            let options = CheckOptions {
+                container: Some(name.into()),
+                ..CheckOptions::default()
+            };
+            assert_eq!(missing(&case, &options).is_empty(), is_there, "{name}");
+        }
         let found = asked(|options| options.app = Some("/nowhere".into()));
         assert!(found[0].why.contains("/srv/app"), "{found:?}");
         assert_eq!(asked(|options| options.app = Some("/srv/app/".into())), []);

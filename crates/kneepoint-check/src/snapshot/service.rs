@@ -471,8 +471,32 @@ impl Container {
     #[must_use]
     pub fn called(&self) -> String {
         let name = self.compose_service.as_ref().or(self.name.as_ref());
-        let short = self.id.get(..12).unwrap_or(&self.id);
-        format!("container {}", name.map_or(short, String::as_str))
+        format!("container {}", name.map_or(self.short_id(), String::as_str))
+    }
+
+    fn short_id(&self) -> &str {
+        self.id.get(..12).unwrap_or(&self.id)
+    }
+
+    /// What a person may call it.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        let given = [&self.name, &self.compose_service].into_iter().flatten();
+        given
+            .map(|name| name.trim_start_matches('/'))
+            .chain([self.short_id()])
+    }
+
+    /// Whether a person who writes this means it: one of its names or its id, or how that begins.
+    pub(crate) fn is_named(&self, wanted: &str) -> bool {
+        self.id.starts_with(wanted) || self.names().any(|name| name.starts_with(wanted))
+    }
+}
+
+impl ServedApp {
+    /// Whether it is in a directory, or that in its own.
+    pub(crate) fn is_around(&self, dir: &str) -> bool {
+        let dir = dir.trim_end_matches('/');
+        self.root.starts_with(dir) || dir.starts_with(&self.root)
     }
 }
 
