@@ -215,7 +215,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
     /// Long enough for a shell to set its trap on a busy machine.
-    const SHORT: Duration = Duration::from_secs(8);
+    const SHORT: Duration = Duration::from_secs(4);
 
     #[test]
     fn the_program_gets_scenario_and_overlay_and_its_record_is_read_whatever_its_exit_code() {
@@ -240,12 +240,12 @@ mod tests {
         let script = "trap 'echo asked >&2; exit 0' INT; while :; do sleep 0.05; done";
         assert_eq!(
             run(script, SHORT, false),
-            Err("no answer within 8 s: asked".into())
+            Err("no answer within 4 s: asked".into())
         );
         let deaf = "trap '' INT; echo deaf >&2; while :; do sleep 0.05; done";
         assert_eq!(
             run(deaf, SHORT, false),
-            Err("no answer within 8 s: deaf".into())
+            Err("no answer within 4 s: deaf".into())
         );
         assert_eq!(run(script, LONG, true), Err("interrupted".into()));
     }
