@@ -1,7 +1,7 @@
 //! Takes out of a report what names somebody's site: so that it can be posted.
 
 use super::Report;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{SettingValue, Snapshot};
 use std::collections::BTreeMap;
 
 /// The same report without names of sites and containers, directories of applications and addresses. A name is replaced by
@@ -15,10 +15,9 @@ pub fn redacted(report: &Report, snapshot: &Snapshot) -> Report {
     for service in &mut report.services {
         text(&mut service.name);
         service.listens.iter_mut().for_each(text);
-        service
-            .files
-            .iter_mut()
-            .for_each(|file| text(&mut file.path));
+        for file in &mut service.files {
+            text(&mut file.path);
+        }
         if let Some(container) = &mut service.container {
             text(&mut container.id);
             container.name.iter_mut().for_each(text);
@@ -36,7 +35,7 @@ pub fn redacted(report: &Report, snapshot: &Snapshot) -> Report {
                     .collect();
                 (
                     names.replace(&name),
-                    crate::snapshot::SettingValue {
+                    SettingValue {
                         text: names.replace(&value.text),
                         source,
                         replaced,
