@@ -15,6 +15,13 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+/// The pages that are loaded. How long the first takes is up to the machine and who else wakes up on it; how long the
+/// second takes, up to nginx.
+const PAGES: [(&str, &str); 2] = [
+    ("/", "a page of a fraction of a millisecond"),
+    (stage::PACED, "a page of 1, 2 or 3 s"),
+];
+
 /// How many agents drive the load.
 const FLEETS: [usize; 4] = [1, 2, 4, 8];
 
@@ -72,10 +79,17 @@ struct Turns {
 }
 
 fn loads(options: &Options, stage: &Stage) -> anyhow::Result<()> {
+    for (page, what) in PAGES {
+        loads_of(options, stage, page, what)?;
+    }
+    Ok(())
+}
+
+fn loads_of(options: &Options, stage: &Stage, page: &str, what: &str) -> anyhow::Result<()> {
     let schedule = format!("const({},{})", options.rate, options.seconds);
     tell(&format!(
-        "{schedule}, even arrivals and Poisson arrivals in turns, {} rounds\n\
-         {:>10} {:>10} {:>12} {:>12} {:>11} {:>11} {:>8} {:>8} {:>8} {:>12}",
+        "{what}: {schedule}, even arrivals and Poisson arrivals in turns, {} rounds\n\
+         {:>10} {:>10} {:>12} {:>12} {:>11} {:>11} {:>8} {:>8} {:>8} {:>12}  p50, p99, p99.9 beside those of 1 (load)",
         options.rounds,
         "generators",
         "arrivals",
@@ -90,16 +104,24 @@ fn loads(options: &Options, stage: &Stage) -> anyhow::Result<()> {
     ));
     let mut alone = Turns::default();
     for _ in 0..options.rounds {
-        alone.take(stage, &schedule, None, &[])?;
+        alone.take(stage, page, &schedule, None, &[])?;
     }
     tell(&alone.row("1 (load)", options));
+    let of_one = alone.quantiles_ms();
     for fleet in FLEETS {
         let agents = stage.agents(fleet)?;
         let mut turns = Turns::default();
         for _ in 0..options.rounds {
-            turns.take(stage, &schedule, Some(fleet), &agents)?;
+            turns.take(stage, page, &schedule, Some(fleet), &agents)?;
         }
-        tell(&turns.row(&format!("{fleet} agent(s)"), options));
+        let apart: Vec<String> = turns
+            .quantiles_ms()
+            .iter()
+            .zip(of_one)
+            .map(|(many, one)| format!("{:+.2} %", 100.0 * (many / one - 1.0)))
+            .collect();
+        let row = turns.row(&format!("{fleet} agent(s)"), options);
+        tell(&format!("{row}  {}", apart.join(", ")));
     }
     Ok(())
 }
@@ -109,12 +131,13 @@ impl Turns {
     fn take(
         &mut self,
         stage: &Stage,
+        page: &str,
         schedule: &str,
         fleet: Option<usize>,
         agents: &[Program],
     ) -> anyhow::Result<()> {
         for arrivals in ["even", "poisson"] {
-            let mut command = stage.load(schedule, fleet, arrivals);
+            let mut command = stage.load(page, schedule, fleet, arrivals);
             let stop = AtomicBool::new(false);
             let ran = measured::run(
                 command.arg("--quiet"),
@@ -133,6 +156,17 @@ impl Turns {
                 .extend(began.iter().map(|at| (at - first) * 1e3));
         }
         Ok(())
+    }
+
+    /// p50, p99 and p99.9 in ms: of each the median over the loads with even arrivals.
+    fn quantiles_ms(&self) -> [f64; 3] {
+        [0.5, 0.99, 0.999].map(|q| {
+            let even = self.points.iter().step_by(2);
+            let mut all: Vec<f64> = even
+                .filter_map(|point| point.response.quantile_ms(q))
+                .collect();
+            median(&mut all)
+        })
     }
 
     fn row(&self, name: &str, options: &Options) -> String {
@@ -160,13 +194,7 @@ impl Turns {
             .flat_map(|p| &p.generators)
             .map(|g| g.start_within_ms)
             .fold(0.0, f64::max);
-        let quantile = |q| {
-            let mut all: Vec<f64> = even
-                .iter()
-                .filter_map(|point| point.response.quantile_ms(q))
-                .collect();
-            median(&mut all)
-        };
+        let [p50_ms, p99_ms, p999_ms] = self.quantiles_ms();
         format!(
             "{name:>10} {:>10} {:>12} {:>12} {:>8.3} ms {:>8.3} ms {:>8.3} {:>8.3} {:>8.3} {:>9.1} us",
             format!("{whole}/{} whole", even.len()),
@@ -174,9 +202,9 @@ impl Turns {
             format!("{deviations:+.1} sd"),
             p99(&self.apart_ms),
             bound,
-            quantile(0.5),
-            quantile(0.99),
-            quantile(0.999),
+            p50_ms,
+            p99_ms,
+            p999_ms,
             median(&mut self.cpu_us.clone())
         )
     }

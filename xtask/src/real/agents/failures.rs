@@ -83,7 +83,7 @@ pub(super) fn attempt(stage: &mut Stage, failure: Failure) -> anyhow::Result<Str
     let agents = stage.agents(AGENTS)?;
     let _ = fs::remove_file(stage.result());
     let schedule = format!("const({RATE_HZ},{LENGTH_S})");
-    let mut coordinator = Program::start(&mut stage.load(&schedule, Some(AGENTS), "even"))?;
+    let mut coordinator = Program::start(&mut stage.load("/", &schedule, Some(AGENTS), "even"))?;
     let begins = || {
         agents[0]
             .said

@@ -98,6 +98,13 @@ impl Drop for Program {
     }
 }
 
+/// A page that nginx hands out in 1, 2 or 3 s (80, 19.5 and 0.5 % of the requests): a pause of one second after each part
+/// of it. How crowded the machine is bears on such a time by a few milliseconds.
+pub(super) const PACED: &str = "/paced.html";
+const PACED_BYTES: usize = 12_000;
+/// The head of a response counts for the pace, too; it has fewer bytes than that.
+const HEADER_BYTES: usize = 500;
+
 /// The stage.
 pub(super) struct Stage {
     program: PathBuf,
@@ -238,15 +245,21 @@ impl Stage {
         command
     }
 
-    /// `kneepoint load` of this schedule by so many agents, or by itself from the first host.
-    pub(super) fn load(&self, schedule: &str, agents: Option<usize>, arrivals: &str) -> Command {
+    /// `kneepoint load` of this schedule on a page, by so many agents, or by itself from the first host.
+    pub(super) fn load(
+        &self,
+        page: &str,
+        schedule: &str,
+        agents: Option<usize>,
+        arrivals: &str,
+    ) -> Command {
         let mut command = match agents {
             Some(_) => Command::new(&self.program),
             None => self.inside(0),
         };
         command.args([
             "load",
-            &format!("http://{HOST}:{HTTP_PORT}/"),
+            &format!("http://{HOST}:{HTTP_PORT}{page}"),
             "--i-own",
             HOST,
         ]);
@@ -306,6 +319,7 @@ fn nats() -> String {
 fn nginx(dir: &Path) -> anyhow::Result<Program> {
     fs::create_dir(dir.join("public"))?;
     fs::write(dir.join("public/index.html"), "hello\n")?;
+    fs::write(dir.join("public/paced.html"), "x".repeat(PACED_BYTES))?;
     let root = dir.display();
     let text = format!(
         "daemon off; worker_processes 1; pid {root}/pid; error_log {root}/error.log;\n\
@@ -313,7 +327,11 @@ fn nginx(dir: &Path) -> anyhow::Result<Program> {
          http {{ log_format t $msec; access_log {root}/access.log t; client_body_temp_path {root}/body;\n\
          proxy_temp_path {root}/proxy; fastcgi_temp_path {root}/fastcgi; uwsgi_temp_path {root}/uwsgi;\n\
          scgi_temp_path {root}/scgi; keepalive_requests 1000000;\n\
-         server {{ listen {HOST}:{HTTP_PORT}; root {root}/public; }} }}\n"
+         split_clients $request_id $pace {{ 80% {}; 19.5% {}; * {}; }}\n\
+         server {{ listen {HOST}:{HTTP_PORT}; root {root}/public; location = {PACED} {{ limit_rate $pace; }} }} }}\n",
+        PACED_BYTES / 2 + HEADER_BYTES,
+        PACED_BYTES / 3 + HEADER_BYTES,
+        PACED_BYTES / 4 + HEADER_BYTES,
     );
     fs::write(dir.join("nginx.conf"), text)?;
     let mut command = Command::new("nginx");
