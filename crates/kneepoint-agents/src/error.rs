@@ -27,13 +27,15 @@ pub enum AgentsError {
         /// Its own words.
         because: String,
     },
-    /// An agent answered a moment ago, and nobody hears what it is told now.
+    /// Agents answered a moment ago, and take no part in the load that was to begin.
     #[error(
-        "agent {name} is gone: nobody at the broker hears what it is told; start it again, or ask for fewer with --agents"
+        "gone before the load began: {names}, {because}; start it again, or ask for fewer with --agents"
     )]
     Gone {
         /// Which.
-        name: String,
+        names: String,
+        /// How that shows.
+        because: String,
     },
     /// An engine cannot run its part.
     #[error(transparent)]

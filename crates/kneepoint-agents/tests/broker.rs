@@ -308,6 +308,66 @@ fn a_fleet_loads_two_targets_at_once_and_does_without_who_is_away() {
     });
 }
 
+/// An agent that answers who is there until it is ready for a load, and then says nothing more, by hand.
+fn falls_silent(address: SocketAddr, name: &str) {
+    let mut stream = TcpStream::connect(address).expect("the broker");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    let hello = format!(
+        "CONNECT {{\"user\":\"ann\",\"pass\":\"secret\",\"verbose\":false}}\r\nSUB kneepoint.who 1\r\n\
+         SUB kneepoint.agent.{name} 2\r\n"
+    );
+    stream.write_all(hello.as_bytes()).expect("is sent");
+    let reading = stream.try_clone().expect("a second handle");
+    let mut lines = BufReader::new(reading).lines().map_while(Result::ok);
+    let here = format!(
+        r#"{{"here": {{"name": "{name}", "tag": null, "version": "1", "cores": 1, "ceiling_hz": 1000.0, "max_rate_hz": null, "busy": false}}}}"#
+    );
+    let mut is_ready = false;
+    while !is_ready {
+        let mut asked = lines.by_ref().skip_while(|line| !line.starts_with("MSG "));
+        let asked = asked.next().expect("a message");
+        is_ready = asked.contains(" kneepoint.agent.");
+        let message = if is_ready { r#""ready""# } else { &here };
+        let inbox = asked.split(' ').nth(3).expect("where the answer goes");
+        let said = format!(r#"{{"v": 1, "message": {message}}}"#);
+        let said = format!("PUB {inbox} {}\r\n{said}\r\n", said.len());
+        stream.write_all(said.as_bytes()).expect("is sent");
+    }
+    // It stays connected until the broker ends.
+    lines.for_each(drop);
+}
+
+#[test]
+fn an_agent_that_falls_silent_before_the_start_ends_no_run() {
+    let broker = Broker::start();
+    let stop = AtomicBool::new(false);
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let silent = thread::spawn({
+        let address = broker.address;
+        move || falls_silent(address, "silent")
+    });
+    thread::scope(|scope| {
+        let _ends = EndsWith(&stop);
+        let options = broker.agent("a", None);
+        let stop = &stop;
+        scope.spawn(move || serve(&options, &|_| {}, stop).expect("serves"));
+        let fleet = gathered(&broker.access("secret"), 2);
+        let lines = Arc::clone(&told);
+        let tell = move |words: &str| lines.lock().expect("lock").push(words.to_owned());
+        let generator = FleetGenerator::new(fleet, tell);
+        let point = generator.run(&plan("const(50,1)"), &|_| {}, &AtomicBool::new(false));
+        assert_eq!(point.expect("a point").arrivals, 50);
+        let told = told.lock().expect("lock").join("\n");
+        assert!(
+            told.contains("gone before the load began: silent"),
+            "{told}"
+        );
+        stop.store(true, Ordering::Relaxed);
+    });
+    drop(broker);
+    silent.join().expect("it ends with the broker");
+}
+
 #[test]
 fn a_broker_without_our_account_is_refused() {
     let broker = Broker::start();

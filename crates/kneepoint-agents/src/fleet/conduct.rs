@@ -149,7 +149,7 @@ impl<'f> Conduct<'f> {
                 return Err(self.problem("stopped before it began".into()));
             }
             if Instant::now() >= until {
-                return Err(self.problem(self.not_ready(&ready)));
+                return Err(self.not_ready(&ready));
             }
             let Some((agent, message, _)) = self.next() else {
                 continue;
@@ -162,8 +162,8 @@ impl<'f> Conduct<'f> {
                 }
                 Ok(_) => {}
                 Err(Unreadable::Nobody) => {
-                    let name = self.members[agent].name.clone();
-                    return Err(AgentsError::Gone { name });
+                    let because = "nobody at the broker hears what it is told".into();
+                    return Err(self.gone(&[agent], because));
                 }
                 Err(unreadable) => {
                     let name = self.members[agent].name.clone();
@@ -179,14 +179,20 @@ impl<'f> Conduct<'f> {
         AgentsError::Agents { problem }
     }
 
-    fn not_ready(&self, ready: &[bool]) -> String {
-        let missing = self.members.iter().zip(ready).filter(|(_, ready)| !**ready);
-        let names: Vec<&str> = missing.map(|(here, _)| here.name.as_str()).collect();
+    fn gone(&self, agents: &[usize], because: String) -> AgentsError {
+        let names = agents
+            .iter()
+            .map(|agent| self.members[*agent].name.as_str());
+        let names = names.collect::<Vec<_>>().join(", ");
+        AgentsError::Gone { names, because }
+    }
+
+    fn not_ready(&self, ready: &[bool]) -> AgentsError {
+        let missing = ready.iter().enumerate().filter(|(_, ready)| !**ready);
+        let missing: Vec<usize> = missing.map(|(agent, _)| agent).collect();
         let seconds = GETTING_READY.as_secs();
-        format!(
-            "{} not ready within {seconds} s; look at what it says where it runs, or ask for fewer with --agents",
-            names.join(", ")
-        )
+        let because = format!("not ready within {seconds} s (look at what it says where it runs)");
+        self.gone(&missing, because)
     }
 
     /// Measures each agent's clock against this one; each has answered at least once.
@@ -212,12 +218,8 @@ impl<'f> Conduct<'f> {
         // A slow way: the last answers may be under way.
         self.hear_rounds(&mut rounds, Instant::now() + Duration::from_secs(1), 1);
         let told = rounds.iter().enumerate().map(|(agent, rounds)| {
-            let offset = estimate(rounds).ok_or_else(|| {
-                let name = &self.members[agent].name;
-                self.problem(format!(
-                    "{name} was ready and answers no more; ask for fewer with --agents"
-                ))
-            })?;
+            let offset = estimate(rounds)
+                .ok_or_else(|| self.gone(&[agent], "ready, and answering no more".into()))?;
             Ok((offset, longest_way(rounds)))
         });
         told.collect()

@@ -11,6 +11,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+/// How often a load is tried that some of its agents leave before it begins.
+const TRIES: usize = 3;
 /// How long agents have to let a load go that did not begin.
 const LET_GO: Duration = Duration::from_millis(200);
 
@@ -54,52 +56,34 @@ impl FleetGenerator {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-impl Generator for FleetGenerator {
-    fn run(
-        &self,
-        plan: &LoadPlan,
-        progress: &(dyn Fn(&Progress) + Sync),
-        stop: &AtomicBool,
-    ) -> Result<LoadPoint, LoadError> {
-        let mut state = self.state();
-        loop {
-            let there = state.present(&self.tell)?;
-            let conduct = Conduct::new(&state.fleet.broker, &there, plan, &self.tell);
-            let conduct = if self.sent.load(Ordering::Relaxed) {
-                conduct.one_of_many()
-            } else {
-                conduct
-            };
-            match conduct.run(&|now| progress(now), stop) {
-                // It left after it was asked who is there: nothing was sent yet, and the others have let the load go.
-                Err(AgentsError::Gone { .. }) if there.len() > 1 => thread::sleep(LET_GO),
-                other => {
-                    self.sent.store(true, Ordering::Relaxed);
-                    return Ok(other?);
-                }
-            }
+    /// An agent may leave after it was asked who is there. Nothing was sent then, and the others have let the load go.
+    fn go_on_without(&self, error: AgentsError, tries: &mut usize) -> Result<(), AgentsError> {
+        *tries += 1;
+        if !matches!(error, AgentsError::Gone { .. }) || *tries == TRIES {
+            return Err(error);
         }
+        (self.tell)(&format!("{error}; the load begins anew"));
+        thread::sleep(LET_GO);
+        Ok(())
     }
 
-    /// Each half of the fleet sends one of them; in the next pair they change sides, so that no configuration is always
-    /// loaded by the same.
-    fn run_both(
+    /// A load by each half of the fleet, in the same seconds.
+    fn both(
         &self,
+        state: &mut State,
+        [one, other]: [Vec<Introduction>; 2],
         plans: &[LoadPlan; 2],
         progress: &(dyn Fn(&Progress) + Sync),
         stop: &AtomicBool,
-    ) -> Result<[LoadPoint; 2], LoadError> {
-        let mut state = self.state();
-        let [one, other] = halves(state.present(&self.tell)?, plans[0].threads)?;
+    ) -> Result<[LoadPoint; 2], AgentsError> {
         state.swap = !state.swap;
         let (one, other) = if state.swap {
             (one, other)
         } else {
             (other, one)
         };
-        let State { fleet, beside, .. } = &mut *state;
+        let State { fleet, beside, .. } = state;
         let beside = match beside {
             Some(beside) => beside,
             None => beside.insert(Broker::connect(&fleet.access, COORDINATOR)?),
@@ -118,6 +102,55 @@ impl Generator for FleetGenerator {
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             Ok([first?, second?])
         })
+    }
+}
+
+impl Generator for FleetGenerator {
+    fn run(
+        &self,
+        plan: &LoadPlan,
+        progress: &(dyn Fn(&Progress) + Sync),
+        stop: &AtomicBool,
+    ) -> Result<LoadPoint, LoadError> {
+        let mut state = self.state();
+        let mut tries = 0;
+        loop {
+            let there = state.present(&self.tell)?;
+            let conduct = Conduct::new(&state.fleet.broker, &there, plan, &self.tell);
+            let conduct = if self.sent.load(Ordering::Relaxed) {
+                conduct.one_of_many()
+            } else {
+                conduct
+            };
+            match conduct.run(&|now| progress(now), stop) {
+                Err(error) if there.len() > 1 => self.go_on_without(error, &mut tries)?,
+                other => {
+                    self.sent.store(true, Ordering::Relaxed);
+                    return Ok(other?);
+                }
+            }
+        }
+    }
+
+    /// Each half of the fleet sends one of them; in the next pair they change sides, so that no configuration is always
+    /// loaded by the same.
+    fn run_both(
+        &self,
+        plans: &[LoadPlan; 2],
+        progress: &(dyn Fn(&Progress) + Sync),
+        stop: &AtomicBool,
+    ) -> Result<[LoadPoint; 2], LoadError> {
+        let mut state = self.state();
+        let mut tries = 0;
+        loop {
+            let there = state.present(&self.tell)?;
+            let others = there.len() > 2;
+            let halves = halves(there, plans[0].threads)?;
+            match self.both(&mut state, halves, plans, progress, stop) {
+                Err(error) if others => self.go_on_without(error, &mut tries)?,
+                other => return Ok(other?),
+            }
+        }
     }
 
     fn ceiling_hz(&self) -> Option<f64> {
