@@ -56,7 +56,8 @@ impl Fix {
         let written: Vec<&str> = self.written().filter(|line| !line.is_empty()).collect();
         match written.is_empty() {
             true => self.text.clone(),
-            false => format!("{} {}", self.text, written.join("; ")),
+            // Directives of nginx end with a semicolon themselves.
+            false => format!("{} {}", self.text, written.join("; ").replace(";;", ";")),
         }
     }
 

@@ -27,7 +27,7 @@ const GZIP: Directive = Directive {
         (value.is_on() == Some(false) && !nginx.servers.is_empty())
             .then(|| "text of three to five times its size, on every line to a client".to_owned())
     },
-    better: |_| "gzip on; gzip_comp_level 4;".into(),
+    better: |_| "gzip on;\ngzip_comp_level 4;".into(),
     weight: 0.05,
 };
 

@@ -30,7 +30,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                 .cost(
                     "a copy of every byte of every file: CPU of nginx where it serves large files",
                 )
-                .fix(Fix::line(service, &value, "sendfile on; tcp_nopush on;"))
+                .fix(Fix::line(service, &value, "sendfile on;\ntcp_nopush on;"))
                 .tell(found);
         }
     }

@@ -58,7 +58,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                     "a page that is slow everywhere is computed {servers} times, for {:.0} s in all",
                     seconds * servers as f64
                 ))
-                .fix(Fix::beside(service, &when, &format!("{family}_next_upstream_tries 2; {family}_next_upstream_timeout 10s;")))
+                .fix(Fix::beside(service, &when, &format!("{family}_next_upstream_tries 2;\n{family}_next_upstream_timeout 10s;")))
                 .weight(0.05)
                 .tell(found);
         }

@@ -50,7 +50,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .fix(Fix::beside(
                 service,
                 listen,
-                "ssl_session_cache shared:SSL:10m; ssl_session_timeout 1h;",
+                "ssl_session_cache shared:SSL:10m;\nssl_session_timeout 1h;",
             ))
             .tell(found);
     }

@@ -1,6 +1,7 @@
 //! NGX-04: a new connection for every request that is handed on.
 
 use crate::rule::prelude::*;
+use crate::snapshot::{Pass, Upstream};
 
 pub(crate) static RULE: CheckRule = CheckRule {
     code: "NGX-04",
@@ -78,14 +79,41 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             }
             draft
                 .cost(cost(ports.map(|(_, most)| most)))
-                .fix(Fix::line(service, &pass.target, "an upstream block with `keepalive 64;`, and at the pass: proxy_http_version 1.1; proxy_set_header Connection \"\";"))
+                .fix(fix(service, pass, upstream, keepalive.is_some()))
                 .weight(0.4)
                 .tell(found);
         }
     }
 }
 
-fn begins(upstream: &crate::snapshot::Upstream) -> String {
+/// What to write beside the pass that keeps its connections.
+const KEPT: &str = "proxy_http_version 1.1;\nproxy_set_header Connection \"\";";
+
+fn fix(service: &Service, pass: &Pass, upstream: Option<&Upstream>, is_kept: bool) -> Fix {
+    let beside = Fix::beside(service, &pass.target, KEPT);
+    match upstream {
+        Some(_) if is_kept => beside,
+        Some(upstream) => {
+            let place = match begins(upstream) {
+                at if at.is_empty() => format!("In upstream {}", upstream.name),
+                at => format!("In upstream {} ({at})", upstream.name),
+            };
+            beside.after(&format!("{place}, add below its servers: keepalive 64;"))
+        }
+        None => {
+            let target = pass.target.text.as_str();
+            let (scheme, rest) = target.split_once("://").unwrap_or(("http", target));
+            let (server, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            let kept = format!("proxy_pass {scheme}://kept{path};\n{KEPT}");
+            let above = format!(
+                "Above the server, write: upstream kept {{ server {server}; keepalive 64; }}"
+            );
+            Fix::line(service, &pass.target, &kept).after(&above)
+        }
+    }
+}
+
+fn begins(upstream: &Upstream) -> String {
     let at = upstream.at.as_ref();
     at.map_or_else(String::new, ToString::to_string)
 }
@@ -105,6 +133,33 @@ fn cost(ports_bear: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_to_write_stands_where_it_belongs() {
+        let fix = |from: &str, to: &str| {
+            let case = Case::healthy().nginx_with(from, to);
+            let told = super::super::tests_of(&RULE, &case);
+            told[0].fix.in_one_line()
+        };
+        let text = fix("  keepalive 64;\n", "");
+        assert!(
+            text.starts_with("In upstream app (/etc/nginx/nginx.conf:")
+                && text.contains("add below its servers: keepalive 64; In /etc/nginx/nginx.conf:")
+                && text.ends_with("proxy_http_version 1.1; proxy_set_header Connection \"\";"),
+            "{text}"
+        );
+        let text = fix("   proxy_http_version 1.1;\n", "");
+        assert!(text.starts_with("In /etc/nginx/nginx.conf:"), "{text}");
+        let text = fix(
+            "proxy_pass http://app;",
+            "proxy_pass https://10.0.0.9:8443/api/;",
+        );
+        assert!(
+            text.contains("upstream kept { server 10.0.0.9:8443; keepalive 64; }")
+                && text.contains("proxy_pass https://kept/api/;"),
+            "{text}"
+        );
+    }
 
     #[test]
     fn sick_and_healthy() {
