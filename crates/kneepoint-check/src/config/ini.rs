@@ -31,6 +31,8 @@ impl IniPlaces {
             files.push(files::absolute(&dir, "php.ini"));
         }
         let dirs = match env("PHP_INI_SCAN_DIR") {
+            // Set to nothing, it switches the reading of directories off.
+            Some(list) if list.is_empty() => Vec::new(),
             Some(list) => list
                 .split(':')
                 .map(|dir| {
@@ -177,6 +179,12 @@ mod tests {
         assert_eq!(home("/usr/sbin/php-fpm8.2"), ["/etc/php/8.2/fpm/conf.d"]);
         assert_eq!(home("/usr/sbin/php-fpm82"), ["/etc/php82/conf.d"]);
         assert_eq!(home("/usr/sbin/php-fpm"), ["/etc/php.d"]);
+        let scan = |list: &str| {
+            let env = |name: &str| (name == "PHP_INI_SCAN_DIR").then(|| list.to_owned());
+            IniPlaces::of(&env, None, None, "/usr/sbin/php-fpm").dirs
+        };
+        assert_eq!(scan("/a:"), ["/a", "/etc/php.d"]);
+        assert!(scan("").is_empty());
         let built = IniPlaces::of(
             &none,
             Some("/opt/p/etc"),

@@ -315,6 +315,7 @@ impl<'a> Gather<'a> {
         let ini = config::php_ini(&mut reader, &places, subject.env);
         let mut php = php::mapped(pid);
         php.ini = ini;
+        php.scanned = Some(places.dirs);
         let service = &mut self.seen.service;
         service.settings = fpm.global;
         service.pools = fpm.pools;

@@ -146,6 +146,7 @@ impl Case {
             opcache_bytes: Some(268_435_456.0),
             opcache: None,
             ini,
+            scanned: Some(places.dirs),
         });
         service.files = reader.read;
         service.version = "8.2.36".into();

@@ -291,6 +291,8 @@ pub struct ReadFile {
 pub struct PhpService {
     /// php.ini with all that comes after it.
     pub ini: Settings,
+    /// Directories whose files are read after php.ini, the last one last; `None` where that is not known.
+    pub scanned: Option<Vec<String>>,
     /// Extensions that are mapped into memory, by name.
     pub loaded: BTreeMap<String, String>,
     /// Whether what is mapped could be read.

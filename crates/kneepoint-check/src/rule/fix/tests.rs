@@ -50,6 +50,27 @@ fn an_ini_is_read_after_all_that_are_there() {
     assert_eq!(fix.file.expect("a file").path, path("zzz-kneepoint.ini"));
 }
 
+#[test]
+fn an_ini_is_proposed_only_where_php_reads_it() {
+    let fix = |scanned: &[&str]| {
+        let (mut service, _) = service(false);
+        service.files.push(read("/etc/php/php.ini"));
+        service.php = Some(crate::snapshot::PhpService {
+            scanned: Some(scanned.iter().map(|dir| (*dir).to_owned()).collect()),
+            ..Default::default()
+        });
+        Fix::ini(&service, &[("opcache.enable", "1".into())])
+    };
+    let own = fix(&["/etc/php/conf.d", "/srv/ini/"]);
+    assert_eq!(own.file.expect("a file").path, "/srv/ini/zz-kneepoint.ini");
+    let main = fix(&[]);
+    assert_eq!(main.file, None);
+    assert_eq!(
+        main.in_one_line(),
+        "In /etc/php/php.ini, below all that it sets, write: opcache.enable = 1"
+    );
+}
+
 fn read(path: &str) -> crate::snapshot::ReadFile {
     crate::snapshot::ReadFile {
         path: path.into(),
