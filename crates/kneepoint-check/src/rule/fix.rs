@@ -274,6 +274,13 @@ impl Fix {
         {
             return fix;
         }
+        let is_altered = |path: &str| path.ends_with("/postgresql.auto.conf");
+        if service.kind == ServiceKind::Postgresql
+            && value.source.path().is_some_and(is_altered)
+            && !text.is_empty()
+        {
+            return Self::altered(service, value, text);
+        }
         let (is_flag, place) = match (&value.source, service.files.first()) {
             (SettingSource::Default, Some(file)) => (false, format!("In {}, add", file.path)),
             // It was started without a file.
@@ -306,6 +313,20 @@ impl Fix {
         Self {
             apply,
             ..Self::listed(format!("{place}{owner}:"), lines)
+        }
+    }
+
+    /// Settings of PostgreSQL in the file that nobody edits: PostgreSQL writes it, and it comes after all others.
+    fn altered(service: &Service, value: &SettingValue, text: &str) -> Self {
+        let directives: Vec<String> = text.lines().map(str::to_owned).collect();
+        let as_command = |line: &String| format!("ALTER SYSTEM SET {line};");
+        let place = format!(
+            "ALTER SYSTEM wrote {}. In psql, as a superuser:",
+            value.source
+        );
+        Self {
+            apply: apply_all(service, &directives),
+            ..Self::listed(place, directives.iter().map(as_command).collect())
         }
     }
 

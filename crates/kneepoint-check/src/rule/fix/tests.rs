@@ -219,3 +219,17 @@ fn a_container_gets_a_mounted_file_or_its_environment() {
         "{fix:?}"
     );
 }
+
+#[test]
+fn what_alter_system_wrote_is_altered_and_not_edited() {
+    let service = Service::new(ServiceKind::Postgresql, 7);
+    let path = "/var/lib/postgresql/15/main/postgresql.auto.conf";
+    let value = SettingValue::new("on", SettingSource::file(path, 3));
+    let fix = Fix::line(&service, &value, "log_statement = 'none'");
+    assert_eq!(
+        fix.in_one_line(),
+        format!(
+            "ALTER SYSTEM wrote {path}:3. In psql, as a superuser: ALTER SYSTEM SET log_statement = 'none';"
+        )
+    );
+}
