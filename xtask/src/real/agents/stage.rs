@@ -271,6 +271,8 @@ impl Stage {
             "--max-rate",
             "1000000",
             "--go-on",
+            "--timeout",
+            "10s",
             "--json",
         ]);
         command.arg(self.result());
