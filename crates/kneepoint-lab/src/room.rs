@@ -5,6 +5,7 @@
 //! host's network alone closes nothing.
 
 pub(crate) mod names;
+mod sockets;
 
 use crate::LabError;
 use names::Names;
@@ -12,7 +13,6 @@ use rustix::mount::{
     MountFlags, MountPropagationFlags, mount, mount_bind, mount_change, mount_remount,
 };
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
-use std::collections::BTreeSet;
 use std::ffi::CStr;
 use std::fs::{self, File};
 use std::io;
@@ -44,9 +44,6 @@ const OTHERS_DATA: [&str; 6] = [
     "/var/lib/php/sessions",
     "/var/mail",
 ];
-
-/// Most sockets of the machine in other places that are covered one by one.
-const MOST_SOCKETS: usize = 1000;
 
 /// What a process joins before it runs.
 #[derive(Debug)]
@@ -88,7 +85,7 @@ impl Room {
 
 /// On a thread of its own: a namespace is a thread's.
 fn furnish(lab: &Path, names: Option<&Names>) -> io::Result<Room> {
-    let sockets = sockets_of_the_machine();
+    let sockets = sockets::of_the_machine().map_err(said("the machine's sockets"))?;
     unshare()?;
     // What is mounted in here must not show outside.
     let apart = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
@@ -225,21 +222,6 @@ fn unescaped(text: &str) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec(path))
 }
 
-/// The sockets in the file system that anything on the machine listens on.
-fn sockets_of_the_machine() -> BTreeSet<PathBuf> {
-    let text = fs::read_to_string("/proc/thread-self/net/unix").unwrap_or_default();
-    socket_paths(&text)
-}
-
-fn socket_paths(text: &str) -> BTreeSet<PathBuf> {
-    // Num RefCount Protocol Flags Type St Inode Path
-    let path = |line: &str| {
-        let at = line.find(" /")?;
-        Some(PathBuf::from(&line[at + 1..]))
-    };
-    text.lines().filter_map(path).take(MOST_SOCKETS).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -261,15 +243,5 @@ mod tests {
             },
         ];
         assert_eq!(mounts(text), expected);
-    }
-
-    #[test]
-    fn sockets_without_a_path_are_none_of_the_file_systems() {
-        let text = "Num       RefCount Protocol Flags    Type St Inode Path\n\
-                    0000: 00000002 00000000 00010000 0001 01 21 /var/lib/mysql/mysql.sock\n\
-                    0000: 00000002 00000000 00010000 0001 01 22 @abstract\n\
-                    0000: 00000002 00000000 00000000 0001 01 23\n";
-        let paths: Vec<PathBuf> = socket_paths(text).into_iter().collect();
-        assert_eq!(paths, [PathBuf::from("/var/lib/mysql/mysql.sock")]);
     }
 }

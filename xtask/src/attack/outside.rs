@@ -3,10 +3,12 @@
 
 use anyhow::{Context as _, Result};
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Read as _;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::{SocketAddr as UnixAddr, UnixListener};
 use std::path::{Path, PathBuf};
@@ -73,6 +75,12 @@ impl Outside {
             sockets.insert(id.to_owned(), socket);
             dirs.push(dir);
         }
+        // Another user's socket whose name is no text: it must hide none of the others.
+        let odd = root
+            .path()
+            .join("outside")
+            .join(OsStr::from_bytes(b"\xff\n.sock"));
+        listen_unix(UnixListener::bind(&odd)?, &heard);
         let secret = root.path().join("outside/secret");
         fs::write(&secret, SECRET)?;
         fs::set_permissions(&secret, fs::Permissions::from_mode(0o600))?;
