@@ -7,11 +7,13 @@ use crate::files::{self, Files, Root};
 use crate::logs;
 use crate::process::{self, Program, program};
 use crate::snapshot::{
-    Blind, FpmPool, ListenEndpoint, Listener, NetworkPlace, Service, ServiceKind, ServiceProcess,
+    Blind, ListenEndpoint, Listener, NetworkPlace, Service, ServiceKind, ServiceProcess,
     Settings,
 };
 use crate::sockets::{self, Net};
 use kneepoint_model::LogFormat;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 /// What is searched in the file of a program: first its version. The readers of configuration know the others by their
 /// order.
@@ -143,6 +145,7 @@ impl<'a> Gather<'a> {
         self.seen.hosts = hosts.map_or_else(Vec::new, |content| asks::hosts(&content.text()));
         let mut denied = true;
         let mut asked = Vec::new();
+        let mut listens: BTreeSet<ListenEndpoint> = BTreeSet::new();
         let processes = std::iter::once(&self.master.process).chain(&self.master.workers);
         for process in processes {
             let Some(inodes) = sockets::inodes(process.pid) else {
@@ -150,31 +153,18 @@ impl<'a> Gather<'a> {
             };
             denied = false;
             for inode in inodes {
-                if let Some(endpoint) = self.seen.net.listeners.get(&inode) {
-                    let known = self
-                        .seen
-                        .service
-                        .listens
-                        .iter()
-                        .any(|one| one.endpoint == *endpoint);
-                    if !known {
-                        let endpoint = endpoint.clone();
-                        self.seen.service.listens.push(Listener {
-                            endpoint,
-                            queue: None,
-                        });
-                    }
-                }
+                listens.extend(self.seen.net.listeners.get(&inode).cloned());
                 asked.extend(self.seen.net.connected.get(&inode).cloned());
             }
         }
-        let own_port = |port: u16| {
-            let mut listens = self.seen.service.listens.iter();
-            listens.any(|one| matches!(one.endpoint, ListenEndpoint::Tcp(_, own) if own == port))
+        let port = |one: &ListenEndpoint| match one {
+            ListenEndpoint::Tcp(_, port) => Some(*port),
+            ListenEndpoint::Unix(_) => None,
         };
+        let own_ports: HashSet<u16> = listens.iter().filter_map(port).collect();
         let mut peers: Vec<ListenEndpoint> = asked
             .into_iter()
-            .filter(|(port, _)| !own_port(*port))
+            .filter(|(port, _)| !own_ports.contains(port))
             .map(|(_, peer)| peer)
             .collect();
         peers.sort();
@@ -183,10 +173,11 @@ impl<'a> Gather<'a> {
             .into_iter()
             .map(|peer| (peer, sockets::CONNECTED.to_owned()));
         self.seen.service.asks.extend(asks);
-        self.seen
-            .service
-            .listens
-            .sort_by(|a, b| a.endpoint.cmp(&b.endpoint));
+        let listens = listens.into_iter().map(|endpoint| Listener {
+            endpoint,
+            queue: None,
+        });
+        self.seen.service.listens = listens.collect();
         if denied {
             let what = format!("the sockets of {} (process {pid})", self.master.kind);
             self.service().blind.push(Blind::new(
@@ -314,13 +305,20 @@ impl<'a> Gather<'a> {
         let places = IniPlaces::of(subject.env, self.program.word(1), self.program.word(2), exe);
         let ini = config::php_ini(&mut reader, &places, subject.env);
         let mut php = php::mapped(pid);
-        php.ini = ini;
+        let ini = Arc::new(ini);
+        php.ini = Settings::within(&ini);
         let service = &mut self.seen.service;
         service.settings = fpm.global;
         service.pools = fpm.pools;
+        let mut workers: HashMap<&str, Vec<ServiceProcess>> = HashMap::new();
+        for process in &service.processes {
+            let title = process.title.trim_end();
+            workers.entry(title).or_default().push(process.clone());
+        }
         for pool in &mut service.pools {
-            pool.php = php.ini.under(&pool.php);
-            pool.workers = workers_of(pool, &service.processes);
+            pool.php = ini.under(&pool.php);
+            let title = format!("php-fpm: pool {}", pool.name);
+            pool.workers = workers.remove(title.as_str()).unwrap_or_default();
             self.seen.roots.extend(
                 pool.settings
                     .text("chdir")
@@ -513,14 +511,6 @@ impl Service {
             .unwrap_or_default()
             .to_owned()
     }
-}
-
-fn workers_of(pool: &FpmPool, all: &[ServiceProcess]) -> Vec<ServiceProcess> {
-    let title = format!("php-fpm: pool {}", pool.name);
-    all.iter()
-        .filter(|one| one.title.trim_end() == title)
-        .cloned()
-        .collect()
 }
 
 /// The arguments of a title, in which blanks no longer tell where one ends.

@@ -1,9 +1,9 @@
 //! NGX-24: responses are not taken up before the client reads them.
 
-use crate::find::asks::{endpoints_of, is_same};
+use crate::find::asks::{endpoints_of, usual};
 use crate::rule::prelude::*;
-use crate::snapshot::{Nginx, Pass};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::snapshot::{Link, ListenEndpoint, Nginx, Pass};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 pub(crate) static RULE: CheckRule = CheckRule {
     code: "NGX-24",
@@ -59,16 +59,19 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 fn held(snapshot: &Snapshot, at: usize, nginx: &Nginx, passes: &[&Pass]) -> Option<u64> {
     let mut pools: BTreeSet<(usize, Option<&str>)> = BTreeSet::new();
     let mut unknown = false;
+    let mut led: HashMap<&ListenEndpoint, Vec<&Link>> = HashMap::new();
+    for link in snapshot.links.iter().filter(|link| link.from == at) {
+        led.entry(&link.by).or_default().push(link);
+    }
+    // Another server of the same nginx has no link.
+    let own = snapshot.services.get(at).into_iter();
+    let own = own.flat_map(|web| &web.listens);
+    let own: HashSet<ListenEndpoint> = own.map(|one| usual(&one.endpoint)).collect();
     for (to, _) in passes.iter().flat_map(|pass| endpoints_of(nginx, pass)) {
-        let links = snapshot.links.iter();
-        let mut links = links
-            .filter(|link| link.from == at && link.by == to)
-            .peekable();
-        // Another server of the same nginx has no link.
-        let own = snapshot.services.get(at).map(|web| &web.listens);
-        let itself = own.is_some_and(|own| own.iter().any(|one| is_same(&to, &one.endpoint)));
-        unknown |= links.peek().is_none() && !itself;
-        pools.extend(links.map(|link| (link.to, link.pool.as_deref())));
+        match led.get(&to) {
+            Some(links) => pools.extend(links.iter().map(|link| (link.to, link.pool.as_deref()))),
+            None => unknown |= !own.contains(&usual(&to)),
+        }
     }
     pools.retain(|(to, _)| {
         let service = snapshot.services.get(*to);
@@ -97,7 +100,7 @@ fn cost(workers: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::{Link, ListenEndpoint, Listener};
+    use crate::snapshot::Listener;
 
     #[test]
     fn sick_and_healthy() {

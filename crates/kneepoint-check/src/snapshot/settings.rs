@@ -1,9 +1,10 @@
 //! Settings with where each value comes from.
 
 use kneepoint_model::units::parse_bytes;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 /// Where a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -158,18 +159,31 @@ impl SettingValue {
     }
 }
 
-/// Settings by name.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-#[serde(transparent)]
+/// Settings by name, and what holds around them where they say nothing. What is around is shared: a host may have
+/// thousands of servers and pools, with the settings around them in each.
+#[derive(Debug, Clone, Default)]
 pub struct Settings {
     values: BTreeMap<String, SettingValue>,
+    around: Option<Arc<Settings>>,
+    /// First words of names that do not hold from around.
+    hidden: Vec<String>,
 }
 
 impl Settings {
+    /// Settings that say nothing themselves.
+    #[must_use]
+    pub fn within(around: &Arc<Self>) -> Self {
+        Self {
+            around: Some(Arc::clone(around)),
+            ..Self::default()
+        }
+    }
+
     /// Sets a value; what was set before it is kept as replaced.
     pub fn set(&mut self, name: &str, text: &str, source: SettingSource) {
         let mut value = SettingValue::new(text, source);
-        if let Some(before) = self.values.remove(name) {
+        let before = self.values.remove(name);
+        if let Some(before) = before.or_else(|| self.from_around(name).cloned()) {
             value.replaced = before.replaced;
             value.replaced.push((before.text, before.source));
         }
@@ -181,15 +195,39 @@ impl Settings {
         self.values.insert(name.to_owned(), value);
     }
 
-    /// Forgets the values that a test of their name holds for.
-    pub fn forget(&mut self, is: impl Fn(&str) -> bool) {
-        self.values.retain(|name, _| !is(name));
+    /// Takes nothing from around whose name begins with this word.
+    pub fn hide(&mut self, word: &str) {
+        self.hidden.push(word.to_owned());
+    }
+
+    /// Puts others around these, instead of those that are there.
+    pub fn surround(&mut self, around: &Arc<Self>) {
+        self.around = Some(Arc::clone(around));
+    }
+
+    /// Whether these say something that others do not, which the same is around.
+    #[must_use]
+    pub fn add_to(&self, other: &Self) -> bool {
+        match (&self.around, &other.around) {
+            (Some(own), Some(around)) if Arc::ptr_eq(own, around) => self.values != other.values,
+            _ => self != other,
+        }
     }
 
     /// The value of a name that somebody set.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&SettingValue> {
-        self.values.get(name)
+        self.values.get(name).or_else(|| self.from_around(name))
+    }
+
+    fn from_around(&self, name: &str) -> Option<&SettingValue> {
+        let around = self.around.as_deref().filter(|_| self.shows(name));
+        around?.get(name)
+    }
+
+    fn shows(&self, name: &str) -> bool {
+        let first = name.split(' ').next();
+        !self.hidden.iter().any(|word| first == Some(word.as_str()))
     }
 
     /// The value in force: what is set, or else the program's default.
@@ -216,19 +254,44 @@ impl Settings {
 
     /// Everything that is set, in the order of names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &SettingValue)> {
-        self.values
-            .iter()
-            .map(|(name, value)| (name.as_str(), value))
+        let mut all = BTreeMap::new();
+        self.collect(&mut all);
+        all.into_iter()
+    }
+
+    fn collect<'a>(&'a self, all: &mut BTreeMap<&'a str, &'a SettingValue>) {
+        if let Some(around) = &self.around {
+            around.collect(all);
+        }
+        if !self.hidden.is_empty() {
+            all.retain(|name, _| self.shows(name));
+        }
+        let own = self.values.iter();
+        all.extend(own.map(|(name, value)| (name.as_str(), value)));
     }
 
     /// These with others laid over them.
     #[must_use]
-    pub fn under(&self, over: &Self) -> Self {
-        let mut all = self.clone();
+    pub fn under(self: &Arc<Self>, over: &Self) -> Self {
+        let mut all = Self::within(self);
         for (name, value) in over.iter() {
             all.set(name, &value.text, value.source.clone());
         }
         all
+    }
+}
+
+impl PartialEq for Settings {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Settings {}
+
+impl Serialize for Settings {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
     }
 }
 
