@@ -172,8 +172,9 @@ mod tests {
         };
         let mut reader = Reader::new(&subject);
         let fpm = read(&mut reader, "/etc/fpm.conf", "/etc", env);
-        assert!(reader.read.iter().all(|file| file.newer));
-        (fpm, reader.blind.into_iter().map(|one| one.what).collect())
+        let (read, blind) = reader.done();
+        assert!(read.iter().all(|file| file.newer));
+        (fpm, blind.into_iter().map(|one| one.what).collect())
     }
 
     #[test]

@@ -20,6 +20,8 @@ const PASSES: [&str; 5] = [
     "scgi_pass",
     "grpc_pass",
 ];
+/// Blocks that hold tables of values.
+const DATA: [&str; 4] = ["geo", "map", "split_clients", "types"];
 /// Directives that are lists: those of a level replace all of the levels around it.
 const LISTS: [&str; 5] = [
     "proxy_set_header",
@@ -64,11 +66,12 @@ pub(crate) fn read(subject: &Subject<'_>, program: &Program) -> Configured {
         }
     }
     walk.tree(&tree);
+    let (files, blind) = reader.done();
     Configured {
         settings: walk.settings,
         nginx: walk.nginx,
-        files: reader.read,
-        blind: reader.blind,
+        files,
+        blind,
         roots: walk.roots,
         error_log: program.word(3).map(str::to_owned),
     }
@@ -132,6 +135,14 @@ fn place(
             continue;
         }
         let inside = std::mem::take(&mut directive.inside);
+        // Tables may have a million lines, and none is a directive.
+        if DATA.contains(&directive.name.as_str()) {
+            let included = inside.iter().filter(|one| one.name == "include");
+            for pattern in included.filter_map(|one| one.args.first()) {
+                reader.data(&files::absolute(home, pattern));
+            }
+            continue;
+        }
         let inside = place(reader, inside, path, home);
         placed.push(Placed {
             directive,

@@ -302,8 +302,14 @@ impl<'a> Gather<'a> {
             _ => files::parent(&main).to_owned(),
         };
         let fpm = config::fpm(&mut reader, &main, &prefix, subject.env);
+        // Files of pools may be too many to be read; those of PHP itself are read all the same.
+        let (mut files, mut blind) = reader.done();
+        let mut reader = Reader::new(subject);
         let places = IniPlaces::of(subject.env, self.program.word(1), self.program.word(2), exe);
         let ini = config::php_ini(&mut reader, &places, subject.env);
+        let (read, unread) = reader.done();
+        files.extend(read);
+        blind.extend(unread);
         let mut php = php::mapped(pid);
         let ini = Arc::new(ini);
         php.ini = Settings::within(&ini);
@@ -336,11 +342,11 @@ impl<'a> Gather<'a> {
         let written = written.map_or(0.0, |content| content.modified_s);
         service.loaded_s = written.max(service.loaded_s);
         self.read_s = self.read_s.max(written);
-        for file in &mut reader.read {
+        for file in &mut files {
             file.newer &= file.modified_s > service.loaded_s + 1.0;
         }
-        service.files = reader.read;
-        service.blind.extend(reader.blind);
+        service.files = files;
+        service.blind.extend(blind);
         memory::overlay(service);
         let log = service.settings.or("error_log", "").text;
         let logs = [
@@ -389,16 +395,17 @@ impl<'a> Gather<'a> {
                 .chain(others)
                 .collect();
         }
+        let (mut files, blind) = reader.done();
         // A server of PostgreSQL reads its files again at a signal, and nothing outside tells when.
         if kind == ServiceKind::Postgresql {
-            reader.read.iter_mut().for_each(|file| file.newer = false);
+            files.iter_mut().for_each(|file| file.newer = false);
         }
         service.data_bytes = data.and_then(|dir| asks::data_bytes(subject.files, &dir));
         service.asks.extend(found.asks);
         service.settings = settings;
         service.settings_hidden = hidden;
-        service.files = reader.read;
-        service.blind.extend(reader.blind);
+        service.files = files;
+        service.blind.extend(blind);
     }
 
     fn read_logs(&mut self) {
@@ -496,7 +503,7 @@ fn read_others(
         _ => {
             let why = "its settings are not read yet";
             let remedy = "none: it is only drawn into the picture";
-            reader.blind.push(Blind::new(kind.name(), why, remedy));
+            reader.hint(Blind::new(kind.name(), why, remedy));
             None
         }
     };

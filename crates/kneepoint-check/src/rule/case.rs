@@ -148,7 +148,7 @@ impl Case {
             opcache: None,
             ini: Settings::within(&ini),
         });
-        service.files = reader.read;
+        service.files = reader.done().0;
         service.version = "8.2.36".into();
         self
     }

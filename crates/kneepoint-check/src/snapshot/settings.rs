@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Where a value comes from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "from")]
 pub enum SettingSource {
     /// A line of a file, as the process sees its path.
@@ -78,7 +78,7 @@ impl fmt::Display for SettingSource {
 }
 
 /// A value in force, with what it replaced.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct SettingValue {
     /// The value as it is written.
     pub text: String,
@@ -250,6 +250,17 @@ impl Settings {
         let before = last.into_iter().flat_map(|value| &value.replaced);
         let all = before.map(|(text, source)| (text.as_str(), source));
         all.chain(last.map(|value| (value.text.as_str(), &value.source)))
+    }
+
+    /// Whether nothing is set.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        let around = self.around.as_ref();
+        self.values.is_empty()
+            && match self.hidden.is_empty() {
+                true => around.is_none_or(|around| around.is_empty()),
+                false => self.iter().next().is_none(),
+            }
     }
 
     /// Everything that is set, in the order of names.
