@@ -5,7 +5,7 @@ use crate::chain::Seen;
 use crate::config::{self, IniPlaces, Reader, Subject};
 use crate::files::{self, Files, Root};
 use crate::logs;
-use crate::process::{self, Program, program};
+use crate::process::{self, Marks, Program, program};
 use crate::snapshot::{
     Blind, ListenEndpoint, Listener, NetworkPlace, Service, ServiceKind, ServiceProcess,
     Settings,
@@ -16,27 +16,64 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 /// What is searched in the file of a program: first its version. The readers of configuration know the others by their
-/// order.
-fn marks(kind: ServiceKind) -> &'static [&'static str] {
-    match kind {
-        ServiceKind::Nginx => &["nginx/", "--conf-path=", "--prefix=", "--error-log-path="],
-        ServiceKind::Fpm => &[
-            "X-Powered-By: PHP/",
-            "--with-config-file-path=",
-            "--with-config-file-scan-dir=",
-        ],
-        ServiceKind::Apache => &["Apache/"],
+/// order. Names of directives are in every program that reads them, whoever built it.
+fn marks(kind: ServiceKind) -> Marks {
+    let (words, own): (&[&str], &[&str]) = match kind {
+        ServiceKind::Nginx => (
+            &["nginx/", "--conf-path=", "--prefix=", "--error-log-path="],
+            &["worker_connections"],
+        ),
+        ServiceKind::Fpm => (
+            &[
+                "X-Powered-By: PHP/",
+                "--with-config-file-path=",
+                "--with-config-file-scan-dir=",
+            ],
+            &["pm.max_children", "fpm-fcgi"],
+        ),
+        ServiceKind::Apache => (&["Apache/"], &["AllowOverride", "ServerRoot"]),
         // Messages in it name older versions: "before upgrading to PostgreSQL 9.1".
-        ServiceKind::Postgresql => &["postgres (PostgreSQL) "],
-        ServiceKind::Unit => &["Unit/"],
-        _ => &[],
-    }
+        ServiceKind::Postgresql => (&["postgres (PostgreSQL) "], &["shared_buffers"]),
+        ServiceKind::Haproxy => (&[], &["maxconn"]),
+        ServiceKind::Redis => (&[], &["maxmemory-policy"]),
+        ServiceKind::Mysql => (&[], &["table_open_cache", "innodb_buffer_pool"]),
+        ServiceKind::Unit => (&["Unit/"], &[]),
+        ServiceKind::FrankenPhp => (&[], &[]),
+    };
+    Marks { words, own }
 }
 
-/// Reads everything about a service. `None` when it ended meanwhile.
-pub(super) fn gather(master: &Master, now_s: f64) -> Option<Seen> {
+/// Programs that run others: what they hold says nothing of what they run.
+fn runs_others(program: &str) -> bool {
+    ["qemu-", "rosetta", "ld-", "ld."]
+        .iter()
+        .any(|name| program.starts_with(name))
+}
+
+/// What came of looking at a service.
+pub(super) enum Gathered {
+    /// Everything about it.
+    Seen(Box<Seen>),
+    /// It ended meanwhile.
+    Gone,
+    /// It is only called so: its program is another.
+    Other,
+}
+
+/// Reads everything about a service.
+pub(super) fn gather(master: &Master, now_s: f64) -> Gathered {
+    let program = program(master.process.pid, marks(master.kind));
+    if program.is_other() && !runs_others(master.process.program()) {
+        return Gathered::Other;
+    }
+    let seen = whole(master, program, now_s);
+    seen.map_or(Gathered::Gone, |seen| Gathered::Seen(Box::new(seen)))
+}
+
+/// Everything about a service. `None` when it ended meanwhile.
+fn whole(master: &Master, program: Program, now_s: f64) -> Option<Seen> {
     let pid = master.process.pid;
-    let mut gather = Gather::new(master, now_s)?;
+    let mut gather = Gather::new(master, program, now_s)?;
     gather.place();
     gather.sockets();
     gather.processes();
@@ -66,10 +103,9 @@ struct Gather<'a> {
 }
 
 impl<'a> Gather<'a> {
-    fn new(master: &'a Master, now_s: f64) -> Option<Self> {
+    fn new(master: &'a Master, program: Program, now_s: f64) -> Option<Self> {
         let pid = master.process.pid;
         let mut service = Service::new(master.kind, pid);
-        let program = program(pid, marks(master.kind));
         service.version = program.word(0).unwrap_or_default().to_owned();
         service.age_s = now_s - master.process.started_s;
         let workers = master.workers.iter();

@@ -265,20 +265,20 @@ impl Settings {
 
     /// Everything that is set, in the order of names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &SettingValue)> {
-        let mut all = BTreeMap::new();
-        self.collect(&mut all);
-        all.into_iter()
+        self.merged().into_iter()
     }
 
-    fn collect<'a>(&'a self, all: &mut BTreeMap<&'a str, &'a SettingValue>) {
-        if let Some(around) = &self.around {
-            around.collect(all);
-        }
-        if !self.hidden.is_empty() {
-            all.retain(|name, _| self.shows(name));
-        }
+    fn merged(&self) -> Vec<(&str, &SettingValue)> {
         let own = self.values.iter();
-        all.extend(own.map(|(name, value)| (name.as_str(), value)));
+        let mut all: Vec<_> = own.map(|(name, value)| (name.as_str(), value)).collect();
+        if let Some(around) = &self.around {
+            let shown = around.merged().into_iter();
+            all.extend(shown.filter(|(name, _)| self.shows(name)));
+            // Of two of one name the first is its own: the order of those stays.
+            all.sort_by_key(|(name, _)| *name);
+            all.dedup_by_key(|(name, _)| *name);
+        }
+        all
     }
 
     /// These with others laid over them.
