@@ -71,7 +71,10 @@ impl Links {
         let Some(&at) = self.known.get(&key) else {
             let at = self.all.len();
             self.known.insert(key, at);
-            self.askers.entry(at).or_default().extend(link.from_pools.iter().cloned());
+            self.askers
+                .entry(at)
+                .or_default()
+                .extend(link.from_pools.iter().cloned());
             self.all.push(link);
             return;
         };
@@ -87,7 +90,8 @@ impl Links {
             own.from_pools.clear();
         } else {
             let more = link.from_pools.into_iter();
-            own.from_pools.extend(more.filter(|pool| askers.insert(pool.clone())));
+            own.from_pools
+                .extend(more.filter(|pool| askers.insert(pool.clone())));
         }
     }
 }
@@ -325,14 +329,22 @@ mod tests {
                 ..FpmPool::default()
             })
             .into();
-        let of = |path: &str| Pools::of(&fpm.service).at(&ListenEndpoint::Unix(path.into())).map(str::to_owned);
+        let of = |path: &str| {
+            Pools::of(&fpm.service)
+                .at(&ListenEndpoint::Unix(path.into()))
+                .map(str::to_owned)
+        };
         assert_eq!(of("/v/shop/php.sock").as_deref(), Some("shop"));
         assert_eq!(of("/v/blog/php.sock").as_deref(), Some("blog"));
         // Seen from another container, it may be either.
         assert_eq!(of("/sockets/php.sock"), None);
         assert_eq!(of("/sockets/other.sock"), None);
         fpm.service.pools.truncate(1);
-        let of = |path: &str| Pools::of(&fpm.service).at(&ListenEndpoint::Unix(path.into())).map(str::to_owned);
+        let of = |path: &str| {
+            Pools::of(&fpm.service)
+                .at(&ListenEndpoint::Unix(path.into()))
+                .map(str::to_owned)
+        };
         assert_eq!(of("/sockets/php.sock").as_deref(), Some("blog"));
     }
 }

@@ -398,10 +398,7 @@ mod tests {
             ("/etc/d", ""),
         ]);
         let matching = |pattern: &str| matching(&files, pattern, &mut 1000).expect("few names");
-        assert_eq!(
-            matching("/etc/*.conf"),
-            ["/etc/a.conf", "/etc/b.conf"]
-        );
+        assert_eq!(matching("/etc/*.conf"), ["/etc/a.conf", "/etc/b.conf"]);
         let nested = matching("/etc/*/c.conf");
         assert!(nested.contains(&"/etc/x/c.conf".to_owned()), "{nested:?}");
         assert_eq!(matching("/etc/d"), ["/etc/d"]);

@@ -8,6 +8,8 @@ mod gather;
 mod memory;
 mod php;
 pub(crate) mod queues;
+#[cfg(test)]
+mod scale;
 mod unseen;
 
 use crate::chain::{self, Seen};
@@ -58,7 +60,11 @@ pub fn look(options: &CheckOptions) -> Snapshot {
     let mut found = masters(&processes, &options.pids, &strangers);
     let mut blind = nobody(&found, options);
     blind.extend(unseen::hidden());
-    if let Some(wanted) = options.container.as_ref().filter(|_| found.len() > SERVICES) {
+    if let Some(wanted) = options
+        .container
+        .as_ref()
+        .filter(|_| found.len() > SERVICES)
+    {
         found.sort_by_cached_key(|master| !containers::is_of(master.process.pid, wanted));
     }
     let beyond = found.split_off(found.len().min(SERVICES));

@@ -46,7 +46,9 @@ impl Snapshot {
 
     /// Every link to a pool of PHP-FPM: who asks, who is asked, and which of its pools.
     pub fn links_to_pools(&self) -> impl Iterator<Item = (&Link, &Service, &Service, &FpmPool)> {
-        let named = self.pools().map(|(at, _, pool)| ((at, pool.name.as_str()), pool));
+        let named = self
+            .pools()
+            .map(|(at, _, pool)| ((at, pool.name.as_str()), pool));
         let named: HashMap<(usize, &str), &FpmPool> = named.collect();
         self.links.iter().filter_map(move |link| {
             let (from, to) = (self.services.get(link.from)?, self.services.get(link.to)?);

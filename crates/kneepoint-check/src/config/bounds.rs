@@ -160,3 +160,118 @@ pub(super) fn together(all: Vec<Blind>) -> Vec<Blind> {
     });
     told.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{Reader, Subject, nginx};
+    use crate::files::Memory;
+    use crate::process::Program;
+
+    fn subject(files: &Memory) -> Subject<'_> {
+        Subject {
+            files,
+            args: &[],
+            cwd: "/",
+            env: &|_| None,
+            loaded_s: 0.0,
+        }
+    }
+
+    #[test]
+    fn what_is_beyond_a_bound_is_counted_and_the_rest_is_judged() {
+        let mut files = Memory::of(&[(
+            "/etc/nginx/nginx.conf",
+            "http { gzip on; include inc/*.conf; tcp_nodelay off; }",
+        )]);
+        let text = "add_header a b;\n".repeat(60_000);
+        for at in 0..20 {
+            files
+                .0
+                .insert(format!("/etc/nginx/inc/{at:02}.conf"), text.clone());
+        }
+        let found = nginx(&subject(&files), &Program::default());
+        assert_eq!(
+            found.files.len(),
+            1 + 4 + 1,
+            "one more is seen to be too much"
+        );
+        let [blind] = found.blind.as_slice() else {
+            panic!("{:?}", found.blind);
+        };
+        assert_eq!(blind.what, "/etc/nginx/inc/04.conf and 15 more files");
+        assert!(blind.why.contains("300000 directives"), "{blind:?}");
+        assert!(blind.weighs && !blind.remedy.is_empty());
+        assert_eq!(found.settings.text("gzip"), Some("on"));
+        assert_eq!(found.settings.text("tcp_nodelay"), Some("off"));
+    }
+
+    #[test]
+    fn a_host_of_a_thousand_sites_is_read_to_its_end() {
+        let mut files = Memory::of(&[
+            ("/etc/nginx/nginx.conf", "http { include sites/*; }"),
+            (
+                "/etc/nginx/fastcgi_params",
+                &"fastcgi_param A b;\n".repeat(25),
+            ),
+            ("/etc/nginx/tls", &"ssl_protocols TLSv1.3;\n".repeat(15)),
+        ]);
+        let place = "location /x { include fastcgi_params; fastcgi_pass unix:/run/php.sock; }\n";
+        let site = format!(
+            "server {{ server_name a b c;\n include tls;\n{}{} }}",
+            "add_header X \"a b c d\";\n".repeat(100),
+            place.repeat(3)
+        );
+        for at in 0..1000 {
+            files
+                .0
+                .insert(format!("/etc/nginx/sites/{at:04}"), site.clone());
+        }
+        let found = nginx(&subject(&files), &Program::default());
+        assert_eq!(found.blind, []);
+        assert_eq!(found.nginx.servers.len(), 1000);
+        assert_eq!(found.nginx.passes.len(), 3000);
+        assert_eq!(found.files.len(), 1003, "each once");
+    }
+
+    #[test]
+    fn tables_are_no_directives() {
+        let table = "1.2.3.4 x;\n".repeat(400_000);
+        let files = Memory::of(&[
+            (
+                "/etc/nginx/nginx.conf",
+                "http { geo $a { include geo; } gzip on; }",
+            ),
+            ("/etc/nginx/geo", &table),
+        ]);
+        let found = nginx(&subject(&files), &Program::default());
+        assert_eq!(found.blind, []);
+        assert_eq!(found.files.len(), 2, "that it changed is seen all the same");
+        assert_eq!(found.settings.text("gzip"), Some("on"));
+    }
+
+    #[test]
+    fn the_same_refusals_are_told_once() {
+        let files = Memory::default();
+        let mut reader = Reader::new(&subject(&files));
+        for at in 0..9 {
+            assert_eq!(reader.must(&format!("/{at}")), None);
+        }
+        reader.unread("/x", "it is odd", "look");
+        let (_, blind) = reader.done();
+        let said: Vec<&str> = blind.iter().map(|one| one.what.as_str()).collect();
+        assert_eq!(said, ["/0 and 8 more files", "/x"]);
+    }
+
+    #[test]
+    fn patterns_are_compared_with_so_many_names_only() {
+        let mut files = Memory::of(&[("/etc/nginx/nginx.conf", &"include d/*;\n".repeat(50_000))]);
+        for at in 0..100 {
+            files.0.insert(format!("/etc/nginx/d/{at}"), String::new());
+        }
+        let found = nginx(&subject(&files), &Program::default());
+        let [blind] = found.blind.as_slice() else {
+            panic!("{:?}", found.blind);
+        };
+        assert!(blind.what.starts_with("/etc/nginx/d/"), "{blind:?}");
+    }
+}

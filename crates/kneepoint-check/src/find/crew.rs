@@ -73,7 +73,11 @@ impl Crew {
     /// Begins with as many as may be looked at at once.
     fn begin(&mut self) {
         let is_quick = |since: &Instant| since.elapsed() < self.patience;
-        let mut quick = self.running.values().filter(|(_, since)| is_quick(since)).count();
+        let mut quick = self
+            .running
+            .values()
+            .filter(|(_, since)| is_quick(since))
+            .count();
         while quick < AT_ONCE && self.running.len() < THREADS && Instant::now() < self.deadline {
             let Some(master) = self.waiting.pop_front() else {
                 return;

@@ -7,8 +7,7 @@ use crate::files::{self, Files, Root};
 use crate::logs;
 use crate::process::{self, Marks, Program, program};
 use crate::snapshot::{
-    Blind, ListenEndpoint, Listener, NetworkPlace, Service, ServiceKind, ServiceProcess,
-    Settings,
+    Blind, ListenEndpoint, Listener, NetworkPlace, Service, ServiceKind, ServiceProcess, Settings,
 };
 use crate::sockets::{self, Net};
 use kneepoint_model::LogFormat;

@@ -171,7 +171,10 @@ mod tests {
         let many: Vec<Master> = (1..=40).map(master).collect();
         let blind = beyond(&many, 500).expect("many");
         assert!(blind.what.ends_with("redis (process 20) and 20 more"));
-        assert!(blind.why.contains("540 services, and only 500"), "{blind:?}");
+        assert!(
+            blind.why.contains("540 services, and only 500"),
+            "{blind:?}"
+        );
         assert!(blind.remedy.contains("--container") && blind.remedy.contains("--pid 1 "));
         assert_eq!(beyond(&[], 500), None);
     }

@@ -27,7 +27,10 @@ impl<'a> Askers<'a> {
         let mut links: HashMap<_, Vec<&Link>> = HashMap::new();
         for link in &snapshot.links {
             if let Some(pool) = &link.pool {
-                links.entry((link.to, pool.as_str())).or_default().push(link);
+                links
+                    .entry((link.to, pool.as_str()))
+                    .or_default()
+                    .push(link);
             }
         }
         Self { passes, links }

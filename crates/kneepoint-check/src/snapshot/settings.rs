@@ -338,4 +338,34 @@ mod tests {
         assert_eq!(value("Off").is_on(), Some(false));
         assert_eq!(value("tracing").is_on(), None);
     }
+
+    #[test]
+    fn what_is_around_holds_where_nothing_is_said() {
+        let mut around = Settings::default();
+        around.set("gzip", "on", SettingSource::file("/a", 1));
+        around.set("add_header x", "1", SettingSource::file("/a", 2));
+        let around = Arc::new(around);
+        let mut own = Settings::within(&around);
+        assert!(own == *around && !own.add_to(&Settings::within(&around)));
+        own.set("gzip", "off", SettingSource::file("/b", 1));
+        assert!(own.add_to(&Settings::within(&around)));
+        assert_eq!(own.get("gzip").expect("set").replaced[0].0, "on");
+        assert_eq!(own.text("add_header x"), Some("1"));
+        own.hide("add_header");
+        assert_eq!(own.text("add_header x"), None);
+        let names: Vec<(&str, &str)> = own
+            .iter()
+            .map(|(name, value)| (name, value.text.as_str()))
+            .collect();
+        assert_eq!(names, [("gzip", "off")]);
+        let mut within = Settings::within(&Arc::new(own));
+        assert!(!within.is_empty());
+        assert_eq!(within.text("add_header x"), None);
+        within.surround(&around);
+        assert_eq!(within.text("gzip"), Some("on"));
+        assert_eq!(
+            serde_json::to_value(&within).expect("JSON")["gzip"]["text"],
+            "on"
+        );
+    }
 }

@@ -54,7 +54,10 @@ impl Led {
             let mut pools: HashMap<String, BTreeSet<String>> = HashMap::new();
             for (dir, pool) in led {
                 for dir in within(&dir) {
-                    pools.entry(dir.to_owned()).or_default().insert(pool.clone());
+                    pools
+                        .entry(dir.to_owned())
+                        .or_default()
+                        .insert(pool.clone());
                 }
             }
             (at, pools)
@@ -169,7 +172,10 @@ mod tests {
         assert_eq!(whose("/srv/jobs"), pools("jobs"));
         assert_eq!(whose("/srv/sho"), Owners::Unknown);
         assert_eq!(whose("/srv/other"), Owners::Unknown);
-        assert_eq!(led.owners(&all, &BTreeSet::new(), 0, "/srv/shop"), Owners::None);
+        assert_eq!(
+            led.owners(&all, &BTreeSet::new(), 0, "/srv/shop"),
+            Owners::None
+        );
     }
 
     #[test]
