@@ -351,11 +351,7 @@ impl<'a> Gather<'a> {
         let service = &mut self.seen.service;
         service.settings = fpm.global;
         service.pools = fpm.pools;
-        let mut workers: HashMap<&str, Vec<ServiceProcess>> = HashMap::new();
-        for process in &service.processes {
-            let title = process.title.trim_end();
-            workers.entry(title).or_default().push(process.clone());
-        }
+        let mut workers = by_title(&service.processes);
         for pool in &mut service.pools {
             pool.php = ini.under(&pool.php);
             let title = format!("php-fpm: pool {}", pool.name);
@@ -553,6 +549,15 @@ impl Service {
             .unwrap_or_default()
             .to_owned()
     }
+}
+
+fn by_title(processes: &[ServiceProcess]) -> HashMap<&str, Vec<ServiceProcess>> {
+    let mut found: HashMap<&str, Vec<ServiceProcess>> = HashMap::new();
+    for process in processes {
+        let title = process.title.trim_end();
+        found.entry(title).or_default().push(process.clone());
+    }
+    found
 }
 
 /// The arguments of a title, in which blanks no longer tell where one ends.
