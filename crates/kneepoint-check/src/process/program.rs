@@ -90,8 +90,8 @@ fn searched(mut file: impl Read, marks: Marks) -> io::Result<Program> {
                 *word = word_after(&bytes, mark, ends, begins);
             }
         }
-        let has = |mark: &&str| memmem::find(&bytes, mark.as_bytes()).is_some();
-        is_own = is_own || marks.own.iter().any(|mark| has(&mark));
+        let has = |mark: &str| memmem::find(&bytes, mark.as_bytes()).is_some();
+        is_own = is_own || marks.own.iter().any(|mark| has(mark));
         if read == 0 || (is_own && found.iter().all(Option::is_some)) {
             break;
         }

@@ -183,7 +183,7 @@ impl Settings {
     pub fn set(&mut self, name: &str, text: &str, source: SettingSource) {
         let mut value = SettingValue::new(text, source);
         let before = self.values.remove(name);
-        if let Some(before) = before.or_else(|| self.from_around(name).cloned()) {
+        if let Some(before) = before.or_else(|| self.inherited(name).cloned()) {
             value.replaced = before.replaced;
             value.replaced.push((before.text, before.source));
         }
@@ -217,10 +217,10 @@ impl Settings {
     /// The value of a name that somebody set.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&SettingValue> {
-        self.values.get(name).or_else(|| self.from_around(name))
+        self.values.get(name).or_else(|| self.inherited(name))
     }
 
-    fn from_around(&self, name: &str) -> Option<&SettingValue> {
+    fn inherited(&self, name: &str) -> Option<&SettingValue> {
         let around = self.around.as_deref().filter(|_| self.shows(name));
         around?.get(name)
     }
