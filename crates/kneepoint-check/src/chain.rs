@@ -1,9 +1,12 @@
 //! Who asks whom: endpoints of those who ask, joined with those who listen.
 
-use crate::files::{Files as _, Root};
+mod ends;
+
+use crate::files::Root;
 use crate::snapshot::{Link, ListenEndpoint, Service, ServiceKind, Snapshot};
 use crate::sockets::{CONNECTED, Net};
-use std::collections::BTreeMap;
+use ends::{Ends, Pools};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
 
 /// A service with what is needed to join it to others.
@@ -25,87 +28,71 @@ pub(crate) struct Seen {
 
 /// Every pair of services of which one asks the other, of those who ask whose kind a test holds for.
 pub(crate) fn join(all: &[Seen], asks: impl Fn(ServiceKind) -> bool) -> Vec<Link> {
-    let mut links: Vec<Link> = Vec::new();
+    let ends = Ends::of(all);
+    let pools: Vec<Pools<'_>> = all.iter().map(|seen| Pools::of(&seen.service)).collect();
+    let mut links = Links::default();
     let askers = all.iter().enumerate();
     for (from, asker) in askers.filter(|(_, seen)| asks(seen.service.kind)) {
         for (endpoint, how) in &asker.service.asks {
-            let sure = all.iter().enumerate().filter(|(to, _)| *to != from);
-            let mut found: Vec<(usize, String)> = sure
-                .filter(|(_, asked)| reaches(asker, endpoint, asked))
-                .map(|(to, _)| (to, how.clone()))
-                .collect();
+            let sure = ends.reached(from, endpoint).into_iter();
+            let mut found: Vec<(usize, String)> = sure.map(|to| (to, how.clone())).collect();
             if found.is_empty() {
-                found.extend(
-                    by_port(all, from, endpoint).map(|to| (to, format!("{how}, by its port"))),
-                );
+                let likely = ends.by_port(from, endpoint);
+                found.extend(likely.map(|to| (to, format!("{how}, by its port"))));
             }
             let from_pools = asker.askers.get(how).cloned().unwrap_or_default();
             for (to, how) in found {
-                let from_pools = from_pools.clone();
-                let pool = pool_of(&all[to].service, endpoint);
-                let same =
-                    |link: &&mut Link| link.from == from && link.to == to && link.pool == pool;
-                match links.iter_mut().find(same) {
-                    // A line of configuration says more than a connection.
-                    Some(link) if link.how == CONNECTED => {
-                        (link.how, link.from_pools) = (how, from_pools);
-                    }
-                    Some(_) if how == CONNECTED => {}
-                    Some(link) => also_from(link, from_pools),
-                    None => links.push(Link {
-                        from,
-                        to,
-                        pool,
-                        from_pools,
-                        by: endpoint.clone(),
-                        how,
-                    }),
-                }
+                links.add(Link {
+                    from,
+                    to,
+                    pool: pools[to].at(endpoint).map(str::to_owned),
+                    from_pools: from_pools.clone(),
+                    by: endpoint.clone(),
+                    how,
+                });
             }
         }
     }
-    links
+    links.all
 }
 
-/// Adds pools that ask, too. Where it is not known which, it may be any.
-fn also_from(link: &mut Link, pools: Vec<String>) {
-    if link.from_pools.is_empty() || pools.is_empty() {
-        link.from_pools.clear();
-        return;
-    }
-    for pool in pools {
-        if !link.from_pools.contains(&pool) {
-            link.from_pools.push(pool);
+/// Links, of which each pair of a service and a pool that it asks has one.
+#[derive(Default)]
+struct Links {
+    all: Vec<Link>,
+    known: HashMap<(usize, usize, Option<String>), usize>,
+    /// The pools that are known to ask by a link, by its position.
+    askers: HashMap<usize, HashSet<String>>,
+}
+
+impl Links {
+    fn add(&mut self, link: Link) {
+        let key = (link.from, link.to, link.pool.clone());
+        let Some(&at) = self.known.get(&key) else {
+            let at = self.all.len();
+            self.known.insert(key, at);
+            self.askers
+                .entry(at)
+                .or_default()
+                .extend(link.from_pools.iter().cloned());
+            self.all.push(link);
+            return;
+        };
+        let own = &mut self.all[at];
+        let askers = self.askers.entry(at).or_default();
+        // A line of configuration says more than a connection.
+        if own.how == CONNECTED {
+            askers.extend(link.from_pools.iter().cloned());
+            (own.how, own.from_pools) = (link.how, link.from_pools);
+        } else if link.how == CONNECTED {
+        } else if own.from_pools.is_empty() || link.from_pools.is_empty() {
+            // Where it is not known which, it may be any.
+            own.from_pools.clear();
+        } else {
+            let more = link.from_pools.into_iter();
+            own.from_pools
+                .extend(more.filter(|pool| askers.insert(pool.clone())));
         }
-    }
-}
-
-fn reaches(asker: &Seen, endpoint: &ListenEndpoint, asked: &Seen) -> bool {
-    let mut listens = asked.service.listens.iter().map(|one| &one.endpoint);
-    match endpoint {
-        ListenEndpoint::Unix(path) => listens.any(|own| match own {
-            ListenEndpoint::Unix(own) => same_socket(asker, path, asked, own),
-            ListenEndpoint::Tcp(..) => false,
-        }),
-        ListenEndpoint::Tcp(host, port) => {
-            let addresses = resolve(asker, host);
-            listens.any(|own| match own {
-                ListenEndpoint::Tcp(at, own) if own == port => {
-                    addresses.iter().any(|ip| accepts(asker, *ip, asked, at))
-                        || asked.is_called(host)
-                }
-                _ => false,
-            })
-        }
-    }
-}
-
-/// Whether two paths lead to one socket, each as its process sees it.
-fn same_socket(asker: &Seen, path: &str, asked: &Seen, own: &str) -> bool {
-    let identity = |seen: &Seen, path: &str| seen.root.as_ref()?.identity(path);
-    match (identity(asker, path), identity(asked, own)) {
-        (Some(a), Some(b)) => a == b,
-        _ => path == own && asker.service.place.other_root == asked.service.place.other_root,
     }
 }
 
@@ -120,16 +107,6 @@ fn resolve(asker: &Seen, host: &str) -> Vec<IpAddr> {
         found.push(IpAddr::from([127, 0, 0, 1]));
     }
     found
-}
-
-/// Whether a connection to an address is taken by a listener of another service.
-fn accepts(asker: &Seen, ip: IpAddr, asked: &Seen, at: &str) -> bool {
-    let same_net = asker.service.place.net == asked.service.place.net;
-    let is_there = match ip.is_loopback() {
-        true => same_net,
-        false => asked.net.addresses.contains(&ip),
-    };
-    is_there && (at == "*" || at.parse::<IpAddr>().ok() == Some(ip))
 }
 
 impl Seen {
@@ -157,54 +134,11 @@ impl Seen {
     }
 }
 
-/// The only service of another network namespace that listens on a port, for a name that nobody here can resolve.
-fn by_port(all: &[Seen], from: usize, endpoint: &ListenEndpoint) -> Option<usize> {
-    let ListenEndpoint::Tcp(host, port) = endpoint else {
-        return None;
-    };
-    if !resolve(&all[from], host).is_empty() {
-        return None;
-    }
-    let net = all[from].service.place.net;
-    let listens = |seen: &Seen| {
-        let mut own = seen.service.listens.iter();
-        own.any(|one| matches!(one.endpoint, ListenEndpoint::Tcp(_, own) if own == *port))
-    };
-    let mut found = all
-        .iter()
-        .enumerate()
-        .filter(|(_, seen)| seen.service.place.net != net && listens(seen));
-    let (to, _) = found.next()?;
-    found.next().is_none().then_some(to)
-}
-
-/// The pool that listens at an endpoint. Another container may see the directory of a socket elsewhere: where no path is
-/// the same, its name tells.
-fn pool_of(service: &Service, endpoint: &ListenEndpoint) -> Option<String> {
-    let same = |own: &ListenEndpoint| match (own, endpoint) {
-        (ListenEndpoint::Tcp(_, a), ListenEndpoint::Tcp(_, b)) => a == b,
-        (own, other) => own == other,
-    };
-    let named = |own: &ListenEndpoint| match (own, endpoint) {
-        (ListenEndpoint::Unix(a), ListenEndpoint::Unix(b)) => {
-            a.rsplit('/').next() == b.rsplit('/').next()
-        }
-        _ => false,
-    };
-    // Several pools have sockets of one name, each in a directory of its own: then the name tells nothing.
-    let only = |fits: &dyn Fn(&ListenEndpoint) -> bool| {
-        let pools = service.pools.iter();
-        let mut found = pools.filter(|pool| pool.listen.as_ref().is_some_and(fits));
-        found.next().filter(|_| found.next().is_none())
-    };
-    Some(only(&same).or_else(|| only(&named))?.name.clone())
-}
-
 /// Gives each service the connections in TIME_WAIT that it itself can have made: to whom it asks.
 pub(crate) fn keep_time_wait(all: &mut [Seen]) {
     for seen in all {
         let mut kept: BTreeMap<String, u64> = BTreeMap::new();
-        let ports: Vec<u16> = seen
+        let ports: HashSet<u16> = seen
             .service
             .asks
             .iter()
@@ -395,14 +329,22 @@ mod tests {
                 ..FpmPool::default()
             })
             .into();
-        let of = |path: &str| pool_of(&fpm.service, &ListenEndpoint::Unix(path.into()));
+        let of = |path: &str| {
+            Pools::of(&fpm.service)
+                .at(&ListenEndpoint::Unix(path.into()))
+                .map(str::to_owned)
+        };
         assert_eq!(of("/v/shop/php.sock").as_deref(), Some("shop"));
         assert_eq!(of("/v/blog/php.sock").as_deref(), Some("blog"));
         // Seen from another container, it may be either.
         assert_eq!(of("/sockets/php.sock"), None);
         assert_eq!(of("/sockets/other.sock"), None);
         fpm.service.pools.truncate(1);
-        let of = |path: &str| pool_of(&fpm.service, &ListenEndpoint::Unix(path.into()));
+        let of = |path: &str| {
+            Pools::of(&fpm.service)
+                .at(&ListenEndpoint::Unix(path.into()))
+                .map(str::to_owned)
+        };
         assert_eq!(of("/sockets/php.sock").as_deref(), Some("blog"));
     }
 }

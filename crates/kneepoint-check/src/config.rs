@@ -5,6 +5,7 @@
 //! linear time; what it does not understand it leaves out.
 
 mod apache;
+mod bounds;
 mod fpm;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
@@ -27,9 +28,9 @@ pub(crate) use redis::read as redis;
 
 use crate::files::{self, Files, Unread};
 use crate::snapshot::{Blind, ReadFile};
+use bounds::Bounds;
+use std::collections::HashSet;
 
-/// Most files that one program's configuration may be made of.
-const FILES: usize = 2000;
 /// How deep files may include one another.
 const NESTED: usize = 10;
 /// A file that was changed so long after the program read it has changed since, in seconds: clocks of files and of
@@ -55,10 +56,12 @@ pub(crate) struct Reader<'a> {
     files: &'a dyn Files,
     loaded_s: f64,
     depth: usize,
-    /// The files that were read, in their order.
-    pub(crate) read: Vec<ReadFile>,
+    bounds: Bounds,
+    /// The files that were read, in their order, each once.
+    read: Vec<ReadFile>,
+    known: HashSet<String>,
     /// What could not be read.
-    pub(crate) blind: Vec<Blind>,
+    blind: Vec<Blind>,
 }
 
 impl<'a> Reader<'a> {
@@ -67,47 +70,93 @@ impl<'a> Reader<'a> {
             files: subject.files,
             loaded_s: subject.loaded_s,
             depth: 0,
+            bounds: Bounds::default(),
             read: Vec::new(),
+            known: HashSet::new(),
             blind: Vec::new(),
         }
+    }
+
+    /// The files that were read, and what could not be.
+    pub(crate) fn done(self) -> (Vec<ReadFile>, Vec<Blind>) {
+        let mut blind = bounds::together(self.blind);
+        blind.extend(self.bounds.told());
+        (self.read, blind)
     }
 
     /// A file that must be there; why it cannot be read is kept.
     pub(crate) fn must(&mut self, path: &str) -> Option<String> {
         match self.text(path) {
-            Ok(text) => Some(text),
-            Err(why) => {
-                let remedy = match why {
-                    Unread::Denied => "run the check as root",
-                    _ => "see whether the program still finds it",
-                };
-                let blind = Blind::new(path, why.to_string(), remedy);
-                self.blind.push(blind.weighing());
-                None
-            }
+            Ok(text) => text,
+            Err(why) => self.refused(path, &why),
         }
+    }
+
+    fn refused(&mut self, path: &str, why: &Unread) -> Option<String> {
+        let remedy = match why {
+            Unread::Denied => "run the check as root",
+            _ => "see whether the program still finds it",
+        };
+        let blind = Blind::new(path, why.to_string(), remedy);
+        self.blind.push(blind.weighing());
+        None
     }
 
     /// A file that may be missing.
     pub(crate) fn may(&mut self, path: &str) -> Option<String> {
         match self.text(path) {
             Err(Unread::Missing) => None,
-            Ok(text) => Some(text),
-            Err(_) => self.must(path),
+            Ok(text) => text,
+            Err(why) => self.refused(path, &why),
         }
     }
 
-    fn text(&mut self, path: &str) -> Result<String, Unread> {
-        if self.read.len() >= FILES {
-            return Err(Unread::Other(format!("there are more than {FILES} files")));
+    /// A text; `None` where it is left out, which is told in the end.
+    fn text(&mut self, path: &str) -> Result<Option<String>, Unread> {
+        if !self.bounds.opens(path) {
+            return Ok(None);
         }
         let content = self.files.read(path)?;
-        self.read.push(ReadFile {
-            path: path.to_owned(),
-            modified_s: content.modified_s,
-            newer: content.modified_s > self.loaded_s + SLACK_S,
-        });
-        Ok(content.text())
+        self.note(path, content.modified_s);
+        let text = content.text();
+        Ok(self.bounds.takes(path, &text).then_some(text))
+    }
+
+    fn note(&mut self, path: &str, modified_s: f64) {
+        if self.known.insert(path.to_owned()) {
+            self.read.push(ReadFile {
+                path: path.to_owned(),
+                modified_s,
+                newer: modified_s > self.loaded_s + SLACK_S,
+            });
+        }
+    }
+
+    /// Notes files that hold data, and no settings: how long they are is no matter.
+    pub(crate) fn data(&mut self, pattern: &str) {
+        for path in self.paths(pattern) {
+            if !self.bounds.opens(&path) {
+                continue;
+            }
+            match self.files.tail(&path, 0) {
+                Ok(content) => self.note(&path, content.modified_s),
+                Err(why) => drop(self.refused(&path, &why)),
+            }
+        }
+    }
+
+    fn paths(&mut self, pattern: &str) -> Vec<String> {
+        if !files::is_pattern(pattern) {
+            return vec![pattern.to_owned()];
+        }
+        if !self.bounds.seeks() {
+            return Vec::new();
+        }
+        let found = files::matching(self.files, pattern, &mut self.bounds.names);
+        found.unwrap_or_else(|| {
+            self.bounds.cuts(pattern);
+            Vec::new()
+        })
     }
 
     /// What an `include` names: the file itself, which must be there, or all that fit a pattern.
@@ -118,8 +167,8 @@ impl<'a> Reader<'a> {
                 .push(Blind::new(pattern, why, "end the circle of includes"));
             return Vec::new();
         }
-        let is_pattern = pattern.contains(['*', '?', '[']);
-        let paths = files::matching(self.files, pattern);
+        let is_pattern = files::is_pattern(pattern);
+        let paths = self.paths(pattern);
         let texts = paths.into_iter().filter_map(|path| {
             let text = match is_pattern {
                 true => self.may(&path),
@@ -150,6 +199,11 @@ impl<'a> Reader<'a> {
     /// Whether a file can be read at all; nothing is noted.
     pub(crate) fn is_there(&self, path: &str) -> bool {
         self.files.identity(path).is_some()
+    }
+
+    /// Notes what is not looked at.
+    pub(crate) fn hint(&mut self, blind: Blind) {
+        self.blind.push(blind);
     }
 
     /// Notes that a setting could not be found or understood.

@@ -229,36 +229,39 @@ impl Files for Root {
 }
 
 /// The files that a pattern names, sorted as the C library's `glob` does: `*`, `?` and `[` in any component, never over a
-/// slash, never a leading dot.
-pub(crate) fn matching(files: &dyn Files, pattern: &str) -> Vec<String> {
-    if !pattern.contains(['*', '?', '[']) {
-        return vec![pattern.to_owned()];
+/// slash, never a leading dot. `None` where more names than are `left` would have to be compared with it.
+pub(crate) fn matching(files: &dyn Files, pattern: &str, left: &mut usize) -> Option<Vec<String>> {
+    if !is_pattern(pattern) {
+        return Some(vec![pattern.to_owned()]);
     }
     let mut places = vec![String::new()];
     for part in pattern.split('/').filter(|part| !part.is_empty()) {
-        if !part.contains(['*', '?', '[']) {
+        if !is_pattern(part) {
             places
                 .iter_mut()
                 .for_each(|place| *place = format!("{place}/{part}"));
             continue;
         }
         let Ok(wanted) = glob::Pattern::new(part) else {
-            return Vec::new();
+            return Some(Vec::new());
         };
-        places = places
-            .iter()
-            .flat_map(|place| {
-                let dir = if place.is_empty() { "/" } else { place };
-                let names = files.names(dir).unwrap_or_default().into_iter();
-                let fitting = names.filter(|name| wanted.matches(&name.name));
-                fitting
-                    .map(|name| format!("{place}/{}", name.name))
-                    .collect::<Vec<_>>()
-            })
-            .take(NAMES)
-            .collect();
+        let mut found = Vec::new();
+        for place in &places {
+            let dir = if place.is_empty() { "/" } else { place };
+            let names = files.names(dir).unwrap_or_default();
+            // A directory costs, however few names it has.
+            *left = left.checked_sub(names.len() + 1)?;
+            let fitting = names.iter().filter(|name| wanted.matches(&name.name));
+            found.extend(fitting.map(|name| format!("{place}/{}", name.name)));
+        }
+        places = found;
     }
-    places
+    Some(places)
+}
+
+/// Whether a path may name several files.
+pub(crate) fn is_pattern(path: &str) -> bool {
+    path.contains(['*', '?', '['])
 }
 
 /// An absolute path from one that may be relative to a directory.
@@ -394,13 +397,12 @@ mod tests {
             ("/etc/x/c.conf", ""),
             ("/etc/d", ""),
         ]);
-        assert_eq!(
-            matching(&files, "/etc/*.conf"),
-            ["/etc/a.conf", "/etc/b.conf"]
-        );
-        let nested = matching(&files, "/etc/*/c.conf");
+        let matching = |pattern: &str| matching(&files, pattern, &mut 1000).expect("few names");
+        assert_eq!(matching("/etc/*.conf"), ["/etc/a.conf", "/etc/b.conf"]);
+        let nested = matching("/etc/*/c.conf");
         assert!(nested.contains(&"/etc/x/c.conf".to_owned()), "{nested:?}");
-        assert_eq!(matching(&files, "/etc/d"), ["/etc/d"]);
-        assert_eq!(matching(&files, "/none/*.conf"), Vec::<String>::new());
+        assert_eq!(matching("/etc/d"), ["/etc/d"]);
+        assert_eq!(matching("/none/*.conf"), Vec::<String>::new());
+        assert_eq!(super::matching(&files, "/*/*", &mut 3), None);
     }
 }

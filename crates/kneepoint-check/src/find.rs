@@ -3,18 +3,22 @@
 mod apps;
 pub(crate) mod asks;
 mod containers;
+mod crew;
 mod gather;
 mod memory;
 mod php;
 pub(crate) mod queues;
+#[cfg(test)]
+mod scale;
 mod unseen;
 
 use crate::chain::{self, Seen};
 use crate::process::{self, ServiceProcess};
 use crate::snapshot::{Blind, Link, ListenEndpoint, MachineState, Pass, ServiceKind, Snapshot};
-use std::collections::HashMap;
-use std::sync::mpsc;
-use std::time::{Duration, Instant, SystemTime};
+use crew::Crew;
+use gather::Gathered;
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, SystemTime};
 
 /// Most services that are looked at.
 const SERVICES: usize = 500;
@@ -50,42 +54,41 @@ impl Default for CheckOptions {
 /// what could not be seen.
 #[must_use]
 pub fn look(options: &CheckOptions) -> Snapshot {
-    let deadline = Instant::now() + options.budget;
     let machine = machine();
-    let found = masters(&process::all(), &options.pids);
+    let processes = process::all();
+    let mut strangers: HashSet<u32> = HashSet::new();
+    let mut found = masters(&processes, &options.pids, &strangers);
     let mut blind = nobody(&found, options);
     blind.extend(unseen::hidden());
-    let (send, receive) = mpsc::channel();
-    let mut waiting: HashMap<u32, ServiceKind> = HashMap::new();
-    for master in found.into_iter().take(SERVICES) {
-        let send = send.clone();
-        waiting.insert(master.process.pid, master.kind);
-        // A thread that hangs in a file system of the container's stays behind; the check goes on without it.
-        std::thread::spawn(move || {
-            let seen = gather::gather(&master, machine.now_s);
-            let _ = send.send((master.process.pid, seen));
-        });
+    if let Some(wanted) = options
+        .container
+        .as_ref()
+        .filter(|_| found.len() > SERVICES)
+    {
+        found.sort_by_cached_key(|master| !containers::is_of(master.process.pid, wanted));
     }
-    drop(send);
+    let beyond = found.split_off(found.len().min(SERVICES));
+    blind.extend(unseen::beyond(&beyond, SERVICES));
+    let mut crew = Crew::new(machine.now_s, options.budget);
+    let mut known: HashSet<u32> = found.iter().chain(&beyond).map(Master::pid).collect();
+    found.into_iter().for_each(|master| crew.look_at(master));
     let mut all = Vec::new();
     let mut foreign = Vec::new();
-    while !waiting.is_empty() {
-        let left = deadline.saturating_duration_since(Instant::now());
-        match receive.recv_timeout(left) {
-            Ok((pid, seen)) => {
-                let kind = waiting.remove(&pid);
-                let is_foreign = seen.is_none() && unseen::is_foreign(pid);
-                foreign.extend(kind.filter(|_| is_foreign).map(|kind| (kind, pid)));
-                all.extend(seen);
+    while let Some((kind, pid, gathered)) = crew.next() {
+        match gathered {
+            Gathered::Seen(seen) => all.push(*seen),
+            Gathered::Gone => foreign.extend(unseen::is_foreign(pid).then_some((kind, pid))),
+            Gathered::Other => {
+                strangers.insert(pid);
+                blind.push(unseen::stranger(kind, pid));
+                // What it started may be what it is called.
+                let more = masters(&processes, &options.pids, &strangers).into_iter();
+                let more = more.filter(|master| known.insert(master.pid()));
+                more.for_each(|master| crew.look_at(master));
             }
-            Err(_) => break,
         }
     }
-    blind.extend(
-        waiting
-            .into_iter()
-            .map(|(pid, kind)| unseen::too_late(kind, pid, options.budget)),
-    );
+    blind.extend(unseen::too_late(&crew.unfinished(), options.budget));
     blind.extend(unseen::of_others(foreign));
     all.sort_by_key(|seen: &Seen| (seen.service.kind, seen.service.pid));
     let mut snapshot = assemble(machine, all, blind);
@@ -131,6 +134,12 @@ struct Master {
     parent: Option<ServiceProcess>,
 }
 
+impl Master {
+    fn pid(&self) -> u32 {
+        self.process.pid
+    }
+}
+
 /// What program a process runs, by the name of its file or else its own.
 fn kind_of(process: &ServiceProcess) -> Option<ServiceKind> {
     kind_named(process.program()).or_else(|| kind_named(&process.comm))
@@ -153,11 +162,12 @@ pub(crate) fn kind_named(name: &str) -> Option<ServiceKind> {
 }
 
 /// The first processes of every service: those that another of their kind did not start. A master that another started
-/// to take its place says so in its title.
-fn masters(all: &[ServiceProcess], wanted: &[u32]) -> Vec<Master> {
+/// to take its place says so in its title. Strangers are only called like one.
+fn masters(all: &[ServiceProcess], wanted: &[u32], strangers: &HashSet<u32>) -> Vec<Master> {
     let by_pid: HashMap<u32, &ServiceProcess> = all.iter().map(|one| (one.pid, one)).collect();
     let kinds: HashMap<u32, ServiceKind> = all
         .iter()
+        .filter(|one| !strangers.contains(&one.pid))
         .filter_map(|one| Some((one.pid, kind_of(one)?)))
         .collect();
     let is_first = |process: &ServiceProcess, kind: ServiceKind| {
@@ -177,6 +187,7 @@ fn masters(all: &[ServiceProcess], wanted: &[u32]) -> Vec<Master> {
         })
         .filter(|master| wanted.is_empty() || wanted.contains(&master.process.pid))
         .collect();
+    let places: HashMap<u32, usize> = found.iter().map(Master::pid).zip(0..).collect();
     for process in all {
         let Some(kind) = kinds
             .get(&process.pid)
@@ -189,8 +200,8 @@ fn masters(all: &[ServiceProcess], wanted: &[u32]) -> Vec<Master> {
         while let Some(parent) = by_pid.get(&at.parent).filter(|_| !is_first(at, *kind)) {
             at = parent;
         }
-        if let Some(master) = found.iter_mut().find(|master| master.process.pid == at.pid) {
-            master.workers.push(process.clone());
+        if let Some(master) = places.get(&at.pid) {
+            found[*master].workers.push(process.clone());
         }
     }
     found
@@ -322,7 +333,7 @@ mod tests {
         let mut all = all.to_vec();
         all[5].comm = "redis-server".into();
         let shown = |wanted: &[u32]| -> Vec<String> {
-            let found = masters(&all, wanted);
+            let found = masters(&all, wanted, &HashSet::new());
             let line =
                 |one: &Master| format!("{} {} {}", one.kind, one.process.pid, one.workers.len());
             found.iter().map(line).collect()
@@ -332,6 +343,23 @@ mod tests {
             ["nginx 10 1", "nginx 12 1", "redis 20 0", "php-fpm 30 1"]
         );
         assert_eq!(shown(&[30]), ["php-fpm 30 1"]);
+    }
+
+    #[test]
+    fn what_a_stranger_started_is_looked_at_by_itself() {
+        let mut script = process(10, 1, "/bin/dash", "sh /usr/bin/redis-server");
+        script.comm = "redis-server".into();
+        let all = [
+            script,
+            process(11, 10, "/usr/bin/redis-server", "redis-server *:6379"),
+        ];
+        let pids = |strangers: &[u32]| -> Vec<u32> {
+            let strangers = strangers.iter().copied().collect();
+            let found = masters(&all, &[], &strangers);
+            found.iter().map(Master::pid).collect()
+        };
+        assert_eq!(pids(&[]), [10]);
+        assert_eq!(pids(&[10]), [11]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod program;
 
 pub(crate) use groups::{container, limits, unit};
 pub(crate) use namespace::sysctls;
-pub(crate) use program::{Program, program};
+pub(crate) use program::{Marks, Program, program};
 
 use kneepoint_linux::process::parse_name;
 use std::fs;

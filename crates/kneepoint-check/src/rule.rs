@@ -1,6 +1,7 @@
 //! What a rule is, and what it finds.
 
 mod admission;
+mod askers;
 #[cfg(test)]
 pub(crate) mod case;
 mod directive;
@@ -17,7 +18,7 @@ use serde::Serialize;
 use std::time::Duration;
 
 /// How bad a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// It costs now, or is seen to fail.
@@ -234,6 +235,7 @@ pub(crate) fn is_recent(hits: &crate::snapshot::LogHits) -> bool {
 /// What every rule's file needs.
 pub(crate) mod prelude {
     pub(crate) use super::admission::Admission;
+    pub(crate) use super::askers::Askers;
     #[cfg(test)]
     pub(crate) use super::case::{Case, apache, check as verify, haproxy};
     pub(crate) use super::directive::{Around, Directive, Home};

@@ -1,8 +1,7 @@
 //! The catalogue of what can be judged without load: one file a rule, and this one list.
 
-use crate::find::asks::endpoints_of;
 use crate::rule::{CheckFinding, CheckRule, Fix, Severity, counted};
-use crate::snapshot::{FpmPool, Link, Nginx, Pass, Service, SettingValue, Snapshot};
+use crate::snapshot::{Service, SettingValue, Snapshot};
 use kneepoint_model::{SwitchKind, rule_page};
 
 macro_rules! catalogue {
@@ -248,29 +247,6 @@ fn larger_sysctl(service: &Service, name: &str, right: u32, instead: &str) -> Fi
         true => Fix::words(instead),
         false => Fix::sysctl(service, name, &right.to_string()),
     }
-}
-
-/// The places where nginx hands requests on to whom a link leads.
-fn passes_of<'a>(nginx: &'a Nginx, link: &'a Link) -> impl Iterator<Item = &'a Pass> {
-    let leads = |pass: &&Pass| {
-        let ends = endpoints_of(nginx, pass);
-        ends.iter().any(|(to, _)| *to == link.by)
-    };
-    nginx.passes.iter().filter(leads)
-}
-
-/// How long nginx waits for an answer of a pool: the longest of all places that lead to it. `None` where nobody was seen
-/// who asks it.
-fn patience(snapshot: &Snapshot, at: usize, pool: &FpmPool) -> Option<SettingValue> {
-    let links = snapshot.links.iter();
-    let own = links.filter(|link| link.to == at && link.pool.as_ref() == Some(&pool.name));
-    let passes = own.flat_map(|link| {
-        let nginx = snapshot.services.get(link.from);
-        let nginx = nginx.and_then(|web| web.nginx.as_ref());
-        nginx.into_iter().flat_map(|nginx| passes_of(nginx, link))
-    });
-    let waits = passes.map(|pass| pass.settings.or("fastcgi_read_timeout", "60s"));
-    waits.reduce(|a, b| if a.seconds() < b.seconds() { b } else { a })
 }
 
 /// A little less than what somebody waits, in seconds: for who should give up first.

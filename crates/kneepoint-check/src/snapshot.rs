@@ -1,7 +1,7 @@
 //! What was seen of a running stack: values with where each comes from.
 
 use kneepoint_model::{Layer, LogKind};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
 mod nginx;
@@ -46,11 +46,14 @@ impl Snapshot {
 
     /// Every link to a pool of PHP-FPM: who asks, who is asked, and which of its pools.
     pub fn links_to_pools(&self) -> impl Iterator<Item = (&Link, &Service, &Service, &FpmPool)> {
-        self.links.iter().filter_map(|link| {
+        let named = self
+            .pools()
+            .map(|(at, _, pool)| ((at, pool.name.as_str()), pool));
+        let named: HashMap<(usize, &str), &FpmPool> = named.collect();
+        self.links.iter().filter_map(move |link| {
             let (from, to) = (self.services.get(link.from)?, self.services.get(link.to)?);
-            let mut pools = to.pools.iter();
-            let pool = pools.find(|pool| Some(&pool.name) == link.pool.as_ref())?;
-            Some((link, from, to, pool))
+            let pool = named.get(&(link.to, link.pool.as_deref()?))?;
+            Some((link, from, to, *pool))
         })
     }
 

@@ -3,6 +3,7 @@
 use super::{Reader, lines};
 use crate::files;
 use crate::snapshot::{FpmPool, ListenEndpoint, SettingSource, Settings};
+use std::collections::HashMap;
 
 /// What is configured.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -22,6 +23,7 @@ pub(crate) fn read(
 ) -> Fpm {
     let mut parser = Parser {
         fpm: Fpm::default(),
+        known: HashMap::new(),
         section: "global".to_owned(),
         prefix: prefix.to_owned(),
         env,
@@ -48,6 +50,8 @@ fn endpoint(text: &str, home: &str) -> Option<ListenEndpoint> {
 
 struct Parser<'a> {
     fpm: Fpm,
+    /// The position of each pool, by its name.
+    known: HashMap<String, usize>,
     /// It goes on over the end of an included file, as FPM's own parser has it.
     section: String,
     prefix: String,
@@ -101,13 +105,26 @@ impl Parser<'_> {
     }
 
     fn open(&mut self) {
-        let known = self.fpm.pools.iter().any(|pool| pool.name == self.section);
-        if self.section != "global" && !known {
-            self.fpm.pools.push(FpmPool {
-                name: self.section.clone(),
-                ..FpmPool::default()
-            });
+        if self.section != "global" {
+            self.pool();
         }
+    }
+
+    /// The pool of the section.
+    fn pool(&mut self) -> &mut FpmPool {
+        let pools = &mut self.fpm.pools;
+        let at = match self.known.get(&self.section) {
+            Some(at) => *at,
+            None => {
+                pools.push(FpmPool {
+                    name: self.section.clone(),
+                    ..FpmPool::default()
+                });
+                self.known.insert(self.section.clone(), pools.len() - 1);
+                pools.len() - 1
+            }
+        };
+        &mut pools[at]
     }
 
     fn set(&mut self, key: &str, value: &str, source: SettingSource) {
@@ -115,11 +132,7 @@ impl Parser<'_> {
             self.fpm.global.set(key, value, source);
             return;
         }
-        self.open();
-        let section = self.section.as_str();
-        let Some(pool) = self.fpm.pools.iter_mut().find(|pool| pool.name == section) else {
-            return;
-        };
+        let pool = self.pool();
         let ini = [
             "php_admin_value[",
             "php_admin_flag[",
@@ -159,8 +172,9 @@ mod tests {
         };
         let mut reader = Reader::new(&subject);
         let fpm = read(&mut reader, "/etc/fpm.conf", "/etc", env);
-        assert!(reader.read.iter().all(|file| file.newer));
-        (fpm, reader.blind.into_iter().map(|one| one.what).collect())
+        let (read, blind) = reader.done();
+        assert!(read.iter().all(|file| file.newer));
+        (fpm, blind.into_iter().map(|one| one.what).collect())
     }
 
     #[test]

@@ -8,6 +8,8 @@ use crate::process::Program;
 use crate::snapshot::{
     Nginx, Pass, ReadFile, SettingSource, SettingValue, Settings, Upstream, WebService,
 };
+use std::collections::HashMap;
+use std::sync::Arc;
 use syntax::{Directive, parse};
 
 /// The directives that hand requests on.
@@ -18,6 +20,8 @@ const PASSES: [&str; 5] = [
     "scgi_pass",
     "grpc_pass",
 ];
+/// Blocks that hold tables of values.
+const DATA: [&str; 4] = ["geo", "map", "split_clients", "types"];
 /// Directives that are lists: those of a level replace all of the levels around it.
 const LISTS: [&str; 5] = [
     "proxy_set_header",
@@ -62,11 +66,12 @@ pub(crate) fn read(subject: &Subject<'_>, program: &Program) -> Configured {
         }
     }
     walk.tree(&tree);
+    let (files, blind) = reader.done();
     Configured {
         settings: walk.settings,
         nginx: walk.nginx,
-        files: reader.read,
-        blind: reader.blind,
+        files,
+        blind,
         roots: walk.roots,
         error_log: program.word(3).map(str::to_owned),
     }
@@ -130,6 +135,14 @@ fn place(
             continue;
         }
         let inside = std::mem::take(&mut directive.inside);
+        // Tables may have a million lines, and none is a directive.
+        if DATA.contains(&directive.name.as_str()) {
+            let included = inside.iter().filter(|one| one.name == "include");
+            for pattern in included.filter_map(|one| one.args.first()) {
+                reader.data(&files::absolute(home, pattern));
+            }
+            continue;
+        }
         let inside = place(reader, inside, path, home);
         placed.push(Placed {
             directive,
@@ -166,6 +179,7 @@ impl Walk {
         for http in tree.iter().filter(|one| one.directive.name == "http") {
             let mut around = Settings::default();
             set_all(&mut around, &http.inside);
+            let around = Arc::new(around);
             set_all(&mut self.settings, &http.inside);
             self.find_roots(&http.inside);
             for inside in &http.inside {
@@ -176,12 +190,13 @@ impl Walk {
                 }
             }
         }
+        let upstreams = self.nginx.upstreams.iter().enumerate().rev();
+        // Of several of one name, the first.
+        let named: HashMap<&str, usize> =
+            upstreams.map(|(at, one)| (one.name.as_str(), at)).collect();
         for pass in &mut self.nginx.passes {
             let target = host_of(&pass.directive, &pass.target.text);
-            let mut upstreams = self.nginx.upstreams.iter();
-            pass.upstream = upstreams
-                .find(|one| one.name == target)
-                .map(|one| one.name.clone());
+            pass.upstream = named.get(target.as_str()).copied();
         }
     }
 
@@ -200,7 +215,7 @@ impl Walk {
         self.nginx.upstreams.push(upstream);
     }
 
-    fn server(&mut self, block: &Placed, around: &Settings) {
+    fn server(&mut self, block: &Placed, around: &Arc<Settings>) {
         let mut server = WebService::default();
         for inside in &block.inside {
             match inside.directive.name.as_str() {
@@ -209,15 +224,15 @@ impl Walk {
                 _ => {}
             }
         }
-        server.settings = level(around, &block.inside);
+        let settings = Arc::new(level(around, &block.inside));
+        server.settings = Settings::within(&settings);
         let name = server.names.first().cloned().unwrap_or_default();
         self.find_roots(&block.inside);
-        let settings = server.settings.clone();
         self.nginx.servers.push(server);
         self.locations(&block.inside, &settings, &name);
     }
 
-    fn locations(&mut self, inside: &[Placed], around: &Settings, server: &str) {
+    fn locations(&mut self, inside: &[Placed], around: &Arc<Settings>, server: &str) {
         for placed in inside {
             let name = placed.directive.name.as_str();
             if PASSES.contains(&name) && !placed.directive.args.is_empty() {
@@ -225,12 +240,12 @@ impl Walk {
                     directive: name.to_owned(),
                     target: placed.value(),
                     upstream: None,
-                    settings: around.clone(),
+                    settings: Settings::within(around),
                     server: server.to_owned(),
                 });
             }
             if matches!(name, "location" | "if" | "limit_except") {
-                let settings = level(around, &placed.inside);
+                let settings = Arc::new(level(around, &placed.inside));
                 self.find_roots(&placed.inside);
                 self.locations(&placed.inside, &settings, server);
             }
@@ -248,20 +263,24 @@ impl Walk {
 }
 
 /// The settings of a level: its own over those around it.
-fn level(around: &Settings, inside: &[Placed]) -> Settings {
-    let mut settings = around.clone();
+fn level(around: &Arc<Settings>, inside: &[Placed]) -> Settings {
+    let mut settings = Settings::within(around);
     for list in LISTS {
         if inside.iter().any(|one| one.directive.name == list) {
-            settings.forget(|name| name.split(' ').next() == Some(list));
+            settings.hide(list);
         }
     }
-    // What a level says replaces nothing: it holds for this level only.
-    for placed in inside {
-        // Logs stand beside each other: every line of a level counts.
-        if !matches!(placed.directive.name.as_str(), "access_log" | "error_log") {
-            settings.forget(|name| name == key(placed));
+    for placed in inside.iter().filter(|one| !one.directive.is_block) {
+        match placed.directive.name.as_str() {
+            // Logs stand beside each other: every line of a level counts.
+            "access_log" | "error_log" => set(&mut settings, placed),
+            // What a level says replaces nothing: it holds for this level only.
+            _ => {
+                let name = key(placed);
+                let text = text(placed, &name);
+                settings.put(&name, SettingValue::new(&text, placed.source()));
+            }
         }
-        set(&mut settings, placed);
     }
     settings
 }
@@ -286,25 +305,23 @@ fn key(placed: &Placed) -> String {
 }
 
 fn set(settings: &mut Settings, placed: &Placed) {
-    let directive = &placed.directive;
-    if !directive.is_block {
+    if !placed.directive.is_block {
         let name = key(placed);
-        let skip = usize::from(name.contains(' '));
-        // nginx takes the pieces of a format as one text.
-        let between = if directive.name == "log_format" {
-            ""
-        } else {
-            " "
-        };
-        let args = directive.args.iter().skip(skip);
-        let is_option = |arg: &&String| !(between.is_empty() && arg.starts_with("escape="));
-        let text = args
-            .filter(is_option)
-            .cloned()
-            .collect::<Vec<_>>()
-            .join(between);
-        settings.set(&name, &text, placed.source());
+        settings.set(&name, &text(placed, &name), placed.source());
     }
+}
+
+/// What a directive says, without what is part of its name.
+fn text(placed: &Placed, name: &str) -> String {
+    let directive = &placed.directive;
+    let skip = usize::from(name.contains(' '));
+    // nginx takes the pieces of a format as one text.
+    let is_format = directive.name == "log_format";
+    let between = if is_format { "" } else { " " };
+    let args = directive.args.iter().skip(skip);
+    let args = args.filter(|arg| !(is_format && arg.starts_with("escape=")));
+    let args: Vec<&str> = args.map(String::as_str).collect();
+    args.join(between)
 }
 
 /// The host that a pass names, or the name of its upstream.

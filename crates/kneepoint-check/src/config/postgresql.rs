@@ -133,6 +133,7 @@ mod tests {
             settings.get("port").expect("set").source,
             SettingSource::Flag
         );
-        assert!(reader.blind.is_empty(), "{:?}", reader.blind);
+        let (_, blind) = reader.done();
+        assert!(blind.is_empty(), "{blind:?}");
     }
 }

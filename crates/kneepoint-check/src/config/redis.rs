@@ -161,7 +161,7 @@ mod tests {
         let settings = read(&subject, &mut reader, &[listener]);
         (
             settings,
-            reader.blind.into_iter().map(|one| one.why).collect(),
+            reader.done().1.into_iter().map(|one| one.why).collect(),
         )
     }
 

@@ -62,12 +62,12 @@ pub(super) fn find(all: &mut [Seen], links: &[Link]) -> Vec<ServedApp> {
 }
 
 /// The directories of applications, each beside the position of a service that executes PHP and sees it.
-fn places(all: &[Seen], served: &BTreeSet<String>) -> Vec<(usize, String)> {
+fn places(all: &[Seen], served: &BTreeSet<String>) -> BTreeSet<(usize, String)> {
     let php = all
         .iter()
         .enumerate()
         .filter(|(_, seen)| seen.service.kind == ServiceKind::Fpm || seen.service.has_mod_php());
-    let mut places = Vec::new();
+    let mut places = BTreeSet::new();
     for (at, seen) in php {
         let Some(files) = &seen.root else { continue };
         let roots = served.iter().filter_map(|dir| application_root(files, dir));

@@ -64,15 +64,18 @@ pub(super) fn hosts(text: &str) -> Vec<(String, IpAddr)> {
         .collect()
 }
 
-/// Whether a listener is the one that a directive names.
-pub(crate) fn is_same(directive: &ListenEndpoint, listener: &ListenEndpoint) -> bool {
-    match (directive, listener) {
-        (ListenEndpoint::Unix(a), ListenEndpoint::Unix(b)) => a == b,
-        (ListenEndpoint::Tcp(a, port), ListenEndpoint::Tcp(b, own)) => {
-            let any = |host: &str| matches!(host, "*" | "0.0.0.0" | "::");
-            port == own && (a == b || (any(a) && any(b)) || (a == "localhost" && b == "127.0.0.1"))
+/// An endpoint as the kernel writes it: a directive and its listener are then the same.
+pub(crate) fn usual(endpoint: &ListenEndpoint) -> ListenEndpoint {
+    match endpoint {
+        ListenEndpoint::Tcp(host, port) => {
+            let host = match host.as_str() {
+                "0.0.0.0" | "::" => "*",
+                "localhost" => "127.0.0.1",
+                host => host,
+            };
+            ListenEndpoint::Tcp(host.to_owned(), *port)
         }
-        _ => false,
+        ListenEndpoint::Unix(_) => endpoint.clone(),
     }
 }
 
@@ -123,7 +126,7 @@ mod tests {
     fn a_directive_and_its_listener_are_one() {
         let check = |a: &str, b: &str| {
             let parse = |text| ListenEndpoint::parse(text, 9000).expect("an endpoint");
-            is_same(&parse(a), &parse(b))
+            usual(&parse(a)) == usual(&parse(b))
         };
         assert!(check("9000", "*:9000") && check("0.0.0.0:9000", "*:9000"));
         assert!(check("/run/a", "/run/a") && !check("/run/a", "/run/b"));

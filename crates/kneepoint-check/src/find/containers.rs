@@ -1,6 +1,7 @@
 //! What the keepers of containers wrote down about one: its name, its compose service, its environment, its log.
 
 use crate::files::{Files, Root};
+use crate::process;
 use crate::snapshot::Container;
 use serde_json::Value;
 
@@ -133,6 +134,15 @@ fn variables(list: Option<&Value>) -> Vec<(String, String)> {
         Some((name.to_owned(), value.to_owned()))
     };
     words(list).iter().filter_map(pair).collect()
+}
+
+/// Whether a process is in the container that somebody means.
+pub(super) fn is_of(pid: u32, wanted: &str) -> bool {
+    let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    process::container(&groups).is_some_and(|mut container| {
+        describe(&mut container);
+        container.is_named(wanted)
+    })
 }
 
 #[cfg(test)]

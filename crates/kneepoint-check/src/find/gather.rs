@@ -5,36 +5,74 @@ use crate::chain::Seen;
 use crate::config::{self, IniPlaces, Reader, Subject};
 use crate::files::{self, Files, Root};
 use crate::logs;
-use crate::process::{self, Program, program};
+use crate::process::{self, Marks, Program, program};
 use crate::snapshot::{
-    Blind, FpmPool, ListenEndpoint, Listener, NetworkPlace, Service, ServiceKind, ServiceProcess,
-    Settings,
+    Blind, ListenEndpoint, Listener, NetworkPlace, Service, ServiceKind, ServiceProcess, Settings,
 };
 use crate::sockets::{self, Net};
 use kneepoint_model::LogFormat;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 /// What is searched in the file of a program: first its version. The readers of configuration know the others by their
-/// order.
-fn marks(kind: ServiceKind) -> &'static [&'static str] {
-    match kind {
-        ServiceKind::Nginx => &["nginx/", "--conf-path=", "--prefix=", "--error-log-path="],
-        ServiceKind::Fpm => &[
-            "X-Powered-By: PHP/",
-            "--with-config-file-path=",
-            "--with-config-file-scan-dir=",
-        ],
-        ServiceKind::Apache => &["Apache/"],
+/// order. Names of directives are in every program that reads them, whoever built it.
+fn marks(kind: ServiceKind) -> Marks {
+    let (words, own): (&[&str], &[&str]) = match kind {
+        ServiceKind::Nginx => (
+            &["nginx/", "--conf-path=", "--prefix=", "--error-log-path="],
+            &["worker_connections"],
+        ),
+        ServiceKind::Fpm => (
+            &[
+                "X-Powered-By: PHP/",
+                "--with-config-file-path=",
+                "--with-config-file-scan-dir=",
+            ],
+            &["pm.max_children", "fpm-fcgi"],
+        ),
+        ServiceKind::Apache => (&["Apache/"], &["AllowOverride", "ServerRoot"]),
         // Messages in it name older versions: "before upgrading to PostgreSQL 9.1".
-        ServiceKind::Postgresql => &["postgres (PostgreSQL) "],
-        ServiceKind::Unit => &["Unit/"],
-        _ => &[],
-    }
+        ServiceKind::Postgresql => (&["postgres (PostgreSQL) "], &["shared_buffers"]),
+        ServiceKind::Haproxy => (&[], &["maxconn"]),
+        ServiceKind::Redis => (&[], &["maxmemory-policy"]),
+        ServiceKind::Mysql => (&[], &["table_open_cache", "innodb_buffer_pool"]),
+        ServiceKind::Unit => (&["Unit/"], &[]),
+        ServiceKind::FrankenPhp => (&[], &[]),
+    };
+    Marks { words, own }
 }
 
-/// Reads everything about a service. `None` when it ended meanwhile.
-pub(super) fn gather(master: &Master, now_s: f64) -> Option<Seen> {
+/// Programs that run others: what they hold says nothing of what they run.
+fn runs_others(program: &str) -> bool {
+    ["qemu-", "rosetta", "ld-", "ld."]
+        .iter()
+        .any(|name| program.starts_with(name))
+}
+
+/// What came of looking at a service.
+pub(super) enum Gathered {
+    /// Everything about it.
+    Seen(Box<Seen>),
+    /// It ended meanwhile.
+    Gone,
+    /// It is only called so: its program is another.
+    Other,
+}
+
+/// Reads everything about a service.
+pub(super) fn gather(master: &Master, now_s: f64) -> Gathered {
+    let program = program(master.process.pid, marks(master.kind));
+    if program.is_other() && !runs_others(master.process.program()) {
+        return Gathered::Other;
+    }
+    let seen = whole(master, program, now_s);
+    seen.map_or(Gathered::Gone, |seen| Gathered::Seen(Box::new(seen)))
+}
+
+/// Everything about a service. `None` when it ended meanwhile.
+fn whole(master: &Master, program: Program, now_s: f64) -> Option<Seen> {
     let pid = master.process.pid;
-    let mut gather = Gather::new(master, now_s)?;
+    let mut gather = Gather::new(master, program, now_s)?;
     gather.place();
     gather.sockets();
     gather.processes();
@@ -64,10 +102,9 @@ struct Gather<'a> {
 }
 
 impl<'a> Gather<'a> {
-    fn new(master: &'a Master, now_s: f64) -> Option<Self> {
+    fn new(master: &'a Master, program: Program, now_s: f64) -> Option<Self> {
         let pid = master.process.pid;
         let mut service = Service::new(master.kind, pid);
-        let program = program(pid, marks(master.kind));
         service.version = program.word(0).unwrap_or_default().to_owned();
         service.age_s = now_s - master.process.started_s;
         let workers = master.workers.iter();
@@ -143,6 +180,7 @@ impl<'a> Gather<'a> {
         self.seen.hosts = hosts.map_or_else(Vec::new, |content| asks::hosts(&content.text()));
         let mut denied = true;
         let mut asked = Vec::new();
+        let mut listens: BTreeSet<ListenEndpoint> = BTreeSet::new();
         let processes = std::iter::once(&self.master.process).chain(&self.master.workers);
         for process in processes {
             let Some(inodes) = sockets::inodes(process.pid) else {
@@ -150,31 +188,18 @@ impl<'a> Gather<'a> {
             };
             denied = false;
             for inode in inodes {
-                if let Some(endpoint) = self.seen.net.listeners.get(&inode) {
-                    let known = self
-                        .seen
-                        .service
-                        .listens
-                        .iter()
-                        .any(|one| one.endpoint == *endpoint);
-                    if !known {
-                        let endpoint = endpoint.clone();
-                        self.seen.service.listens.push(Listener {
-                            endpoint,
-                            queue: None,
-                        });
-                    }
-                }
+                listens.extend(self.seen.net.listeners.get(&inode).cloned());
                 asked.extend(self.seen.net.connected.get(&inode).cloned());
             }
         }
-        let own_port = |port: u16| {
-            let mut listens = self.seen.service.listens.iter();
-            listens.any(|one| matches!(one.endpoint, ListenEndpoint::Tcp(_, own) if own == port))
+        let port = |one: &ListenEndpoint| match one {
+            ListenEndpoint::Tcp(_, port) => Some(*port),
+            ListenEndpoint::Unix(_) => None,
         };
+        let own_ports: HashSet<u16> = listens.iter().filter_map(port).collect();
         let mut peers: Vec<ListenEndpoint> = asked
             .into_iter()
-            .filter(|(port, _)| !own_port(*port))
+            .filter(|(port, _)| !own_ports.contains(port))
             .map(|(_, peer)| peer)
             .collect();
         peers.sort();
@@ -183,10 +208,11 @@ impl<'a> Gather<'a> {
             .into_iter()
             .map(|peer| (peer, sockets::CONNECTED.to_owned()));
         self.seen.service.asks.extend(asks);
-        self.seen
-            .service
-            .listens
-            .sort_by(|a, b| a.endpoint.cmp(&b.endpoint));
+        let listens = listens.into_iter().map(|endpoint| Listener {
+            endpoint,
+            queue: None,
+        });
+        self.seen.service.listens = listens.collect();
         if denied {
             let what = format!("the sockets of {} (process {pid})", self.master.kind);
             self.service().blind.push(Blind::new(
@@ -311,17 +337,26 @@ impl<'a> Gather<'a> {
             _ => files::parent(&main).to_owned(),
         };
         let fpm = config::fpm(&mut reader, &main, &prefix, subject.env);
+        // Files of pools may be too many to be read; those of PHP itself are read all the same.
+        let (mut files, mut blind) = reader.done();
+        let mut reader = Reader::new(subject);
         let places = IniPlaces::of(subject.env, self.program.word(1), self.program.word(2), exe);
         let ini = config::php_ini(&mut reader, &places, subject.env);
+        let (read, unread) = reader.done();
+        files.extend(read);
+        blind.extend(unread);
         let mut php = php::mapped(pid);
-        php.ini = ini;
+        let ini = Arc::new(ini);
+        php.ini = Settings::within(&ini);
         php.scanned = Some(places.dirs);
         let service = &mut self.seen.service;
         service.settings = fpm.global;
         service.pools = fpm.pools;
+        let mut workers = by_title(&service.processes);
         for pool in &mut service.pools {
-            pool.php = php.ini.under(&pool.php);
-            pool.workers = workers_of(pool, &service.processes);
+            pool.php = ini.under(&pool.php);
+            let title = format!("php-fpm: pool {}", pool.name);
+            pool.workers = workers.remove(title.as_str()).unwrap_or_default();
             self.seen.roots.extend(
                 pool.settings
                     .text("chdir")
@@ -339,11 +374,11 @@ impl<'a> Gather<'a> {
         let written = written.map_or(0.0, |content| content.modified_s);
         service.loaded_s = written.max(service.loaded_s);
         self.read_s = self.read_s.max(written);
-        for file in &mut reader.read {
+        for file in &mut files {
             file.newer &= file.modified_s > service.loaded_s + 1.0;
         }
-        service.files = reader.read;
-        service.blind.extend(reader.blind);
+        service.files = files;
+        service.blind.extend(blind);
         memory::overlay(service);
         let log = service.settings.or("error_log", "").text;
         let logs = [
@@ -392,16 +427,17 @@ impl<'a> Gather<'a> {
                 .chain(others)
                 .collect();
         }
+        let (mut files, blind) = reader.done();
         // A server of PostgreSQL reads its files again at a signal, and nothing outside tells when.
         if kind == ServiceKind::Postgresql {
-            reader.read.iter_mut().for_each(|file| file.newer = false);
+            files.iter_mut().for_each(|file| file.newer = false);
         }
         service.data_bytes = data.and_then(|dir| asks::data_bytes(subject.files, &dir));
         service.asks.extend(found.asks);
         service.settings = settings;
         service.settings_hidden = hidden;
-        service.files = reader.read;
-        service.blind.extend(reader.blind);
+        service.files = files;
+        service.blind.extend(blind);
     }
 
     fn read_logs(&mut self) {
@@ -499,7 +535,7 @@ fn read_others(
         _ => {
             let why = "its settings are not read yet";
             let remedy = "none: it is only drawn into the picture";
-            reader.blind.push(Blind::new(kind.name(), why, remedy));
+            reader.hint(Blind::new(kind.name(), why, remedy));
             None
         }
     };
@@ -516,12 +552,13 @@ impl Service {
     }
 }
 
-fn workers_of(pool: &FpmPool, all: &[ServiceProcess]) -> Vec<ServiceProcess> {
-    let title = format!("php-fpm: pool {}", pool.name);
-    all.iter()
-        .filter(|one| one.title.trim_end() == title)
-        .cloned()
-        .collect()
+fn by_title(processes: &[ServiceProcess]) -> HashMap<&str, Vec<ServiceProcess>> {
+    let mut found: HashMap<&str, Vec<ServiceProcess>> = HashMap::new();
+    for process in processes {
+        let title = process.title.trim_end();
+        found.entry(title).or_default().push(process.clone());
+    }
+    found
 }
 
 /// The arguments of a title, in which blanks no longer tell where one ends.

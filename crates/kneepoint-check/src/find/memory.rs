@@ -3,6 +3,7 @@
 use crate::snapshot::{Blind, Service, SettingSource, SettingValue, Settings};
 use kneepoint_profiler::ini;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Directives that rules look at: others may hold what is nobody's business, and are forgotten at once.
 const LOOKED_AT: [&str; 22] = [
@@ -38,21 +39,29 @@ pub(super) fn overlay(service: &mut Service) {
     let mut read = |pid| ini(pid).map_err(|error| why = Some(error.to_string())).ok();
     let shared = read(master);
     let written = service.php.as_ref().map(|php| php.ini.clone());
+    let written = written.unwrap_or_default();
+    // What most pools have is made once: what runs, and what runs where nothing is written.
+    let with = |own| {
+        let mut settings = written.clone();
+        let found = shared.iter();
+        found.for_each(|found| lay_over(&mut settings, found, master, own));
+        Arc::new(settings)
+    };
+    let (running, around) = (with(true), with(false));
     for pool in &mut service.pools {
         let worker = pool.workers.first().map(|worker| worker.pid);
-        let has_own = written.as_ref() != Some(&pool.php);
-        let own = worker
-            .filter(|_| has_own)
-            .and_then(|pid| Some((pid, read(pid)?)));
-        if let Some((pid, found)) = own {
-            lay_over(&mut pool.php, &found, pid, true);
-        } else if let Some(found) = &shared {
+        if !pool.php.add_to(&written) {
+            pool.php = Settings::within(&running);
+            continue;
+        }
+        match worker.and_then(|pid| Some((pid, read(pid)?))) {
+            Some((pid, found)) => lay_over(&mut pool.php, &found, pid, true),
             // What the pool says itself, the master's memory does not show.
-            lay_over(&mut pool.php, found, master, !has_own);
+            None => pool.php.surround(&around),
         }
     }
-    if let (Some(php), Some(found)) = (&mut service.php, &shared) {
-        lay_over(&mut php.ini, found, master, true);
+    if let Some(php) = &mut service.php {
+        php.ini = Settings::within(&running);
     }
     if let Some(why) = why {
         let what = format!("php.ini in force in {}", service.name());

@@ -1,8 +1,9 @@
 //! The accept queues of a service, from the kernel's own diagnosis of sockets: nobody is asked.
 
 use super::asks;
-use crate::snapshot::{ListenEndpoint, Listener, Service, ServiceKind};
+use crate::snapshot::{ListenEndpoint, Service, ServiceKind};
 use kneepoint_model::{Address, CgroupPaths, RunningTier, ServerKind, metric};
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Fills in how long the queues of a service and of its pools are, and how much fits them.
@@ -17,24 +18,35 @@ pub(super) fn sample(service: &mut Service) {
     let Ok(recording) = kneepoint_telemetry::sample_once(vec![tier(service, &listen)]) else {
         return;
     };
-    let last = |of, address: &Address| {
-        let label = match listen.len() {
-            1 => String::new(),
-            _ => address.to_string(),
-        };
-        recording.series.labelled(kind.layer(), of, &label)?.last()
+    // One series has no label: there is one listener.
+    let last = |of| -> HashMap<&str, u64> {
+        let all = recording.series.all(kind.layer(), of);
+        let last = all.filter_map(|series| Some((series.label.as_str(), series.last()? as u64)));
+        last.collect()
     };
+    let (lengths, limits) = (last(metric::QUEUE), last(metric::QUEUE_LIMIT));
     for listener in &mut service.listens {
         let Some(address) = address(&listener.endpoint) else {
             continue;
         };
-        let queue = last(metric::QUEUE, &address).zip(last(metric::QUEUE_LIMIT, &address));
-        listener.queue = queue.map(|(length, limit)| (length as u64, limit as u64));
+        let label = match listen.len() {
+            1 => String::new(),
+            _ => address.to_string(),
+        };
+        let both = lengths.get(label.as_str()).zip(limits.get(label.as_str()));
+        listener.queue = both.map(|(length, limit)| (*length, *limit));
     }
+    of_pools(service);
+}
+
+/// Gives each pool the queue of its listener.
+pub(crate) fn of_pools(service: &mut Service) {
+    let listens = service.listens.iter();
+    let queues = listens.map(|one| (asks::usual(&one.endpoint), one.queue));
+    let queues: HashMap<_, _> = queues.collect();
     for pool in &mut service.pools {
-        let Some(own) = &pool.listen else { continue };
-        let same = |listener: &&Listener| asks::is_same(own, &listener.endpoint);
-        pool.queue = service.listens.iter().find(same).and_then(|one| one.queue);
+        let own = pool.listen.as_ref().map(asks::usual);
+        pool.queue = own.and_then(|own| queues.get(&own).copied().flatten());
     }
 }
 

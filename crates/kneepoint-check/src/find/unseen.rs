@@ -1,6 +1,6 @@
 //! What could not be looked at, and what would let it be seen.
 
-use super::CheckOptions;
+use super::{CheckOptions, Master};
 use crate::snapshot::{Blind, Container, ServiceKind, Snapshot};
 use kneepoint_model::units::format_ms;
 use std::io::ErrorKind;
@@ -20,10 +20,7 @@ pub(super) fn is_foreign(pid: u32) -> bool {
 /// The services of other users, in one sentence.
 pub(super) fn of_others(mut foreign: Vec<(ServiceKind, u32)>) -> Option<Blind> {
     foreign.sort_unstable();
-    let names = foreign
-        .iter()
-        .map(|(kind, pid)| format!("{kind} (process {pid})"));
-    let names: Vec<String> = names.collect();
+    let names = called(&foreign);
     let why = match names.as_slice() {
         [] => return None,
         [_] => "it runs as another user: its settings, files and sockets may not be read",
@@ -41,15 +38,52 @@ pub(super) fn hidden() -> Option<Blind> {
     })
 }
 
-/// A service that took longer than there was time.
-pub(super) fn too_late(kind: ServiceKind, pid: u32, budget: Duration) -> Blind {
+/// The services that took longer than there was time.
+pub(super) fn too_late(services: &[(ServiceKind, u32)], budget: Duration) -> Option<Blind> {
     /// What is enough for most, in seconds.
     const LONG_S: u64 = 30;
     let said = format_ms(budget.as_secs_f64() * 1000.0);
-    let why = format!("it could not be read within {said}, or ended meanwhile");
+    let why = match services.len() {
+        0 => return None,
+        1 => format!("it could not be read within {said}, or ended meanwhile"),
+        _ => format!("they could not be read within {said}, or ended meanwhile"),
+    };
     let more = LONG_S.max(budget.as_secs().saturating_mul(2));
     let remedy = format!("ask again with --budget {more}s");
-    Blind::new(format!("{kind} (process {pid})"), why, remedy).weighing()
+    Some(Blind::new(listed(&called(services)), why, remedy).weighing())
+}
+
+/// The services that are more than are looked at at once.
+pub(super) fn beyond(services: &[Master], most: usize) -> Option<Blind> {
+    let services: Vec<(ServiceKind, u32)> =
+        services.iter().map(|one| (one.kind, one.pid())).collect();
+    let first = services.first()?;
+    let why = format!(
+        "there are {} services, and only {most} are looked at in one check",
+        most + services.len()
+    );
+    let remedy = format!(
+        "narrow the check: --container NAME, or --pid {} for this one",
+        first.1
+    );
+    Some(Blind::new(listed(&called(&services)), why, remedy).weighing())
+}
+
+/// A process that is called like a server program and runs another.
+pub(super) fn stranger(kind: ServiceKind, pid: u32) -> Blind {
+    Blind::new(
+        format!("process {pid}"),
+        format!("it is called like {kind}, and its program is another: it is not judged"),
+        "none, where that is meant; else see what it runs: `ls -l /proc/PID/exe`"
+            .replace("PID", &pid.to_string()),
+    )
+}
+
+fn called(services: &[(ServiceKind, u32)]) -> Vec<String> {
+    let names = services.iter();
+    names
+        .map(|(kind, pid)| format!("{kind} (process {pid})"))
+        .collect()
 }
 
 /// What the options name and nobody has, with what there is instead.
@@ -124,11 +158,34 @@ mod tests {
     }
 
     #[test]
+    fn services_beyond_a_bound_are_counted() {
+        let master = |pid| Master {
+            kind: ServiceKind::Redis,
+            process: crate::process::ServiceProcess {
+                pid,
+                ..Default::default()
+            },
+            workers: Vec::new(),
+            parent: None,
+        };
+        let many: Vec<Master> = (1..=40).map(master).collect();
+        let blind = beyond(&many, 500).expect("many");
+        assert!(blind.what.ends_with("redis (process 20) and 20 more"));
+        assert!(
+            blind.why.contains("540 services, and only 500"),
+            "{blind:?}"
+        );
+        assert!(blind.remedy.contains("--container") && blind.remedy.contains("--pid 1 "));
+        assert_eq!(beyond(&[], 500), None);
+    }
+
+    #[test]
     fn a_time_is_told_as_it_was_given() {
-        let blind = too_late(ServiceKind::Nginx, 7, Duration::from_millis(1));
+        let one = [(ServiceKind::Nginx, 7)];
+        let blind = too_late(&one, Duration::from_millis(1)).expect("one");
         assert!(blind.why.contains("within 1.00 ms,"), "{}", blind.why);
         assert_eq!(blind.remedy, "ask again with --budget 30s");
-        let blind = too_late(ServiceKind::Nginx, 7, Duration::from_secs(40));
+        let blind = too_late(&one, Duration::from_secs(40)).expect("one");
         assert!(blind.why.contains("within 40 s,"), "{}", blind.why);
         assert_eq!(blind.remedy, "ask again with --budget 80s");
     }

@@ -1,7 +1,7 @@
 //! Findings that say the same of several places: told once, with all of them.
 
 use crate::rule::{CheckFinding, Severity};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Places of findings that differ in what was seen, and are told one by one.
 const PLACES: usize = 3;
@@ -17,19 +17,45 @@ pub(super) fn grouped(findings: Vec<CheckFinding>) -> Vec<CheckFinding> {
         .iter()
         .map(|one| counts[&key(one)] > PLACES)
         .collect();
-    let mut kept: Vec<CheckFinding> = Vec::new();
+    let mut kept = Kept::default();
     for (finding, many) in findings.into_iter().zip(many) {
-        let first = kept.iter_mut().find(|one| {
-            key(one) == key(&finding)
-                && (many || is_same(one, &finding))
-                && one.place != finding.place
-        });
-        match first {
-            Some(first) => join(first, finding),
-            None => kept.push(finding),
-        }
+        kept.take(finding, many);
     }
-    kept
+    kept.all
+}
+
+/// Findings that are told, and those among them that others may join: looked up, as there may be thousands of a kind.
+#[derive(Default)]
+struct Kept {
+    all: Vec<CheckFinding>,
+    /// By what they say: of each place the first.
+    like: HashMap<Key, Vec<usize>>,
+    /// What each of them holds already: places, and pieces of its file.
+    held: HashMap<usize, (HashSet<String>, HashSet<String>)>,
+}
+
+type Key = (&'static str, Severity, String);
+
+impl Kept {
+    fn take(&mut self, finding: CheckFinding, many: bool) {
+        let key = (finding.rule, finding.severity, finding.title.clone());
+        let like = self.like.entry(key).or_default();
+        let first = like.iter().copied().find(|at| {
+            let one = &self.all[*at];
+            (many || is_same(one, &finding)) && one.place != finding.place
+        });
+        if let Some(at) = first {
+            let held = self.held.entry(at).or_default();
+            return join(&mut self.all[at], finding, held);
+        }
+        let at = self.all.len();
+        // Of many, one of any other place than the first takes all that the first cannot.
+        let is_new = |at: &usize| self.all[*at].place != finding.place;
+        if !many || like.iter().all(is_new) {
+            like.push(at);
+        }
+        self.all.push(finding);
+    }
 }
 
 /// What findings say the same by.
@@ -66,19 +92,27 @@ fn remedy(finding: &CheckFinding) -> String {
 }
 
 /// Adds a place to a finding, and to its file what that place needs of it.
-fn join(first: &mut CheckFinding, other: CheckFinding) {
+fn join(
+    first: &mut CheckFinding,
+    other: CheckFinding,
+    (places, pieces): &mut (HashSet<String>, HashSet<String>),
+) {
     const SAME: &str = " (the same for each of the others)";
     if first.fix.text != other.fix.text && !first.fix.text.ends_with(SAME) {
         first.fix.text.push_str(SAME);
     }
-    if !first.also.contains(&other.place) {
+    if places.insert(other.place.clone()) {
         first.also.push(other.place);
     }
     if let (Some(file), Some(more)) = (&mut first.fix.file, other.fix.file)
         && file.path == more.path
-        && !file.content.contains(&more.content)
     {
-        file.content.push_str(&more.content);
+        if pieces.is_empty() {
+            pieces.insert(file.content.clone());
+        }
+        if pieces.insert(more.content.clone()) {
+            file.content.push_str(&more.content);
+        }
     }
 }
 

@@ -6,9 +6,10 @@ use crate::files::Memory;
 use crate::process::Program;
 use crate::snapshot::{
     Link, ListenEndpoint, MachineState, PhpService, ServedApp, Service, ServiceKind,
-    ServiceProcess, SettingSource, Snapshot,
+    ServiceProcess, SettingSource, Settings, Snapshot,
 };
 use kneepoint_model::{AppSwitch, SwitchKind};
+use std::sync::Arc;
 
 /// A stack.
 #[derive(Debug, Clone)]
@@ -136,7 +137,7 @@ impl Case {
         let service = &mut self.0.services[1];
         service.settings = fpm.global;
         service.pools = fpm.pools;
-        let ini = config::php_ini(&mut reader, &places, subject.env);
+        let ini = Arc::new(config::php_ini(&mut reader, &places, subject.env));
         for pool in &mut service.pools {
             pool.php = ini.under(&pool.php);
         }
@@ -145,10 +146,10 @@ impl Case {
             maps_seen: true,
             opcache_bytes: Some(268_435_456.0),
             opcache: None,
-            ini,
+            ini: Settings::within(&ini),
             scanned: Some(places.dirs),
         });
-        service.files = reader.read;
+        service.files = reader.done().0;
         service.version = "8.2.36".into();
         self
     }

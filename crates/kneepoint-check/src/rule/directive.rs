@@ -1,6 +1,7 @@
 //! What many rules share: one directive whose value costs.
 
 use super::prelude::*;
+use std::collections::HashSet;
 
 /// Where a directive stands.
 #[derive(Debug, Clone, Copy)]
@@ -91,7 +92,7 @@ impl Directive {
         snapshot: &Snapshot,
         found: &mut Vec<CheckFinding>,
     ) {
-        let mut told: Vec<(usize, SettingValue)> = Vec::new();
+        let mut told: HashSet<(usize, SettingValue)> = HashSet::new();
         for around in self.places(snapshot) {
             let value = around.settings.or(self.name, self.usual);
             let key = (around.at, value.clone());
@@ -101,7 +102,7 @@ impl Directive {
             let Some(cost) = (self.costs)(&value, &around) else {
                 continue;
             };
-            told.push(key);
+            told.insert(key);
             let mut draft = rule
                 .at(snapshot, around.at, self.severity)
                 .value(self.name, &value);
@@ -133,12 +134,12 @@ impl Directive {
             Home::Program(kind) => snapshot
                 .of(kind)
                 .map(|(at, service)| Around::service(snapshot, at, service))
-                .filter(|place| place.settings.iter().next().is_some())
+                .filter(|place| !place.settings.is_empty())
                 .collect(),
             Home::Ini => snapshot
                 .pools()
                 .map(|(at, service, pool)| around(at, service, Some(pool), &pool.php))
-                .filter(|place| place.settings.iter().next().is_some())
+                .filter(|place| !place.settings.is_empty())
                 .collect(),
             Home::Pool => snapshot
                 .pools()

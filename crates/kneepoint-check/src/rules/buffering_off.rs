@@ -1,9 +1,9 @@
 //! NGX-24: responses are not taken up before the client reads them.
 
-use crate::find::asks::{endpoints_of, is_same};
+use crate::find::asks::{endpoints_of, usual};
 use crate::rule::prelude::*;
-use crate::snapshot::{Nginx, Pass};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::snapshot::{Link, ListenEndpoint, Nginx, Pass};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 pub(crate) static RULE: CheckRule = CheckRule {
     code: "NGX-24",
@@ -37,8 +37,9 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                 line.2.push(pass);
             }
         }
+        let behind = Behind::of(snapshot, at, web, nginx);
         for (name, value, passes) in lines.into_values() {
-            let Some(workers) = held(snapshot, at, nginx, &passes) else {
+            let Some(workers) = behind.held(&passes) else {
                 continue;
             };
             let mut draft = RULE.at(snapshot, at, Severity::Risk).value(name, value);
@@ -54,36 +55,60 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     }
 }
 
-/// Workers of PHP behind these places, each pool once; 0 where it is not known who is behind one of them. `None` where all
-/// lead to a nginx: that one takes responses up itself, or is told of by itself.
-fn held(snapshot: &Snapshot, at: usize, nginx: &Nginx, passes: &[&Pass]) -> Option<u64> {
-    let mut pools: BTreeSet<(usize, Option<&str>)> = BTreeSet::new();
-    let mut unknown = false;
-    for (to, _) in passes.iter().flat_map(|pass| endpoints_of(nginx, pass)) {
-        let links = snapshot.links.iter();
-        let mut links = links
-            .filter(|link| link.from == at && link.by == to)
-            .peekable();
-        // Another server of the same nginx has no link.
-        let own = snapshot.services.get(at).map(|web| &web.listens);
-        let itself = own.is_some_and(|own| own.iter().any(|one| is_same(&to, &one.endpoint)));
-        unknown |= links.peek().is_none() && !itself;
-        pools.extend(links.map(|link| (link.to, link.pool.as_deref())));
+/// Who is behind one nginx.
+struct Behind<'a> {
+    snapshot: &'a Snapshot,
+    nginx: &'a Nginx,
+    links: HashMap<&'a ListenEndpoint, Vec<&'a Link>>,
+    /// Where it listens itself: another server of the same nginx has no link.
+    own: HashSet<ListenEndpoint>,
+    /// Workers of each pool, by its service and name.
+    workers: HashMap<(usize, &'a str), Option<u64>>,
+}
+
+impl<'a> Behind<'a> {
+    fn of(snapshot: &'a Snapshot, at: usize, web: &'a Service, nginx: &'a Nginx) -> Self {
+        let mut links: HashMap<&ListenEndpoint, Vec<&Link>> = HashMap::new();
+        for link in snapshot.links.iter().filter(|link| link.from == at) {
+            links.entry(&link.by).or_default().push(link);
+        }
+        let own = web.listens.iter().map(|one| usual(&one.endpoint));
+        let pools = snapshot.pools();
+        let workers = pools.map(|(at, _, pool)| ((at, pool.name.as_str()), pool.max_children()));
+        Self {
+            snapshot,
+            nginx,
+            links,
+            own: own.collect(),
+            workers: workers.collect(),
+        }
     }
-    pools.retain(|(to, _)| {
-        let service = snapshot.services.get(*to);
-        service.is_some_and(|service| service.kind != ServiceKind::Nginx)
-    });
-    let workers = pools.iter().filter_map(|(to, pool)| {
-        let service = snapshot.services.get(*to)?;
-        let own = service
-            .pools
+
+    /// Workers of PHP behind these places, each pool once; 0 where it is not known who is behind one of them. `None` where
+    /// all lead to a nginx: that one takes responses up itself, or is told of by itself.
+    fn held(&self, passes: &[&Pass]) -> Option<u64> {
+        let mut pools: BTreeSet<(usize, Option<&str>)> = BTreeSet::new();
+        let mut unknown = false;
+        for (to, _) in passes
             .iter()
-            .find(|one| Some(one.name.as_str()) == *pool);
-        own.map_or_else(|| service.php_workers(), FpmPool::max_children)
-    });
-    let workers = workers.sum();
-    (unknown || !pools.is_empty()).then_some(workers)
+            .flat_map(|pass| endpoints_of(self.nginx, pass))
+        {
+            match self.links.get(&to) {
+                Some(links) => {
+                    pools.extend(links.iter().map(|link| (link.to, link.pool.as_deref())))
+                }
+                None => unknown |= !self.own.contains(&usual(&to)),
+            }
+        }
+        let service = |at: usize| self.snapshot.services.get(at);
+        pools.retain(|(to, _)| service(*to).is_some_and(|one| one.kind != ServiceKind::Nginx));
+        let workers = pools.iter().filter_map(|(to, pool)| {
+            let own = pool.and_then(|name| self.workers.get(&(*to, name)).copied());
+            own.unwrap_or_else(|| service(*to).and_then(Service::php_workers))
+        });
+        let workers = workers.sum();
+        (unknown || !pools.is_empty()).then_some(workers)
+    }
 }
 
 fn cost(workers: u64) -> String {
@@ -97,7 +122,7 @@ fn cost(workers: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::{Link, ListenEndpoint, Listener};
+    use crate::snapshot::Listener;
 
     #[test]
     fn sick_and_healthy() {

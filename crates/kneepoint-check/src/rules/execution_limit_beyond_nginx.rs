@@ -17,11 +17,12 @@ pub(crate) static RULE: CheckRule = CheckRule {
 };
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
+    let askers = Askers::of(snapshot);
     for (at, _, pool) in snapshot.pools() {
         // Where PHP-FPM ends requests itself, that limit is the one that counts, and another rule compares it.
         let ends = pool.settings.or("request_terminate_timeout", "0");
         let limit = pool.php.or("max_execution_time", "30");
-        let waits = super::patience(snapshot, at, pool);
+        let waits = askers.patience(at, pool);
         let (Some(waits), Some(runs_s), Some(0.0)) = (waits, limit.seconds(), ends.seconds())
         else {
             continue;

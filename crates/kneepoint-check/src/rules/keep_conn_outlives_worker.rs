@@ -16,13 +16,14 @@ pub(crate) static RULE: CheckRule = CheckRule {
 };
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
+    let askers = Askers::of(snapshot);
     for (link, web, _, pool) in snapshot.links_to_pools() {
         let Some(nginx) = &web.nginx else { continue };
         let ends = pool.settings.or("pm.max_requests", "0");
         let Some(after) = ends.number().filter(|count| *count > 0.0) else {
             continue;
         };
-        let kept = nginx.passes.iter().find_map(|pass| {
+        let kept = askers.passes(link).iter().find_map(|pass| {
             let keeps = pass.settings.get("fastcgi_keep_conn")?.is_on() == Some(true);
             let upstream = nginx.upstream_of(pass)?;
             upstream.settings.get("keepalive").filter(|_| keeps)?;

@@ -1,6 +1,7 @@
 //! FPM-10: connections that are kept open hold the workers of a pool.
 
 use crate::rule::prelude::*;
+use std::collections::BTreeSet;
 
 pub(crate) static RULE: CheckRule = CheckRule {
     code: "FPM-10",
@@ -16,15 +17,14 @@ pub(crate) static RULE: CheckRule = CheckRule {
 };
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
+    let askers = Askers::of(snapshot);
+    let mut told: BTreeSet<usize> = BTreeSet::new();
     for (link, web, _, pool) in snapshot.links_to_pools() {
         let (Some(nginx), Some(most)) = (&web.nginx, pool.max_children()) else {
             continue;
         };
-        for pass in nginx
-            .passes
-            .iter()
-            .filter(|pass| pass.directive == "fastcgi_pass")
-        {
+        let passes = askers.passes(link).iter();
+        for pass in passes.filter(|pass| pass.directive == "fastcgi_pass") {
             let Some(keep) = pass
                 .settings
                 .get("fastcgi_keep_conn")
@@ -36,23 +36,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             let Some(keepalive) = upstream.and_then(|one| one.settings.get("keepalive")) else {
                 continue;
             };
-            // It may be another pass that leads to this pool.
-            let others = nginx
-                .passes
-                .iter()
-                .filter(|other| other.target != pass.target);
-            let by = |one: &SettingValue| one.source.to_string() == link.how;
-            if others.map(|other| &other.target).any(by) {
-                continue;
-            }
             let each = first_number(keepalive);
             let processes = super::nginx_workers(snapshot, web);
             let kept = each * processes;
-            if kept < most as f64 / 2.0
-                || found
-                    .iter()
-                    .any(|one| one.rule == RULE.name && one.service == link.from)
-            {
+            if kept < most as f64 / 2.0 || !told.insert(link.from) {
                 continue;
             }
             RULE.at(snapshot, link.from, Severity::Problem)

@@ -26,7 +26,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             continue;
         };
         let needed = clients + 2.0 * open + 10.0;
-        if files >= needed || service.settings.iter().next().is_none() {
+        if files >= needed || service.settings.is_empty() {
             continue;
         }
         let left = ((files - 10.0 - clients) / 2.0).max(0.0);

@@ -29,7 +29,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         let Some(link) = far.filter(|_| skips.is_on() == Some(false)) else {
             continue;
         };
-        if service.settings.iter().next().is_none() {
+        if service.settings.is_empty() {
             continue;
         }
         RULE.at(snapshot, at, Severity::Note)

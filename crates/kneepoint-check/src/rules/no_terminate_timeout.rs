@@ -16,10 +16,11 @@ pub(crate) static RULE: CheckRule = CheckRule {
 };
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
+    let askers = Askers::of(snapshot);
     for (at, service, pool) in snapshot.pools() {
         let value = pool.settings.or("request_terminate_timeout", "0");
         if value.seconds() == Some(0.0) {
-            let waits = super::patience(snapshot, at, pool);
+            let waits = askers.patience(at, pool);
             let (seconds, who) = match waits.as_ref().and_then(SettingValue::seconds) {
                 Some(seconds) => (seconds, "nginx gives up"),
                 None => (60.0, "nginx gives up where nothing is written"),

@@ -1,7 +1,8 @@
 //! FPM-22: several sites share one pool.
 
 use crate::rule::prelude::*;
-use std::collections::{BTreeMap, BTreeSet};
+use crate::snapshot::Pass;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 pub(crate) static RULE: CheckRule = CheckRule {
     code: "FPM-22",
@@ -22,24 +23,19 @@ const MANY: usize = 3;
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     let mut sites: BTreeMap<(usize, String), BTreeSet<String>> = BTreeMap::new();
+    let mut passes: HashMap<(usize, &str), Vec<&Pass>> = HashMap::new();
+    for (at, service) in snapshot.services.iter().enumerate() {
+        for pass in service.nginx.iter().flat_map(|nginx| &nginx.passes) {
+            let target = pass.target.text.trim_start_matches("unix:");
+            let target = target.trim_end_matches(':');
+            passes.entry((at, target)).or_default().push(pass);
+        }
+    }
     for link in &snapshot.links {
-        let Some(nginx) = snapshot
-            .services
-            .get(link.from)
-            .and_then(|web| web.nginx.as_ref())
-        else {
-            continue;
-        };
         let Some(pool) = &link.pool else { continue };
         let to = link.by.to_string();
-        let passes = nginx.passes.iter();
-        let own = passes.filter(|pass| {
-            pass.target
-                .text
-                .trim_start_matches("unix:")
-                .trim_end_matches(':')
-                == to
-        });
+        let own = passes.get(&(link.from, to.as_str()));
+        let own = own.into_iter().flatten();
         let names = own
             .map(|pass| pass.server.clone())
             .filter(|name| !name.is_empty() && name != "_");
@@ -49,11 +45,12 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .extend(names);
     }
     for ((at, name), names) in sites {
+        if names.len() < MANY {
+            continue;
+        }
         let pools = snapshot.services.get(at).map(|service| &service.pools);
         let pool = pools.and_then(|pools| pools.iter().find(|pool| pool.name == name));
-        let Some(pool) = pool.filter(|_| names.len() >= MANY) else {
-            continue;
-        };
+        let Some(pool) = pool else { continue };
         let workers = pool.max_children().unwrap_or(0);
         RULE.at(snapshot, at, Severity::Note)
             .pool(pool)

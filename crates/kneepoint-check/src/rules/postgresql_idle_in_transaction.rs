@@ -19,7 +19,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         let value = service
             .settings
             .or("idle_in_transaction_session_timeout", "0");
-        if value.seconds() == Some(0.0) && service.settings.iter().next().is_some() {
+        if value.seconds() == Some(0.0) && !service.settings.is_empty() {
             RULE.at(snapshot, at, Severity::Note)
                 .value("idle_in_transaction_session_timeout", &value)
                 .cost("nothing until it happens; then every request that needs the same row")

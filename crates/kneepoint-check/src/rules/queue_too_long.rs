@@ -23,6 +23,7 @@ const EACH_S: f64 = 0.1;
 const SHIPPED: u64 = 5;
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
+    let askers = Askers::of(snapshot);
     for (at, service, pool) in snapshot.pools() {
         let Some(workers) = pool.max_children().filter(|count| *count > 0) else {
             continue;
@@ -41,7 +42,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         if backlog.is_default() && workers <= SHIPPED {
             continue;
         }
-        let given_up = super::patience(snapshot, at, pool);
+        let given_up = askers.patience(at, pool);
         let given_up = given_up.and_then(|value| value.seconds()).unwrap_or(60.0);
         if waits <= given_up {
             continue;

@@ -26,7 +26,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         };
         let left = files - RESERVED;
         let workers = snapshot.workers_behind(at).unwrap_or(0) as f64;
-        if asked <= left || service.settings.iter().next().is_none() {
+        if asked <= left || service.settings.is_empty() {
             continue;
         }
         let severity = if workers > left {

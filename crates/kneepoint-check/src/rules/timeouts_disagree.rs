@@ -15,12 +15,13 @@ pub(crate) static RULE: CheckRule = CheckRule {
 };
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
+    let askers = Askers::of(snapshot);
     for (at, php, pool) in snapshot.pools() {
         let ends = pool.settings.or("request_terminate_timeout", "0");
         let Some(ends_s) = ends.seconds().filter(|seconds| *seconds > 0.0) else {
             continue;
         };
-        let Some(waits) = super::patience(snapshot, at, pool) else {
+        let Some(waits) = askers.patience(at, pool) else {
             continue;
         };
         let Some(waits_s) = waits.seconds().filter(|seconds| *seconds < ends_s) else {

@@ -1,6 +1,7 @@
 //! NGX-29: nginx refuses what PHP would take.
 
 use crate::rule::prelude::*;
+use std::collections::BTreeSet;
 
 pub(crate) static RULE: CheckRule = CheckRule {
     code: "NGX-29",
@@ -20,11 +21,11 @@ pub(crate) static RULE: CheckRule = CheckRule {
 const STOCK: f64 = 2.0 * 1_048_576.0;
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
+    let askers = Askers::of(snapshot);
     // Several pools behind one line, with the same limits of PHP, are one matter.
-    let mut told: Vec<(usize, SettingValue, f64)> = Vec::new();
+    let mut told: BTreeSet<(usize, String, u64)> = BTreeSet::new();
     for (link, web, _, pool) in snapshot.links_to_pools() {
-        let Some(nginx) = &web.nginx else { continue };
-        let passes = super::passes_of(nginx, link);
+        let passes = askers.passes(link).iter();
         let limits = passes.map(|pass| pass.settings.or("client_max_body_size", "1m"));
         // The place that takes uploads is the one that lets most in.
         let Some(limit) = limits.reduce(|a, b| if bytes(&a) < bytes(&b) { b } else { a }) else {
@@ -36,11 +37,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         if bytes(&file) <= STOCK || bytes(&limit) >= takes {
             continue;
         }
-        let key = (link.from, limit.clone(), takes);
-        if told.contains(&key) {
+        let limited = format!("{} {}", limit.text, limit.source);
+        if !told.insert((link.from, limited, takes.to_bits())) {
             continue;
         }
-        told.push(key);
         // Where PHP has no limit at all, a larger one is for its owner to choose.
         let right = match takes.is_finite() {
             true => format!("{:.0}m", (takes / 1_048_576.0).ceil()),

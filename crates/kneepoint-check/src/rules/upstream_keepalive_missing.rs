@@ -2,6 +2,7 @@
 
 use crate::rule::prelude::*;
 use crate::snapshot::{Pass, Upstream};
+use std::collections::BTreeSet;
 
 pub(crate) static RULE: CheckRule = CheckRule {
     code: "NGX-04",
@@ -25,13 +26,13 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         let Some(nginx) = &service.nginx else {
             continue;
         };
-        let mut told: Vec<&str> = Vec::new();
+        let mut told: BTreeSet<&str> = BTreeSet::new();
         for pass in nginx
             .passes
             .iter()
             .filter(|pass| pass.directive == "proxy_pass")
         {
-            if pass.target.text.contains("unix:") || told.contains(&pass.target.text.as_str()) {
+            if pass.target.text.contains("unix:") || told.contains(pass.target.text.as_str()) {
                 continue;
             }
             let upstream = nginx.upstream_of(pass);
@@ -42,7 +43,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             if keepalive.is_some() && kept {
                 continue;
             }
-            told.push(&pass.target.text);
+            told.insert(&pass.target.text);
             let mut draft = RULE
                 .at(snapshot, at, Severity::Risk)
                 .value(&pass.directive, &pass.target);

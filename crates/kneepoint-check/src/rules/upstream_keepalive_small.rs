@@ -1,6 +1,7 @@
 //! NGX-05: few connections to the next tier are kept.
 
 use crate::rule::prelude::*;
+use std::collections::BTreeSet;
 
 pub(crate) static RULE: CheckRule = CheckRule {
     code: "NGX-05",
@@ -22,11 +23,11 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         let Some(nginx) = &service.nginx else {
             continue;
         };
-        for upstream in &nginx.upstreams {
-            let proxied = nginx.passes.iter().any(|pass| {
-                pass.directive == "proxy_pass" && pass.upstream.as_ref() == Some(&upstream.name)
-            });
-            let Some(value) = upstream.settings.get("keepalive").filter(|_| proxied) else {
+        let passes = nginx.passes.iter();
+        let proxied = passes.filter(|pass| pass.directive == "proxy_pass");
+        let proxied: BTreeSet<usize> = proxied.filter_map(|pass| pass.upstream).collect();
+        for upstream in proxied.iter().filter_map(|at| nginx.upstreams.get(*at)) {
+            let Some(value) = upstream.settings.get("keepalive") else {
                 continue;
             };
             let count = value

@@ -20,8 +20,8 @@ pub struct Pass {
     pub directive: String,
     /// What it names.
     pub target: SettingValue,
-    /// The upstream block it names.
-    pub upstream: Option<String>,
+    /// Position of the upstream block it names.
+    pub upstream: Option<usize>,
     /// Settings in force there.
     pub settings: Settings,
     /// Name of its server.
@@ -56,7 +56,6 @@ impl Nginx {
     /// The upstream block that a pass names.
     #[must_use]
     pub fn upstream_of(&self, pass: &Pass) -> Option<&Upstream> {
-        let mut all = self.upstreams.iter();
-        all.find(|one| Some(&one.name) == pass.upstream.as_ref())
+        self.upstreams.get(pass.upstream?)
     }
 }

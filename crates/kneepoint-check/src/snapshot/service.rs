@@ -186,7 +186,7 @@ pub struct ServiceProcess {
 }
 
 /// Where somebody listens, or connects to.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ListenEndpoint {
     /// A name or an address, and a port.

@@ -1,12 +1,13 @@
 //! Settings with where each value comes from.
 
 use kneepoint_model::units::parse_bytes;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 /// Where a value comes from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "from")]
 pub enum SettingSource {
     /// A line of a file, as the process sees its path.
@@ -77,7 +78,7 @@ impl fmt::Display for SettingSource {
 }
 
 /// A value in force, with what it replaced.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct SettingValue {
     /// The value as it is written.
     pub text: String,
@@ -158,18 +159,31 @@ impl SettingValue {
     }
 }
 
-/// Settings by name.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-#[serde(transparent)]
+/// Settings by name, and what holds around them where they say nothing. What is around is shared: a host may have
+/// thousands of servers and pools, with the settings around them in each.
+#[derive(Debug, Clone, Default)]
 pub struct Settings {
     values: BTreeMap<String, SettingValue>,
+    around: Option<Arc<Settings>>,
+    /// First words of names that do not hold from around.
+    hidden: Vec<String>,
 }
 
 impl Settings {
+    /// Settings that say nothing themselves.
+    #[must_use]
+    pub fn within(around: &Arc<Self>) -> Self {
+        Self {
+            around: Some(Arc::clone(around)),
+            ..Self::default()
+        }
+    }
+
     /// Sets a value; what was set before it is kept as replaced.
     pub fn set(&mut self, name: &str, text: &str, source: SettingSource) {
         let mut value = SettingValue::new(text, source);
-        if let Some(before) = self.values.remove(name) {
+        let before = self.values.remove(name);
+        if let Some(before) = before.or_else(|| self.inherited(name).cloned()) {
             value.replaced = before.replaced;
             value.replaced.push((before.text, before.source));
         }
@@ -181,15 +195,39 @@ impl Settings {
         self.values.insert(name.to_owned(), value);
     }
 
-    /// Forgets the values that a test of their name holds for.
-    pub fn forget(&mut self, is: impl Fn(&str) -> bool) {
-        self.values.retain(|name, _| !is(name));
+    /// Takes nothing from around whose name begins with this word.
+    pub fn hide(&mut self, word: &str) {
+        self.hidden.push(word.to_owned());
+    }
+
+    /// Puts others around these, instead of those that are there.
+    pub fn surround(&mut self, around: &Arc<Self>) {
+        self.around = Some(Arc::clone(around));
+    }
+
+    /// Whether these say something that others do not, which the same is around.
+    #[must_use]
+    pub fn add_to(&self, other: &Self) -> bool {
+        match (&self.around, &other.around) {
+            (Some(own), Some(around)) if Arc::ptr_eq(own, around) => self.values != other.values,
+            _ => self != other,
+        }
     }
 
     /// The value of a name that somebody set.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&SettingValue> {
-        self.values.get(name)
+        self.values.get(name).or_else(|| self.inherited(name))
+    }
+
+    fn inherited(&self, name: &str) -> Option<&SettingValue> {
+        let around = self.around.as_deref().filter(|_| self.shows(name));
+        around?.get(name)
+    }
+
+    fn shows(&self, name: &str) -> bool {
+        let first = name.split(' ').next();
+        !self.hidden.iter().any(|word| first == Some(word.as_str()))
     }
 
     /// The value in force: what is set, or else the program's default.
@@ -214,21 +252,57 @@ impl Settings {
         all.chain(last.map(|value| (value.text.as_str(), &value.source)))
     }
 
+    /// Whether nothing is set.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        let around = self.around.as_ref();
+        self.values.is_empty()
+            && match self.hidden.is_empty() {
+                true => around.is_none_or(|around| around.is_empty()),
+                false => self.iter().next().is_none(),
+            }
+    }
+
     /// Everything that is set, in the order of names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &SettingValue)> {
-        self.values
-            .iter()
-            .map(|(name, value)| (name.as_str(), value))
+        self.merged().into_iter()
+    }
+
+    fn merged(&self) -> Vec<(&str, &SettingValue)> {
+        let own = self.values.iter();
+        let mut all: Vec<_> = own.map(|(name, value)| (name.as_str(), value)).collect();
+        if let Some(around) = &self.around {
+            let shown = around.merged().into_iter();
+            all.extend(shown.filter(|(name, _)| self.shows(name)));
+            // Of two of one name the first is its own: the order of those stays.
+            all.sort_by_key(|(name, _)| *name);
+            all.dedup_by_key(|(name, _)| *name);
+        }
+        all
     }
 
     /// These with others laid over them.
     #[must_use]
-    pub fn under(&self, over: &Self) -> Self {
-        let mut all = self.clone();
+    pub fn under(self: &Arc<Self>, over: &Self) -> Self {
+        let mut all = Self::within(self);
         for (name, value) in over.iter() {
             all.set(name, &value.text, value.source.clone());
         }
         all
+    }
+}
+
+impl PartialEq for Settings {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Settings {}
+
+impl Serialize for Settings {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
     }
 }
 
@@ -263,5 +337,35 @@ mod tests {
         assert_eq!(value("500ms").seconds(), Some(0.5));
         assert_eq!(value("Off").is_on(), Some(false));
         assert_eq!(value("tracing").is_on(), None);
+    }
+
+    #[test]
+    fn what_is_around_holds_where_nothing_is_said() {
+        let mut around = Settings::default();
+        around.set("gzip", "on", SettingSource::file("/a", 1));
+        around.set("add_header x", "1", SettingSource::file("/a", 2));
+        let around = Arc::new(around);
+        let mut own = Settings::within(&around);
+        assert!(own == *around && !own.add_to(&Settings::within(&around)));
+        own.set("gzip", "off", SettingSource::file("/b", 1));
+        assert!(own.add_to(&Settings::within(&around)));
+        assert_eq!(own.get("gzip").expect("set").replaced[0].0, "on");
+        assert_eq!(own.text("add_header x"), Some("1"));
+        own.hide("add_header");
+        assert_eq!(own.text("add_header x"), None);
+        let names: Vec<(&str, &str)> = own
+            .iter()
+            .map(|(name, value)| (name, value.text.as_str()))
+            .collect();
+        assert_eq!(names, [("gzip", "off")]);
+        let mut within = Settings::within(&Arc::new(own));
+        assert!(!within.is_empty());
+        assert_eq!(within.text("add_header x"), None);
+        within.surround(&around);
+        assert_eq!(within.text("gzip"), Some("on"));
+        assert_eq!(
+            serde_json::to_value(&within).expect("JSON")["gzip"]["text"],
+            "on"
+        );
     }
 }

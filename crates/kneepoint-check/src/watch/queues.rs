@@ -1,6 +1,6 @@
 //! Accept queues, by one question for all listeners of a network namespace.
 
-use crate::find::asks::is_same;
+use crate::find::queues::of_pools;
 use crate::snapshot::{ListenEndpoint, ServiceKind, Snapshot};
 use kneepoint_linux::SockDiag;
 use kneepoint_linux::sock_diag::{LISTEN, TcpSocket};
@@ -66,14 +66,7 @@ impl Queues {
                 }
             }
         }
-        for service in &mut snapshot.services {
-            for pool in &mut service.pools {
-                let Some(own) = &pool.listen else { continue };
-                let mut listens = service.listens.iter();
-                let listener = listens.find(|one| is_same(own, &one.endpoint));
-                pool.queue = listener.and_then(|one| one.queue);
-            }
-        }
+        snapshot.services.iter_mut().for_each(of_pools);
     }
 }
 

@@ -61,7 +61,7 @@ fn a_pass_has_the_settings_of_its_place() {
     let [proxied, php] = found.nginx.passes.as_slice() else {
         panic!("{:?}", found.nginx.passes);
     };
-    assert_eq!(proxied.upstream.as_deref(), Some("app"));
+    assert_eq!(found.nginx.upstream_of(proxied).expect("one").name, "app");
     assert_eq!(proxied.settings.text("proxy_http_version"), Some("1.1"));
     assert_eq!(
         proxied.settings.text("proxy_set_header connection"),

@@ -4,7 +4,7 @@ use super::super::asks::endpoints_of;
 use crate::chain::Seen;
 use crate::files::Files as _;
 use crate::snapshot::{Link, ListenEndpoint, Settings};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Whose an application is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,13 +19,13 @@ pub(super) enum Owners {
     Elsewhere,
 }
 
-/// Which directories lead to which pool, of each service by its position.
-pub(super) struct Led(BTreeMap<usize, Vec<(String, String)>>);
+/// Which pools a line leads to from a directory or from one below it, of each service by its position.
+pub(super) struct Led(BTreeMap<usize, HashMap<String, BTreeSet<String>>>);
 
 impl Led {
     /// What nginx says, by the links from it, and what pools say themselves.
     pub(super) fn of(all: &[Seen], links: &[Link]) -> Self {
-        let mut led: BTreeMap<usize, Vec<(String, String)>> = BTreeMap::new();
+        let mut led: BTreeMap<usize, BTreeSet<(String, String)>> = BTreeMap::new();
         for (from, seen) in all.iter().enumerate() {
             for pool in &seen.service.pools {
                 let own = pool.settings.text("chdir").map(str::to_owned);
@@ -50,15 +50,25 @@ impl Led {
                 led.entry(link.to).or_default().extend(dirs);
             }
         }
-        Self(led)
+        let around = led.into_iter().map(|(at, led)| {
+            let mut pools: HashMap<String, BTreeSet<String>> = HashMap::new();
+            for (dir, pool) in led {
+                for dir in within(&dir) {
+                    pools
+                        .entry(dir.to_owned())
+                        .or_default()
+                        .insert(pool.clone());
+                }
+            }
+            (at, pools)
+        });
+        Self(around.collect())
     }
 
     /// The pools of a service from which a line leads to a directory.
     fn to(&self, at: usize, root: &str) -> Vec<String> {
-        let led = self.0.get(&at).into_iter().flatten();
-        let own = led.filter(|(dir, _)| is_within(dir, root));
-        let pools: BTreeSet<&String> = own.map(|(_, pool)| pool).collect();
-        pools.into_iter().cloned().collect()
+        let pools = self.0.get(&at).and_then(|led| led.get(root));
+        pools.into_iter().flatten().cloned().collect()
     }
 
     /// Whose the application in a directory is, as far as one service goes. `places` are all services with the directories
@@ -66,7 +76,7 @@ impl Led {
     pub(super) fn owners(
         &self,
         all: &[Seen],
-        places: &[(usize, String)],
+        places: &BTreeSet<(usize, String)>,
         at: usize,
         root: &str,
     ) -> Owners {
@@ -80,10 +90,10 @@ impl Led {
         }
         let identity = |at: usize| all[at].root.as_ref()?.identity(root);
         let same = |other: usize| identity(other).is_some() && identity(other) == identity(at);
-        let mut others = places.iter().filter(|(other, own)| {
-            *other != at && own == root && !self.to(*other, root).is_empty()
-        });
-        if others.any(|(other, _)| same(*other)) {
+        let sees = |other: usize| places.contains(&(other, root.to_owned()));
+        let led = self.0.iter().filter(|(_, led)| led.contains_key(root));
+        let mut others = led.map(|(other, _)| *other).filter(|other| *other != at);
+        if others.any(|other| sees(other) && same(other)) {
             return Owners::Elsewhere;
         }
         match service.pools.as_slice() {
@@ -105,9 +115,10 @@ fn directories(settings: &Settings) -> impl Iterator<Item = &str> {
     written.map(|text| text.split('$').next().unwrap_or_default())
 }
 
-fn is_within(dir: &str, root: &str) -> bool {
-    let rest = dir.strip_prefix(root);
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+/// A directory and all that it is in.
+fn within(dir: &str) -> impl Iterator<Item = &str> {
+    let slashes = dir.match_indices('/').map(|(at, _)| &dir[..at]);
+    slashes.chain([dir]).filter(|dir| !dir.is_empty())
 }
 
 #[cfg(test)]
@@ -154,21 +165,24 @@ mod tests {
         let links = join(&all, |kind| kind == ServiceKind::Nginx);
         assert_eq!(links.len(), 2, "{links:?}");
         let led = Led::of(&all, &links);
-        let whose = |root: &str| led.owners(&all, &[], 1, root);
+        let whose = |root: &str| led.owners(&all, &BTreeSet::new(), 1, root);
         let pools = |name: &str| Owners::Pools(vec![name.to_owned()]);
         assert_eq!(whose("/srv/shop"), pools("shop"));
         assert_eq!(whose("/srv/blog"), pools("blog"));
         assert_eq!(whose("/srv/jobs"), pools("jobs"));
         assert_eq!(whose("/srv/sho"), Owners::Unknown);
         assert_eq!(whose("/srv/other"), Owners::Unknown);
-        assert_eq!(led.owners(&all, &[], 0, "/srv/shop"), Owners::None);
+        assert_eq!(
+            led.owners(&all, &BTreeSet::new(), 0, "/srv/shop"),
+            Owners::None
+        );
     }
 
     #[test]
     fn the_only_pool_serves_what_is_there() {
         let all = seen(&Case::healthy().0);
         let links = join(&all, |kind| kind == ServiceKind::Nginx);
-        let whose = Led::of(&all, &links).owners(&all, &[], 1, "/srv/other");
+        let whose = Led::of(&all, &links).owners(&all, &BTreeSet::new(), 1, "/srv/other");
         assert_eq!(whose, Owners::Pools(vec!["www".to_owned()]));
     }
 }
