@@ -11,7 +11,7 @@ use super::Report;
 use super::texts::Texts as _;
 use crate::snapshot::{ListenEndpoint, Nginx, Service, Settings, Snapshot};
 use mentions::{Mention, mentions};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use usual::{is_own, is_usual, stem, words};
 
 /// The same report without names of sites, pools, containers and people, directories, hosts and addresses. A name is
@@ -27,8 +27,8 @@ pub fn redacted(report: &Report, snapshot: &Snapshot) -> Report {
 /// Words that are somebody's, with the number that stands in the place of each.
 #[derive(Debug, Default)]
 struct Names {
-    /// Every text of the report, in small letters: what is not in it needs no number.
-    told: String,
+    /// Every word of the report, in small letters: what is none needs no number.
+    told: BTreeSet<String>,
     /// In small letters.
     words: BTreeMap<String, usize>,
     /// Names that hold a word of the check itself, addresses; in small letters, with what stands in their place.
@@ -41,7 +41,11 @@ impl Names {
         let mut texts: Vec<String> = Vec::new();
         report.each(&mut |text| texts.push(text.clone()));
         let mut names = Self {
-            told: texts.join("\n").to_lowercase(),
+            told: texts
+                .iter()
+                .flat_map(|text| words(text))
+                .map(str::to_lowercase)
+                .collect(),
             ..Self::default()
         };
         for app in &snapshot.apps {
@@ -57,10 +61,6 @@ impl Names {
         }
         for text in &texts {
             names.mentioned(text);
-        }
-        let findings = report.findings.iter().flat_map(|one| &one.seen);
-        for (_, value) in findings.filter_map(|seen| seen.what.split_once(" = ")) {
-            names.value(value);
         }
         names
     }
@@ -151,6 +151,11 @@ impl Names {
     }
 
     fn path(&mut self, path: &str) {
+        // The kernel's own files name nobody; what a process sees as its root is below one of them.
+        let path = match path.strip_prefix("/proc/") {
+            Some(of_kernel) => of_kernel.split_once("/root/").map_or("", |(_, path)| path),
+            None => path,
+        };
         path.split('/').for_each(|part| self.name(part));
     }
 
@@ -175,10 +180,9 @@ impl Names {
     /// the word where names stand.
     fn name(&mut self, name: &str) {
         let name = stem(name.trim()).to_ascii_lowercase();
-        let is_told = self.told.contains(&name.to_lowercase());
         let mut whole = String::new();
         let mut rest = name.as_str();
-        let mut is_mixed = false;
+        let (mut is_mixed, mut is_told) = (false, true);
         for word in words(&name) {
             let at = rest.find(word).unwrap_or(0);
             whole.push_str(&rest[..at]);
@@ -191,7 +195,7 @@ impl Names {
             is_mixed |= is_own(&key);
             match self.number(&key) {
                 Some(number) => whole.push_str(&format!("name-{number}")),
-                None => whole.push_str(word),
+                None => is_told = false,
             }
         }
         whole.push_str(rest);
@@ -246,9 +250,9 @@ fn is_place_of_name(before: &str, behind: &str) -> bool {
     names.iter().any(|words| before.ends_with(words)) || (before.is_empty() && is_key())
 }
 
-/// Replaces a name, which is in small letters, where it is not a part of a longer word.
+/// Replaces a name, which is in small letters, where it is not a part of a longer one.
 fn replace_whole(text: &str, name: &str, instead: &str) -> String {
-    let is_part = |letter: char| letter.is_alphanumeric();
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
     let small = text.to_ascii_lowercase();
     let (mut whole, mut from) = (String::new(), 0);
     for (at, _) in small.match_indices(name) {
