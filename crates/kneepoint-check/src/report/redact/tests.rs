@@ -139,6 +139,7 @@ fn a_name_is_the_same_as_a_part_of_others_and_what_everybody_has_stays() {
         "/etc/nginx/nginx.conf",
         "opcache.enable = 0",
         "pm.max_children",
+        "/etc/php/conf.d/zz-kneepoint.ini",
         "worker_connections = 512",
         "net.ipv4.ip_local_port_range",
         "OPcache is off: PHP compiles every file for every request",

@@ -27,6 +27,8 @@ const USUAL: &str = "\
     nobody queue queues scheduler staging stage supervisor webserver websocket \
     com net org info biz edu gov io dev app eu de fr uk co nl at ch it es pl se no dk fi be cz ru ua us ca au jp cn in br example \
     internal invalid lan localdomain test \
+    bcmath bz2 calendar ctype curl dom exif ffi fileinfo ftp gd gettext gmp iconv imap intl ldap mbstring mysqli mysqlnd pdo posix readline \
+    shmop simplexml soap sodium sqlite3 sysvmsg sysvsem sysvshm tidy tokenizer xmlreader xmlwriter xsl zip \
     no off on true false yes none auto is the and or of id key text plain uri url request response host header headers remote \
     addr group owner mode path type size time date number value values title";
 
