@@ -282,7 +282,7 @@ mod tests {
         for (text, expected) in [
             ("a|b", "`a`&#124;`b`"),
             ("<img src=x>", "`<img` `src=x>`"),
-            ("[x](http://y) @all #1", "`[x](http://y` `@all` `#1`"),
+            ("[x](http://y) @all #1", "`[x](http://y`) `@all` `#1`"),
             ("see www.x.example now", "see `www.x.example` now"),
             ("- a", "`-` a"),
             ("1. a", "`1.` a"),
