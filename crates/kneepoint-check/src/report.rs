@@ -10,6 +10,7 @@ mod sarif;
 #[cfg(test)]
 mod telling;
 mod terminal;
+pub(crate) mod texts;
 
 pub use redact::redacted;
 
@@ -20,6 +21,7 @@ use crate::snapshot::{Blind, Snapshot};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Instant;
+use texts::Texts as _;
 
 /// Version of the JSON that [`render`] writes; it changes where a reader would have to.
 pub const SCHEMA: u32 = 1;
@@ -143,15 +145,18 @@ pub fn check(options: &CheckOptions) -> (Report, Snapshot) {
     (report, snapshot)
 }
 
-/// A report as text.
+/// A report as text, in which every character is seen as what it is: names and values are whose stack it is, and may hold
+/// what a terminal obeys.
 #[must_use]
 pub fn render(report: &Report, format: CheckFormat) -> String {
+    let shown = || report.clone().shown();
     match format {
-        CheckFormat::Terminal { all } => terminal::render(report, all),
-        CheckFormat::Markdown => markdown::render(report),
+        CheckFormat::Terminal { all } => terminal::render(&shown(), all),
+        CheckFormat::Markdown => markdown::render(&shown()),
+        // A program gets values as they are, and JSON has escapes of its own.
         CheckFormat::Json => json::render(report),
-        CheckFormat::Junit => junit::render(report),
-        CheckFormat::Sarif => sarif::render(report),
+        CheckFormat::Junit => junit::render(&shown()),
+        CheckFormat::Sarif => sarif::render(&shown()),
     }
 }
 
@@ -162,6 +167,9 @@ pub(crate) fn judge(snapshot: &Snapshot) -> Report {
         (rule.check)(snapshot, &mut findings);
     }
     let mut findings = grouped::grouped(findings);
+    findings
+        .iter_mut()
+        .for_each(|finding| finding.fix.no_unseen_command());
     findings.sort_by(|a, b| {
         let by_weight = b.weight.total_cmp(&a.weight);
         a.severity

@@ -23,6 +23,7 @@ pub use moment::{Moment, OwnCost, PoolMoment, ServiceMoment, TrafficMoment, Watc
 
 use crate::find::{CheckOptions, look};
 use crate::report::judge;
+use crate::report::texts::Texts as _;
 use crate::snapshot::{Blind, Snapshot};
 use changes::Changes;
 use findings::Findings;
@@ -146,7 +147,8 @@ impl StackWatch {
     #[must_use]
     pub fn unseen(&self) -> Vec<Blind> {
         let own = self.snapshot.services.iter().flat_map(|one| &one.blind);
-        self.snapshot.blind.iter().chain(own).cloned().collect()
+        let all: Vec<Blind> = self.snapshot.blind.iter().chain(own).cloned().collect();
+        all.shown()
     }
 
     /// When the next look is due.
@@ -161,7 +163,8 @@ impl StackWatch {
         self.stale = Some("somebody asked".into());
     }
 
-    /// Looks at what changes from second to second, and at the rest where it is due.
+    /// Looks at what changes from second to second, and at the rest where it is due. What it tells may go to a terminal, a
+    /// page or a label as it is.
     pub fn look(&mut self) -> Moment {
         let cpu = thread_cpu();
         let began = Instant::now();
@@ -173,7 +176,7 @@ impl StackWatch {
         self.quick.took(thread_cpu().saturating_sub(cpu));
         self.rest();
         let pools = with_queues(pools, &self.snapshot);
-        Moment {
+        let moment = Moment {
             at_s: now_s(),
             traffic: with_requests(traffic, &pools, &self.snapshot),
             pools,
@@ -181,7 +184,8 @@ impl StackWatch {
             findings: self.findings.all(),
             blind: judge_blind(&self.snapshot),
             cost: self.cost(took),
-        }
+        };
+        moment.shown()
     }
 
     /// What is due seldom: has something changed, what do the rules say, is there a new full look.

@@ -7,6 +7,7 @@
 mod learn;
 mod names;
 mod scan;
+pub mod shown;
 mod walk;
 
 pub use names::{is_harmless_variable, is_secret_name, is_secret_parameter};
@@ -95,8 +96,8 @@ impl Secrets {
         }
     }
 
-    /// Hides in a sentence, log line or URL what is known to be secret and what looks so, and shows control
-    /// characters, which a terminal would obey, as what they are.
+    /// Hides in a sentence, log line or URL what is known to be secret and what looks so, and puts a mark in the place of
+    /// characters that a terminal would obey or nobody would see.
     pub fn prose(&self, text: &mut String) {
         self.hide(text, Grammar::Prose);
         if text.contains(is_control) {
@@ -165,7 +166,7 @@ impl Secrets {
 
 /// What a terminal obeys and a log line does not need.
 fn is_control(c: char) -> bool {
-    c.is_control() && c != '\n' && c != '\t' && c != '\r'
+    shown::is_unseen(c) && c != '\n' && c != '\t' && c != '\r'
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use crate::Styles;
 use crate::words::plain;
+use kneepoint_model::redact::shown::is_unseen;
 
 /// Width of the labels before facts.
 pub(crate) const LABEL: usize = 11;
@@ -118,7 +119,7 @@ impl Page {
 /// that a log line in an evidence cannot move the cursor.
 pub(crate) fn visible(text: &str) -> String {
     text.chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
+        .map(|c| if is_unseen(c) { ' ' } else { c })
         .collect()
 }
 

@@ -17,6 +17,7 @@ pub mod stored;
 mod table;
 
 use clap::Parser as _;
+use kneepoint_model::redact::shown::visible_lines;
 use std::process::ExitCode;
 
 /// Exit code when a threshold failed or something was found that needs a person.
@@ -89,7 +90,10 @@ fn refused(error: &clap::Error) -> ExitCode {
 }
 
 fn report_failure(error: &anyhow::Error) -> ExitCode {
-    let line = |text: String| say::say_line(&in_plain_words(&kneepoint_report::redact_text(&text)));
+    let line = |text: String| {
+        let text = in_plain_words(&kneepoint_report::redact_text(&text));
+        say::say_line(&visible_lines(&text));
+    };
     line(format!("kneepoint: {error}"));
     for cause in error.chain().skip(1) {
         line(format!("  because {cause}"));

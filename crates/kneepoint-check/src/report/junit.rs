@@ -20,21 +20,21 @@ pub(super) fn render(report: &Report) -> String {
             .map(|one| words(one))
             .collect();
         if !notes.is_empty() {
-            case.set_system_out(clean(&notes.join("\n")));
+            case.set_system_out(notes.join("\n"));
         }
         case
     }));
     let elapsed = Duration::try_from_secs_f64(report.took_s).unwrap_or_default();
     rules.set_time(elapsed);
-    rules.set_system_out(clean(&report.picture.join("\n")));
+    rules.set_system_out(report.picture.join("\n"));
     let mut unseen = TestSuite::new("could not see");
     unseen.add_test_cases(report.blind.iter().map(|blind| {
         let mut status = match blind.weighs {
             true => TestCaseStatus::non_success(NonSuccessKind::Error),
             false => TestCaseStatus::skipped(),
         };
-        status.set_message(clean(&format!("{}; {}", blind.why, blind.remedy)));
-        let mut case = TestCase::new(clean(&blind.what), status);
+        status.set_message(format!("{}; {}", blind.why, blind.remedy));
+        let mut case = TestCase::new(blind.what.clone(), status);
         case.set_classname("kneepoint.check.unseen");
         case
     }));
@@ -49,7 +49,7 @@ pub(super) fn render(report: &Report) -> String {
     junit.set_time(elapsed);
     junit.add_test_suite(rules);
     junit.add_test_suite(unseen);
-    // It is written to memory, and what XML cannot hold was filtered out.
+    // It is written to memory, and what XML cannot hold is shown as what it is.
     junit.to_string().unwrap_or_default()
 }
 
@@ -63,9 +63,9 @@ fn status(findings: &[&CheckFinding]) -> TestCaseStatus {
     };
     let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
     status.set_type(first.severity.name());
-    status.set_message(clean(&format!("{} ({})", first.title, first.places())));
+    status.set_message(format!("{} ({})", first.title, first.places()));
     let all: Vec<String> = failing.iter().map(|one| words(one)).collect();
-    status.set_description(clean(&all.join("\n\n")));
+    status.set_description(all.join("\n\n"));
     status
 }
 
@@ -90,10 +90,4 @@ fn words(finding: &CheckFinding) -> String {
         text.push_str(&format!("\nthen: {}", finding.fix.apply));
     }
     text
-}
-
-/// Without what XML cannot hold.
-fn clean(text: &str) -> String {
-    let fits = |letter: &char| !letter.is_control() || matches!(letter, '\n' | '\t');
-    text.chars().filter(fits).collect()
 }

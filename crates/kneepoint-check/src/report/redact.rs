@@ -1,275 +1,271 @@
 //! Takes out of a report what names somebody's site: so that it can be posted.
+//!
+//! Names are made of words, and a word that is not everybody's is replaced by the same other word wherever it stands: as a
+//! pool, as a directory, within the name of a socket. So the report tells apart what it told apart. Which words are names is
+//! known by where they stand in the snapshot, and by the form of paths, hosts and addresses in every text.
+
+mod mentions;
+mod usual;
 
 use super::Report;
-use crate::snapshot::{SettingValue, Snapshot};
-use std::collections::BTreeMap;
+use super::texts::Texts as _;
+use crate::snapshot::{ListenEndpoint, Nginx, Service, Settings, Snapshot};
+use mentions::{Mention, mentions};
+use std::collections::{BTreeMap, BTreeSet};
+use usual::{is_own, is_usual, stem, words};
 
-/// The same report without names of sites and containers, directories of applications and addresses. A name is replaced by
-/// the same word wherever it stands.
+/// The same report without names of sites, pools, containers and people, directories, hosts and addresses. A name is
+/// replaced by the same word wherever it stands.
 #[must_use]
 pub fn redacted(report: &Report, snapshot: &Snapshot) -> Report {
-    let names = Names::of(snapshot);
-    let text = |text: &mut String| *text = names.replace(text);
     let mut report = report.clone();
-    report.picture.iter_mut().for_each(text);
-    for service in &mut report.services {
-        text(&mut service.name);
-        service.listens.iter_mut().for_each(text);
-        for file in &mut service.files {
-            text(&mut file.path);
-        }
-        if let Some(container) = &mut service.container {
-            text(&mut container.id);
-            container.name.iter_mut().for_each(text);
-            container.compose_service.iter_mut().for_each(text);
-        }
-        let settings = std::mem::take(&mut service.settings);
-        service.settings = settings
-            .into_iter()
-            .map(|(name, value)| {
-                let source = names.source(value.source);
-                let replaced = value
-                    .replaced
-                    .into_iter()
-                    .map(|(text, source)| (names.replace(&text), names.source(source)))
-                    .collect();
-                (
-                    names.replace(&name),
-                    SettingValue {
-                        text: names.replace(&value.text),
-                        source,
-                        replaced,
-                    },
-                )
-            })
-            .collect();
-    }
-    for link in &mut report.links {
-        text(&mut link.by);
-        text(&mut link.how);
-        link.pool.iter_mut().for_each(text);
-        link.from_pools.iter_mut().for_each(text);
-    }
-    for finding in &mut report.findings {
-        for words in [
-            &mut finding.title,
-            &mut finding.place,
-            &mut finding.cost,
-            &mut finding.fix.text,
-            &mut finding.fix.apply,
-        ] {
-            text(words);
-        }
-        for seen in &mut finding.seen {
-            text(&mut seen.what);
-            text(&mut seen.source);
-        }
-        finding.also.iter_mut().for_each(text);
-        finding.fix.lines.iter_mut().for_each(text);
-        if let Some(file) = &mut finding.fix.file {
-            text(&mut file.path);
-            text(&mut file.content);
-        }
-    }
-    for blind in &mut report.blind {
-        text(&mut blind.what);
-        text(&mut blind.why);
-    }
+    let names = Names::of(&mut report, snapshot);
+    report.each(&mut |text| *text = names.replace(text));
     report
 }
 
-/// Names that are somebody's, with what stands in their place.
+/// Words that are somebody's, with the number that stands in the place of each.
+#[derive(Debug, Default)]
 struct Names {
-    known: Vec<(String, String)>,
+    /// Every word of the report, in small letters: what is none needs no number.
+    told: BTreeSet<String>,
+    /// In small letters.
+    words: BTreeMap<String, usize>,
+    /// Names that hold a word of the check itself, addresses; in small letters, with what stands in their place.
+    wholes: BTreeMap<String, String>,
+    addresses: usize,
 }
 
-/// Names that everybody has.
-const COMMON: [&str; 12] = [
-    "www",
-    "localhost",
-    "_",
-    "default",
-    "php",
-    "app",
-    "web",
-    "nginx",
-    "redis",
-    "db",
-    "mysql",
-    "/",
-];
-
 impl Names {
-    fn of(snapshot: &Snapshot) -> Self {
-        let mut found: BTreeMap<String, &'static str> = BTreeMap::new();
-        let mut add = |name: &str, word| {
-            if name.len() > 2 && !COMMON.contains(&name) {
-                found.entry(name.to_owned()).or_insert(word);
-            }
+    fn of(report: &mut Report, snapshot: &Snapshot) -> Self {
+        let mut texts: Vec<String> = Vec::new();
+        report.each(&mut |text| texts.push(text.clone()));
+        let mut names = Self {
+            told: texts
+                .iter()
+                .flat_map(|text| words(text))
+                .map(str::to_lowercase)
+                .collect(),
+            ..Self::default()
         };
         for app in &snapshot.apps {
-            add(&app.root, "/application");
+            names.path(&app.root);
         }
         for service in &snapshot.services {
-            for server in service.nginx.iter().flat_map(|nginx| &nginx.servers) {
-                server.names.iter().for_each(|name| add(name, "site"));
-                server
-                    .settings
-                    .text("root")
-                    .into_iter()
-                    .for_each(|root| add(root, "/application"));
+            names.of_service(service);
+        }
+        for service in &report.services {
+            let settings = service.settings.values();
+            settings.for_each(|value| names.value(&value.text));
+            service.files.iter().for_each(|file| names.path(&file.path));
+        }
+        for text in &texts {
+            names.mentioned(text);
+        }
+        names
+    }
+
+    fn of_service(&mut self, service: &Service) {
+        if let Some(container) = &service.place.container {
+            self.name(&container.id);
+            // The short id is the same name.
+            let short = container.id.get(..12).unwrap_or_default().to_lowercase();
+            if let Some(number) = self.words.get(&container.id.to_lowercase()) {
+                self.words.insert(short, *number);
+            } else {
+                self.name(&short);
             }
-            for upstream in service.nginx.iter().flat_map(|nginx| &nginx.upstreams) {
-                add(&upstream.name, "upstream");
+            let all = [&container.name, &container.compose_service];
+            all.into_iter().flatten().for_each(|name| self.name(name));
+        }
+        service.place.unit.iter().for_each(|unit| self.name(unit));
+        service.nginx.iter().for_each(|nginx| self.of_nginx(nginx));
+        let listens = service.listens.iter().map(|one| &one.endpoint);
+        for endpoint in listens.chain(service.asks.iter().map(|(endpoint, _)| endpoint)) {
+            match endpoint {
+                ListenEndpoint::Tcp(host, _) => self.name(host),
+                ListenEndpoint::Unix(path) => self.path(path),
             }
-            for pool in &service.pools {
-                add(&pool.name, "pool");
-                pool.settings
-                    .text("user")
-                    .into_iter()
-                    .filter(|user| *user != "www-data")
-                    .for_each(|user| add(user, "user"));
+        }
+        self.settings(&service.settings);
+        self.settings(&service.kernel);
+        for pool in &service.pools {
+            self.name(&pool.name);
+            self.settings(&pool.settings);
+            self.settings(&pool.php);
+        }
+        let logs = service.logs.iter().map(|log| &log.path);
+        let peers = service.time_wait.keys();
+        logs.chain(peers).for_each(|text| self.mentioned(text));
+    }
+
+    fn of_nginx(&mut self, nginx: &Nginx) {
+        for server in &nginx.servers {
+            server.names.iter().for_each(|name| self.name(name));
+            self.settings(&server.settings);
+        }
+        for upstream in &nginx.upstreams {
+            self.name(&upstream.name);
+            let servers = upstream.servers.iter();
+            servers.for_each(|server| self.value(&server.text));
+            self.settings(&upstream.settings);
+        }
+        for pass in &nginx.passes {
+            self.value(&pass.target.text);
+            self.name(&pass.server);
+            self.settings(&pass.settings);
+        }
+    }
+
+    fn settings(&mut self, settings: &Settings) {
+        /// Settings that name somebody, whatever the name.
+        const NAMING: [&str; 6] = [
+            "user",
+            "group",
+            "listen.owner",
+            "listen.group",
+            "opcache.preload_user",
+            "prefix",
+        ];
+        for (name, value) in settings.iter() {
+            match NAMING.contains(&name) {
+                true => self.name(&value.text),
+                false => self.value(&value.text),
             }
-            if let Some(container) = &service.place.container {
-                add(&container.id, "container");
-                add(container.id.get(..12).unwrap_or_default(), "container");
-                [&container.name, &container.compose_service]
-                    .into_iter()
-                    .flatten()
-                    .for_each(|name| add(name, "container"));
+            let replaced = value.replaced.iter();
+            replaced.for_each(|(text, _)| self.value(text));
+            let sources = value.replaced.iter().map(|(_, source)| source);
+            for path in sources.chain([&value.source]).filter_map(|it| it.path()) {
+                self.path(path);
             }
-            for (endpoint, _) in &service.asks {
-                if let crate::snapshot::ListenEndpoint::Tcp(host, _) = endpoint
-                    && host.parse::<std::net::IpAddr>().is_err()
-                {
-                    add(host, "host");
+        }
+    }
+
+    /// A value: a path or a few words, of which those are names that the check has not.
+    fn value(&mut self, text: &str) {
+        self.mentioned(text);
+        let all = words(text).map(str::to_lowercase);
+        for word in all.filter(|word| !is_usual(word) && !is_own(word)) {
+            self.number(&word);
+        }
+    }
+
+    fn path(&mut self, path: &str) {
+        // The kernel's own files name nobody; what a process sees as its root is below one of them.
+        let path = match path.strip_prefix("/proc/") {
+            Some(of_kernel) => of_kernel.split_once("/root/").map_or("", |(_, path)| path),
+            None => path,
+        };
+        path.split('/').for_each(|part| self.name(part));
+    }
+
+    fn mentioned(&mut self, text: &str) {
+        for mention in mentions(text) {
+            match mention {
+                Mention::Path(path) => self.path(path),
+                Mention::Host(host) => self.name(host),
+                Mention::Address(address) => {
+                    let known = self.addresses + 1;
+                    let entry = self.wholes.entry(address.to_lowercase());
+                    entry.or_insert_with(|| {
+                        self.addresses = known;
+                        format!("address-{known}")
+                    });
                 }
             }
         }
-        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        let mut known: Vec<(String, String)> = found
-            .into_iter()
-            .map(|(name, word)| {
-                let count = counts.entry(word).or_default();
-                *count += 1;
-                (name, format!("{word}-{count}"))
-            })
-            .collect();
-        // The longest first: a name may be a part of another.
-        known.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
-        Self { known }
     }
 
-    fn source(&self, source: crate::snapshot::SettingSource) -> crate::snapshot::SettingSource {
-        use crate::snapshot::SettingSource;
-        match source {
-            SettingSource::File { path, line } => SettingSource::File {
-                path: self.replace(&path),
-                line,
-            },
-            SettingSource::Variable { name, path, line } => SettingSource::Variable {
-                name,
-                path: self.replace(&path),
-                line,
-            },
-            SettingSource::Kernel { path } => SettingSource::Kernel {
-                path: self.replace(&path),
-            },
-            other => other,
+    /// A name. Its words are replaced wherever they stand; where one is a word of the check, too, the name as a whole, and
+    /// the word where names stand.
+    fn name(&mut self, name: &str) {
+        let name = stem(name.trim()).to_ascii_lowercase();
+        let mut whole = String::new();
+        let mut rest = name.as_str();
+        let (mut is_mixed, mut is_told) = (false, true);
+        for word in words(&name) {
+            let at = rest.find(word).unwrap_or(0);
+            whole.push_str(&rest[..at]);
+            rest = &rest[at + word.len()..];
+            let key = word.to_lowercase();
+            if is_usual(&key) {
+                whole.push_str(word);
+                continue;
+            }
+            is_mixed |= is_own(&key);
+            match self.number(&key) {
+                Some(number) => whole.push_str(&format!("name-{number}")),
+                None => is_told = false,
+            }
         }
+        whole.push_str(rest);
+        if is_mixed && is_told && words(&name).nth(1).is_some() {
+            self.wholes.insert(name, whole);
+        }
+    }
+
+    /// The number of a word; none where the report does not tell it.
+    fn number(&mut self, word: &str) -> Option<usize> {
+        if !self.told.contains(word) {
+            return None;
+        }
+        let next = self.words.len() + 1;
+        Some(*self.words.entry(word.to_owned()).or_insert(next))
     }
 
     fn replace(&self, text: &str) -> String {
         let mut text = text.to_owned();
-        for (name, word) in &self.known {
-            if text.contains(name.as_str()) {
-                text = replace_whole(&text, name, word);
-            }
+        // The longest first: a name may be a part of another.
+        let mut wholes: Vec<_> = self.wholes.iter().collect();
+        wholes.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+        for (name, instead) in wholes {
+            text = replace_whole(&text, name, instead);
         }
-        without_addresses(&text)
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text.as_str();
+        while let Some(at) = rest.find(char::is_alphanumeric) {
+            out.push_str(&rest[..at]);
+            let from = &rest[at..];
+            let end = from.find(|letter: char| !letter.is_alphanumeric());
+            let (word, behind) = from.split_at(end.unwrap_or(from.len()));
+            let key = word.to_lowercase();
+            let before = &text[..text.len() - from.len()];
+            match self.words.get(&key) {
+                Some(number) if !is_own(&key) || is_place_of_name(before, behind) => {
+                    out.push_str(&format!("name-{number}"));
+                }
+                _ => out.push_str(word),
+            }
+            rest = behind;
+        }
+        out + rest
     }
 }
 
-/// Replaces a name where it is not a part of a longer word.
-fn replace_whole(text: &str, name: &str, word: &str) -> String {
-    let is_part = |c: char| c.is_alphanumeric() || c == '_';
-    let mut whole = String::new();
-    let mut rest = text;
-    while let Some(at) = rest.find(name) {
-        let before = rest[..at]
-            .chars()
-            .next_back()
-            .or_else(|| whole.chars().next_back());
-        let after = rest[at + name.len()..].chars().next();
-        let apart = !before.is_some_and(is_part) && !after.is_some_and(is_part);
-        whole.push_str(&rest[..at]);
-        whole.push_str(if apart { word } else { name });
-        rest = &rest[at + name.len()..];
-    }
-    whole.push_str(rest);
-    whole
+/// Whether what stands between two texts is a name, though it be a word of the check.
+fn is_place_of_name(before: &str, behind: &str) -> bool {
+    let names = ["/", "[", "pool ", "pools ", "container ", "user "];
+    let is_key =
+        || behind.is_empty() || behind.strip_prefix(' ').is_some_and(|it| !it.contains(' '));
+    names.iter().any(|words| before.ends_with(words)) || (before.is_empty() && is_key())
 }
 
-/// Replaces addresses of IPv4 that are not the machine's own.
-fn without_addresses(text: &str) -> String {
-    let is_part = |c: char| c.is_ascii_digit() || c == '.';
-    let mut whole = String::new();
-    let mut word = String::new();
-    let end = |word: &mut String, whole: &mut String| {
-        let address: Result<std::net::Ipv4Addr, _> = word.trim_end_matches('.').parse();
-        match address {
-            Ok(ip) if !ip.is_loopback() && !ip.is_unspecified() => {
-                whole.push_str("ADDRESS");
-                whole.push_str(&word[word.trim_end_matches('.').len()..]);
-            }
-            _ => whole.push_str(word),
-        }
-        word.clear();
-    };
-    for c in text.chars() {
-        if is_part(c) {
-            word.push(c);
-        } else {
-            end(&mut word, &mut whole);
-            whole.push(c);
+/// Replaces a name, which is in small letters, where it is not a part of a longer one.
+fn replace_whole(text: &str, name: &str, instead: &str) -> String {
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let small = text.to_ascii_lowercase();
+    let (mut whole, mut from) = (String::new(), 0);
+    for (at, _) in small.match_indices(name) {
+        let end = at + name.len();
+        let apart = !text[..at].ends_with(is_part) && !text[end..].starts_with(is_part);
+        if at >= from && apart {
+            whole.push_str(&text[from..at]);
+            whole.push_str(instead);
+            from = end;
         }
     }
-    end(&mut word, &mut whole);
-    whole
+    whole + &text[from..]
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::report::{CheckFormat, judge, render};
-    use crate::rule::case::Case;
-
-    #[test]
-    fn nothing_names_the_site() {
-        let conf = "http { upstream shop_backend { server 203.0.113.7:80; } server {\n server_name shop.example;\n root /srv/shop/public;\n location / {\n proxy_pass http://shop_backend; } } }";
-        let case = Case::healthy().nginx(conf).with(|snapshot| {
-            snapshot.apps[0].root = "/srv/shop".into();
-            snapshot.apps[0].laravel_cached = Some((false, false));
-            snapshot.services[1].pools[0].name = "shop".into();
-        });
-        let report = judge(&case.0);
-        let plain = render(&report, CheckFormat::Json) + &render(&report, CheckFormat::Markdown);
-        assert!(plain.contains("shop"));
-        let hidden = redacted(&report, &case.0);
-        let text = render(&hidden, CheckFormat::Json) + &render(&hidden, CheckFormat::Markdown);
-        assert!(!text.contains("shop") && !text.contains("203.0"), "{text}");
-        assert_eq!(hidden.findings.len(), report.findings.len());
-    }
-
-    #[test]
-    fn names_are_replaced_as_whole_words() {
-        assert_eq!(
-            replace_whole("shop workshop shop.conf", "shop", "X"),
-            "X workshop X.conf"
-        );
-        assert_eq!(
-            without_addresses("10.0.0.2:80 127.0.0.1 1.22.1"),
-            "ADDRESS:80 127.0.0.1 1.22.1"
-        );
-    }
-}
+mod tests;

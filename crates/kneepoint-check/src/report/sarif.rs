@@ -3,7 +3,7 @@
 //! A finding is a result at the file and line that sets what is wrong, and at the pool as a logical location. What could
 //! not be seen is a notification of the run.
 
-use super::Report;
+use super::{Report, json};
 use crate::rule::{CheckFinding, Severity};
 use crate::rules::{CHECKS, explain};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ pub(super) fn render(report: &Report) -> String {
         .iter()
         .map(|blind| {
             let text = format!("{}: {}. {}", blind.what, blind.why, blind.remedy);
-            json!({"level": "warning", "message": {"text": text}})
+            json!({"level": "warning", "message": message(&text)})
         })
         .collect();
     let descriptors: Vec<&Value> = {
@@ -45,10 +45,12 @@ pub(super) fn render(report: &Report) -> String {
             "results": results,
         }],
     });
-    // Numbers, texts and lists only: nothing of it cannot be written.
-    let mut text = serde_json::to_string_pretty(&sarif).unwrap_or_default();
-    text.push('\n');
-    text
+    json::written(&sarif)
+}
+
+/// Text of a message, in which a viewer makes links of `[word](address)`.
+fn message(text: &str) -> Value {
+    json!({"text": text.replace("](", "] (")})
 }
 
 /// A code stands for a cause, and several rules may find it.
@@ -113,7 +115,7 @@ fn result(finding: &CheckFinding, rules: &BTreeMap<String, (usize, Value)>) -> V
         "ruleId": id(finding),
         "ruleIndex": rules.get(&id(finding)).map(|(index, _)| index),
         "level": level,
-        "message": {"text": text},
+        "message": message(&text),
         "locations": [location],
         // The same finding at the same place is the same, whatever line it moved to.
         "partialFingerprints": {"kneepoint/v1": format!("{} {}", id(finding), finding.place)},

@@ -2,7 +2,60 @@
 
 use super::*;
 use crate::rule::case::Case;
-use crate::snapshot::{SettingSource, SettingValue};
+use crate::rule::{Fix, FixFile, Seen};
+use crate::snapshot::{Container, Runtime, SettingSource, SettingValue};
+
+/// Every format.
+pub(super) const FORMATS: [CheckFormat; 6] = [
+    CheckFormat::Terminal { all: true },
+    CheckFormat::Terminal { all: false },
+    CheckFormat::Markdown,
+    CheckFormat::Json,
+    CheckFormat::Junit,
+    CheckFormat::Sarif,
+];
+
+/// A report of which no field is empty.
+pub(super) fn full() -> Report {
+    let case = Case::healthy()
+        .pool_with("request_slowlog_timeout = 0", "opcache.enable=0")
+        .set(3, "slow_query_log", "0")
+        .with(|all| {
+            all.blind.push(Blind::new("x", "y", "z"));
+            all.services[0].place.container = Some(Container {
+                id: "0123456789abcdef".into(),
+                runtime: Runtime::Docker,
+                name: Some("n".into()),
+                compose_service: Some("s".into()),
+                in_pod: false,
+            });
+            let by_variable = SettingSource::Variable {
+                name: "PM".into(),
+                path: "/v".into(),
+                line: 1,
+            };
+            all.services[1].pools[0]
+                .settings
+                .set("pm", "static", by_variable);
+        });
+    let mut report = judge(&case.0);
+    let finding = &mut report.findings[0];
+    finding.also.push("pool b".into());
+    finding.seen.push(Seen {
+        what: "a".into(),
+        source: "/b:1".into(),
+    });
+    finding.fix = Fix {
+        text: "Write:".into(),
+        lines: vec!["a = 1".into()],
+        file: Some(FixFile {
+            path: "/p".into(),
+            content: "[www]\nb = 2\n".into(),
+        }),
+        apply: "Do so.".into(),
+    };
+    report
+}
 
 #[test]
 fn what_could_not_be_read_is_no_clean_stack() {
@@ -84,4 +137,24 @@ fn a_sentence_is_no_command() {
         "{text}"
     );
     assert!(text.contains("Then: `kill -USR2 13`"), "{text}");
+}
+
+#[test]
+fn a_command_that_would_hide_something_is_told() {
+    let dir = "/etc/\u{202e}php/a.conf";
+    let case = Case::healthy()
+        .pool_with("", "opcache.enable=0")
+        .with(|all| all.services[1].place.unit = Some("php\u{200b}-fpm.service".into()))
+        .with(|all| all.services[1].files[0].path = dir.into());
+    let report = judge(&case.0);
+    assert!(
+        !report.findings[0].fix.is_command(),
+        "{:?}",
+        report.findings[0]
+    );
+    let text = render(&report, CheckFormat::Markdown);
+    assert!(
+        text.contains("Then: Have the program read its files again."),
+        "{text}"
+    );
 }

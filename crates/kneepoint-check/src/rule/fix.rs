@@ -9,6 +9,7 @@ use crate::files::parent;
 use crate::snapshot::{FpmPool, Service, ServiceKind, SettingSource, SettingValue, Settings};
 pub use apply::shell_word;
 use apply::{apply, apply_all, restart};
+use kneepoint_model::redact::shown::has_unseen;
 use serde::Serialize;
 
 /// What to do.
@@ -42,6 +43,15 @@ impl Fix {
     #[must_use]
     pub fn is_command(&self) -> bool {
         !self.apply.is_empty() && !self.apply.ends_with('.')
+    }
+
+    /// A command that holds a name with characters that nobody sees is none to hand to a shell: it is told instead.
+    pub(crate) fn no_unseen_command(&mut self) {
+        if self.is_command() && has_unseen(&self.apply) {
+            self.apply = "Have the program read its files again. No command is written here: it would hold a name with \
+                          characters that cannot be seen."
+                .into();
+        }
     }
 
     /// What is to be written, a directive a line: what the file holds, or what stands below `text`.

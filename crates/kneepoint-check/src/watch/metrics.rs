@@ -336,6 +336,25 @@ mod tests {
     }
 
     #[test]
+    fn no_label_hides_anything() {
+        use crate::report::texts::Texts as _;
+        use kneepoint_model::redact::shown::is_unseen;
+        let mut hostile = moment();
+        hostile.services.push(crate::watch::moment::ServiceMoment {
+            name: "redis".into(),
+            kind: crate::snapshot::ServiceKind::Redis,
+            cpu_s: 1.0,
+            cores: None,
+            queue: Some((0, 1)),
+        });
+        let lines = metrics(&hostile).lines().count();
+        hostile.each(&mut |text| text.push_str("\u{1b}[2J\r\n\u{202e}\u{9b}\"} 1"));
+        let text = metrics(&hostile.shown());
+        let unseen = text.chars().find(|one| *one != '\n' && is_unseen(*one));
+        assert_eq!((unseen, text.lines().count()), (None, lines), "{text}");
+    }
+
+    #[test]
     fn every_sample_is_declared_once_and_only_counters_are_totals() {
         let text = metrics(&moment());
         let mut declared: BTreeSet<(&str, &str)> = BTreeSet::new();

@@ -1,5 +1,6 @@
 //! What one look of the watch tells.
 
+use crate::report::texts::texts;
 use crate::rule::{CheckFinding, Severity};
 use crate::snapshot::ServiceKind;
 
@@ -20,6 +21,16 @@ pub struct Moment {
     pub blind: usize,
     /// What the watch costs.
     pub cost: OwnCost,
+}
+
+texts! {
+    Moment { pools, services, traffic, findings; at_s, blind, cost }
+    PoolMoment { service, pool, waits; pid, limit, busy, idle, queue }
+    ServiceMoment { name; kind, cpu_s, cores, queue }
+    TrafficMoment {
+        path, service, blind; rate_hz, failed_share, p95_s, requests, in_flight
+    }
+    Watched { finding; since_s, gone_s }
 }
 
 /// A pool of PHP-FPM at one moment.

@@ -20,7 +20,7 @@ pub struct AppSwitch {
     pub kind: SwitchKind,
     /// Its name as it is written: `$wgMainCacheType`.
     pub name: String,
-    /// Its value as it is written.
+    /// Its value as it is written, where that is a word of the switch; else that it is not shown.
     pub value: String,
     /// The file, relative to the application's root.
     pub file: String,

@@ -34,6 +34,33 @@ enum Costs {
 
 /// What counts as off.
 const OFF: [&str; 7] = ["", "0", "false", "off", "no", "null", "none"];
+/// Words that a switch is set to, beside those that cost: a value of these is told, since it is no secret and nobody's name.
+const WORDS: [&str; 22] = [
+    "1",
+    "true",
+    "on",
+    "yes",
+    "0",
+    "false",
+    "off",
+    "no",
+    "null",
+    "none",
+    "local",
+    "dev",
+    "development",
+    "debug",
+    "test",
+    "testing",
+    "staging",
+    "prod",
+    "production",
+    "cache_none",
+    "array",
+    "e_all",
+];
+/// What is told of any other value: somebody may have written a password there.
+const NOT_SHOWN: &str = "a value that is not shown";
 const NO_CACHE: Costs = Costs::Words(&["cache_none"]);
 const DRUPAL_NO_CACHE: Costs = Costs::Words(&["cache.backend.null"]);
 
@@ -101,7 +128,7 @@ const KNOWN: [(&str, SwitchKind, Costs); 25] = [
 
 impl Costs {
     fn hold(self, value: &str) -> bool {
-        let value = value.trim().trim_matches(['"', '\'']).to_lowercase();
+        let value = bare(value);
         let number = || value.parse::<i64>().ok();
         match self {
             Self::Words(words) => words.contains(&value.as_str()),
@@ -110,6 +137,26 @@ impl Costs {
             Self::AtLeast(least) => number().is_some_and(|number| number >= least),
         }
     }
+
+    /// A value as it may be told.
+    fn told(self, value: &str) -> String {
+        let word = bare(value);
+        let is_of_switch = match self {
+            Self::Words(words) => words.contains(&word.as_str()),
+            Self::On => false,
+            // What costs was read as a number.
+            Self::Negative | Self::AtLeast(_) => true,
+        };
+        match is_of_switch || WORDS.contains(&word.as_str()) {
+            true => value.to_owned(),
+            false => NOT_SHOWN.to_owned(),
+        }
+    }
+}
+
+/// A value in small letters, without quotes.
+fn bare(value: &str) -> String {
+    value.trim().trim_matches(['"', '\'']).to_lowercase()
 }
 
 /// The switches that cost, in the files of settings below an application's root. Where a file sets one twice, the last
@@ -151,7 +198,7 @@ pub fn of_file(file: &str, text: &str) -> Vec<AppSwitch> {
         costs.hold(value).then(|| AppSwitch {
             kind: *kind,
             name: (*name).to_owned(),
-            value: value.clone(),
+            value: costs.told(value),
             file: file.to_owned(),
             line: *line,
         })
@@ -230,6 +277,35 @@ mod tests {
             &["APP_DEBUG = true (.env:3)"],
         );
         check(".env", "APP_ENV=dev", &["APP_ENV = dev (.env:1)"]);
+    }
+
+    #[test]
+    fn what_is_no_word_of_a_switch_is_not_told() {
+        for value in [
+            "sk_live_4eC39HqLyjWDarj",
+            "truely",
+            "\u{1b}[2J",
+            "http://acme.example/x",
+        ] {
+            let found = of_file(".env", &format!("APP_DEBUG={value}"));
+            assert_eq!(found[0].value, "a value that is not shown", "{value}");
+        }
+        let path =
+            "<?php $wgDebugLogFile = '/srv/acme/debug.log'; $wgDebugToolbar = getenv('ACME');";
+        let found = of_file("LocalSettings.php", path);
+        assert_eq!(found.len(), 2);
+        assert!(
+            found
+                .iter()
+                .all(|one| one.value == "a value that is not shown"),
+            "{found:?}"
+        );
+        check(".env", "APP_DEBUG=On", &["APP_DEBUG = On (.env:1)"]);
+        check(
+            "config/config.inc.php",
+            "<?php $config['debug_level'] = 5;",
+            &["$config['debug_level'] = 5 (config/config.inc.php:1)"],
+        );
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub struct CheckArgs {
     /// Tell every finding in full
     #[arg(long)]
     pub all: bool,
-    /// Leave out names of sites, pools and containers, directories and addresses, so that it can be posted
+    /// Leave out names of sites, pools, containers, users and hosts, directories and addresses, so that it can be posted
     #[arg(long)]
     pub redact: bool,
     /// Write the result as JSON to this file (- for standard output)

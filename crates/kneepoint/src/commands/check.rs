@@ -9,6 +9,7 @@ use crate::session::print;
 use crate::{FAILED, FOUND};
 use anyhow::{Context as _, Result};
 use kneepoint_check::{CheckFormat, CheckOptions, Report, check, redacted, render};
+use kneepoint_model::redact::shown::visible_lines;
 use kneepoint_model::units::parse_duration;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -99,12 +100,13 @@ fn look_there(args: &CheckArgs, url: &str) -> Result<ExitCode> {
     };
     let found = remote.look()?;
     let mut printed = false;
+    // Whoever owns that host may have answered in the program's place.
     for ((_, path, _), text) in outputs(args).into_iter().zip(&found.files[1..]) {
         let Some(path) = path else { continue };
-        printed |= deliver(path, text)?;
+        printed |= deliver(path, &visible_lines(text))?;
     }
     if !printed {
-        print(found.files[0].trim_end())?;
+        print(visible_lines(&found.files[0]).trim_end())?;
     }
     Ok(ExitCode::from(found.code))
 }

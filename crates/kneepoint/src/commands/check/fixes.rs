@@ -1,6 +1,7 @@
 //! What `--fix` writes: a file for each place, with all changes that belong there, and a README that says how to apply it.
 
 use kneepoint_check::{CheckFinding, FixFile, Report, shell_word};
+use kneepoint_model::redact::shown::{has_unseen, markdown_code, markdown_fence, markdown_text};
 use std::fmt::Write as _;
 
 /// What stands at the top of the README.
@@ -8,6 +9,12 @@ const HEAD: &str = "# What kneepoint check proposes
 
 Nothing here is in force yet. Apply one change, look whether it helps, go on with the next. The commands are for a shell in \
 this directory, as root.
+";
+
+/// What stands there instead of commands where a name may deceive.
+const HIDDEN: &str = "
+Its path, or a name in it, has characters that cannot be seen: `\\x` and `\\u` stand for them above, and `cat -v` shows them. \
+No command is written. Look who gave that name, and put the file there by hand.
 ";
 
 /// A file to put somewhere, made from what several findings propose for that place.
@@ -19,8 +26,8 @@ struct Change<'a> {
     container: Option<&'a str>,
     sections: Sections,
     findings: Vec<&'a CheckFinding>,
-    /// What a later finding would have set otherwise.
-    left_out: Vec<String>,
+    /// What a later finding would have set otherwise: its code, and the line.
+    left_out: Vec<(&'a str, String)>,
     /// Whether a file of that path is there, or may be.
     is_there: bool,
 }
@@ -61,6 +68,8 @@ impl<'a> Change<'a> {
         number: usize,
     ) -> Self {
         let name = file.path.rsplit('/').next().unwrap_or("file");
+        let is_usual = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+        let name = name.replace(|letter| !is_usual(letter), "-");
         let service = report.services.get(finding.service);
         let mut read = service.into_iter().flat_map(|service| &service.files);
         Self {
@@ -78,15 +87,21 @@ impl<'a> Change<'a> {
 
     fn add(&mut self, finding: &'a CheckFinding, file: &FixFile) {
         let others = self.sections.add(&file.content);
-        let others = others
-            .into_iter()
-            .map(|line| format!("{} would write `{line}`", finding.code));
+        let others = others.into_iter().map(|line| (finding.code, line));
         self.left_out.extend(others);
         self.findings.push(finding);
     }
 
+    /// Whether its path or its content has characters that nobody sees: then somebody is to look first.
+    fn is_hidden(&self) -> bool {
+        has_unseen(self.path) || self.sections.text().lines().any(has_unseen)
+    }
+
     /// The commands that put it in its place, and then have it read.
     fn commands(&self) -> Vec<String> {
+        if self.is_hidden() {
+            return Vec::new();
+        }
         let (name, path) = (shell_word(&self.name), shell_word(self.path));
         let put = match (self.container, self.is_there) {
             (Some(_), _) => None,
@@ -138,18 +153,23 @@ fn readme(report: &Report, changes: &[Change<'_>]) -> String {
 }
 
 fn of_change(text: &mut String, change: &Change<'_>) {
-    let _ = write!(text, "\n## {}\n\nFor {}:\n\n", change.name, change.path);
+    let path = markdown_text(change.path);
+    let _ = write!(text, "\n## {}\n\nFor {path}:\n\n", change.name);
     for finding in &change.findings {
         let _ = writeln!(
             text,
             "- {} {} ({})",
             finding.code,
-            finding.title,
-            place(finding)
+            markdown_text(&finding.title),
+            markdown_text(&place(finding))
         );
     }
-    for other in &change.left_out {
-        let _ = writeln!(text, "- {other} instead: the first of both is in the file");
+    for (code, line) in &change.left_out {
+        let line = markdown_code(line);
+        let _ = writeln!(
+            text,
+            "- {code} would write {line} instead: the first of both is in the file"
+        );
     }
     if let Some(first) = change
         .findings
@@ -159,16 +179,19 @@ fn of_change(text: &mut String, change: &Change<'_>) {
         let _ = writeln!(
             text,
             "\n{}: `{}`.",
-            first.fix.text.trim_end_matches(':'),
+            markdown_text(first.fix.text.trim_end_matches(':')),
             change.name
         );
     }
+    if change.is_hidden() {
+        text.push_str(HIDDEN);
+    }
     let commands = change.commands();
     if !commands.is_empty() {
-        let _ = write!(text, "\n```sh\n{}\n```\n", commands.join("\n"));
+        let _ = write!(text, "\n{}", markdown_fence("sh", &commands.join("\n")));
     }
     for sentence in change.sentences() {
-        let _ = write!(text, "\nThen: {sentence}\n");
+        let _ = write!(text, "\nThen: {}\n", markdown_text(sentence));
     }
 }
 
@@ -178,17 +201,17 @@ fn of_hand(text: &mut String, finding: &CheckFinding) {
         text,
         "\n### {} {}\n\n{}\n\n{}\n",
         finding.code,
-        finding.title,
-        place(finding),
-        fix.text
+        markdown_text(&finding.title),
+        markdown_text(&place(finding)),
+        markdown_text(&fix.text)
     );
     if !fix.lines.is_empty() {
-        let _ = write!(text, "\n```\n{}\n```\n", fix.lines.join("\n"));
+        let _ = write!(text, "\n{}", markdown_fence("", &fix.lines.join("\n")));
     }
     let _ = match (fix.apply.as_str(), fix.is_command()) {
         ("", _) => Ok(()),
-        (command, true) => write!(text, "\n```sh\n{command}\n```\n"),
-        (sentence, false) => write!(text, "\nThen: {sentence}\n"),
+        (command, true) => write!(text, "\n{}", markdown_fence("sh", command)),
+        (sentence, false) => write!(text, "\nThen: {}\n", markdown_text(sentence)),
     };
 }
 
@@ -295,6 +318,37 @@ mod tests {
             findings,
             blind: Vec::new(),
         }
+    }
+
+    #[test]
+    fn what_nobody_sees_is_no_command_and_no_markdown() {
+        let hostile = "/etc/\u{202e}php`\n```\n# x\u{1b}[2J/zz-kneepoint.conf";
+        let by_hand = Fix {
+            text: format!("In {hostile}, write:"),
+            lines: vec!["a = 1\n```".into(), "b = \u{202e}2".into()],
+            apply: "Do so.".into(),
+            ..Fix::default()
+        };
+        let files = files(&report(vec![
+            finding("FPM-01", file(hostile, "[www]\na = 1\n")),
+            finding("FPM-02", file("/etc/b.conf", "[w\u{200b}w]\na = 1\n")),
+            finding("FPM-03", by_hand),
+        ]));
+        let readme = &files[0].1;
+        let unseen = readme
+            .chars()
+            .find(|one| *one != '\n' && has_unseen(&one.to_string()));
+        assert_eq!(unseen, None, "{readme}");
+        assert!(!readme.contains("install -D"), "{readme}");
+        assert_eq!(
+            readme.matches("No command is written").count(),
+            2,
+            "{readme}"
+        );
+        assert!(!readme.contains("\n# x"), "{readme}");
+        assert!(readme.contains("````\na = 1\n```\n"), "{readme}");
+        // A pool is called what it is called.
+        assert_eq!(files[2].1, "[w\u{200b}w]\na = 1\n");
     }
 
     #[test]

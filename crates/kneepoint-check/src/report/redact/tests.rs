@@ -1,0 +1,162 @@
+//! What is planted in every place of a stack comes out of no format, and what was told apart still is.
+
+use super::*;
+use crate::report::{judge, render, telling};
+use crate::rule::case::Case;
+use crate::snapshot::{Container, Listener, Runtime, SettingSource};
+use std::collections::BTreeSet;
+
+/// Words of names, none of which is everybody's.
+const PLANTED: [&str; 12] = [
+    "acme",
+    "globex",
+    "initech",
+    "hooli",
+    "umbrella",
+    "stark",
+    "wonka",
+    "cyberdyne",
+    "tyrell",
+    "soylent",
+    "203.0.113.7",
+    "2001:db8",
+];
+
+/// A stack of somebody whose name is everywhere.
+fn planted() -> Case {
+    let conf = "http { upstream acme_backend { server 203.0.113.7:80; } server {\n server_name www.Acme.example tyrell.test;\n \
+        root /srv/globex-initech/current/public;\n access_log /var/log/nginx/acme_access.log;\n location / {\n \
+        proxy_pass http://acme_backend; } } }";
+    let pools = "[acme]\nuser = hooli\nlisten = /run/php/php8.2-fpm-acme.sock\npm = static\npm.max_children = 20\n\
+        request_slowlog_timeout = 0\n[travel]\nlisten = /run/php/travel.sock\npm = static\npm.max_children = 20\n\
+        request_slowlog_timeout = 0\n";
+    let ini = "opcache.enable=0\nopcache.preload=/srv/globex-initech/preload.php\nopcache.preload_user=hooli\n\
+        session.save_handler=redis\nsession.save_path=\"tcp://cache.umbrella.example:6379?auth=x\"";
+    Case::healthy()
+        .nginx(conf)
+        .pool_with(pools, ini)
+        .with(|all| {
+            all.apps[0].root = "/srv/globex-initech/current".into();
+            all.apps[0].laravel_cached = Some((false, false));
+            all.services[1].place.unit = Some("php8.2-fpm-stark.service".into());
+            all.services[2].place.container = Some(Container {
+                id: "cyberdyne0123456789".into(),
+                runtime: Runtime::Docker,
+                name: Some("wonka-redis-1".into()),
+                compose_service: None,
+                in_pod: false,
+            });
+            all.services[2].settings.set(
+                "maxmemory-policy",
+                "noeviction",
+                SettingSource::file("/etc/redis/My Soylent/redis.conf", 3),
+            );
+            all.services[0].listens.push(Listener {
+                endpoint: ListenEndpoint::Tcp("203.0.113.7".into(), 80),
+                queue: None,
+            });
+            all.links[1].by = ListenEndpoint::Tcp("2001:db8::5".into(), 6379);
+            all.links[1].how = "/srv/globex-initech/current/.env:3".into();
+        })
+}
+
+fn told(report: &Report) -> String {
+    let all = telling::FORMATS.map(|format| render(report, format));
+    all.join("\n")
+}
+
+#[test]
+fn nothing_names_the_site() {
+    let case = planted();
+    let report = judge(&case.0);
+    let plain = told(&report).to_lowercase();
+    for name in [
+        "acme",
+        "globex-initech",
+        "hooli",
+        "soylent",
+        "203.0.113.7",
+        "2001:db8",
+        "travel",
+    ] {
+        assert!(plain.contains(name), "{name} is not in the test: {plain}");
+    }
+    let hidden = redacted(&report, &case.0);
+    let text = told(&hidden).to_lowercase();
+    for name in PLANTED.iter().chain(&["/travel", "pool travel"]) {
+        let at = text.find(name);
+        let around = at.map(|at| text.get(at.saturating_sub(80)..(at + 80).min(text.len())));
+        assert_eq!(at, None, "{name} in {around:?}");
+    }
+    assert_eq!(hidden.findings.len(), report.findings.len());
+}
+
+#[test]
+fn what_is_planted_in_any_text_is_found_by_its_form() {
+    let case = planted();
+    let mut report = judge(&case.0);
+    report.each(&mut |text| {
+        text.push_str(" /opt/vandelay/x_vandelay.log http://u:pw@kramerica.example/y me@pendant.test 198.51.100.9 2001:db8:7::1");
+    });
+    let text = told(&redacted(&report, &case.0)).to_lowercase();
+    for name in [
+        "vandelay",
+        "kramerica",
+        "pendant",
+        "198.51.100.9",
+        "2001:db8",
+    ] {
+        assert!(!text.contains(name), "{name} is in {text}");
+    }
+}
+
+#[test]
+fn what_was_told_apart_still_is() {
+    let case = planted();
+    let mut report = judge(&case.0);
+    let names = Names::of(&mut report, &case.0);
+    let mut texts = BTreeSet::new();
+    report.each(&mut |text| {
+        texts.insert(text.clone());
+    });
+    let instead: BTreeSet<String> = texts.iter().map(|text| names.replace(text)).collect();
+    assert_eq!(texts.len(), instead.len(), "two texts became one");
+}
+
+#[test]
+fn a_name_is_the_same_as_a_part_of_others_and_what_everybody_has_stays() {
+    let case = planted();
+    let hidden = redacted(&judge(&case.0), &case.0);
+    let text = told(&hidden);
+    let pools = hidden.services[1].settings.keys();
+    let pool = pools
+        .filter_map(|key| key.strip_suffix(" pm.max_children"))
+        .find(|name| *name != "www")
+        .expect("a pool");
+    assert!(text.contains(&format!("pool {pool} of php-fpm")), "{text}");
+    for usual in [
+        "/etc/php/conf.d/a.ini:9",
+        "/etc/nginx/nginx.conf",
+        "opcache.enable = 0",
+        "pm.max_children",
+        "/etc/php/conf.d/zz-kneepoint.ini",
+        "worker_connections = 512",
+        "net.ipv4.ip_local_port_range",
+        "OPcache is off: PHP compiles every file for every request",
+    ] {
+        assert!(text.contains(usual), "`{usual}` is not in {text}");
+    }
+    let twice = redacted(&hidden, &case.0);
+    assert_eq!(
+        twice.findings, hidden.findings,
+        "twice changes nothing more"
+    );
+}
+
+#[test]
+fn names_are_replaced_as_whole_words() {
+    assert_eq!(
+        replace_whole("Shop.x workshop.x shop.x.conf", "shop.x", "Y"),
+        "Y workshop.x Y.conf"
+    );
+}
