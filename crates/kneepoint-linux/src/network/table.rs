@@ -11,12 +11,13 @@ const TABLE_BYTES: u64 = 64 << 20;
 /// The table `name` (such as `tcp6`) in the network of a process, by its id or `self`. Empty where it cannot be read.
 #[must_use]
 pub fn socket_table(process: impl Display, name: &str) -> String {
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     if let Ok(file) = File::open(format!("/proc/{process}/net/{name}")) {
         // Half a table is better than none.
-        let _ = file.take(TABLE_BYTES).read_to_string(&mut text);
+        let _ = file.take(TABLE_BYTES).read_to_end(&mut bytes);
     }
-    text
+    // A socket's name is any bytes, and hides no other socket.
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// An address of the tables (proc_pid_net(5)): its words in the order of the machine, and the port.
@@ -42,6 +43,19 @@ pub fn parse_address(text: &str) -> Option<(IpAddr, u16)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_that_is_no_text_hides_no_socket() {
+        use std::ffi::OsStr;
+        use std::os::unix::ffi::OsStrExt as _;
+        use std::os::unix::net::UnixListener;
+        let dir = tempfile::tempdir().expect("a directory");
+        let own = dir.path().join("own.sock");
+        let odd = dir.path().join(OsStr::from_bytes(b"\xff.sock"));
+        let _listening = [&own, &odd].map(|path| UnixListener::bind(path).expect("bound"));
+        let table = socket_table("self", "unix");
+        assert!(table.contains(own.to_str().expect("text")));
+    }
 
     #[test]
     fn addresses_of_ipv6_are_read_in_words() {
