@@ -43,6 +43,12 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             ServiceKind::Mysql | ServiceKind::Postgresql => {
                 (snapshot.workers_behind(at).unwrap_or(0) / 2).min(ASKED)
             }
+            // It asks for as many as it takes connections: of few of those another rule tells.
+            ServiceKind::Haproxy => {
+                let most = service.settings.get("global maxconn");
+                let most = most.and_then(SettingValue::number);
+                most.map_or(ASKED, |most| ASKED.min(most as u64))
+            }
             _ => ASKED,
         };
         let listens = service.listens.iter();
@@ -183,6 +189,12 @@ mod tests {
             ],
         );
         assert!(super::super::tests_of(&RULE, &of(3, 0, 80)).is_empty());
+        let haproxy = |limit| {
+            let queue = of(0, 0, limit).with(|all| all.services[0].kind = ServiceKind::Haproxy);
+            queue.set(0, "global maxconn", "500")
+        };
+        assert!(super::super::tests_of(&RULE, &haproxy(500)).is_empty());
+        assert_eq!(super::super::tests_of(&RULE, &haproxy(128)).len(), 1);
         assert!(super::super::tests_of(&RULE, &of(4, 0, 200)).is_empty());
         assert!(super::super::tests_of(&RULE, &queue(3, 511)).is_empty());
     }
