@@ -241,6 +241,9 @@ impl Walk {
                     target: placed.value(),
                     upstream: None,
                     settings: Settings::within(around),
+                    sets_headers: inside
+                        .iter()
+                        .any(|one| one.directive.name == "proxy_set_header"),
                     server: server.to_owned(),
                 });
             }

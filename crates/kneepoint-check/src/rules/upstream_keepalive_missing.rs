@@ -87,31 +87,75 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     }
 }
 
-/// What to write beside the pass that keeps its connections.
-const KEPT: &str = "proxy_http_version 1.1;\nproxy_set_header Connection \"\";";
-
 fn fix(service: &Service, pass: &Pass, upstream: Option<&Upstream>, is_kept: bool) -> Fix {
-    let beside = Fix::beside(service, &pass.target, KEPT);
+    let beside = || Fix::beside(service, &pass.target, &kept_open(pass, None));
     match upstream {
-        Some(_) if is_kept => beside,
+        Some(_) if is_kept => beside(),
         Some(upstream) => {
             let place = match begins(upstream) {
                 at if at.is_empty() => format!("In upstream {}", upstream.name),
                 at => format!("In upstream {} ({at})", upstream.name),
             };
-            beside.after(&format!("{place}, add below its servers: keepalive 64;"))
+            beside().after(&format!("{place}, below its servers, add `keepalive 64;`."))
         }
         None => {
             let target = pass.target.text.as_str();
             let (scheme, rest) = target.split_once("://").unwrap_or(("http", target));
             let (server, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-            let kept = format!("proxy_pass {scheme}://kept{path};\n{KEPT}");
-            let above = format!(
-                "Above the server, write: upstream kept {{ server {server}; keepalive 64; }}"
+            let name = format!(
+                "kept_{}",
+                server.replace(|c: char| !c.is_alphanumeric(), "_")
             );
-            Fix::line(service, &pass.target, &kept).after(&above)
+            let lines = format!(
+                "proxy_pass {scheme}://{name}{path};\n{}",
+                kept_open(pass, Some(server))
+            );
+            let above = format!(
+                "Above the server, write `upstream {name} {{ server {server}; keepalive 64; }}`."
+            );
+            Fix::line(service, &pass.target, &lines).after(&above)
         }
     }
+}
+
+/// What keeps connections open, with the headers that would be lost by it: the first `proxy_set_header` of a level takes away
+/// all from around it. `host` is what nginx sent as Host so far, where another name would take its place.
+fn kept_open(pass: &Pass, host: Option<&str>) -> String {
+    let mut lines = vec!["proxy_http_version 1.1;".to_owned()];
+    let set = |name: &str, value: &str| {
+        let plain = !value.is_empty() && !value.contains([' ', ';', '{', '}', '\'']);
+        match plain {
+            true => format!("proxy_set_header {name} {value};"),
+            false => format!("proxy_set_header {name} \"{value}\";"),
+        }
+    };
+    let headers = pass.settings.iter();
+    let headers = headers.filter_map(|(name, value)| {
+        let name = name.strip_prefix("proxy_set_header ")?;
+        (name != "connection").then_some((name, value))
+    });
+    let headers: Vec<_> = headers.collect();
+    if let Some(host) = host.filter(|_| headers.iter().all(|(name, _)| *name != "host")) {
+        lines.push(set("Host", host));
+    }
+    if !pass.sets_headers {
+        lines.extend(
+            headers
+                .iter()
+                .map(|(name, value)| set(&titled(name), &value.text)),
+        );
+    }
+    lines.push(set("Connection", ""));
+    lines.join("\n")
+}
+
+/// The name of a header as people write it: `X-Forwarded-For`.
+fn titled(name: &str) -> String {
+    let part = |part: &str| {
+        let first = part.get(..1).unwrap_or_default().to_ascii_uppercase();
+        first + part.get(1..).unwrap_or_default()
+    };
+    name.split('-').map(part).collect::<Vec<_>>().join("-")
 }
 
 fn begins(upstream: &Upstream) -> String {
@@ -135,31 +179,49 @@ fn cost(ports_bear: Option<f64>) -> String {
 mod tests {
     use super::*;
 
+    fn written(case: Case) -> String {
+        let told = super::super::tests_of(&RULE, &case);
+        let fix = &told[0].fix;
+        format!(
+            "{}\n{}",
+            fix.text,
+            fix.written().collect::<Vec<_>>().join("\n")
+        )
+    }
+
     #[test]
     fn what_to_write_stands_where_it_belongs() {
-        let fix = |from: &str, to: &str| {
-            let case = Case::healthy().nginx_with(from, to);
-            let told = super::super::tests_of(&RULE, &case);
-            told[0].fix.in_one_line()
-        };
-        let text = fix("  keepalive 64;\n", "");
+        let text = written(Case::healthy().nginx_with("  keepalive 64;\n", ""));
         assert!(
             text.starts_with("In upstream app (/etc/nginx/nginx.conf:")
-                && text.contains("add below its servers: keepalive 64; In /etc/nginx/nginx.conf:")
-                && text.ends_with("proxy_http_version 1.1; proxy_set_header Connection \"\";"),
+                && text
+                    .contains("below its servers, add `keepalive 64;`. In /etc/nginx/nginx.conf:")
+                && text.ends_with("proxy_http_version 1.1;\nproxy_set_header Connection \"\";"),
             "{text}"
         );
-        let text = fix("   proxy_http_version 1.1;\n", "");
+        let text = written(Case::healthy().nginx_with("   proxy_http_version 1.1;\n", ""));
         assert!(text.starts_with("In /etc/nginx/nginx.conf:"), "{text}");
-        let text = fix(
-            "proxy_pass http://app;",
-            "proxy_pass https://10.0.0.9:8443/api/;",
-        );
-        assert!(
-            text.contains("upstream kept { server 10.0.0.9:8443; keepalive 64; }")
-                && text.contains("proxy_pass https://kept/api/;"),
-            "{text}"
-        );
+    }
+
+    #[test]
+    fn headers_that_the_new_line_would_take_away_stand_beside_it() {
+        let conf = |location: &str| {
+            Case::healthy().nginx(&format!(
+                "http {{ proxy_set_header Host $host;\n proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;\n \
+                 server {{ location / {{ {location} proxy_pass https://10.0.0.9:8443/api/; }} }} }}"
+            ))
+        };
+        let inherited = written(conf(""));
+        let expected = "upstream kept_10_0_0_9_8443 { server 10.0.0.9:8443; keepalive 64; }";
+        assert!(inherited.contains(expected), "{inherited}");
+        let lines = "proxy_pass https://kept_10_0_0_9_8443/api/;\nproxy_http_version 1.1;\n\
+            proxy_set_header Host $host;\nproxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;\n\
+            proxy_set_header Connection \"\";";
+        assert!(inherited.ends_with(lines), "{inherited}");
+        // Its own headers stay, and Host is what it was.
+        let own = written(conf("proxy_set_header X-A \"a b\";\n"));
+        let lines = "proxy_http_version 1.1;\nproxy_set_header Host 10.0.0.9:8443;\nproxy_set_header Connection \"\";";
+        assert!(own.ends_with(lines), "{own}");
     }
 
     #[test]

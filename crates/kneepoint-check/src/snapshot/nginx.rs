@@ -24,6 +24,8 @@ pub struct Pass {
     pub upstream: Option<usize>,
     /// Settings in force there.
     pub settings: Settings,
+    /// Whether its own level sets headers for whom it asks (`proxy_set_header`): then none from around it hold.
+    pub sets_headers: bool,
     /// Name of its server.
     pub server: String,
 }
