@@ -95,7 +95,11 @@ pub(super) fn data_bytes(files: &dyn Files, dir: &str) -> Option<f64> {
                 // What a database keeps for its own recovery is no data that a cache holds.
                 let is_log = ["pg_wal", "pg_xlog"].contains(&name.name.as_str());
                 pending.extend((!is_log).then_some((path, depth + 1)));
-            } else if !name.is_dir && !name.name.starts_with("ib_logfile") {
+            } else if !name.is_dir
+                && !["ib_logfile", "ibtmp"]
+                    .iter()
+                    .any(|own| name.name.starts_with(own))
+            {
                 bytes += files
                     .tail(&path, 0)
                     .map_or(0.0, |content| content.length as f64);

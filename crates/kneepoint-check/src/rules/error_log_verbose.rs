@@ -22,7 +22,7 @@ const SITE: Directive = Directive {
     beside: &[],
     severity: Severity::Risk,
     costs: debug,
-    better: |_| "error_log /var/log/nginx/error.log warn;".into(),
+    better: |around| quieter(around.settings.text("error_log")),
     weight: 0.2,
 };
 
@@ -33,9 +33,18 @@ const MAIN: Directive = Directive {
     beside: &[],
     severity: Severity::Risk,
     costs: debug,
-    better: |_| "error_log /var/log/nginx/error.log warn;".into(),
+    better: |around| quieter(around.settings.text("error_log")),
     weight: 0.2,
 };
+
+/// The same log with fewer lines.
+fn quieter(log: Option<&str>) -> String {
+    let path = log.and_then(|log| log.split(' ').next());
+    format!(
+        "error_log {} warn;",
+        path.unwrap_or("/var/log/nginx/error.log")
+    )
+}
 
 fn debug(value: &SettingValue, _: &Around<'_>) -> Option<String> {
     let level = value.text.split(' ').skip(1).any(|word| word == "debug");
@@ -63,7 +72,7 @@ mod tests {
                     Case::healthy()
                         .nginx_with("sendfile on;", "sendfile on;\n error_log /l debug;"),
                     Severity::Risk,
-                    "nginx.conf:8",
+                    "error_log /l warn;",
                 ),
                 (
                     Case::healthy().nginx_with(

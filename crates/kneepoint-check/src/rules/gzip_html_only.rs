@@ -14,6 +14,10 @@ pub(crate) static RULE: CheckRule = CheckRule {
     check,
 };
 
+/// Kinds of text that browsers take compressed, beside HTML.
+pub(super) const COMPRESSED: &str =
+    "text/css application/javascript application/json image/svg+xml";
+
 const TYPES: Directive = Directive {
     home: Home::Site,
     name: "gzip_types",
@@ -28,7 +32,7 @@ const TYPES: Directive = Directive {
             "JSON, style sheets and scripts of three to five times their compressed size".to_owned()
         })
     },
-    better: |_| "gzip_types text/css application/javascript application/json image/svg+xml;".into(),
+    better: |_| format!("gzip_types {COMPRESSED};"),
     weight: 0.03,
 };
 

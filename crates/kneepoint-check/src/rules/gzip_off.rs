@@ -27,7 +27,18 @@ const GZIP: Directive = Directive {
         (value.is_on() == Some(false) && !nginx.servers.is_empty())
             .then(|| "text of three to five times its size, on every line to a client".to_owned())
     },
-    better: |_| "gzip on;\ngzip_comp_level 4;".into(),
+    better: |around| {
+        // Of what stands there already a second line would keep nginx from starting.
+        let beside = [
+            ("gzip_comp_level", "4"),
+            ("gzip_types", super::gzip_html_only::COMPRESSED),
+        ];
+        let missing = beside
+            .iter()
+            .filter(|(name, _)| around.settings.get(name).is_none());
+        let lines = missing.map(|(name, value)| format!("\n{name} {value};"));
+        "gzip on;".to_owned() + &lines.collect::<String>()
+    },
     weight: 0.05,
 };
 

@@ -79,18 +79,27 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                 "the kernel's accept queue",
             )
             .value("net.core.somaxconn", &somaxconn);
-        if let Some((name, usual, _)) = asked(service.kind) {
-            draft = draft.value(name, &service.settings.or(name, usual));
+        if let Some((name, _, _)) = asked(service.kind)
+            && let Some(value) = service.settings.get(name)
+        {
+            draft = draft.value(name, value);
         }
         draft
-            .cost(if filling {
-                format!("{length} clients wait right now, and above {limit} connections are dropped: 1 s more for each")
-            } else {
-                format!("in a burst above {limit} connections are dropped, and come again after 1 s and 3 s")
-            })
+            .cost(cost(length, limit, listener.endpoint.is_tcp()))
             .fix(longer(service, limit, &somaxconn))
             .weight(if filling { 0.5 } else { 0.1 })
             .tell(found);
+    }
+}
+
+fn cost(length: u64, limit: u64, is_tcp: bool) -> String {
+    let beyond = match is_tcp {
+        true => "connections are dropped, and come again after 1 s and 3 s",
+        false => "a connection waits, or fails at once where its client does not wait",
+    };
+    match length * 2 > limit {
+        true => format!("{length} clients wait right now, and above {limit} {beyond}"),
+        false => format!("in a burst above {limit} {beyond}"),
     }
 }
 
@@ -124,8 +133,9 @@ fn longer(service: &Service, limit: u64, somaxconn: &SettingValue) -> Fix {
         (Some((name, usual, line)), _) => {
             Fix::line(service, &service.settings.or(name, usual), line)
         }
-        (None, ServiceKind::Nginx) => Fix::words(
-            "At its `listen`, take `backlog=` away, or write backlog=511; then restart nginx.",
+        (None, ServiceKind::Nginx) => Fix::reload(
+            service,
+            "At its `listen`, take `backlog=` away, or write backlog=511.".into(),
         ),
         (None, ServiceKind::Haproxy) => {
             Fix::words("In its frontend or in defaults: backlog 511; then restart HAProxy.")

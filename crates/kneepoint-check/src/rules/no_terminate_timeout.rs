@@ -23,7 +23,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             let waits = askers.patience(at, pool);
             let (seconds, who) = match waits.as_ref().and_then(SettingValue::seconds) {
                 Some(seconds) => (seconds, "nginx gives up"),
-                None => (60.0, "nginx gives up where nothing is written"),
+                None => (
+                    60.0,
+                    "nginx, of which nothing was read here, gives up by its default",
+                ),
             };
             let source = waits.map_or_else(String::new, |value| value.source.to_string());
             RULE.at(snapshot, at, Severity::Risk)

@@ -15,6 +15,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     check,
 };
 
+/// A form is larger than the file in it.
+pub(super) const FORM: f64 = 1.1;
+
 const POST: Directive = Directive {
     home: Home::Ini,
     name: "post_max_size",
@@ -35,7 +38,7 @@ const POST: Directive = Directive {
     },
     better: |around| {
         let file = largest_file(around).unwrap_or(8.0 * 1_048_576.0);
-        format!("{:.0}M", (file * 1.1 / 1_048_576.0).ceil())
+        format!("{:.0}M", (file * FORM / 1_048_576.0).ceil())
     },
     weight: 0.05,
 };

@@ -39,10 +39,24 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .seen(format!("session.save_path = {shown}, without persistent=1"), path.source.to_string())
             .seen(format!("{} in TIME_WAIT to whom PHP asks", counted(count, "connection")), "/proc/net/tcp of its namespace")
             .cost("a connection for every request; at some hundred a second to one Redis, ports run short")
-            .fix(Fix::words(format!("Add persistent=1 to session.save_path, in {}; or use Redis' Unix socket.", path.source)))
+            .fix(Fix::reload(service, persistent(path, shown)))
             .weight(0.35)
             .tell(found);
     }
+}
+
+/// How to keep connections. A path with `=` must stand in double quotes, or PHP does not start with it. What it holds besides
+/// may be a password, and is not told.
+fn persistent(path: &SettingValue, shown: &str) -> String {
+    let written = match path.text.contains('?') {
+        true => "\"...&persistent=1\"` (where `...` is what stands there)".to_owned(),
+        false => format!("\"{shown}?persistent=1\"`"),
+    };
+    format!(
+        "In {}, change this setting to `session.save_path = {written}, with the double quotes, and in a pool with its \
+         php_value[ ]; or use Redis' Unix socket.",
+        path.source
+    )
 }
 
 #[cfg(test)]
@@ -55,6 +69,14 @@ mod tests {
         let case = Case::healthy().pool_with("", ini);
         let found = super::super::tests_of(&RULE, &case);
         assert!(!format!("{found:?}").contains("secret"));
+        assert!(
+            found[0].fix.text.contains("\"...&persistent=1\""),
+            "{found:?}"
+        );
         verify(&RULE, &[(case, Severity::Risk, "a.ini:10")]);
+        let plain = "session.save_handler=redis\nsession.save_path=\"tcp://redis:6379\"";
+        let plain = Case::healthy().pool_with("", plain);
+        let written = "session.save_path = \\\"tcp://redis:6379?persistent=1\\\"";
+        verify(&RULE, &[(plain, Severity::Risk, written)]);
     }
 }

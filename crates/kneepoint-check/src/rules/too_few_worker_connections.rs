@@ -59,7 +59,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                 "",
             )
             .cost(cost(each * workers, nginx.passes.is_empty()))
-            .fix(Fix::line(service, &value, &better(each)))
+            .fix(fix(service, &value, each))
             .weight(if recent.is_some() { 0.5 } else { 0.2 })
             .tell(found);
     }
@@ -79,13 +79,17 @@ fn cost(slots: f64, serves_files: bool) -> String {
     )
 }
 
-/// More than there are: where these were used up, what is enough elsewhere is not enough here.
-fn better(each: f64) -> String {
+/// More than there are: where these were used up, what is enough elsewhere is not enough here. Each may take two open files.
+fn fix(service: &Service, value: &SettingValue, each: f64) -> Fix {
     let slots = (each * 2.0).max(4096.0);
-    format!(
-        "worker_connections {slots:.0}; (and worker_rlimit_nofile {:.0}; at the top)",
-        slots * 4.0
-    )
+    let line = Fix::line(service, value, &format!("worker_connections {slots:.0};"));
+    let files = format!("worker_rlimit_nofile {:.0};", slots * 4.0);
+    match service.settings.get("worker_rlimit_nofile") {
+        Some(limit) if limit.number() >= Some(slots * 2.0) => line,
+        Some(limit) => line.after(&format!("In {}, write `{files}`.", limit.source)),
+        None if service.limits.files >= Some(slots * 2.0) => line,
+        None => line.after(&format!("Above `events`, add `{files}`.")),
+    }
 }
 
 #[cfg(test)]
@@ -110,5 +114,12 @@ mod tests {
                 (one, Severity::Risk, "1 process of nginx, with 1024 slots\""),
             ],
         );
+        // A second line of one directive would keep nginx from starting.
+        let limited = Case::healthy()
+            .nginx_with(" worker_connections 4096;", " worker_connections 768;")
+            .set(0, "worker_rlimit_nofile", "512");
+        let fix = &super::super::tests_of(&RULE, &limited)[0].fix;
+        let change = "In /etc/x.conf:1, write `worker_rlimit_nofile 16384;`. In /etc/nginx";
+        assert!(fix.text.starts_with(change), "{fix:?}");
     }
 }

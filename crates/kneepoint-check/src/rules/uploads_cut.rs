@@ -42,9 +42,9 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             continue;
         }
         // Where PHP has no limit at all, a larger one is for its owner to choose.
-        let right = match takes.is_finite() {
-            true => format!("{:.0}m", (takes / 1_048_576.0).ceil()),
-            false => "64m".to_owned(),
+        let right = match form_bytes(bytes(&file), bytes(&post)) {
+            form if form.is_finite() => format!("{:.0}m", (form / 1_048_576.0).ceil()),
+            _ => "64m".to_owned(),
         };
         RULE.at(snapshot, link.from, Severity::Risk)
             .value("client_max_body_size", &limit)
@@ -58,6 +58,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .fix(Fix::line(web, &limit, &format!("client_max_body_size {right};")))
             .weight(0.05)
             .tell(found);
+    }
+}
+
+/// A whole form with the largest file: what PHP takes, or has to take where that is less than the file (APP-27).
+fn form_bytes(file: f64, post: f64) -> f64 {
+    if post.is_finite() && post >= file {
+        post
+    } else {
+        file * super::post_smaller_than_upload::FORM
     }
 }
 
@@ -87,7 +96,7 @@ mod tests {
             &RULE,
             &[
                 (raised(), Severity::Risk, "more than 1.0 MiB"),
-                (raised(), Severity::Risk, "client_max_body_size 64m;"),
+                (raised(), Severity::Risk, "client_max_body_size 80m;"),
                 (
                     limited("client_max_body_size 10m;"),
                     Severity::Risk,

@@ -101,6 +101,11 @@ fn at_once(service: &Service, directives: &[String]) -> String {
             _ => "redis-cli".to_owned(),
         },
     };
+    // Without its password it refuses, and redis-cli ends as if it had not.
+    let client = match service.settings.get("requirepass") {
+        Some(_) => client.replacen("redis-cli", "redis-cli --askpass", 1),
+        None => client,
+    };
     let told = directives.iter();
     let told: Vec<String> = told
         .map(|line| format!("{client} CONFIG SET {line}"))
@@ -207,6 +212,13 @@ mod tests {
         assert_eq!(
             listening(ListenEndpoint::Unix("/run/r.sock".into())),
             "redis-cli -s /run/r.sock CONFIG SET save \"\""
+        );
+        let mut locked = Service::new(ServiceKind::Redis, 7);
+        let file = SettingSource::file("/etc/redis.conf", 3);
+        locked.settings.set("requirepass", "hunter2", file);
+        assert_eq!(
+            apply_all(&locked, &["save \"\"".to_owned()]),
+            "redis-cli --askpass CONFIG SET save \"\""
         );
     }
 
