@@ -3,6 +3,7 @@
 use super::{Reader, Subject, lines};
 use crate::files;
 use crate::snapshot::{ListenEndpoint, Listener, SettingSource, Settings};
+use kneepoint_model::redact::HIDDEN;
 
 /// Where distributions and images keep it.
 const USUAL: [&str; 6] = [
@@ -128,14 +129,12 @@ fn file(reader: &mut Reader<'_>, path: &str, settings: &mut Settings) {
             }
             continue;
         }
-        // A password is nobody's business here.
-        if !["requirepass", "masterauth", "user"].contains(&name.as_str()) {
-            settings.set(
-                &name,
-                &lines::unquoted(value, '\0'),
-                SettingSource::file(path, line),
-            );
-        }
+        // A password is nobody's business here, and that there is one is.
+        let value = match ["requirepass", "masterauth", "user"].contains(&name.as_str()) {
+            true => HIDDEN.to_owned(),
+            false => lines::unquoted(value, '\0'),
+        };
+        settings.set(&name, &value, SettingSource::file(path, line));
     }
 }
 
@@ -175,7 +174,7 @@ mod tests {
         assert_eq!(clients.source.to_string(), "/r.conf:2");
         assert_eq!(
             (settings.text("requirepass"), settings.text("save")),
-            (None, Some(""))
+            (Some(HIDDEN), Some(""))
         );
         assert!(blind.is_empty());
         let (settings, _) = read_with(
