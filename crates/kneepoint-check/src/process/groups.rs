@@ -66,11 +66,23 @@ fn of_part(part: &str, path: &str) -> Option<Container> {
     Some(named(bare, runtime, None))
 }
 
-/// The unit of systemd that the groups of a process name.
+/// The unit of the system's systemd that the groups of a process name. A user's own systemd makes groups of any name below
+/// `user@N.service`: what stands there is no unit of the system, whatever it is called.
 pub(crate) fn unit(groups: &str) -> Option<String> {
-    let parts = groups.lines().flat_map(|line| line.rsplit('/'));
-    let mut units = parts.filter(|part| part.ends_with(".service") && !part.starts_with("user@"));
+    let paths = groups.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+    let mut units = paths.filter_map(|path| {
+        let parts: Vec<&str> = path.split('/').collect();
+        let is_users = parts.iter().any(|part| part.starts_with("user@"));
+        let unit = parts.into_iter().rev().find(|part| is_unit(part));
+        unit.filter(|_| !is_users)
+    });
     units.next().map(str::to_owned)
+}
+
+/// Whether a name is one that systemd gives to a service (systemd.unit(5)). It becomes a part of commands.
+fn is_unit(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || ":-_.\\@".contains(c);
+    name.ends_with(".service") && name.len() <= 255 && name.chars().all(fits)
 }
 
 /// Limits of a process: the tightest of its groups and of all above them.
@@ -250,6 +262,20 @@ mod tests {
             unit("0::/system.slice/nginx.service\n").as_deref(),
             Some("nginx.service")
         );
+    }
+
+    #[test]
+    fn a_group_that_a_user_made_is_no_unit_of_the_system() {
+        let user = "0::/user.slice/user-1000.slice/user@1000.service/app.slice/php-fpm.service\n";
+        assert_eq!(unit(user), None);
+        for name in ["x;id>owned;: ", "$(id)", "a b", "`id`", "a\'b", "é"] {
+            assert_eq!(unit(&format!("0::/system.slice/{name}.service\n")), None);
+        }
+        let kept = [r"a\x2db@1.service", "php8.2-fpm.service"];
+        for name in kept {
+            let groups = format!("1:name=systemd:/system.slice/{name}/inner\n");
+            assert_eq!(unit(&groups).as_deref(), Some(name));
+        }
     }
 
     #[test]
