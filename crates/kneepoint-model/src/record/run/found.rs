@@ -23,13 +23,19 @@ impl Run {
         }
     }
 
-    /// Adds a decision. One on a change that was undecided takes the place of what was said of it before.
+    /// Adds a decision. One on a change that was undecided takes the place of what was said of it before. A change that was
+    /// never tried is the same with another value, which a later look proposed.
     pub fn decide(&mut self, decision: Decision) {
+        let sets = |one: &Decision| -> Vec<_> {
+            let settings = one.settings.iter();
+            settings.map(|setting| setting.key.clone()).collect()
+        };
         let mut known = self.decisions.iter_mut();
         let open = known.find(|known| {
+            let untried = known.effect.pairs == 0 && sets(known) == sets(&decision);
             let is_same = known.code == decision.code
                 && known.layer == decision.layer
-                && known.settings == decision.settings;
+                && (known.settings == decision.settings || untried);
             is_same && known.standing() == Standing::Undecided
         });
         match open {
@@ -42,7 +48,7 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Confidence, Effect, Layer};
+    use crate::{Confidence, Effect, Layer, Setting};
 
     fn finding(arm: &str, layer: Layer, confidence: Confidence) -> Finding {
         Finding {
@@ -100,6 +106,29 @@ mod tests {
         run.find(&[finding("base", Layer::Php, Confidence::Confirmed)]);
         assert_eq!(run.findings[0].confidence, Confidence::Confirmed);
         assert_eq!(known(&run), [("Php of base is slow", 1)]);
+    }
+
+    #[test]
+    fn a_change_that_was_never_tried_is_told_once_whatever_value_it_has() {
+        let decision = |value: i64, pairs| Decision {
+            code: "NGX-04".into(),
+            layer: Some(Layer::Web),
+            settings: vec![Setting::new(Layer::Proxy, "upstream.keepalive", value)],
+            effect: Effect {
+                pairs,
+                ..Effect::default()
+            },
+            kept: false,
+            leave_one_out: None,
+            reason: String::new(),
+        };
+        let mut run = Run::default();
+        run.decide(decision(186, 0));
+        run.decide(decision(188, 4));
+        assert_eq!(run.decisions, [decision(188, 4)]);
+        // What was measured stays beside another value.
+        run.decide(decision(190, 0));
+        assert_eq!(run.decisions.len(), 2);
     }
 
     #[test]
