@@ -2,6 +2,7 @@
 //! container.
 
 mod apply;
+mod php;
 #[cfg(test)]
 mod tests;
 
@@ -114,28 +115,6 @@ impl Fix {
             return fix;
         }
         Self::drop_in(service, last, "conf", content)
-    }
-
-    /// Settings of php.ini.
-    pub(crate) fn ini(service: &Service, directives: &[(&str, String)]) -> Self {
-        let empty = Settings::default();
-        let ini = service.php.as_ref().map_or(&empty, |php| &php.ini);
-        if let Some(fix) = by_variable(service, ini, directives) {
-            return fix;
-        }
-        let lines = assigned(directives);
-        let Some(last) = last_ini(service) else {
-            let main = service
-                .files
-                .iter()
-                .find(|file| file.path.ends_with(".ini"));
-            let main = main.map_or("php.ini", |file| file.path.as_str());
-            return Self {
-                apply: apply(service),
-                ..Self::listed(format!("In {main}, below all that it sets, write:"), lines)
-            };
-        };
-        Self::drop_in(service, &last, "ini", lines.join("\n") + "\n")
     }
 
     /// Options of MariaDB or MySQL, each as `name = value`: a file that is read last, with the header without which the
@@ -438,24 +417,6 @@ fn in_main(
         section,
         assigned(directives),
     ))
-}
-
-/// The file of settings of PHP that is read last, or one that would be; `None` where no directory of such files is read.
-fn last_ini(service: &Service) -> Option<String> {
-    let dirs = service.php.as_ref().and_then(|php| php.scanned.as_ref());
-    let is_scanned = |path: &str| match dirs {
-        Some(dirs) => dirs
-            .iter()
-            .any(|dir| dir.trim_end_matches('/') == parent(path)),
-        None => !path.ends_with("php.ini"),
-    };
-    let mut read = service.files.iter().rev();
-    let last = read.find(|file| file.path.ends_with(".ini") && is_scanned(&file.path));
-    match (last, dirs) {
-        (Some(file), _) => Some(file.path.clone()),
-        (None, Some(dirs)) => Some(format!("{}/0.ini", dirs.last()?.trim_end_matches('/'))),
-        (None, None) => Some("/usr/local/etc/php/conf.d/0.ini".to_owned()),
-    }
 }
 
 /// The environment, where that is what sets all of these.

@@ -312,6 +312,8 @@ pub struct FpmPool {
     pub settings: Settings,
     /// PHP's settings, as this pool has them.
     pub php: Settings,
+    /// By what key the pool itself writes settings of PHP: `php_admin_value[memory_limit]`, by their names.
+    pub php_keys: BTreeMap<String, String>,
     /// Where it listens.
     pub listen: Option<ListenEndpoint>,
     /// Connections that wait to be accepted, and how many fit.

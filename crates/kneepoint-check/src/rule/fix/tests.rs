@@ -233,3 +233,83 @@ fn what_alter_system_wrote_is_altered_and_not_edited() {
         )
     );
 }
+
+fn php_of(pool: &str) -> (Service, FpmPool) {
+    let case = crate::rule::case::Case::healthy().pool_with(pool, "");
+    let service = case.0.services[1].clone();
+    let pool = service.pools[0].clone();
+    (service, pool)
+}
+
+#[test]
+fn a_setting_of_php_is_changed_in_the_line_of_the_pool_that_sets_it() {
+    let said = |line: &str, directives: &[(&str, String)]| {
+        let (service, pool) = php_of(line);
+        Fix::php(&service, &pool, directives).in_one_line()
+    };
+    assert_eq!(
+        said(
+            "php_admin_value[memory_limit] = -1",
+            &[("memory_limit", "256M".into())]
+        ),
+        "In /etc/php/php-fpm.conf:16, change this setting to: php_admin_value[memory_limit] = 256M"
+    );
+    // A flag takes a switch and no number.
+    let limit = [("max_execution_time", "30".to_owned())];
+    assert!(
+        said("php_flag[max_execution_time] = off", &limit)
+            .ends_with("php_value[max_execution_time] = 30")
+    );
+    let shown = [
+        ("display_errors", "Off".to_owned()),
+        ("log_errors", "On".to_owned()),
+    ];
+    assert_eq!(
+        said("php_flag[display_errors] = on", &shown),
+        "In /etc/php/php-fpm.conf:16, write instead of this setting: php_flag[display_errors] = Off; php_flag[log_errors] = On"
+    );
+    let both = said(
+        "php_flag[display_errors] = on\nphp_value[log_errors] = 0",
+        &shown,
+    );
+    assert!(
+        both.starts_with("Remove /etc/php/php-fpm.conf:17. In /etc/php/php-fpm.conf:16,"),
+        "{both}"
+    );
+    let ini = said("", &shown);
+    assert!(
+        ini.starts_with("Write /etc/php/conf.d/zz-kneepoint.ini:"),
+        "{ini}"
+    );
+}
+
+#[test]
+fn no_file_is_promised_for_what_was_given_at_the_start() {
+    let from_memory = |name: &str, text: &str| {
+        let (mut service, _) = php_of("");
+        let source = SettingSource::Memory { pid: service.pid };
+        service.place.unit = Some("php8.2-fpm.service".into());
+        let php = service.php.as_mut().expect("PHP");
+        php.ini.set(name, text, source);
+        service
+    };
+    // A file says something else; or nothing says it, and it is not what PHP has by itself.
+    for (name, text) in [("opcache.enable", "0"), ("realpath_cache_size", "16K")] {
+        let service = from_memory(name, text);
+        let fix = Fix::ini(&service, &[(name, "1".into())]);
+        assert!(
+            fix.file.is_none() && fix.text.contains("ExecStart"),
+            "{fix:?}"
+        );
+        assert!(fix.text.contains(&format!("-d {name}")), "{fix:?}");
+        assert_eq!(fix.apply, "systemctl restart php8.2-fpm.service");
+    }
+    let service = from_memory("realpath_cache_size", "4096K");
+    let fix = Fix::ini(&service, &[("realpath_cache_size", "16M".into())]);
+    assert!(fix.file.is_some(), "PHP has it by itself: {fix:?}");
+    // The file was changed since, and is not yet read.
+    let mut service = from_memory("opcache.enable", "0");
+    service.files.iter_mut().for_each(|file| file.newer = true);
+    let fix = Fix::ini(&service, &[("opcache.enable", "1".into())]);
+    assert!(fix.file.is_some(), "{fix:?}");
+}
