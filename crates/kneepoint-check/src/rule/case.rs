@@ -133,6 +133,7 @@ impl Case {
         let places = IniPlaces {
             files: Vec::new(),
             dirs: vec!["/etc/php/conf.d".into()],
+            told: true,
         };
         let service = &mut self.0.services[1];
         service.settings = fpm.global;
