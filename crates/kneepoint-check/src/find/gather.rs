@@ -105,6 +105,7 @@ impl<'a> Gather<'a> {
     fn new(master: &'a Master, program: Program, now_s: f64) -> Option<Self> {
         let pid = master.process.pid;
         let mut service = Service::new(master.kind, pid);
+        service.program.clone_from(&master.process.exe);
         service.version = program.word(0).unwrap_or_default().to_owned();
         service.age_s = now_s - master.process.started_s;
         let workers = master.workers.iter();

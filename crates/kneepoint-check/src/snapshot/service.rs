@@ -352,6 +352,8 @@ pub struct Service {
     pub pid: u32,
     /// Its version; empty where it could not be told.
     pub version: String,
+    /// The path of its program, as it sees it; empty where that is not known.
+    pub program: String,
     /// Where it runs.
     pub place: NetworkPlace,
     /// When its configuration was read at the latest, in seconds since 1970.
@@ -400,6 +402,7 @@ impl Service {
             kind,
             pid,
             version: String::new(),
+            program: String::new(),
             place: NetworkPlace::default(),
             loaded_s: 0.0,
             cpu_s: 0.0,

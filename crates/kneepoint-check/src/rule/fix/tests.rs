@@ -27,7 +27,7 @@ fn a_host_gets_a_drop_in_that_is_read_last() {
     let file = fix.file.expect("a file");
     assert_eq!(file.path, "/usr/local/etc/php-fpm.d/zz-kneepoint.conf");
     assert_eq!(file.content, "[www]\npm.max_children = 20\n");
-    assert_eq!(fix.apply, "kill -USR2 7");
+    assert_eq!(fix.apply, "php-fpm -t && kill -USR2 7");
 }
 
 #[test]
