@@ -271,6 +271,14 @@ impl Fix {
             return Self::altered(service, value, text);
         }
         let (is_flag, place) = match (&value.source, service.files.first()) {
+            (SettingSource::Default, Some(file)) if service.kind == ServiceKind::Nginx => {
+                // Some lines say themselves where they belong.
+                let place = match text.contains("(in ") {
+                    true => "",
+                    false => nginx_place(text),
+                };
+                (false, format!("In {}{place}, add", file.path))
+            }
             (SettingSource::Default, Some(file)) => (false, format!("In {}, add", file.path)),
             // It was started without a file.
             (SettingSource::Default, None) => (true, "On its command line, add".to_owned()),
@@ -388,6 +396,33 @@ fn assigned(directives: &[(&str, String)]) -> Vec<String> {
     lines
         .map(|(name, value)| format!("{name} = {value}"))
         .collect()
+}
+
+/// Where nginx takes a directive that nobody has written yet.
+fn nginx_place(text: &str) -> &'static str {
+    const OUTSIDE: [&str; 8] = [
+        "error_log",
+        "pcre_jit",
+        "thread_pool",
+        "worker_cpu_affinity",
+        "worker_priority",
+        "worker_processes",
+        "worker_rlimit_nofile",
+        "worker_shutdown_timeout",
+    ];
+    const EVENTS: [&str; 5] = [
+        "accept_mutex",
+        "accept_mutex_delay",
+        "multi_accept",
+        "use",
+        "worker_connections",
+    ];
+    let name = text.split([' ', ';']).next().unwrap_or_default();
+    match () {
+        () if OUTSIDE.contains(&name) => ", outside of every block",
+        () if EVENTS.contains(&name) => ", inside events { }",
+        () => ", inside http { }",
+    }
 }
 
 /// A directive as its program takes it on the command line.

@@ -313,3 +313,20 @@ fn no_file_is_promised_for_what_was_given_at_the_start() {
     let fix = Fix::ini(&service, &[("opcache.enable", "1".into())]);
     assert!(fix.file.is_some(), "{fix:?}");
 }
+
+#[test]
+fn a_new_directive_of_nginx_is_told_with_its_block() {
+    let mut service = Service::new(ServiceKind::Nginx, 7);
+    service.files.push(read("/etc/nginx/nginx.conf"));
+    let unset = SettingValue::new("", SettingSource::Default);
+    for (line, place) in [
+        ("gzip_types application/json;", "inside http { }"),
+        ("worker_rlimit_nofile 65535;", "outside of every block"),
+        ("worker_connections 4096;", "inside events { }"),
+    ] {
+        assert_eq!(
+            Fix::line(&service, &unset, line).text,
+            format!("In /etc/nginx/nginx.conf, {place}, add: {line}")
+        );
+    }
+}
