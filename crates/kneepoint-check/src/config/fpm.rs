@@ -12,6 +12,8 @@ pub(crate) struct Fpm {
     pub(crate) global: Settings,
     /// The pools, in the order they were first named.
     pub(crate) pools: Vec<FpmPool>,
+    /// The files that are included, by names or patterns.
+    pub(crate) included: Vec<String>,
 }
 
 /// Reads a main file. `prefix` is what relative paths of includes are relative to.
@@ -84,6 +86,7 @@ impl Parser<'_> {
                 for (file, text) in reader.included(&pattern) {
                     reader.deeper(|reader| self.text(reader, &text, &file));
                 }
+                self.fpm.included.push(pattern);
                 continue;
             }
             let source = match variable {

@@ -352,6 +352,7 @@ impl<'a> Gather<'a> {
         let ini = Arc::new(ini);
         php.ini = Settings::within(&ini);
         php.scanned = Some(places.dirs);
+        php.included = Some(fpm.included);
         let service = &mut self.seen.service;
         service.settings = fpm.global;
         service.pools = fpm.pools;

@@ -149,6 +149,7 @@ impl Case {
             opcache: None,
             ini: Settings::within(&ini),
             scanned: Some(places.dirs),
+            included: Some(fpm.included),
         });
         service.files = reader.done().0;
         service.version = "8.2.36".into();

@@ -6,7 +6,7 @@ mod php;
 #[cfg(test)]
 mod tests;
 
-use crate::files::parent;
+use crate::files::{is_pattern, parent};
 use crate::snapshot::{FpmPool, Service, ServiceKind, SettingSource, SettingValue, Settings};
 pub use apply::shell_word;
 use apply::{apply, apply_all, restart};
@@ -91,15 +91,12 @@ impl Fix {
         if let Some(fix) = by_variable(service, &pool.settings, directives) {
             return fix;
         }
-        let defined = pool.settings.iter();
-        let defined = defined.filter_map(|(_, value)| value.source.path());
-        // The file that is read last of those that define the pool.
-        let last = defined.max().unwrap_or("/etc/php-fpm.d/www.conf");
-        if let Some(fix) = in_main(service, last, &pool.name, directives) {
+        let last = last_of_pools(service, std::iter::once(pool));
+        if let Some(fix) = in_lines(service, &pool.settings, &last, &pool.name, directives) {
             return fix;
         }
         let content = section(&pool.name, &assigned(directives));
-        Self::drop_in(service, last, "conf", content)
+        Self::drop_in(service, &last, "conf", content)
     }
 
     /// Directives of PHP-FPM itself.
@@ -108,13 +105,11 @@ impl Fix {
             return fix;
         }
         let content = section("global", &assigned(directives));
-        let pools = service.pools.iter().flat_map(|pool| pool.settings.iter());
-        let last = pools.filter_map(|(_, value)| value.source.path()).max();
-        let last = last.unwrap_or("/etc/php-fpm.d/www.conf");
-        if let Some(fix) = in_main(service, last, "global", directives) {
+        let last = last_of_pools(service, service.pools.iter());
+        if let Some(fix) = in_lines(service, &service.settings, &last, "global", directives) {
             return fix;
         }
-        Self::drop_in(service, last, "conf", content)
+        Self::drop_in(service, &last, "conf", content)
     }
 
     /// Options of MariaDB or MySQL, each as `name = value`: a file that is read last, with the header without which the
@@ -438,20 +433,56 @@ fn as_flag(kind: ServiceKind, line: &str) -> String {
     }
 }
 
-/// The main file itself, where that defines the pools: it then names no directory that a further file could be put into.
-fn in_main(
+/// The file that is read last of those that define pools.
+fn last_of_pools<'a>(service: &'a Service, pools: impl Iterator<Item = &'a FpmPool>) -> String {
+    let lines = pools.flat_map(|pool| pool.settings.iter().chain(pool.php.iter()));
+    let defined = lines.filter_map(|(_, value)| value.source.path());
+    let defined = defined.filter(|path| !path.ends_with(".ini"));
+    let when = |path: &str| service.files.iter().position(|file| file.path == path);
+    let last = defined.max_by_key(|path| (when(path), *path));
+    last.unwrap_or("/etc/php-fpm.d/www.conf").to_owned()
+}
+
+/// The very lines of PHP-FPM's files, where a further file would not be read, or would be read before these lines.
+fn in_lines(
     service: &Service,
+    settings: &Settings,
     last: &str,
     section: &str,
     directives: &[(&str, String)],
 ) -> Option<Fix> {
-    service.files.first().filter(|main| main.path == last)?;
-    Some(Fix::below(
-        service,
-        &format!("In {last}"),
-        section,
-        assigned(directives),
-    ))
+    let is_final = |value: &&SettingValue| {
+        let path = value.source.path();
+        path.is_some_and(|path| !takes_more(service, path))
+    };
+    let values = directives.iter().filter_map(|(name, _)| settings.get(name));
+    let own: Vec<&SettingValue> = values.filter(is_final).collect();
+    let lines = assigned(directives);
+    if let ([value], [line]) = (own.as_slice(), lines.as_slice()) {
+        return Some(Fix::line(service, value, line));
+    }
+    let place = match takes_more(service, last) {
+        true => own.first()?.source.path()?,
+        false => last,
+    };
+    let fix = Fix::below(service, &format!("In {place}"), section, lines);
+    let places: Vec<String> = own.iter().map(|value| value.source.to_string()).collect();
+    Some(match places.is_empty() {
+        true => fix,
+        false => fix.after(&format!("Remove {}.", places.join(" and "))),
+    })
+}
+
+/// Whether PHP-FPM reads whatever file is put beside this one: its main file is one alone, as is one that is included by name.
+fn takes_more(service: &Service, path: &str) -> bool {
+    if service.files.first().is_some_and(|main| main.path == path) {
+        return false;
+    }
+    let php = service.php.as_ref();
+    php.and_then(|php| php.included.as_ref()).is_none_or(|all| {
+        let mut all = all.iter().filter(|one| is_pattern(one));
+        all.any(|pattern| parent(pattern) == parent(path))
+    })
 }
 
 /// The environment, where that is what sets all of these.

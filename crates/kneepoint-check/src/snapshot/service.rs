@@ -293,6 +293,8 @@ pub struct PhpService {
     pub ini: Settings,
     /// Directories whose files are read after php.ini, the last one last; `None` where that is not known.
     pub scanned: Option<Vec<String>>,
+    /// What PHP-FPM's files include, by names or patterns; `None` where that is not known.
+    pub included: Option<Vec<String>>,
     /// Extensions that are mapped into memory, by name.
     pub loaded: BTreeMap<String, String>,
     /// Whether what is mapped could be read.

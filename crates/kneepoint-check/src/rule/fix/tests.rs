@@ -189,7 +189,8 @@ fn a_pool_of_the_main_file_is_changed_there() {
     let fix = Fix::pool(&service, &pool, &[("pm.max_children", "20".into())]);
     assert!(fix.file.is_none(), "{fix:?}");
     assert!(
-        fix.text.ends_with("[www], write: pm.max_children = 20"),
+        fix.text
+            .ends_with("zz-docker.conf:3, change this setting to: pm.max_children = 20"),
         "{fix:?}"
     );
 }
@@ -329,4 +330,37 @@ fn a_new_directive_of_nginx_is_told_with_its_block() {
             format!("In /etc/nginx/nginx.conf, {place}, add: {line}")
         );
     }
+}
+
+#[test]
+fn a_pool_is_changed_in_its_lines_where_no_further_file_is_read() {
+    let path = "/p2/zzz-shop.conf";
+    let fix = |pattern: &str, directives: &[(&str, String)]| {
+        let (mut service, mut pool) = service(false);
+        pool.settings = Settings::default();
+        pool.settings
+            .set("pm", "static", SettingSource::file(path, 12));
+        service.files = vec![read("/p2/fpm.conf"), read(path)];
+        service.php = Some(crate::snapshot::PhpService {
+            included: Some(vec![pattern.to_owned()]),
+            ..Default::default()
+        });
+        Fix::pool(&service, &pool, directives).in_one_line()
+    };
+    let dynamic = ("pm", "dynamic".to_owned());
+    let spare = ("pm.start_servers", "4".to_owned());
+    let many = fix("/p2/*.conf", std::slice::from_ref(&dynamic));
+    assert!(many.starts_with("Write /p2/zzzz-kneepoint.conf:"), "{many}");
+    assert_eq!(
+        fix(path, std::slice::from_ref(&dynamic)),
+        "In /p2/zzz-shop.conf:12, change this setting to: pm = dynamic"
+    );
+    assert_eq!(
+        fix(path, std::slice::from_ref(&spare)),
+        "In /p2/zzz-shop.conf, below [www], write: pm.start_servers = 4"
+    );
+    assert_eq!(
+        fix(path, &[dynamic, spare]),
+        "Remove /p2/zzz-shop.conf:12. In /p2/zzz-shop.conf, below [www], write: pm = dynamic; pm.start_servers = 4"
+    );
 }
