@@ -313,7 +313,7 @@ mod tests {
               unless PHP runs one or two small files a request, or nobody asks for it.
               do     Write /etc/php/conf.d/zz-kneepoint.ini:
                          opcache.enable = 1
-              then   kill -USR2 13
+              then   php-fpm -t -y /etc/php/php-fpm.conf && kill -USR2 13
 
             note    FPM-16  There is no slow log (pool www of php-fpm (process 13), /etc/php/php-fpm.conf:16)
 

@@ -171,6 +171,12 @@ impl Draft {
         self
     }
 
+    /// Other places of which it is true as well.
+    pub(crate) fn also(mut self, places: impl Iterator<Item = String>) -> Self {
+        self.0.also.extend(places);
+        self
+    }
+
     /// How bad it is, where that is known only now.
     pub(crate) fn severity(mut self, severity: Severity) -> Self {
         self.0.severity = severity;

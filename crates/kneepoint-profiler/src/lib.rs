@@ -45,6 +45,7 @@ pub use memory::ProcessMemory;
 pub use perf::{CPU_RATE_HZ, CpuProfile, sample_cpu};
 pub use process::Pools;
 pub use process::ini::ini;
+pub use process::ini_files::{IniFiles, ini_files};
 pub use process::opcache::{OpcacheState, opcache};
 pub use record::profile::{Cost, Counts, PhpProfile};
 pub use record::{RecordOptions, RecordProgress, WaitsFor, record};

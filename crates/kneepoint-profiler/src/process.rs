@@ -3,6 +3,7 @@
 pub(crate) mod cores;
 pub(crate) mod elf;
 pub(crate) mod ini;
+pub(crate) mod ini_files;
 pub(crate) mod opcache;
 
 use crate::error::ProfilerError;

@@ -12,6 +12,8 @@ pub(crate) struct Fpm {
     pub(crate) global: Settings,
     /// The pools, in the order they were first named.
     pub(crate) pools: Vec<FpmPool>,
+    /// The files that are included, by names or patterns.
+    pub(crate) included: Vec<String>,
 }
 
 /// Reads a main file. `prefix` is what relative paths of includes are relative to.
@@ -84,6 +86,7 @@ impl Parser<'_> {
                 for (file, text) in reader.included(&pattern) {
                     reader.deeper(|reader| self.text(reader, &text, &file));
                 }
+                self.fpm.included.push(pattern);
                 continue;
             }
             let source = match variable {
@@ -139,12 +142,17 @@ impl Parser<'_> {
             "php_value[",
             "php_flag[",
         ];
-        match ini.iter().find_map(|prefix| key.strip_prefix(prefix)) {
-            Some(name) => pool
-                .php
-                .set(name.trim_end_matches(']').trim(), value, source),
-            None => pool.settings.set(key, value, source),
+        let Some(name) = ini.iter().find_map(|prefix| key.strip_prefix(prefix)) else {
+            return pool.settings.set(key, value, source);
+        };
+        let name = name.trim_end_matches(']').trim();
+        // What an administrator sets, PHP-FPM sets last, wherever it stands.
+        let is_final = |key: &str| key.starts_with("php_admin_");
+        if pool.php_keys.get(name).is_some_and(|one| is_final(one)) && !is_final(key) {
+            return;
         }
+        pool.php.set(name, value, source);
+        pool.php_keys.insert(name.to_owned(), key.to_owned());
     }
 }
 
@@ -208,6 +216,18 @@ mod tests {
         assert_eq!(pool.php.text("memory_limit"), Some("64M"));
         let listen = pool.settings.get("listen").expect("set");
         assert_eq!(listen.replaced[0].0, "/run/www.sock");
+    }
+
+    #[test]
+    fn what_an_administrator_sets_holds_wherever_it_stands() {
+        let text = "[www]\nphp_admin_value[memory_limit] = 64M\nphp_value[memory_limit] = 1G\n";
+        let (fpm, _) = fpm(&[("/etc/fpm.conf", text)], &|_| None);
+        let pool = &fpm.pools[0];
+        assert_eq!(pool.php.text("memory_limit"), Some("64M"));
+        assert_eq!(
+            pool.php_keys["memory_limit"],
+            "php_admin_value[memory_limit]"
+        );
     }
 
     #[test]

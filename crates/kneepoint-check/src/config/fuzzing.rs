@@ -69,6 +69,7 @@ pub fn configuration(input: &[u8]) {
             let places = IniPlaces {
                 files: vec!["/php.ini".to_owned()],
                 dirs: vec!["/conf.d".to_owned()],
+                told: false,
             };
             drop(php_ini(&mut reader, &places, &env));
         }

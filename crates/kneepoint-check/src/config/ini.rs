@@ -11,6 +11,8 @@ pub(crate) struct IniPlaces {
     pub(crate) files: Vec<String>,
     /// Directories of small files; those of later ones come later.
     pub(crate) dirs: Vec<String>,
+    /// Whether PHP itself tells of them: then a file may have any name.
+    pub(crate) told: bool,
 }
 
 /// Where a PHP-FPM of this machine looks: as the environment and the program say, and else at the places of distributions
@@ -45,7 +47,11 @@ impl IniPlaces {
                 .collect(),
             None => vec![scan],
         };
-        Self { files, dirs }
+        Self {
+            files,
+            dirs,
+            told: false,
+        }
     }
 }
 
@@ -82,7 +88,7 @@ pub(crate) fn read(
     let mut settings = Settings::default();
     for path in &places.files {
         // A directory is no file; the next place is one in it.
-        let ends = path.ends_with(".ini");
+        let ends = places.told || path.ends_with(".ini");
         let text = if ends { reader.may(path) } else { None };
         if let Some(text) = text {
             set(&mut settings, &text, path, env);

@@ -11,7 +11,7 @@ use crate::snapshot::{
 };
 use crate::sockets::{self, Net};
 use kneepoint_model::LogFormat;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// What is searched in the file of a program: first its version. The readers of configuration know the others by their
@@ -105,6 +105,7 @@ impl<'a> Gather<'a> {
     fn new(master: &'a Master, program: Program, now_s: f64) -> Option<Self> {
         let pid = master.process.pid;
         let mut service = Service::new(master.kind, pid);
+        service.program.clone_from(&master.process.exe);
         service.version = program.word(0).unwrap_or_default().to_owned();
         service.age_s = now_s - master.process.started_s;
         let workers = master.workers.iter();
@@ -340,7 +341,9 @@ impl<'a> Gather<'a> {
         // Files of pools may be too many to be read; those of PHP itself are read all the same.
         let (mut files, mut blind) = reader.done();
         let mut reader = Reader::new(subject);
-        let places = IniPlaces::of(subject.env, self.program.word(1), self.program.word(2), exe);
+        let (dir, scan) = (self.program.word(1), self.program.word(2));
+        let places = php::places(pid);
+        let places = places.unwrap_or_else(|| IniPlaces::of(subject.env, dir, scan, exe));
         let ini = config::php_ini(&mut reader, &places, subject.env);
         let (read, unread) = reader.done();
         files.extend(read);
@@ -349,10 +352,11 @@ impl<'a> Gather<'a> {
         let ini = Arc::new(ini);
         php.ini = Settings::within(&ini);
         php.scanned = Some(places.dirs);
+        php.included = Some(fpm.included);
         let service = &mut self.seen.service;
         service.settings = fpm.global;
         service.pools = fpm.pools;
-        let mut workers = by_title(&service.processes);
+        let mut workers = php::by_title(&service.processes);
         for pool in &mut service.pools {
             pool.php = ini.under(&pool.php);
             let title = format!("php-fpm: pool {}", pool.name);
@@ -550,15 +554,6 @@ impl Service {
             .unwrap_or_default()
             .to_owned()
     }
-}
-
-fn by_title(processes: &[ServiceProcess]) -> HashMap<&str, Vec<ServiceProcess>> {
-    let mut found: HashMap<&str, Vec<ServiceProcess>> = HashMap::new();
-    for process in processes {
-        let title = process.title.trim_end();
-        found.entry(title).or_default().push(process.clone());
-    }
-    found
 }
 
 /// The arguments of a title, in which blanks no longer tell where one ends.

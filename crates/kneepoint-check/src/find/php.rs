@@ -1,8 +1,9 @@
 //! What is mapped into the memory of a process that executes PHP.
 
-use crate::snapshot::PhpService;
-use kneepoint_profiler::opcache;
-use std::collections::BTreeMap;
+use crate::config::IniPlaces;
+use crate::snapshot::{PhpService, ServiceProcess};
+use kneepoint_profiler::{ini_files, opcache};
+use std::collections::{BTreeMap, HashMap};
 
 /// Shared memory of at least so many bytes is OPcache's: what PHP-FPM shares by itself is smaller.
 const OPCACHE_BYTES: u64 = 8 << 20;
@@ -17,6 +18,26 @@ pub(super) fn mapped(pid: u32) -> PhpService {
         },
         Err(_) => PhpService::default(),
     }
+}
+
+/// The files of settings that PHP read when it was started, where its memory tells of them.
+pub(super) fn places(pid: u32) -> Option<IniPlaces> {
+    let told = ini_files(pid).ok().flatten()?;
+    Some(IniPlaces {
+        files: told.main.into_iter().collect(),
+        dirs: told.dirs,
+        told: true,
+    })
+}
+
+/// Workers by the titles that PHP-FPM gives them.
+pub(super) fn by_title(processes: &[ServiceProcess]) -> HashMap<&str, Vec<ServiceProcess>> {
+    let mut found: HashMap<&str, Vec<ServiceProcess>> = HashMap::new();
+    for process in processes {
+        let title = process.title.trim_end();
+        found.entry(title).or_default().push(process.clone());
+    }
+    found
 }
 
 fn of_maps(maps: &str) -> PhpService {

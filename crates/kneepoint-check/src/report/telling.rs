@@ -136,7 +136,10 @@ fn a_sentence_is_no_command() {
         text.contains("Then: Restart MariaDB as it was started.\n"),
         "{text}"
     );
-    assert!(text.contains("Then: `kill -USR2 13`"), "{text}");
+    assert!(
+        text.contains("Then: `php-fpm -t -y /etc/php/php-fpm.conf && kill -USR2 13`"),
+        "{text}"
+    );
 }
 
 #[test]

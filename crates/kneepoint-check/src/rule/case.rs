@@ -133,6 +133,7 @@ impl Case {
         let places = IniPlaces {
             files: Vec::new(),
             dirs: vec!["/etc/php/conf.d".into()],
+            told: true,
         };
         let service = &mut self.0.services[1];
         service.settings = fpm.global;
@@ -148,6 +149,7 @@ impl Case {
             opcache: None,
             ini: Settings::within(&ini),
             scanned: Some(places.dirs),
+            included: Some(fpm.included),
         });
         service.files = reader.done().0;
         service.version = "8.2.36".into();

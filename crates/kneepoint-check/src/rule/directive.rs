@@ -163,7 +163,8 @@ impl Directive {
         let better = (self.better)(around);
         let service = around.service;
         match (self.home, around.pool) {
-            (Home::Ini, _) => Fix::ini(service, &[(self.name, better)]),
+            (Home::Ini, Some(pool)) => Fix::php(service, pool, &[(self.name, better)]),
+            (Home::Ini, None) => Fix::ini(service, &[(self.name, better)]),
             (Home::Pool, Some(pool)) => Fix::pool(service, pool, &[(self.name, better)]),
             (Home::Program(ServiceKind::Fpm), _) => Fix::global(service, &[(self.name, better)]),
             // A value is changed where it stands; what another one ought to be goes beside it.

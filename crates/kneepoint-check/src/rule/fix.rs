@@ -2,10 +2,11 @@
 //! container.
 
 mod apply;
+mod php;
 #[cfg(test)]
 mod tests;
 
-use crate::files::parent;
+use crate::files::{is_pattern, parent};
 use crate::snapshot::{FpmPool, Service, ServiceKind, SettingSource, SettingValue, Settings};
 pub use apply::shell_word;
 use apply::{apply, apply_all, restart};
@@ -90,15 +91,12 @@ impl Fix {
         if let Some(fix) = by_variable(service, &pool.settings, directives) {
             return fix;
         }
-        let defined = pool.settings.iter();
-        let defined = defined.filter_map(|(_, value)| value.source.path());
-        // The file that is read last of those that define the pool.
-        let last = defined.max().unwrap_or("/etc/php-fpm.d/www.conf");
-        if let Some(fix) = in_main(service, last, &pool.name, directives) {
+        let last = last_of_pools(service, std::iter::once(pool));
+        if let Some(fix) = in_lines(service, &pool.settings, &last, &pool.name, directives) {
             return fix;
         }
         let content = section(&pool.name, &assigned(directives));
-        Self::drop_in(service, last, "conf", content)
+        Self::drop_in(service, &last, "conf", content)
     }
 
     /// Directives of PHP-FPM itself.
@@ -107,35 +105,11 @@ impl Fix {
             return fix;
         }
         let content = section("global", &assigned(directives));
-        let pools = service.pools.iter().flat_map(|pool| pool.settings.iter());
-        let last = pools.filter_map(|(_, value)| value.source.path()).max();
-        let last = last.unwrap_or("/etc/php-fpm.d/www.conf");
-        if let Some(fix) = in_main(service, last, "global", directives) {
+        let last = last_of_pools(service, service.pools.iter());
+        if let Some(fix) = in_lines(service, &service.settings, &last, "global", directives) {
             return fix;
         }
-        Self::drop_in(service, last, "conf", content)
-    }
-
-    /// Settings of php.ini.
-    pub(crate) fn ini(service: &Service, directives: &[(&str, String)]) -> Self {
-        let empty = Settings::default();
-        let ini = service.php.as_ref().map_or(&empty, |php| &php.ini);
-        if let Some(fix) = by_variable(service, ini, directives) {
-            return fix;
-        }
-        let lines = assigned(directives);
-        let Some(last) = last_ini(service) else {
-            let main = service
-                .files
-                .iter()
-                .find(|file| file.path.ends_with(".ini"));
-            let main = main.map_or("php.ini", |file| file.path.as_str());
-            return Self {
-                apply: apply(service),
-                ..Self::listed(format!("In {main}, below all that it sets, write:"), lines)
-            };
-        };
-        Self::drop_in(service, &last, "ini", lines.join("\n") + "\n")
+        Self::drop_in(service, &last, "conf", content)
     }
 
     /// Options of MariaDB or MySQL, each as `name = value`: a file that is read last, with the header without which the
@@ -292,6 +266,14 @@ impl Fix {
             return Self::altered(service, value, text);
         }
         let (is_flag, place) = match (&value.source, service.files.first()) {
+            (SettingSource::Default, Some(file)) if service.kind == ServiceKind::Nginx => {
+                // Some lines say themselves where they belong.
+                let place = match text.contains("(in ") {
+                    true => "",
+                    false => nginx_place(text),
+                };
+                (false, format!("In {}{place}, add", file.path))
+            }
             (SettingSource::Default, Some(file)) => (false, format!("In {}, add", file.path)),
             // It was started without a file.
             (SettingSource::Default, None) => (true, "On its command line, add".to_owned()),
@@ -411,6 +393,33 @@ fn assigned(directives: &[(&str, String)]) -> Vec<String> {
         .collect()
 }
 
+/// Where nginx takes a directive that nobody has written yet.
+fn nginx_place(text: &str) -> &'static str {
+    const OUTSIDE: [&str; 8] = [
+        "error_log",
+        "pcre_jit",
+        "thread_pool",
+        "worker_cpu_affinity",
+        "worker_priority",
+        "worker_processes",
+        "worker_rlimit_nofile",
+        "worker_shutdown_timeout",
+    ];
+    const EVENTS: [&str; 5] = [
+        "accept_mutex",
+        "accept_mutex_delay",
+        "multi_accept",
+        "use",
+        "worker_connections",
+    ];
+    let name = text.split([' ', ';']).next().unwrap_or_default();
+    match () {
+        () if OUTSIDE.contains(&name) => ", outside of every block",
+        () if EVENTS.contains(&name) => ", inside events { }",
+        () => ", inside http { }",
+    }
+}
+
 /// A directive as its program takes it on the command line.
 fn as_flag(kind: ServiceKind, line: &str) -> String {
     let assigned = line.split_once(" = ");
@@ -424,38 +433,56 @@ fn as_flag(kind: ServiceKind, line: &str) -> String {
     }
 }
 
-/// The main file itself, where that defines the pools: it then names no directory that a further file could be put into.
-fn in_main(
+/// The file that is read last of those that define pools.
+fn last_of_pools<'a>(service: &'a Service, pools: impl Iterator<Item = &'a FpmPool>) -> String {
+    let lines = pools.flat_map(|pool| pool.settings.iter().chain(pool.php.iter()));
+    let defined = lines.filter_map(|(_, value)| value.source.path());
+    let defined = defined.filter(|path| !path.ends_with(".ini"));
+    let when = |path: &str| service.files.iter().position(|file| file.path == path);
+    let last = defined.max_by_key(|path| (when(path), *path));
+    last.unwrap_or("/etc/php-fpm.d/www.conf").to_owned()
+}
+
+/// The very lines of PHP-FPM's files, where a further file would not be read, or would be read before these lines.
+fn in_lines(
     service: &Service,
+    settings: &Settings,
     last: &str,
     section: &str,
     directives: &[(&str, String)],
 ) -> Option<Fix> {
-    service.files.first().filter(|main| main.path == last)?;
-    Some(Fix::below(
-        service,
-        &format!("In {last}"),
-        section,
-        assigned(directives),
-    ))
+    let is_final = |value: &&SettingValue| {
+        let path = value.source.path();
+        path.is_some_and(|path| !takes_more(service, path))
+    };
+    let values = directives.iter().filter_map(|(name, _)| settings.get(name));
+    let own: Vec<&SettingValue> = values.filter(is_final).collect();
+    let lines = assigned(directives);
+    if let ([value], [line]) = (own.as_slice(), lines.as_slice()) {
+        return Some(Fix::line(service, value, line));
+    }
+    let place = match takes_more(service, last) {
+        true => own.first()?.source.path()?,
+        false => last,
+    };
+    let fix = Fix::below(service, &format!("In {place}"), section, lines);
+    let places: Vec<String> = own.iter().map(|value| value.source.to_string()).collect();
+    Some(match places.is_empty() {
+        true => fix,
+        false => fix.after(&format!("Remove {}.", places.join(" and "))),
+    })
 }
 
-/// The file of settings of PHP that is read last, or one that would be; `None` where no directory of such files is read.
-fn last_ini(service: &Service) -> Option<String> {
-    let dirs = service.php.as_ref().and_then(|php| php.scanned.as_ref());
-    let is_scanned = |path: &str| match dirs {
-        Some(dirs) => dirs
-            .iter()
-            .any(|dir| dir.trim_end_matches('/') == parent(path)),
-        None => !path.ends_with("php.ini"),
-    };
-    let mut read = service.files.iter().rev();
-    let last = read.find(|file| file.path.ends_with(".ini") && is_scanned(&file.path));
-    match (last, dirs) {
-        (Some(file), _) => Some(file.path.clone()),
-        (None, Some(dirs)) => Some(format!("{}/0.ini", dirs.last()?.trim_end_matches('/'))),
-        (None, None) => Some("/usr/local/etc/php/conf.d/0.ini".to_owned()),
+/// Whether PHP-FPM reads whatever file is put beside this one: its main file is one alone, as is one that is included by name.
+fn takes_more(service: &Service, path: &str) -> bool {
+    if service.files.first().is_some_and(|main| main.path == path) {
+        return false;
     }
+    let php = service.php.as_ref();
+    php.and_then(|php| php.included.as_ref()).is_none_or(|all| {
+        let mut all = all.iter().filter(|one| is_pattern(one));
+        all.any(|pattern| parent(pattern) == parent(path))
+    })
 }
 
 /// The environment, where that is what sets all of these.

@@ -73,9 +73,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         }
         draft
             .title(title(why))
+            // The kernel takes one more than the length of the queue (sk_acceptq_is_full in include/net/sock.h).
             .cost(format!(
-                "in a burst the {:.0}th waiting request is an error, or waits seconds more",
-                length + 1.0
+                "in a burst {} wait, and any further one is an error, or waits seconds more",
+                counted(length as u64 + 1, "connection")
             ))
             .fix(fix(why, service, pool))
             .weight(0.1)
@@ -118,12 +119,12 @@ mod tests {
                 (
                     Case::healthy().kernel(1, "net.core.somaxconn", "128"),
                     Severity::Risk,
-                    "129th",
+                    "129 connections wait",
                 ),
                 (
                     Case::healthy().pool_with("listen.backlog = 16", ""),
                     Severity::Risk,
-                    "17th",
+                    "17 connections wait",
                 ),
                 (
                     Case::healthy().pool_with("listen.backlog = 16", ""),

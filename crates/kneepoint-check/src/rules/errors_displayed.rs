@@ -23,8 +23,9 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                 .pool(pool)
                 .value("display_errors", &value)
                 .cost("no time; but nobody sees when pages fail, except visitors")
-                .fix(Fix::ini(
+                .fix(Fix::php(
                     service,
+                    pool,
                     &[
                         ("display_errors", "Off".into()),
                         ("log_errors", "On".into()),

@@ -22,7 +22,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                 .pool(pool)
                 .value("memory_limit", &value)
                 .cost("one request can end all others")
-                .fix(Fix::ini(service, &[("memory_limit", "256M".into())]))
+                .fix(Fix::php(service, pool, &[("memory_limit", "256M".into())]))
                 .weight(0.12)
                 .tell(found);
         }

@@ -30,10 +30,35 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         .pool(pool)
         .value("pm", &pool.settings.or("pm", "ondemand"))
         .cost("after each pause, and in each burst, requests wait for processes to start")
-        .fix(Fix::pool(service, pool, &[("pm", "static".into())]))
+        .fix(Fix::pool(service, pool, &better(snapshot, service, pool)))
         .weight(0.15)
         .tell(found);
     }
+}
+
+/// What a worker takes where none was seen, in bytes \[ours\].
+const WORKER: f64 = 64.0 * 1_048_576.0;
+
+/// All workers at once where there are cores and memory for as many; else some that are ready, by cores.
+fn better(snapshot: &Snapshot, service: &Service, pool: &FpmPool) -> Vec<(&'static str, String)> {
+    let cores = service.cores(&snapshot.machine);
+    let most = pool.max_children().unwrap_or(1);
+    let seen = pool.workers.iter().filter_map(|one| one.pss);
+    let each = seen.fold(0.0, f64::max);
+    let each = if each > 0.0 { each } else { WORKER };
+    let memory = service.memory_bytes(&snapshot.machine);
+    // Others want memory, too: half of it is what one pool may keep.
+    if most as f64 <= cores * 8.0 && most as f64 * each <= memory / 2.0 {
+        return vec![("pm", "static".into())];
+    }
+    let at_most = |count: f64| (count.ceil() as u64).clamp(1, most.max(1));
+    let (least, spare) = (at_most(cores * 2.0), at_most(cores * 4.0));
+    vec![
+        ("pm", "dynamic".into()),
+        ("pm.start_servers", least.to_string()),
+        ("pm.min_spare_servers", least.to_string()),
+        ("pm.max_spare_servers", spare.to_string()),
+    ]
 }
 
 #[cfg(test)]
@@ -50,5 +75,31 @@ mod tests {
                 "php-fpm.conf:16",
             )],
         );
+    }
+
+    #[test]
+    fn no_more_workers_are_kept_than_cores_and_memory_are_for() {
+        let written = |lines: &str, memory: f64| {
+            let case = Case::healthy()
+                .pool_with(lines, "")
+                .with(|all| all.machine.memory_bytes = memory);
+            let found = super::super::tests_of(&RULE, &case);
+            found[0].fix.in_one_line()
+        };
+        // Four cores.
+        let few = written("pm = ondemand", 16e9);
+        assert!(few.contains("pm = static"), "{few}");
+        for many in [
+            written("pm = ondemand\npm.max_children = 200", 64e9),
+            written("pm = ondemand", 1e9),
+        ] {
+            assert!(
+                many.contains("pm = dynamic")
+                    && many.contains("pm.start_servers = 8")
+                    && many.contains("pm.min_spare_servers = 8")
+                    && many.contains("pm.max_spare_servers = 16"),
+                "{many}"
+            );
+        }
     }
 }

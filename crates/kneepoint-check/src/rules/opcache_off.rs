@@ -1,6 +1,8 @@
 //! OPC-01: PHP compiles every file for every request.
 
+use crate::rule::Draft;
 use crate::rule::prelude::*;
+use crate::snapshot::PhpService;
 
 pub(crate) static RULE: CheckRule = CheckRule {
     code: "OPC-01",
@@ -15,6 +17,8 @@ pub(crate) static RULE: CheckRule = CheckRule {
     check,
 };
 
+/// The switch.
+const ENABLE: &str = "opcache.enable";
 /// The part of PHP's CPU that compiling takes: 33 against 119 requests a second is 72 %.
 const SHARE: f64 = 0.65;
 
@@ -32,22 +36,20 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             // OPC-02 tells more.
             continue;
         }
-        let off = service.pools.iter().find_map(|pool| {
-            let value = pool
-                .php
-                .get("opcache.enable")
-                .or_else(|| php.ini.get("opcache.enable"))?;
-            (value.is_on() == Some(false)).then_some((pool, value))
-        });
+        let off = Off::of(service, php);
         let file_cache_only = php
             .ini
             .get("opcache.file_cache_only")
             .and_then(SettingValue::is_on)
             == Some(true);
         let mut draft = RULE.at(snapshot, at, Severity::Problem).weight(SHARE);
-        let mut lines = vec![("opcache.enable", "1".to_owned())];
+        let mut lines = vec![(ENABLE, "1".to_owned())];
+        let mut fix = None;
         match off {
-            Some((pool, value)) => draft = draft.pool(pool).value("opcache.enable", value),
+            Some(off) => {
+                draft = off.told(draft);
+                fix = Some(off.fix(service));
+            }
             None if php.maps_seen && !loaded => {
                 let source = format!("/proc/{}/maps", service.pid);
                 draft = draft.seen("the extension opcache is not mapped into memory", source);
@@ -68,8 +70,93 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .map_or_else(String::new, |words| format!("; {words}"));
         draft
             .cost(format!("about two thirds of PHP's CPU time where a framework runs (33 against 119 requests a second){used}"))
-            .fix(Fix::ini(service, &lines))
+            .fix(fix.unwrap_or_else(|| Fix::ini(service, &lines)))
             .tell(found);
+    }
+}
+
+/// Where OPcache is switched off.
+struct Off<'a> {
+    /// The pools without it, and the line of each that switches it off.
+    pools: Vec<(&'a FpmPool, Option<SettingValue>)>,
+    /// Those that switch it on, in vain.
+    vain: Vec<(&'a FpmPool, SettingValue)>,
+    /// The setting for all of them, where that is off: it is decided when PHP-FPM starts.
+    of_all: Option<&'a SettingValue>,
+}
+
+impl<'a> Off<'a> {
+    fn of(service: &'a Service, php: &'a PhpService) -> Option<Self> {
+        let is_off = |value: &SettingValue| value.is_on() == Some(false);
+        let of_all = php.ini.get(ENABLE).filter(|value| is_off(value));
+        let all = service.pools.iter();
+        let all = all.map(|pool| (pool, pool.own_line(ENABLE)));
+        let is_on = |value: &SettingValue| value.is_on() == Some(true);
+        let vain = all
+            .clone()
+            .filter_map(|(pool, line)| Some((pool, line.filter(is_on)?)));
+        let pools = all
+            .clone()
+            .map(|(pool, line)| (pool, line.filter(is_off)))
+            .filter(|(pool, line)| {
+                of_all.is_some() || line.is_some() || pool.php.get(ENABLE).is_some_and(is_off)
+            });
+        let off = Self {
+            pools: pools.collect(),
+            vain: of_all.map_or_else(Vec::new, |_| vain.collect()),
+            of_all,
+        };
+        (!off.pools.is_empty()).then_some(off)
+    }
+
+    /// The first of them, and all others with it.
+    fn told(&self, draft: Draft) -> Draft {
+        let (first, line) = &self.pools[0];
+        let value = line
+            .as_ref()
+            .or(self.of_all)
+            .or_else(|| first.php.get(ENABLE));
+        let others = self.pools.iter().skip(1).map(|(pool, line)| {
+            let line = line.as_ref().map(|line| format!(" ({})", line.source));
+            format!("pool {}{}", pool.name, line.unwrap_or_default())
+        });
+        let mut draft = draft.pool(first).also(others);
+        if let Some(value) = value {
+            draft = draft.value(ENABLE, value);
+        }
+        if let Some((pool, value)) = self.vain.first() {
+            draft = draft.seen(
+                format!(
+                    "pool {} switches it on in vain: only php.ini can, when PHP-FPM starts",
+                    pool.name
+                ),
+                value.source.to_string(),
+            );
+        }
+        draft
+    }
+
+    fn fix(&self, service: &Service) -> Fix {
+        let lines = self.pools.iter().filter_map(|(_, line)| line.as_ref());
+        let mut places: Vec<String> = lines.clone().map(|line| line.source.to_string()).collect();
+        places.dedup();
+        let removed = format!(
+            "Remove the line {}: a pool can switch OPcache off, and never on.",
+            places.join(" and ")
+        );
+        match (self.of_all, lines.clone().next()) {
+            (None, Some(_)) => Fix::reload(service, removed),
+            (Some(_), Some(_)) => self.of_ini(service).after(&removed),
+            (_, None) => self.of_ini(service),
+        }
+    }
+
+    fn of_ini(&self, service: &Service) -> Fix {
+        let lines = [(ENABLE, "1".to_owned())];
+        match self.of_all {
+            Some(_) => Fix::ini(service, &lines),
+            None => Fix::php(service, self.pools[0].0, &lines),
+        }
     }
 }
 
@@ -116,5 +203,32 @@ mod tests {
                 ),
             ],
         );
+    }
+
+    #[test]
+    fn every_pool_without_it_is_told() {
+        let told = |pools: &str, ini: &str| {
+            let case = Case::healthy().pool_with(pools, ini);
+            super::super::tests_of(&RULE, &case).remove(0)
+        };
+        // Each by a line of its own.
+        let one = told(
+            "php_admin_flag[opcache.enable] = off\n[b]\n[c]\nphp_flag[opcache.enable] = 0",
+            "",
+        );
+        assert_eq!(one.also, ["pool c (/etc/php/php-fpm.conf:19)"]);
+        assert_eq!(
+            one.fix.in_one_line(),
+            "Remove the line /etc/php/php-fpm.conf:16 and /etc/php/php-fpm.conf:19: a pool can switch OPcache off, and never on."
+        );
+        // All of them by php.ini, whatever a pool says.
+        let all = told(
+            "[b]\nphp_admin_value[opcache.enable] = 1",
+            "opcache.enable=0",
+        );
+        assert_eq!(all.also, ["pool b"]);
+        let said = format!("{:?}", all.seen);
+        assert!(said.contains("pool b switches it on in vain"), "{said}");
+        assert!(all.fix.file.is_some(), "{:?}", all.fix);
     }
 }

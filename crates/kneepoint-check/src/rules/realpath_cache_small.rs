@@ -40,8 +40,9 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                 .cost(
                     "system calls for every directory of the path of every file that does not fit",
                 )
-                .fix(Fix::ini(
+                .fix(Fix::php(
                     service,
+                    pool,
                     &[
                         ("realpath_cache_size", "4096K".into()),
                         ("realpath_cache_ttl", "600".into()),

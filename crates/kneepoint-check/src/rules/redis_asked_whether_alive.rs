@@ -39,7 +39,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .value("redis.pconnect.echo_check_liveness", &asks)
             .seen("sessions are kept in Redis over persistent connections", "session.save_path")
             .cost("one round trip to Redis more for each request that opens a session (0.2 to 1 ms between hosts)")
-            .fix(Fix::ini(service, &[("redis.pconnect.echo_check_liveness", "0".into())]))
+            .fix(Fix::php(service, pool, &[("redis.pconnect.echo_check_liveness", "0".into())]))
             .weight(0.03)
             .tell(found);
     }

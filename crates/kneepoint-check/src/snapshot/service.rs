@@ -293,6 +293,8 @@ pub struct PhpService {
     pub ini: Settings,
     /// Directories whose files are read after php.ini, the last one last; `None` where that is not known.
     pub scanned: Option<Vec<String>>,
+    /// What PHP-FPM's files include, by names or patterns; `None` where that is not known.
+    pub included: Option<Vec<String>>,
     /// Extensions that are mapped into memory, by name.
     pub loaded: BTreeMap<String, String>,
     /// Whether what is mapped could be read.
@@ -312,6 +314,8 @@ pub struct FpmPool {
     pub settings: Settings,
     /// PHP's settings, as this pool has them.
     pub php: Settings,
+    /// By what key the pool itself writes settings of PHP: `php_admin_value[memory_limit]`, by their names.
+    pub php_keys: BTreeMap<String, String>,
     /// Where it listens.
     pub listen: Option<ListenEndpoint>,
     /// Connections that wait to be accepted, and how many fit.
@@ -350,6 +354,8 @@ pub struct Service {
     pub pid: u32,
     /// Its version; empty where it could not be told.
     pub version: String,
+    /// The path of its program, as it sees it; empty where that is not known.
+    pub program: String,
     /// Where it runs.
     pub place: NetworkPlace,
     /// When its configuration was read at the latest, in seconds since 1970.
@@ -398,6 +404,7 @@ impl Service {
             kind,
             pid,
             version: String::new(),
+            program: String::new(),
             place: NetworkPlace::default(),
             loaded_s: 0.0,
             cpu_s: 0.0,

@@ -5,7 +5,7 @@ use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{Object, ObjectSymbol};
 
 /// What is looked for. The first is in every PHP.
-const NAMES: [&str; 7] = [
+const NAMES: [&str; 10] = [
     "module_registry",
     "sapi_module",
     "executor_globals",
@@ -13,6 +13,9 @@ const NAMES: [&str; 7] = [
     "executor_globals_offset",
     "sapi_globals_offset",
     "tsrm_get_ls_cache_tcb_offset",
+    "php_ini_opened_path",
+    "php_ini_scanned_files",
+    "php_ini_scanned_path",
 ];
 
 /// Those of PHP's symbols that a file defines, in the order of [`NAMES`].
@@ -29,6 +32,18 @@ pub(crate) struct Symbols {
     pub(crate) globals: Globals<Symbol>,
     pub(crate) module_registry: Symbol,
     pub(crate) sapi_module: Option<Symbol>,
+    pub(crate) ini: IniSymbols,
+}
+
+/// Variables that point to the names of the files of settings that PHP read (main/php_ini.c).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct IniSymbols {
+    /// `php_ini_opened_path`: php.ini.
+    pub(crate) opened: Option<Symbol>,
+    /// `php_ini_scanned_files`: those of directories, with commas between them.
+    pub(crate) files: Option<Symbol>,
+    /// `php_ini_scanned_path`: these directories, with colons between them.
+    pub(crate) dirs: Option<Symbol>,
 }
 
 /// How a program comes to PHP's globals. Where they are is a [`Symbol`], or where that is written.
@@ -111,6 +126,9 @@ impl Exports {
             executor_offset,
             sapi_offset,
             pointer,
+            opened,
+            files,
+            dirs,
         ] = self.symbols
         else {
             return Found::Other;
@@ -129,6 +147,11 @@ impl Exports {
             globals,
             module_registry,
             sapi_module,
+            ini: IniSymbols {
+                opened,
+                files,
+                dirs,
+            },
         })
     }
 }
@@ -177,7 +200,7 @@ mod tests {
 
     /// A library of PHP with threads, at 0x1000 of its file.
     fn library() -> Exports {
-        let symbols = [0x1100, 0x1200, 0, 0, 0x1300, 0x1400, 0x1500];
+        let symbols = [0x1100, 0x1200, 0, 0, 0x1300, 0x1400, 0x1500, 0x1600, 0, 0];
         Exports {
             first: 0x1000,
             symbols: symbols.map(|address| (address > 0).then(|| at(address))),
@@ -202,6 +225,10 @@ mod tests {
             },
             module_registry: at(0x7000_0100),
             sapi_module: Some(at(0x7000_0200)),
+            ini: IniSymbols {
+                opened: Some(at(0x7000_0600)),
+                ..IniSymbols::default()
+            },
         };
         assert_eq!(both.found(), Found::Php(expected));
     }

@@ -229,6 +229,7 @@ mod tests {
             globals: Globals::Variables { executor, sapi },
             module_registry: registry,
             sapi_module: None,
+            ini: crate::process::elf::IniSymbols::default(),
         }
     }
 

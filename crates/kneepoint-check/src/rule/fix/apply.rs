@@ -56,6 +56,9 @@ pub(super) fn restart(service: &Service, first: &str) -> String {
 
 /// Has it read its files again, while it serves.
 fn reload(service: &Service) -> String {
+    if service.kind == ServiceKind::Fpm {
+        return reload_fpm(service);
+    }
     if let Some(unit) = &service.place.unit {
         return format!("systemctl reload {unit}");
     }
@@ -64,7 +67,6 @@ fn reload(service: &Service) -> String {
     match (service.kind, main) {
         (ServiceKind::Nginx, Some(main)) => format!("nginx -t -c {main} && kill -HUP {pid}"),
         (ServiceKind::Nginx, None) => format!("nginx -t && kill -HUP {pid}"),
-        (ServiceKind::Fpm, _) => format!("kill -USR2 {}", master_of_fpm(service)),
         // Graceful: it finishes what it serves.
         (ServiceKind::Apache, _) => format!("kill -USR1 {pid}"),
         (ServiceKind::Postgresql, _) => format!("kill -HUP {pid}"),
@@ -75,6 +77,26 @@ fn reload(service: &Service) -> String {
         }
         (kind, _) => format!("Restart {} as it was started.", called(kind)),
     }
+}
+
+/// A master that finds an error in its files at a reload ends, and nobody serves the site: they are tested first.
+fn reload_fpm(service: &Service) -> String {
+    let program = service.program.strip_suffix(" (deleted)");
+    let program = program.unwrap_or(&service.program);
+    let program = if program.is_empty() {
+        "php-fpm"
+    } else {
+        program
+    };
+    let main = service.files.first();
+    let main = main.map_or_else(String::new, |file| {
+        format!(" -y {}", shell_word(&file.path))
+    });
+    let then = match &service.place.unit {
+        Some(unit) => format!("systemctl reload {unit}"),
+        None => format!("kill -USR2 {}", master_of_fpm(service)),
+    };
+    format!("{} -t{main} && {then}", shell_word(program))
 }
 
 /// The process to signal. A master of PHP-FPM that runs in the background becomes another process at each reload, and
@@ -225,11 +247,23 @@ mod tests {
     #[test]
     fn a_master_that_forks_is_found_by_its_file() {
         let mut service = Service::new(ServiceKind::Fpm, 7);
-        assert_eq!(apply(&service), "kill -USR2 7");
+        assert_eq!(apply(&service), "php-fpm -t && kill -USR2 7");
         let source = SettingSource::file("/c", 1);
         service.settings.set("pid", "/run/php/fpm.pid", source);
-        assert_eq!(apply(&service), "kill -USR2 \"$(cat /run/php/fpm.pid)\"");
+        assert_eq!(
+            apply(&service),
+            "php-fpm -t && kill -USR2 \"$(cat /run/php/fpm.pid)\""
+        );
         service.place.unit = Some("php8.2-fpm.service".into());
-        assert_eq!(apply(&service), "systemctl reload php8.2-fpm.service");
+        service.program = "/usr/sbin/php-fpm8.2".into();
+        service.files.push(ReadFile {
+            path: "/etc/php/8.2/fpm/php-fpm.conf".into(),
+            modified_s: 0.0,
+            newer: false,
+        });
+        assert_eq!(
+            apply(&service),
+            "/usr/sbin/php-fpm8.2 -t -y /etc/php/8.2/fpm/php-fpm.conf && systemctl reload php8.2-fpm.service"
+        );
     }
 }

@@ -27,7 +27,7 @@ fn a_host_gets_a_drop_in_that_is_read_last() {
     let file = fix.file.expect("a file");
     assert_eq!(file.path, "/usr/local/etc/php-fpm.d/zz-kneepoint.conf");
     assert_eq!(file.content, "[www]\npm.max_children = 20\n");
-    assert_eq!(fix.apply, "kill -USR2 7");
+    assert_eq!(fix.apply, "php-fpm -t && kill -USR2 7");
 }
 
 #[test]
@@ -189,7 +189,8 @@ fn a_pool_of_the_main_file_is_changed_there() {
     let fix = Fix::pool(&service, &pool, &[("pm.max_children", "20".into())]);
     assert!(fix.file.is_none(), "{fix:?}");
     assert!(
-        fix.text.ends_with("[www], write: pm.max_children = 20"),
+        fix.text
+            .ends_with("zz-docker.conf:3, change this setting to: pm.max_children = 20"),
         "{fix:?}"
     );
 }
@@ -231,5 +232,135 @@ fn what_alter_system_wrote_is_altered_and_not_edited() {
         format!(
             "ALTER SYSTEM wrote {path}:3. In psql, as a superuser: ALTER SYSTEM SET log_statement = 'none';"
         )
+    );
+}
+
+fn php_of(pool: &str) -> (Service, FpmPool) {
+    let case = crate::rule::case::Case::healthy().pool_with(pool, "");
+    let service = case.0.services[1].clone();
+    let pool = service.pools[0].clone();
+    (service, pool)
+}
+
+#[test]
+fn a_setting_of_php_is_changed_in_the_line_of_the_pool_that_sets_it() {
+    let said = |line: &str, directives: &[(&str, String)]| {
+        let (service, pool) = php_of(line);
+        Fix::php(&service, &pool, directives).in_one_line()
+    };
+    assert_eq!(
+        said(
+            "php_admin_value[memory_limit] = -1",
+            &[("memory_limit", "256M".into())]
+        ),
+        "In /etc/php/php-fpm.conf:16, change this setting to: php_admin_value[memory_limit] = 256M"
+    );
+    // A flag takes a switch and no number.
+    let limit = [("max_execution_time", "30".to_owned())];
+    assert!(
+        said("php_flag[max_execution_time] = off", &limit)
+            .ends_with("php_value[max_execution_time] = 30")
+    );
+    let shown = [
+        ("display_errors", "Off".to_owned()),
+        ("log_errors", "On".to_owned()),
+    ];
+    assert_eq!(
+        said("php_flag[display_errors] = on", &shown),
+        "In /etc/php/php-fpm.conf:16, write instead of this setting: php_flag[display_errors] = Off; php_flag[log_errors] = On"
+    );
+    let both = said(
+        "php_flag[display_errors] = on\nphp_value[log_errors] = 0",
+        &shown,
+    );
+    assert!(
+        both.starts_with("Remove /etc/php/php-fpm.conf:17. In /etc/php/php-fpm.conf:16,"),
+        "{both}"
+    );
+    let ini = said("", &shown);
+    assert!(
+        ini.starts_with("Write /etc/php/conf.d/zz-kneepoint.ini:"),
+        "{ini}"
+    );
+}
+
+#[test]
+fn no_file_is_promised_for_what_was_given_at_the_start() {
+    let from_memory = |name: &str, text: &str| {
+        let (mut service, _) = php_of("");
+        let source = SettingSource::Memory { pid: service.pid };
+        service.place.unit = Some("php8.2-fpm.service".into());
+        let php = service.php.as_mut().expect("PHP");
+        php.ini.set(name, text, source);
+        service
+    };
+    // A file says something else; or nothing says it, and it is not what PHP has by itself.
+    for (name, text) in [("opcache.enable", "0"), ("realpath_cache_size", "16K")] {
+        let service = from_memory(name, text);
+        let fix = Fix::ini(&service, &[(name, "1".into())]);
+        assert!(
+            fix.file.is_none() && fix.text.contains("ExecStart"),
+            "{fix:?}"
+        );
+        assert!(fix.text.contains(&format!("-d {name}")), "{fix:?}");
+        assert_eq!(fix.apply, "systemctl restart php8.2-fpm.service");
+    }
+    let service = from_memory("realpath_cache_size", "4096K");
+    let fix = Fix::ini(&service, &[("realpath_cache_size", "16M".into())]);
+    assert!(fix.file.is_some(), "PHP has it by itself: {fix:?}");
+    // The file was changed since, and is not yet read.
+    let mut service = from_memory("opcache.enable", "0");
+    service.files.iter_mut().for_each(|file| file.newer = true);
+    let fix = Fix::ini(&service, &[("opcache.enable", "1".into())]);
+    assert!(fix.file.is_some(), "{fix:?}");
+}
+
+#[test]
+fn a_new_directive_of_nginx_is_told_with_its_block() {
+    let mut service = Service::new(ServiceKind::Nginx, 7);
+    service.files.push(read("/etc/nginx/nginx.conf"));
+    let unset = SettingValue::new("", SettingSource::Default);
+    for (line, place) in [
+        ("gzip_types application/json;", "inside http { }"),
+        ("worker_rlimit_nofile 65535;", "outside of every block"),
+        ("worker_connections 4096;", "inside events { }"),
+    ] {
+        assert_eq!(
+            Fix::line(&service, &unset, line).text,
+            format!("In /etc/nginx/nginx.conf, {place}, add: {line}")
+        );
+    }
+}
+
+#[test]
+fn a_pool_is_changed_in_its_lines_where_no_further_file_is_read() {
+    let path = "/p2/zzz-shop.conf";
+    let fix = |pattern: &str, directives: &[(&str, String)]| {
+        let (mut service, mut pool) = service(false);
+        pool.settings = Settings::default();
+        pool.settings
+            .set("pm", "static", SettingSource::file(path, 12));
+        service.files = vec![read("/p2/fpm.conf"), read(path)];
+        service.php = Some(crate::snapshot::PhpService {
+            included: Some(vec![pattern.to_owned()]),
+            ..Default::default()
+        });
+        Fix::pool(&service, &pool, directives).in_one_line()
+    };
+    let dynamic = ("pm", "dynamic".to_owned());
+    let spare = ("pm.start_servers", "4".to_owned());
+    let many = fix("/p2/*.conf", std::slice::from_ref(&dynamic));
+    assert!(many.starts_with("Write /p2/zzzz-kneepoint.conf:"), "{many}");
+    assert_eq!(
+        fix(path, std::slice::from_ref(&dynamic)),
+        "In /p2/zzz-shop.conf:12, change this setting to: pm = dynamic"
+    );
+    assert_eq!(
+        fix(path, std::slice::from_ref(&spare)),
+        "In /p2/zzz-shop.conf, below [www], write: pm.start_servers = 4"
+    );
+    assert_eq!(
+        fix(path, &[dynamic, spare]),
+        "Remove /p2/zzz-shop.conf:12. In /p2/zzz-shop.conf, below [www], write: pm = dynamic; pm.start_servers = 4"
     );
 }
