@@ -199,14 +199,6 @@ fn count(files: &dyn Files, root: &str) -> (u64, bool) {
     (found, false)
 }
 
-fn line_of(text: &str, name: &str) -> usize {
-    let lines: Vec<&str> = text.lines().collect();
-    let at = lines
-        .iter()
-        .rposition(|line| line.trim_start().starts_with(name));
-    at.map_or(0, |at| at + 1)
-}
-
 /// What sessions and the cache are kept in, as Laravel names it.
 fn drivers(text: &str) -> Vec<(String, String, usize)> {
     let names = [
@@ -215,19 +207,17 @@ fn drivers(text: &str) -> Vec<(String, String, usize)> {
         "CACHE_DRIVER",
         "QUEUE_CONNECTION",
     ];
-    let values = dotenv::values(text).into_iter();
-    let kept = values.filter(|(name, _)| names.contains(&name.as_str()));
-    kept.map(|(name, value)| {
-        let line = line_of(text, &name);
-        (name, value, line)
-    })
-    .collect()
+    let set = dotenv::known(text).into_iter();
+    let kept = set.filter(|set| names.contains(&set.name.as_str()));
+    kept.filter_map(|set| Some((set.name, set.value?, set.line)))
+        .collect()
 }
 
 /// The database that WordPress names. Nothing but its host is looked at.
 fn wordpress_database(text: &str, path: &str) -> Option<(ListenEndpoint, String)> {
     let all = code::assignments(text);
-    let set = all.iter().rev().find(|set| set.target == "DB_HOST")?;
+    // A constant keeps its first value.
+    let set = all.iter().find(|set| set.target == "DB_HOST")?;
     let before = set.whole.as_ptr() as usize - text.as_ptr() as usize;
     let line = text[..before].matches('\n').count() + 1;
     let host = set.text()?;
@@ -243,13 +233,12 @@ fn wordpress_database(text: &str, path: &str) -> Option<(ListenEndpoint, String)
 
 /// Whom the settings of an environment file ask. Only hosts and ports are looked at.
 fn asked(text: &str, path: &str) -> Asks {
-    let values = dotenv::values(text);
-    let value = |name: &str| {
-        let mut all = values.iter().rev();
-        all.find(|(key, _)| key == name)
-            .map(|(_, value)| value.clone())
-    };
-    endpoints(&value, &|name| format!("{path}:{}", line_of(text, name)))
+    let all = dotenv::known(text);
+    let set = |name: &str| all.iter().rev().find(|set| set.name == name);
+    let value = |name: &str| set(name)?.value.clone();
+    endpoints(&value, &|name| {
+        format!("{path}:{}", set(name).map_or(0, |set| set.line))
+    })
 }
 
 /// The same of what a pool gives to its workers: `env[REDIS_HOST]`.
