@@ -1,6 +1,6 @@
 //! Switches in an application's own settings that cost a request its time: a cache that is off, debugging that is on.
 
-use super::{code, dotenv};
+use super::{code, dotenv, laravel};
 use kneepoint_model::{AppSwitch, SwitchKind};
 use std::path::Path;
 
@@ -160,11 +160,18 @@ fn bare(value: &str) -> String {
 }
 
 /// The switches that cost, in the files of settings below an application's root. Files that are not there or cannot be
-/// read have none; conditions around a setting are not understood.
+/// read have none; conditions around a setting are not understood. Laravel does not read `.env` where it has its cache.
 #[must_use]
 pub fn switches(root: &Path) -> Vec<AppSwitch> {
-    let mut found = Vec::new();
+    let is_laravel = root.join("artisan").exists();
+    let cache = root.join(laravel::CACHE);
+    let is_cached = is_laravel && cache.exists();
+    let cached = super::text(&cache).filter(|_| is_cached);
+    let mut found = cached.map_or_else(Vec::new, |text| laravel::Cached::of(&text).switches());
     for file in FILES {
+        if is_cached && file.starts_with(".env") {
+            continue;
+        }
         if let Some(text) = super::text(&root.join(file)) {
             found.extend(of_file(file, &text));
         }
@@ -360,6 +367,27 @@ mod tests {
         );
         let text = "<?php\ndefine('WP_DEBUG', getenv('D'));\ndefine('WP_DEBUG', true);\n";
         check("wp-config.php", text, &[]);
+    }
+
+    #[test]
+    fn where_laravel_has_its_cache_the_environment_does_not_count() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let put =
+            |path: &str, text: &str| std::fs::write(dir.path().join(path), text).expect("a file");
+        std::fs::create_dir_all(dir.path().join("bootstrap/cache")).expect("a directory");
+        put("artisan", "");
+        put(".env", "APP_DEBUG=true\n");
+        assert_eq!(switches(dir.path())[0].file, ".env");
+        let cache =
+            |debug| format!("<?php return array (\n 'app' => array ( 'debug' => {debug}, ),\n);\n");
+        put(laravel::CACHE, &cache(false));
+        assert_eq!(switches(dir.path()), []);
+        put(laravel::CACHE, &cache(true));
+        let found = switches(dir.path());
+        assert_eq!(
+            found[0].to_string(),
+            "app.debug = true (bootstrap/cache/config.php:2)"
+        );
     }
 
     #[test]
