@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub(super) fn run(args: &CheckArgs) -> Result<ExitCode> {
+    one_to_stdout(args)?;
     if let Some(url) = &args.host {
         return look_there(args, url);
     }
@@ -65,6 +66,19 @@ fn outputs(args: &CheckArgs) -> [(&'static str, &Option<PathBuf>, CheckFormat); 
         ("--junit", &args.junit, CheckFormat::Junit),
         ("--sarif", &args.sarif, CheckFormat::Sarif),
     ]
+}
+
+/// Two results behind one another are none that a program can read.
+fn one_to_stdout(args: &CheckArgs) -> Result<()> {
+    let all = outputs(args).into_iter();
+    let to_stdout = all.filter(|(_, path, _)| path.as_deref() == Some(Path::new("-")));
+    let options: Vec<&str> = to_stdout.map(|(option, ..)| option).collect();
+    anyhow::ensure!(
+        options.len() < 2,
+        "{} cannot all write to standard output: give all but one of them a file instead of `-`",
+        options.join(", ")
+    );
+    Ok(())
 }
 
 /// Looks at another host: the program there does what it would do here, and its files come back.
