@@ -145,3 +145,29 @@ fn write_fixes(dir: &Path, report: &Report) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Args, Command};
+    use clap::Parser as _;
+
+    fn outcome(options: &[&str]) -> Result<()> {
+        let words = ["kneepoint", "check"].iter().chain(options);
+        match Args::try_parse_from(words).expect("options").command {
+            Command::Check(args) => one_to_stdout(&args),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn standard_output_takes_one_result() {
+        assert!(outcome(&["--json", "-", "--markdown", "x.md"]).is_ok());
+        let error = outcome(&["--json", "-", "--sarif", "-"]).expect_err("two");
+        let said = error.to_string();
+        assert!(
+            said.contains("--json, --sarif") && said.contains("a file"),
+            "{said}"
+        );
+    }
+}
