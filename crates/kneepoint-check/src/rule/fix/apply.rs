@@ -94,18 +94,23 @@ fn reload_fpm(service: &Service) -> String {
     });
     let then = match &service.place.unit {
         Some(unit) => format!("systemctl reload {unit}"),
-        None => format!("kill -USR2 {}", master_of_fpm(service)),
+        None => signal_fpm(service),
     };
-    format!("{} -t{main} && {then}", shell_word(program))
+    // A program that somebody keeps elsewhere is not for root to run.
+    let installed = ["/usr/", "/opt/", "/sbin/", "/bin/", "php-fpm"];
+    match installed.iter().any(|place| program.starts_with(place)) {
+        true => format!("{} -t{main} && {then}", shell_word(program)),
+        false => then,
+    }
 }
 
-/// The process to signal. A master of PHP-FPM that runs in the background becomes another process at each reload, and
-/// writes its number into its file.
-fn master_of_fpm(service: &Service) -> String {
+/// Signals the master. One that runs in the background becomes another process at each reload, and writes its number into
+/// its file; whoever may write there could name any process, so that only one of this name is signalled.
+fn signal_fpm(service: &Service) -> String {
     let file = service.settings.text("pid");
     match file.filter(|path| path.starts_with('/')) {
-        Some(path) => format!("\"$(cat {})\"", shell_word(path)),
-        None => service.pid.to_string(),
+        Some(path) => format!("pkill -USR2 -F {} php-fpm", shell_word(path)),
+        None => format!("kill -USR2 {}", service.pid),
     }
 }
 
@@ -252,7 +257,7 @@ mod tests {
         service.settings.set("pid", "/run/php/fpm.pid", source);
         assert_eq!(
             apply(&service),
-            "php-fpm -t && kill -USR2 \"$(cat /run/php/fpm.pid)\""
+            "php-fpm -t && pkill -USR2 -F /run/php/fpm.pid php-fpm"
         );
         service.place.unit = Some("php8.2-fpm.service".into());
         service.program = "/usr/sbin/php-fpm8.2".into();
