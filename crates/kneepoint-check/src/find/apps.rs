@@ -30,8 +30,10 @@ pub(super) fn find(all: &mut [Seen], links: &[Link]) -> Vec<ServedApp> {
         .collect();
     for seen in all.iter_mut() {
         for pool in &seen.service.pools {
-            for (to, how) in of_environment(pool) {
-                seen.askers.insert(how.clone(), vec![pool.name.clone()]);
+            for (to, how) in of_environment(pool).into_iter().chain(of_sessions(pool)) {
+                // A line of php.ini holds for several pools.
+                let askers = seen.askers.entry(how.clone()).or_default();
+                askers.push(pool.name.clone());
                 seen.service.asks.push((to, how));
             }
         }
@@ -307,6 +309,30 @@ fn of_environment(pool: &FpmPool) -> Asks {
     })
 }
 
+/// The Redis in which PHP itself keeps the sessions of a pool.
+fn of_sessions(pool: &FpmPool) -> Asks {
+    if pool.php.text("session.save_handler") != Some("redis") {
+        return Asks::new();
+    }
+    let Some(path) = pool.php.get("session.save_path") else {
+        return Asks::new();
+    };
+    // `tcp://host:6379?weight=1, tcp://other:6379`, `unix:///run/redis.sock?database=1`
+    let text = path.text.trim_matches(['"', '\'']);
+    let each = text.split([',', ' ']).filter(|one| !one.is_empty());
+    let endpoints = each.filter_map(|one| {
+        let (scheme, rest) = one.split_once("://")?;
+        match scheme {
+            "unix" => ListenEndpoint::parse(rest.split('?').next()?, 0),
+            "tcp" | "tls" | "ssl" => ListenEndpoint::parse(host_in_url(rest)?, 6379),
+            _ => None,
+        }
+    });
+    endpoints
+        .map(|endpoint| (endpoint, path.source.to_string()))
+        .collect()
+}
+
 /// Whom variables with usual names lead to, and where each is set.
 fn endpoints(value: &dyn Fn(&str) -> Option<String>, place: &dyn Fn(&str) -> String) -> Asks {
     let port_of_db = match value("DB_CONNECTION").as_deref() {
@@ -461,6 +487,39 @@ mod tests {
         );
         assert!(said[1].starts_with("/run/postgresql "), "{said:?}");
         assert!(!format!("{asks:?}").contains("secret"));
+    }
+
+    #[test]
+    fn sessions_of_php_itself_say_which_redis_a_pool_asks() {
+        let of = |handler: &str, path: &str| {
+            let pool = format!(
+                "php_value[session.save_handler] = {handler}\nphp_value[session.save_path] = \"{path}\""
+            );
+            let case = crate::rule::case::Case::healthy().pool_with(&pool, "");
+            let asks = of_sessions(&case.0.services[1].pools[0]);
+            let said = asks
+                .iter()
+                .map(|(endpoint, how)| format!("{endpoint} {how}"));
+            said.collect::<Vec<_>>()
+        };
+        let one = of("redis", "tcp://127.0.0.1:21379?database=1&auth=secret");
+        assert!(
+            one.len() == 1 && one[0].starts_with("127.0.0.1:21379 /etc/php/php-fpm.conf:"),
+            "{one:?}"
+        );
+        assert!(
+            of("redis", "unix:///run/redis.sock?database=1")[0].starts_with("/run/redis.sock ")
+        );
+        assert_eq!(of("redis", "tcp://a:1?weight=1, tcp://b:2").len(), 2);
+        assert!(of("redis", "tcp://kv")[0].starts_with("kv:6379 "));
+        assert!(of("memcached", "tcp://a:11211").is_empty());
+        assert!(of("files", "/var/lib/php/sessions").is_empty());
+        let ini = "session.save_handler=redis\nsession.save_path=tcp://kv:6380";
+        let case = crate::rule::case::Case::healthy().pool_with("", ini);
+        assert_eq!(
+            of_sessions(&case.0.services[1].pools[0])[0].0.to_string(),
+            "kv:6380"
+        );
     }
 
     #[test]
