@@ -6,7 +6,7 @@ mod places;
 
 use super::abreast::{Time, abreast};
 use crate::chain::Seen;
-use crate::files::{Files, Root, Unread};
+use crate::files::{CONFIG_BYTES, Files, Root, Unread};
 use crate::rule::counted;
 use crate::snapshot::{Blind, FpmPool, Link, ListenEndpoint, ServedApp, Service};
 use count::Counts;
@@ -139,6 +139,11 @@ fn look(files: &dyn Files, root: &str, service: usize) -> (ServedApp, Asks, Vec<
                 continue;
             }
         };
+        if content.length > most_bytes(file) {
+            let why = format!("it has more than {} bytes", most_bytes(file));
+            blind.push(Blind::new(path, why, "look at it by hand"));
+            continue;
+        }
         let text = content.text();
         match file {
             laravel::CACHE => {
@@ -165,6 +170,15 @@ fn look(files: &dyn Files, root: &str, service: usize) -> (ServedApp, Asks, Vec<
     }
     app.composer_optimized = composer(files, root);
     (app, asks, blind)
+}
+
+/// More bytes than a file of settings has: whoever may write one may write anything into it.
+fn most_bytes(file: &str) -> u64 {
+    match file {
+        ".env" | ".env.local" | "wp-config.php" => 64 << 10,
+        laravel::CACHE => CONFIG_BYTES,
+        _ => 256 << 10,
+    }
 }
 
 /// Composer's map of classes: complete where it names the application's own classes, or is said to be.
@@ -444,6 +458,17 @@ mod tests {
             "app.debug = true (bootstrap/cache/config.php:3)"
         );
         assert_eq!(asks.len(), 1, "nothing uses Redis");
+    }
+
+    #[test]
+    fn a_file_larger_than_any_of_its_kind_is_told_and_not_read() {
+        let long = |bytes: usize| format!("APP_DEBUG=true\n#{}\n", "x".repeat(bytes));
+        for (bytes, switches, told) in [(1000, 1, 0), (65 << 10, 0, 1)] {
+            let files = Memory::of(&[("/w/.env", &long(bytes))]);
+            let (app, _, blind) = look(&files, "/w", 0);
+            assert_eq!((app.switches.len(), blind.len()), (switches, told));
+            assert!(blind.iter().all(|one| one.why.contains("65536 bytes")));
+        }
     }
 
     #[test]

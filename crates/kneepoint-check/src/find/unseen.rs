@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(told(&[]), None);
         let one = told(&["/srv/a"]).expect("one");
         assert_eq!(one.what, "the application in /srv/a");
-        assert_eq!(one.why, "it did not answer within 5.0 s");
+        assert_eq!(one.why, "it did not answer within 5 s");
         assert!(told(&["/a", "/b"]).expect("two").what.contains("/a, /b"));
     }
 
