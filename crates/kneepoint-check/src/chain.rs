@@ -1,6 +1,7 @@
 //! Who asks whom: endpoints of those who ask, joined with those who listen.
 
 mod ends;
+mod sockets;
 
 use crate::files::Root;
 use crate::snapshot::{Link, ListenEndpoint, Service, ServiceKind, Snapshot};
@@ -8,6 +9,8 @@ use crate::sockets::{CONNECTED, Net};
 use ends::{Ends, Pools};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
+
+pub(crate) use sockets::look_up;
 
 /// A service with what is needed to join it to others.
 #[derive(Debug)]
@@ -19,6 +22,8 @@ pub(crate) struct Seen {
     pub(crate) net: Net,
     /// Names that its own file of hosts knows.
     pub(crate) hosts: Vec<(String, IpAddr)>,
+    /// Which files sockets are that it listens at or asks, by their paths: device and inode.
+    pub(crate) sockets: HashMap<String, Option<(u64, u64)>>,
     /// Directories that it serves.
     pub(crate) roots: Vec<String>,
     /// Its pools that ask as a line says which is among `service.asks`, by that line; where it is not known which, it is
@@ -117,6 +122,7 @@ impl Seen {
             root: None,
             net: Net::default(),
             hosts: Vec::new(),
+            sockets: HashMap::new(),
             roots: Vec::new(),
             askers: BTreeMap::new(),
         }

@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
 
 /// Largest file of configuration, in bytes.
 pub(crate) const CONFIG_BYTES: u64 = 1 << 20;
@@ -87,6 +88,11 @@ pub(crate) trait Files {
     /// The names in a directory, sorted, without those that begin with a dot.
     fn names(&self, dir: &str) -> Result<Vec<Name>, Unread>;
 
+    /// Whether a directory can be read and has such a name.
+    fn has_names(&self, dir: &str) -> bool {
+        self.names(dir).is_ok_and(|names| !names.is_empty())
+    }
+
     /// What makes a file the same as another, wherever it is mounted: device and inode.
     fn identity(&self, path: &str) -> Option<(u64, u64)>;
 }
@@ -101,9 +107,9 @@ pub(crate) struct Name {
 }
 
 /// The root directory of a process.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Root {
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
 }
 
 impl Root {
@@ -116,7 +122,7 @@ impl Root {
     pub(crate) fn at(path: &str) -> Result<Self, Unread> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Self {
-            fd: fs::open(path, flags, Mode::empty())?,
+            fd: Arc::new(fs::open(path, flags, Mode::empty())?),
         })
     }
 
@@ -131,6 +137,15 @@ impl Root {
     pub(crate) fn follow(&self, path: &str) -> Result<(File, (u64, u64)), Unread> {
         let (file, stat) = self.open(path)?;
         Ok((file, (stat.st_dev, stat.st_ino)))
+    }
+
+    fn dir(&self, path: &str) -> Result<fs::Dir, Unread> {
+        let place = self.path(path, OFlags::DIRECTORY)?;
+        let again = format!("/proc/self/fd/{}", place.as_raw_fd());
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = fs::open(&again, flags | OFlags::NOATIME, Mode::empty())
+            .or_else(|_| fs::open(&again, flags, Mode::empty()))?;
+        Ok(fs::Dir::read_from(&opened)?)
     }
 
     fn open(&self, path: &str) -> Result<(File, fs::Stat), Unread> {
@@ -203,13 +218,8 @@ impl Files for Root {
     }
 
     fn names(&self, dir: &str) -> Result<Vec<Name>, Unread> {
-        let place = self.path(dir, OFlags::DIRECTORY)?;
-        let again = format!("/proc/self/fd/{}", place.as_raw_fd());
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let opened = fs::open(&again, flags | OFlags::NOATIME, Mode::empty())
-            .or_else(|_| fs::open(&again, flags, Mode::empty()))?;
         let mut names = Vec::new();
-        for entry in fs::Dir::read_from(&opened)?.take(NAMES) {
+        for entry in self.dir(dir)?.take(NAMES) {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
             if !name.starts_with('.') {
@@ -219,6 +229,12 @@ impl Files for Root {
         }
         names.sort();
         Ok(names)
+    }
+
+    fn has_names(&self, dir: &str) -> bool {
+        let is_shown = |entry: fs::DirEntry| !entry.file_name().to_bytes().starts_with(b".");
+        let entries = self.dir(dir).into_iter().flatten().take(NAMES);
+        entries.map_while(Result::ok).any(is_shown)
     }
 
     fn identity(&self, path: &str) -> Option<(u64, u64)> {

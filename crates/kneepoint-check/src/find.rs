@@ -1,5 +1,6 @@
 //! Finds the server programs of this machine and reads what is in force in each.
 
+pub(crate) mod abreast;
 mod apps;
 pub(crate) mod asks;
 mod containers;
@@ -15,6 +16,7 @@ mod unseen;
 use crate::chain::{self, Seen};
 use crate::process::{self, ServiceProcess};
 use crate::snapshot::{Blind, Link, ListenEndpoint, MachineState, Pass, ServiceKind, Snapshot};
+use abreast::Time;
 use crew::Crew;
 use gather::Gathered;
 use std::collections::{HashMap, HashSet};
@@ -22,6 +24,8 @@ use std::time::{Duration, SystemTime};
 
 /// Most services that are looked at.
 const SERVICES: usize = 500;
+/// The part of the budget that services may take, if need be: the rest is for what they serve.
+const OF_SERVICES: f64 = 0.7;
 
 /// What is looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +58,7 @@ impl Default for CheckOptions {
 /// what could not be seen.
 #[must_use]
 pub fn look(options: &CheckOptions) -> Snapshot {
+    let time = Time::from_now(options.budget);
     let machine = machine();
     let processes = process::all();
     let mut strangers: HashSet<u32> = HashSet::new();
@@ -69,7 +74,7 @@ pub fn look(options: &CheckOptions) -> Snapshot {
     }
     let beyond = found.split_off(found.len().min(SERVICES));
     blind.extend(unseen::beyond(&beyond, SERVICES));
-    let mut crew = Crew::new(machine.now_s, options.budget);
+    let mut crew = Crew::new(machine.now_s, time.part(OF_SERVICES));
     let mut known: HashSet<u32> = found.iter().chain(&beyond).map(Master::pid).collect();
     found.into_iter().for_each(|master| crew.look_at(master));
     let mut all = Vec::new();
@@ -88,10 +93,13 @@ pub fn look(options: &CheckOptions) -> Snapshot {
             }
         }
     }
-    blind.extend(unseen::too_late(&crew.unfinished(), options.budget));
+    blind.extend(unseen::too_late(
+        &crew.unfinished(),
+        options.budget.mul_f64(OF_SERVICES),
+    ));
     blind.extend(unseen::of_others(foreign));
     all.sort_by_key(|seen: &Seen| (seen.service.kind, seen.service.pid));
-    let mut snapshot = assemble(machine, all, blind);
+    let mut snapshot = assemble(machine, all, blind, time);
     let missing = unseen::missing(&snapshot, options);
     snapshot.blind.extend(missing);
     narrow(&mut snapshot, options);
@@ -207,10 +215,20 @@ fn masters(all: &[ServiceProcess], wanted: &[u32], strangers: &HashSet<u32>) -> 
     found
 }
 
-fn assemble(machine: MachineState, mut all: Vec<Seen>, blind: Vec<Blind>) -> Snapshot {
+fn assemble(
+    machine: MachineState,
+    mut all: Vec<Seen>,
+    mut blind: Vec<Blind>,
+    time: Time,
+) -> Snapshot {
+    let mut sockets = chain::look_up(&mut all, time.part(0.25));
     // Who serves an application is told by who asks a pool for it; whom it asks, by its own files.
     let mut links = chain::join(&all, |kind| kind == ServiceKind::Nginx);
-    let apps = apps::find(&mut all, &links);
+    let (apps, silent) = apps::find(&mut all, &links, time);
+    // Applications ask more sockets.
+    sockets.extend(chain::look_up(&mut all, time.part(0.9)));
+    blind.extend(unseen::silent("application", silent, time.budget));
+    blind.extend(unseen::silent("directory of sockets", sockets, time.budget));
     links.extend(chain::join(&all, |kind| kind != ServiceKind::Nginx));
     links.sort_by_key(|link| link.from);
     chain::keep_time_wait(&mut all);

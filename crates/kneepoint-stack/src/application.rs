@@ -4,6 +4,7 @@ pub mod code;
 pub mod dotenv;
 mod hosts;
 pub mod laravel;
+mod lines;
 mod mentions;
 mod switches;
 
@@ -53,5 +54,38 @@ mod tests {
         let _socket = std::os::unix::net::UnixListener::bind(&dotenv).expect("a socket");
         assert_eq!(dotenv_text(root.path()), "");
         assert!(switches(root.path()).is_empty());
+    }
+
+    /// How much longer four times as much takes; the least of some times, since others use the machine, too.
+    fn growth(file: &str, repeated: &str, count: usize) -> f64 {
+        let took = |count: usize| {
+            let text = format!("<?php\n{}", repeated.repeat(count));
+            let once = || {
+                let began = std::time::Instant::now();
+                let _ = of_file(file, &text);
+                began.elapsed().as_secs_f64()
+            };
+            (0..3).map(|_| once()).fold(f64::INFINITY, f64::min)
+        };
+        took(4 * count) / took(count)
+    }
+
+    #[test]
+    fn four_times_as_long_a_file_takes_about_four_times_as_long() {
+        for (file, repeated, count) in [
+            (".env", "A=${A}\n", 3000),
+            (".env", "APP_DEBUG=true\n", 2000),
+            (".env", "DB_HOST=${DB_HOST}${DB_HOST}\n", 1000),
+            ("wp-config.php", "define('DB_HOST',", 2000),
+            ("wp-config.php", "define('A',(", 2000),
+            ("wp-config.php", "$a=", 6000),
+            ("wp-config.php", "$a[", 6000),
+            ("wp-config.php", "//\n", 6000),
+            ("wp-config.php", "define(\"WP_DEBUG\",true);\n", 1200),
+            ("wp-config.php", "$a=1;\n", 3000),
+        ] {
+            let growth = growth(file, repeated, count);
+            assert!(growth < 11.0, "{repeated}: {growth}");
+        }
     }
 }

@@ -2,7 +2,6 @@
 //! as many lines that ask them.
 
 use super::{Seen, resolve};
-use crate::files::Files as _;
 use crate::snapshot::{ListenEndpoint, Service};
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -102,7 +101,7 @@ impl<'a> Ends<'a> {
 }
 
 fn identity(seen: &Seen, path: &str) -> Option<Identity> {
-    seen.root.as_ref()?.identity(path)
+    seen.sockets.get(path).copied().flatten()
 }
 
 /// Whether a connection to an address is taken by a listener of another service.

@@ -1,31 +1,35 @@
 //! The applications that PHP serves: what their own files say.
 
+mod count;
 mod owners;
+mod places;
 
+use super::abreast::{Time, abreast};
 use crate::chain::Seen;
-use crate::files::{Files, Unread};
+use crate::files::{CONFIG_BYTES, Files, Root, Unread};
 use crate::rule::counted;
-use crate::snapshot::{Blind, FpmPool, Link, ListenEndpoint, ServedApp, Service, ServiceKind};
+use crate::snapshot::{Blind, FpmPool, Link, ListenEndpoint, ServedApp, Service};
+use count::Counts;
 use kneepoint_stack::application::laravel::{self, Cached};
 use kneepoint_stack::application::{FILES, code, dotenv, host_in_url, of_file};
 use owners::{Led, Owners};
 use std::collections::BTreeSet;
 
-/// Most names that are looked at to count the files of an application, and how deep below its directory.
-const NAMES: usize = 60_000;
-const DEPTH: usize = 14;
 /// Where clients of MySQL look for it on the same machine, as Debian builds them.
 const MYSQL_SOCKET: &str = "/run/mysqld/mysqld.sock";
 
 /// The applications of all services. Whom their settings ask is added to the services, and which of their pools do so.
 /// `links` are those from web servers, which tell the pools of a directory.
-pub(super) fn find(all: &mut [Seen], links: &[Link]) -> Vec<ServedApp> {
-    let served = all.iter().flat_map(|seen| seen.roots.iter().cloned());
-    let served: BTreeSet<String> = served.collect();
-    let places = places(all, &served);
+/// Beside them, the directories that did not answer in time.
+pub(super) fn find(
+    all: &mut [Seen],
+    links: &[Link],
+    time: Time,
+) -> (Vec<ServedApp>, BTreeSet<String>) {
+    let (places, mut silent) = places::of(all, time);
     let led = Led::of(all, links);
     let owners: Vec<Owners> = places
-        .iter()
+        .keys()
         .map(|(at, root)| led.owners(all, &places, *at, root))
         .collect();
     for seen in all.iter_mut() {
@@ -38,13 +42,18 @@ pub(super) fn find(all: &mut [Seen], links: &[Link]) -> Vec<ServedApp> {
             }
         }
     }
+    let owned = places.into_keys().zip(owners);
+    let owned: Vec<_> = owned
+        .filter(|(_, owners)| *owners != Owners::Elsewhere)
+        .collect();
+    let looked = look_at_each(all, &owned, time);
     let mut apps = Vec::new();
-    for ((at, root), owners) in places.into_iter().zip(owners) {
+    for (((at, root), owners), looked) in owned.into_iter().zip(looked) {
         let seen = &mut all[at];
-        let Some(files) = seen.root.as_ref().filter(|_| owners != Owners::Elsewhere) else {
+        let Some((mut app, asks, blind)) = looked else {
+            silent.insert(root);
             continue;
         };
-        let (mut app, asks, blind) = look(files, &root, at);
         seen.service.blind.extend(blind);
         match owners {
             Owners::Pools(pools) => {
@@ -61,23 +70,29 @@ pub(super) fn find(all: &mut [Seen], links: &[Link]) -> Vec<ServedApp> {
         seen.service.asks.extend(asks);
         apps.push(app);
     }
-    apps
+    (apps, silent)
 }
 
-/// The directories of applications, each beside the position of a service that executes PHP and sees it.
-fn places(all: &[Seen], served: &BTreeSet<String>) -> BTreeSet<(usize, String)> {
-    let php = all
-        .iter()
-        .enumerate()
-        .filter(|(_, seen)| seen.service.kind == ServiceKind::Fpm || seen.service.has_mod_php());
-    let mut places = BTreeSet::new();
-    for (at, seen) in php {
-        let Some(files) = &seen.root else { continue };
-        let roots = served.iter().filter_map(|dir| application_root(files, dir));
-        let roots: BTreeSet<String> = roots.collect();
-        places.extend(roots.into_iter().map(|root| (at, root)));
-    }
-    places
+type Looked = (ServedApp, Asks, Vec<Blind>);
+
+/// Looks at the applications side by side; `None` for one that does not answer in time.
+fn look_at_each(
+    all: &[Seen],
+    owned: &[((usize, String), Owners)],
+    time: Time,
+) -> Vec<Option<Looked>> {
+    let items = owned.iter().filter_map(|((at, root), _)| {
+        let seen = &all[*at];
+        let item = (seen.root.clone()?, root.clone(), *at);
+        Some((places::name(seen, root), item))
+    });
+    let counts = Counts::until(time.part(0.4).deadline);
+    let work = move |(files, root, at): (Root, String, usize)| {
+        let (mut app, asks, blind) = look(&files, &root, at);
+        (app.php_files, app.cut) = counts.of(&files, &root);
+        (app, asks, blind)
+    };
+    abreast(items.collect(), time.part(0.75), work)
 }
 
 fn unknown(service: &Service, root: &str) -> Blind {
@@ -91,21 +106,6 @@ fn unknown(service: &Service, root: &str) -> Blind {
         why,
         "write `root` in the server of nginx that asks the pool, or `chdir` in the pool",
     )
-}
-
-/// The directory of an application, from the one that is served: its parent where the front controller has one of its
-/// own. `None` where PHP does not see it.
-fn application_root(files: &dyn Files, served: &str) -> Option<String> {
-    files.names(served).ok().filter(|names| !names.is_empty())?;
-    let has = |dir: &str, name: &str| files.identity(&format!("{dir}/{name}")).is_some();
-    let marks = ["composer.json", "artisan", ".env", "bin/console", "vendor"];
-    if let Some((parent, _)) = served.rsplit_once('/')
-        && !parent.is_empty()
-        && marks.iter().any(|mark| has(parent, mark))
-    {
-        return Some(parent.to_owned());
-    }
-    Some(served.to_owned())
 }
 
 type Asks = Vec<(ListenEndpoint, String)>;
@@ -139,6 +139,11 @@ fn look(files: &dyn Files, root: &str, service: usize) -> (ServedApp, Asks, Vec<
                 continue;
             }
         };
+        if content.length > most_bytes(file) {
+            let why = format!("it has more than {} bytes", most_bytes(file));
+            blind.push(Blind::new(path, why, "look at it by hand"));
+            continue;
+        }
         let text = content.text();
         match file {
             laravel::CACHE => {
@@ -164,8 +169,16 @@ fn look(files: &dyn Files, root: &str, service: usize) -> (ServedApp, Asks, Vec<
         }
     }
     app.composer_optimized = composer(files, root);
-    (app.php_files, app.cut) = count(files, root);
     (app, asks, blind)
+}
+
+/// More bytes than a file of settings has: whoever may write one may write anything into it.
+fn most_bytes(file: &str) -> u64 {
+    match file {
+        ".env" | ".env.local" | "wp-config.php" => 64 << 10,
+        laravel::CACHE => CONFIG_BYTES,
+        _ => 256 << 10,
+    }
 }
 
 /// Composer's map of classes: complete where it names the application's own classes, or is said to be.
@@ -196,28 +209,6 @@ fn uses_psr4(files: &dyn Files, root: &str) -> bool {
             .count()
             > 5
     })
-}
-
-/// Files of PHP below a directory, and whether there are more than were counted.
-fn count(files: &dyn Files, root: &str) -> (u64, bool) {
-    let mut pending = vec![(root.to_owned(), 0)];
-    let (mut found, mut looked) = (0, 0);
-    while let Some((dir, depth)) = pending.pop() {
-        for name in files.names(&dir).unwrap_or_default() {
-            looked += 1;
-            if looked > NAMES {
-                return (found, true);
-            }
-            found += u64::from(!name.is_dir && name.name.ends_with(".php"));
-            if name.is_dir && depth < DEPTH && name.name != "node_modules" {
-                pending.push((
-                    format!("{}/{}", dir.trim_end_matches('/'), name.name),
-                    depth + 1,
-                ));
-            }
-        }
-    }
-    (found, false)
 }
 
 /// What sessions and the cache are kept in, as Laravel names it.
@@ -425,7 +416,6 @@ mod tests {
             app.drivers,
             [("SESSION_DRIVER".to_owned(), "file".to_owned(), 3)]
         );
-        assert_eq!((app.php_files, app.cut), (4, false));
         assert_eq!(app.composer_optimized, Some(false));
         assert_eq!(asks[0].0.to_string(), "redis:6379");
         assert_eq!(asks[0].1, "/srv/app/.env:2");
@@ -468,6 +458,17 @@ mod tests {
             "app.debug = true (bootstrap/cache/config.php:3)"
         );
         assert_eq!(asks.len(), 1, "nothing uses Redis");
+    }
+
+    #[test]
+    fn a_file_larger_than_any_of_its_kind_is_told_and_not_read() {
+        let long = |bytes: usize| format!("APP_DEBUG=true\n#{}\n", "x".repeat(bytes));
+        for (bytes, switches, told) in [(1000, 1, 0), (65 << 10, 0, 1)] {
+            let files = Memory::of(&[("/w/.env", &long(bytes))]);
+            let (app, _, blind) = look(&files, "/w", 0);
+            assert_eq!((app.switches.len(), blind.len()), (switches, told));
+            assert!(blind.iter().all(|one| one.why.contains("65536 bytes")));
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! the others waiting: its thread stays behind, and another takes its place.
 
 use super::Master;
+use super::abreast::Until;
 use super::gather::{Gathered, gather};
 use crate::snapshot::ServiceKind;
 use std::collections::{HashMap, VecDeque};
@@ -12,8 +13,6 @@ use std::time::{Duration, Instant};
 const AT_ONCE: usize = 16;
 /// Most threads, those that stay behind included.
 const THREADS: usize = 128;
-/// The part of the budget after which a service no longer counts as one of those.
-const PATIENCE: u32 = 20;
 
 /// Looks at services.
 pub(super) struct Crew {
@@ -28,12 +27,12 @@ pub(super) struct Crew {
 }
 
 impl Crew {
-    pub(super) fn new(now_s: f64, budget: Duration) -> Self {
+    pub(super) fn new(now_s: f64, until: Until) -> Self {
         let (send, receive) = channel();
         Self {
             now_s,
-            deadline: Instant::now() + budget,
-            patience: budget / PATIENCE,
+            deadline: until.deadline,
+            patience: until.patience,
             waiting: VecDeque::new(),
             running: HashMap::new(),
             work: gather,
@@ -119,7 +118,8 @@ mod tests {
 
     #[test]
     fn who_hangs_keeps_nobody_from_being_looked_at() {
-        let mut crew = Crew::new(0.0, Duration::from_secs(60));
+        let until = super::super::abreast::Time::from_now(Duration::from_secs(60)).part(1.0);
+        let mut crew = Crew::new(0.0, until);
         (crew.work, crew.patience) = (work, Duration::from_millis(50));
         for pid in 0..90 {
             crew.look_at(Master {

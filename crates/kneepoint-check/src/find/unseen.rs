@@ -3,6 +3,7 @@
 use super::{CheckOptions, Master};
 use crate::snapshot::{Blind, Container, ServiceKind, Snapshot};
 use kneepoint_model::units::format_ms;
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
@@ -51,6 +52,22 @@ pub(super) fn too_late(services: &[(ServiceKind, u32)], budget: Duration) -> Opt
     let more = LONG_S.max(budget.as_secs().saturating_mul(2));
     let remedy = format!("ask again with --budget {more}s");
     Some(Blind::new(listed(&called(services)), why, remedy).weighing())
+}
+
+/// Directories of which no answer came in time.
+pub(super) fn silent(what: &str, dirs: BTreeSet<String>, budget: Duration) -> Option<Blind> {
+    let dirs: Vec<String> = dirs.into_iter().collect();
+    let said = format_ms(budget.as_secs_f64() * 1000.0);
+    let (what, why) = match dirs.as_slice() {
+        [] => return None,
+        [dir] => (format!("the {what} in {dir}"), "it did not answer"),
+        _ => (
+            format!("what is in {} ({what})", listed(&dirs)),
+            "these did not answer",
+        ),
+    };
+    let remedy = "see whether its file system answers: `stat` on it by hand; or give the check more time: --budget";
+    Some(Blind::new(what, format!("{why} within {said}"), remedy).weighing())
 }
 
 /// The services that are more than are looked at at once.
@@ -177,6 +194,19 @@ mod tests {
         );
         assert!(blind.remedy.contains("--container") && blind.remedy.contains("--pid 1 "));
         assert_eq!(beyond(&[], 500), None);
+    }
+
+    #[test]
+    fn directories_that_do_not_answer_are_one_sentence() {
+        let told = |dirs: &[&str]| {
+            let dirs = dirs.iter().map(|dir| (*dir).to_owned());
+            silent("application", dirs.collect(), Duration::from_secs(5))
+        };
+        assert_eq!(told(&[]), None);
+        let one = told(&["/srv/a"]).expect("one");
+        assert_eq!(one.what, "the application in /srv/a");
+        assert_eq!(one.why, "it did not answer within 5 s");
+        assert!(told(&["/a", "/b"]).expect("two").what.contains("/a, /b"));
     }
 
     #[test]

@@ -1,6 +1,10 @@
 //! Where PHP code says a name is to have a value: `define('DB_HOST', 'x');`, `const DB_HOST = 'x';`,
 //! `$wgDBserver = 'x';`, `$config['db_dsnw'] = 'x';`. Found without executing anything.
 
+/// How often each byte may be looked at again as part of a value: brackets that are never closed make much of a text the
+/// value of everything before. Real files need it once or twice; of others, what is known by then is told.
+const AGAIN: usize = 16;
+
 /// One such place. The three texts are pieces of the file, to the letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Assignment<'t> {
@@ -52,6 +56,7 @@ pub fn assignments(text: &str) -> Vec<Assignment<'_>> {
     let mut found = Vec::new();
     let mut at = 0;
     let mut in_php = false;
+    let mut left = text.len().saturating_mul(AGAIN);
     while at < text.len() {
         if !in_php {
             let Some(tag) = text[at..].find("<?") else {
@@ -70,7 +75,7 @@ pub fn assignments(text: &str) -> Vec<Assignment<'_>> {
             at = end;
             continue;
         }
-        if let Some(assignment) = assignment_at(text, at) {
+        if let Some(assignment) = assignment_at(text, at, &mut left) {
             at += assignment.whole.len();
             found.push(assignment);
             continue;
@@ -110,8 +115,8 @@ fn end_of_comment(text: &str, at: usize) -> Option<usize> {
         return None;
     }
     // The end of PHP ends a comment, too.
-    let ends = [rest.find('\n'), rest.find("?>")];
-    Some(at + ends.into_iter().flatten().min().unwrap_or(rest.len()))
+    let line = rest.split('\n').next().unwrap_or_default();
+    Some(at + line.find("?>").unwrap_or(line.len()))
 }
 
 /// The end of the quoted text that begins at `at`; the file's end where it is not closed.
@@ -141,7 +146,7 @@ fn skip_space(text: &str, mut at: usize) -> usize {
     }
 }
 
-fn assignment_at(text: &str, at: usize) -> Option<Assignment<'_>> {
+fn assignment_at<'t>(text: &'t str, at: usize, left: &mut usize) -> Option<Assignment<'t>> {
     let rest = &text[at..];
     let begins_word = !text[..at].ends_with(is_word);
     let keyword = |word: &str| {
@@ -151,18 +156,21 @@ fn assignment_at(text: &str, at: usize) -> Option<Assignment<'_>> {
         same && begins_word && !rest[word.len()..].starts_with(is_word)
     };
     if keyword("define") {
-        return define_at(text, at);
+        return define_at(text, at, left);
     }
     if keyword("const") {
         let name = skip_space(text, at + "const".len());
-        let found = with_equals(text, at, (name, next(text, name)), ';')?;
+        let found = with_equals(text, at, (name, next(text, name)), left)?;
         return Some(Assignment {
             fixed: true,
             ..found
         });
     }
     match rest.starts_with('$') {
-        true => with_equals(text, at, (at, end_of_variable(text, at)?), ';'),
+        true => {
+            let end = end_of_variable(text, at, left)?;
+            with_equals(text, at, (at, end), left)
+        }
         false => None,
     }
 }
@@ -179,7 +187,7 @@ fn declares_property(before: &str) -> bool {
         .any(|word| MODIFIERS.contains(&word))
 }
 
-fn define_at(text: &str, at: usize) -> Option<Assignment<'_>> {
+fn define_at<'t>(text: &'t str, at: usize, left: &mut usize) -> Option<Assignment<'t>> {
     let open = skip_space(text, at + "define".len());
     text[open..].starts_with('(').then_some(())?;
     let name = skip_space(text, open + 1);
@@ -188,7 +196,7 @@ fn define_at(text: &str, at: usize) -> Option<Assignment<'_>> {
     let comma = skip_space(text, name_end);
     text[comma..].starts_with(',').then_some(())?;
     let value = skip_space(text, comma + 1);
-    let close = end_of_value(text, value, ')')?;
+    let close = end_of_value(text, value, ')', left)?;
     let semicolon = skip_space(text, close + 1);
     text[semicolon..].starts_with(';').then_some(())?;
     Some(Assignment {
@@ -201,7 +209,7 @@ fn define_at(text: &str, at: usize) -> Option<Assignment<'_>> {
 }
 
 /// `$name`, with what follows of it: `->name`, `['key']`, `[$key]`.
-fn end_of_variable(text: &str, at: usize) -> Option<usize> {
+fn end_of_variable(text: &str, at: usize, left: &mut usize) -> Option<usize> {
     let name = at + 1;
     text[name..].starts_with(is_word).then_some(())?;
     let mut end = next(text, name);
@@ -210,27 +218,27 @@ fn end_of_variable(text: &str, at: usize) -> Option<usize> {
         if rest.starts_with("->") && rest[2..].starts_with(is_word) {
             end = next(text, end + 2);
         } else if rest.starts_with('[') {
-            end = end_of_value(text, end + 1, ']')? + 1;
+            end = end_of_value(text, end + 1, ']', left)? + 1;
         } else {
             return Some(end);
         }
     }
 }
 
-/// What stands between `at` and an end, with `= value` behind its name.
-fn with_equals(
-    text: &str,
+/// What stands between `at` and a semicolon, with `= value` behind its name.
+fn with_equals<'t>(
+    text: &'t str,
     at: usize,
     (name, name_end): (usize, usize),
-    end: char,
-) -> Option<Assignment<'_>> {
+    left: &mut usize,
+) -> Option<Assignment<'t>> {
     let equals = skip_space(text, name_end);
     let rest = text[equals..].strip_prefix('=')?;
     if rest.starts_with(['=', '>']) {
         return None;
     }
     let value = skip_space(text, equals + 1);
-    let close = end_of_value(text, value, end)?;
+    let close = end_of_value(text, value, ';', left)?;
     Some(Assignment {
         target: &text[name..name_end],
         whole: &text[at..=close],
@@ -240,11 +248,14 @@ fn with_equals(
     })
 }
 
-/// Where the character `end` stands behind a value, outside of its brackets, quoted texts and comments.
-fn end_of_value(text: &str, mut at: usize, end: char) -> Option<usize> {
+/// Where the character `end` stands behind a value, outside of its brackets, quoted texts and comments. So many bytes are
+/// `left` that may be looked at for this.
+fn end_of_value(text: &str, mut at: usize, end: char, left: &mut usize) -> Option<usize> {
     let mut depth = 0_u32;
     while at < text.len() {
+        *left = left.checked_sub(1)?;
         if let Some(end) = end_of_passage(text, at) {
+            *left = left.checked_sub(end - at)?;
             at = end;
             continue;
         }

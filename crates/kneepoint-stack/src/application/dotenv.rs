@@ -1,5 +1,12 @@
 //! `.env` files: which names they give a value, and to which.
 
+use std::collections::HashMap;
+
+/// Longest value that names of others are replaced in, and how much longer than the text all of them may be: few short
+/// lines can stand for more than any memory holds.
+const LONGEST: usize = 4096;
+const GROWTH: usize = 8;
+
 /// Name and value of each line, in their order; quotes are taken off, `export` too. References stay as they are.
 pub fn values(text: &str) -> Vec<(String, String)> {
     text.lines().filter_map(line).collect()
@@ -21,6 +28,8 @@ pub struct Set {
 #[must_use]
 pub fn known(text: &str) -> Vec<Set> {
     let mut found: Vec<Set> = Vec::new();
+    let mut last: HashMap<String, usize> = HashMap::new();
+    let mut left = text.len().saturating_mul(GROWTH);
     for (nth, text) in text.lines().enumerate() {
         let Some((name, value)) = line(text) else {
             continue;
@@ -31,8 +40,15 @@ pub fn known(text: &str) -> Vec<Set> {
             .is_some_and(|(_, value)| value.trim_start().starts_with('\''));
         let value = match literal {
             true => Some(value),
-            false => expanded(&value, &found),
+            false if value.contains('$') => {
+                let above = |name: &str| found[*last.get(name)?].value.as_deref();
+                let value = expanded(&value, &above).filter(|value| value.len() <= left);
+                left -= value.as_ref().map_or(0, String::len);
+                value
+            }
+            false => Some(value),
         };
+        last.insert(name.clone(), found.len());
         found.push(Set {
             name,
             value,
@@ -43,7 +59,7 @@ pub fn known(text: &str) -> Vec<Set> {
 }
 
 /// A value with `$NAME` and `${NAME}` replaced by what the lines above give them.
-fn expanded(value: &str, above: &[Set]) -> Option<String> {
+fn expanded<'a>(value: &str, above: &dyn Fn(&str) -> Option<&'a str>) -> Option<String> {
     let mut out = String::new();
     let mut rest = value;
     while let Some(at) = rest.find('$') {
@@ -64,8 +80,10 @@ fn expanded(value: &str, above: &[Set]) -> Option<String> {
         if name.is_empty() || !name.chars().all(is_name) {
             return None;
         }
-        let set = above.iter().rev().find(|set| set.name == name)?;
-        out.push_str(set.value.as_ref()?);
+        out.push_str(above(name)?);
+        if out.len() > LONGEST {
+            return None;
+        }
         rest = left;
     }
     Some(out + rest)
@@ -139,5 +157,20 @@ mod tests {
             ("H", None, 10),
         ];
         assert_eq!(pairs, expected);
+    }
+
+    #[test]
+    fn a_value_that_grows_without_end_is_not_known() {
+        let text = format!("A=xy\n{}B=${{A}}\n", "A=${A}${A}\n".repeat(64));
+        let found = known(&text);
+        assert_eq!(found[3].value.as_deref(), Some("xyxyxyxyxyxyxyxy"));
+        assert_eq!(found[64].value, None);
+        assert_eq!(found[65].value, None);
+        let kilobyte = format!("A={}\n{}", "x".repeat(4000), "B=${A}\n".repeat(10_000));
+        let all: usize = known(&kilobyte)
+            .into_iter()
+            .filter_map(|set| Some(set.value?.len()))
+            .sum();
+        assert!(all <= (GROWTH + 1) * kilobyte.len(), "{all}");
     }
 }

@@ -1,7 +1,9 @@
 //! Which hosts and sockets an application's own settings name, tried or not.
 
+use super::lines::Lines;
 use super::{FILES, code, dotenv};
 use kneepoint_model::redact::is_secret_name;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// Words of keys whose values are hosts.
@@ -48,12 +50,11 @@ fn named_in(file: &Path, text: &str) -> Vec<NamedHost> {
         true => of_code(text),
         false => of_dotenv(text),
     };
+    let ports = ports(&settings);
     let port_beside = |key: &str| {
         let upper = key.to_ascii_uppercase();
         let at = upper.rfind("HOST").or_else(|| upper.rfind("SERVER"))?;
-        let beside = format!("{}PORT", &upper[..at]);
-        let is_it = |it: &&(usize, String, String)| it.1.to_ascii_uppercase().starts_with(&beside);
-        settings.iter().find(is_it)?.2.parse::<u16>().ok()
+        ports.get(&upper[..at])?.parse::<u16>().ok()
     };
     let named = settings.iter().filter_map(|(line, key, value)| {
         let mut whom = whom(key, value)?;
@@ -71,6 +72,19 @@ fn named_in(file: &Path, text: &str) -> Vec<NamedHost> {
     named.collect()
 }
 
+/// The first value of a key that begins with a name and `PORT`, by that name.
+fn ports(settings: &[(usize, String, String)]) -> HashMap<String, &str> {
+    let mut ports: HashMap<String, &str> = HashMap::new();
+    let short = settings.iter().filter(|it| it.1.len() <= LONGEST);
+    for (_, key, value) in short {
+        let upper = key.to_ascii_uppercase();
+        for (at, _) in upper.match_indices("PORT") {
+            ports.entry(upper[..at].to_owned()).or_insert(value);
+        }
+    }
+    ports
+}
+
 /// Line, key and value of each setting of an environment file.
 fn of_dotenv(text: &str) -> Vec<(usize, String, String)> {
     let lines = text.lines().enumerate();
@@ -84,13 +98,9 @@ fn of_dotenv(text: &str) -> Vec<(usize, String, String)> {
 /// The same of PHP code: `define('KEY', 'value')`, `$key = 'value'`.
 fn of_code(text: &str) -> Vec<(usize, String, String)> {
     let assignments = code::assignments(text);
+    let mut lines = Lines::of(text);
     let values = assignments.iter().filter_map(|it| {
-        // A part of the text: its place in it is the difference of their addresses.
-        let at = it.whole.as_ptr().addr() - text.as_ptr().addr();
-        let line = 1 + text.as_bytes()[..at]
-            .iter()
-            .filter(|b| **b == b'\n')
-            .count();
+        let line = lines.at(it.whole);
         Some((
             line,
             it.target.to_owned(),

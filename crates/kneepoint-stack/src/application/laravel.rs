@@ -7,6 +7,8 @@ use kneepoint_model::{AppSwitch, SwitchKind};
 
 /// The file, below the application's root.
 pub const CACHE: &str = "bootstrap/cache/config.php";
+/// Longer than any key that is kept.
+const LONGEST: usize = 128;
 /// Deeper than any name that is kept.
 const DEPTH: usize = 5;
 
@@ -117,7 +119,8 @@ impl<'t> Reader<'t> {
                 self.take(1);
             }
             '=' if self.rest.starts_with("=>") => {
-                self.key = self.last.take().map(|(text, _)| text);
+                let key = self.last.take().map(|(text, _)| text);
+                self.key = key.filter(|key| key.len() <= LONGEST);
                 self.pieces = 0;
                 self.take(2);
             }

@@ -1,7 +1,9 @@
 //! Switches in an application's own settings that cost a request its time: a cache that is off, debugging that is on.
 
+use super::lines::Lines;
 use super::{code, dotenv, laravel};
 use kneepoint_model::{AppSwitch, SwitchKind};
+use std::collections::HashSet;
 use std::path::Path;
 
 /// Files of settings, below the application's root.
@@ -209,9 +211,11 @@ pub fn of_file(file: &str, text: &str) -> Vec<AppSwitch> {
 
 fn of_code(text: &str) -> Vec<Set> {
     let mut found: Vec<Set> = Vec::new();
+    let mut constants: HashSet<String> = HashSet::new();
+    let mut lines = Lines::of(text);
     for set in code::assignments(text) {
         let target = canonical(set.target);
-        if set.is_constant() && found.iter().any(|known| known.target == target) {
+        if set.is_constant() && !constants.insert(target.clone()) {
             continue;
         }
         // The value of a constant of somebody's own is not known.
@@ -221,7 +225,7 @@ fn of_code(text: &str) -> Vec<Set> {
         found.push(Set {
             target,
             value: set.plain().filter(told).map(str::to_owned),
-            line: line_of(text, set.whole),
+            line: u32::try_from(lines.at(set.whole)).unwrap_or(u32::MAX),
         });
     }
     found
@@ -242,13 +246,6 @@ fn of_dotenv(text: &str) -> Vec<Set> {
 fn is_known_word(word: &str) -> bool {
     let of_costs = |costs: &Costs| matches!(costs, Costs::Words(words) if words.contains(&word));
     WORDS.contains(&word) || KNOWN.iter().any(|(_, _, costs)| of_costs(costs))
-}
-
-/// The line on which a piece of a text begins, counted from 1.
-fn line_of(text: &str, piece: &str) -> u32 {
-    let at = piece.as_ptr() as usize - text.as_ptr() as usize;
-    let before = text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n');
-    u32::try_from(before.count() + 1).unwrap_or(u32::MAX)
 }
 
 /// `$conf["cachetime"]` and `$conf['cachetime']` are one.

@@ -1,8 +1,8 @@
 //! Which pools serve an application: those whose web server, or whose own directory, leads to it.
 
 use super::super::asks::endpoints_of;
+use super::places::Places;
 use crate::chain::Seen;
-use crate::files::Files as _;
 use crate::snapshot::{Link, ListenEndpoint, Settings};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -81,13 +81,7 @@ impl Led {
 
     /// Whose the application in a directory is, as far as one service goes. `places` are all services with the directories
     /// that they see.
-    pub(super) fn owners(
-        &self,
-        all: &[Seen],
-        places: &BTreeSet<(usize, String)>,
-        at: usize,
-        root: &str,
-    ) -> Owners {
+    pub(super) fn owners(&self, all: &[Seen], places: &Places, at: usize, root: &str) -> Owners {
         let service = &all[at].service;
         if service.pools.is_empty() {
             return Owners::None;
@@ -96,12 +90,11 @@ impl Led {
         if !pools.is_empty() {
             return Owners::Pools(pools);
         }
-        let identity = |at: usize| all[at].root.as_ref()?.identity(root);
+        let identity = |at: usize| places.get(&(at, root.to_owned())).copied().flatten();
         let same = |other: usize| identity(other).is_some() && identity(other) == identity(at);
-        let sees = |other: usize| places.contains(&(other, root.to_owned()));
         let led = self.pools.iter().filter(|(_, led)| led.contains_key(root));
         let mut others = led.map(|(other, _)| *other).filter(|other| *other != at);
-        if others.any(|other| sees(other) && same(other)) {
+        if others.any(same) {
             return Owners::Elsewhere;
         }
         // Whoever is to serve it does not run: it is nobody's here.
@@ -205,7 +198,7 @@ mod tests {
         let links = join(&all, |kind| kind == ServiceKind::Nginx);
         assert_eq!(links.len(), 2, "{links:?}");
         let led = Led::of(&all, &links);
-        let whose = |root: &str| led.owners(&all, &BTreeSet::new(), 1, root);
+        let whose = |root: &str| led.owners(&all, &Places::new(), 1, root);
         let pools = |name: &str| Owners::Pools(vec![name.to_owned()]);
         assert_eq!(whose("/srv/shop"), pools("shop"));
         assert_eq!(whose("/srv/blog"), pools("blog"));
@@ -213,7 +206,7 @@ mod tests {
         assert_eq!(whose("/srv/sho"), Owners::Unknown);
         assert_eq!(whose("/srv/other"), Owners::Unknown);
         assert_eq!(
-            led.owners(&all, &BTreeSet::new(), 0, "/srv/shop"),
+            led.owners(&all, &Places::new(), 0, "/srv/shop"),
             Owners::None
         );
     }
@@ -222,7 +215,7 @@ mod tests {
     fn the_only_pool_serves_what_is_there() {
         let all = seen(&Case::healthy().0);
         let links = join(&all, |kind| kind == ServiceKind::Nginx);
-        let whose = Led::of(&all, &links).owners(&all, &BTreeSet::new(), 1, "/srv/other");
+        let whose = Led::of(&all, &links).owners(&all, &Places::new(), 1, "/srv/other");
         assert_eq!(whose, Owners::Pools(vec!["www".to_owned()]));
     }
 
@@ -232,7 +225,7 @@ mod tests {
         let whose = |pools: &str, root: &str| {
             let all = seen(&Case::healthy().fpm(pools, "").nginx(SITES).0);
             let links = join(&all, |kind| kind == ServiceKind::Nginx);
-            Led::of(&all, &links).owners(&all, &BTreeSet::new(), 1, root)
+            Led::of(&all, &links).owners(&all, &Places::new(), 1, root)
         };
         let of_other = Owners::Pools(vec!["other".to_owned()]);
         assert_eq!(whose(other, "/srv/shop"), Owners::Elsewhere);
