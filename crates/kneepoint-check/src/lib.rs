@@ -28,7 +28,7 @@ pub use config::fuzzing;
 pub use find::{CheckOptions, look};
 pub use report::{CheckFormat, Report, SCHEMA, check, redacted, render};
 pub use rule::{CheckFinding, CheckRule, Fix, FixFile, Seen, Severity, shell_word};
-pub use rules::{CHECKS, explain};
+pub use rules::{CHECKS, codes, explain};
 pub use watch::{
     Moment, OwnCost, PoolMoment, ServiceMoment, StackWatch, TrafficMoment, WatchOptions, Watched,
     metrics,

@@ -177,7 +177,9 @@ pub fn explain(code: &str) -> Option<String> {
         .iter()
         .filter(|rule| is_named(rule.code) || is_named(rule.name));
     let found: Vec<&CheckRule> = found.copied().collect();
-    let (first, others) = found.split_first()?;
+    let Some((first, others)) = found.split_first() else {
+        return of_log(code);
+    };
     let also: Vec<String> = others
         .iter()
         .map(|rule| format!("Also: {}", rule.title))
@@ -190,6 +192,32 @@ pub fn explain(code: &str) -> Option<String> {
     }
     let facts = "Found without load, by kneepoint check";
     Some(rule_page(first.code, first.title, facts, &parts))
+}
+
+/// Every code that a finding may have, with what it says: one for each rule, and those of the lines of logs.
+pub fn codes() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let of_rules = CHECKS.iter().map(|rule| (rule.code, rule.title));
+    of_rules.chain(logged_trouble::codes().map(|(code, said, _)| (code, said)))
+}
+
+/// What a code is about that only lines of logs have.
+fn of_log(code: &str) -> Option<String> {
+    let rule = &logged_trouble::RULE;
+    let mut known = logged_trouble::codes();
+    let (code, said, remedy) = known.find(|(known, ..)| known.eq_ignore_ascii_case(code))?;
+    let title = format!("The log says: {said}");
+    let parts = [
+        ("What it is", rule.what_it_is),
+        ("How it shows", rule.how_it_shows),
+        ("When it does not matter", rule.unless),
+        ("What to do", remedy),
+    ];
+    Some(rule_page(
+        code,
+        &title,
+        "Found without load, by kneepoint check",
+        &parts,
+    ))
 }
 
 /// What stands below what a rule is about.
@@ -301,6 +329,15 @@ mod tests {
             assert!(!rule.title.ends_with('.') && page.contains(rule.title));
         }
         assert_eq!(explain("XXX-99"), None);
+        for (code, said) in codes() {
+            let page = explain(code).expect(code);
+            assert!(page.contains(code) && !said.is_empty(), "{page}");
+        }
+        let page = explain("fpm-24").expect("a line of a log");
+        assert!(
+            page.contains("nobody listened") && page.contains("listen.owner"),
+            "{page}"
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 pub mod code;
 pub mod dotenv;
 mod hosts;
+pub mod laravel;
 mod mentions;
 mod switches;
 

@@ -6,6 +6,7 @@ use crate::chain::Seen;
 use crate::files::{Files, Unread};
 use crate::rule::counted;
 use crate::snapshot::{Blind, FpmPool, Link, ListenEndpoint, ServedApp, Service, ServiceKind};
+use kneepoint_stack::application::laravel::{self, Cached};
 use kneepoint_stack::application::{FILES, code, dotenv, host_in_url, of_file};
 use owners::{Led, Owners};
 use std::collections::BTreeSet;
@@ -29,8 +30,10 @@ pub(super) fn find(all: &mut [Seen], links: &[Link]) -> Vec<ServedApp> {
         .collect();
     for seen in all.iter_mut() {
         for pool in &seen.service.pools {
-            for (to, how) in of_environment(pool) {
-                seen.askers.insert(how.clone(), vec![pool.name.clone()]);
+            for (to, how) in of_environment(pool).into_iter().chain(of_sessions(pool)) {
+                // A line of php.ini holds for several pools.
+                let askers = seen.askers.entry(how.clone()).or_default();
+                askers.push(pool.name.clone());
                 seen.service.asks.push((to, how));
             }
         }
@@ -106,6 +109,7 @@ fn application_root(files: &dyn Files, served: &str) -> Option<String> {
 }
 
 type Asks = Vec<(ListenEndpoint, String)>;
+type Drivers = Vec<(String, String, usize)>;
 
 fn look(files: &dyn Files, root: &str, service: usize) -> (ServedApp, Asks, Vec<Blind>) {
     let mut app = ServedApp {
@@ -113,34 +117,51 @@ fn look(files: &dyn Files, root: &str, service: usize) -> (ServedApp, Asks, Vec<
         service,
         ..ServedApp::default()
     };
-    let mut asks = Vec::new();
-    let mut blind = Vec::new();
-    for file in FILES {
-        let path = format!("{root}/{file}");
-        match files.read(&path) {
-            Ok(content) => {
-                let text = content.text();
-                app.switches.extend(of_file(file, &text));
-                match file {
-                    ".env" => {
-                        asks.extend(asked(&text, &path));
-                        app.drivers = drivers(&text);
-                    }
-                    "wp-config.php" => asks.extend(wordpress_database(&text, &path)),
-                    _ => {}
-                }
-            }
-            Err(Unread::Missing) => {}
-            Err(why) => blind.push(Blind::new(path, why.to_string(), "look at it by hand")),
-        }
-    }
     let has = |name: &str| files.identity(&format!("{root}/{name}")).is_some();
     if has("artisan") {
         let routes = ["routes-v7.php", "routes.php"];
         let routes = routes
             .iter()
             .any(|name| has(&format!("bootstrap/cache/{name}")));
-        app.laravel_cached = Some((has("bootstrap/cache/config.php"), routes));
+        app.laravel_cached = Some((has(laravel::CACHE), routes));
+    }
+    let is_cached = app.laravel_cached.is_some_and(|(config, _)| config);
+    let own = is_cached.then_some(laravel::CACHE);
+    let (mut asks, mut blind) = (Vec::new(), Vec::new());
+    let mut cached_s = f64::INFINITY;
+    for file in own.into_iter().chain(FILES) {
+        let path = format!("{root}/{file}");
+        let content = match files.read(&path) {
+            Ok(content) => content,
+            Err(Unread::Missing) => continue,
+            Err(why) => {
+                blind.push(Blind::new(path, why.to_string(), "look at it by hand"));
+                continue;
+            }
+        };
+        let text = content.text();
+        match file {
+            laravel::CACHE => {
+                cached_s = content.modified_s;
+                let cached = Cached::of(&text);
+                app.switches.extend(cached.switches());
+                (app.drivers, asks) = of_cache(&cached, &path);
+            }
+            // Laravel reads none of these then.
+            ".env" | ".env.local" if is_cached => {
+                app.env_is_newer |= file == ".env" && content.modified_s > cached_s;
+            }
+            ".env" => {
+                app.switches.extend(of_file(file, &text));
+                asks.extend(asked(&text, &path));
+                app.drivers = drivers(&text);
+            }
+            "wp-config.php" => {
+                app.switches.extend(of_file(file, &text));
+                asks.extend(wordpress_database(&text, &path));
+            }
+            _ => app.switches.extend(of_file(file, &text)),
+        }
     }
     app.composer_optimized = composer(files, root);
     (app.php_files, app.cut) = count(files, root);
@@ -199,35 +220,63 @@ fn count(files: &dyn Files, root: &str) -> (u64, bool) {
     (found, false)
 }
 
-fn line_of(text: &str, name: &str) -> usize {
-    let lines: Vec<&str> = text.lines().collect();
-    let at = lines
-        .iter()
-        .rposition(|line| line.trim_start().starts_with(name));
-    at.map_or(0, |at| at + 1)
-}
-
 /// What sessions and the cache are kept in, as Laravel names it.
-fn drivers(text: &str) -> Vec<(String, String, usize)> {
+fn drivers(text: &str) -> Drivers {
     let names = [
         "SESSION_DRIVER",
         "CACHE_STORE",
         "CACHE_DRIVER",
         "QUEUE_CONNECTION",
     ];
-    let values = dotenv::values(text).into_iter();
-    let kept = values.filter(|(name, _)| names.contains(&name.as_str()));
-    kept.map(|(name, value)| {
-        let line = line_of(text, &name);
-        (name, value, line)
-    })
-    .collect()
+    let set = dotenv::known(text).into_iter();
+    let kept = set.filter(|set| names.contains(&set.name.as_str()));
+    kept.filter_map(|set| Some((set.name, set.value?, set.line)))
+        .collect()
+}
+
+/// The same of Laravel's cache of its settings, and whom these ask.
+fn of_cache(cached: &Cached, path: &str) -> (Drivers, Asks) {
+    let names = [
+        ("SESSION_DRIVER", "session.driver"),
+        ("CACHE_STORE", "cache.default"),
+        ("QUEUE_CONNECTION", "queue.default"),
+    ];
+    let drivers: Drivers = names
+        .into_iter()
+        .filter_map(|(name, of)| {
+            let (value, line) = cached.get(of)?;
+            Some((name.to_owned(), value.to_owned(), line as usize))
+        })
+        .collect();
+    let base = cached
+        .get("database.default")
+        .map(|(name, _)| format!("database.connections.{name}"));
+    // The cache has Redis' usual address in it though nothing uses it.
+    let uses_redis = drivers.iter().any(|(_, value, _)| value == "redis");
+    let set = |name: &str| {
+        let (of, last) = name.split_once('_')?;
+        let last = match last {
+            "CONNECTION" => "driver".to_owned(),
+            last => last.to_lowercase(),
+        };
+        match of {
+            "DB" => cached.get(&format!("{}.{last}", base.as_ref()?)),
+            "REDIS" if uses_redis => cached.get(&format!("database.redis.default.{last}")),
+            _ => None,
+        }
+    };
+    let value = |name: &str| Some(set(name)?.0.to_owned());
+    let asks = endpoints(&value, &|name| {
+        format!("{path}:{}", set(name).map_or(0, |(_, line)| line))
+    });
+    (drivers, asks)
 }
 
 /// The database that WordPress names. Nothing but its host is looked at.
 fn wordpress_database(text: &str, path: &str) -> Option<(ListenEndpoint, String)> {
     let all = code::assignments(text);
-    let set = all.iter().rev().find(|set| set.target == "DB_HOST")?;
+    // A constant keeps its first value.
+    let set = all.iter().find(|set| set.target == "DB_HOST")?;
     let before = set.whole.as_ptr() as usize - text.as_ptr() as usize;
     let line = text[..before].matches('\n').count() + 1;
     let host = set.text()?;
@@ -243,13 +292,12 @@ fn wordpress_database(text: &str, path: &str) -> Option<(ListenEndpoint, String)
 
 /// Whom the settings of an environment file ask. Only hosts and ports are looked at.
 fn asked(text: &str, path: &str) -> Asks {
-    let values = dotenv::values(text);
-    let value = |name: &str| {
-        let mut all = values.iter().rev();
-        all.find(|(key, _)| key == name)
-            .map(|(_, value)| value.clone())
-    };
-    endpoints(&value, &|name| format!("{path}:{}", line_of(text, name)))
+    let all = dotenv::known(text);
+    let set = |name: &str| all.iter().rev().find(|set| set.name == name);
+    let value = |name: &str| set(name)?.value.clone();
+    endpoints(&value, &|name| {
+        format!("{path}:{}", set(name).map_or(0, |set| set.line))
+    })
 }
 
 /// The same of what a pool gives to its workers: `env[REDIS_HOST]`.
@@ -259,6 +307,30 @@ fn of_environment(pool: &FpmPool) -> Asks {
     endpoints(&value, &|name| {
         set(name).map_or_else(String::new, |value| value.source.to_string())
     })
+}
+
+/// The Redis in which PHP itself keeps the sessions of a pool.
+fn of_sessions(pool: &FpmPool) -> Asks {
+    if pool.php.text("session.save_handler") != Some("redis") {
+        return Asks::new();
+    }
+    let Some(path) = pool.php.get("session.save_path") else {
+        return Asks::new();
+    };
+    // `tcp://host:6379?weight=1, tcp://other:6379`, `unix:///run/redis.sock?database=1`
+    let text = path.text.trim_matches(['"', '\'']);
+    let each = text.split([',', ' ']).filter(|one| !one.is_empty());
+    let endpoints = each.filter_map(|one| {
+        let (scheme, rest) = one.split_once("://")?;
+        match scheme {
+            "unix" => ListenEndpoint::parse(rest.split('?').next()?, 0),
+            "tcp" | "tls" | "ssl" => ListenEndpoint::parse(host_in_url(rest)?, 6379),
+            _ => None,
+        }
+    });
+    endpoints
+        .map(|endpoint| (endpoint, path.source.to_string()))
+        .collect()
 }
 
 /// Whom variables with usual names lead to, and where each is set.
@@ -361,6 +433,44 @@ mod tests {
     }
 
     #[test]
+    fn where_laravel_has_its_cache_the_environment_does_not_hold() {
+        const ENV: &str =
+            "APP_DEBUG=true\nCACHE_STORE=array\nSESSION_DRIVER=file\nDB_HOST=old\nREDIS_HOST=old\n";
+        let cache = |debug: &str, cache: &str| {
+            format!(
+                "<?php return array (\n'app' => array (\n'debug' => {debug},\n),\n'cache' => array ('default' => '{cache}'),\n\
+                 'database' => array ( 'default' => 'pgsql', 'connections' => array ( 'pgsql' => array (\n'driver' => 'pgsql', \
+                 'host' => 'db', 'password' => 'secret')), 'redis' => array ('default' => array (\n'host' => 'kv', 'port' => '6380'))));"
+            )
+        };
+        let of = |text: &str| {
+            let files = Memory::of(&[
+                ("/srv/app/.env", ENV),
+                ("/srv/app/artisan", ""),
+                ("/srv/app/bootstrap/cache/config.php", text),
+            ]);
+            look(&files, "/srv/app", 0)
+        };
+        let (app, asks, _) = of(&cache("false", "redis"));
+        assert_eq!(app.switches, []);
+        assert_eq!(app.drivers, [("CACHE_STORE".into(), "redis".into(), 5)]);
+        let asks: Vec<String> = asks.iter().map(|(to, how)| format!("{to} {how}")).collect();
+        assert_eq!(
+            asks,
+            [
+                "kv:6380 /srv/app/bootstrap/cache/config.php:8",
+                "db:5432 /srv/app/bootstrap/cache/config.php:7"
+            ]
+        );
+        let (app, asks, _) = of(&cache("true", "file"));
+        assert_eq!(
+            app.switches[0].to_string(),
+            "app.debug = true (bootstrap/cache/config.php:3)"
+        );
+        assert_eq!(asks.len(), 1, "nothing uses Redis");
+    }
+
+    #[test]
     fn a_pools_own_environment_says_whom_it_asks() {
         let case = crate::rule::case::Case::healthy().pool_with(
             "env[REDIS_HOST] = \"10.0.0.4\"\nenv[DB_HOST] = /run/postgresql\nenv[DB_PASSWORD] = secret",
@@ -377,6 +487,39 @@ mod tests {
         );
         assert!(said[1].starts_with("/run/postgresql "), "{said:?}");
         assert!(!format!("{asks:?}").contains("secret"));
+    }
+
+    #[test]
+    fn sessions_of_php_itself_say_which_redis_a_pool_asks() {
+        let of = |handler: &str, path: &str| {
+            let pool = format!(
+                "php_value[session.save_handler] = {handler}\nphp_value[session.save_path] = \"{path}\""
+            );
+            let case = crate::rule::case::Case::healthy().pool_with(&pool, "");
+            let asks = of_sessions(&case.0.services[1].pools[0]);
+            let said = asks
+                .iter()
+                .map(|(endpoint, how)| format!("{endpoint} {how}"));
+            said.collect::<Vec<_>>()
+        };
+        let one = of("redis", "tcp://127.0.0.1:21379?database=1&auth=secret");
+        assert!(
+            one.len() == 1 && one[0].starts_with("127.0.0.1:21379 /etc/php/php-fpm.conf:"),
+            "{one:?}"
+        );
+        assert!(
+            of("redis", "unix:///run/redis.sock?database=1")[0].starts_with("/run/redis.sock ")
+        );
+        assert_eq!(of("redis", "tcp://a:1?weight=1, tcp://b:2").len(), 2);
+        assert!(of("redis", "tcp://kv")[0].starts_with("kv:6379 "));
+        assert!(of("memcached", "tcp://a:11211").is_empty());
+        assert!(of("files", "/var/lib/php/sessions").is_empty());
+        let ini = "session.save_handler=redis\nsession.save_path=tcp://kv:6380";
+        let case = crate::rule::case::Case::healthy().pool_with("", ini);
+        assert_eq!(
+            of_sessions(&case.0.services[1].pools[0])[0].0.to_string(),
+            "kv:6380"
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The chains as a small picture.
 
-use crate::snapshot::{FpmPool, Service, ServiceKind, Snapshot};
+use crate::snapshot::{FpmPool, Link, Service, ServiceKind, Snapshot};
 
 /// Deeper than any chain.
 const DEPTH: usize = 6;
@@ -20,29 +20,41 @@ pub(super) fn draw(snapshot: &Snapshot) -> Vec<String> {
     for at in first {
         lines.push(describe(&snapshot.services[at]));
         lines.extend(pools_of(&snapshot.services[at]));
-        below(snapshot, at, "", &mut vec![at], &mut lines);
+        below(snapshot, (at, None), "", &mut vec![at], &mut lines);
     }
     lines
 }
 
+/// What a service asks, and of a PHP-FPM the pool that is drawn above.
 fn below(
     snapshot: &Snapshot,
-    at: usize,
+    (at, through): (usize, Option<&str>),
     indent: &str,
     above: &mut Vec<usize>,
     lines: &mut Vec<String>,
 ) {
     let mut asked: Vec<(usize, String, Option<&str>)> = Vec::new();
+    let asks = |link: &&Link| {
+        let pools = &link.from_pools;
+        let by_it =
+            through.is_none_or(|pool| pools.is_empty() || pools.iter().any(|one| one == pool));
+        link.from == at && by_it
+    };
     for link in snapshot
         .links
         .iter()
-        .filter(|link| link.from == at && !above.contains(&link.to))
+        .filter(asks)
+        .filter(|link| !above.contains(&link.to))
     {
         let same = asked
             .iter()
             .any(|(to, _, pool)| *to == link.to && *pool == link.pool.as_deref());
         if !same {
-            asked.push((link.to, link.by.to_string(), link.pool.as_deref()));
+            let from = match (through, snapshot.services[at].pools.len()) {
+                (None, 2..) => askers(&link.from_pools),
+                _ => String::new(),
+            };
+            asked.push((link.to, format!("{}{from}", link.by), link.pool.as_deref()));
         }
     }
     let count = asked.len();
@@ -53,6 +65,7 @@ fn below(
             .pools
             .iter()
             .find(|one| Some(one.name.as_str()) == pool);
+        let through = pool;
         let pool = named.map_or_else(String::new, |pool| format!(", {}", of_pool(pool)));
         let corner = if last { "└" } else { "├" };
         lines.push(format!(
@@ -62,9 +75,18 @@ fn below(
         if above.len() < DEPTH {
             above.push(to);
             let deeper = format!("{indent}{}  ", if last { " " } else { "│" });
-            below(snapshot, to, &deeper, above, lines);
+            below(snapshot, (to, through), &deeper, above, lines);
             above.pop();
         }
+    }
+}
+
+/// Which of several pools ask.
+fn askers(pools: &[String]) -> String {
+    match pools {
+        [] => String::new(),
+        [pool] => format!(", from pool {pool}"),
+        [first, others @ ..] => format!(", from pool {first} and {} more", others.len()),
     }
 }
 
@@ -149,5 +171,32 @@ mod tests {
             lines.contains(&"   pool www (static, at most 20)".to_owned()),
             "{lines:?}"
         );
+    }
+
+    #[test]
+    fn what_one_pool_asks_is_not_drawn_below_another() {
+        let mut both = Case::healthy().0;
+        let mut wp = both.services[1].pools[0].clone();
+        wp.name = "wp".to_owned();
+        both.services[1].pools.push(wp);
+        let mut link = both.links[0].clone();
+        link.pool = Some("wp".to_owned());
+        both.links.insert(1, link);
+        for link in both.links.iter_mut().filter(|link| link.from == 1) {
+            link.from_pools = vec!["www".to_owned()];
+        }
+        let lines = draw(&both);
+        let wp = lines
+            .iter()
+            .position(|line| line.contains("pool wp"))
+            .expect("it is drawn");
+        let www = lines
+            .iter()
+            .position(|line| line.contains("pool www"))
+            .expect("it is drawn");
+        assert!(www < wp && lines.len() == wp + 1, "{lines:#?}");
+        both.links.retain(|link| link.from == 1);
+        let lines = draw(&both).join("\n");
+        assert!(lines.contains(", from pool www ─▶ redis"), "{lines}");
     }
 }

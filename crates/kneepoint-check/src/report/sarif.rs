@@ -20,7 +20,7 @@ pub(super) fn render(report: &Report) -> String {
         .blind
         .iter()
         .map(|blind| {
-            let text = format!("{}: {}. {}", blind.what, blind.why, blind.remedy);
+            let text = format!("{}: {}; {}", blind.what, blind.why, blind.remedy);
             json!({"level": "warning", "message": message(&text)})
         })
         .collect();

@@ -61,12 +61,7 @@ impl KeptInRedis {
     fn by_app(&mut self, app: &ServedApp) {
         let said = |names: &[&str]| {
             let (name, value, line) = driver(app, names)?;
-            (value == "redis").then(|| {
-                (
-                    format!("{name}={value}"),
-                    format!("{}/.env:{line}", app.root),
-                )
-            })
+            (value == "redis").then(|| (format!("{name}={value}"), app.place_of_driver(*line)))
         };
         self.sessions = said(&["SESSION_DRIVER"]).or(self.sessions.take());
         self.queues = said(&["QUEUE_CONNECTION"]).or(self.queues.take());
@@ -117,7 +112,10 @@ mod tests {
         assert!(kept.must_stay() && kept.cache.is_some() && !kept.is_cache_only());
         assert_eq!(
             kept.sessions,
-            Some(("SESSION_DRIVER=redis".into(), "/srv/app/.env:2".into()))
+            Some((
+                "SESSION_DRIVER=redis".into(),
+                "/srv/app/bootstrap/cache/config.php:2".into()
+            ))
         );
         let queue = drivers(&[("CACHE_STORE", "file"), ("QUEUE_CONNECTION", "redis")]);
         assert!(KeptInRedis::of(&queue.0, 2).must_stay());

@@ -21,13 +21,11 @@ const ASSERTIONS: Directive = Directive {
     usual: "-1",
     beside: &[],
     severity: Severity::Note,
-    costs: |value, around| {
+    costs: |value, _| {
         let runs = value.number().is_some_and(|level| level >= 1.0);
+        // The same for every pool: pools are told of together.
         runs.then(|| {
-            format!(
-                "every assert() of the application and its libraries, in each request of {} (not measured here)",
-                around.who()
-            )
+            "every assert() of the application and its libraries, in each request (not measured here)".to_owned()
         })
     },
     better: |_| "-1".into(),

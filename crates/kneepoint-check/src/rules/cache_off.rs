@@ -2,6 +2,7 @@
 
 use crate::rule::prelude::*;
 use kneepoint_model::SwitchKind;
+use kneepoint_stack::application::laravel;
 
 pub(crate) static RULE: CheckRule = CheckRule {
     code: "APP-08",
@@ -25,6 +26,9 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 /// What to do, in the words of the application whose file it is.
 fn what(file: &str, name: &str) -> String {
     match (file, name) {
+        (laravel::CACHE, _) => {
+            "write nothing by hand: set CACHE_STORE=redis (or file) in .env and renew that file (php artisan config:cache)".into()
+        }
         ("LocalSettings.php", name) => {
             format!("write {name} = CACHE_ACCEL; with the extension APCu, or name a Redis of $wgObjectCaches")
         }

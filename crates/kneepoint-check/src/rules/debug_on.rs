@@ -2,6 +2,7 @@
 
 use crate::rule::prelude::*;
 use kneepoint_model::SwitchKind;
+use kneepoint_stack::application::laravel;
 
 pub(crate) static RULE: CheckRule = CheckRule {
     code: "APP-02",
@@ -24,6 +25,9 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 /// What to do, in the words of the application whose file it is.
 fn what(file: &str, name: &str) -> String {
     match (file, name) {
+        (laravel::CACHE, _) => {
+            "write nothing by hand: set APP_DEBUG=false in .env and renew that file (php artisan config:cache)".into()
+        }
         ("wp-config.php", name) => format!("write define('{name}', false)"),
         (_, "APP_DEBUG") => {
             "write APP_DEBUG=false, and renew Laravel's cache of settings where there is one (php artisan optimize)".into()
@@ -51,6 +55,11 @@ mod tests {
                     on("APP_DEBUG", ".env"),
                     Severity::Problem,
                     "place: \"/srv/app, served by pool www",
+                ),
+                (
+                    on("app.debug", laravel::CACHE),
+                    Severity::Problem,
+                    "set APP_DEBUG=false in .env and renew that file",
                 ),
                 (
                     on("WP_DEBUG", "wp-config.php"),

@@ -1,6 +1,7 @@
 //! APP-01: Laravel reads its configuration and routes anew for every request.
 
 use crate::rule::prelude::*;
+use crate::snapshot::ServedApp;
 
 pub(crate) static RULE: CheckRule = CheckRule {
     code: "APP-01",
@@ -16,6 +17,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for app in &snapshot.apps {
+        if app.env_is_newer {
+            stale(snapshot, app, found);
+        }
         let Some((config, routes)) = app
             .laravel_cached
             .filter(|(config, routes)| !config || !routes)
@@ -40,6 +44,23 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     }
 }
 
+/// What `.env` says since is not in force.
+fn stale(snapshot: &Snapshot, app: &ServedApp, found: &mut Vec<CheckFinding>) {
+    RULE.at(snapshot, app.service, Severity::Note)
+        .app(app)
+        .title("Laravel's cache of its configuration is older than .env")
+        .seen(
+            ".env was changed after the cache was written",
+            format!("{}/bootstrap/cache/config.php", app.root),
+        )
+        .cost("nothing; but what was changed in .env is not in force")
+        .fix(Fix::words(
+            "Renew the cache of settings: php artisan config:cache",
+        ))
+        .weight(0.1)
+        .tell(found);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,9 +69,11 @@ mod tests {
     fn sick_and_healthy() {
         let fresh =
             |snapshot: &mut Snapshot| snapshot.apps[0].laravel_cached = Some((false, false));
+        let stale = Case::healthy().with(|snapshot| snapshot.apps[0].env_is_newer = true);
         verify(
             &RULE,
             &[
+                (stale, Severity::Note, "php artisan config:cache"),
                 (
                     Case::healthy().with(fresh),
                     Severity::Risk,

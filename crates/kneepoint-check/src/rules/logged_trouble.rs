@@ -90,13 +90,26 @@ const KNOWN: [(LogKind, &str, Severity, &str); 12] = [
     ),
 ];
 
+/// The codes of lines with what these mean and what to do.
+pub(super) fn codes() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    KNOWN
+        .iter()
+        .map(|(kind, code, _, remedy)| (*code, crate::snapshot::said(*kind), *remedy))
+}
+
+/// Whether the last of the lines was written before the program that runs was started.
+fn is_of_another_run(service: &Service, hits: &crate::snapshot::LogHits) -> bool {
+    // Stamps count whole seconds.
+    hits.age_s.is_some_and(|age_s| age_s > service.age_s + 1.0)
+}
+
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service) in snapshot.services.iter().enumerate() {
         for (kind, code, severity, remedy) in KNOWN {
             let Some(hits) = service.logged(kind) else {
                 continue;
             };
-            let old = !is_recent(hits);
+            let old = !is_recent(hits) || is_of_another_run(service, hits);
             let mut told = Vec::new();
             RULE.at(snapshot, at, if old { Severity::Note } else { severity })
                 .title(format!("The log says: {}", crate::snapshot::said(kind)))
@@ -139,6 +152,12 @@ mod tests {
                     logged(0, LogKind::NoLocalPort, 60.0),
                     Severity::Problem,
                     "code: \"KRN-01\"",
+                ),
+                (
+                    logged(0, LogKind::UpstreamRefused, 7200.0)
+                        .with(|all| all.services[0].age_s = 3600.0),
+                    Severity::Note,
+                    "FPM-24",
                 ),
                 (
                     logged(0, LogKind::UpstreamRefused, 1e7),

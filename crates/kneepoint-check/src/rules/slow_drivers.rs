@@ -23,10 +23,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             RULE.at(snapshot, app.service, Severity::Note)
                 .app(app)
                 .title(title)
-                .seen(
-                    format!("{name} = {value}"),
-                    format!("{}/.env:{line}", app.root),
-                )
+                .seen(format!("{name} = {value}"), app.place_of_driver(*line))
                 .cost(cost)
                 .fix(Fix::words(fix))
                 .tell(found);
@@ -81,7 +78,11 @@ mod tests {
         verify(
             &RULE,
             &[
-                (sessions(), Severity::Note, "/srv/app/.env:7"),
+                (
+                    sessions(),
+                    Severity::Note,
+                    "/srv/app/bootstrap/cache/config.php:7",
+                ),
                 (
                     sessions(),
                     Severity::Note,

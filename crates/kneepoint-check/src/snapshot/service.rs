@@ -546,8 +546,21 @@ pub struct ServedApp {
     pub laravel_cached: Option<(bool, bool)>,
     /// Composer: whether its map of classes is complete.
     pub composer_optimized: Option<bool>,
-    /// What it keeps its sessions and its cache in: name of the setting, value, line of `.env`.
+    /// Laravel: whether its `.env` was changed after its cache of settings was written.
+    pub env_is_newer: bool,
+    /// What it keeps its sessions and its cache in: name of the setting, value, line of the file that Laravel reads.
     pub drivers: Vec<(String, String, usize)>,
+}
+
+impl ServedApp {
+    /// Where a driver is set.
+    pub(crate) fn place_of_driver(&self, line: usize) -> String {
+        let file = match self.laravel_cached {
+            Some((true, _)) => kneepoint_stack::application::laravel::CACHE,
+            _ => ".env",
+        };
+        format!("{}/{file}:{line}", self.root)
+    }
 }
 
 #[cfg(test)]

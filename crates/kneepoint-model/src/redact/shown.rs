@@ -95,8 +95,8 @@ fn spelled(letter: char) -> String {
     }
 }
 
-/// Text within a line or a cell of Markdown: what stands between backticks is code, and so is each word that Markdown, or
-/// a forge, would obey: markup, HTML, links, mentions.
+/// Text within a line or a cell of Markdown: what stands between backticks is code, and so is each word of which a forge
+/// would make a link or a mention. Signs of markup and HTML in all other words are escaped.
 #[must_use]
 pub fn markdown_text(text: &str) -> String {
     let text = visible(text);
@@ -157,27 +157,45 @@ fn push_words(out: &mut String, text: &str) {
         let is_block = begins && (bare.is_empty() || bare.ends_with(['.', ')', '-', '+', '=']));
         if is_block {
             push_code(out, bare);
-        } else if is_plain(core) {
-            out.push_str(bare);
-        } else {
+        } else if is_linked(core) {
             out.push_str(before);
             push_code(out, core);
             out.push_str(after);
+        } else {
+            push_escaped(out, bare);
         }
         out.push_str(&word[bare.len()..]);
     }
 }
 
-/// Whether Markdown and forges leave a word as it is.
-fn is_plain(word: &str) -> bool {
-    let fits = |letter: char| {
-        !letter.is_ascii() || letter.is_ascii_alphanumeric() || "-.,:;()/%=+'\"!?".contains(letter)
-    };
-    let is_link = || {
-        let word = word.to_ascii_lowercase();
-        word.contains("://") || word.contains("www.") || word.starts_with(':')
-    };
-    word.chars().all(fits) && !is_link()
+/// Whether forges make a link or a picture of a word, however it is escaped.
+fn is_linked(word: &str) -> bool {
+    let small = word.to_ascii_lowercase();
+    small.contains("://")
+        || small.contains("www.")
+        || small.contains(['@', '#'])
+        || small.starts_with(':')
+}
+
+/// Adds a word whose signs mean nothing: words that belong together can be copied together.
+fn push_escaped(out: &mut String, word: &str) {
+    let mut last = None;
+    let mut letters = word.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let is_part =
+            |other: Option<char>| other.is_some_and(|other| other.is_ascii_alphanumeric());
+        match letter {
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '|' => out.push_str("&#124;"),
+            // Within a word it means nothing.
+            '_' if is_part(last) && is_part(letters.peek().copied()) => out.push('_'),
+            '_' | '*' | '[' | ']' | '~' | '$' | '\\' | '^' => out.extend(['\\', letter]),
+            letter => out.push(letter),
+        }
+        last = Some(letter);
+    }
 }
 
 /// Adds code. A bar, which would end the cell of a table, stands beside it.
@@ -267,11 +285,20 @@ mod tests {
             ("OPcache is off (pool www).", "OPcache is off (pool www)."),
             (
                 "pm.max_children = 5, at most",
-                "`pm.max_children` = 5, at most",
+                "pm.max_children = 5, at most",
             ),
             ("write `a_b` here", "write `a_b` here"),
             ("1 file is there", "1 file is there"),
-            ("(see /etc/a_b.conf)", "(see `/etc/a_b.conf`)"),
+            ("(see /etc/a_b.conf)", "(see /etc/a_b.conf)"),
+            (
+                "write define('WP_DEBUG', false).",
+                "write define('WP_DEBUG', false).",
+            ),
+            ("upstream kept { server a; }", "upstream kept { server a; }"),
+            (
+                "write $wgMainCacheType = x;",
+                "write \\$wgMainCacheType = x;",
+            ),
         ] {
             assert_eq!(markdown_text(text), expected);
         }
@@ -280,14 +307,19 @@ mod tests {
     #[test]
     fn no_text_is_markup() {
         for (text, expected) in [
-            ("a|b", "`a`&#124;`b`"),
-            ("<img src=x>", "`<img` `src=x>`"),
+            ("a|b", "a&#124;b"),
+            ("<img src=x>", "&lt;img src=x&gt;"),
+            ("&lt;b&gt; a&b", "&amp;lt;b&amp;gt; a&amp;b"),
+            (
+                "*a* _b_ __c__ ~d~ [e](f) $g$",
+                "\\*a\\* \\_b\\_ \\_\\_c\\_\\_ \\~d\\~ \\[e\\](f) \\$g\\$",
+            ),
             ("[x](http://y) @all #1", "`[x](http://y`) `@all` `#1`"),
             ("see www.x.example now", "see `www.x.example` now"),
             ("- a", "`-` a"),
             ("1. a", "`1.` a"),
-            ("a`b <i>", "a`` ` ``b `<i>`"),
-            ("`a``b`*c*", "`a` `b` `*c*`"),
+            ("a`b <i>", "a`` ` ``b &lt;i&gt;"),
+            ("`a``b`*c*", "`a` `b`\\*c\\*"),
             ("a\n# b", "`a\\n#` b"),
         ] {
             assert_eq!(markdown_text(text), expected);

@@ -24,6 +24,27 @@ impl<'t> Assignment<'t> {
         let end = end_of_string(self.value, 0)?;
         (end == self.value.len()).then_some(inside)
     }
+
+    /// The value where it is a number, a word, or a text that certainly holds something or nothing: what PHP makes of any
+    /// other is not known before it runs.
+    #[must_use]
+    pub fn plain(&self) -> Option<&'t str> {
+        let is_word =
+            !self.value.is_empty() && self.value.chars().all(|c| is_word(c) || "-.\\".contains(c));
+        let is_text = || {
+            // A name in it may stand for nothing, but a slash beside it is none.
+            let inside = self.text()?;
+            let whole = self.value.starts_with('\'') || !inside.contains('$');
+            (whole || inside.contains('/')).then_some(())
+        };
+        (is_word || is_text().is_some()).then_some(self.value)
+    }
+
+    /// Whether the first of several counts: a constant keeps its value.
+    #[must_use]
+    pub fn is_constant(&self) -> bool {
+        !self.target.starts_with('$')
+    }
 }
 
 /// Everything that gets a value in a file of PHP, in its order. What is in comments is not there.
@@ -320,6 +341,39 @@ mod tests {
         assert_eq!(text("'a' . 'b'"), None);
         assert_eq!(text("getenv('A')"), None);
         assert_eq!(text("''").as_deref(), Some(""));
+    }
+
+    #[test]
+    fn a_value_is_plain_only_where_nothing_is_computed() {
+        let plain = |value: &str| {
+            let code = format!("<?php $a = {value};");
+            assignments(&code)[0].plain().is_some()
+        };
+        for value in [
+            "true",
+            "-1",
+            "CACHE_NONE",
+            "\\A\\B",
+            "'x'",
+            "'$x'",
+            "\"x\"",
+            "\"$IP/x.log\"",
+        ] {
+            assert!(plain(value), "{value}");
+        }
+        for value in [
+            "!!f('A', '')",
+            "getenv('A')",
+            "!empty($_ENV['A'])",
+            "$x",
+            "\"$x\"",
+            "'a' . $b",
+            "!1",
+            "A::B",
+            "1 - 1",
+        ] {
+            assert!(!plain(value), "{value}");
+        }
     }
 
     proptest! {

@@ -1,6 +1,6 @@
 //! Switches in an application's own settings that cost a request its time: a cache that is off, debugging that is on.
 
-use super::{code, dotenv};
+use super::{code, dotenv, laravel};
 use kneepoint_model::{AppSwitch, SwitchKind};
 use std::path::Path;
 
@@ -159,13 +159,19 @@ fn bare(value: &str) -> String {
     value.trim().trim_matches(['"', '\'']).to_lowercase()
 }
 
-/// The switches that cost, in the files of settings below an application's root. Where a file sets one twice, the last
-/// counts, as it does for PHP. Files that are not there or cannot be read have none; conditions around a setting are not
-/// understood.
+/// The switches that cost, in the files of settings below an application's root. Files that are not there or cannot be
+/// read have none; conditions around a setting are not understood. Laravel does not read `.env` where it has its cache.
 #[must_use]
 pub fn switches(root: &Path) -> Vec<AppSwitch> {
-    let mut found = Vec::new();
+    let is_laravel = root.join("artisan").exists();
+    let cache = root.join(laravel::CACHE);
+    let is_cached = is_laravel && cache.exists();
+    let cached = super::text(&cache).filter(|_| is_cached);
+    let mut found = cached.map_or_else(Vec::new, |text| laravel::Cached::of(&text).switches());
     for file in FILES {
+        if is_cached && file.starts_with(".env") {
+            continue;
+        }
         if let Some(text) = super::text(&root.join(file)) {
             found.extend(of_file(file, &text));
         }
@@ -173,28 +179,23 @@ pub fn switches(root: &Path) -> Vec<AppSwitch> {
     found
 }
 
-/// The switches that cost in the text of one of [`FILES`].
+/// What a file gives a name; no value where it is not known before it runs.
+struct Set {
+    target: String,
+    value: Option<String>,
+    line: u32,
+}
+
+/// The switches that cost in the text of one of [`FILES`]. Where it sets one twice, that counts which counts for PHP.
 #[must_use]
 pub fn of_file(file: &str, text: &str) -> Vec<AppSwitch> {
-    let set: Vec<(String, String, u32)> = if file.ends_with(".php") {
-        code::assignments(text)
-            .iter()
-            .map(|set| {
-                let line = line_of(text, set.whole);
-                (canonical(set.target), set.value.to_owned(), line)
-            })
-            .collect()
-    } else {
-        dotenv::values(text)
-            .into_iter()
-            .map(|(name, value)| {
-                let line = last_line(text, &name);
-                (name, value, line)
-            })
-            .collect()
+    let set: Vec<Set> = match file.ends_with(".php") {
+        true => of_code(text),
+        false => of_dotenv(text),
     };
     let switch = |(name, kind, costs): &(&str, SwitchKind, Costs)| {
-        let (_, value, line) = set.iter().rev().find(|(target, ..)| target == name)?;
+        let Set { value, line, .. } = set.iter().rev().find(|set| set.target == *name)?;
+        let value = value.as_ref()?;
         costs.hold(value).then(|| AppSwitch {
             kind: *kind,
             name: (*name).to_owned(),
@@ -204,6 +205,43 @@ pub fn of_file(file: &str, text: &str) -> Vec<AppSwitch> {
         })
     };
     KNOWN.iter().filter_map(switch).collect()
+}
+
+fn of_code(text: &str) -> Vec<Set> {
+    let mut found: Vec<Set> = Vec::new();
+    for set in code::assignments(text) {
+        let target = canonical(set.target);
+        if set.is_constant() && found.iter().any(|known| known.target == target) {
+            continue;
+        }
+        // The value of a constant of somebody's own is not known.
+        let told = |value: &&str| {
+            !value.starts_with(|c: char| c.is_alphabetic()) || is_known_word(&bare(value))
+        };
+        found.push(Set {
+            target,
+            value: set.plain().filter(told).map(str::to_owned),
+            line: line_of(text, set.whole),
+        });
+    }
+    found
+}
+
+fn of_dotenv(text: &str) -> Vec<Set> {
+    let lines = dotenv::known(text).into_iter();
+    lines
+        .map(|set| Set {
+            target: set.name,
+            value: set.value,
+            line: u32::try_from(set.line).unwrap_or(u32::MAX),
+        })
+        .collect()
+}
+
+/// Whether a word, in small letters, is one that switches are set to.
+fn is_known_word(word: &str) -> bool {
+    let of_costs = |costs: &Costs| matches!(costs, Costs::Words(words) if words.contains(&word));
+    WORDS.contains(&word) || KNOWN.iter().any(|(_, _, costs)| of_costs(costs))
 }
 
 /// The line on which a piece of a text begins, counted from 1.
@@ -216,19 +254,6 @@ fn line_of(text: &str, piece: &str) -> u32 {
 /// `$conf["cachetime"]` and `$conf['cachetime']` are one.
 fn canonical(target: &str) -> String {
     target.replace('"', "'").replace(' ', "")
-}
-
-/// The last line that gives a name a value, counted from 1.
-fn last_line(text: &str, name: &str) -> u32 {
-    let lines: Vec<&str> = text.lines().collect();
-    let sets = |line: &&str| {
-        let line = line.trim_start();
-        line.strip_prefix("export ")
-            .unwrap_or(line)
-            .starts_with(name)
-    };
-    let nth = lines.iter().rposition(sets).unwrap_or(0);
-    u32::try_from(nth + 1).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -290,8 +315,7 @@ mod tests {
             let found = of_file(".env", &format!("APP_DEBUG={value}"));
             assert_eq!(found[0].value, "a value that is not shown", "{value}");
         }
-        let path =
-            "<?php $wgDebugLogFile = '/srv/acme/debug.log'; $wgDebugToolbar = getenv('ACME');";
+        let path = "<?php $wgDebugLogFile = '/srv/acme/debug.log'; $wgDebugToolbar = 'acme';";
         let found = of_file("LocalSettings.php", path);
         assert_eq!(found.len(), 2);
         assert!(
@@ -305,6 +329,64 @@ mod tests {
             "config/config.inc.php",
             "<?php $config['debug_level'] = 5;",
             &["$config['debug_level'] = 5 (config/config.inc.php:1)"],
+        );
+    }
+
+    #[test]
+    fn what_is_known_only_when_it_runs_is_no_switch() {
+        for value in [
+            "!!getenv_docker('WORDPRESS_DEBUG', '')",
+            "getenv('WP_DEBUG') === '1'",
+            "!empty($_ENV['WP_DEBUG'])",
+            "$debug",
+            "MY_DEBUG",
+            "My\\Switches::DEBUG",
+        ] {
+            let text = format!("<?php define( 'WP_DEBUG', {value} );");
+            check("wp-config.php", &text, &[]);
+        }
+        check(".env", "DBG=false\nAPP_DEBUG=${DBG}\n", &[]);
+        check(".env", "APP_DEBUG=${DBG}\n", &[]);
+        check(".env", "APP_DEBUG=true\nAPP_DEBUG=${DBG}\n", &[]);
+        check(
+            ".env",
+            "DBG=true\nAPP_DEBUG=\"${DBG}\"\n",
+            &["APP_DEBUG = true (.env:2)"],
+        );
+    }
+
+    #[test]
+    fn a_constant_keeps_its_first_value() {
+        let text = "<?php\ndefine('WP_DEBUG', false);\ndefine('WP_DEBUG', true);\n";
+        check("wp-config.php", text, &[]);
+        let text = "<?php\ndefine('WP_DEBUG', true);\ndefine('WP_DEBUG', false);\n";
+        check(
+            "wp-config.php",
+            text,
+            &["WP_DEBUG = true (wp-config.php:2)"],
+        );
+        let text = "<?php\ndefine('WP_DEBUG', getenv('D'));\ndefine('WP_DEBUG', true);\n";
+        check("wp-config.php", text, &[]);
+    }
+
+    #[test]
+    fn where_laravel_has_its_cache_the_environment_does_not_count() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let put =
+            |path: &str, text: &str| std::fs::write(dir.path().join(path), text).expect("a file");
+        std::fs::create_dir_all(dir.path().join("bootstrap/cache")).expect("a directory");
+        put("artisan", "");
+        put(".env", "APP_DEBUG=true\n");
+        assert_eq!(switches(dir.path())[0].file, ".env");
+        let cache =
+            |debug| format!("<?php return array (\n 'app' => array ( 'debug' => {debug}, ),\n);\n");
+        put(laravel::CACHE, &cache(false));
+        assert_eq!(switches(dir.path()), []);
+        put(laravel::CACHE, &cache(true));
+        let found = switches(dir.path());
+        assert_eq!(
+            found[0].to_string(),
+            "app.debug = true (bootstrap/cache/config.php:2)"
         );
     }
 

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub(super) fn run(args: &CheckArgs) -> Result<ExitCode> {
+    one_to_stdout(args)?;
     if let Some(url) = &args.host {
         return look_there(args, url);
     }
@@ -65,6 +66,19 @@ fn outputs(args: &CheckArgs) -> [(&'static str, &Option<PathBuf>, CheckFormat); 
         ("--junit", &args.junit, CheckFormat::Junit),
         ("--sarif", &args.sarif, CheckFormat::Sarif),
     ]
+}
+
+/// Two results behind one another are none that a program can read.
+fn one_to_stdout(args: &CheckArgs) -> Result<()> {
+    let all = outputs(args).into_iter();
+    let to_stdout = all.filter(|(_, path, _)| path.as_deref() == Some(Path::new("-")));
+    let options: Vec<&str> = to_stdout.map(|(option, ..)| option).collect();
+    anyhow::ensure!(
+        options.len() < 2,
+        "{} cannot all write to standard output: give all but one of them a file instead of `-`",
+        options.join(", ")
+    );
+    Ok(())
 }
 
 /// Looks at another host: the program there does what it would do here, and its files come back.
@@ -130,4 +144,30 @@ fn write_fixes(dir: &Path, report: &Report) -> Result<()> {
             .with_context(|| format!("cannot write `{name}`"))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Args, Command};
+    use clap::Parser as _;
+
+    fn outcome(options: &[&str]) -> Result<()> {
+        let words = ["kneepoint", "check"].iter().chain(options);
+        match Args::try_parse_from(words).expect("options").command {
+            Command::Check(args) => one_to_stdout(&args),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn standard_output_takes_one_result() {
+        assert!(outcome(&["--json", "-", "--markdown", "x.md"]).is_ok());
+        let error = outcome(&["--json", "-", "--sarif", "-"]).expect_err("two");
+        let said = error.to_string();
+        assert!(
+            said.contains("--json, --sarif") && said.contains("a file"),
+            "{said}"
+        );
+    }
 }

@@ -19,8 +19,13 @@ pub(super) enum Owners {
     Elsewhere,
 }
 
-/// Which pools a line leads to from a directory or from one below it, of each service by its position.
-pub(super) struct Led(BTreeMap<usize, HashMap<String, BTreeSet<String>>>);
+/// Where lines lead to from a directory or from one below it.
+pub(super) struct Led {
+    /// Which pools, of each service by its position.
+    pools: BTreeMap<usize, HashMap<String, BTreeSet<String>>>,
+    /// Which services nginx hands PHP of a directory to; none where nobody is there who listens.
+    handed: HashMap<String, BTreeSet<usize>>,
+}
 
 impl Led {
     /// What nginx says, by the links from it, and what pools say themselves.
@@ -62,12 +67,15 @@ impl Led {
             }
             (at, pools)
         });
-        Self(around.collect())
+        Self {
+            pools: around.collect(),
+            handed: handed(all, links),
+        }
     }
 
     /// The pools of a service from which a line leads to a directory.
     fn to(&self, at: usize, root: &str) -> Vec<String> {
-        let pools = self.0.get(&at).and_then(|led| led.get(root));
+        let pools = self.pools.get(&at).and_then(|led| led.get(root));
         pools.into_iter().flatten().cloned().collect()
     }
 
@@ -91,9 +99,14 @@ impl Led {
         let identity = |at: usize| all[at].root.as_ref()?.identity(root);
         let same = |other: usize| identity(other).is_some() && identity(other) == identity(at);
         let sees = |other: usize| places.contains(&(other, root.to_owned()));
-        let led = self.0.iter().filter(|(_, led)| led.contains_key(root));
+        let led = self.pools.iter().filter(|(_, led)| led.contains_key(root));
         let mut others = led.map(|(other, _)| *other).filter(|other| *other != at);
         if others.any(|other| sees(other) && same(other)) {
+            return Owners::Elsewhere;
+        }
+        // Whoever is to serve it does not run: it is nobody's here.
+        let handed = self.handed.get(root);
+        if handed.is_some_and(|to| !to.contains(&at)) {
             return Owners::Elsewhere;
         }
         match service.pools.as_slice() {
@@ -101,6 +114,33 @@ impl Led {
             _ => Owners::Unknown,
         }
     }
+}
+
+/// To which services nginx hands PHP of each directory, as far as it is written out to whom.
+fn handed(all: &[Seen], links: &[Link]) -> HashMap<String, BTreeSet<usize>> {
+    let mut handed: HashMap<String, BTreeSet<usize>> = HashMap::new();
+    let mut reached: BTreeMap<(usize, &ListenEndpoint), BTreeSet<usize>> = BTreeMap::new();
+    for link in links {
+        reached
+            .entry((link.from, &link.by))
+            .or_default()
+            .insert(link.to);
+    }
+    for (from, seen) in all.iter().enumerate() {
+        let passes = seen.service.nginx.iter().flat_map(|nginx| {
+            let own = nginx.passes.iter();
+            own.filter(|pass| pass.directive == "fastcgi_pass")
+                .map(move |pass| (pass, endpoints_of(nginx, pass)))
+        });
+        for (pass, to) in passes.filter(|(_, to)| !to.is_empty()) {
+            let found = to.iter().filter_map(|(to, _)| reached.get(&(from, to)));
+            let found: BTreeSet<usize> = found.flatten().copied().collect();
+            for dir in directories(&pass.settings).flat_map(within) {
+                handed.entry(dir.to_owned()).or_default().extend(&found);
+            }
+        }
+    }
+    handed
 }
 
 /// The directories whose files a place of nginx has executed, as far as they are written out.
@@ -184,5 +224,22 @@ mod tests {
         let links = join(&all, |kind| kind == ServiceKind::Nginx);
         let whose = Led::of(&all, &links).owners(&all, &BTreeSet::new(), 1, "/srv/other");
         assert_eq!(whose, Owners::Pools(vec!["www".to_owned()]));
+    }
+
+    #[test]
+    fn an_application_whose_own_php_does_not_run_is_not_another_pool_s() {
+        let other = "[other]\nlisten = /run/other.sock\npm.max_children = 7\n";
+        let whose = |pools: &str, root: &str| {
+            let all = seen(&Case::healthy().fpm(pools, "").nginx(SITES).0);
+            let links = join(&all, |kind| kind == ServiceKind::Nginx);
+            Led::of(&all, &links).owners(&all, &BTreeSet::new(), 1, root)
+        };
+        let of_other = Owners::Pools(vec!["other".to_owned()]);
+        assert_eq!(whose(other, "/srv/shop"), Owners::Elsewhere);
+        assert_eq!(whose(other, "/srv/of-nobody"), of_other);
+        let own = format!("{other}chdir = /srv/shop\n");
+        assert_eq!(whose(&own, "/srv/shop"), of_other, "it says so itself");
+        let two = format!("{other}[more]\nlisten = /run/more.sock\npm.max_children = 7\n");
+        assert_eq!(whose(&two, "/srv/shop"), Owners::Elsewhere);
     }
 }

@@ -70,7 +70,28 @@ pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
 /// Whether a word, in small letters, names nobody wherever it stands: `nginx`, `sites`, `php82`, a number.
 pub(super) fn is_usual(word: &str) -> bool {
     let bare = word.trim_end_matches(|letter: char| letter.is_ascii_digit());
-    bare.chars().nth(1).is_none() || [word, bare].iter().any(|it| USUAL_WORDS.contains(it))
+    is_number(word)
+        || bare.chars().nth(1).is_none()
+        || [word, bare].iter().any(|it| USUAL_WORDS.contains(it))
+}
+
+/// Whether a word, in small letters, is a number, a size or a time: `20`, `4m`, `512mb`, `1h30m`.
+fn is_number(word: &str) -> bool {
+    const UNITS: [&str; 23] = [
+        "", "b", "k", "m", "g", "t", "kb", "mb", "gb", "tb", "ki", "mi", "gi", "kib", "mib", "gib",
+        "ns", "us", "ms", "s", "min", "h", "d",
+    ];
+    let is_digit = |letter: char| letter.is_ascii_digit();
+    let mut rest = word;
+    while !rest.is_empty() {
+        let unit = rest.trim_start_matches(is_digit);
+        let end = unit.find(is_digit).unwrap_or(unit.len());
+        if unit.len() == rest.len() || !UNITS.contains(&&unit[..end]) {
+            return false;
+        }
+        rest = &unit[end..];
+    }
+    !word.is_empty()
 }
 
 /// Whether a word, in small letters, is one that the check says by itself: it is a name only where names stand.
@@ -96,6 +117,16 @@ pub(super) fn is_host(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_sizes_and_times_name_nobody() {
+        for number in ["4096", "4m", "128mb", "1gib", "30s", "1h30m", "64k"] {
+            assert!(is_usual(number), "{number}");
+        }
+        for name in ["4shop", "8f3a9c", "shop4m", "m4shop"] {
+            assert!(!is_usual(name), "{name}");
+        }
+    }
 
     #[test]
     fn what_every_system_has_is_usual() {

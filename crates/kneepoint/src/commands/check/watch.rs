@@ -73,8 +73,8 @@ fn is_there(watch: &StackWatch, args: &WatchArgs) -> Result<()> {
             .iter()
             .map(|one| format!("{}: {}; {}", one.what, one.why, one.remedy));
         bail!(
-            "there is nothing to watch. {}",
-            told.collect::<Vec<_>>().join(". ")
+            "there is nothing to watch: {}",
+            told.collect::<Vec<_>>().join("; ")
         );
     }
     Ok(())

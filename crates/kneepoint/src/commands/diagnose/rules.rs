@@ -3,7 +3,7 @@
 use crate::args::{ExplainArgs, RulesArgs};
 use crate::session::print;
 use anyhow::{Result, bail};
-use kneepoint_check::CHECKS;
+use kneepoint_check::{CHECKS, codes};
 use kneepoint_diagnosis::{RULES, Rule, explain as explain_rule};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -24,7 +24,7 @@ fn known() -> BTreeMap<&'static str, Known> {
     for (code, title, under_load) in RULES
         .iter()
         .map(|rule| (rule.code, rule.title, true))
-        .chain(CHECKS.iter().map(|rule| (rule.code, rule.title, false)))
+        .chain(codes().map(|(code, title)| (code, title, false)))
     {
         let known = all.entry(code).or_insert(Known {
             title,
