@@ -95,7 +95,14 @@ fn users_of_urls(text: &str, found: &mut Vec<Range<usize>>) {
         let rest = &text[start..];
         let ends =
             |letter: char| letter.is_whitespace() || is_quote(letter) || "/?#<>".contains(letter);
-        let host = &rest[..rest.find(ends).unwrap_or(rest.len())];
+        let mut host = &rest[..rest.find(ends).unwrap_or(rest.len())];
+        let port = host.rsplit_once(':').map_or("", |(_, port)| port);
+        let is_port = |it: &str| it.starts_with('$') || it.bytes().all(|one| one.is_ascii_digit());
+        if !is_port(port) && !host.contains('@') && !host.starts_with('[') {
+            // It is the beginning of a password, in which a slash may be.
+            let ends = |letter: char| letter.is_whitespace() || is_quote(letter);
+            host = &rest[..rest.find(ends).unwrap_or(rest.len())];
+        }
         if let Some(length) = host.rfind('@')
             && !host.starts_with(HIDDEN)
         {
@@ -216,6 +223,10 @@ mod tests {
                 "proxy_pass = http://•••@$host:8124/x?token=•••",
             ),
             (
+                "https://user:hunt/er2@evil/x.php https://h/a@b",
+                "https://•••@evil/x.php https://h/a@b",
+            ),
+            (
                 "`server zuser:hunter2pw@$host:8124; keepalive 64;`",
                 "`server •••@$host:8124; keepalive 64;`",
             ),
@@ -247,6 +258,7 @@ mod tests {
             "define('X', false); DatabaseAuth::authenticate at /srv/a/Token.php:12",
             "proxy_pass = http://app:8080/x?page=2&sort=key",
             "proxy_pass http://kept_app/x?token=$arg_token;",
+            "proxy_pass = http://unix:/run/a@b.sock:/ http://[::1]:80/a@b http://h:$port/a@b",
             "proxy_set_header Authorization \"Bearer $token\"; proxy_set_header Cookie $http_cookie;",
             "fastcgi_pass = unix:/run/x@y.sock; unix:@abstract, git@host.example:x, eth0@if5",
             "ssl_certificate_key = /etc/ssl/a.key",
