@@ -7,6 +7,7 @@ mod markdown;
 mod picture;
 mod redact;
 mod sarif;
+mod secrets;
 #[cfg(test)]
 mod telling;
 mod terminal;
@@ -170,6 +171,7 @@ pub(crate) fn judge(snapshot: &Snapshot) -> Report {
     findings
         .iter_mut()
         .for_each(|finding| finding.fix.no_unseen_command());
+    findings.iter_mut().for_each(secrets::no_secret_in_fix);
     findings.sort_by(|a, b| {
         let by_weight = b.weight.total_cmp(&a.weight);
         a.severity
@@ -205,6 +207,7 @@ pub(crate) fn judge(snapshot: &Snapshot) -> Report {
         findings,
         blind,
     }
+    .without_secrets()
 }
 
 fn service_line(service: &crate::snapshot::Service) -> ServiceLine {

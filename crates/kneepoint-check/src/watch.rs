@@ -148,7 +148,7 @@ impl StackWatch {
     pub fn unseen(&self) -> Vec<Blind> {
         let own = self.snapshot.services.iter().flat_map(|one| &one.blind);
         let all: Vec<Blind> = self.snapshot.blind.iter().chain(own).cloned().collect();
-        all.shown()
+        all.without_secrets().shown()
     }
 
     /// When the next look is due.
@@ -185,7 +185,7 @@ impl StackWatch {
             blind: judge_blind(&self.snapshot),
             cost: self.cost(took),
         };
-        moment.shown()
+        moment.without_secrets().shown()
     }
 
     /// What is due seldom: has something changed, what do the rules say, is there a new full look.

@@ -6,13 +6,16 @@
 
 mod mentions;
 mod usual;
+mod wholes;
 
 use super::Report;
 use super::texts::Texts as _;
 use crate::snapshot::{ListenEndpoint, Nginx, Service, Settings, Snapshot};
 use mentions::{Mention, mentions};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use usual::{is_own, is_usual, stem, words};
+use wholes::Wholes;
 
 /// The same report without names of sites, pools, containers and people, directories, hosts and addresses. A name is
 /// replaced by the same word wherever it stands.
@@ -32,7 +35,7 @@ struct Names {
     /// In small letters.
     words: BTreeMap<String, usize>,
     /// Names that hold a word of the check itself, addresses; in small letters, with what stands in their place.
-    wholes: BTreeMap<String, String>,
+    wholes: Wholes,
     addresses: usize,
 }
 
@@ -165,12 +168,12 @@ impl Names {
                 Mention::Path(path) => self.path(path),
                 Mention::Host(host) => self.name(host),
                 Mention::Address(address) => {
-                    let known = self.addresses + 1;
-                    let entry = self.wholes.entry(address.to_lowercase());
-                    entry.or_insert_with(|| {
-                        self.addresses = known;
-                        format!("address-{known}")
-                    });
+                    let address = address.to_lowercase();
+                    if !self.wholes.has(&address) {
+                        self.addresses += 1;
+                        let instead = format!("address-{}", self.addresses);
+                        self.wholes.insert(address, instead);
+                    }
                 }
             }
         }
@@ -213,58 +216,82 @@ impl Names {
         Some(*self.words.entry(word.to_owned()).or_insert(next))
     }
 
+    /// The text in one pass, however many names there are.
     fn replace(&self, text: &str) -> String {
-        let mut text = text.to_owned();
-        // The longest first: a name may be a part of another.
-        let mut wholes: Vec<_> = self.wholes.iter().collect();
-        wholes.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
-        for (name, instead) in wholes {
-            text = replace_whole(&text, name, instead);
-        }
+        let small = text.to_ascii_lowercase();
         let mut out = String::with_capacity(text.len());
-        let mut rest = text.as_str();
-        while let Some(at) = rest.find(char::is_alphanumeric) {
-            out.push_str(&rest[..at]);
-            let from = &rest[at..];
-            let end = from.find(|letter: char| !letter.is_alphanumeric());
-            let (word, behind) = from.split_at(end.unwrap_or(from.len()));
-            let key = word.to_lowercase();
-            let before = &text[..text.len() - from.len()];
-            match self.words.get(&key) {
-                Some(number) if !is_own(&key) || is_place_of_name(before, behind) => {
-                    out.push_str(&format!("name-{number}"));
-                }
-                _ => out.push_str(word),
+        // What is before `done` is in `out`.
+        let (mut done, mut next) = (0, 0);
+        while let Some(at) = text[next..].find(char::is_alphanumeric) {
+            let start = next + at;
+            let length = text[start..].find(|letter: char| !letter.is_alphanumeric());
+            let word = start..length.map_or(text.len(), |length| start + length);
+            next = word.end;
+            let known = match self.wholes.at(&small, &word, done) {
+                Some((whole, instead)) => Some((whole, instead.to_owned())),
+                None => self
+                    .word(text, &word)
+                    .map(|number| (word, format!("name-{number}"))),
+            };
+            if let Some((name, instead)) = known {
+                out.push_str(&text[done..name.start]);
+                out.push_str(&instead);
+                done = name.end;
+                next = name.end;
             }
-            rest = behind;
         }
-        out + rest
+        out + &text[done..]
+    }
+
+    /// The number of a word of a text, where it is a name there.
+    fn word(&self, text: &str, word: &Range<usize>) -> Option<usize> {
+        let key = text[word.clone()].to_lowercase();
+        let number = self.words.get(&key)?;
+        let is_name = !is_own(&key) || is_place_of_name(&text[..word.start], &text[word.end..]);
+        is_name.then_some(*number)
     }
 }
 
 /// Whether what stands between two texts is a name, though it be a word of the check.
 fn is_place_of_name(before: &str, behind: &str) -> bool {
-    let names = ["/", "[", "pool ", "pools ", "container ", "user "];
+    /// What the rules write before a name.
+    const NAMES: [&str; 17] = [
+        "/",
+        "[",
+        "@",
+        "kept_",
+        "pool ",
+        "container ",
+        "upstream ",
+        "server ",
+        "Host ",
+        "unit ",
+        "user ",
+        "user = ",
+        "group ",
+        "group = ",
+        "owner = ",
+        "systemctl restart ",
+        "systemctl reload ",
+    ];
     let is_key =
         || behind.is_empty() || behind.strip_prefix(' ').is_some_and(|it| !it.contains(' '));
-    names.iter().any(|words| before.ends_with(words)) || (before.is_empty() && is_key())
+    // The port of a host.
+    let is_host = || {
+        let port = behind.strip_prefix(':');
+        port.is_some_and(|port| port.starts_with(|first: char| first.is_ascii_digit()))
+    };
+    NAMES.iter().any(|words| before.ends_with(words))
+        || is_in_list(before)
+        || behind.starts_with(".service")
+        || is_host()
+        || (before.is_empty() && is_key())
 }
 
-/// Replaces a name, which is in small letters, where it is not a part of a longer one.
-fn replace_whole(text: &str, name: &str, instead: &str) -> String {
-    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
-    let small = text.to_ascii_lowercase();
-    let (mut whole, mut from) = (String::new(), 0);
-    for (at, _) in small.match_indices(name) {
-        let end = at + name.len();
-        let apart = !text[..at].ends_with(is_part) && !text[end..].starts_with(is_part);
-        if at >= from && apart {
-            whole.push_str(&text[from..at]);
-            whole.push_str(instead);
-            from = end;
-        }
-    }
-    whole + &text[from..]
+/// Whether a text ends within a list of pools: `pools a, `.
+fn is_in_list(before: &str) -> bool {
+    let list = before.rsplit_once("pools ").map(|(_, list)| list);
+    list.is_some_and(|list| list.is_empty() || (list.ends_with(", ") && !list.contains(" of ")))
 }
 
 #[cfg(test)]

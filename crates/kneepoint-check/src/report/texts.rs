@@ -1,8 +1,9 @@
-//! Every text of a report, for whoever changes them all: what is not seen is shown, names are taken out.
+//! Every text of a report, for whoever changes them all: what is not seen is shown, secrets and names are taken
+//! out.
 //!
 //! Each type is taken apart in full, so that a field that is added does not compile until it is here.
 
-use super::{LinkLine, Report, ServiceLine};
+use super::{LinkLine, Report, ServiceLine, secrets};
 use crate::rule::{CheckFinding, Fix, FixFile, Seen};
 use crate::snapshot::{Blind, Container, ReadFile, SettingSource, SettingValue};
 use kneepoint_model::redact::shown::visible;
@@ -13,6 +14,19 @@ use std::collections::BTreeMap;
 pub(crate) trait Texts {
     /// Changes each of them.
     fn each(&mut self, change: &mut dyn FnMut(&mut String));
+
+    /// The same without secrets, for whoever it is told.
+    fn without_secrets(mut self) -> Self
+    where
+        Self: Sized,
+    {
+        self.each(&mut |text| {
+            if let Some(hidden) = secrets::without(text) {
+                *text = hidden;
+            }
+        });
+        self
+    }
 
     /// The same with every character shown that is not seen as itself.
     fn shown(mut self) -> Self

@@ -155,8 +155,118 @@ fn a_name_is_the_same_as_a_part_of_others_and_what_everybody_has_stays() {
 
 #[test]
 fn names_are_replaced_as_whole_words() {
-    assert_eq!(
-        replace_whole("Shop.x workshop.x shop.x.conf", "shop.x", "Y"),
-        "Y workshop.x Y.conf"
-    );
+    let mut names = Names::default();
+    for (name, instead) in [("shop.x", "Y"), ("shop.x.y", "Z"), ("::5", "A")] {
+        names.wholes.insert(name.into(), instead.into());
+    }
+    for (text, expected) in [
+        ("Shop.x workshop.x shop.x.conf", "Y workshop.x Y.conf"),
+        ("shop.x_y shop.x.y, (shop.x)", "shop.x_y Z, (Y)"),
+        ("[::5]:80 a::5 É Shop.X", "[A]:80 a::5 É Y"),
+    ] {
+        assert_eq!(names.replace(text), expected);
+    }
+}
+
+/// Names that are words of the rules: each where the rules write a name.
+#[test]
+fn a_name_that_is_a_word_of_the_check_is_hidden_where_names_stand() {
+    // `session`, `memory` and `worker` are everybody's words, and name nobody.
+    for name in ["orders", "visitor", "connections", "handshake", "requests"] {
+        assert!(is_own(name) && !is_usual(name), "{name}");
+        let conf = format!(
+            "http {{ upstream {name} {{ server {name}:8080; keepalive_timeout 90s; }} server {{\n server_name {name};\n \
+             location / {{\n proxy_pass http://{name}; }} }} }}"
+        );
+        let pool = format!(
+            "[{name}]\nuser = {name}\nlisten = /run/{name}.sock\npm = static\npm.max_children = 20\n\
+             request_slowlog_timeout = 0\n"
+        );
+        let case = Case::healthy()
+            .nginx(&conf)
+            .pool_with(&pool, "opcache.enable=0")
+            .with(|all| {
+                all.services[1].place.unit = Some(format!("{name}.service"));
+                all.services[2].place.container = Some(Container {
+                    id: "cyberdyne0123456789".into(),
+                    runtime: Runtime::Docker,
+                    name: Some(name.into()),
+                    compose_service: None,
+                    in_pod: false,
+                });
+            });
+        let mut report = judge(&case.0);
+        let sentences = [
+            "In upstream {} (/etc/a.conf:1), below",
+            "keepalive_timeout 8s; (in upstream {})",
+            "upstream kept_{} { server {}; keepalive 64; }",
+            "proxy_set_header Host {};",
+            "it asks pool {}",
+            "/srv/x, served by pools {}, {}, {} of php-fpm",
+            "user = {}",
+            "listen.owner = {}",
+            "systemctl daemon-reload && systemctl restart {}.service",
+            "redis in container {}",
+            "fastcgi_pass = {}:9000",
+            "/run/{}.sock",
+        ]
+        .map(|one| one.replace("{}", name));
+        report.picture.extend(sentences.iter().cloned());
+        let hidden = redacted(&report, &case.0);
+        for text in hidden.picture.iter().rev().take(sentences.len()) {
+            assert!(!text.contains(name), "{text}");
+        }
+        let text = places_of(name, &told(&hidden));
+        assert!(text.is_empty(), "{name} in {text:#?}");
+    }
+}
+
+/// Lines in which a name stands where only names do.
+fn places_of(name: &str, text: &str) -> Vec<String> {
+    let places = [
+        "upstream ",
+        "pool ",
+        "container ",
+        "server ",
+        "user = ",
+        "http://",
+        "restart ",
+        "reload ",
+    ];
+    let lines = text.lines();
+    let holds = |line: &&str| {
+        let mut places = places.iter();
+        places.any(|place| line.contains(&format!("{place}{name}")))
+    };
+    lines.filter(holds).map(str::to_owned).collect()
+}
+
+/// How long it takes to hide the names of so many sites.
+fn time_of(sites: usize) -> f64 {
+    let mut conf = "http {\n".to_owned();
+    for site in 0..sites {
+        conf.push_str(&format!(
+            "upstream customer{site}x_orders {{ server 10.{}.{}.9:80; }}\nserver {{\n server_name customer{site}x.orders.example;\n \
+             access_log /var/log/nginx/customer{site}x-orders.log;\n location / {{\n \
+             proxy_pass http://customer{site}x_orders; }} }}\n",
+            site / 250,
+            site % 250
+        ));
+    }
+    conf.push('}');
+    let case = Case::healthy().nginx(&conf);
+    let report = judge(&case.0);
+    let began = std::time::Instant::now();
+    let hidden = redacted(&report, &case.0);
+    let took = began.elapsed().as_secs_f64();
+    let text = render(&hidden, crate::report::CheckFormat::Json);
+    assert!(!text.contains("customer"), "a name is told");
+    took
+}
+
+#[test]
+fn four_times_as_many_sites_take_about_four_times_as_long() {
+    let (few, many) = (time_of(500), time_of(2_000));
+    let ratio = many / few;
+    assert!(ratio < 10.0, "{few} s for 500 sites, {many} s for 2000");
 }
