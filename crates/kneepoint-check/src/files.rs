@@ -5,6 +5,8 @@
 //! lead to descriptors. A file is first opened as a mere path, which has no effect on a FIFO or a device; only a regular
 //! file, on no file system of the kernel's own, is then opened for reading, and so many bytes of it are read.
 
+pub(crate) mod abreast;
+
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use std::fs::File;
 use std::io::{self, Read};

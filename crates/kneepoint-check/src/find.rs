@@ -1,6 +1,5 @@
 //! Finds the server programs of this machine and reads what is in force in each.
 
-pub(crate) mod abreast;
 mod apps;
 pub(crate) mod asks;
 mod containers;
@@ -14,9 +13,9 @@ mod scale;
 mod unseen;
 
 use crate::chain::{self, Seen};
+use crate::files::abreast::Time;
 use crate::process::{self, ServiceProcess};
 use crate::snapshot::{Blind, Link, ListenEndpoint, MachineState, Pass, ServiceKind, Snapshot};
-use abreast::Time;
 use crew::Crew;
 use gather::Gathered;
 use std::collections::{HashMap, HashSet};

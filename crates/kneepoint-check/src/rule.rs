@@ -7,6 +7,7 @@ pub(crate) mod case;
 mod directive;
 mod fix;
 mod kept_in_redis;
+pub(crate) mod kept_open;
 mod logged;
 mod memory_share;
 

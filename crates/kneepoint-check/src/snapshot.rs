@@ -4,15 +4,18 @@ use kneepoint_model::{Layer, LogKind};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
+mod listen;
 mod nginx;
+mod php;
 mod service;
 mod settings;
 
+pub use listen::{ListenEndpoint, Listener};
 pub use nginx::{Nginx, Pass, Upstream, WebService};
+pub use php::{FpmPool, PhpService, ServiceProcess};
 pub use service::{
-    Blind, Container, FpmPool, Limits, Link, ListenEndpoint, Listener, LogHits, MachineState,
-    NetworkPlace, PhpService, ReadFile, ResourceLimit, Runtime, ServedApp, Service, ServiceKind,
-    ServiceProcess,
+    Blind, Container, Limits, Link, LogHits, MachineState, NetworkPlace, ReadFile, ResourceLimit,
+    Runtime, ServedApp, Service, ServiceKind,
 };
 pub use settings::{SettingSource, SettingValue, Settings};
 

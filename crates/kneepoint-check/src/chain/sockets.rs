@@ -2,8 +2,8 @@
 //! answers.
 
 use super::Seen;
+use crate::files::abreast::{Until, abreast};
 use crate::files::{Files as _, Root, parent};
-use crate::find::abreast::{Until, abreast};
 use crate::snapshot::ListenEndpoint;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -4,8 +4,8 @@ mod count;
 mod owners;
 mod places;
 
-use super::abreast::{Time, abreast};
 use crate::chain::Seen;
+use crate::files::abreast::{Time, abreast};
 use crate::files::{CONFIG_BYTES, Files, Root, Unread};
 use crate::rule::counted;
 use crate::snapshot::{Blind, FpmPool, Link, ListenEndpoint, ServedApp, Service};

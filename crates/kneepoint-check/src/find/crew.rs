@@ -2,8 +2,8 @@
 //! the others waiting: its thread stays behind, and another takes its place.
 
 use super::Master;
-use super::abreast::Until;
 use super::gather::{Gathered, gather};
+use crate::files::abreast::Until;
 use crate::snapshot::ServiceKind;
 use std::collections::{HashMap, VecDeque};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn who_hangs_keeps_nobody_from_being_looked_at() {
-        let until = super::super::abreast::Time::from_now(Duration::from_secs(60)).part(1.0);
+        let until = crate::files::abreast::Time::from_now(Duration::from_secs(60)).part(1.0);
         let mut crew = Crew::new(0.0, until);
         (crew.work, crew.patience) = (work, Duration::from_millis(50));
         for pid in 0..90 {

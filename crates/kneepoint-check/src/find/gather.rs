@@ -384,6 +384,11 @@ impl<'a> Gather<'a> {
         service.files = files;
         service.blind.extend(blind);
         memory::overlay(service);
+        self.logs_of_fpm();
+    }
+
+    fn logs_of_fpm(&mut self) {
+        let service = &self.seen.service;
         let log = service.settings.or("error_log", "").text;
         let logs = [
             (log, LogFormat::FpmError),

@@ -1,9 +1,9 @@
 //! A host of shared sites: thousands of pools, each with a server of nginx. What it takes grows as they do, not faster.
 
-use super::abreast::Time;
 use super::assemble;
 use crate::chain::Seen;
 use crate::files::Root;
+use crate::files::abreast::Time;
 use crate::report::judge;
 use crate::rule::case::Case;
 use crate::snapshot::Listener;

@@ -10,7 +10,7 @@ pub(crate) static RULE: CheckRule = CheckRule {
         file with the same name, or an ini file of a package may replace what somebody set with care: a pool of 20 that \
         runs with 5.",
     how_it_shows: "A value was changed in one file, and nothing happens: the site goes on with another.",
-    unless: "Whoever wrote the later value meant it to win.",
+    unless: "The later value is the one that is wanted.",
     what_to_write: "Write the value in the file that is read last, and remove it from the other.",
     check,
 };

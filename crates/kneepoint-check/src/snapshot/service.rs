@@ -1,8 +1,9 @@
 //! A server program that runs, and what belongs to it.
 
-use super::{Nginx, SettingSource, SettingValue, Settings};
+use super::{
+    FpmPool, ListenEndpoint, Listener, Nginx, PhpService, ServiceProcess, SettingSource, Settings,
+};
 use kneepoint_model::{AppSwitch, LogKind};
-use kneepoint_profiler::OpcacheState;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -172,90 +173,6 @@ pub struct Limits {
     pub throttled: Option<ResourceLimit>,
 }
 
-/// A process of a service.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct ServiceProcess {
-    /// Its number.
-    pub pid: u32,
-    /// Its title, shortened.
-    pub title: String,
-    /// Proportional memory in bytes.
-    pub pss: Option<f64>,
-    /// Whether it was at work when it was looked at; `None` where that cannot be told.
-    pub busy: Option<bool>,
-}
-
-/// Where somebody listens, or connects to.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ListenEndpoint {
-    /// A name or an address, and a port.
-    Tcp(String, u16),
-    /// The path of a Unix socket.
-    Unix(String),
-}
-
-impl ListenEndpoint {
-    /// `unix:/path`, `/path`, `127.0.0.1:9000`, `[::1]:80`, `php:9000`, `*:80`, `9000`.
-    #[must_use]
-    pub fn parse(text: &str, port: u16) -> Option<Self> {
-        let text = text.trim();
-        if let Some(path) = text.strip_prefix("unix:") {
-            return Some(Self::Unix(plain(path.trim_end_matches(':'))));
-        }
-        if text.starts_with('/') {
-            return Some(Self::Unix(plain(text)));
-        }
-        if let Ok(port) = text.parse() {
-            return Some(Self::Tcp("*".into(), port));
-        }
-        let (host, port) = match text.rsplit_once(':') {
-            Some((host, digits)) if !host.ends_with(':') && !text.ends_with(']') => {
-                (host, digits.parse().ok()?)
-            }
-            _ => (text, port),
-        };
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        (!host.is_empty()).then(|| Self::Tcp(host.to_owned(), port))
-    }
-
-    /// Whether it is one of TCP.
-    #[must_use]
-    pub fn is_tcp(&self) -> bool {
-        matches!(self, Self::Tcp(..))
-    }
-}
-
-/// A path with one slash where there are several: panels write `unix:///run/php.sock`.
-fn plain(path: &str) -> String {
-    let mut plain = String::with_capacity(path.len());
-    for letter in path.chars() {
-        if letter != '/' || !plain.ends_with('/') {
-            plain.push(letter);
-        }
-    }
-    plain
-}
-
-impl std::fmt::Display for ListenEndpoint {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
-            Self::Tcp(host, port) => write!(f, "{host}:{port}"),
-            Self::Unix(path) => f.write_str(path),
-        }
-    }
-}
-
-/// A socket that takes connections.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Listener {
-    /// Where.
-    pub endpoint: ListenEndpoint,
-    /// Connections in its accept queue, and how many fit.
-    pub queue: Option<(u64, u64)>,
-}
-
 /// Lines of one meaning in the end of a log.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LogHits {
@@ -284,65 +201,6 @@ pub struct ReadFile {
     pub modified_s: f64,
     /// Whether that was after the process read it.
     pub newer: bool,
-}
-
-/// What PHP is like.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct PhpService {
-    /// php.ini with all that comes after it.
-    pub ini: Settings,
-    /// Directories whose files are read after php.ini, the last one last; `None` where that is not known.
-    pub scanned: Option<Vec<String>>,
-    /// What PHP-FPM's files include, by names or patterns; `None` where that is not known.
-    pub included: Option<Vec<String>>,
-    /// Extensions that are mapped into memory, by name.
-    pub loaded: BTreeMap<String, String>,
-    /// Whether what is mapped could be read.
-    pub maps_seen: bool,
-    /// Bytes of the memory that OPcache shares among its workers; `None` where there is none.
-    pub opcache_bytes: Option<f64>,
-    /// OPcache's own numbers, from that memory; `None` where they are not known.
-    pub opcache: Option<OpcacheState>,
-}
-
-/// A pool of PHP-FPM.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct FpmPool {
-    /// Its name.
-    pub name: String,
-    /// Its directives.
-    pub settings: Settings,
-    /// PHP's settings, as this pool has them.
-    pub php: Settings,
-    /// By what key the pool itself writes settings of PHP: `php_admin_value[memory_limit]`, by their names.
-    pub php_keys: BTreeMap<String, String>,
-    /// Where it listens.
-    pub listen: Option<ListenEndpoint>,
-    /// Connections that wait to be accepted, and how many fit.
-    pub queue: Option<(u64, u64)>,
-    /// Its workers.
-    pub workers: Vec<ServiceProcess>,
-}
-
-impl FpmPool {
-    /// Most workers it may have.
-    #[must_use]
-    pub fn max_children(&self) -> Option<u64> {
-        self.settings.text("pm.max_children")?.trim().parse().ok()
-    }
-
-    /// How it is managed.
-    #[must_use]
-    pub fn manager(&self) -> &str {
-        self.settings.text("pm").unwrap_or("static")
-    }
-
-    /// A number of a directive, or its default.
-    #[must_use]
-    pub fn number(&self, name: &str, default: f64) -> f64 {
-        let value = self.settings.get(name);
-        value.and_then(SettingValue::seconds).unwrap_or(default)
-    }
 }
 
 /// A server program.

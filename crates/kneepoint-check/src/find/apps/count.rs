@@ -15,12 +15,15 @@ const DEPTH: usize = 14;
 /// Files of PHP below a directory, and whether there are more than were counted.
 pub(super) type Counted = (u64, bool);
 
+/// A count that is made once, by whoever comes first.
+type Once = Arc<OnceLock<Counted>>;
+
 /// The counts of one look.
 pub(super) struct Counts {
     deadline: Instant,
     left: AtomicUsize,
     /// By device and inode.
-    known: Mutex<HashMap<(u64, u64), Arc<OnceLock<Counted>>>>,
+    known: Mutex<HashMap<(u64, u64), Once>>,
 }
 
 impl Counts {

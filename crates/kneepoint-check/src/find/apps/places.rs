@@ -1,7 +1,7 @@
 //! Where applications are, as each service that executes PHP sees them.
 
-use super::super::abreast::{Time, abreast};
 use crate::chain::Seen;
+use crate::files::abreast::{Time, abreast};
 use crate::files::{Files, Root};
 use crate::snapshot::ServiceKind;
 use std::collections::{BTreeMap, BTreeSet};

@@ -24,14 +24,14 @@ pub(crate) struct Until {
 
 /// The time of a whole look.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Time {
-    pub(super) budget: Duration,
+pub(crate) struct Time {
+    pub(crate) budget: Duration,
     end: Instant,
     patience: Duration,
 }
 
 impl Time {
-    pub(super) fn from_now(budget: Duration) -> Self {
+    pub(crate) fn from_now(budget: Duration) -> Self {
         Self {
             budget,
             end: Instant::now() + budget,
@@ -40,7 +40,7 @@ impl Time {
     }
 
     /// A part of what is left: what hangs in one kind of work leaves time for the next.
-    pub(super) fn part(&self, part: f64) -> Until {
+    pub(crate) fn part(&self, part: f64) -> Until {
         let now = Instant::now();
         let left = self.end.saturating_duration_since(now);
         Until {
@@ -152,6 +152,8 @@ mod tests {
         }
     }
 
+    type Item = (usize, Arc<Mutex<Receiver<()>>>);
+
     #[test]
     fn each_is_done_and_keeps_its_place() {
         let items = (0..1000).map(|at| (format!("each {at}"), at)).collect();
@@ -165,11 +167,11 @@ mod tests {
         // A channel to which nobody sends stands for a file system that does not answer.
         let (send, receive) = channel::<()>();
         let receive = Arc::new(Mutex::new(receive));
-        let items = |name: &str| -> Vec<(String, (usize, Arc<Mutex<Receiver<()>>>))> {
+        let items = |name: &str| -> Vec<(String, Item)> {
             let all = (0..60).map(|at| (format!("{name} {at}"), (at, Arc::clone(&receive))));
             all.collect()
         };
-        let work = |(at, receive): (usize, Arc<Mutex<Receiver<()>>>)| {
+        let work = |(at, receive): Item| {
             if at < 30 {
                 let _ = locked(&receive).recv();
             }
