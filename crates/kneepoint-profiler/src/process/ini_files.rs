@@ -72,6 +72,7 @@ mod tests {
     use super::*;
     use crate::testing::Fake;
     use proptest::prelude::*;
+    use rustix::process::{Pid, Signal};
     use std::fs;
     use std::os::unix::net::UnixStream;
     use std::process::{Command, Stdio};
@@ -121,7 +122,9 @@ mod tests {
             std::thread::sleep(Duration::from_millis(20));
         }
         let found = ini_files(fpm.id());
-        fpm.kill().expect("it is ours");
+        // Asked to end, it ends its worker, too.
+        let asked = rustix::process::kill_process(Pid::from_child(&fpm), Signal::TERM);
+        asked.expect("it is ours");
         fpm.wait().expect("it ends");
         let expected = IniFiles {
             main: Some(at("own/php.ini")),
