@@ -13,7 +13,7 @@ use kneepoint_agents::{Access, AgentOptions, AgentsError, Fleet, FleetGenerator,
 use kneepoint_load::{Generator as _, LoadPlan, Mode, Target};
 use kneepoint_model::{Address, Arrivals, Workload};
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -34,22 +34,31 @@ impl Broker {
     }
 
     fn start_with(account: &[&str]) -> Self {
-        let probe = TcpListener::bind("127.0.0.1:0").expect("loopback");
-        let address = probe.local_addr().expect("bound");
-        drop(probe);
+        let dir = tempfile::tempdir().expect("a directory");
+        // It looks for a free port itself, and says which: one that was free a moment ago may be somebody's by now.
         let child = Command::new("nats-server")
-            .args(["-a", "127.0.0.1", "-p", &address.port().to_string()])
+            .args(["-a", "127.0.0.1", "-p", "-1", "--ports_file_dir"])
+            .arg(dir.path())
             .args(account)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .unwrap_or_else(|error| panic!("nats-server: {error}; run scripts/install-deps"));
+        let said = dir.path().join(format!("nats-server_{}.ports", child.id()));
         let until = Instant::now() + PATIENCE;
-        while TcpStream::connect(address).is_err() {
+        let address = loop {
+            // {"nats":["nats://127.0.0.1:41234"]}
+            let text = std::fs::read_to_string(&said).unwrap_or_default();
+            let at = text
+                .split('"')
+                .find_map(|word| word.strip_prefix("nats://"));
+            if let Some(Ok(address)) = at.map(str::parse) {
+                break address;
+            }
             assert!(Instant::now() < until, "the broker does not listen");
             thread::sleep(Duration::from_millis(20));
-        }
+        };
         Self { child, address }
     }
 
