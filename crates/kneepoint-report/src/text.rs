@@ -119,7 +119,12 @@ impl Page {
 /// that a log line in an evidence cannot move the cursor.
 pub(crate) fn visible(text: &str) -> String {
     text.chars()
-        .map(|c| if is_unseen(c) { ' ' } else { c })
+        .map(|c| match c {
+            // It is seen as the blank that it is, and keeps a number beside its unit.
+            '\u{a0}' => c,
+            c if is_unseen(c) => ' ',
+            c => c,
+        })
         .collect()
 }
 
