@@ -77,18 +77,20 @@ pub(super) fn attempts(site: &Site, outside: &Outside) -> Result<Vec<Row>> {
 /// Ends well when one of the sockets after it takes a connection.
 const CONNECT: &str = "perl -MSocket -e 'for (@ARGV) { socket(S, PF_UNIX, SOCK_STREAM, 0); exit 0 if connect(S, sockaddr_un($_)) } exit 1'";
 
+/// Ends well, and names it, when one of such files can be read; empty where there is none.
+fn reads_one(found: &Found, is_it: &dyn Fn(&Path) -> bool) -> String {
+    let files = found.files.iter().filter(|path| is_it(path));
+    match files.collect::<Vec<_>>() {
+        none if none.is_empty() => String::new(),
+        files => format!(
+            "for file in {}; do head -c 1 $file 2>/dev/null | grep -q . && echo $file && exit 0; done; exit 1",
+            words(&files)
+        ),
+    }
+}
+
 fn in_the_lab(site: &Site, outside: &Outside, found: &Found, owner: u32) -> Result<Vec<Row>> {
-    let of = |is_it: &dyn Fn(&Path) -> bool| {
-        let files = found.files.iter().filter(|path| is_it(path));
-        match files.collect::<Vec<_>>() {
-            // Without a name `cat` would read what the bench itself was given.
-            none if none.is_empty() => String::new(),
-            files => format!(
-                "for file in {}; do head -c 1 $file 2>/dev/null | grep -q . && echo $file && exit 0; done; exit 1",
-                words(&files)
-            ),
-        }
-    };
+    let of = |is_it: &dyn Fn(&Path) -> bool| reads_one(found, is_it);
     let seed = of(&|path| holds(path, site));
     let logs = of(&|path| ends(path, "log"));
     let confs = of(&|path| ends(path, "conf") || ends(path, "ini"));

@@ -6,9 +6,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Most that are worked on at once.
-const AT_ONCE: usize = 16;
+pub(crate) const AT_ONCE: usize = 16;
 /// Most threads, those that stay behind included.
-const THREADS: usize = 128;
+pub(crate) const THREADS: usize = 128;
 /// The part of a budget after which somebody no longer counts as one who works.
 const PATIENCE: u32 = 20;
 

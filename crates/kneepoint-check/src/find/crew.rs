@@ -3,16 +3,11 @@
 
 use super::Master;
 use super::gather::{Gathered, gather};
-use crate::files::abreast::Until;
+use crate::files::abreast::{AT_ONCE, THREADS, Until};
 use crate::snapshot::ServiceKind;
 use std::collections::{HashMap, VecDeque};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
-
-/// Most services that are looked at at once.
-const AT_ONCE: usize = 16;
-/// Most threads, those that stay behind included.
-const THREADS: usize = 128;
 
 /// Looks at services.
 pub(super) struct Crew {

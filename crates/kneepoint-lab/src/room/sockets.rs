@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 /// The paths of all of them, of every network namespace: a path belongs to none.
@@ -123,11 +123,8 @@ fn inode(target: &Path) -> Option<u64> {
 }
 
 fn processes() -> impl Iterator<Item = PathBuf> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let is_process = |name: &[u8]| name.iter().all(u8::is_ascii_digit);
-    entries
-        .filter(move |entry| is_process(&entry.file_name().into_vec()))
-        .map(|entry| entry.path())
+    let all = kneepoint_linux::process::all().into_iter();
+    all.map(|pid| PathBuf::from(format!("/proc/{pid}")))
 }
 
 #[cfg(test)]
