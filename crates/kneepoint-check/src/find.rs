@@ -3,7 +3,6 @@
 mod apps;
 pub(crate) mod asks;
 mod containers;
-mod crew;
 mod gather;
 mod memory;
 mod php;
@@ -13,11 +12,10 @@ mod scale;
 mod unseen;
 
 use crate::chain::{self, Seen};
-use crate::files::abreast::Time;
+use crate::files::abreast::{Abreast, Time};
 use crate::process::{self, ServiceProcess};
 use crate::snapshot::{Blind, Link, ListenEndpoint, MachineState, Pass, ServiceKind, Snapshot};
-use crew::Crew;
-use gather::Gathered;
+use gather::{Gathered, gather};
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, SystemTime};
 
@@ -73,7 +71,12 @@ pub fn look(options: &CheckOptions) -> Snapshot {
     }
     let beyond = found.split_off(found.len().min(SERVICES));
     blind.extend(unseen::beyond(&beyond, SERVICES));
-    let mut crew = Crew::new(machine.now_s, time.part(OF_SERVICES));
+    let now_s = machine.now_s;
+    let work = move |master: Master| gather(&master, now_s);
+    let mut crew = Crew {
+        all: Vec::new(),
+        work: Abreast::new(time.part(OF_SERVICES), work),
+    };
     let mut known: HashSet<u32> = found.iter().chain(&beyond).map(Master::pid).collect();
     found.into_iter().for_each(|master| crew.look_at(master));
     let mut all = Vec::new();
@@ -103,6 +106,35 @@ pub fn look(options: &CheckOptions) -> Snapshot {
     snapshot.blind.extend(missing);
     narrow(&mut snapshot, options);
     snapshot
+}
+
+/// Looks at services, side by side.
+struct Crew {
+    /// Each one, by its number, until something is known of it.
+    all: Vec<Option<(ServiceKind, u32)>>,
+    work: Abreast<Master, Gathered>,
+}
+
+impl Crew {
+    fn look_at(&mut self, master: Master) {
+        let (kind, pid) = (master.kind, master.pid());
+        self.all.push(Some((kind, pid)));
+        self.work.add(format!("process {pid}"), master);
+    }
+
+    /// The next of which something is known; `None` when there is none, or no time.
+    fn next(&mut self) -> Option<(ServiceKind, u32, Gathered)> {
+        let (at, gathered) = self.work.next()?;
+        let (kind, pid) = self.all[at].take()?;
+        Some((kind, pid, gathered))
+    }
+
+    /// Those of which nothing is known.
+    fn unfinished(self) -> Vec<(ServiceKind, u32)> {
+        let mut all: Vec<(ServiceKind, u32)> = self.all.into_iter().flatten().collect();
+        all.sort_unstable();
+        all
+    }
 }
 
 fn nobody(found: &[Master], options: &CheckOptions) -> Vec<Blind> {

@@ -139,6 +139,13 @@ impl Lab {
         &self.dir
     }
 
+    /// The group with which a user who is not root passes through to [`Lab::dir`]; nobody on the machine is in it.
+    #[must_use]
+    pub fn passing_group(&self) -> Option<u32> {
+        let above = std::fs::metadata(self.dir.parent()?).ok()?;
+        Some(std::os::unix::fs::MetadataExt::gid(&above))
+    }
+
     /// The process id of the keeper.
     #[must_use]
     pub fn keeper_pid(&self) -> u32 {

@@ -138,9 +138,14 @@ fn cover(dir: &Path, mode: &CStr) -> io::Result<()> {
         .map_err(said(&format!("an empty {}", dir.display())))
 }
 
-/// Makes the lab's directory reachable, and writable, under its own name.
+/// Makes the lab's directory reachable, and writable, under its own name. The one above it is shut to everybody but root:
+/// in here, and only in here, another stands in its place, through which the servers' users pass.
 fn keep(lab_dir: &File, lab: &Path) -> io::Result<()> {
-    fs::create_dir_all(lab)?;
+    if let Some(above) = lab.parent() {
+        fs::create_dir_all(above)?;
+        cover(above, c"mode=0711")?;
+    }
+    fs::create_dir(lab)?;
     let way = format!("/proc/thread-self/fd/{}", lab_dir.as_raw_fd());
     mount_bind(&way, lab).map_err(said("keeping the lab's directory"))?;
     let flags = MountFlags::BIND | MountFlags::NOSUID | MountFlags::NODEV;

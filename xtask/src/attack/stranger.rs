@@ -4,6 +4,7 @@ use super::outside::Outside;
 use super::site::{Ended, Site, run};
 use super::table::{Row, Verdict};
 use anyhow::Result;
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
@@ -95,6 +96,8 @@ fn in_the_lab(site: &Site, outside: &Outside, found: &Found, owner: u32) -> Resu
     let logs = of(&|path| ends(path, "log"));
     let confs = of(&|path| ends(path, "conf") || ends(path, "ini"));
     let labs = site.labs.display();
+    let dirs = directories(found, site);
+    let dirs = words(&dirs.iter().collect::<Vec<_>>());
     let sockets = words(&found.sockets.iter().collect::<Vec<_>>());
     let signals = format!("kill -0 {owner} || kill -0 $(pgrep -o -f [_]_keeper)");
     // In a file, so that they are not in the arguments of who searches.
@@ -128,7 +131,7 @@ fn in_the_lab(site: &Site, outside: &Outside, found: &Found, owner: u32) -> Resu
             "write-lab",
             "makes a file in a lab's directories (2)",
             &format!(
-                "for dir in $(echo {labs}/kneepoint-*/ {labs}/kneepoint-*/*/); do touch $dir/x && exit 0; done; exit 1"
+                "for dir in {dirs}; do touch $dir/x 2>/dev/null && echo $dir && exit 0; done; exit 1"
             ),
         )?,
         refused(
@@ -277,6 +280,15 @@ fn look(dir: &Path, found: &mut Found) {
             _ => {}
         }
     }
+}
+
+/// The directories of the labs, outermost first.
+fn directories(found: &Found, site: &Site) -> BTreeSet<PathBuf> {
+    let all = found.files.iter().chain(&found.sockets);
+    all.flat_map(|path| path.ancestors().skip(1))
+        .filter(|dir| dir.starts_with(&site.labs) && **dir != site.labs)
+        .map(Path::to_owned)
+        .collect()
 }
 
 fn holds(path: &Path, site: &Site) -> bool {

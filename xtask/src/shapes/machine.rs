@@ -119,6 +119,8 @@ fn start_host(name: &str, place: &Place, dir: &Path) -> anyhow::Result<()> {
         process
             .args(&command[1..])
             .envs(&place.env)
+            // The machine's own: some servers write where they are started.
+            .current_dir("/run")
             .stdin(Stdio::null());
         process.stdout(log.try_clone()?).stderr(log);
         process

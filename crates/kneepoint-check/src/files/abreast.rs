@@ -1,14 +1,15 @@
-//! Work on directories that belong to others, side by side and until a deadline. A directory of a file system that no
-//! longer answers keeps nobody waiting: its thread stays behind, and another takes its place.
+//! Work on what belongs to others, side by side and until a deadline. A file system that no longer answers keeps nobody
+//! waiting: its thread stays behind, and another takes its place.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Most that are worked on at once.
-pub(crate) const AT_ONCE: usize = 16;
+const AT_ONCE: usize = 16;
 /// Most threads, those that stay behind included.
-pub(crate) const THREADS: usize = 128;
+const THREADS: usize = 128;
 /// The part of a budget after which somebody no longer counts as one who works.
 const PATIENCE: u32 = 20;
 
@@ -20,6 +21,12 @@ static BEHIND: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 pub(crate) struct Until {
     pub(crate) deadline: Instant,
     pub(crate) patience: Duration,
+}
+
+impl Until {
+    fn left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
 }
 
 /// The time of a whole look.
@@ -54,9 +61,9 @@ impl Time {
 struct Shared<T, R> {
     waiting: VecDeque<(usize, String, T)>,
     /// What is worked on, by its number: its name, and since when.
-    running: HashMap<usize, (String, Instant)>,
+    running: BTreeMap<usize, (String, Instant)>,
     threads: usize,
-    done: Vec<Option<R>>,
+    done: VecDeque<(usize, R)>,
     /// Nobody waits for what is not done by now.
     is_over: bool,
 }
@@ -67,52 +74,110 @@ struct Work<T, R> {
     work: Box<dyn Fn(T) -> R + Send + Sync>,
 }
 
+/// Items that are worked on side by side. More may be added while they are.
+pub(crate) struct Abreast<T, R> {
+    until: Until,
+    all: Arc<Work<T, R>>,
+    /// For what an earlier look still waits.
+    behind: BTreeSet<String>,
+    /// The number of the next item.
+    next: usize,
+}
+
+impl<T: Send + 'static, R: Send + 'static> Abreast<T, R> {
+    pub(crate) fn new(until: Until, work: impl Fn(T) -> R + Send + Sync + 'static) -> Self {
+        let shared = Shared {
+            waiting: VecDeque::new(),
+            running: BTreeMap::new(),
+            threads: 0,
+            done: VecDeque::new(),
+            is_over: false,
+        };
+        Self {
+            until,
+            all: Arc::new(Work {
+                shared: Mutex::new(shared),
+                ended: Condvar::new(),
+                work: Box::new(work),
+            }),
+            behind: locked(&BEHIND).clone(),
+            next: 0,
+        }
+    }
+
+    /// Adds an item, which gets the next number: the first is 0. Its name tells what may not answer: while an earlier look
+    /// waits for that, it is never done.
+    pub(crate) fn add(&mut self, name: String, item: T) {
+        if !self.behind.contains(&name) {
+            let mut shared = locked(&self.all.shared);
+            shared.waiting.push_back((self.next, name, item));
+        }
+        self.next += 1;
+    }
+
+    /// The next that is done, with its number; `None` when there is none, or no time.
+    pub(crate) fn next(&mut self) -> Option<(usize, R)> {
+        let mut shared = locked(&self.all.shared);
+        loop {
+            if let Some(done) = shared.done.pop_front() {
+                return Some(done);
+            }
+            let left = self.until.left();
+            let is_done = shared.waiting.is_empty() && shared.running.is_empty();
+            if left.is_zero() || is_done {
+                return None;
+            }
+            for _ in 0..shared.wanted(self.until.patience) {
+                let all = Arc::clone(&self.all);
+                if thread::Builder::new().spawn(move || all.go_on()).is_err() {
+                    // The system has no more: those that work go on.
+                    break;
+                }
+                shared.threads += 1;
+            }
+            let wait = left.min(self.until.patience.max(Duration::from_millis(1)));
+            let woken = self.all.ended.wait_timeout(shared, wait);
+            (shared, _) = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl<T, R> Drop for Abreast<T, R> {
+    fn drop(&mut self) {
+        let mut shared = locked(&self.all.shared);
+        shared.is_over = true;
+        shared.waiting.clear();
+        let names = shared.running.values().map(|(name, _)| name.clone());
+        locked(&BEHIND).extend(names);
+    }
+}
+
+impl<T, R> Shared<T, R> {
+    /// How many threads are to be begun: those that have worked for longer than this no longer count.
+    fn wanted(&self, patience: Duration) -> usize {
+        let late = self.running.values();
+        let late = late.filter(|(_, since)| since.elapsed() >= patience);
+        let quick = self.threads - late.count();
+        let more = self.waiting.len().min(AT_ONCE.saturating_sub(quick));
+        more.min(THREADS.saturating_sub(self.threads))
+    }
+}
+
 /// What comes of each item, in their order; `None` for one that was not done in time. Its name tells what may not answer.
 pub(crate) fn abreast<T: Send + 'static, R: Send + 'static>(
     items: Vec<(String, T)>,
     until: Until,
     work: impl Fn(T) -> R + Send + Sync + 'static,
 ) -> Vec<Option<R>> {
-    let count = items.len();
-    let behind = locked(&BEHIND).clone();
-    let numbered = items.into_iter().enumerate();
-    let waiting = numbered.filter(|(_, (name, _))| !behind.contains(name));
-    let all = Arc::new(Work {
-        shared: Mutex::new(Shared {
-            waiting: waiting.map(|(at, (name, item))| (at, name, item)).collect(),
-            running: HashMap::new(),
-            threads: 0,
-            done: (0..count).map(|_| None).collect(),
-            is_over: false,
-        }),
-        ended: Condvar::new(),
-        work: Box::new(work),
-    });
-    let mut shared = locked(&all.shared);
-    loop {
-        let left = until.deadline.saturating_duration_since(Instant::now());
-        let is_done = shared.waiting.is_empty() && shared.running.is_empty();
-        if left.is_zero() || is_done {
-            break;
-        }
-        let late = shared.running.values();
-        let late = late.filter(|(_, since)| since.elapsed() >= until.patience);
-        let quick = shared.threads - late.count();
-        let more = shared.waiting.len().min(AT_ONCE.saturating_sub(quick));
-        for _ in 0..more.min(THREADS.saturating_sub(shared.threads)) {
-            shared.threads += 1;
-            let all = Arc::clone(&all);
-            std::thread::spawn(move || all.go_on());
-        }
-        let wait = left.min(until.patience.max(Duration::from_millis(1)));
-        let woken = all.ended.wait_timeout(shared, wait);
-        (shared, _) = woken.unwrap_or_else(PoisonError::into_inner);
+    let mut results: Vec<Option<R>> = items.iter().map(|_| None).collect();
+    let mut all = Abreast::new(until, work);
+    items
+        .into_iter()
+        .for_each(|(name, item)| all.add(name, item));
+    while let Some((at, result)) = all.next() {
+        results[at] = Some(result);
     }
-    shared.is_over = true;
-    shared.waiting.clear();
-    let names = shared.running.values().map(|(name, _)| name.clone());
-    locked(&BEHIND).extend(names);
-    std::mem::take(&mut shared.done)
+    results
 }
 
 impl<T, R> Work<T, R> {
@@ -128,7 +193,8 @@ impl<T, R> Work<T, R> {
             if shared.is_over {
                 locked(&BEHIND).remove(&name);
             } else {
-                shared.done[at] = Some(result);
+                shared.done.push_back((at, result));
+                self.ended.notify_one();
             }
         }
         shared.threads -= 1;
@@ -163,6 +229,20 @@ mod tests {
     }
 
     #[test]
+    fn what_comes_of_one_may_ask_for_more() {
+        let mut all = Abreast::new(until(Duration::from_secs(60)), |left: usize| left);
+        all.add("the first".into(), 3);
+        let mut seen = Vec::new();
+        while let Some((at, left)) = all.next() {
+            seen.push((at, left));
+            if left > 0 {
+                all.add(format!("one with {left} left"), left - 1);
+            }
+        }
+        assert_eq!(seen, [(0, 3), (1, 2), (2, 1), (3, 0)]);
+    }
+
+    #[test]
     fn what_never_answers_hides_nothing_else_and_is_not_begun_again() {
         // A channel to which nobody sends stands for a file system that does not answer.
         let (send, receive) = channel::<()>();
@@ -184,7 +264,7 @@ mod tests {
         assert_eq!(again, expected, "not begun again while it waits");
         drop(send);
         while locked(&BEHIND).iter().any(|name| name.starts_with("stuck")) {
-            std::thread::yield_now();
+            thread::yield_now();
         }
         let answers = abreast(items("stuck"), until(Duration::from_secs(60)), work);
         assert!(answers.iter().all(Option::is_some), "it answers again");

@@ -3,7 +3,7 @@
 pub(super) mod difference;
 pub(super) mod doubles;
 
-use super::copy::{Pristine, PrivateCopy};
+use super::copy::{OwnerIds, Pristine, PrivateCopy};
 use super::seen::Told;
 use super::{CLIENT, Testbed, app, chain, offers};
 use crate::error::ExperimentError;
@@ -308,6 +308,8 @@ fn pristine(testbed: &mut Testbed, root: &Path) -> Result<Arc<Pristine>, Experim
     let dir = shut.join(format!("app-{nth}"));
     let as_root = rustix::process::geteuid().is_root();
     let owner = if as_root { Some(php_user()?) } else { None };
+    let passing = testbed.lab.passing_group();
+    let owner = owner.map(|(uid, gid)| OwnerIds { uid, gid, passing });
     let pristine = Arc::new(Pristine::of(root, dir, owner)?);
     testbed
         .pristine

@@ -10,6 +10,7 @@ mod tree;
 
 use crate::error::ExperimentError;
 use acting::Owner;
+pub(super) use acting::OwnerIds;
 use listing::{Listing, list, way_back};
 use std::fs::{self, DirBuilder};
 use std::io::ErrorKind;
@@ -251,7 +252,11 @@ mod tests {
         }
         fs::write(app.join("data/db"), "begin").expect("a file");
         fs::write(victim.join("db"), "root's").expect("a file");
-        let nobody = Some((65534, 65534));
+        let nobody = Some(OwnerIds {
+            uid: 65534,
+            gid: 65534,
+            passing: None,
+        });
         let pristine = Pristine::of(&app, dir.path().join("pristine"), nobody).expect("a copy");
         let mut copy = PrivateCopy::make(Arc::new(pristine), dir.path()).expect("a copy");
         copy.settle().expect("settled");

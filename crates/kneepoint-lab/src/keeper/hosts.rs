@@ -22,9 +22,15 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The directory of what servers read and write, below the lab's own, which only root enters and whoever root gives this
+/// group to. Others on the machine, who may know a path in it, do not come that far; a room has its own way there.
+const INSIDE: &str = "lab";
+/// A group that no system gives to anyone (<https://systemd.io/UIDS-GIDS/>: 65520 to 65533 are unused).
+const PASSING_GROUP: u32 = 65_530;
 
 /// A host as the keeper holds it.
 pub(super) struct Host {
@@ -160,8 +166,10 @@ impl Keeper {
         if world.phase == Phase::Ended {
             return Err(has_ended());
         }
-        let dir = base.join(self.id.directory_name());
-        world.held = Some(self.make_lab_dir(&dir, &Record::new(&plan.name, owner))?);
+        let top = base.join(self.id.directory_name());
+        world.held = Some(self.make_lab_dir(&top, &Record::new(&plan.name, owner))?);
+        let dir = top.join(INSIDE);
+        make_dir(&dir)?;
         world.dir.clone_from(&dir);
         world.phase = Phase::Open;
         let mut capabilities = Capabilities {
@@ -186,10 +194,14 @@ impl Keeper {
                 capabilities.files = true;
             }
             Err(why) if !plan.loopback => return Err(LabError::NotClosed { why }),
-            Err(why) => capabilities.missing.push(format!(
+            Err(why) => {
+                // Without rooms the servers' users have no other way to their files.
+                open_to_pass(&top)?;
+                capabilities.missing.push(format!(
                 "no file systems and processes of their own: {why}; the application reaches the sockets, files and \
                  processes of this machine"
-            )),
+            ));
+            }
         }
         if !capabilities.users {
             capabilities.missing.push(
@@ -222,7 +234,17 @@ impl Keeper {
     fn make_lab_dir(&self, dir: &Path, record: &Record) -> Result<File, LabError> {
         // Known before it exists, so that the end finds it whenever it comes.
         let _ = self.dir.set(dir.to_owned());
-        make_dir(dir)?;
+        let what = || format!("making the directory \"{}\"", dir.display());
+        fs::DirBuilder::new()
+            .mode(0o700)
+            .create(dir)
+            .context(what)?;
+        if users::is_root() {
+            // In a container that has no such group it stays root's.
+            let _ = chown(dir, None, Some(PASSING_GROUP));
+            let mode = fs::Permissions::from_mode(0o710);
+            fs::set_permissions(dir, mode).context(what)?;
+        }
         record.write(dir)
     }
 
@@ -439,7 +461,12 @@ fn has_ended() -> LabError {
 fn make_dir(dir: &Path) -> Result<(), LabError> {
     let what = || format!("making the directory \"{}\"", dir.display());
     fs::create_dir(dir).context(what)?;
-    // Servers' users must pass through; whoever else is on the machine need not see what is in it.
+    open_to_pass(dir)
+}
+
+/// Lets servers' users pass through a directory, without seeing what is in it.
+fn open_to_pass(dir: &Path) -> Result<(), LabError> {
+    let what = || format!("letting users pass through \"{}\"", dir.display());
     fs::set_permissions(dir, fs::Permissions::from_mode(0o711)).context(what)
 }
 

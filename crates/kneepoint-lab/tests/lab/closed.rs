@@ -211,20 +211,36 @@ pub(crate) fn planted_log() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Nobody but root and the servers' users sees what is in a lab.
+/// Nobody but root and the servers' users reads what is in a lab, also not who knows the path of a file that all may read.
 pub(crate) fn directories() -> Result<(), Failed> {
     let lab = lab(&["php"]);
     let php = host(&lab, "php");
-    for dir in [lab.dir(), &php.dir] {
+    let modes = [
+        (lab.dir().parent().expect("above it"), 0o710),
+        (lab.dir(), 0o711),
+        (&php.dir, 0o711),
+    ];
+    for (dir, expected) in modes {
         let about = fs::metadata(dir)?;
         let mode = about.mode() & 0o777;
-        assert_eq!((about.uid(), mode), (0, 0o711), "{}", dir.display());
+        assert_eq!((about.uid(), mode), (0, expected), "{}", dir.display());
     }
-    let listed = format!(
-        "setpriv --reuid 65534 --regid 65534 --clear-groups ls {}",
-        lab.dir().display()
-    );
-    assert!(!outside(&format!("{listed} 2>/dev/null")));
-    assert!(eventually(|| php.dir.is_dir()));
+    let known = php.dir.join("seed.sql");
+    fs::write(&known, "INSERT")?;
+    fs::set_permissions(&known, fs::Permissions::from_mode(0o644))?;
+    let stranger = "setpriv --reuid 65534 --regid 65534 --clear-groups";
+    let asked = [
+        format!("ls {}", lab.dir().display()),
+        format!("cat {}", known.display()),
+    ];
+    for asks in asked {
+        assert!(
+            !outside(&format!("{stranger} {asks} 2>/dev/null")),
+            "{asks}"
+        );
+    }
+    let mut server = sh(&format!("cat {}", known.display()));
+    server.user = Some("nobody".into());
+    assert!(lab.exec("php", &server)?.success(), "a server's user must");
     Ok(())
 }

@@ -3,10 +3,20 @@
 //! An application's processes may outlive its requests and change its directory while it is put back. Whoever follows a path
 //! of theirs as root goes where they lead him; as their own user he gets nowhere that they do not get by themselves.
 
+use rustix::thread::{Gid, set_thread_groups};
 use std::io;
 
-/// User and group that everything in a copy belongs to; `None` leaves it to whoever copies.
-pub(super) type Owner = Option<(u32, u32)>;
+/// Whom everything in a copy belongs to; `None` leaves it to whoever copies.
+pub(super) type Owner = Option<OwnerIds>;
+
+/// A user and a group, by their numbers.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::testbed) struct OwnerIds {
+    pub(in crate::testbed) uid: u32,
+    pub(in crate::testbed) gid: u32,
+    /// The group that passes through the directories above the copy.
+    pub(in crate::testbed) passing: Option<u32>,
+}
 
 /// Does something with the files' owner's rights, on this thread alone. Without an owner with those of this process.
 ///
@@ -16,22 +26,25 @@ pub(in crate::testbed) fn as_owner<T>(
     owner: Owner,
     work: impl FnOnce() -> io::Result<T>,
 ) -> io::Result<T> {
-    let Some((uid, gid)) = owner else {
+    let Some(OwnerIds { uid, gid, passing }) = owner else {
         return work();
     };
-    let _back = Back;
+    let _back = Back(rustix::process::getgroups()?);
+    let groups: Vec<Gid> = passing.into_iter().map(Gid::from_raw).collect();
+    set_thread_groups(&groups)?;
     if take(uid, gid) != uid {
         return Err(io::Error::other(format!("cannot act as user {uid}")));
     }
     work()
 }
 
-/// Takes root's rights again, also when a panic passes. Only root hands files to others.
-struct Back;
+/// Takes root's rights and groups again, also when a panic passes. Only root hands files to others.
+struct Back(Vec<Gid>);
 
 impl Drop for Back {
     fn drop(&mut self) {
         take(0, 0);
+        let _ = set_thread_groups(&self.0);
     }
 }
 
@@ -69,13 +82,27 @@ mod tests {
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o711);
         fs::set_permissions(dir.path(), open).expect("mode");
         symlink(&root, theirs.join("link")).expect("a link");
-        let owner = Some((65534, 65534));
+        let owner = Some(OwnerIds {
+            uid: 65534,
+            gid: 65534,
+            passing: None,
+        });
         let write = |path: &std::path::Path| as_owner(owner, || fs::write(path, "x"));
         assert!(write(&theirs.join("link")).is_err(), "through their link");
         assert!(write(&root).is_err());
         write(&theirs.join("own")).expect("their own");
         let about = fs::metadata(theirs.join("own")).expect("a file");
         assert_eq!((about.uid(), about.gid()), (65534, 65534));
+        // A group of root's is none of theirs.
+        let of_group = dir.path().join("group");
+        fs::write(&of_group, "root").expect("a file");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o660);
+        fs::set_permissions(&of_group, mode).expect("mode");
+        let before = rustix::process::getgroups().expect("groups");
+        set_thread_groups(&[Gid::ROOT]).expect("root's group");
+        assert!(write(&of_group).is_err(), "with root's group");
+        assert_eq!(rustix::process::getgroups().expect("groups"), [Gid::ROOT]);
+        set_thread_groups(&before).expect("as before");
         assert_eq!(fs::read_to_string(&root).expect("a file"), "root");
         fs::write(&root, "again").expect("root is root again");
     }

@@ -3,7 +3,7 @@
 //! An application that writes through a link would write where the link leads: into the user's own files. So a link
 //! within the tree stays a link within the copy; one that leads out of it becomes a copy of what it leads to.
 
-use super::acting::{Owner, as_owner};
+use super::acting::{Owner, OwnerIds, as_owner};
 use kneepoint_linux::file::open_untrusted;
 use rustix::fs::OFlags;
 use std::fs::{self, FileTimes, OpenOptions};
@@ -40,7 +40,7 @@ pub(super) fn copy(from: &Path, to: &Path, owner: Owner) -> Result<(), Refused> 
 fn make_top(from: &Path, to: &Path, owner: Owner) -> Result<(), Refused> {
     let about = fs::metadata(from).map_err(refused(from))?;
     fs::create_dir_all(to).map_err(refused(to))?;
-    if let Some((uid, gid)) = owner {
+    if let Some(OwnerIds { uid, gid, .. }) = owner {
         lchown(to, Some(uid), Some(gid)).map_err(refused(to))?;
     }
     access(&about, to, owner)

@@ -1,6 +1,6 @@
 //! The watch as metrics over HTTP: `GET /metrics`, and nothing else.
 //!
-//! One connection at a time, a bounded head, two seconds for all of it: it serves a scraper, not the world.
+//! A few connections at a time, a bounded head, two seconds for all of it: it serves scrapers, not the world.
 
 use crate::say::say_line;
 use anyhow::{Context as _, Result};
@@ -8,12 +8,17 @@ use kneepoint_check::{Moment, metrics};
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Most bytes of a request.
 const HEAD: usize = 8 << 10;
 /// How long one scrape may take.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// A limit of no time at all would be none.
+const LEAST: Duration = Duration::from_millis(1);
+/// Most scrapes at once: one who is slow must not keep the others waiting, and many must not cost the machine.
+const AT_ONCE: usize = 16;
 
 /// An address at which the last moment is served, as long as the program runs.
 pub(super) struct Served {
@@ -27,16 +32,25 @@ impl Served {
     /// # Errors
     /// It is no address, or somebody else listens there.
     pub(super) fn at(text: &str) -> Result<Self> {
-        let address = parse(text)?;
+        Self::begin(parse(text)?, PATIENCE)
+    }
+
+    fn begin(address: SocketAddr, patience: Duration) -> Result<Self> {
         let listener = TcpListener::bind(address)
             .with_context(|| format!("cannot listen at {address}: choose another with --listen"))?;
         let address = listener.local_addr().unwrap_or(address);
         let moment = Arc::new(Mutex::new(None));
         let last = Arc::clone(&moment);
-        std::thread::spawn(move || {
+        thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                // A scraper that leaves early is no failure of ours.
-                let _ = serve(stream, &last);
+                // Held by us, and by each that serves.
+                if Arc::strong_count(&last) >= AT_ONCE + 2 {
+                    continue;
+                }
+                let last = Arc::clone(&last);
+                // A scraper that leaves early is no failure of ours, and one that comes when the system has no thread for it
+                // comes again.
+                let _ = thread::Builder::new().spawn(move || serve(stream, &last, patience));
             }
         });
         Ok(Self { address, moment })
@@ -70,24 +84,33 @@ fn parse(text: &str) -> Result<SocketAddr> {
     })
 }
 
-fn serve(mut stream: TcpStream, last: &Mutex<Option<Moment>>) -> std::io::Result<()> {
-    let began = Instant::now();
-    stream.set_write_timeout(Some(PATIENCE))?;
+fn serve(
+    mut stream: TcpStream,
+    last: &Mutex<Option<Moment>>,
+    patience: Duration,
+) -> std::io::Result<()> {
+    let end = Instant::now() + patience;
+    let left = || end.saturating_duration_since(Instant::now());
     let mut head = Vec::new();
     let mut buffer = [0; 1024];
     while !head.windows(4).any(|four| four == b"\r\n\r\n") {
-        let left = PATIENCE.saturating_sub(began.elapsed());
-        if head.len() > HEAD || left.is_zero() {
+        if head.len() > HEAD || left().is_zero() {
             return Ok(());
         }
-        stream.set_read_timeout(Some(left))?;
+        stream.set_read_timeout(Some(left().max(LEAST)))?;
         match stream.read(&mut buffer)? {
             0 => return Ok(()),
             read => head.extend_from_slice(&buffer[..read]),
         }
     }
     let moment = last.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    stream.write_all(answer(&head, moment.as_ref()).as_bytes())
+    let text = answer(&head, moment.as_ref());
+    let mut rest = text.as_bytes();
+    while !rest.is_empty() && !left().is_zero() {
+        stream.set_write_timeout(Some(left().max(LEAST)))?;
+        rest = &rest[stream.write(rest)?..];
+    }
+    Ok(())
 }
 
 fn answer(head: &[u8], moment: Option<&Moment>) -> String {
@@ -152,10 +175,23 @@ mod tests {
         assert!(
             asked(served.address, "POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405 ")
         );
-        // One that says nothing, and one that never ends, hold nobody up for ever.
+        // One that leaves at once.
         drop(TcpStream::connect(served.address).expect("connected"));
         let head = asked(served.address, "HEAD /metrics HTTP/1.1\r\n\r\n");
         assert!(head.ends_with("\r\n\r\n"), "{head}");
+    }
+
+    #[test]
+    fn who_says_nothing_keeps_no_other_waiting() {
+        let address = parse("127.0.0.1:0").expect("an address");
+        let served = Served::begin(address, Duration::from_secs(600)).expect("listens");
+        served.tell(&moment());
+        let silent: Vec<TcpStream> = (1..AT_ONCE)
+            .map(|_| TcpStream::connect(served.address).expect("connected"))
+            .collect();
+        let text = asked(served.address, "GET /metrics HTTP/1.1\r\n\r\n");
+        assert!(text.starts_with("HTTP/1.1 200 OK"), "{text}");
+        drop(silent);
     }
 
     #[test]
