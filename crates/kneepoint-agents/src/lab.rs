@@ -2,8 +2,11 @@
 
 use crate::agent::{AgentOptions, serve};
 use crate::broker::Access;
+use kneepoint_linux::privilege::give_up_root;
 use kneepoint_model::{Address, ProcessSpec, Ready, Signal};
+use rustix::process::{Resource, Rlimit, setrlimit};
 use serde::{Deserialize, Serialize};
+use std::io;
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -18,6 +21,8 @@ const ACCOUNT: &str = "kneepoint";
 /// Who serves messages, so that a fault of the broker is not root's: it needs no file and no right.
 const NOBODY: &str = "nobody";
 const READY_WITHIN: Duration = Duration::from_secs(10);
+/// The lowest real-time priority: whoever has it is woken before all who have none (sched(7)).
+const FIRST: u64 = 1;
 
 /// The broker of one lab. Its password stands on command lines: that is as private as the lab's network, which only root enters.
 #[derive(Debug, Clone)]
@@ -59,7 +64,8 @@ impl LabBroker {
         }
     }
 
-    /// An agent, to be started by the lab on another host. It loads what has an address of this network (`10.0.0.0/24`).
+    /// An agent, to be started by the lab on another host. It loads what has an address of this network (`10.0.0.0/24`), and gives
+    /// up root before it reads anything.
     #[must_use]
     pub fn agent(&self, name: &str, network: &str, dir: &Path) -> ProcessSpec {
         let hired = Hired {
@@ -117,6 +123,7 @@ pub fn entry() -> Option<ExitCode> {
     let served = serde_json::from_str::<Hired>(&told)
         .map_err(|error| format!("an agent was not told what to be: {error}"))
         .and_then(|hired| {
+            become_nobody().map_err(|error| format!("cannot give up root: {error}"))?;
             let options = AgentOptions {
                 access: Access {
                     url: hired.url,
@@ -137,9 +144,20 @@ pub fn entry() -> Option<ExitCode> {
     Some(ExitCode::FAILURE)
 }
 
+/// Gives up root, save that sending threads may be woken first. Where the kernel refuses even root that, the load says how late
+/// it was.
+fn become_nobody() -> io::Result<()> {
+    let first = Rlimit {
+        current: Some(FIRST),
+        maximum: Some(FIRST),
+    };
+    let _ = setrlimit(Resource::Rtprio, first);
+    give_up_root()
+}
+
 /// Its output is a file, which the lab quotes.
 fn say(line: &str) {
-    let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
+    let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
 #[cfg(test)]

@@ -2,9 +2,8 @@
 
 use crate::answers::{Answers, Places};
 use crate::{Double, http, smtp};
+use kneepoint_linux::privilege::give_up_root;
 use kneepoint_model::PeerKind;
-use rustix::process::{Gid, Signal, Uid, geteuid, set_parent_process_death_signal};
-use rustix::thread::{set_thread_gid, set_thread_groups, set_thread_uid};
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -17,8 +16,6 @@ const CONNECTIONS: u32 = 2000;
 const SILENCE: Duration = Duration::from_secs(60);
 /// Stack of the thread of a connection, in bytes: it holds a buffer and little else.
 const STACK: usize = 256 << 10;
-/// The user and group of nobody (base-passwd): it owns no file.
-const NOBODY: u32 = 65534;
 
 /// Listens, gives up root, and serves for as long as it lives.
 ///
@@ -29,18 +26,6 @@ pub(crate) fn serve(double: &Double) -> Result<(), String> {
         .map_err(|error| format!("cannot listen on {}: {error}", double.listen))?;
     give_up_root().map_err(|error| format!("cannot give up root: {error}"))?;
     accept(&listener, &Arc::new(Answers::of(double)))
-}
-
-/// From now on this process is nobody: before the first thread, so that it holds for all.
-fn give_up_root() -> io::Result<()> {
-    if geteuid().is_root() {
-        set_thread_groups(&[])?;
-        set_thread_gid(Gid::from_raw(NOBODY))?;
-        set_thread_uid(Uid::from_raw(NOBODY))?;
-        // Another user is no longer bound to its parent.
-        set_parent_process_death_signal(Some(Signal::KILL))?;
-    }
-    Ok(())
 }
 
 fn accept(listener: &TcpListener, answers: &Arc<Answers>) -> Result<(), String> {

@@ -14,6 +14,7 @@ pub mod file;
 pub mod machine;
 pub mod namespace;
 pub mod network;
+pub mod privilege;
 pub mod process;
 pub mod sock_diag;
 mod tree;

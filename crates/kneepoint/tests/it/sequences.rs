@@ -1,5 +1,6 @@
 //! Commands that are several measurements: comparisons, gates, plans and replays.
 
+mod agents;
 mod closed_pipe;
 mod compare;
 mod gate;

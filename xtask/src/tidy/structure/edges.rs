@@ -22,7 +22,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("kneepoint-access-log", MODEL),
     ("kneepoint-schedules", MODEL),
     ("kneepoint-planner", MODEL),
-    ("kneepoint-double", MODEL),
+    ("kneepoint-double", KERNEL),
     ("kneepoint-lab", KERNEL),
     ("kneepoint-load", KERNEL),
     ("kneepoint-profiler", KERNEL),

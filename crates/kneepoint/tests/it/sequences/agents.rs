@@ -1,0 +1,94 @@
+//! A search whose load several generators of the lab send.
+
+use crate::support::company::among_waiting;
+use crate::support::{kneepoint, needs_root, start, text, wait, waiting_site};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// The user nobody.
+const NOBODY: &str = "65534";
+
+/// Two workers that wait 20 ms for each request bear 100 requests a second at most, whoever asks.
+#[test]
+fn agents_of_the_lab_find_the_limit_and_are_nobody() {
+    if !needs_root("a lab with generators of its own") {
+        return;
+    }
+    let _place = among_waiting();
+    let directory = tempfile::tempdir().expect("temp dir");
+    let runs = directory.path().join("runs");
+    let scenario = waiting_site(directory.path(), "site", 20).join("kneepoint.toml");
+    let lines = fs::read_to_string(&scenario).expect("scenario read");
+    fs::write(&scenario, format!("{lines}\n[generators]\ncount = 2\n")).expect("scenario written");
+    let child = start(
+        kneepoint()
+            .arg("limit")
+            .arg(&scenario)
+            .args(["--set", "php.pm=static", "--set", "php.pm.max_children=2"])
+            .args(["--budget", "45s", "--no-report", "--json", "-", "--runs"])
+            .arg(&runs),
+    );
+    let rights = rights_of_agents(child.id());
+    let output = wait(child, Duration::from_secs(240));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(rights.len(), 2, "{rights:?}");
+    for (users, capabilities) in &rights {
+        assert_eq!(users, &vec![NOBODY.to_owned(); 4], "of all kinds of user");
+        assert_eq!(capabilities.trim_matches('0'), "", "none is in force");
+    }
+
+    let run: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let limit = &run["summary"]["base_hz"];
+    // Its interval is wide on a machine that is not quiet.
+    let (low, high) = (limit["low"].as_f64(), limit["high"].as_f64());
+    assert!(low < Some(100.0) && high > Some(70.0), "{limit}");
+    let shares = run["run"]["trials"][0]["load"]["generators"].as_array();
+    assert_eq!(shares.map(Vec::len), Some(2), "each has its part");
+}
+
+/// Users and effective capabilities of the two agents of this run's lab, once they are there. They are told in `/proc` by their
+/// first argument and by who their ancestors are.
+fn rights_of_agents(of: u32) -> Vec<(Vec<String>, String)> {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        let agents: Vec<_> = processes()
+            .filter(|path| is_agent(path) && descends(path, of))
+            .filter_map(|path| rights(&path))
+            .collect();
+        // An agent gives up root as its first deed: until then it is not looked at.
+        let ready = agents.iter().all(|(users, _)| users[0] == NOBODY);
+        if (agents.len() == 2 && ready) || Instant::now() > until {
+            return agents;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+fn processes() -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.map(|entry| entry.path())
+}
+
+fn is_agent(path: &Path) -> bool {
+    let command = fs::read(path.join("cmdline")).unwrap_or_default();
+    command.split(|byte| *byte == 0).nth(1) == Some(b"__agent")
+}
+
+fn descends(path: &Path, of: u32) -> bool {
+    let parent = |path: &Path| -> Option<u32> { line(path, "PPid:")?.first()?.parse().ok() };
+    let up = |pid: &u32| parent(Path::new(&format!("/proc/{pid}")));
+    std::iter::successors(parent(path), up).any(|pid| pid == of)
+}
+
+fn rights(path: &Path) -> Option<(Vec<String>, String)> {
+    Some((line(path, "Uid:")?, line(path, "CapEff:")?.pop()?))
+}
+
+/// The words behind a name in a process's status.
+fn line(path: &Path, name: &str) -> Option<Vec<String>> {
+    let status = fs::read_to_string(path.join("status")).ok()?;
+    let rest = status.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(rest.split_whitespace().map(str::to_owned).collect())
+}
