@@ -113,6 +113,9 @@ impl<'a> Reader<'a> {
 
     /// A text; `None` where it is left out, which is told in the end.
     fn text(&mut self, path: &str) -> Result<Option<String>, Unread> {
+        if path.contains(char::REPLACEMENT_CHARACTER) {
+            return Err(Unread::NoFile("a name that is no text"));
+        }
         if !self.bounds.opens(path) {
             return Ok(None);
         }

@@ -168,9 +168,13 @@ pub(crate) fn judge(snapshot: &Snapshot) -> Report {
         (rule.check)(snapshot, &mut findings);
     }
     let mut findings = grouped::grouped(findings);
-    findings
-        .iter_mut()
-        .for_each(|finding| finding.fix.no_unseen_command());
+    for finding in &mut findings {
+        let service = snapshot.services.get(finding.service);
+        if let Some(service) = service.filter(|service| service.place.other_files) {
+            finding.fix.within(service.pid);
+        }
+        finding.fix.no_unseen_command();
+    }
     findings.iter_mut().for_each(secrets::no_secret_in_fix);
     findings.sort_by(|a, b| {
         let by_weight = b.weight.total_cmp(&a.weight);

@@ -47,6 +47,18 @@ impl Snapshot {
         services.flat_map(|(at, service)| service.pools.iter().map(move |pool| (at, service, pool)))
     }
 
+    /// Every PHP-FPM of which some pool may use OPcache: what is set of a cache that is off costs nothing.
+    pub(crate) fn with_opcache(&self) -> impl Iterator<Item = (usize, &Service)> {
+        self.of(ServiceKind::Fpm).filter(|(_, service)| {
+            let php = service.php.as_ref();
+            let is_off = php.is_some_and(|php| php.ini.switches_opcache_off());
+            let mut pools = service.pools.iter();
+            let all_off =
+                !service.pools.is_empty() && pools.all(|pool| pool.php.switches_opcache_off());
+            !is_off && !all_off
+        })
+    }
+
     /// Every link to a pool of PHP-FPM: who asks, who is asked, and which of its pools.
     pub fn links_to_pools(&self) -> impl Iterator<Item = (&Link, &Service, &Service, &FpmPool)> {
         let named = self

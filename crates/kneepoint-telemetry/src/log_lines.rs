@@ -19,6 +19,7 @@ pub fn classify(format: LogFormat, line: &str) -> Option<LogKind> {
         LogFormat::NginxError if line.contains("FastCGI sent in stderr") => &[PHP],
         LogFormat::NginxError => &[NGINX, SYSTEM],
         LogFormat::FpmError if is_script_message(line) => &[PHP],
+        LogFormat::FpmError if is_meant(line) => &[],
         LogFormat::FpmError => &[FPM, SYSTEM],
         LogFormat::PhpError => &[PHP],
         LogFormat::Postgresql => &[POSTGRESQL, SYSTEM],
@@ -37,6 +38,11 @@ pub fn classify(format: LogFormat, line: &str) -> Option<LogKind> {
 /// FPM writes what its workers print on standard error into its own log.
 fn is_script_message(line: &str) -> bool {
     line.contains("said into std") || line.contains("PHP message: ")
+}
+
+/// FPM says at this level that a child ended which it ended itself, as all do when it is told to end: fpm_children.c.
+fn is_meant(line: &str) -> bool {
+    line.contains("] DEBUG: ") && line.contains(" exited on signal ")
 }
 
 // In each list the more telling wording comes first.
@@ -263,6 +269,10 @@ mod tests {
                 (
                     "[20-Nov-2026 22:00:00] WARNING: [pool www] child 7 exited on signal 11 (SIGSEGV - core dumped) after 3.0 seconds from start",
                     Some(WorkerCrashed),
+                ),
+                (
+                    "[20-Nov-2026 22:00:00.1] DEBUG: pid 1, fpm_children_bury(), line 261: [pool www] child 7 exited on signal 9 (SIGKILL) after 3.0 seconds from start",
+                    None,
                 ),
                 (
                     "[20-Nov-2026 22:00:00] WARNING: [pool www] child 7 exited on signal 15 (SIGTERM) after 3.0 seconds from start",

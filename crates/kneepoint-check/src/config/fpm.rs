@@ -69,7 +69,14 @@ impl Parser<'_> {
                 began = true;
                 self.open();
             }
-            let Some(value) = entry.value else { continue };
+            let Some(value) = entry.value else {
+                reader.unread(
+                    &format!("{path}:{}", entry.line),
+                    "it is no `name = value`: PHP-FPM does not start with it",
+                    "run `php-fpm -t`: what is on disk is not what runs",
+                );
+                continue;
+            };
             let (value, variable, missing) = lines::expanded(&value, self.env);
             if let Some(name) = missing {
                 let what = format!("variable {name}, by {path}:{}", entry.line);

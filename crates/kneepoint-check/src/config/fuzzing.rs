@@ -60,7 +60,7 @@ pub fn configuration(input: &[u8]) {
     match which % 8 {
         0 => drop(nginx(&subject, &Program::default())),
         1 => drop(fpm(&mut reader, "/fpm.conf", "/usr", &env)),
-        2 => drop(mysql(&subject, &mut reader)),
+        2 => drop(mysql(&subject, &mut reader, &Program::default())),
         3 => drop(postgresql(&subject, &mut reader)),
         4 => drop(redis(&subject, &mut reader, &[])),
         5 => drop(haproxy(&subject, &mut reader)),

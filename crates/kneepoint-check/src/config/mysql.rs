@@ -2,24 +2,33 @@
 
 use super::{Reader, Subject, lines, option};
 use crate::files;
+use crate::process::Program;
 use crate::snapshot::{SettingSource, Settings};
 
 /// Files that are read where no option names one.
 const USUAL: [&str; 3] = ["/etc/my.cnf", "/etc/mysql/my.cnf", "/usr/etc/my.cnf"];
 
-/// What is in force.
-pub(crate) fn read(subject: &Subject<'_>, reader: &mut Reader<'_>) -> Settings {
+/// What is in force. The program says which version it is, and then whether it is MariaDB.
+pub(crate) fn read(
+    subject: &Subject<'_>,
+    reader: &mut Reader<'_>,
+    program: &Program,
+) -> Settings {
+    let groups = Groups {
+        version: program.word(0),
+        is_mysql: program.word(0).is_some() && program.word(1).is_none(),
+    };
     let mut settings = Settings::default();
     match option(subject.args, &["--defaults-file"]) {
         Some(path) => {
             if let Some(text) = reader.must(path) {
-                file(reader, &text, path, &mut settings);
+                groups.file(reader, &text, path, &mut settings);
             }
         }
         None => {
             for path in USUAL {
                 if let Some(text) = reader.may(path) {
-                    file(reader, &text, path, &mut settings);
+                    groups.file(reader, &text, path, &mut settings);
                 }
             }
         }
@@ -36,50 +45,68 @@ fn spelled(name: &str) -> String {
     name.trim().replace('-', "_").to_ascii_lowercase()
 }
 
-fn file(reader: &mut Reader<'_>, text: &str, path: &str, settings: &mut Settings) {
-    // `!includedir` stands where it stands, so lines are walked and not only entries.
-    let entries = lines::ini(text);
-    let mut at = 0;
-    for (index, line) in text.lines().enumerate() {
-        let line = line.trim();
-        while let Some(entry) = entries.get(at).filter(|entry| entry.line <= index + 1) {
-            at += 1;
-            if of_server(&entry.section) && !entry.key.starts_with('!') {
-                let value = entry.value.clone().unwrap_or_else(|| "1".into());
-                let value = lines::unquoted(&value, '#');
-                settings.set(
-                    &spelled(&entry.key),
-                    &value,
-                    SettingSource::file(path, entry.line),
-                );
+/// The groups of option files that one program reads.
+struct Groups<'a> {
+    /// Its version, such as 10.11; where it is not known, the groups of all versions are read.
+    version: Option<&'a str>,
+    /// Whether it is surely not MariaDB.
+    is_mysql: bool,
+}
+
+impl Groups<'_> {
+    fn file(&self, reader: &mut Reader<'_>, text: &str, path: &str, settings: &mut Settings) {
+        // `!includedir` stands where it stands, so lines are walked and not only entries.
+        let entries = lines::ini(text);
+        let mut at = 0;
+        for (index, line) in text.lines().enumerate() {
+            let line = line.trim();
+            while let Some(entry) = entries.get(at).filter(|entry| entry.line <= index + 1) {
+                at += 1;
+                if self.read(&entry.section) && !entry.key.starts_with('!') {
+                    let value = entry.value.clone().unwrap_or_else(|| "1".into());
+                    let value = lines::unquoted(&value, '#');
+                    settings.set(
+                        &spelled(&entry.key),
+                        &value,
+                        SettingSource::file(path, entry.line),
+                    );
+                }
             }
-        }
-        let included = match line.split_once(char::is_whitespace) {
-            Some(("!include", file)) => vec![file.trim().to_owned()],
-            Some(("!includedir", dir)) => {
-                let names = reader.names(dir.trim(), ".cnf");
-                names
-                    .iter()
-                    .map(|name| files::absolute(dir.trim(), name))
-                    .collect()
-            }
-            _ => continue,
-        };
-        for path in included {
-            for (path, text) in reader.included(&path) {
-                reader.deeper(|reader| file(reader, &text, &path, settings));
+            let included = match line.split_once(char::is_whitespace) {
+                Some(("!include", file)) => vec![file.trim().to_owned()],
+                Some(("!includedir", dir)) => {
+                    let names = reader.names(dir.trim(), ".cnf");
+                    names
+                        .iter()
+                        .map(|name| files::absolute(dir.trim(), name))
+                        .collect()
+                }
+                _ => continue,
+            };
+            for path in included {
+                for (path, text) in reader.included(&path) {
+                    reader.deeper(|reader| self.file(reader, &text, &path, settings));
+                }
             }
         }
     }
-}
 
-/// Whether a group is one that the server reads: also with a version behind it.
-fn of_server(group: &str) -> bool {
-    let name = group.split('-').next().unwrap_or(group);
-    matches!(
-        name,
-        "mysqld" | "server" | "mariadb" | "mariadbd" | "galera"
-    )
+    /// Whether the program reads a group: one of the server, or one that has its version behind it (mysqld(8), my_print_defaults).
+    fn read(&self, group: &str) -> bool {
+        let (name, version) = match group.split_once('-') {
+            Some((name, rest)) if rest.starts_with(|first: char| first.is_ascii_digit()) => {
+                (name, Some(rest))
+            }
+            _ => (group, None),
+        };
+        let is_own = match name {
+            "mysqld" | "server" => true,
+            "mariadb" | "mariadbd" | "galera" | "client-server" => !self.is_mysql,
+            _ => false,
+        };
+        is_own
+            && version.is_none_or(|version| self.version.is_none_or(|own| own == version))
+    }
 }
 
 #[cfg(test)]
@@ -110,7 +137,7 @@ mod tests {
             loaded_s: 0.0,
         };
         let mut reader = Reader::new(&subject);
-        let settings = read(&subject, &mut reader);
+        let settings = read(&subject, &mut reader, &Program::default());
         let value = settings.get("max_connections").expect("set");
         assert_eq!(
             (value.text.as_str(), value.replaced[0].0.as_str()),
@@ -125,5 +152,32 @@ mod tests {
             (settings.text("port"), settings.text("skip_name_resolve")),
             (None, Some("1"))
         );
+    }
+
+    #[test]
+    fn groups_of_other_versions_and_products_do_not_count() {
+        let groups = "[mysqld]\na=1\n[mariadb-11.4]\na=2\n[mysqld-5.7]\na=3\n";
+        let check = |more: &str, program: &Program, expected: &str| {
+            let files = Memory::of(&[("/etc/my.cnf", &format!("{groups}{more}"))]);
+            let subject = Subject {
+                files: &files,
+                args: &[],
+                cwd: "/",
+                env: &|_| None,
+                loaded_s: 0.0,
+            };
+            let settings = read(&subject, &mut Reader::new(&subject), program);
+            assert_eq!(settings.text("a"), Some(expected), "{more}");
+        };
+        let mariadb = Program::saying(&[Some("10.11"), Some("10.11")]);
+        check("", &mariadb, "1");
+        check("[mariadb-10.11]\na=4", &mariadb, "4");
+        check("[client-server]\na=4", &mariadb, "4");
+        check("[mysqldump]\na=4", &mariadb, "1");
+        let mysql = Program::saying(&[Some("8.0"), None]);
+        check("[mariadb]\na=4", &mysql, "1");
+        check("[mysqld-8.0]\na=4", &mysql, "4");
+        // Of a program that does not say what it is, all may be.
+        check("", &Program::default(), "3");
     }
 }

@@ -1,6 +1,7 @@
 //! nginx: its files as one tree, and what is in force at each place where it hands requests on.
 
 mod syntax;
+mod variables;
 
 use super::{Reader, Subject, option};
 use crate::files;
@@ -11,6 +12,7 @@ use crate::snapshot::{
 use std::collections::HashMap;
 use std::sync::Arc;
 use syntax::{Directive, parse};
+use variables::Variables;
 
 /// The directives that hand requests on.
 const PASSES: [&str; 5] = [
@@ -59,7 +61,11 @@ pub(crate) fn read(subject: &Subject<'_>, program: &Program) -> Configured {
     // The title of a master holds its arguments behind its own words.
     let text = reader.must(&path).unwrap_or_default();
     let tree = load(&mut reader, &text, &path, files::parent(&path));
-    let mut walk = Walk::default();
+    let log = program.word(4).map(|path| files::absolute(&prefix, path));
+    let mut walk = Walk {
+        access_log: log,
+        ..Walk::default()
+    };
     for flag in flags(subject.args) {
         if let Ok(directives) = parse(&flag) {
             walk.main(&directives, &|_| SettingSource::Flag);
@@ -141,6 +147,14 @@ fn place(
             for pattern in included.filter_map(|one| one.args.first()) {
                 reader.data(&files::absolute(home, pattern));
             }
+            if directive.name == "map" {
+                directive.args.extend(variables::of_map(&inside));
+                placed.push(Placed {
+                    directive,
+                    file: path.to_owned(),
+                    inside: Vec::new(),
+                });
+            }
             continue;
         }
         let inside = place(reader, inside, path, home);
@@ -158,6 +172,8 @@ struct Walk {
     settings: Settings,
     nginx: Nginx,
     roots: Vec<String>,
+    /// Where it was built to log requests.
+    access_log: Option<String>,
 }
 
 impl Walk {
@@ -179,13 +195,18 @@ impl Walk {
         for http in tree.iter().filter(|one| one.directive.name == "http") {
             let mut around = Settings::default();
             set_all(&mut around, &http.inside);
+            // It holds where no level says another.
+            if let (None, Some(log)) = (around.get("access_log"), &self.access_log) {
+                around.set("access_log", &format!("{log} combined"), SettingSource::Default);
+            }
             let around = Arc::new(around);
             set_all(&mut self.settings, &http.inside);
             self.find_roots(&http.inside);
+            let variables = Variables::of(&http.inside);
             for inside in &http.inside {
                 match inside.directive.name.as_str() {
                     "upstream" => self.upstream(inside),
-                    "server" => self.server(inside, &around),
+                    "server" => self.server(inside, &around, &variables),
                     _ => {}
                 }
             }
@@ -215,7 +236,7 @@ impl Walk {
         self.nginx.upstreams.push(upstream);
     }
 
-    fn server(&mut self, block: &Placed, around: &Arc<Settings>) {
+    fn server(&mut self, block: &Placed, around: &Arc<Settings>, variables: &Variables) {
         let mut server = WebService::default();
         for inside in &block.inside {
             match inside.directive.name.as_str() {
@@ -229,16 +250,23 @@ impl Walk {
         let name = server.names.first().cloned().unwrap_or_default();
         self.find_roots(&block.inside);
         self.nginx.servers.push(server);
-        self.locations(&block.inside, &settings, &name);
+        let variables = variables.with(&block.inside);
+        self.locations(&block.inside, &settings, (&name, &variables));
     }
 
-    fn locations(&mut self, inside: &[Placed], around: &Arc<Settings>, server: &str) {
+    fn locations(
+        &mut self,
+        inside: &[Placed],
+        around: &Arc<Settings>,
+        (server, variables): (&str, &Variables),
+    ) {
         for placed in inside {
             let name = placed.directive.name.as_str();
             if PASSES.contains(&name) && !placed.directive.args.is_empty() {
-                self.nginx.passes.push(Pass {
+                let targets = variables.targets(&placed.directive.args.join(" "));
+                let passes = targets.into_iter().map(|target| Pass {
                     directive: name.to_owned(),
-                    target: placed.value(),
+                    target: SettingValue::new(&target, placed.source()),
                     upstream: None,
                     settings: Settings::within(around),
                     sets_headers: inside
@@ -246,11 +274,12 @@ impl Walk {
                         .any(|one| one.directive.name == "proxy_set_header"),
                     server: server.to_owned(),
                 });
+                self.nginx.passes.extend(passes);
             }
             if matches!(name, "location" | "if" | "limit_except") {
                 let settings = Arc::new(level(around, &placed.inside));
                 self.find_roots(&placed.inside);
-                self.locations(&placed.inside, &settings, server);
+                self.locations(&placed.inside, &settings, (server, variables));
             }
         }
     }

@@ -70,6 +70,13 @@ fn fitting(subject: &Subject<'_>, reader: &mut Reader<'_>, listens: &[Listener])
             false
         }
     });
+    // A file that another includes is a part of that one.
+    let included: Vec<String> = paths
+        .iter()
+        .filter_map(|path| subject.files.read(path).ok())
+        .flat_map(|content| includes(&content.text(), subject.cwd))
+        .collect();
+    paths.retain(|path| !included.contains(path));
     let why = match paths.as_slice() {
         [path] => return Some(path.clone()),
         [] => {
@@ -86,6 +93,14 @@ fn fitting(subject: &Subject<'_>, reader: &mut Reader<'_>, listens: &[Listener])
         "set `set-proc-title no`, or keep one file in /etc/redis",
     );
     None
+}
+
+/// The files that a file of Redis includes by name.
+fn includes(text: &str, cwd: &str) -> Vec<String> {
+    let lines = lines::words(text).filter(|(_, name, _)| name.eq_ignore_ascii_case("include"));
+    lines
+        .map(|(.., path)| files::absolute(cwd, &lines::unquoted(path, '\0')))
+        .collect()
 }
 
 /// Whether a file can be that of a process. Redis changes into the directory that `dir` names.

@@ -27,7 +27,7 @@ pub(super) fn find(
     time: Time,
 ) -> (Vec<ServedApp>, BTreeSet<String>) {
     let (places, mut silent) = places::of(all, time);
-    let led = Led::of(all, links);
+    let led = Led::of(all, links, &places);
     let owners: Vec<Owners> = places
         .keys()
         .map(|(at, root)| led.owners(all, &places, *at, root))

@@ -10,7 +10,8 @@ use crate::snapshot::{
     Blind, ListenEndpoint, Listener, NetworkPlace, Service, ServiceKind, ServiceProcess, Settings,
 };
 use crate::sockets::{self, Net};
-use kneepoint_model::LogFormat;
+use kneepoint_model::{Address, LogFormat};
+use kneepoint_telemetry::Waits;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
@@ -19,7 +20,13 @@ use std::sync::Arc;
 fn marks(kind: ServiceKind) -> Marks {
     let (words, own): (&[&str], &[&str]) = match kind {
         ServiceKind::Nginx => (
-            &["nginx/", "--conf-path=", "--prefix=", "--error-log-path="],
+            &[
+                "nginx/",
+                "--conf-path=",
+                "--prefix=",
+                "--error-log-path=",
+                "--http-log-path=",
+            ],
             &["worker_connections"],
         ),
         ServiceKind::Fpm => (
@@ -35,7 +42,11 @@ fn marks(kind: ServiceKind) -> Marks {
         ServiceKind::Postgresql => (&["postgres (PostgreSQL) "], &["shared_buffers"]),
         ServiceKind::Haproxy => (&[], &["maxconn"]),
         ServiceKind::Redis => (&[], &["maxmemory-policy"]),
-        ServiceKind::Mysql => (&[], &["table_open_cache", "innodb_buffer_pool"]),
+        // Names of groups of options that it reads: those of its version, and of its product.
+        ServiceKind::Mysql => (
+            &["mysqld-", "mariadb-"],
+            &["table_open_cache", "innodb_buffer_pool"],
+        ),
         ServiceKind::Unit => (&["Unit/"], &[]),
         ServiceKind::FrankenPhp => (&[], &[]),
     };
@@ -163,6 +174,7 @@ impl<'a> Gather<'a> {
             net,
             other_net: process::namespace(std::process::id(), "net") != Some(net),
             other_root: !process::shares_root(pid),
+            other_files: false,
         };
         self.service().limits = process::limits(
             self.master.workers.first().map_or(pid, |one| one.pid),
@@ -197,6 +209,8 @@ impl<'a> Gather<'a> {
             ListenEndpoint::Tcp(_, port) => Some(*port),
             ListenEndpoint::Unix(_) => None,
         };
+        let all = self.seen.net.listeners.values();
+        self.seen.service.ports_taken = all.filter_map(port).collect();
         let own_ports: HashSet<u16> = listens.iter().filter_map(port).collect();
         let mut peers: Vec<ListenEndpoint> = asked
             .into_iter()
@@ -225,18 +239,22 @@ impl<'a> Gather<'a> {
     }
 
     fn processes(&mut self) {
-        let is_fpm = self.master.kind == ServiceKind::Fpm;
+        let service = &self.seen.service;
+        let mut waits = (self.master.kind == ServiceKind::Fpm).then(|| {
+            let listens = service.listens.iter();
+            let listen: Vec<Address> = listens
+                .filter_map(|one| queues::address(&one.endpoint))
+                .collect();
+            Waits::of(&queues::tier(service, &listen))
+        });
         let seen = self.master.workers.iter().map(|one| ServiceProcess {
             pid: one.pid,
             title: one.title().chars().take(60).collect(),
             pss: process::pss_bytes(one.pid),
-            busy: if is_fpm {
-                process::is_busy(one.pid)
-            } else {
-                None
-            },
+            busy: waits.as_mut().and_then(|waits| is_busy(waits, one.pid)),
         });
-        self.seen.service.processes = seen.collect();
+        let seen = seen.collect();
+        self.service().processes = seen;
     }
 
     fn configuration(&mut self) {
@@ -264,6 +282,13 @@ impl<'a> Gather<'a> {
             ServiceKind::Fpm => self.fpm(&subject),
             kind => self.others(kind, &subject),
         }
+        let main = self.seen.service.files.first();
+        let differs = main.is_some_and(|main| {
+            let ours = Root::at("/").ok().and_then(|ours| ours.identity(&main.path));
+            ours != root.identity(&main.path)
+        });
+        let place = &mut self.service().place;
+        place.other_files = differs && place.container.is_none();
         self.seen.root = Some(root);
     }
 
@@ -402,7 +427,8 @@ impl<'a> Gather<'a> {
 
     fn others(&mut self, kind: ServiceKind, subject: &Subject<'_>) {
         let mut reader = Reader::new(subject);
-        let found = read_others(kind, subject, &mut reader, &self.seen.service.listens);
+        let of = (&self.program, self.seen.service.listens.as_slice());
+        let found = read_others(kind, subject, &mut reader, of);
         let hidden = found.settings.is_none();
         let settings = found.settings.unwrap_or_default();
         let mut data = found.data;
@@ -520,12 +546,12 @@ fn read_others(
     kind: ServiceKind,
     subject: &Subject<'_>,
     reader: &mut Reader<'_>,
-    listens: &[Listener],
+    (program, listens): (&Program, &[Listener]),
 ) -> Found {
     let mut found = Found::default();
     found.settings = match kind {
         ServiceKind::Redis => config::redis(subject, reader, listens),
-        ServiceKind::Mysql => Some(config::mysql(subject, reader)),
+        ServiceKind::Mysql => Some(config::mysql(subject, reader, program)),
         ServiceKind::Postgresql => {
             let (settings, dir) = config::postgresql(subject, reader);
             found.data = Some(dir);
@@ -559,6 +585,13 @@ impl Service {
             .unwrap_or_default()
             .to_owned()
     }
+}
+
+/// Whether a worker of PHP-FPM serves a request; `None` where that cannot be told. One that waits on a connection which nginx
+/// keeps open serves none.
+fn is_busy(waits: &mut Waits, pid: u32) -> Option<bool> {
+    let is_busy = process::is_busy(pid)?;
+    Some(is_busy && !waits.look(pid).is_some_and(|label| Waits::is_idle(&label)))
 }
 
 /// The arguments of a title, in which blanks no longer tell where one ends.

@@ -29,6 +29,15 @@ impl Program {
         self.found.get(mark)?.as_deref()
     }
 
+    /// One that says these words.
+    #[cfg(test)]
+    pub(crate) fn saying(words: &[Option<&str>]) -> Self {
+        Self {
+            found: words.iter().map(|word| word.map(str::to_owned)).collect(),
+            other: false,
+        }
+    }
+
     /// Whether its file was read, and is surely another program.
     pub(crate) fn is_other(&self) -> bool {
         self.other

@@ -1,6 +1,7 @@
 //! The chains as a small picture.
 
 use crate::snapshot::{FpmPool, Link, Service, ServiceKind, Snapshot};
+use std::collections::HashSet;
 
 /// Deeper than any chain.
 const DEPTH: usize = 6;
@@ -22,6 +23,30 @@ pub(super) fn draw(snapshot: &Snapshot) -> Vec<String> {
         lines.extend(pools_of(&snapshot.services[at]));
         below(snapshot, (at, None), "", &mut vec![at], &mut lines);
     }
+    for at in (0..snapshot.services.len()).filter(|at| is_asked(*at)) {
+        lines.extend(unasked(snapshot, at));
+    }
+    lines
+}
+
+/// The pools of a PHP-FPM that nobody is seen to ask, where others of it are asked.
+fn unasked(snapshot: &Snapshot, at: usize) -> Vec<String> {
+    let links = snapshot.links.iter().filter(|link| link.to == at);
+    let asked: Option<HashSet<&str>> = links.map(|link| link.pool.as_deref()).collect();
+    // By a link of which it is not known where it leads, it may be any of them.
+    let Some(asked) = asked else {
+        return Vec::new();
+    };
+    let service = &snapshot.services[at];
+    let others = service.pools.iter();
+    let others: Vec<&FpmPool> = others
+        .filter(|pool| !asked.contains(pool.name.as_str()))
+        .collect();
+    if others.is_empty() {
+        return Vec::new();
+    }
+    let mut lines = vec![format!("{}, not seen to be asked:", describe(service))];
+    lines.extend(listed(&others));
     lines
 }
 
@@ -92,10 +117,14 @@ fn askers(pools: &[String]) -> String {
 
 /// The pools of a PHP-FPM that nobody is known to ask.
 fn pools_of(service: &Service) -> Vec<String> {
-    let shown = service.pools.iter().take(POOLS);
+    listed(&service.pools.iter().collect::<Vec<_>>())
+}
+
+fn listed(pools: &[&FpmPool]) -> Vec<String> {
+    let shown = pools.iter().take(POOLS);
     let mut lines: Vec<String> = shown.map(|pool| format!("   {}", of_pool(pool))).collect();
-    if service.pools.len() > POOLS {
-        lines.push(format!("   and {} more pools", service.pools.len() - POOLS));
+    if pools.len() > POOLS {
+        lines.push(format!("   and {} more pools", pools.len() - POOLS));
     }
     lines
 }
@@ -171,6 +200,16 @@ mod tests {
             lines.contains(&"   pool www (static, at most 20)".to_owned()),
             "{lines:?}"
         );
+    }
+
+    #[test]
+    fn pools_that_nobody_is_seen_to_ask_are_drawn() {
+        let lines = draw(&Case::healthy().pool_with("[jobs]\npm = ondemand", "").0);
+        let at = lines
+            .iter()
+            .position(|line| line.ends_with(", not seen to be asked:"))
+            .expect("a line of it");
+        assert!(lines[at + 1].contains("pool jobs (ondemand"), "{lines:?}");
     }
 
     #[test]

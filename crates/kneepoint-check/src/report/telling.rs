@@ -48,10 +48,7 @@ pub(super) fn full() -> Report {
     finding.fix = Fix {
         text: "Write:".into(),
         lines: vec!["a = 1".into()],
-        file: Some(FixFile {
-            path: "/p".into(),
-            content: "[www]\nb = 2\n".into(),
-        }),
+        file: Some(FixFile::new("/p", "[www]\nb = 2\n")),
         apply: "Do so.".into(),
     };
     report

@@ -115,8 +115,13 @@ texts! {
 impl Texts for FixFile {
     /// Its content has many lines, each of which is a text.
     fn each(&mut self, change: &mut dyn FnMut(&mut String)) {
-        let Self { path, content } = self;
+        let Self {
+            path,
+            content,
+            from_here,
+        } = self;
         path.each(change);
+        from_here.each(change);
         let mut lines: Vec<String> = content.lines().map(str::to_owned).collect();
         lines.each(change);
         let end = if content.ends_with('\n') { "\n" } else { "" };

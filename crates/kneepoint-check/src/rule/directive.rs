@@ -1,7 +1,7 @@
 //! What many rules share: one directive whose value costs.
 
 use super::prelude::*;
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 /// Where a directive stands.
 #[derive(Debug, Clone, Copy)]
@@ -92,17 +92,27 @@ impl Directive {
         snapshot: &Snapshot,
         found: &mut Vec<CheckFinding>,
     ) {
-        let mut told: HashSet<(usize, SettingValue)> = HashSet::new();
+        let mut told: HashMap<(usize, SettingValue), usize> = HashMap::new();
         for around in self.places(snapshot) {
             let value = around.settings.or(self.name, self.usual);
+            if self.name.starts_with("opcache.") && around.settings.switches_opcache_off() {
+                continue;
+            }
             let key = (around.at, value.clone());
-            if told.contains(&key) {
+            // Of one line that several pools have, the first tells, and names the others.
+            if let Some(first) = told.get(&key) {
+                if let Some(pool) = around.pool
+                    && (self.costs)(&value, &around).is_some()
+                {
+                    let place = format!("pool {} of {}", pool.name, around.service.name());
+                    found[*first].also.push(place);
+                }
                 continue;
             }
             let Some(cost) = (self.costs)(&value, &around) else {
                 continue;
             };
-            told.insert(key);
+            told.insert(key, found.len());
             let mut draft = rule
                 .at(snapshot, around.at, self.severity)
                 .value(self.name, &value);

@@ -33,11 +33,26 @@ pub struct FixFile {
     pub path: String,
     /// What it holds.
     pub content: String,
+    /// Its path from here, where the process has files of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from_here: Option<String>,
 }
 
 /// Values in [`Fix::open_files`] and the text of rules: enough for any server of a PHP stack (as systemd's own hard limit
 /// was for years).
 pub(crate) const OPEN_FILES: u64 = 65_535;
+
+impl FixFile {
+    /// A file with this content.
+    #[must_use]
+    pub fn new(path: impl Into<String>, content: impl Into<String>) -> Self {
+        Self {
+            path: path.into(),
+            content: content.into(),
+            from_here: None,
+        }
+    }
+}
 
 impl Fix {
     /// Whether `apply` is a command for a shell.
@@ -52,6 +67,23 @@ impl Fix {
             self.apply = "Have the program read its files again. No command is written here: it would hold a name with \
                           characters that cannot be seen."
                 .into();
+        }
+    }
+
+    /// For a process whose files are others than those of their paths here: where they lie, and where its commands run.
+    pub(crate) fn within(&mut self, pid: u32) {
+        if let Some(file) = &mut self.file {
+            file.from_here = Some(format!("/proc/{pid}/root{}", file.path));
+        }
+        if self.is_command() {
+            let command = shell_word(&self.apply);
+            self.apply = format!("nsenter -t {pid} -m -n -p sh -c {command}");
+        }
+        if !self.text.is_empty() {
+            let where_ = format!(
+                "Process {pid} has files of its own: from here they lie below /proc/{pid}/root."
+            );
+            self.text = format!("{where_} {}", self.text);
         }
     }
 
@@ -199,7 +231,7 @@ impl Fix {
         Self {
             text,
             lines: Vec::new(),
-            file: Some(FixFile { path, content }),
+            file: Some(FixFile::new(path, content)),
             apply: apply(service),
         }
     }
@@ -337,10 +369,7 @@ impl Fix {
             None => Self {
                 text: "Write /etc/sysctl.d/60-kneepoint.conf:".into(),
                 lines: Vec::new(),
-                file: Some(FixFile {
-                    path: "/etc/sysctl.d/60-kneepoint.conf".into(),
-                    content,
-                }),
+                file: Some(FixFile::new("/etc/sysctl.d/60-kneepoint.conf", content)),
                 apply: match name {
                     // A queue keeps the length with which it was opened, also over a reload.
                     "net.core.somaxconn" => restart(service, "sysctl --system"),
@@ -366,10 +395,10 @@ impl Fix {
                 Self {
                     text: format!("Write {path}:"),
                     lines: Vec::new(),
-                    file: Some(FixFile {
+                    file: Some(FixFile::new(
                         path,
-                        content: format!("[Service]\nLimitNOFILE={OPEN_FILES}\n"),
-                    }),
+                        format!("[Service]\nLimitNOFILE={OPEN_FILES}\n"),
+                    )),
                     apply: restart(service, "systemctl daemon-reload"),
                 }
             }
@@ -481,8 +510,15 @@ fn takes_more(service: &Service, path: &str) -> bool {
     let php = service.php.as_ref();
     php.and_then(|php| php.included.as_ref()).is_none_or(|all| {
         let mut all = all.iter().filter(|one| is_pattern(one));
-        all.any(|pattern| parent(pattern) == parent(path))
+        all.any(|pattern| parent(pattern) == parent(path) && takes_own(pattern))
     })
+}
+
+/// Whether a pattern takes the files that are written here, whatever their names begin with.
+fn takes_own(pattern: &str) -> bool {
+    const OWN: &str = "zz-kneepoint.conf";
+    let names = pattern.rsplit('/').next().unwrap_or_default();
+    glob::Pattern::new(names).is_ok_and(|names| names.matches(OWN))
 }
 
 /// The environment, where that is what sets all of these.

@@ -23,17 +23,11 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         else {
             continue;
         };
-        let logs = nginx.servers.iter().flat_map(|server| {
+        let mut logs = nginx.servers.iter().flat_map(|server| {
             let all = server.settings.every("access_log");
-            let all: Vec<SettingValue> = all
-                .map(|(text, source)| SettingValue::new(text, source.clone()))
-                .collect();
-            match all.is_empty() {
-                true => vec![server.settings.or("access_log", "logs/access.log combined")],
-                false => all,
-            }
+            all.map(|(text, source)| SettingValue::new(text, source.clone()))
         });
-        let plain = logs.into_iter().find(|value| {
+        let plain = logs.find(|value| {
             value.text != "off"
                 && !value.text.contains("buffer=")
                 && !value.text.starts_with("syslog:")

@@ -50,5 +50,12 @@ mod tests {
                 "a.ini:",
             )],
         );
+        let three = Case::healthy().pool_with("[b]\npm = static\n[c]", "zend.assertions=1");
+        let told = super::super::tests_of(&RULE, &three);
+        assert_eq!(told.len(), 1);
+        assert_eq!(
+            told[0].also,
+            ["pool b of php-fpm (process 13)", "pool c of php-fpm (process 13)"]
+        );
     }
 }

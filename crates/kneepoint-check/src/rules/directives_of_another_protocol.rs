@@ -1,6 +1,8 @@
 //! NGX-11: proxy_* before PHP, or fastcgi_* before HTTP.
 
 use crate::rule::prelude::*;
+use crate::snapshot::{Nginx, Pass};
+use std::collections::HashSet;
 
 pub(crate) static RULE: CheckRule = CheckRule {
     code: "NGX-11",
@@ -32,35 +34,31 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             continue;
         };
         for (spoken, other) in [("fastcgi", "proxy"), ("proxy", "fastcgi")] {
-            let passes = |family: &str| {
-                nginx
-                    .passes
-                    .iter()
-                    .any(|one| one.directive == format!("{family}_pass"))
-            };
-            if !passes(spoken) || passes(other) {
-                continue;
-            }
-            let servers = nginx.servers.iter().map(|one| &one.settings);
-            let all: Vec<&Settings> = servers
-                .chain(nginx.passes.iter().map(|one| &one.settings))
-                .collect();
             for ending in SHARED {
                 let name = format!("{other}_{ending}");
-                let Some(value) = all.iter().find_map(|settings| settings.get(&name)) else {
-                    continue;
-                };
-                let right = format!("{spoken}_{ending} {};", value.text);
-                RULE.at(snapshot, at, Severity::Note)
-                    .title(format!("{name} has no effect: requests are handed on by {spoken}_pass"))
-                    .value(&name, value)
-                    .cost(format!("what it was meant to mend: {spoken}_{ending} is as nginx comes, or as another line says"))
-                    .fix(Fix::line(service, value, &right))
-                    .weight(0.03)
-                    .tell(found);
+                for value in without_effect(nginx, spoken, &name) {
+                    let right = format!("{spoken}_{ending} {};", value.text);
+                    RULE.at(snapshot, at, Severity::Note)
+                        .title(format!("{name} has no effect: requests are handed on by {spoken}_pass"))
+                        .value(&name, value)
+                        .cost(format!("what it was meant to mend: {spoken}_{ending} is as nginx comes, or as another line says"))
+                        .fix(Fix::line(service, value, &right))
+                        .weight(0.03)
+                        .tell(found);
+                }
             }
         }
     }
+}
+
+/// The lines of a directive that hold only where requests are handed on by a protocol that is not the directive's.
+fn without_effect<'a>(nginx: &'a Nginx, spoken: &str, name: &str) -> Vec<&'a SettingValue> {
+    let is_spoken = |pass: &&Pass| pass.directive == format!("{spoken}_pass");
+    let set = |pass: &'a Pass| pass.settings.get(name);
+    let others = nginx.passes.iter().filter(|pass| !is_spoken(pass));
+    let mut known: HashSet<&SettingSource> = others.filter_map(set).map(|value| &value.source).collect();
+    let spoken = nginx.passes.iter().filter(is_spoken);
+    spoken.filter_map(set).filter(|value| known.insert(&value.source)).collect()
 }
 
 #[cfg(test)]
@@ -78,5 +76,12 @@ mod tests {
                 "fastcgi_read_timeout 300s",
             )],
         );
+        // What another place needs is right there; of the others every line is told.
+        let mixed = "events {}\nhttp {\n proxy_read_timeout 300s;\n server {\n location /a {\n proxy_pass http://h;\n }\n \
+            location /b {\n proxy_read_timeout 90s;\n fastcgi_pass unix:/b;\n }\n location /c {\n proxy_read_timeout 80s;\n \
+            fastcgi_pass unix:/c;\n }\n location /d {\n fastcgi_pass unix:/d;\n }\n }\n}\n";
+        let told = super::super::tests_of(&RULE, &Case::healthy().nginx(mixed));
+        let lines: Vec<&str> = told.iter().map(|one| one.seen[0].source.as_str()).collect();
+        assert_eq!(lines, ["/etc/nginx/nginx.conf:9", "/etc/nginx/nginx.conf:13"]);
     }
 }

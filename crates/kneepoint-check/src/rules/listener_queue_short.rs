@@ -120,6 +120,13 @@ fn longer(service: &Service, limit: u64, somaxconn: &SettingValue) -> Fix {
         );
     }
     let wanted = asked(service.kind).map(|(name, usual, _)| service.settings.or(name, usual));
+    // What it was started with is not known: it may ask for as little as that.
+    if let (true, Some((name, _, line))) = (service.settings_hidden, asked(service.kind)) {
+        return Fix::words(format!(
+            "Nothing here tells what it was started with. Look for {name} in its file and on its command line: where it is less, \
+             write {line}, and start it anew. Where it is not, start it anew: a queue keeps the length with which it was opened."
+        ));
+    }
     if wanted
         .and_then(|value| value.number())
         .is_some_and(|wanted| wanted > limit as f64)

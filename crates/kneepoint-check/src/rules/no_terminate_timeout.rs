@@ -25,7 +25,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                 Some(seconds) => (seconds, "nginx gives up"),
                 None => (
                     60.0,
-                    "nginx, of which nothing was read here, gives up by its default",
+                    "no nginx is seen to ask this pool; one gives up by its default",
                 ),
             };
             let source = waits.map_or_else(String::new, |value| value.source.to_string());

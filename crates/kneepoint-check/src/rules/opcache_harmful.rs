@@ -16,7 +16,7 @@ pub(crate) static RULE: CheckRule = CheckRule {
 };
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
-    for (at, service) in snapshot.of(ServiceKind::Fpm) {
+    for (at, service) in snapshot.with_opcache() {
         let Some(php) = &service.php else { continue };
         let set = |name: &str| {
             php.ini

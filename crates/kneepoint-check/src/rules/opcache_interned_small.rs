@@ -18,7 +18,7 @@ pub(crate) static RULE: CheckRule = CheckRule {
 const MANY: u64 = 2000;
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
-    for (at, service) in snapshot.of(ServiceKind::Fpm) {
+    for (at, service) in snapshot.with_opcache() {
         let Some(php) = &service.php else { continue };
         let value = php.ini.or("opcache.interned_strings_buffer", "8");
         let memory = php.ini.or("opcache.memory_consumption", "128");

@@ -22,7 +22,7 @@ const LITTLE: f64 = 64.0 * 1_048_576.0;
 const MANY: u64 = 2000;
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
-    for (at, service) in snapshot.of(ServiceKind::Fpm) {
+    for (at, service) in snapshot.with_opcache() {
         let Some(php) = &service.php else { continue };
         let value = php.ini.or("opcache.memory_consumption", "128");
         let Some(megabytes) = value.number() else {

@@ -47,7 +47,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         let mut fix = None;
         match off {
             Some(off) => {
-                draft = off.told(draft);
+                draft = off.told(draft, &service.name());
                 fix = Some(off.fix(service));
             }
             None if php.maps_seen && !loaded => {
@@ -110,7 +110,7 @@ impl<'a> Off<'a> {
     }
 
     /// The first of them, and all others with it.
-    fn told(&self, draft: Draft) -> Draft {
+    fn told(&self, draft: Draft, name: &str) -> Draft {
         let (first, line) = &self.pools[0];
         let value = line
             .as_ref()
@@ -118,7 +118,7 @@ impl<'a> Off<'a> {
             .or_else(|| first.php.get(ENABLE));
         let others = self.pools.iter().skip(1).map(|(pool, line)| {
             let line = line.as_ref().map(|line| format!(" ({})", line.source));
-            format!("pool {}{}", pool.name, line.unwrap_or_default())
+            format!("pool {} of {name}{}", pool.name, line.unwrap_or_default())
         });
         let mut draft = draft.pool(first).also(others);
         if let Some(value) = value {
@@ -216,7 +216,7 @@ mod tests {
             "php_admin_flag[opcache.enable] = off\n[b]\n[c]\nphp_flag[opcache.enable] = 0",
             "",
         );
-        assert_eq!(one.also, ["pool c (/etc/php/php-fpm.conf:19)"]);
+        assert_eq!(one.also, ["pool c of php-fpm (process 13) (/etc/php/php-fpm.conf:19)"]);
         assert_eq!(
             one.fix.in_one_line(),
             "Remove the line /etc/php/php-fpm.conf:16 and /etc/php/php-fpm.conf:19: a pool can switch OPcache off, and never on."
@@ -226,7 +226,7 @@ mod tests {
             "[b]\nphp_admin_value[opcache.enable] = 1",
             "opcache.enable=0",
         );
-        assert_eq!(all.also, ["pool b"]);
+        assert_eq!(all.also, ["pool b of php-fpm (process 13)"]);
         let said = format!("{:?}", all.seen);
         assert!(said.contains("pool b switches it on in vain"), "{said}");
         assert!(all.fix.file.is_some(), "{:?}", all.fix);

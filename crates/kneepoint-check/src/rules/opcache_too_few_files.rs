@@ -21,7 +21,7 @@ const PRIMES: [u64; 16] = [
 ];
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
-    for (at, service) in snapshot.of(ServiceKind::Fpm) {
+    for (at, service) in snapshot.with_opcache() {
         let Some(php) = &service.php else { continue };
         let value = php.ini.or("opcache.max_accelerated_files", "10000");
         let Some(asked) = value.number() else {

@@ -15,7 +15,7 @@ pub(crate) static RULE: CheckRule = CheckRule {
 };
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
-    for (at, service) in snapshot.of(ServiceKind::Fpm) {
+    for (at, service) in snapshot.with_opcache() {
         let Some(php) = &service.php else { continue };
         let validates = php.ini.or("opcache.validate_timestamps", "1");
         let every = php.ini.or("opcache.revalidate_freq", "2");
@@ -53,5 +53,13 @@ mod tests {
                 (case(), Severity::Risk, "each deployment reloads PHP-FPM"),
             ],
         );
+        // A cache that is off looks at nothing.
+        let none = |pool: &str, more: &str| {
+            let case = Case::healthy().pool_with(pool, &format!("{ini}\n{more}"));
+            super::super::tests_of(&RULE, &case).is_empty()
+        };
+        assert!(none("", "opcache.enable=0"));
+        assert!(none("php_admin_flag[opcache.enable] = off", ""));
+        assert!(!none("[b]\nphp_admin_flag[opcache.enable] = off", ""));
     }
 }

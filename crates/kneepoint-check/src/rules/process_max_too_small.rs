@@ -10,7 +10,7 @@ pub(crate) static RULE: CheckRule = CheckRule {
         may still grow does not, because others have the rest.",
     how_it_shows: "`the maximum number of processes has been reached` in PHP-FPM's log while a pool is below its size.",
     unless: "The pools are never full at the same time.",
-    what_to_write: "process.max = 0, or the sum of all pm.max_children.",
+    what_to_write: "process.max = 0: then the sizes of the pools are the limit.",
     check,
 };
 
@@ -37,7 +37,8 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                 "",
             )
             .cost("requests wait although their pool is not full")
-            .fix(Fix::global(service, &[("process.max", sum.to_string())]))
+            // The sum would be wrong again as soon as a pool is made larger.
+            .fix(Fix::global(service, &[("process.max", "0".into())]))
             .weight(0.2)
             .tell(found);
     }

@@ -28,8 +28,13 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         if service.settings_hidden || !limited || policy.text != "noeviction" || is_right {
             continue;
         }
+        // Where nobody knows what it keeps, it may be right.
+        let severity = match kept.must_stay() || kept.is_cache_only() {
+            true => Severity::Risk,
+            false => Severity::Note,
+        };
         let mut draft = RULE
-            .at(snapshot, at, Severity::Risk)
+            .at(snapshot, at, severity)
             .value("maxmemory", &memory)
             .value("maxmemory-policy", &policy);
         for (what, source) in [&kept.cache, &kept.sessions, &kept.queues]
@@ -81,7 +86,7 @@ mod tests {
         verify(
             &RULE,
             &[
-                (full(), Severity::Risk, "Only where it keeps a cache"),
+                (full(), Severity::Note, "Only where it keeps a cache"),
                 (
                     keeping(&["CACHE_STORE"]),
                     Severity::Risk,

@@ -55,6 +55,13 @@ pub struct FpmPool {
     pub workers: Vec<ServiceProcess>,
 }
 
+impl Settings {
+    /// Whether OPcache is off by them.
+    pub(crate) fn switches_opcache_off(&self) -> bool {
+        self.get("opcache.enable").and_then(SettingValue::is_on) == Some(false)
+    }
+}
+
 impl FpmPool {
     /// Most workers it may have.
     #[must_use]

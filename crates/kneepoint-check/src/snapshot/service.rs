@@ -5,7 +5,7 @@ use super::{
 };
 use kneepoint_model::{AppSwitch, LogKind};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What program it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -143,6 +143,8 @@ pub struct NetworkPlace {
     pub other_net: bool,
     /// Whether it has another root directory than we.
     pub other_root: bool,
+    /// Whether its configuration is another file than the one of that path that we see, without a container around it.
+    pub other_files: bool,
 }
 
 /// A limit and where it is set.
@@ -234,6 +236,8 @@ pub struct Service {
     pub pools: Vec<FpmPool>,
     /// Where it listens.
     pub listens: Vec<Listener>,
+    /// Ports of TCP at which anybody listens in its network namespace.
+    pub ports_taken: BTreeSet<u16>,
     /// Whom its configuration, or a connection, says that it asks.
     pub asks: Vec<(ListenEndpoint, String)>,
     /// Connections in TIME_WAIT, by the peer they went to.
@@ -273,6 +277,7 @@ impl Service {
             php: None,
             pools: Vec::new(),
             listens: Vec::new(),
+            ports_taken: BTreeSet::new(),
             asks: Vec::new(),
             time_wait: BTreeMap::new(),
             processes: Vec::new(),

@@ -71,7 +71,7 @@ impl fmt::Display for SettingSource {
             }
             Self::Flag => f.write_str("command line"),
             Self::Memory { pid } => write!(f, "memory of process {pid}"),
-            Self::Default => f.write_str("default: nobody set it"),
+            Self::Default => f.write_str("default: no file that was read sets it"),
             Self::Kernel { path } => f.write_str(path),
         }
     }

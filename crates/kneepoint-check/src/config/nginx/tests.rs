@@ -91,3 +91,52 @@ fn what_cannot_be_read_is_told() {
     let circle = configured(&[("/c", "include /c;")], &["nginx", "-c", "/c"]);
     assert!(circle.blind[0].why.contains("deep"), "{:?}", circle.blind);
 }
+
+#[test]
+fn variables_whose_values_are_written_lead_to_pools() {
+    let targets = |text: &str| -> Vec<String> {
+        let found = configured(&[("/c", text)], &["nginx", "-c", "/c"]);
+        let passes = found.nginx.passes.into_iter();
+        passes.map(|pass| pass.target.text).collect()
+    };
+    assert_eq!(
+        targets("http { server { set $b unix:/one; location / { fastcgi_pass $b; } } }"),
+        ["unix:/one"]
+    );
+    assert_eq!(
+        targets(
+            "http { map $host $b { default /a; hostnames; x.org /b; y.org /a; z $dyn; }\n \
+             server { location / { fastcgi_pass unix:${b}; } } server { location / { fastcgi_pass unix:$b.sock; } } }"
+        ),
+        ["unix:/a", "unix:/b", "unix:/a.sock", "unix:/b.sock"]
+    );
+    // What only a request tells.
+    assert_eq!(
+        targets("http { server { location / { set $c $host; fastcgi_pass $c; } location /b { fastcgi_pass $a$b; } } }"),
+        ["$c", "$a$b"]
+    );
+}
+
+#[test]
+fn requests_are_logged_where_nginx_was_built_to() {
+    let program = Program::saying(&[None, None, None, None, Some("/var/log/nginx/access.log")]);
+    let files = Memory::of(&[(
+        "/etc/nginx/nginx.conf",
+        "http { server { listen 80; } server { access_log /own; } }",
+    )]);
+    let args: Vec<String> = Vec::new();
+    let subject = Subject {
+        files: &files,
+        args: &args,
+        cwd: "/",
+        env: &|_| None,
+        loaded_s: 0.0,
+    };
+    let found = read(&subject, &program);
+    let logs = |at: usize| {
+        let settings = &found.nginx.servers[at].settings;
+        settings.every("access_log").map(|(text, _)| text).collect::<Vec<_>>()
+    };
+    assert_eq!(logs(0), ["/var/log/nginx/access.log combined"]);
+    assert_eq!(logs(1), ["/own"]);
+}

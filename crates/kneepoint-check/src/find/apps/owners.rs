@@ -29,7 +29,8 @@ pub(super) struct Led {
 
 impl Led {
     /// What nginx says, by the links from it, and what pools say themselves.
-    pub(super) fn of(all: &[Seen], links: &[Link]) -> Self {
+    /// A line to a directory in which an application is does not lead to one around it as well.
+    pub(super) fn of(all: &[Seen], links: &[Link], places: &Places) -> Self {
         let mut led: BTreeMap<usize, BTreeSet<(String, String)>> = BTreeMap::new();
         for (from, seen) in all.iter().enumerate() {
             for pool in &seen.service.pools {
@@ -58,11 +59,16 @@ impl Led {
         let around = led.into_iter().map(|(at, led)| {
             let mut pools: HashMap<String, BTreeSet<String>> = HashMap::new();
             for (dir, pool) in led {
-                for dir in within(&dir) {
+                let mut around: Vec<&str> = within(&dir).collect();
+                around.reverse();
+                for dir in around {
                     pools
                         .entry(dir.to_owned())
                         .or_default()
                         .insert(pool.clone());
+                    if places.contains_key(&(at, dir.to_owned())) {
+                        break;
+                    }
                 }
             }
             (at, pools)
@@ -197,7 +203,7 @@ mod tests {
         let all = seen(&Case::healthy().fpm(POOLS, "").nginx(SITES).0);
         let links = join(&all, |kind| kind == ServiceKind::Nginx);
         assert_eq!(links.len(), 2, "{links:?}");
-        let led = Led::of(&all, &links);
+        let led = Led::of(&all, &links, &Places::new());
         let whose = |root: &str| led.owners(&all, &Places::new(), 1, root);
         let pools = |name: &str| Owners::Pools(vec![name.to_owned()]);
         assert_eq!(whose("/srv/shop"), pools("shop"));
@@ -215,7 +221,7 @@ mod tests {
     fn the_only_pool_serves_what_is_there() {
         let all = seen(&Case::healthy().0);
         let links = join(&all, |kind| kind == ServiceKind::Nginx);
-        let whose = Led::of(&all, &links).owners(&all, &Places::new(), 1, "/srv/other");
+        let whose = Led::of(&all, &links, &Places::new()).owners(&all, &Places::new(), 1, "/srv/other");
         assert_eq!(whose, Owners::Pools(vec!["www".to_owned()]));
     }
 
@@ -225,7 +231,7 @@ mod tests {
         let whose = |pools: &str, root: &str| {
             let all = seen(&Case::healthy().fpm(pools, "").nginx(SITES).0);
             let links = join(&all, |kind| kind == ServiceKind::Nginx);
-            Led::of(&all, &links).owners(&all, &Places::new(), 1, root)
+            Led::of(&all, &links, &Places::new()).owners(&all, &Places::new(), 1, root)
         };
         let of_other = Owners::Pools(vec!["other".to_owned()]);
         assert_eq!(whose(other, "/srv/shop"), Owners::Elsewhere);
@@ -234,5 +240,20 @@ mod tests {
         assert_eq!(whose(&own, "/srv/shop"), of_other, "it says so itself");
         let two = format!("{other}[more]\nlisten = /run/more.sock\npm.max_children = 7\n");
         assert_eq!(whose(&two, "/srv/shop"), Owners::Elsewhere);
+    }
+
+    #[test]
+    fn an_application_within_another_keeps_its_pool_for_itself() {
+        let sites = "http {\n server {\n  root /w/public;\n  location / {\n   fastcgi_pass unix:/run/shop.sock;\n  }\n }\n \
+            server {\n  root /w/app2/public;\n  location / {\n   fastcgi_pass unix:/run/blog.sock;\n  }\n }\n}\n";
+        let all = seen(&Case::healthy().fpm(POOLS, "").nginx(sites).0);
+        let links = join(&all, |kind| kind == ServiceKind::Nginx);
+        let places: Places = ["/w", "/w/app2/public"]
+            .map(|root| ((1, root.to_owned()), None))
+            .into();
+        let led = Led::of(&all, &links, &places);
+        let whose = |root: &str| led.owners(&all, &places, 1, root);
+        assert_eq!(whose("/w"), Owners::Pools(vec!["shop".to_owned()]));
+        assert_eq!(whose("/w/app2/public"), Owners::Pools(vec!["blog".to_owned()]));
     }
 }

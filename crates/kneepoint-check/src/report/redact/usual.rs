@@ -26,7 +26,7 @@ const USUAL: &str = "\
     admin api app application artisan blog cdn cms console daemon dev development http https jobs live localhost mail main node \
     nobody queue queues scheduler staging stage supervisor webserver websocket \
     com net org info biz edu gov io dev app eu de fr uk co nl at ch it es pl se no dk fi be cz ru ua us ca au jp cn in br example \
-    internal invalid lan localdomain test \
+    internal invalid lan localdomain test x86 \
     bcmath bz2 calendar ctype curl dom exif ffi fileinfo ftp gd gettext gmp iconv imap intl ldap mbstring mysqli mysqlnd pdo posix readline \
     shmop simplexml soap sodium sqlite3 sysvmsg sysvsem sysvshm tidy tokenizer xmlreader xmlwriter xsl zip \
     no off on true false yes none auto is the and or of id key text plain uri url request response host header headers remote \
@@ -35,6 +35,12 @@ const USUAL: &str = "\
 /// Endings of names of files and units.
 const ENDINGS: [&str; 12] = [
     "conf", "ini", "cnf", "cfg", "sock", "socket", "log", "pid", "service", "scope", "slice", "d",
+];
+
+/// Words that have the number of a version behind them. Behind any other a number may be a customer's: `web12`, `u4711`.
+const VERSIONED: [&str; 18] = [
+    "fpm", "http", "ipv", "lib", "mariadb", "mysql", "mysqlnd", "nginx", "node", "pgsql", "php", "phpfpm", "postgresql", "python",
+    "redis", "tcp", "tls", "udp",
 ];
 
 /// What ends the name of a host that is written without anything around it.
@@ -71,8 +77,9 @@ pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
 pub(super) fn is_usual(word: &str) -> bool {
     let bare = word.trim_end_matches(|letter: char| letter.is_ascii_digit());
     is_number(word)
-        || bare.chars().nth(1).is_none()
-        || [word, bare].iter().any(|it| USUAL_WORDS.contains(it))
+        || word.chars().nth(1).is_none()
+        || USUAL_WORDS.contains(word)
+        || VERSIONED.contains(&bare)
 }
 
 /// Whether a word, in small letters, is a number, a size or a time: `20`, `4m`, `512mb`, `1h30m`.
@@ -123,7 +130,9 @@ mod tests {
         for number in ["4096", "4m", "128mb", "1gib", "30s", "1h30m", "64k"] {
             assert!(is_usual(number), "{number}");
         }
-        for name in ["4shop", "8f3a9c", "shop4m", "m4shop"] {
+        for name in [
+            "4shop", "8f3a9c", "shop4m", "m4shop", "u12345", "web12", "c4711", "k8", "site7",
+        ] {
             assert!(!is_usual(name), "{name}");
         }
     }

@@ -8,7 +8,8 @@ use std::fmt::Write as _;
 const HEAD: &str = "# What kneepoint check proposes
 
 Nothing here is in force yet. Apply one change, look whether it helps, go on with the next. The commands are for a shell in \
-this directory, as root.
+this directory, as root. Where a test of files fails, it says why, and what runs goes on as it was: remove the file again, or \
+mend it, before the next start.
 ";
 
 /// What stands there instead of commands where a name may deceive.
@@ -22,6 +23,8 @@ struct Change<'a> {
     /// Its name in the directory.
     name: String,
     path: &'a str,
+    /// Its path from here, where the process has files of its own.
+    from_here: Option<&'a str>,
     /// The container it belongs into; the machine itself where there is none.
     container: Option<&'a str>,
     sections: Sections,
@@ -40,7 +43,10 @@ pub(super) fn files(report: &Report) -> Vec<(String, String)> {
             continue;
         };
         let container = container_of(report, finding);
-        let same = |one: &&mut Change<'_>| one.path == file.path && one.container == container;
+        let from_here = file.from_here.as_deref();
+        let same = |one: &&mut Change<'_>| {
+            (one.path, one.from_here, one.container) == (&file.path, from_here, container)
+        };
         match changes.iter_mut().find(same) {
             Some(change) => change.add(finding, file),
             None => {
@@ -75,6 +81,7 @@ impl<'a> Change<'a> {
         Self {
             name: format!("{number:02}-{name}"),
             path: &file.path,
+            from_here: file.from_here.as_deref(),
             container: container_of(report, finding),
             sections: Sections::default(),
             findings: Vec::new(),
@@ -102,7 +109,8 @@ impl<'a> Change<'a> {
         if self.is_hidden() {
             return Vec::new();
         }
-        let (name, path) = (shell_word(&self.name), shell_word(self.path));
+        let path = self.from_here.unwrap_or(self.path);
+        let (name, path) = (shell_word(&self.name), shell_word(path));
         let put = match (self.container, self.is_there) {
             (Some(_), _) => None,
             (None, true) => Some(format!("cat {name} >> {path}")),
@@ -298,10 +306,7 @@ mod tests {
     fn file(path: &str, content: &str) -> Fix {
         Fix {
             text: format!("Write {path}:"),
-            file: Some(FixFile {
-                path: path.into(),
-                content: content.into(),
-            }),
+            file: Some(FixFile::new(path, content)),
             apply: "systemctl reload php8.2-fpm.service".into(),
             ..Fix::default()
         }

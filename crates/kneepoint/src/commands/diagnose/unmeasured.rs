@@ -195,10 +195,7 @@ mod tests {
         let said = |path: &str, content: &str, kind| {
             let fix = Fix {
                 text: format!("Write {path}:"),
-                file: Some(FixFile {
-                    path: path.into(),
-                    content: content.into(),
-                }),
+                file: Some(FixFile::new(path, content)),
                 ..Fix::default()
             };
             remedy_text(&fix, kind)

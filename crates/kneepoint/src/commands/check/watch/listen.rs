@@ -19,6 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const LEAST: Duration = Duration::from_millis(1);
 /// Most scrapes at once: one who is slow must not keep the others waiting, and many must not cost the machine.
 const AT_ONCE: usize = 16;
+/// How long to wait until one of them may be over.
+const SOON: Duration = Duration::from_millis(10);
 
 /// An address at which the last moment is served, as long as the program runs.
 pub(super) struct Served {
@@ -43,9 +45,9 @@ impl Served {
         let last = Arc::clone(&moment);
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                // Held by us, and by each that serves.
-                if Arc::strong_count(&last) >= AT_ONCE + 2 {
-                    continue;
+                // Held by us, and by each that serves. The others wait in the queue of the socket: each takes a bounded time.
+                while Arc::strong_count(&last) >= AT_ONCE + 2 {
+                    thread::sleep(SOON);
                 }
                 let last = Arc::clone(&last);
                 // A scraper that leaves early is no failure of ours, and one that comes when the system has no thread for it
