@@ -7,6 +7,7 @@ mod gather;
 mod memory;
 mod php;
 pub(crate) mod queues;
+mod requests;
 #[cfg(test)]
 mod scale;
 mod unseen;
@@ -14,7 +15,9 @@ mod unseen;
 use crate::chain::{self, Seen};
 use crate::files::abreast::{Abreast, Time};
 use crate::process::{self, ServiceProcess};
-use crate::snapshot::{Blind, Link, ListenEndpoint, MachineState, Pass, ServiceKind, Snapshot};
+use crate::snapshot::{
+    Blind, Link, ListenEndpoint, MachineState, Pass, Service, ServiceKind, Snapshot,
+};
 use gather::{Gathered, gather};
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, SystemTime};
@@ -263,9 +266,11 @@ fn assemble(
     links.extend(chain::join(&all, |kind| kind != ServiceKind::Nginx));
     links.sort_by_key(|link| link.from);
     chain::keep_time_wait(&mut all);
+    let mut services: Vec<Service> = all.into_iter().map(|seen| seen.service).collect();
+    requests::lay_over(&mut services, &links);
     Snapshot {
         machine,
-        services: all.into_iter().map(|seen| seen.service).collect(),
+        services,
         links,
         apps,
         blind,

@@ -106,14 +106,38 @@ impl Service {
     /// `None` where it executes none.
     #[must_use]
     pub fn php_workers(&self) -> Option<u64> {
-        /// What Apache's prefork module has where nothing is written (ServerLimit).
-        const PREFORK: &str = "256";
         if self.has_mod_php() {
-            return Some(self.settings.or("maxrequestworkers", PREFORK).number()? as u64);
+            return Some(self.apache_workers()? as u64);
         }
         let pools = self.pools.iter().filter_map(FpmPool::max_children);
         let counts: Vec<u64> = pools.collect();
         (!counts.is_empty()).then(|| counts.iter().sum())
+    }
+
+    /// Most requests that an Apache serves at once: as many as it is asked for, and no more than its processes can be.
+    pub(crate) fn apache_workers(&self) -> Option<f64> {
+        let most = self.apache_limit()?;
+        let asked = self.settings.get("maxrequestworkers");
+        match asked {
+            Some(asked) => Some(asked.number()?.min(most)),
+            None => Some(most),
+        }
+    }
+
+    /// Most requests that an Apache can be asked to serve at once: ServerLimit processes, which with another module than
+    /// prefork have several threads each (<https://httpd.apache.org/docs/2.4/mod/mpm_common.html>).
+    pub(crate) fn apache_limit(&self) -> Option<f64> {
+        let number = |name, usual| self.settings.or(name, usual).number();
+        if self.is_prefork() {
+            return number("serverlimit", "256");
+        }
+        Some(number("serverlimit", "16")? * number("threadsperchild", "25")?)
+    }
+
+    /// Whether an Apache has a process for each request: PHP runs in nothing else.
+    pub(crate) fn is_prefork(&self) -> bool {
+        let mut modules = self.settings.every("loadmodule");
+        self.has_mod_php() || modules.any(|(text, _)| text.starts_with("mpm_prefork_module"))
     }
 
     /// Whether it is an Apache that executes PHP in its own processes.

@@ -275,4 +275,12 @@ mod tests {
         assert_eq!(blind, ["variable NONE, by /etc/fpm.conf:3"]);
         assert_eq!(fpm.pools.len(), 2);
     }
+
+    #[test]
+    fn a_line_without_a_value_is_told() {
+        let text = "[www]\npm = static\npm.max_children 50\n";
+        let (fpm, blind) = fpm(&[("/etc/fpm.conf", text)], &|_| None);
+        assert_eq!(blind, ["/etc/fpm.conf:3"]);
+        assert_eq!(fpm.pools.len(), 1);
+    }
 }

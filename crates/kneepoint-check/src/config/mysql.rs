@@ -9,11 +9,7 @@ use crate::snapshot::{SettingSource, Settings};
 const USUAL: [&str; 3] = ["/etc/my.cnf", "/etc/mysql/my.cnf", "/usr/etc/my.cnf"];
 
 /// What is in force. The program says which version it is, and then whether it is MariaDB.
-pub(crate) fn read(
-    subject: &Subject<'_>,
-    reader: &mut Reader<'_>,
-    program: &Program,
-) -> Settings {
+pub(crate) fn read(subject: &Subject<'_>, reader: &mut Reader<'_>, program: &Program) -> Settings {
     let groups = Groups {
         version: program.word(0),
         is_mysql: program.word(0).is_some() && program.word(1).is_none(),
@@ -104,8 +100,7 @@ impl Groups<'_> {
             "mariadb" | "mariadbd" | "galera" | "client-server" => !self.is_mysql,
             _ => false,
         };
-        is_own
-            && version.is_none_or(|version| self.version.is_none_or(|own| own == version))
+        is_own && version.is_none_or(|version| self.version.is_none_or(|own| own == version))
     }
 }
 

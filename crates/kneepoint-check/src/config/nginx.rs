@@ -197,7 +197,11 @@ impl Walk {
             set_all(&mut around, &http.inside);
             // It holds where no level says another.
             if let (None, Some(log)) = (around.get("access_log"), &self.access_log) {
-                around.set("access_log", &format!("{log} combined"), SettingSource::Default);
+                around.set(
+                    "access_log",
+                    &format!("{log} combined"),
+                    SettingSource::Default,
+                );
             }
             let around = Arc::new(around);
             set_all(&mut self.settings, &http.inside);

@@ -225,4 +225,19 @@ mod tests {
         let (settings, blind) = read_with(&two, &title, 6379);
         assert!(settings.is_none() && blind[0].contains("a.conf, /etc/redis/b.conf"));
     }
+
+    #[test]
+    fn a_file_that_another_includes_is_a_part_of_that() {
+        let files = Memory::of(&[
+            (
+                "/etc/redis/redis.conf",
+                "port 6379\ninclude /etc/redis/extra.conf\n",
+            ),
+            ("/etc/redis/extra.conf", "maxmemory 3mb\n"),
+        ]);
+        let (settings, blind) = read_with(&files, &["redis-server *:6379"], 6379);
+        let settings = settings.unwrap_or_else(|| panic!("{blind:?}"));
+        let value = settings.get("maxmemory").expect("set");
+        assert_eq!(value.source.to_string(), "/etc/redis/extra.conf:1");
+    }
 }

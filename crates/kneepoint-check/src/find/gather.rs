@@ -284,7 +284,9 @@ impl<'a> Gather<'a> {
         }
         let main = self.seen.service.files.first();
         let differs = main.is_some_and(|main| {
-            let ours = Root::at("/").ok().and_then(|ours| ours.identity(&main.path));
+            let ours = Root::at("/")
+                .ok()
+                .and_then(|ours| ours.identity(&main.path));
             ours != root.identity(&main.path)
         });
         let place = &mut self.service().place;

@@ -155,7 +155,10 @@ mod tests {
             finding.place = format!("pool {pool} of php-fpm (process 13)");
             finding.seen[0].what = seen.to_owned();
             finding.fix.text = "Write /p.conf:".into();
-            finding.fix.file = Some(crate::rule::FixFile::new("/p.conf", format!("[{pool}]\npm.max_children = 40\n")));
+            finding.fix.file = Some(crate::rule::FixFile::new(
+                "/p.conf",
+                format!("[{pool}]\npm.max_children = 40\n"),
+            ));
             finding
         };
         let all = vec![of("a", "5"), of("b", "5"), of("c", "4")];

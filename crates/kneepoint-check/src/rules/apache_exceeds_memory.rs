@@ -23,7 +23,8 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .is_some_and(|php| php.loaded.keys().any(|name| name.starts_with("libphp")));
         let sizes: Vec<f64> = service.processes.iter().filter_map(|one| one.pss).collect();
         let most = service.settings.or("maxrequestworkers", "256");
-        let Some(count) = most.number().filter(|_| with_php && !sizes.is_empty()) else {
+        let count = service.apache_workers();
+        let Some(count) = count.filter(|_| with_php && !sizes.is_empty()) else {
             continue;
         };
         let mean = sizes.iter().sum::<f64>() / sizes.len() as f64;

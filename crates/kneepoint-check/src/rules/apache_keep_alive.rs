@@ -33,8 +33,8 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .value("KeepAliveTimeout", &time)
             .value("MaxRequestWorkers", &most)
             .cost(format!(
-                "about {} browsers that read use up all processes",
-                most.text
+                "about {:.0} browsers that read use up all processes",
+                service.apache_workers().unwrap_or(256.0)
             ))
             .fix(Fix::line(service, &time, "KeepAliveTimeout 2"))
             .weight(0.2)

@@ -24,10 +24,9 @@ const NAMES: Directive = Directive {
     costs: |value, around| {
         let on = !value.text.eq_ignore_ascii_case("off");
         on.then(|| {
-            let most = around.settings.or("maxrequestworkers", "256");
+            let most = around.service.apache_workers().unwrap_or(256.0);
             format!(
-                "a wait for a name server in each new connection, by one of {} processes",
-                most.text
+                "a wait for a name server in each new connection, by one of {most:.0} that serve"
             )
         })
     },
@@ -50,7 +49,7 @@ mod tests {
             &[(
                 apache(&[("hostnamelookups", "On")]),
                 Severity::Risk,
-                "of 256 processes",
+                "that serve",
             )],
         );
     }

@@ -22,18 +22,8 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         let Some(wanted) = settings.get("maxrequestworkers") else {
             continue;
         };
-        let number = |name, usual| settings.or(name, usual).number();
-        let mut modules = settings.every("loadmodule");
-        let prefork = modules.any(|(text, _)| text.starts_with("mpm_prefork_module"));
-        let most = if prefork {
-            number("serverlimit", "256")
-        } else {
-            let threads = number("threadsperchild", "25");
-            number("serverlimit", "16")
-                .zip(threads)
-                .map(|(limit, threads)| limit * threads)
-        };
-        let (Some(asked), Some(most)) = (wanted.number(), most) else {
+        let prefork = service.is_prefork();
+        let (Some(asked), Some(most)) = (wanted.number(), service.apache_limit()) else {
             continue;
         };
         if asked <= most {

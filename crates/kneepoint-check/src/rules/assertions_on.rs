@@ -55,7 +55,10 @@ mod tests {
         assert_eq!(told.len(), 1);
         assert_eq!(
             told[0].also,
-            ["pool b of php-fpm (process 13)", "pool c of php-fpm (process 13)"]
+            [
+                "pool b of php-fpm (process 13)",
+                "pool c of php-fpm (process 13)"
+            ]
         );
     }
 }

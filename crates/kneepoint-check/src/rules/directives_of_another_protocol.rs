@@ -56,9 +56,13 @@ fn without_effect<'a>(nginx: &'a Nginx, spoken: &str, name: &str) -> Vec<&'a Set
     let is_spoken = |pass: &&Pass| pass.directive == format!("{spoken}_pass");
     let set = |pass: &'a Pass| pass.settings.get(name);
     let others = nginx.passes.iter().filter(|pass| !is_spoken(pass));
-    let mut known: HashSet<&SettingSource> = others.filter_map(set).map(|value| &value.source).collect();
+    let mut known: HashSet<&SettingSource> =
+        others.filter_map(set).map(|value| &value.source).collect();
     let spoken = nginx.passes.iter().filter(is_spoken);
-    spoken.filter_map(set).filter(|value| known.insert(&value.source)).collect()
+    spoken
+        .filter_map(set)
+        .filter(|value| known.insert(&value.source))
+        .collect()
 }
 
 #[cfg(test)]
@@ -82,6 +86,9 @@ mod tests {
             fastcgi_pass unix:/c;\n }\n location /d {\n fastcgi_pass unix:/d;\n }\n }\n}\n";
         let told = super::super::tests_of(&RULE, &Case::healthy().nginx(mixed));
         let lines: Vec<&str> = told.iter().map(|one| one.seen[0].source.as_str()).collect();
-        assert_eq!(lines, ["/etc/nginx/nginx.conf:9", "/etc/nginx/nginx.conf:13"]);
+        assert_eq!(
+            lines,
+            ["/etc/nginx/nginx.conf:9", "/etc/nginx/nginx.conf:13"]
+        );
     }
 }

@@ -216,7 +216,10 @@ mod tests {
             "php_admin_flag[opcache.enable] = off\n[b]\n[c]\nphp_flag[opcache.enable] = 0",
             "",
         );
-        assert_eq!(one.also, ["pool c of php-fpm (process 13) (/etc/php/php-fpm.conf:19)"]);
+        assert_eq!(
+            one.also,
+            ["pool c of php-fpm (process 13) (/etc/php/php-fpm.conf:19)"]
+        );
         assert_eq!(
             one.fix.in_one_line(),
             "Remove the line /etc/php/php-fpm.conf:16 and /etc/php/php-fpm.conf:19: a pool can switch OPcache off, and never on."

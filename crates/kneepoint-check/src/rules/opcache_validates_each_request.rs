@@ -16,13 +16,24 @@ pub(crate) static RULE: CheckRule = CheckRule {
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service) in snapshot.with_opcache() {
-        let Some(php) = &service.php else { continue };
-        let validates = php.ini.or("opcache.validate_timestamps", "1");
-        let every = php.ini.or("opcache.revalidate_freq", "2");
-        if validates.is_on() == Some(false) || every.number() != Some(0.0) {
+        // What a pool has is what runs; php.ini tells where no pool is seen.
+        let ini = service.php.iter().map(|php| (None, &php.ini));
+        let ini = ini.filter(|_| service.pools.is_empty());
+        let pools = service.pools.iter().map(|pool| (Some(pool), &pool.php));
+        let found_in = ini.chain(pools).find_map(|(pool, settings)| {
+            let validates = settings.or("opcache.validate_timestamps", "1");
+            let every = settings.or("opcache.revalidate_freq", "2");
+            let each = validates.is_on() != Some(false) && every.number() == Some(0.0);
+            (each && !settings.switches_opcache_off()).then_some((pool, validates, every))
+        });
+        let Some((pool, validates, every)) = found_in else {
             continue;
-        }
-        let mut fix = Fix::ini(service, &[("opcache.validate_timestamps", "0".into())]);
+        };
+        let directives = [("opcache.validate_timestamps", "0".into())];
+        let mut fix = match pool {
+            Some(pool) => Fix::php(service, pool, &directives),
+            None => Fix::ini(service, &directives),
+        };
         fix.text = format!(
             "Only where each deployment reloads PHP-FPM: until then PHP serves the old code. (Where none does, write \
              opcache.revalidate_freq = 60 instead.) {}",

@@ -35,6 +35,13 @@ mod tests {
     #[test]
     fn sick_and_healthy() {
         let case = Case::healthy().fpm("[www]\npm = static\npm.max_children = 20", "");
-        verify(&RULE, &[(case, Severity::Risk, "default: no file that was read sets it")]);
+        verify(
+            &RULE,
+            &[(
+                case,
+                Severity::Risk,
+                "default: no file that was read sets it",
+            )],
+        );
     }
 }

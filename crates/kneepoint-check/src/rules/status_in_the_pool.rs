@@ -35,11 +35,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .value("pm.status_path", value)
             .seen("pm.status_listen is not set", "")
             .cost("monitoring is blind at saturation")
-            .fix(Fix::pool(
-                service,
-                pool,
-                &[("pm.status_listen", own)],
-            ))
+            .fix(Fix::pool(service, pool, &[("pm.status_listen", own)]))
             .tell(found);
     }
 }
@@ -92,7 +88,8 @@ mod tests {
 
     #[test]
     fn sick_and_healthy() {
-        let pool = "[b]\nlisten = /run/b.sock\npm = static\npm.max_children = 20\npm.status_path = /s";
+        let pool =
+            "[b]\nlisten = /run/b.sock\npm = static\npm.max_children = 20\npm.status_path = /s";
         verify(
             &RULE,
             &[(
@@ -105,7 +102,9 @@ mod tests {
 
     #[test]
     fn each_pool_has_a_place_of_its_own() {
-        let pool = |name: &str, listen: &str| format!("[{name}]\nlisten = {listen}\npm.status_path = /s\n");
+        let pool = |name: &str, listen: &str| {
+            format!("[{name}]\nlisten = {listen}\npm.status_path = /s\n")
+        };
         let pools = [
             pool("a", "/run/php/a.sock"),
             pool("b", "127.0.0.1:9000"),
@@ -121,6 +120,14 @@ mod tests {
             .filter_map(|text| Some(text.split_once("pm.status_listen = ")?.1.to_owned()))
             .collect();
         // 9001 is that of the healthy pool's status page, 9002 somebody else's, 9003 a pool's.
-        assert_eq!(own, ["/run/php/a-status.sock", "127.0.0.1:9004", "9005", "[::1]:9008"]);
+        assert_eq!(
+            own,
+            [
+                "/run/php/a-status.sock",
+                "127.0.0.1:9004",
+                "9005",
+                "[::1]:9008"
+            ]
+        );
     }
 }

@@ -112,7 +112,9 @@ fn variables_whose_values_are_written_lead_to_pools() {
     );
     // What only a request tells.
     assert_eq!(
-        targets("http { server { location / { set $c $host; fastcgi_pass $c; } location /b { fastcgi_pass $a$b; } } }"),
+        targets(
+            "http { server { location / { set $c $host; fastcgi_pass $c; } location /b { fastcgi_pass $a$b; } } }"
+        ),
         ["$c", "$a$b"]
     );
 }
@@ -135,7 +137,10 @@ fn requests_are_logged_where_nginx_was_built_to() {
     let found = read(&subject, &program);
     let logs = |at: usize| {
         let settings = &found.nginx.servers[at].settings;
-        settings.every("access_log").map(|(text, _)| text).collect::<Vec<_>>()
+        settings
+            .every("access_log")
+            .map(|(text, _)| text)
+            .collect::<Vec<_>>()
     };
     assert_eq!(logs(0), ["/var/log/nginx/access.log combined"]);
     assert_eq!(logs(1), ["/own"]);

@@ -17,7 +17,9 @@ pub(super) fn of_map(lines: &[Directive]) -> Vec<String> {
     let special = ["include", "hostnames", "volatile"];
     let lines = lines.iter().take(LINES);
     let lines = lines.filter(|line| !special.contains(&line.name.as_str()));
-    let mut values: Vec<String> = lines.filter_map(|line| line.args.first().cloned()).collect();
+    let mut values: Vec<String> = lines
+        .filter_map(|line| line.args.first().cloned())
+        .collect();
     values.sort();
     values.dedup();
     values
@@ -28,7 +30,8 @@ impl Variables {
     pub(super) fn of(http: &[Placed]) -> Self {
         let mut all = Self::default();
         for table in http.iter().filter(|one| one.directive.name == "map") {
-            if let Some((name, values)) = table.directive.args.get(1..).and_then(<[_]>::split_first) {
+            if let Some((name, values)) = table.directive.args.get(1..).and_then(<[_]>::split_first)
+            {
                 values.iter().for_each(|value| all.may_be(name, value));
             }
         }
@@ -44,7 +47,10 @@ impl Variables {
 
     fn set(&mut self, inside: &[Placed]) {
         for placed in inside {
-            if let ("set", [name, value]) = (placed.directive.name.as_str(), placed.directive.args.as_slice()) {
+            if let ("set", [name, value]) = (
+                placed.directive.name.as_str(),
+                placed.directive.args.as_slice(),
+            ) {
                 self.may_be(name, value);
             }
             self.set(&placed.inside);
@@ -65,17 +71,26 @@ impl Variables {
             return vec![target.to_owned()];
         };
         let (before, rest) = target.split_at(at);
-        let (name, behind) = match rest[1..].strip_prefix('{').and_then(|rest| rest.split_once('}')) {
+        let (name, behind) = match rest[1..]
+            .strip_prefix('{')
+            .and_then(|rest| rest.split_once('}'))
+        {
             Some(pair) => pair,
             None => {
                 let is_end = |letter: char| !letter.is_ascii_alphanumeric() && letter != '_';
                 rest[1..].split_at(rest[1..].find(is_end).unwrap_or(rest.len() - 1))
             }
         };
-        let values = self.0.get(&format!("${name}")).filter(|_| !behind.contains('$'));
+        let values = self
+            .0
+            .get(&format!("${name}"))
+            .filter(|_| !behind.contains('$'));
         match values.map_or(&[][..], Vec::as_slice) {
             [] => vec![target.to_owned()],
-            values => values.iter().map(|value| format!("{before}{value}{behind}")).collect(),
+            values => values
+                .iter()
+                .map(|value| format!("{before}{value}{behind}"))
+                .collect(),
         }
     }
 }

@@ -221,7 +221,8 @@ mod tests {
     fn the_only_pool_serves_what_is_there() {
         let all = seen(&Case::healthy().0);
         let links = join(&all, |kind| kind == ServiceKind::Nginx);
-        let whose = Led::of(&all, &links, &Places::new()).owners(&all, &Places::new(), 1, "/srv/other");
+        let whose =
+            Led::of(&all, &links, &Places::new()).owners(&all, &Places::new(), 1, "/srv/other");
         assert_eq!(whose, Owners::Pools(vec!["www".to_owned()]));
     }
 
@@ -254,6 +255,9 @@ mod tests {
         let led = Led::of(&all, &links, &places);
         let whose = |root: &str| led.owners(&all, &places, 1, root);
         assert_eq!(whose("/w"), Owners::Pools(vec!["shop".to_owned()]));
-        assert_eq!(whose("/w/app2/public"), Owners::Pools(vec!["blog".to_owned()]));
+        assert_eq!(
+            whose("/w/app2/public"),
+            Owners::Pools(vec!["blog".to_owned()])
+        );
     }
 }

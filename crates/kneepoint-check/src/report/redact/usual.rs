@@ -39,8 +39,24 @@ const ENDINGS: [&str; 12] = [
 
 /// Words that have the number of a version behind them. Behind any other a number may be a customer's: `web12`, `u4711`.
 const VERSIONED: [&str; 18] = [
-    "fpm", "http", "ipv", "lib", "mariadb", "mysql", "mysqlnd", "nginx", "node", "pgsql", "php", "phpfpm", "postgresql", "python",
-    "redis", "tcp", "tls", "udp",
+    "fpm",
+    "http",
+    "ipv",
+    "lib",
+    "mariadb",
+    "mysql",
+    "mysqlnd",
+    "nginx",
+    "node",
+    "pgsql",
+    "php",
+    "phpfpm",
+    "postgresql",
+    "python",
+    "redis",
+    "tcp",
+    "tls",
+    "udp",
 ];
 
 /// What ends the name of a host that is written without anything around it.

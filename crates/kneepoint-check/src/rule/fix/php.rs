@@ -63,6 +63,9 @@ impl Fix {
         if let Some(fix) = at_start(service, &pool.php, directives) {
             return fix;
         }
+        if let Some(fix) = by_request(service, pool, directives) {
+            return fix;
+        }
         let mut own = directives
             .iter()
             .filter_map(|(name, _)| pool.own_line(name));
@@ -108,6 +111,28 @@ fn fitting(key: &str, value: &str) -> String {
         true => key.to_owned(),
         false => key.replace("_flag[", "_value["),
     }
+}
+
+/// In nginx, where that tells PHP a value with every request.
+fn by_request(service: &Service, pool: &FpmPool, directives: &[(&str, String)]) -> Option<Fix> {
+    let is_own = |path: &str| service.files.iter().any(|file| file.path == path);
+    let values = directives.iter().filter_map(|(name, _)| pool.php.get(name));
+    let place = values.map(|value| &value.source).find(|source| {
+        let path = source.path();
+        path.is_some_and(|path| !is_own(path))
+    })?;
+    let lines: Vec<String> = directives
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    Some(Fix {
+        text: format!(
+            "{place} tells it PHP with every request (fastcgi_param). There, write {}, or take it out.",
+            lines.join(" and ")
+        ),
+        apply: "Then have nginx read its files again.".into(),
+        ..Fix::default()
+    })
 }
 
 /// Where PHP-FPM is started, for a value that no file that was read sets: one that PHP was given on its command line wins over

@@ -17,7 +17,7 @@ pub(crate) static RULE: Rule = Rule {
     yields_to: &[],
     title: "PHP workers die while they serve requests",
     doc: RuleDoc {
-        what_it_is: "A worker that crashes takes its request with it, and the web server answers 502. UseSignal 11 is a \
+        what_it_is: "A worker that crashes takes its request with it, and the web server answers 502. Signal 11 is a \
             bug in PHP or in an extension; signal 9 is somebody's kill, most often the kernel's when memory ran out.",
         how_it_shows: "PHP-FPM's log says `child N exited on signal 11 (SIGSEGV)` or `signal 9`, nginx's log says \
             `recv() failed (104: Connection reset by peer)`.",

@@ -197,6 +197,19 @@ mod tests {
     }
 
     #[test]
+    fn who_comes_while_all_places_are_taken_waits_for_one() {
+        let address = parse("127.0.0.1:0").expect("an address");
+        let served = Served::begin(address, Duration::from_millis(300)).expect("listens");
+        served.tell(&moment());
+        let silent: Vec<TcpStream> = (0..2 * AT_ONCE)
+            .map(|_| TcpStream::connect(served.address).expect("connected"))
+            .collect();
+        let text = asked(served.address, "GET /metrics HTTP/1.1\r\n\r\n");
+        assert!(text.starts_with("HTTP/1.1 200 OK"), "{text}");
+        drop(silent);
+    }
+
+    #[test]
     fn a_port_alone_is_one_of_loopback() {
         let shown = |text: &str| parse(text).map(|address| address.to_string()).ok();
         assert_eq!(shown("9753").as_deref(), Some("127.0.0.1:9753"));
