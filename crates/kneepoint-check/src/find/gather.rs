@@ -1,5 +1,7 @@
 //! Everything about one service.
 
+mod others;
+
 use super::{Master, asks, containers, memory, php, queues};
 use crate::chain::Seen;
 use crate::config::{self, IniPlaces, Reader, Subject};
@@ -12,6 +14,7 @@ use crate::snapshot::{
 use crate::sockets::{self, Net};
 use kneepoint_model::{Address, LogFormat};
 use kneepoint_telemetry::Waits;
+use others::read_others;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
@@ -531,52 +534,6 @@ impl<'a> Gather<'a> {
             }
         }
     }
-}
-
-/// What the configuration of a program other than nginx and PHP-FPM says.
-#[derive(Default)]
-struct Found {
-    /// `None` where nothing tells what it was started with.
-    settings: Option<Settings>,
-    /// Whom it asks.
-    asks: Vec<(ListenEndpoint, String)>,
-    /// Where it keeps its data.
-    data: Option<String>,
-}
-
-fn read_others(
-    kind: ServiceKind,
-    subject: &Subject<'_>,
-    reader: &mut Reader<'_>,
-    (program, listens): (&Program, &[Listener]),
-) -> Found {
-    let mut found = Found::default();
-    found.settings = match kind {
-        ServiceKind::Redis => config::redis(subject, reader, listens),
-        ServiceKind::Mysql => Some(config::mysql(subject, reader, program)),
-        ServiceKind::Postgresql => {
-            let (settings, dir) = config::postgresql(subject, reader);
-            found.data = Some(dir);
-            Some(settings)
-        }
-        ServiceKind::Apache => {
-            let (settings, targets) = config::apache(subject, reader);
-            found.asks = targets;
-            Some(settings)
-        }
-        ServiceKind::Haproxy => {
-            let (settings, targets) = config::haproxy(subject, reader);
-            found.asks = targets;
-            Some(settings)
-        }
-        _ => {
-            let why = "its settings are not read yet";
-            let remedy = "none: it is only drawn into the picture";
-            reader.hint(Blind::new(kind.name(), why, remedy));
-            None
-        }
-    };
-    found
 }
 
 impl Service {
