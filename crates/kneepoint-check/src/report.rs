@@ -171,7 +171,7 @@ pub(crate) fn judge(snapshot: &Snapshot) -> Report {
     for finding in &mut findings {
         let service = snapshot.services.get(finding.service);
         if let Some(service) = service.filter(|service| service.place.other_files) {
-            finding.fix.within(service.pid);
+            finding.fix.within(service.pid, service.place.pid_within);
         }
         finding.fix.no_unseen_command();
     }

@@ -178,6 +178,7 @@ impl<'a> Gather<'a> {
             other_net: process::namespace(std::process::id(), "net") != Some(net),
             other_root: !process::shares_root(pid),
             other_files: false,
+            pid_within: process::pid_within(pid),
         };
         self.service().limits = process::limits(
             self.master.workers.first().map_or(pid, |one| one.pid),

@@ -71,13 +71,19 @@ impl Fix {
     }
 
     /// For a process whose files are others than those of their paths here: where they lie, and where its commands run.
-    pub(crate) fn within(&mut self, pid: u32) {
+    pub(crate) fn within(&mut self, pid: u32, pid_within: Option<u32>) {
         if let Some(file) = &mut self.file {
             file.from_here = Some(format!("/proc/{pid}/root{}", file.path));
         }
         if self.is_command() {
-            let command = shell_word(&self.apply);
-            self.apply = format!("nsenter -t {pid} -m -n -p sh -c {command}");
+            let signalled = self.apply.strip_suffix(&format!(" {pid}"));
+            let command = match (signalled, pid_within) {
+                (Some(signal), Some(own)) => shell_word(&format!("{signal} {own}")),
+                _ => shell_word(&self.apply),
+            };
+            // Files of numbers hold those of its own namespace.
+            let processes = if pid_within.is_some() { " -p" } else { "" };
+            self.apply = format!("nsenter -t {pid} -m -n{processes} sh -c {command}");
         }
         if !self.text.is_empty() {
             let where_ = format!(

@@ -145,6 +145,8 @@ pub struct NetworkPlace {
     pub other_root: bool,
     /// Whether its configuration is another file than the one of that path that we see, without a container around it.
     pub other_files: bool,
+    /// Its number in its own namespace of processes, where there is another than ours.
+    pub pid_within: Option<u32>,
 }
 
 /// A limit and where it is set.

@@ -364,3 +364,33 @@ fn a_pool_is_changed_in_its_lines_where_no_further_file_is_read() {
         "Remove /p2/zzz-shop.conf:12. In /p2/zzz-shop.conf, below [www], write: pm = dynamic; pm.start_servers = 4"
     );
 }
+
+#[test]
+fn what_is_done_within_a_process_s_own_files_names_them_from_here() {
+    let within = |pid_within| {
+        let mut fix = Fix {
+            text: "Write /c:".into(),
+            file: Some(FixFile::new("/c", "a")),
+            apply: "nginx -t && kill -HUP 70".into(),
+            ..Fix::default()
+        };
+        fix.within(70, pid_within);
+        fix
+    };
+    let fix = within(Some(3));
+    let file = fix.file.expect("a file");
+    assert_eq!(file.from_here.as_deref(), Some("/proc/70/root/c"));
+    assert_eq!(
+        fix.apply,
+        "nsenter -t 70 -m -n -p sh -c 'nginx -t && kill -HUP 3'"
+    );
+    assert!(
+        fix.text.ends_with("below /proc/70/root. Write /c:"),
+        "{}",
+        fix.text
+    );
+    assert_eq!(
+        within(None).apply,
+        "nsenter -t 70 -m -n sh -c 'nginx -t && kill -HUP 70'"
+    );
+}
