@@ -169,7 +169,23 @@ fn look(files: &dyn Files, root: &str, service: usize) -> (ServedApp, Asks, Vec<
         }
     }
     app.composer_optimized = composer(files, root);
+    blind.extend(own_settings(files, root));
     (app, asks, blind)
+}
+
+/// Files by which a directory sets what php.ini and the pool set otherwise: PHP reads them with requests, and nothing here does.
+fn own_settings(files: &dyn Files, root: &str) -> Vec<Blind> {
+    let places = [".user.ini", "public/.user.ini"].map(|name| format!("{root}/{name}"));
+    let there = places
+        .into_iter()
+        .filter(|path| files.identity(path).is_some());
+    let told = there.map(|path| {
+        let why = "PHP reads it for requests to that directory, over php.ini and the pool";
+        let remedy =
+            "look at it by hand; user_ini.filename = \"\" in php.ini switches such files off";
+        Blind::new(path, why, remedy)
+    });
+    told.collect()
 }
 
 /// More bytes than a file of settings has: whoever may write one may write anything into it.
@@ -539,5 +555,14 @@ mod tests {
         assert_eq!(asked("10.0.0.5:3307"), "10.0.0.5:3307");
         assert_eq!(asked("localhost"), MYSQL_SOCKET);
         assert_eq!(asked("localhost:/run/m.sock"), "/run/m.sock");
+    }
+
+    #[test]
+    fn a_directory_s_own_settings_are_told_of() {
+        let files = Memory::of(&[("/srv/a/public/.user.ini", "memory_limit = 3G\n")]);
+        let (.., blind) = look(&files, "/srv/a", 0);
+        let told: Vec<&str> = blind.iter().map(|one| one.what.as_str()).collect();
+        assert_eq!(told, ["/srv/a/public/.user.ini"]);
+        assert!(look(&files, "/srv/b", 0).2.is_empty());
     }
 }
