@@ -26,6 +26,8 @@ pub(crate) struct Seen {
     pub(crate) sockets: HashMap<String, Option<(u64, u64)>>,
     /// Directories that it serves.
     pub(crate) roots: Vec<String>,
+    /// Directories whose PHP it hands on, and to whom: those of an Apache.
+    pub(crate) hands: Vec<(String, ListenEndpoint)>,
     /// Its pools that ask as a line says which is among `service.asks`, by that line; where it is not known which, it is
     /// not here.
     pub(crate) askers: BTreeMap<String, Vec<String>>,
@@ -124,6 +126,7 @@ impl Seen {
             hosts: Vec::new(),
             sockets: HashMap::new(),
             roots: Vec::new(),
+            hands: Vec::new(),
             askers: BTreeMap::new(),
         }
     }

@@ -257,8 +257,11 @@ fn assemble(
 ) -> Snapshot {
     let mut sockets = chain::look_up(&mut all, time.part(0.25));
     // Who serves an application is told by who asks a pool for it; whom it asks, by its own files.
-    let mut links = chain::join(&all, |kind| kind == ServiceKind::Nginx);
+    let is_web = |kind| matches!(kind, ServiceKind::Nginx | ServiceKind::Apache);
+    let mut links = chain::join(&all, is_web);
     let (apps, silent) = apps::find(&mut all, &links, time);
+    // An Apache executes applications itself, and asks whom they ask.
+    links.retain(|link| all[link.from].service.kind == ServiceKind::Nginx);
     // Applications ask more sockets.
     sockets.extend(chain::look_up(&mut all, time.part(0.9)));
     blind.extend(unseen::silent("application", silent, time.budget));

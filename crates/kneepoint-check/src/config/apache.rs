@@ -4,11 +4,18 @@ use super::{Reader, Subject, lines, option};
 use crate::files;
 use crate::snapshot::{ListenEndpoint, SettingSource, Settings};
 
-/// What is in force, and whom it asks: targets with their place.
-pub(crate) fn read(
-    subject: &Subject<'_>,
-    reader: &mut Reader<'_>,
-) -> (Settings, Vec<(ListenEndpoint, String)>) {
+/// What is configured.
+pub(crate) struct Apache {
+    /// Its directives.
+    pub(crate) settings: Settings,
+    /// Whom it asks: targets with their place.
+    pub(crate) asks: Vec<(ListenEndpoint, String)>,
+    /// Directories whose PHP it hands on, and to whom.
+    pub(crate) hands: Vec<(String, ListenEndpoint)>,
+}
+
+/// What is in force.
+pub(crate) fn read(subject: &Subject<'_>, reader: &mut Reader<'_>) -> Apache {
     let home = option(subject.args, &["-d"]).unwrap_or("");
     let homes = [home, "/etc/apache2", "/etc/httpd", "/usr/local/apache2"];
     let names = ["apache2.conf", "conf/httpd.conf", "httpd.conf"];
@@ -34,6 +41,9 @@ pub(crate) fn read(
         home: String::new(),
         settings: Settings::default(),
         asks: Vec::new(),
+        own: Site::default(),
+        site: None,
+        sites: Vec::new(),
     };
     match place {
         Some((home, path)) => {
@@ -48,7 +58,18 @@ pub(crate) fn read(
             "tell with -f where it is",
         ),
     }
-    (walk.settings, walk.asks)
+    Apache {
+        hands: walk.hands(),
+        settings: walk.settings,
+        asks: walk.asks,
+    }
+}
+
+/// A host of Apache, or all that is around its hosts.
+#[derive(Debug, Default)]
+struct Site {
+    root: Option<String>,
+    targets: Vec<ListenEndpoint>,
 }
 
 struct Walk<'a> {
@@ -56,9 +77,31 @@ struct Walk<'a> {
     home: String,
     settings: Settings,
     asks: Vec<(ListenEndpoint, String)>,
+    own: Site,
+    /// The host whose lines are read.
+    site: Option<Site>,
+    sites: Vec<Site>,
 }
 
 impl Walk<'_> {
+    /// What a host does not say is as it is around all of them.
+    fn hands(&self) -> Vec<(String, ListenEndpoint)> {
+        let hands = |site: &Site| {
+            let root = site.root.as_ref().or(self.own.root.as_ref());
+            let targets = match site.targets.is_empty() {
+                true => &self.own.targets,
+                false => &site.targets,
+            };
+            let pairs = root.into_iter().flat_map(|root| {
+                let root = root.trim_end_matches('/');
+                targets.iter().map(move |to| (root.to_owned(), to.clone()))
+            });
+            pairs.collect::<Vec<_>>()
+        };
+        let all = self.sites.iter().chain([&self.own]);
+        all.flat_map(hands).collect()
+    }
+
     fn text(&mut self, reader: &mut Reader<'_>, text: &str, path: &str) {
         for (line, name, rest) in lines::words(text) {
             let (rest, ..) = lines::expanded(rest, self.env);
@@ -71,13 +114,18 @@ impl Walk<'_> {
                     }
                 }
                 "serverroot" => self.home = value,
+                "<virtualhost" => self.site = Some(Site::default()),
+                "</virtualhost>" => self.sites.extend(self.site.take()),
                 name => {
                     let how = format!("{path}:{line}");
-                    self.asks.extend(
-                        targets(&rest)
-                            .into_iter()
-                            .map(|target| (target, how.clone())),
-                    );
+                    let named = targets(&rest);
+                    let site = self.site.as_mut().unwrap_or(&mut self.own);
+                    site.targets.extend(named.iter().cloned());
+                    if name == "documentroot" {
+                        site.root = Some(value.clone());
+                    }
+                    let named = named.into_iter();
+                    self.asks.extend(named.map(|target| (target, how.clone())));
                     self.settings
                         .set(name, &value, SettingSource::file(path, line));
                 }
@@ -127,7 +175,7 @@ mod tests {
             env: &env,
             loaded_s: 0.0,
         };
-        let (settings, asks) = read(&subject, &mut Reader::new(&subject));
+        let Apache { settings, asks, .. } = read(&subject, &mut Reader::new(&subject));
         assert_eq!(
             settings.text("errorlog"),
             Some("/var/log/apache2/error.log")
@@ -140,5 +188,24 @@ mod tests {
                 "php:9000 /etc/apache2/sites/a.conf:4"
             ]
         );
+    }
+
+    #[test]
+    fn a_host_hands_its_directory_to_whom_it_names() {
+        let files = Memory::of(&[(
+            "/etc/apache2/apache2.conf",
+            "<VirtualHost *:80>\nDocumentRoot /srv/a/\n</VirtualHost>\n<VirtualHost *:80>\nDocumentRoot \"/srv/b\"\n<FilesMatch x>\n\
+             SetHandler \"proxy:unix:/run/b.sock|fcgi://b\"\n</FilesMatch>\n</VirtualHost>\nSetHandler proxy:unix:/run/all.sock|fcgi://x\n",
+        )]);
+        let subject = Subject {
+            files: &files,
+            args: &[],
+            cwd: "/",
+            env: &|_| None,
+            loaded_s: 0.0,
+        };
+        let hands = read(&subject, &mut Reader::new(&subject)).hands.into_iter();
+        let hands: Vec<String> = hands.map(|(dir, to)| format!("{dir} {to}")).collect();
+        assert_eq!(hands, ["/srv/a /run/all.sock", "/srv/b /run/b.sock"]);
     }
 }

@@ -104,7 +104,7 @@ fn unknown(service: &Service, root: &str) -> Blind {
     Blind::new(
         format!("which pool serves {root}"),
         why,
-        "write `root` in the server of nginx that asks the pool, or `chdir` in the pool",
+        "write `root` (nginx) or `DocumentRoot` (Apache) in the host that asks the pool, or `chdir` in the pool",
     )
 }
 

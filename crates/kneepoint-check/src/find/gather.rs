@@ -473,6 +473,8 @@ impl<'a> Gather<'a> {
         if kind == ServiceKind::Postgresql {
             files.iter_mut().for_each(|file| file.newer = false);
         }
+        self.seen.hands = found.hands;
+        let service = &mut self.seen.service;
         service.data_bytes = data.and_then(|dir| asks::data_bytes(subject.files, &dir));
         service.asks.extend(found.asks);
         service.settings = settings;

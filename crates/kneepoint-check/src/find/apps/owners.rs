@@ -23,12 +23,12 @@ pub(super) enum Owners {
 pub(super) struct Led {
     /// Which pools, of each service by its position.
     pools: BTreeMap<usize, HashMap<String, BTreeSet<String>>>,
-    /// Which services nginx hands PHP of a directory to; none where nobody is there who listens.
+    /// Which services a web server hands PHP of a directory to; none where nobody is there who listens.
     handed: HashMap<String, BTreeSet<usize>>,
 }
 
 impl Led {
-    /// What nginx says, by the links from it, and what pools say themselves.
+    /// What web servers say, by the links from them, and what pools say themselves.
     /// A line to a directory in which an application is does not lead to one around it as well.
     pub(super) fn of(all: &[Seen], links: &[Link], places: &Places) -> Self {
         let mut led: BTreeMap<usize, BTreeSet<(String, String)>> = BTreeMap::new();
@@ -38,15 +38,20 @@ impl Led {
                 let pools = led.entry(from).or_default();
                 pools.extend(own.map(|dir| (dir, pool.name.clone())));
             }
-            let Some(nginx) = &seen.service.nginx else {
-                continue;
-            };
             let mut asked: BTreeMap<ListenEndpoint, Vec<&str>> = BTreeMap::new();
-            for pass in &nginx.passes {
-                for (to, _) in endpoints_of(nginx, pass) {
-                    let dirs = asked.entry(to).or_default();
-                    dirs.extend(directories(&pass.settings));
+            for (dir, to) in &seen.hands {
+                asked.entry(to.clone()).or_default().push(dir);
+            }
+            if let Some(nginx) = &seen.service.nginx {
+                for pass in &nginx.passes {
+                    for (to, _) in endpoints_of(nginx, pass) {
+                        let dirs = asked.entry(to).or_default();
+                        dirs.extend(directories(&pass.settings));
+                    }
                 }
+            }
+            if asked.is_empty() {
+                continue;
             }
             for link in links.iter().filter(|link| link.from == from) {
                 let (Some(pool), Some(dirs)) = (&link.pool, asked.get(&link.by)) else {
@@ -115,7 +120,7 @@ impl Led {
     }
 }
 
-/// To which services nginx hands PHP of each directory, as far as it is written out to whom.
+/// To which services web servers hand PHP of each directory, as far as it is written out to whom.
 fn handed(all: &[Seen], links: &[Link]) -> HashMap<String, BTreeSet<usize>> {
     let mut handed: HashMap<String, BTreeSet<usize>> = HashMap::new();
     let mut reached: BTreeMap<(usize, &ListenEndpoint), BTreeSet<usize>> = BTreeMap::new();
@@ -126,6 +131,13 @@ fn handed(all: &[Seen], links: &[Link]) -> HashMap<String, BTreeSet<usize>> {
             .insert(link.to);
     }
     for (from, seen) in all.iter().enumerate() {
+        for (dir, to) in &seen.hands {
+            let found = reached.get(&(from, to)).into_iter().flatten();
+            let found: Vec<usize> = found.copied().collect();
+            for dir in within(dir) {
+                handed.entry(dir.to_owned()).or_default().extend(&found);
+            }
+        }
         let passes = seen.service.nginx.iter().flat_map(|nginx| {
             let own = nginx.passes.iter();
             own.filter(|pass| pass.directive == "fastcgi_pass")
@@ -259,5 +271,22 @@ mod tests {
             whose("/w/app2/public"),
             Owners::Pools(vec!["blog".to_owned()])
         );
+    }
+
+    #[test]
+    fn an_apache_hands_directories_to_pools_as_well() {
+        let mut all = seen(&Case::healthy().fpm(POOLS, "").nginx("http {\n}\n").0);
+        let mut apache = crate::snapshot::Service::new(ServiceKind::Apache, 9);
+        let to = ListenEndpoint::Unix("/run/shop.sock".into());
+        apache
+            .asks
+            .push((to.clone(), "/etc/apache2/a.conf:3".into()));
+        let mut apache = Seen::new(apache);
+        apache.hands.push(("/srv/shop/public".into(), to));
+        all.push(apache);
+        let links = join(&all, |kind| kind == ServiceKind::Apache);
+        let led = Led::of(&all, &links, &Places::new());
+        let whose = led.owners(&all, &Places::new(), 1, "/srv/shop");
+        assert_eq!(whose, Owners::Pools(vec!["shop".to_owned()]));
     }
 }

@@ -11,6 +11,8 @@ pub(super) struct Found {
     pub(super) settings: Option<Settings>,
     /// Whom it asks.
     pub(super) asks: Vec<(ListenEndpoint, String)>,
+    /// Directories whose PHP it hands on, and to whom.
+    pub(super) hands: Vec<(String, ListenEndpoint)>,
     /// Where it keeps its data.
     pub(super) data: Option<String>,
 }
@@ -31,9 +33,9 @@ pub(super) fn read_others(
             Some(settings)
         }
         ServiceKind::Apache => {
-            let (settings, targets) = config::apache(subject, reader);
-            found.asks = targets;
-            Some(settings)
+            let apache = config::apache(subject, reader);
+            (found.asks, found.hands) = (apache.asks, apache.hands);
+            Some(apache.settings)
         }
         ServiceKind::Haproxy => {
             let (settings, targets) = config::haproxy(subject, reader);
