@@ -51,6 +51,20 @@ pub(crate) struct Subject<'a> {
     pub(crate) loaded_s: f64,
 }
 
+#[cfg(test)]
+impl<'a> Subject<'a> {
+    /// A process with these files and arguments, without an environment, that read its files before they were changed.
+    pub(crate) fn with(files: &'a dyn Files, args: &'a [String]) -> Self {
+        Self {
+            files,
+            args,
+            cwd: "/",
+            env: &|_| None,
+            loaded_s: 0.0,
+        }
+    }
+}
+
 /// Reads the files of one program, and keeps what it read.
 pub(crate) struct Reader<'a> {
     files: &'a dyn Files,

@@ -197,13 +197,7 @@ mod tests {
             "<VirtualHost *:80>\nDocumentRoot /srv/a/\n</VirtualHost>\n<VirtualHost *:80>\nDocumentRoot \"/srv/b\"\n<FilesMatch x>\n\
              SetHandler \"proxy:unix:/run/b.sock|fcgi://b\"\n</FilesMatch>\n</VirtualHost>\nSetHandler proxy:unix:/run/all.sock|fcgi://x\n",
         )]);
-        let subject = Subject {
-            files: &files,
-            args: &[],
-            cwd: "/",
-            env: &|_| None,
-            loaded_s: 0.0,
-        };
+        let subject = Subject::with(&files, &[]);
         let hands = read(&subject, &mut Reader::new(&subject)).hands.into_iter();
         let hands: Vec<String> = hands.map(|(dir, to)| format!("{dir} {to}")).collect();
         assert_eq!(hands, ["/srv/a /run/all.sock", "/srv/b /run/b.sock"]);

@@ -56,13 +56,7 @@ mod tests {
         let text = "global\n maxconn 2000\nbackend web\n server one 10.0.0.2:80 maxconn 50\n";
         let files = Memory::of(&[("/h.cfg", text)]);
         let args: Vec<String> = ["haproxy", "-f", "/h.cfg"].map(str::to_owned).into();
-        let subject = Subject {
-            files: &files,
-            args: &args,
-            cwd: "/",
-            env: &|_| None,
-            loaded_s: 0.0,
-        };
+        let subject = Subject::with(&files, &args);
         let (settings, asks) = read(&subject, &mut Reader::new(&subject));
         assert_eq!(settings.text("global maxconn"), Some("2000"));
         assert_eq!(asks[0].0.to_string(), "10.0.0.2:80");

@@ -124,13 +124,7 @@ mod tests {
         let args: Vec<String> = ["mariadbd", "--innodb-buffer-pool-size=1G"]
             .map(str::to_owned)
             .into();
-        let subject = Subject {
-            files: &files,
-            args: &args,
-            cwd: "/",
-            env: &|_| None,
-            loaded_s: 0.0,
-        };
+        let subject = Subject::with(&files, &args);
         let mut reader = Reader::new(&subject);
         let settings = read(&subject, &mut reader, &Program::default());
         let value = settings.get("max_connections").expect("set");
@@ -154,13 +148,7 @@ mod tests {
         let groups = "[mysqld]\na=1\n[mariadb-11.4]\na=2\n[mysqld-5.7]\na=3\n";
         let check = |more: &str, program: &Program, expected: &str| {
             let files = Memory::of(&[("/etc/my.cnf", &format!("{groups}{more}"))]);
-            let subject = Subject {
-                files: &files,
-                args: &[],
-                cwd: "/",
-                env: &|_| None,
-                loaded_s: 0.0,
-            };
+            let subject = Subject::with(&files, &[]);
             let settings = read(&subject, &mut Reader::new(&subject), program);
             assert_eq!(settings.text("a"), Some(expected), "{more}");
         };

@@ -109,13 +109,7 @@ mod tests {
         ]);
         let line = "postgres -D /x -c config_file=/etc/pg/main.conf -c port=7";
         let args: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        let subject = Subject {
-            files: &files,
-            args: &args,
-            cwd: "/",
-            env: &|_| None,
-            loaded_s: 0.0,
-        };
+        let subject = Subject::with(&files, &args);
         let mut reader = Reader::new(&subject);
         let (settings, data) = read(&subject, &mut reader);
         assert_eq!(data, "/data");

@@ -127,13 +127,7 @@ fn requests_are_logged_where_nginx_was_built_to() {
         "http { server { listen 80; } server { access_log /own; } }",
     )]);
     let args: Vec<String> = Vec::new();
-    let subject = Subject {
-        files: &files,
-        args: &args,
-        cwd: "/",
-        env: &|_| None,
-        loaded_s: 0.0,
-    };
+    let subject = Subject::with(&files, &args);
     let found = read(&subject, &program);
     let logs = |at: usize| {
         let settings = &found.nginx.servers[at].settings;
