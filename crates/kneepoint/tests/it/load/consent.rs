@@ -77,6 +77,7 @@ fn a_tunnel_is_said_to_be_one_and_loaded_when_somebody_allows_it() {
         (output.status.code(), said)
     };
     let rate = ["-q", "40"].as_slice();
+    let willing = || consent(50, "2999-01-01T00:00:00Z");
     let (code, said) = told("", rate);
     assert_eq!(code, Some(2), "{said}");
     says(
@@ -90,7 +91,7 @@ fn a_tunnel_is_said_to_be_one_and_loaded_when_somebody_allows_it() {
     let (code, said) = told("", &["-q", "40", "--i-own", "127.0.0.1"]);
     assert_eq!(code, Some(0), "{said}");
 
-    let (code, said) = told(&consent(50, "2999-01-01T00:00:00Z"), rate);
+    let (code, said) = told(&willing(), rate);
     assert_eq!(code, Some(0), "{said}");
     says(&said, &["allows at most 50.0/s until 2999-01-01T00:00:00Z"]);
     for (consent, arguments, words) in [
@@ -104,23 +105,19 @@ fn a_tunnel_is_said_to_be_one_and_loaded_when_somebody_allows_it() {
             rate,
             "ended at 2020-01-01T00:00:00Z",
         ),
+        (willing(), ["-c", "2"].as_slice(), "no highest rate"),
         (
-            consent(50, "2999-01-01T00:00:00Z"),
-            ["-c", "2"].as_slice(),
-            "no highest rate",
-        ),
-        (
-            consent(50, "2999-01-01T00:00:00Z").replace("127.0.0.1", "other.test"),
+            willing().replace("127.0.0.1", "other.test"),
             rate,
             "the consent of another host, `other.test`",
         ),
         (
-            consent(50, "2999-01-01T00:00:00Z"),
+            willing(),
             ["-q", "40", "-H", "hOST: victim.test"].as_slice(),
             "victim.test serves the consent of another host, `127.0.0.1`",
         ),
         (
-            consent(50, "2999-01-01T00:00:00Z"),
+            willing(),
             [
                 "-q",
                 "40",
