@@ -172,7 +172,7 @@ fn chosen(
     if free < least {
         let why = refused.map_or_else(String::new, |because| format!(" ({because})"));
         let instead = if all >= least {
-            "wait for the end of the run that the others drive, or end it"
+            "wait for the end of the run that others drive, or end it"
         } else {
             "start more with `kneepoint agent --nats URL`"
         };
@@ -185,10 +185,10 @@ fn chosen(
                 } else {
                     "all of them drive"
                 },
-                instead.replace("the others drive", "they drive")
+                instead.replace("others drive", "they drive")
             ),
             busy => format!(
-                "{all} answered{why}, {busy} of them drive another run, and {least} are wanted; {instead}"
+                "{all} answered{why}, {busy} of them in another run, and {least} are wanted; {instead}"
             ),
         });
     }
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(names(&one), ["b"]);
         let said = chosen(there(), Wanted::Some(3), None).expect_err("too few");
         assert!(
-            said.contains("3 answered, 1 of them drive another run, and 3 are wanted; wait"),
+            said.contains("3 answered, 1 of them in another run, and 3 are wanted; wait"),
             "{said}"
         );
         let busy = vec![agent("a", true), agent("b", true)];
