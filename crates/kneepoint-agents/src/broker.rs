@@ -26,7 +26,7 @@ const LEAVING: Duration = Duration::from_millis(500);
 /// How a broker is reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Access {
-    /// `nats://host:4222`, `tls://...`, with `user:password@` where that is how the account is named.
+    /// `nats://host:4222`, `tls://...`, with `user:password@` or `token@` where that is how the account is named.
     pub url: String,
     /// A file of credentials (`.creds`).
     pub creds: Option<PathBuf>,
@@ -41,6 +41,8 @@ pub(crate) enum Incoming {
     Message(Letter),
     /// What happened to the connection, in words.
     Told(String),
+    /// The broker does not do what it was asked to, in its words.
+    Denied(String),
 }
 
 /// A message as it came.
@@ -58,6 +60,8 @@ enum Order {
     Say(String, Option<String>, Vec<u8>),
     Listen(String),
     Leave(String),
+    /// What was said before is the last.
+    End,
 }
 
 /// A connection to the broker.
@@ -196,9 +200,11 @@ impl Broker {
 }
 
 impl Drop for Broker {
-    /// What was said last still leaves.
+    /// What was said last still leaves. Others may hold a mouth: nobody waits for them.
     fn drop(&mut self) {
-        self.orders = None;
+        if let Some(orders) = self.orders.take() {
+            let _ = orders.send(Order::End);
+        }
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -218,18 +224,7 @@ fn place(access: &Access) -> Result<(String, bool), AgentsError> {
 }
 
 fn options(access: &Access, name: &str, told: Sender<Incoming>) -> Result<ConnectOptions, String> {
-    // The client leaves what a URL says of the account alone.
-    let of_url = access.url.parse::<ServerAddr>().ok();
-    let account = of_url
-        .as_ref()
-        .and_then(|url| Some((url.username()?, url.password()?)));
-    let options = match account {
-        Some((user, password)) => {
-            ConnectOptions::with_user_and_password(user.to_owned(), password.to_owned())
-        }
-        None => ConnectOptions::new(),
-    };
-    let options = options
+    let options = by_url(access)
         .name(name)
         .connection_timeout(CONNECTING)
         .ping_interval(PING)
@@ -238,17 +233,18 @@ fn options(access: &Access, name: &str, told: Sender<Incoming>) -> Result<Connec
             pause.min(LONGEST_PAUSE)
         })
         .event_callback(move |event| {
-            let words = match event {
-                Event::Connected => Some("connected".to_owned()),
-                Event::Disconnected => Some("the connection is lost; trying again".to_owned()),
-                Event::ServerError(error) => Some(format!("the broker says: {error}")),
-                Event::SlowConsumer(_) => {
-                    Some("messages were dropped: too many at once".to_owned())
+            let words = |words: &str| Some(Incoming::Told(words.to_owned()));
+            let incoming = match event {
+                Event::Connected => words("connected"),
+                Event::Disconnected => words("the connection is lost; trying again"),
+                Event::ServerError(error) => {
+                    Some(Incoming::Denied(format!("the broker says: {error}")))
                 }
+                Event::SlowConsumer(_) => words("messages were dropped: too many at once"),
                 _ => None,
             };
-            if let Some(words) = words {
-                let _ = told.send(Incoming::Told(words));
+            if let Some(incoming) = incoming {
+                let _ = told.send(incoming);
             }
             async {}
         });
@@ -258,6 +254,21 @@ fn options(access: &Access, name: &str, told: Sender<Incoming>) -> Result<Connec
     let wrong = |error: std::io::Error| format!("--creds {}: {error}", file.display());
     let text = std::fs::read_to_string(file).map_err(wrong)?;
     options.credentials(&text).map_err(wrong)
+}
+
+/// The account that a URL names: the client leaves that alone. A name without a password is a token.
+fn by_url(access: &Access) -> ConnectOptions {
+    let of_url = access.url.parse::<ServerAddr>().ok();
+    let account = of_url
+        .as_ref()
+        .and_then(|url| Some((url.username()?, url.password())));
+    match account {
+        Some((user, Some(password))) => {
+            ConnectOptions::with_user_and_password(user.to_owned(), password.to_owned())
+        }
+        Some((token, None)) if !token.is_empty() => ConnectOptions::with_token(token.to_owned()),
+        _ => ConnectOptions::new(),
+    }
 }
 
 /// What is known once the connection stands.
@@ -301,7 +312,10 @@ fn converse(
 fn refused(error: &async_nats::ConnectError) -> String {
     match error.kind() {
         ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => {
-            "it refuses this account; name one it knows with --creds FILE or nats://user:password@host".into()
+            // Spelt out, since a record takes out whatever looks like a password in an address.
+            "it refuses this account; name one it knows with --creds FILE, or write its user, a colon, its password and an @ \
+             (of a token, the token and an @) before the host in --nats"
+                .into()
         }
         _ => format!("{error}; is a nats-server listening there?"),
     }
@@ -311,6 +325,7 @@ async fn obey(client: &Client, mut to_do: UnboundedReceiver<Order>, told: &Sende
     let mut listening = Vec::new();
     while let Some(order) = to_do.recv().await {
         match order {
+            Order::End => return,
             Order::Say(subject, None, bytes) => {
                 let _ = client.publish(subject, bytes.into()).await;
             }

@@ -1,9 +1,9 @@
 //! What an agent drives, and what it refuses (docs/agents.md, section 1).
 
-use kneepoint_load::{ConsentWatch, LoadPlan, Target};
+use kneepoint_load::{ConsentWatch, LoadPlan, Owned, Target, host_of};
 use kneepoint_model::Address;
 use kneepoint_model::units::format_rate;
-use std::net::{IpAddr, ToSocketAddrs as _};
+use std::net::IpAddr;
 
 /// What an agent's operator allows.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -11,7 +11,7 @@ pub(crate) struct Permit {
     /// Most requests a second.
     pub(crate) max_rate_hz: Option<f64>,
     /// Hosts, addresses and networks that the operator says are theirs.
-    pub(crate) i_own: Vec<String>,
+    pub(crate) i_own: Vec<Owned>,
     /// Whether the broker, and so whoever has an account there, is on this machine.
     pub(crate) from_here: bool,
 }
@@ -64,7 +64,17 @@ impl Permit {
             }
             Address::Tcp(address) => (address.ip(), address.ip().to_string()),
         };
-        if (self.from_here && ip.is_loopback()) || self.i_own.iter().any(|own| is_at(own, ip)) {
+        if (self.from_here && ip.is_loopback())
+            || self.i_own.iter().any(|own| own.covers_address(ip))
+        {
+            return Ok(None);
+        }
+        let hosts = plan.hosts().map_err(|error| error.to_string())?;
+        let foreign: Vec<&str> = hosts
+            .into_iter()
+            .filter(|host| !self.owns(plan, host_of(host), ip))
+            .collect();
+        if foreign.is_empty() {
             return Ok(None);
         }
         if ip.is_loopback() || matches!(target, Target::FastCgi { .. }) {
@@ -72,37 +82,15 @@ impl Permit {
                 "{name} is not loaded for somebody elsewhere; if it may be, say so where this agent is started: --i-own {name}"
             ));
         }
-        asked(plan, &name).map(Some)
+        asked(plan, &foreign, &name).map(Some)
     }
-}
 
-/// Whether a host is at an address, as far as this machine knows. What the plan calls the host proves nothing: whoever sent it
-/// chose the name and the address.
-fn is_at(host: &str, ip: IpAddr) -> bool {
-    if let Some((network, bits)) = host.split_once('/') {
-        return is_in(network, bits, ip);
-    }
-    match host.parse::<IpAddr>() {
-        Ok(own) => own == ip,
-        Err(_) => (host, 0)
-            .to_socket_addrs()
-            .is_ok_and(|mut found| found.any(|address| address.ip() == ip)),
-    }
-}
-
-/// Whether an address begins as a network's does, in so many bits.
-fn is_in(network: &str, bits: &str, ip: IpAddr) -> bool {
-    let Ok(bits) = bits.parse::<u32>() else {
-        return false;
-    };
-    match (network.parse::<IpAddr>(), ip) {
-        (Ok(IpAddr::V4(own)), IpAddr::V4(ip)) if (1..=32).contains(&bits) => {
-            (own.to_bits() ^ ip.to_bits()) >> (32 - bits) == 0
-        }
-        (Ok(IpAddr::V6(own)), IpAddr::V6(ip)) if (1..=128).contains(&bits) => {
-            (own.to_bits() ^ ip.to_bits()) >> (128 - bits) == 0
-        }
-        _ => false,
+    /// Whether a host that requests name is its operator's, at an address that the host has as far as this machine knows. What
+    /// a plan calls the host proves nothing by itself: whoever sent it chose the name and the address. FastCGI has no sites.
+    fn owns(&self, plan: &LoadPlan, host: &str, ip: IpAddr) -> bool {
+        let sites = !matches!(plan.target, Target::FastCgi { .. });
+        let mut own = self.i_own.iter();
+        own.any(|own| (own.is_host(host) || !sites) && own.is_at(ip))
     }
 }
 
@@ -110,9 +98,8 @@ fn share_of(plan: &LoadPlan) -> f64 {
     plan.share.as_ref().map_or(1.0, |share| share.fraction())
 }
 
-/// Asks the target itself.
-fn asked(plan: &LoadPlan, name: &str) -> Result<ConsentWatch, String> {
-    let host = without_port(plan.target.host());
+/// Asks the target itself, by each of the names that requests use.
+fn asked(plan: &LoadPlan, hosts: &[&str], name: &str) -> Result<ConsentWatch, String> {
     let instead = format!("or start this agent with --i-own {name}");
     // A closed loop makes as many requests as the target answers.
     let decided = plan
@@ -120,20 +107,14 @@ fn asked(plan: &LoadPlan, name: &str) -> Result<ConsentWatch, String> {
         .highest_hz()
         .filter(|_| plan.workload.sessions.is_none());
     let rate = decided.ok_or_else(|| {
-        format!("{host} consents to a rate, and the answers decide that of closed loops and visits; ask for a schedule, {instead}")
+        format!(
+            "{} consents to a rate, and the answers decide that of closed loops and visits; ask for a schedule, {instead}",
+            hosts.first().map_or(name, |host| host_of(host))
+        )
     })?;
-    ConsentWatch::start(&plan.target, host, rate)
+    ConsentWatch::start(&plan.target, hosts, rate)
         .map(|(_, watch)| watch)
         .map_err(|refused| format!("{refused}, {instead}"))
-}
-
-/// The host of `host:80` and `[::1]:80`.
-fn without_port(authority: &str) -> &str {
-    let host = match authority.rsplit_once(':') {
-        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
-        _ => authority,
-    };
-    host.trim_matches(['[', ']'])
 }
 
 #[cfg(test)]
@@ -157,7 +138,10 @@ mod tests {
     fn permit(max_rate_hz: Option<f64>, i_own: &[&str], from_here: bool) -> Permit {
         Permit {
             max_rate_hz,
-            i_own: i_own.iter().map(|own| (*own).to_owned()).collect(),
+            i_own: i_own
+                .iter()
+                .map(|own| own.parse().expect("is owned"))
+                .collect(),
             from_here,
         }
     }
@@ -224,7 +208,7 @@ mod tests {
             r#"{"host": "shop.test", "highest_rate": 100, "until": "2999-01-01T00:00:00Z"}"#;
         let ask = |answer, rate| {
             let address = answering(answer).to_string();
-            asked(&plan(&address, rate), "shop.test")
+            asked(&plan(&address, rate), &["shop.test:80"], "shop.test")
         };
         ask(consenting, "const(100,1)").expect("it consents");
         // Its share is half of it, but the consent is for all generators together.
@@ -235,29 +219,12 @@ mod tests {
             said.contains("does not say that it may be loaded") && said.contains("--i-own"),
             "{said}"
         );
-        assert_eq!(without_port("[::1]:80"), "::1");
-        assert_eq!(without_port("shop.test"), "shop.test");
     }
 
     #[test]
     fn a_target_that_its_operator_names_is_loaded_and_no_other_by_fastcgi() {
         let foreign = plan("192.0.2.1:80", "const(1,1)");
         allowed(&permit(None, &["192.0.2.1"], false), &foreign);
-        assert!(is_at("localhost", [127, 0, 0, 1].into()));
-        let inside = |network: &str| is_at(network, [192, 0, 2, 77].into());
-        assert!(inside("192.0.2.0/24") && inside("192.0.2.77/32"));
-        let other = [
-            "192.0.3.0/24",
-            "192.0.2.0/0",
-            "192.0.2.0/33",
-            "::/1",
-            "192.0.2.0/x",
-        ];
-        assert!(other.iter().all(|network| !inside(network)));
-        assert!(
-            !is_at("shop.test", [192, 0, 2, 1].into()),
-            "a name is not taken for an address"
-        );
         let mut php = foreign;
         php.target = Target::fastcgi("192.0.2.1:9000".parse().expect("an address"), "/a.php", "/");
         refused(
@@ -265,5 +232,36 @@ mod tests {
             &php,
             "--i-own 192.0.2.1",
         );
+    }
+
+    /// Which site of an address is loaded is for the requests to say, and so whose word is asked for.
+    #[test]
+    fn the_host_that_requests_name_is_the_one_that_must_allow_it() {
+        let named = |name: &str, header: &str| {
+            let mut plan = plan("127.0.0.1:80", "const(1,1)");
+            plan.target = Target::http("127.0.0.1:80".parse().expect("an address"), "localhost:80");
+            plan.workload
+                .requests
+                .push(plan.workload.requests[0].clone());
+            plan.workload.requests[1].headers = vec![(name.into(), header.into())];
+            plan
+        };
+        let own = permit(None, &["localhost"], false);
+        allowed(&own, &named("X", "victim.test"));
+        allowed(&own, &named("hOST", "LOCALHOST:8080"));
+        for name in ["Host", "hOST", "HOST"] {
+            refused(&own, &named(name, "victim.test"), "--i-own 127.0.0.1");
+        }
+        refused(&own, &named("Host", "{{site.name}}"), "holds a variable");
+        // Whoever owns the address owns every site there.
+        allowed(
+            &permit(None, &["127.0.0.0/8"], false),
+            &named("Host", "victim.test"),
+        );
+        // A name that is ours is not ours at somebody else's address.
+        let mut elsewhere = named("X", "");
+        elsewhere.target =
+            Target::fastcgi("192.0.2.1:9000".parse().expect("an address"), "/a.php", "/");
+        refused(&own, &elsewhere, "--i-own 192.0.2.1");
     }
 }

@@ -61,10 +61,41 @@ fn apportioned(weights: &[f64], slots: usize) -> Vec<usize> {
     counts
 }
 
-/// A generator's part of so many connections: at least one for each of its threads.
-pub(crate) fn connections(all: usize, share: &Share, threads: usize) -> usize {
-    let own = (all as f64 * share.fraction()).round() as usize;
-    own.max(threads)
+/// What a share must have something of: numbers from one to below another.
+pub(crate) type Seats = std::ops::Range<u64>;
+
+/// Divides a load among those of some generators who can each have something of everything: whose these are by number, and
+/// their shares. Where there is less than one for each, the heaviest have it.
+pub(crate) fn divide_seats(weights: &[f64], seats: &[Seats]) -> (Vec<usize>, Vec<Share>) {
+    let mut chosen: Vec<usize> = (0..weights.len()).collect();
+    let fewest = seats.iter().map(|seats| seats.end - seats.start).min();
+    if let Some(fewest) = fewest
+        && fewest < chosen.len() as u64
+    {
+        chosen.sort_by(|a, b| weights[*b].total_cmp(&weights[*a]).then(a.cmp(b)));
+        chosen.truncate((fewest as usize).max(1));
+        chosen.sort_unstable();
+    }
+    loop {
+        let own: Vec<f64> = chosen.iter().map(|agent| weights[*agent]).collect();
+        let shares = divide(&own);
+        let sits = |share: &Share| {
+            let mut seats = seats.iter();
+            seats.all(|seats| share.count_below(seats.end) > share.count_below(seats.start))
+        };
+        let seated: Vec<bool> = shares.iter().map(sits).collect();
+        // Of nothing nobody has anything: then all are asked, and say so.
+        if seated.iter().all(|sits| *sits) || !seated.contains(&true) {
+            return (chosen, shares);
+        }
+        let mut seated = seated.into_iter();
+        chosen.retain(|_| seated.next().unwrap_or(true));
+    }
+}
+
+/// A generator's part of so many connections: all parts together are all of them, and each is one at least.
+pub(crate) fn connections(all: usize, share: &Share) -> usize {
+    share.count_below(all as u64).max(1) as usize
 }
 
 #[cfg(test)]
@@ -84,7 +115,39 @@ mod tests {
         assert!(divide(&[]).is_empty());
     }
 
+    #[test]
+    fn whoever_would_have_nothing_is_left_out() {
+        let seated = |weights: &[f64], seats: u64| divide_seats(weights, &[0..1000, 0..seats]).0;
+        assert_eq!(seated(&[1.0; 4], 2), [0, 1]);
+        assert_eq!(seated(&[1.0, 1.0, 5.0, 5.0], 2), [2, 3]);
+        assert_eq!(seated(&[1.0; 4], 4), [0, 1, 2, 3]);
+        assert_eq!(
+            seated(&[1000.0, 1.0], 10),
+            [0],
+            "its first number is far beyond"
+        );
+        assert_eq!(
+            seated(&[1.0; 3], 0),
+            [0],
+            "somebody has to say that there is nothing"
+        );
+        // A window that begins late.
+        assert_eq!(divide_seats(&[1.0; 4], &[0..9, 101..103]).0.len(), 2);
+    }
+
     proptest! {
+        /// Whoever sits has something of everything, and together they have all.
+        #[test]
+        fn seats_are_divided_without_a_rest(weights in prop::collection::vec(0.1f64..50.0, 1..12), workers in 1u64..40, requests in 1u64..200) {
+            let (chosen, shares) = divide_seats(&weights, &[0..workers, 0..requests]);
+            prop_assert_eq!(chosen.len(), shares.len());
+            let sum = |all: u64| shares.iter().map(|share| share.count_below(all)).sum::<u64>();
+            prop_assert_eq!((sum(workers), sum(requests)), (workers, requests));
+            prop_assert!(shares.iter().all(|share| share.count_below(workers) > 0 && share.count_below(requests) > 0));
+            let connections: usize = shares.iter().map(|share| connections(workers as usize, share)).sum();
+            prop_assert_eq!(connections as u64, workers);
+        }
+
         /// The union is the whole: every slot has one owner, and each has about what its weight asks for.
         #[test]
         fn each_slot_has_one_owner(weights in prop::collection::vec(0.2f64..5.0, 1..40)) {

@@ -8,13 +8,13 @@ mod heart;
 use crate::broker::{Access, Broker, Incoming};
 use crate::error::AgentsError;
 use crate::messages::{Introduction, Message, Unreadable, WHO, read};
-use crate::moments::{GATHERING, LOOK};
+use crate::moments::{GATHERING, LOOK, SETTLING};
 use conduct::Conduct;
 pub use generator::FleetGenerator;
 use kneepoint_load::{LoadPlan, Progress};
 use kneepoint_model::LoadPoint;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What a coordinator is called at the broker.
 const COORDINATOR: &str = "coordinator";
@@ -44,7 +44,7 @@ impl Fleet {
     pub fn gather(access: &Access, wanted: Wanted) -> Result<Self, AgentsError> {
         let broker = Broker::connect(access, COORDINATOR)?;
         broker.listen(&broker.inbox);
-        let (there, refused) = who(&broker, |there| is_enough(there, wanted))?;
+        let (there, refused) = who(&broker, SETTLING, |there| is_enough(there, wanted))?;
         let members =
             chosen(there, wanted, refused).map_err(|problem| AgentsError::Agents { problem })?;
         Ok(Self {
@@ -75,26 +75,35 @@ impl Fleet {
         Conduct::new(&self.broker, &self.members, plan, tell).run(progress, stop)
     }
 
-    /// Those of the agents who are there now and have nothing to do.
+    /// Those of the agents who are there now and have nothing to do. One that was started anew takes the place of the one
+    /// before it, and no second of its name that of one that is still there.
     fn present(&self) -> Result<Vec<Introduction>, AgentsError> {
-        let free = |there: &[Introduction], name: &str| {
-            let mut there = there.iter();
-            there.find(|here| here.name == name && !here.busy).cloned()
+        let same = |there: &[Introduction], member: &Introduction| {
+            let mut same = there.iter();
+            let same = same.find(|it| it.name == member.name && it.instance == member.instance);
+            same.cloned()
         };
         let all = |there: &[Introduction]| {
             let mut members = self.members.iter();
-            members.all(|it| free(there, &it.name).is_some())
+            members.all(|it| same(there, it).is_some_and(|it| !it.busy))
         };
-        let (there, _) = who(&self.broker, all)?;
+        let (there, _) = who(&self.broker, Duration::ZERO, all)?;
+        let named = |name: &str| {
+            let mut others = there.iter().filter(|it| it.name == name);
+            let only = others.next();
+            only.filter(|_| others.next().is_none()).cloned()
+        };
         let present = self.members.iter();
-        let present = present.filter_map(|it| free(&there, &it.name));
-        Ok(present.collect())
+        let present = present.filter_map(|it| same(&there, it).or_else(|| named(&it.name)));
+        Ok(present.filter(|it| !it.busy).collect())
     }
 }
 
-/// Asks who is there, until that is enough or the time for it is over; and why somebody's answer could not be read.
+/// Asks who is there, until that is enough and a moment more, or the time for it is over; and why somebody's answer could not
+/// be read, or the broker let nobody ask.
 fn who(
     broker: &Broker,
+    settling: Duration,
     enough: impl Fn(&[Introduction]) -> bool,
 ) -> Result<(Vec<Introduction>, Option<String>), AgentsError> {
     broker
@@ -103,16 +112,27 @@ fn who(
             problem: unreadable.told(),
         })?;
     let (mut there, mut refused) = (Vec::<Introduction>::new(), None);
-    let until = Instant::now() + GATHERING;
-    while Instant::now() < until && !enough(&there) {
-        let Some(Incoming::Message(letter)) = broker.next(LOOK) else {
-            continue;
-        };
-        if letter.subject != broker.inbox {
+    let mut until = Instant::now() + GATHERING;
+    let mut is_enough = false;
+    while Instant::now() < until {
+        if !is_enough && enough(&there) {
+            is_enough = true;
+            until = until.min(Instant::now() + settling);
             continue;
         }
+        let letter = match broker.next(LOOK) {
+            Some(Incoming::Message(letter)) if letter.subject == broker.inbox => letter,
+            Some(Incoming::Denied(words)) => {
+                refused = Some(words);
+                continue;
+            }
+            _ => continue,
+        };
         match read(&letter.bytes) {
-            Ok(Message::Here(here)) => there.push(here),
+            Ok(Message::Here(here)) => match here.checked() {
+                Ok(here) => there.push(here),
+                Err(because) => refused = Some(because),
+            },
             Ok(Message::Refused { because }) => refused = Some(because),
             Ok(_) => {}
             Err(Unreadable::Nobody) => break,
@@ -151,12 +171,32 @@ fn chosen(
     };
     if free < least {
         let why = refused.map_or_else(String::new, |because| format!(" ({because})"));
-        return Err(format!(
-            "{all} answered{why}, {free} of them have nothing to do, and {least} are wanted; start more with `kneepoint agent --nats URL`"
-        ));
+        let instead = if all >= least {
+            "wait for the end of the run that others drive, or end it"
+        } else {
+            "start more with `kneepoint agent --nats URL`"
+        };
+        return Err(match all - free {
+            0 => format!("{all} answered{why}, and {least} are wanted; {instead}"),
+            busy if free == 0 => format!(
+                "{all} answered{why}, and {} another run; {least} are wanted; {}",
+                if busy == 1 {
+                    "it drives"
+                } else {
+                    "all of them drive"
+                },
+                instead.replace("others drive", "they drive")
+            ),
+            busy => format!(
+                "{all} answered{why}, {busy} of them in another run, and {least} are wanted; {instead}"
+            ),
+        });
     }
     if let Wanted::Some(wanted) = wanted {
+        // Those who may and can do most.
+        there.sort_by(|a, b| b.weight(1).total_cmp(&a.weight(1)));
         there.truncate(wanted);
+        there.sort_by(|a, b| a.name.cmp(&b.name));
     }
     Ok(there)
 }
@@ -168,6 +208,7 @@ mod tests {
     fn agent(name: &str, busy: bool) -> Introduction {
         Introduction {
             name: name.into(),
+            instance: "1".into(),
             tag: None,
             version: "1".into(),
             cores: 2,
@@ -190,11 +231,32 @@ mod tests {
         assert_eq!(names(&one), ["b"]);
         let said = chosen(there(), Wanted::Some(3), None).expect_err("too few");
         assert!(
-            said.contains("3 answered, 2 of them have nothing to do, and 3 are wanted"),
+            said.contains("3 answered, 1 of them in another run, and 3 are wanted; wait"),
+            "{said}"
+        );
+        let busy = vec![agent("a", true), agent("b", true)];
+        let said = chosen(busy, Wanted::All, None).expect_err("all are busy");
+        assert!(
+            said.contains("2 answered, and all of them drive another run"),
+            "{said}"
+        );
+        assert!(
+            said.contains("wait for the end") && !said.contains("start more"),
             "{said}"
         );
         let said = chosen(Vec::new(), Wanted::All, Some("version 2".into())).expect_err("nobody");
         assert!(said.contains("(version 2)"), "{said}");
+    }
+
+    #[test]
+    fn those_who_may_do_most_are_chosen() {
+        let capped = |name: &str, cap: f64| Introduction {
+            max_rate_hz: Some(cap),
+            ..agent(name, false)
+        };
+        let there = vec![capped("a", 50.0), capped("b", 100.0), capped("c", 70.0)];
+        let two = chosen(there, Wanted::Some(2), None).expect("two");
+        assert_eq!(names(&two), ["b", "c"]);
     }
 
     #[test]

@@ -124,6 +124,7 @@ pub fn entry() -> Option<ExitCode> {
         .map_err(|error| format!("an agent was not told what to be: {error}"))
         .and_then(|hired| {
             become_nobody().map_err(|error| format!("cannot give up root: {error}"))?;
+            let network = hired.network.parse()?;
             let options = AgentOptions {
                 access: Access {
                     url: hired.url,
@@ -133,7 +134,7 @@ pub fn entry() -> Option<ExitCode> {
                 name: hired.name,
                 tag: None,
                 max_rate_hz: None,
-                i_own: vec![hired.network],
+                i_own: vec![network],
             };
             // Its life ends with a signal of the lab.
             serve(&options, &say, &AtomicBool::new(false)).map_err(|error| error.to_string())

@@ -1,23 +1,30 @@
 //! What agents and their coordinator say to one another (docs/agents.md, section 3).
 
-use kneepoint_load::{LoadPlan, Mode, Share, Target};
-use kneepoint_model::{FirstArrival, LatencyHistogram, LoadPoint, Second, Slo, Workload};
+mod introduction;
+mod part;
+
+pub use introduction::Introduction;
+use kneepoint_model::{LatencyHistogram, LoadPoint, Second, Validity};
+pub(crate) use part::Part;
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
 
 /// The version of these messages. Both sides refuse another.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 /// Longest message that is sent or read: NATS takes 1 MiB.
 pub(crate) const LARGEST: usize = 900 << 10;
 /// Longest name of an agent, and of a run.
 const LONGEST_NAME: usize = 64;
+/// Largest rate, time in ms and share that is told.
+const LARGEST_NUMBER: f64 = 1e8;
+/// Longest sentence of somebody else that is told.
+const LONGEST_SENTENCE: usize = 2000;
 
 /// Where everybody is asked who is there.
 pub(crate) const WHO: &str = "kneepoint.who";
 
-/// Where one agent is spoken to.
-pub(crate) fn to_agent(name: &str) -> String {
-    format!("kneepoint.agent.{name}")
+/// Where one agent is spoken to, and no other that was given the same name.
+pub(crate) fn to_agent(name: &str, instance: &str) -> String {
+    format!("kneepoint.agent.{name}.{instance}")
 }
 
 /// Where all agents of a run are spoken to.
@@ -34,110 +41,6 @@ pub(crate) fn from_agent(run: &str, name: &str) -> String {
 pub(crate) fn is_name(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     (1..=LONGEST_NAME).contains(&text.len()) && text.bytes().all(fits)
-}
-
-/// How an agent introduces itself.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Introduction {
-    /// Its name, which no other has.
-    pub name: String,
-    /// What its operator says of it: a place, a network.
-    pub tag: Option<String>,
-    /// The program's version.
-    pub version: String,
-    /// Cores it may use.
-    pub cores: usize,
-    /// Requests a second that it reached against a null server, on one thread.
-    pub ceiling_hz: f64,
-    /// What its operator lets it send, per second.
-    pub max_rate_hz: Option<f64>,
-    /// Whether it drives a load already.
-    pub busy: bool,
-}
-
-impl Introduction {
-    /// What it can be asked for with so many threads and still be believed: a third of its ceiling, and no more than it
-    /// may.
-    pub(crate) fn weight(&self, threads: usize) -> f64 {
-        let threads = threads.min(self.cores.max(1)) as f64;
-        let sound = self.ceiling_hz * threads / 3.0;
-        self.max_rate_hz.map_or(sound, |most| sound.min(most))
-    }
-}
-
-/// An agent's part of a plan. What is the agent's own (its network, its addresses, its ceiling) is not in it, nor is what
-/// the coordinator judges from the whole.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Part {
-    target: Target,
-    workload: Workload,
-    mode: Mode,
-    exact_starts: bool,
-    first: FirstArrival,
-    slo: Slo,
-    threads: usize,
-    max_connections: usize,
-    skip: Duration,
-    slowest: usize,
-    seed: u64,
-    share: Share,
-}
-
-impl Part {
-    /// This share of a plan, with so many threads and connections of its own.
-    pub(crate) fn of(plan: &LoadPlan, share: Share, threads: usize, connections: usize) -> Self {
-        let LoadPlan {
-            target,
-            workload,
-            mode,
-            exact_starts,
-            first,
-            slo,
-            threads: _,
-            max_connections: _,
-            skip,
-            netns: _,
-            abort: _,
-            stop_when: _,
-            source_addresses: _,
-            slowest,
-            seed,
-            ceiling_hz: _,
-            share: _,
-        } = plan.clone();
-        Self {
-            target,
-            workload,
-            mode,
-            exact_starts,
-            first,
-            slo,
-            threads,
-            max_connections: connections,
-            skip,
-            slowest,
-            seed,
-            share,
-        }
-    }
-
-    /// The plan that an agent with this ceiling (of one thread) drives.
-    pub(crate) fn plan(self, ceiling_hz: f64) -> LoadPlan {
-        let threads = self.threads;
-        LoadPlan {
-            exact_starts: self.exact_starts,
-            first: self.first,
-            slo: self.slo,
-            threads,
-            max_connections: self.max_connections,
-            skip: self.skip,
-            slowest: self.slowest,
-            seed: self.seed,
-            ceiling_hz: (ceiling_hz > 0.0).then_some(ceiling_hz * threads as f64),
-            share: Some(self.share),
-            ..LoadPlan::new(self.target, self.workload, self.mode)
-        }
-    }
 }
 
 /// An agent's account of its share.
@@ -165,6 +68,18 @@ pub(crate) struct Pulse {
     pub(crate) ok_hz: f64,
     pub(crate) connections: u64,
     pub(crate) backlog: u64,
+}
+
+impl Pulse {
+    /// The same once nothing goes on any more: what was so much a second is nothing.
+    pub(crate) fn at_its_end(self, seconds: u64) -> Self {
+        Self {
+            seconds,
+            arrivals: self.arrivals,
+            ended: self.ended,
+            ..Self::default()
+        }
+    }
 }
 
 /// One second of a share.
@@ -292,13 +207,71 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Message, Unreadable> {
         return Err(Unreadable::Version(v));
     }
     let envelope: Envelope<Message> = serde_json::from_slice(bytes).map_err(other)?;
-    Ok(envelope.message)
+    let mut message = envelope.message;
+    message.clean();
+    Ok(message)
+}
+
+/// A text of somebody else as a terminal may show it: without control characters, and not for ever.
+pub(crate) fn clean(text: &mut String, most: usize) {
+    if text.chars().any(char::is_control) {
+        *text = text.replace(char::is_control, "\u{fffd}");
+    }
+    if let Some((end, _)) = text.char_indices().nth(most) {
+        text.truncate(end);
+        text.push_str("...");
+    }
+}
+
+/// A number of somebody else as a line can hold it.
+fn bound(number: &mut f64) {
+    *number = number.clamp(0.0, LARGEST_NUMBER);
+}
+
+impl Message {
+    /// Makes what somebody else says in words fit to be shown. A person's own texts may be elsewhere: a plan's are data.
+    fn clean(&mut self) {
+        match self {
+            Self::Refused { because } | Self::Stop { because } => clean(because, LONGEST_SENTENCE),
+            Self::Alive(pulse) => {
+                for hz in [&mut pulse.rate_hz, &mut pulse.goodput_hz, &mut pulse.ok_hz] {
+                    bound(hz);
+                }
+            }
+            Self::Done(account) => {
+                let point = &mut account.point;
+                let health = &mut point.health;
+                let measured = [
+                    &mut health.send_lag_p50_ms,
+                    &mut health.send_lag_p99_ms,
+                    &mut health.cpu_share,
+                ];
+                let known = health.ceiling_hz.iter_mut().chain(&mut health.steal_share);
+                let visits = known.chain(&mut point.visits_offered_hz);
+                visits.chain(measured).for_each(bound);
+                for slow in &mut point.slowest {
+                    clean(&mut slow.id, LONGEST_NAME);
+                    bound(&mut slow.response_ms);
+                }
+                let own = account.because.iter_mut().chain(&mut point.stopped_because);
+                let lists = own.chain(&mut point.doubts).chain(&mut point.examples);
+                lists.for_each(|text| clean(text, LONGEST_SENTENCE));
+                if let Validity::Invalid { because } = &mut point.validity {
+                    because
+                        .iter_mut()
+                        .for_each(|text| clean(text, LONGEST_SENTENCE));
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kneepoint_model::{Outcome, OutcomeCounts};
+    use kneepoint_load::{LoadPlan, Mode, Share, Target};
+    use kneepoint_model::{Outcome, OutcomeCounts, Workload};
 
     fn counts() -> OutcomeCounts {
         let mut counts = OutcomeCounts::default();
@@ -359,11 +332,11 @@ mod tests {
 
     #[test]
     fn another_version_is_refused_whatever_else_it_says() {
-        let read = read(br#"{"v": 2, "message": {"unheard-of": 1}}"#);
-        assert_eq!(read, Err(Unreadable::Version(2)));
-        let told = Unreadable::Version(2).told();
+        let read = read(br#"{"v": 9, "message": {"unheard-of": 1}}"#);
+        assert_eq!(read, Err(Unreadable::Version(9)));
+        let told = Unreadable::Version(9).told();
         assert!(
-            told.contains("version 2") && told.contains("same release"),
+            told.contains("version 9") && told.contains("same release"),
             "{told}"
         );
     }
@@ -378,6 +351,43 @@ mod tests {
             read(&vec![b' '; LARGEST + 1]),
             Err(Unreadable::Other(_))
         ));
+    }
+
+    #[test]
+    fn what_somebody_says_reaches_no_terminal_as_more_than_words() {
+        let wild = "\u{1b}[2Jx\r\n".to_owned() + &"y".repeat(5000);
+        let bytes = written(&Message::Refused { because: wild }).expect("is written");
+        let Ok(Message::Refused { because }) = read(&bytes) else {
+            panic!("it is not read");
+        };
+        assert!(!because.contains(char::is_control) && because.chars().count() < 2100);
+        assert!(because.ends_with("..."), "{because}");
+    }
+
+    #[test]
+    fn numbers_of_somebody_else_fit_a_line() {
+        let mut account = Account {
+            point: LoadPoint::default(),
+            seconds: 0,
+            began_ns: 0,
+            because: None,
+        };
+        account.point.health.cpu_share = -1.0;
+        account.point.health.ceiling_hz = Some(1e300);
+        let pulse = Pulse {
+            rate_hz: 1e300,
+            ..Pulse::default()
+        };
+        let heard = |message| read(&written(&message).expect("is written"));
+        let Ok(Message::Alive(pulse)) = heard(Message::Alive(pulse)) else {
+            panic!("it is not read");
+        };
+        assert!(pulse.rate_hz <= 1e8);
+        let Ok(Message::Done(account)) = heard(Message::Done(Box::new(account))) else {
+            panic!("it is not read");
+        };
+        let health = &account.point.health;
+        assert_eq!((health.cpu_share, health.ceiling_hz), (0.0, Some(1e8)));
     }
 
     #[test]

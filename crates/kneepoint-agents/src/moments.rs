@@ -31,6 +31,11 @@ pub(crate) const GONE: Duration = Duration::from_secs(5);
 pub(crate) const HANDING_OVER: Duration = Duration::from_secs(10);
 /// How long an agent keeps its account for a coordinator that is silent.
 pub(crate) const KEPT: Duration = Duration::from_secs(30);
+/// How long an agent that is told to stop may take to hand over its account.
+pub(crate) const ENDING: Duration = Duration::from_secs(10);
+/// How long answers to `who` are collected once there are enough: so that those who fit best are chosen, and two of one name
+/// are found.
+pub(crate) const SETTLING: Duration = Duration::from_millis(150);
 /// How often loops look at what else there is to do.
 pub(crate) const LOOK: Duration = Duration::from_millis(20);
 

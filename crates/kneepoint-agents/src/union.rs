@@ -1,6 +1,9 @@
 //! Puts the accounts of several generators together: each second's histograms without loss, and one load point at the end.
 
+mod belief;
+
 use crate::messages::{Account, Report};
+use belief::Belief;
 use kneepoint_load::{LoadPlan, Mode, Share};
 use kneepoint_model::units::format_share;
 use kneepoint_model::{
@@ -32,6 +35,7 @@ struct Source {
     /// What of them is in the window.
     seen: Seen,
     account: Option<Account>,
+    belief: Belief,
 }
 
 /// What the seconds of an agent tell of its window, for the case that its account never comes.
@@ -47,14 +51,14 @@ impl Source {
     /// Whether its own gates hold; of one that was lost, what is missing says enough.
     fn is_sound(&self) -> bool {
         let account = self.account.as_ref();
-        account.is_none_or(|account| account.point.validity.is_valid())
+        self.belief.is_kept() && account.is_none_or(|account| account.point.validity.is_valid())
     }
 
-    /// Whether everything that it measured has come.
+    /// Whether everything that it measured has come, or nothing more of it is wanted.
     fn is_whole(&self) -> bool {
-        self.account
-            .as_ref()
-            .is_some_and(|account| account.seconds <= self.seconds)
+        let account = self.account.as_ref();
+        let whole = account.is_some_and(|account| account.seconds <= self.seconds);
+        whole || !self.belief.is_kept()
     }
 }
 
@@ -74,6 +78,7 @@ impl Union {
             .into_iter()
             .map(|(name, share, start_within_ms)| Source {
                 name,
+                belief: Belief::of(plan, &share),
                 share,
                 start_within_ms,
                 seconds: 0,
@@ -91,7 +96,7 @@ impl Union {
     /// Takes an agent's next second. One that came before is left out, and one that does not follow is asked for again.
     pub(crate) fn second(&mut self, agent: usize, report: Report) {
         let source = &mut self.sources[agent];
-        if report.number != source.seconds {
+        if report.number != source.seconds || !source.belief.second(&report) {
             return;
         }
         source.seconds += 1;
@@ -130,7 +135,15 @@ impl Union {
 
     /// Takes an agent's account.
     pub(crate) fn account(&mut self, agent: usize, account: Account) {
-        self.sources[agent].account = Some(account);
+        let source = &mut self.sources[agent];
+        if source.belief.account(&account) {
+            source.account = Some(account);
+        }
+    }
+
+    /// Why an agent is not believed any more, told once.
+    pub(crate) fn newly_doubted(&mut self, agent: usize) -> Option<String> {
+        self.sources[agent].belief.newly_lost()
     }
 
     /// Whether all that an agent measured is there.
@@ -141,6 +154,9 @@ impl Union {
     /// From which second on an agent is to say again what it said, if one is missing: it has handed over so many.
     pub(crate) fn missing(&self, agent: usize, handed: u64) -> Option<u64> {
         let source = &self.sources[agent];
+        if !source.belief.is_kept() {
+            return None;
+        }
         let told = source
             .account
             .as_ref()
@@ -176,19 +192,29 @@ impl Union {
         whole
     }
 
-    /// One load point of it all.
-    pub(crate) fn finish(mut self, plan: &LoadPlan) -> LoadPoint {
-        self.complete(|_| false);
-        let accounts = || {
-            self.sources
-                .iter()
-                .filter_map(|source| source.account.as_ref())
+    /// How long the window was. Of a load that nobody told to stop it is what was asked for, whoever ended early; else, and
+    /// where a loop ends with its requests, as long as somebody loaded.
+    fn window_s(&self, plan: &LoadPlan, stopped: bool) -> f64 {
+        let asked_s = (plan.mode.duration().as_secs_f64() - self.skip_s).max(0.0);
+        let by_count = match &plan.mode {
+            Mode::Closed(closed) => closed.requests.is_some() || closed.loops.is_some(),
+            Mode::Open { .. } => false,
         };
-        let windows = accounts().map(|account| account.point.window_s);
-        let window_s = match windows.fold(0.0, f64::max) {
+        if !stopped && !by_count {
+            return asked_s;
+        }
+        let accounts = self.sources.iter().filter_map(|it| it.account.as_ref());
+        let windows = accounts.map(|account| account.point.window_s);
+        match windows.fold(0.0, f64::max) {
             0.0 => (self.finished.len() as f64 - self.skip_s).max(0.0),
-            window_s => window_s,
-        };
+            window_s => window_s.min(asked_s),
+        }
+    }
+
+    /// One load point of it all. A load that was told to stop was to be no longer than it was.
+    pub(crate) fn finish(mut self, plan: &LoadPlan, stopped: bool) -> LoadPoint {
+        self.complete(|_| false);
+        let window_s = self.window_s(plan, stopped);
         let mut point = LoadPoint {
             window_s,
             closed_workers: match &plan.mode {
@@ -197,11 +223,11 @@ impl Union {
             },
             ..LoadPoint::default()
         };
-        let whole = Expected::of(plan, self.skip_s, window_s);
+        let whole = Expected::of(plan, self.skip_s, window_s, stopped);
         let mut achieved = 0.0;
         let (mut because, mut sound) = (Vec::new(), true);
         for source in &self.sources {
-            let part = source.add_to(&mut point, &whole);
+            let part = source.add_to(&mut point, &whole, self.skip_s);
             achieved += part.share * part.health.achieved_share;
             because.extend(part.said.clone());
             sound &= source.is_sound();
@@ -211,7 +237,7 @@ impl Union {
             .slowest
             .sort_by(|a, b| b.response_ms.total_cmp(&a.response_ms));
         point.slowest.truncate(plan.slowest);
-        point.offered_hz = whole.hz(point.arrivals);
+        point.offered_hz = whole.hz(plan, point.arrivals);
         point.health = health(&point.generators, achieved);
         if achieved < ACHIEVED || !sound {
             point.validity = Validity::Invalid { because };
@@ -225,31 +251,34 @@ impl Union {
 
 /// What the whole load was to be within the window.
 struct Expected {
-    /// Arrivals by schedule; `None` where the answers decide.
+    /// Arrivals by schedule, or requests that a loop counts; `None` where the answers decide.
     arrivals: Option<f64>,
     window_s: f64,
-    /// Seconds of the load until the window's end.
-    seconds: f64,
 }
 
 impl Expected {
-    fn of(plan: &LoadPlan, skip_s: f64, window_s: f64) -> Self {
+    fn of(plan: &LoadPlan, skip_s: f64, window_s: f64, stopped: bool) -> Self {
         let arrivals = match &plan.mode {
             Mode::Open { schedule, .. } => {
-                Some(schedule.area(skip_s + window_s) - schedule.area(skip_s))
+                let scheduled = schedule.area(skip_s + window_s) - schedule.area(skip_s);
+                (plan.workload.sessions.is_none()).then_some(scheduled)
+            }
+            // Of those before the window nobody knows how many they were.
+            Mode::Closed(closed) if !stopped && skip_s == 0.0 => {
+                closed.requests.map(|requests| requests as f64)
             }
             Mode::Closed(_) => None,
         };
-        Self {
-            arrivals: arrivals.filter(|_| plan.workload.sessions.is_none()),
-            window_s,
-            seconds: skip_s + window_s,
-        }
+        Self { arrivals, window_s }
     }
 
-    fn hz(&self, arrivals: u64) -> f64 {
+    /// The rate that was offered.
+    fn hz(&self, plan: &LoadPlan, arrivals: u64) -> f64 {
+        let scheduled = self
+            .arrivals
+            .filter(|_| matches!(plan.mode, Mode::Open { .. }));
         if self.window_s > 0.0 {
-            self.arrivals.unwrap_or(arrivals as f64) / self.window_s
+            scheduled.unwrap_or(arrivals as f64) / self.window_s
         } else {
             0.0
         }
@@ -259,15 +288,19 @@ impl Expected {
     fn reached(&self, share: f64, arrivals: f64, seconds: f64) -> f64 {
         let (got, all) = match self.arrivals {
             Some(all) => (arrivals, all * share),
-            None => (seconds, self.seconds),
+            None => (seconds, self.window_s),
         };
-        if all > 0.0 { (got / all).min(1.0) } else { 1.0 }
+        if all > 0.0 {
+            (got / all).clamp(0.0, 1.0)
+        } else {
+            1.0
+        }
     }
 }
 
 impl Source {
     /// Adds what it measured to the whole, and tells what it was.
-    fn add_to(&self, point: &mut LoadPoint, whole: &Expected) -> GeneratorPart {
+    fn add_to(&self, point: &mut LoadPoint, whole: &Expected, skip_s: f64) -> GeneratorPart {
         let share = self.share.fraction();
         let part = |arrivals, health, said| GeneratorPart {
             name: self.name.clone(),
@@ -278,13 +311,20 @@ impl Source {
             said,
         };
         let called = format!("agent {} ({} of the load)", self.name, format_share(share));
+        if let Some(why) = self.belief.lost() {
+            let said = format!(
+                "{called} is not believed: {why}; what it says is left out, and its share is missing"
+            );
+            return part(0, Health::default(), Some(said));
+        }
         let Some(account) = &self.account else {
             let seen = &self.seen;
-            point.arrivals += seen.arrivals;
-            point.good += seen.good;
+            point.arrivals = point.arrivals.saturating_add(seen.arrivals);
+            point.good = point.good.saturating_add(seen.good);
             point.outcomes.merge(&seen.outcomes);
             point.response.merge(&seen.response);
-            let reached = whole.reached(share, seen.arrivals as f64, self.seconds as f64);
+            let seconds = (self.seconds as f64 - skip_s).max(0.0);
+            let reached = whole.reached(share, seen.arrivals as f64, seconds);
             let health = Health {
                 achieved_share: reached,
                 ..Health::default()
@@ -300,9 +340,8 @@ impl Source {
         add_point(point, own);
         let mut health = own.health.clone();
         let mut said = Vec::new();
+        health.achieved_share = health.achieved_share.clamp(0.0, 1.0) * self.driven(account, whole);
         if let Some(because) = &account.because {
-            let driven = own.offered_hz * own.window_s;
-            health.achieved_share *= whole.reached(share, driven, own.window_s);
             said.push(format!("{called} ended early: {because}"));
         }
         if let Validity::Invalid { because } = &own.validity {
@@ -311,27 +350,45 @@ impl Source {
         let said = (!said.is_empty()).then(|| said.join("; "));
         part(own.arrivals, health, said)
     }
+
+    /// Which part of its share it drove. A loop's requests are divided exactly, and who ended with them or with its time has
+    /// driven all.
+    fn driven(&self, account: &Account, whole: &Expected) -> f64 {
+        let own = &account.point;
+        match own.closed_workers {
+            Some(_) if account.because.is_none() => 1.0,
+            Some(_) => whole.reached(self.share.fraction(), own.arrivals as f64, own.window_s),
+            None => {
+                let driven = own.offered_hz * own.window_s;
+                whole.reached(self.share.fraction(), driven, own.window_s)
+            }
+        }
+    }
 }
 
 fn add(sum: &mut Second, more: &Second) {
-    sum.offered += more.offered;
-    sum.good += more.good;
+    sum.offered = sum.offered.saturating_add(more.offered);
+    sum.good = sum.good.saturating_add(more.good);
     sum.outcomes.merge(&more.outcomes);
 }
 
 fn add_point(sum: &mut LoadPoint, more: &LoadPoint) {
-    sum.arrivals += more.arrivals;
-    sum.good += more.good;
+    sum.arrivals = sum.arrivals.saturating_add(more.arrivals);
+    sum.good = sum.good.saturating_add(more.good);
     sum.outcomes.merge(&more.outcomes);
     sum.response.merge(&more.response);
     sum.service.merge(&more.service);
     sum.failed_response.merge(&more.failed_response);
-    sum.connections_opened += more.connections_opened;
-    sum.bytes_received += more.bytes_received;
+    sum.connections_opened = sum
+        .connections_opened
+        .saturating_add(more.connections_opened);
+    sum.bytes_received = sum.bytes_received.saturating_add(more.bytes_received);
     sum.slowest.extend(more.slowest.iter().cloned());
-    let room = EXAMPLES.saturating_sub(sum.examples.len());
-    sum.examples
-        .extend(more.examples.iter().take(room).cloned());
+    for example in &more.examples {
+        if sum.examples.len() < EXAMPLES && !sum.examples.contains(example) {
+            sum.examples.push(example.clone());
+        }
+    }
     for doubt in &more.doubts {
         if !sum.doubts.contains(doubt) {
             sum.doubts.push(doubt.clone());
@@ -354,7 +411,9 @@ fn health(parts: &[GeneratorPart], achieved_share: f64) -> Health {
         achieved_share,
         send_lag_p50_ms: most(|health| health.send_lag_p50_ms),
         send_lag_p99_ms: most(|health| health.send_lag_p99_ms),
-        backlog_max: each().map(|health| health.backlog_max).sum(),
+        backlog_max: each()
+            .map(|health| health.backlog_max)
+            .fold(0, |sum, more| sum.saturating_add(more)),
         cpu_share: each().map(|health| health.cpu_share).sum(),
         ceiling_hz: ceilings.map(|all| all.iter().sum()),
         steal_share: each()
@@ -365,164 +424,4 @@ fn health(parts: &[GeneratorPart], achieved_share: f64) -> Health {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::division::divide;
-    use kneepoint_load::Target;
-    use kneepoint_model::{Arrivals, Outcome, Workload};
-    use proptest::prelude::*;
-
-    fn plan() -> LoadPlan {
-        let mode = Mode::Open {
-            schedule: "const(100,3)".parse().expect("a schedule"),
-            arrivals: Arrivals::Even,
-        };
-        let target = Target::http("127.0.0.1:80".parse().expect("an address"), "a");
-        LoadPlan::new(target, Workload::single("/"), mode)
-    }
-
-    fn union(agents: usize) -> Union {
-        let shares = divide(&vec![1.0; agents]).into_iter().enumerate();
-        let named = shares.map(|(agent, share)| (format!("a{agent}"), share, 0.1));
-        Union::new(&plan(), named.collect())
-    }
-
-    /// A second in which these response times were met.
-    fn report(number: u64, times: &[u64]) -> Report {
-        let mut response = LatencyHistogram::default();
-        times.iter().for_each(|us| response.record_us(*us));
-        let mut record = Second {
-            at_s: number as f64,
-            offered: times.len() as u64,
-            good: times.len() as u64,
-            ..Second::default()
-        };
-        record
-            .outcomes
-            .by_outcome
-            .insert(Outcome::Ok, times.len() as u64);
-        Report {
-            number,
-            record,
-            response: Some(Box::new(response)),
-        }
-    }
-
-    fn account(seconds: u64, times: &[u64], because: Option<&str>) -> Account {
-        let own = report(0, times);
-        Account {
-            point: LoadPoint {
-                arrivals: times.len() as u64,
-                offered_hz: times.len() as f64 / 3.0,
-                window_s: 3.0,
-                response: *own.response.expect("times"),
-                outcomes: own.record.outcomes,
-                health: Health {
-                    achieved_share: 1.0,
-                    ..Health::default()
-                },
-                ..LoadPoint::default()
-            },
-            seconds,
-            began_ns: 0,
-            because: because.map(str::to_owned),
-        }
-    }
-
-    proptest! {
-        /// However the times of a second are dealt out, the merged histogram is the one that holds them all.
-        #[test]
-        fn merged_is_as_if_one_had_measured_all(
-            times in prop::collection::vec((1u64..50_000_000, 0usize..4), 1..300),
-        ) {
-            let mut union = union(4);
-            let mut one = LatencyHistogram::default();
-            times.iter().for_each(|(us, _)| one.record_us(*us));
-            for agent in 0..4 {
-                let own: Vec<u64> = times.iter().filter(|(_, whose)| *whose == agent).map(|(us, _)| *us).collect();
-                // As it goes over the wire.
-                let text = serde_json::to_vec(&report(0, &own)).expect("is written");
-                union.second(agent, serde_json::from_slice(&text).expect("is read"));
-            }
-            let whole = union.complete(|_| true).remove(0);
-            prop_assert_eq!(whole.record.offered, times.len() as u64);
-            prop_assert_eq!(whole.record.p99_ms, one.quantile_ms(0.99));
-            prop_assert_eq!(whole.response.as_deref(), Some(&one));
-        }
-    }
-
-    #[test]
-    fn a_second_is_whole_when_nobody_who_is_waited_for_owes_it() {
-        let mut union = union(2);
-        union.second(0, report(0, &[5]));
-        union.second(0, report(1, &[5]));
-        assert!(union.complete(|_| true).is_empty());
-        union.second(1, report(1, &[7]));
-        assert!(
-            union.complete(|_| true).is_empty(),
-            "its first second is missing"
-        );
-        assert_eq!(union.missing(1, 2), Some(0));
-        union.second(1, report(0, &[7]));
-        union.second(1, report(0, &[7]));
-        let whole = union.complete(|_| true);
-        assert_eq!(whole.len(), 1);
-        assert_eq!(whole[0].record.offered, 2, "a second counts once");
-        // Nobody waits for the other one; what it says later still counts.
-        assert_eq!(union.complete(|agent| agent == 0).len(), 1);
-        union.second(1, report(1, &[9, 9]));
-        assert_eq!(union.finished[1].offered, 3);
-    }
-
-    #[test]
-    fn a_load_of_sound_agents_is_the_sum_of_them() {
-        let mut union = union(2);
-        for agent in 0..2 {
-            (0..3).for_each(|number| union.second(agent, report(number, &[1000; 50])));
-            union.account(agent, account(3, &[1000; 150], None));
-            assert!(union.is_whole(agent));
-        }
-        let point = union.finish(&plan());
-        assert!(point.validity.is_valid(), "{:?}", point.validity);
-        assert_eq!((point.arrivals, point.response.count()), (300, 300));
-        assert!((point.offered_hz - 100.0).abs() < 1e-9);
-        assert!((point.health.achieved_share - 1.0).abs() < 1e-9);
-        assert_eq!(point.seconds.len(), 3);
-    }
-
-    #[test]
-    fn a_lost_share_is_named_and_the_load_is_not_what_was_asked_for() {
-        let mut union = union(4);
-        for agent in 0..3 {
-            (0..3).for_each(|number| union.second(agent, report(number, &[1000; 25])));
-            union.account(agent, account(3, &[1000; 75], None));
-        }
-        union.second(3, report(0, &[1000; 25]));
-        let point = union.finish(&plan());
-        // A quarter of the load was driven for a third of the time.
-        assert!((point.health.achieved_share - (0.75 + 0.25 / 3.0)).abs() < 1e-6);
-        let Validity::Invalid { because } = &point.validity else {
-            panic!("it counts");
-        };
-        assert!(
-            because[0].contains("agent a3 (25 % of the load) was lost: 1 s"),
-            "{because:?}"
-        );
-        assert_eq!(point.arrivals, 250);
-    }
-
-    #[test]
-    fn an_agent_that_ended_early_is_named_with_its_reason() {
-        let mut union = union(2);
-        union.account(0, account(3, &[1000; 150], None));
-        let mut early = account(1, &[1000; 50], Some("no sign of the coordinator"));
-        early.point.window_s = 1.0;
-        early.point.offered_hz = 50.0;
-        union.account(1, early);
-        let point = union.finish(&plan());
-        assert!((point.health.achieved_share - (0.5 + 0.5 / 3.0)).abs() < 1e-6);
-        let said = point.generators[1].said.as_deref().expect("a reason");
-        assert!(said.contains("no sign of the coordinator"), "{said}");
-        assert!(!point.validity.is_valid());
-    }
-}
+mod tests;

@@ -148,13 +148,14 @@ fn two_agents_drive_one_load() {
         );
 
         let mut closed = plan("const(1,1)");
-        closed.mode = Mode::Closed(kneepoint_model::ClosedLoop::new(4, Duration::from_secs(1)));
+        closed.mode = Mode::Closed(kneepoint_model::ClosedLoop::new(64, Duration::from_secs(1)));
         match run(&closed) {
             Err(AgentsError::Refused { name, because }) => {
                 assert_eq!(name, "b");
                 assert!(because.contains("--max-rate"), "{because}");
             }
-            other => panic!("{other:?}"),
+            Ok(point) => panic!("{} arrivals", point.arrivals),
+            Err(other) => panic!("{other}"),
         }
         // Whoever was ready has gone back to waiting.
         gathered(&broker.access("secret"), 2);
@@ -183,7 +184,8 @@ fn refused(options: &AgentOptions, access: &Access, plan: &LoadPlan) -> String {
         serving.join().expect("it ends");
         match outcome {
             Err(AgentsError::Refused { name, because }) if name == options.name => because,
-            other => panic!("{other:?}"),
+            Ok(point) => panic!("{} arrivals", point.arrivals),
+            Err(other) => panic!("{other}"),
         }
     })
 }
@@ -240,10 +242,10 @@ fn a_plan_of_another_version_is_refused_by_the_agent() {
         gathered(&broker.access("secret"), 1);
         let mut stream = TcpStream::connect(broker.address).expect("the broker");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        let plan = r#"{"v": 2, "message": {"prepare": {"run": "r", "part": "unheard-of"}}}"#;
+        let plan = r#"{"v": 9, "message": {"prepare": {"run": "r", "part": "unheard-of"}}}"#;
         let said = format!(
             "CONNECT {{\"user\":\"ann\",\"pass\":\"secret\",\"verbose\":false}}\r\nSUB answers 1\r\n\
-             PUB kneepoint.agent.a answers {}\r\n{plan}\r\n",
+             PUB kneepoint.who answers {}\r\n{plan}\r\n",
             plan.len()
         );
         stream.write_all(said.as_bytes()).expect("is sent");
@@ -254,7 +256,7 @@ fn a_plan_of_another_version_is_refused_by_the_agent() {
         let answer = answer.expect("an answer");
         assert!(
             answer.contains("refused")
-                && answer.contains("version 2")
+                && answer.contains("version 9")
                 && answer.contains("same release"),
             "{answer}"
         );
@@ -323,13 +325,13 @@ fn falls_silent(address: SocketAddr, name: &str) {
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     let hello = format!(
         "CONNECT {{\"user\":\"ann\",\"pass\":\"secret\",\"verbose\":false}}\r\nSUB kneepoint.who 1\r\n\
-         SUB kneepoint.agent.{name} 2\r\n"
+         SUB kneepoint.agent.{name}.i 2\r\n"
     );
     stream.write_all(hello.as_bytes()).expect("is sent");
     let reading = stream.try_clone().expect("a second handle");
     let mut lines = BufReader::new(reading).lines().map_while(Result::ok);
     let here = format!(
-        r#"{{"here": {{"name": "{name}", "tag": null, "version": "1", "cores": 1, "ceiling_hz": 1000.0, "max_rate_hz": null, "busy": false}}}}"#
+        r#"{{"here": {{"name": "{name}", "instance": "i", "tag": null, "version": "1", "cores": 1, "ceiling_hz": 1000.0, "max_rate_hz": null, "busy": false}}}}"#
     );
     let mut is_ready = false;
     while !is_ready {
@@ -338,7 +340,7 @@ fn falls_silent(address: SocketAddr, name: &str) {
         is_ready = asked.contains(" kneepoint.agent.");
         let message = if is_ready { r#""ready""# } else { &here };
         let inbox = asked.split(' ').nth(3).expect("where the answer goes");
-        let said = format!(r#"{{"v": 1, "message": {message}}}"#);
+        let said = format!(r#"{{"v": 2, "message": {message}}}"#);
         let said = format!("PUB {inbox} {}\r\n{said}\r\n", said.len());
         stream.write_all(said.as_bytes()).expect("is sent");
     }
@@ -392,4 +394,177 @@ fn a_broker_without_our_account_is_refused() {
     options.access.url = "nats://127.0.0.1:1".into();
     let error = serve(&options, &|_| {}, &stop).expect_err("nobody listens");
     assert!(error.to_string().contains("nats-server"), "{error}");
+}
+
+/// Has so many agents serve while something is done with them.
+fn with_agents<T>(broker: &Broker, count: usize, work: impl FnOnce(&Fleet) -> T) -> T {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let _ends = EndsWith(&stop);
+        for agent in 0..count {
+            let (options, stop) = (broker.agent(&format!("a{agent}"), None), &stop);
+            scope.spawn(move || serve(&options, &|_| {}, stop).expect("serves"));
+        }
+        work(&gathered(&broker.access("secret"), count))
+    })
+}
+
+fn run(fleet: &Fleet, plan: &LoadPlan) -> Result<kneepoint_model::LoadPoint, AgentsError> {
+    fleet.run(plan, &|_| {}, &|_| {}, &AtomicBool::new(false))
+}
+
+/// Connections, requests and arrivals of which there are fewer than agents: whoever would have none is not asked.
+#[test]
+fn a_load_that_is_too_small_for_all_is_sent_by_some() {
+    let broker = Broker::start();
+    with_agents(&broker, 3, |fleet| {
+        let mut counted = plan("const(1,1)");
+        counted.max_connections = 2;
+        counted.mode = Mode::Closed(kneepoint_model::ClosedLoop {
+            requests: Some(5),
+            ..kneepoint_model::ClosedLoop::new(2, Duration::from_secs(60))
+        });
+        let point = run(fleet, &counted).expect("a point");
+        assert_eq!((point.arrivals, point.generators.len()), (5, 2));
+        assert!(point.connections_opened <= 2);
+
+        let point = run(fleet, &plan("const(1,1)")).expect("a point");
+        assert_eq!((point.arrivals, point.generators.len()), (1, 1));
+        assert!(point.validity.is_valid(), "{:?}", point.validity);
+    });
+}
+
+/// A server that writes down the paths that it is asked for.
+fn listing() -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let paths = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&paths);
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let seen = Arc::clone(&seen);
+            thread::spawn(move || {
+                let reading = stream.try_clone().expect("a second handle");
+                for line in BufReader::new(reading).lines().map_while(Result::ok) {
+                    if let Some(path) = line.strip_prefix("GET ") {
+                        let path = path.split(' ').next().unwrap_or_default();
+                        seen.lock().expect("lock").push(path.to_owned());
+                    }
+                    if line.is_empty() {
+                        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+                    }
+                }
+            });
+        }
+    });
+    (address, paths)
+}
+
+/// Each row is somebody's, and all together have them all.
+#[test]
+fn rows_of_a_feeder_are_divided_among_agents() {
+    let broker = Broker::start();
+    let (server, paths) = listing();
+    let mut plan = plan("const(40,1)");
+    plan.target = Target::http(Address::Tcp(server), "a");
+    plan.workload.requests[0].path = "/{{users.name}}".into();
+    plan.workload.feeders = vec![kneepoint_model::Feeder {
+        name: "users".into(),
+        columns: vec!["name".into()],
+        order: kneepoint_model::RowOrder::InTurn,
+        rows: (0..40).map(|row| vec![format!("u{row}")]).collect(),
+    }];
+    let point = with_agents(&broker, 2, |fleet| run(fleet, &plan)).expect("a point");
+    assert_eq!(point.arrivals, 40);
+    let mut seen = paths.lock().expect("lock").clone();
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), 40, "every row once: {seen:?}");
+}
+
+/// Two processes with one name would drive a share twice: the second does not start, and one that answers all the same (by
+/// hand here) keeps the load from beginning.
+#[test]
+fn a_name_that_another_agent_has_is_refused() {
+    let broker = Broker::start();
+    with_agents(&broker, 1, |_| {
+        let stop = AtomicBool::new(true);
+        let error = serve(&broker.agent("a0", None), &|_| {}, &stop).expect_err("a second one");
+        assert!(error.to_string().contains("called a0 already"), "{error}");
+        let address = broker.address;
+        thread::spawn(move || falls_silent(address, "a0"));
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match Fleet::gather(&broker.access("secret"), Wanted::Some(1)) {
+                Err(error) => {
+                    assert!(
+                        error.to_string().contains("two of them are called a0"),
+                        "{error}"
+                    );
+                    break;
+                }
+                Ok(_) => assert!(Instant::now() < until, "the second one does not show"),
+            }
+        }
+    });
+}
+
+/// Whoever is told to stop hands over what it has, and ends.
+#[test]
+fn an_agent_that_is_told_to_stop_during_a_load_ends() {
+    let broker = Broker::start();
+    let stop = AtomicBool::new(false);
+    let told = Mutex::new(Vec::new());
+    let point = thread::scope(|scope| {
+        let _ends = EndsWith(&stop);
+        let (options, heard, stop) = (broker.agent("a", None), &told, &stop);
+        let tell = move |words: &str| heard.lock().expect("lock").push(words.to_owned());
+        let serving = scope.spawn(move || serve(&options, &tell, stop).expect("serves"));
+        let fleet = gathered(&broker.access("secret"), 1);
+        let mut ends = Some(serving);
+        let progress = |now: &kneepoint_load::Progress| {
+            if now.arrivals > 0 {
+                stop.store(true, Ordering::Relaxed);
+            }
+        };
+        let plan = plan("const(20,600)");
+        let point = fleet.run(&plan, &|_| {}, &progress, &AtomicBool::new(false));
+        // It does not wait for the coordinator to let it go.
+        ends.take().expect("once").join().expect("it ends");
+        point.expect("a point")
+    });
+    assert!(!point.validity.is_valid() && point.arrivals > 0);
+    let said = point.generators[0].said.as_deref().unwrap_or_default();
+    assert!(said.contains("stopped by its operator"), "{said}");
+    let told = told.lock().expect("lock").join("\n");
+    assert!(told.contains("told to stop by a signal"), "{told}");
+}
+
+#[test]
+fn a_token_is_an_account_and_what_an_account_may_not_is_told() {
+    let broker = Broker::start_with(&["--auth", "s3cret"]);
+    let mut options = broker.agent("a", None);
+    options.access.url = format!("nats://s3cret@{}", broker.address);
+    serve(&options, &|_| {}, &AtomicBool::new(true)).expect("the token counts");
+    options.access.url = format!("nats://wrong@{}", broker.address);
+    let error = serve(&options, &|_| {}, &AtomicBool::new(true)).expect_err("another token");
+    assert!(
+        error.to_string().contains("refuses this account"),
+        "{error}"
+    );
+
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = directory.path().join("nats.conf");
+    let text = "authorization { users: [{user: ann, password: secret, permissions: {publish: {deny: \">\"}}}] }";
+    std::fs::write(&config, text).expect("is written");
+    let config = config.to_string_lossy().into_owned();
+    let broker = Broker::start_with(&["-c", &config]);
+    let error = Fleet::gather(&broker.access("secret"), Wanted::All).expect_err("it may not ask");
+    assert!(
+        error
+            .to_string()
+            .to_lowercase()
+            .contains("permissions violation"),
+        "{error}"
+    );
 }

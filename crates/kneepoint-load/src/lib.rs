@@ -36,8 +36,8 @@ pub use plan::{
     Tls, Verify,
 };
 pub use probe::{
-    CONSENT_PATH, Consent, ConsentError, ConsentWatch, Fetched, Rehearsal, Rehearsed, ceiling,
-    fetch, identify,
+    CONSENT_PATH, Consent, ConsentError, ConsentWatch, Fetched, Owned, Rehearsal, Rehearsed,
+    ceiling, fetch, host_of, identify,
 };
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing {

@@ -2,10 +2,12 @@
 
 mod consent;
 mod null_server;
+mod owned;
 mod rehearsal;
 mod single;
 
-pub use consent::{CONSENT_PATH, Consent, ConsentError, ConsentWatch};
+pub use consent::{CONSENT_PATH, Consent, ConsentError, ConsentWatch, host_of};
 pub use null_server::ceiling;
+pub use owned::Owned;
 pub use rehearsal::{Rehearsal, Rehearsed};
 pub use single::{Fetched, fetch, identify};

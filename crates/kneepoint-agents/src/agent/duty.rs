@@ -284,19 +284,28 @@ impl Duty {
 
     fn hand_over(&mut self, mut point: LoadPoint) {
         point.seconds = Vec::new();
-        let account = Account {
+        let mut account = Account {
             seconds: self.first_kept + self.kept.len() as u64,
             began_ns: self.began_ns.unwrap_or(0),
             because: self.because.clone().or(point.stopped_because.clone()),
             point,
         };
-        if let Ok(bytes) = written(&Message::Done(Box::new(account))) {
-            self.account = Some(bytes);
-            let hold = self.part_of(self.spread_ns.saturating_mul(ACCOUNT_SPREAD));
-            self.account_at = Some(Instant::now() + Duration::from_nanos(hold));
-            if hold == 0 {
-                self.say_account();
-            }
+        let message = |account: &Account| written(&Message::Done(Box::new(account.clone())));
+        let whole = message(&account).or_else(|_| {
+            // Too long for a message: the counts are what nobody can do without.
+            account.point.slowest = Vec::new();
+            account.point.examples = Vec::new();
+            message(&account)
+        });
+        let Ok(bytes) = whole else {
+            self.is_over = true;
+            return;
+        };
+        self.account = Some(bytes);
+        let hold = self.part_of(self.spread_ns.saturating_mul(ACCOUNT_SPREAD));
+        self.account_at = Some(Instant::now() + Duration::from_nanos(hold));
+        if hold == 0 {
+            self.say_account();
         }
     }
 

@@ -3,7 +3,7 @@
 use super::going::Going;
 use super::heart::Heart;
 use crate::broker::{Broker, Incoming, Letter};
-use crate::division::{connections, divide};
+use crate::division::{Seats, connections, divide_seats};
 use crate::error::AgentsError;
 use crate::messages::{
     Introduction, Message, Part, Unreadable, from_agent, read, to_agent, to_all,
@@ -15,9 +15,9 @@ use crate::moments::{
 use crate::offset::{Offset, Round, estimate, longest_way};
 use crate::roll::{Change, Presence};
 use crate::union::Union;
-use kneepoint_load::{LoadPlan, Progress, Share};
-use kneepoint_model::LoadPoint;
+use kneepoint_load::{LoadPlan, Mode, Progress, Share};
 use kneepoint_model::units::format_share;
+use kneepoint_model::{Arrivals, LoadPoint};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -27,6 +27,8 @@ use std::time::{Duration, Instant};
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// How long an agent may take from hearing of a load until it listens for its words.
 const LISTENING: Duration = Duration::from_millis(200);
+/// How many arrivals at random an agent has on average, at least.
+const AT_RANDOM: u64 = 10;
 /// How often progress is told.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 
@@ -36,7 +38,9 @@ static RUNS: AtomicU64 = AtomicU64::new(0);
 /// One load.
 pub(crate) struct Conduct<'f> {
     broker: &'f Broker,
-    members: &'f [Introduction],
+    members: Vec<&'f Introduction>,
+    /// Those for whom there is nothing in this load.
+    idle: Vec<&'f str>,
     plan: &'f LoadPlan,
     tell: &'f dyn Fn(&str),
     run: String,
@@ -62,21 +66,27 @@ impl<'f> Conduct<'f> {
             .map(|here| here.weight(plan.threads))
             .collect();
         let all = to_all(&run);
+        let (chosen, shares) = divide_seats(&weights, &seats(plan));
+        let nobody = |agent: &usize| !chosen.contains(agent);
+        let idle = (0..members.len()).filter(nobody);
+        let idle = idle.map(|agent| members[agent].name.as_str()).collect();
+        let members: Vec<&Introduction> = chosen.iter().map(|agent| &members[*agent]).collect();
         Self {
             heart: Heart::begin(broker.mouth(), all.clone()),
             broker,
-            members,
+            idle,
             plan,
             tell,
             run,
             all,
-            shares: divide(&weights),
+            shares,
             tells_start: true,
             by_name: members
                 .iter()
                 .enumerate()
                 .map(|(agent, here)| (here.name.as_str(), agent))
                 .collect(),
+            members,
         }
     }
 
@@ -127,14 +137,21 @@ impl<'f> Conduct<'f> {
 
     /// Gives each agent its share and waits until all are ready.
     fn prepare(&self, stop: &AtomicBool) -> Result<(), AgentsError> {
+        if self.tells_start && !self.idle.is_empty() {
+            (self.tell)(&format!(
+                "there is too little to divide among {} agents (connections, requests or arrivals): nothing in this load is for {}",
+                self.idle.len() + self.members.len(),
+                self.idle.join(", ")
+            ));
+        }
         for (here, share) in self.members.iter().zip(&self.shares) {
-            let threads = self.plan.threads.min(share.slots().len());
-            let connections = connections(self.plan.max_connections, share, threads);
+            let connections = connections(self.plan.max_connections, share);
+            let threads = threads(self.plan, share).min(connections);
             let prepare = Message::Prepare {
                 run: self.run.clone(),
                 part: Box::new(Part::of(self.plan, share.clone(), threads, connections)),
             };
-            let there = to_agent(&here.name);
+            let there = to_agent(&here.name, &here.instance);
             let answer = from_agent(&self.run, &here.name);
             self.broker
                 .ask(&there, &answer, &prepare)
@@ -220,6 +237,9 @@ impl<'f> Conduct<'f> {
         let told = rounds.iter().enumerate().map(|(agent, rounds)| {
             let offset = estimate(rounds)
                 .ok_or_else(|| self.gone(&[agent], "ready, and answering no more".into()))?;
+            if offset.within_ns > GETTING_READY.as_nanos() as u64 {
+                return Err(self.gone(&[agent], "what it says of its clock cannot be".into()));
+            }
             Ok((offset, longest_way(rounds)))
         });
         told.collect()
@@ -266,7 +286,8 @@ impl<'f> Conduct<'f> {
                 at_ns: at.saturating_add_signed(offset.ns),
                 offset_ns: offset.ns,
             };
-            self.broker.say(&to_agent(&here.name), &start);
+            self.broker
+                .say(&to_agent(&here.name, &here.instance), &start);
         }
         let within = offsets.iter().map(|(offset, _)| bound_ms(*offset, offsets));
         if self.tells_start {
@@ -286,6 +307,10 @@ impl<'f> Conduct<'f> {
             Incoming::Message(letter) => letter,
             Incoming::Told(words) => {
                 (self.tell)(&format!("broker: {words}"));
+                return None;
+            }
+            Incoming::Denied(words) => {
+                (self.tell)(&words);
                 return None;
             }
         };
@@ -352,7 +377,7 @@ impl<'f> Conduct<'f> {
         going.fresh.extend(rest);
         going.judge(self.plan);
         progress(&going.progress(self.plan, began.elapsed()));
-        let mut point = going.union.finish(self.plan);
+        let mut point = going.union.finish(self.plan, told_to_stop);
         point.aborted = going.aborted;
         point.stopped_because = going.stopped_because;
         point
@@ -365,12 +390,12 @@ impl<'f> Conduct<'f> {
         match message {
             Message::Alive(pulse) => going.pulses[agent] = pulse,
             Message::Second(report) => {
-                let told = report.number + 1;
+                let told = report.number.saturating_add(1);
                 going.union.second(agent, *report);
                 going.pulses[agent].seconds = going.pulses[agent].seconds.max(told);
             }
             Message::Done(account) => {
-                going.pulses[agent].seconds = account.seconds;
+                going.pulses[agent] = going.pulses[agent].at_its_end(account.seconds);
                 if let Some(because) = &account.because {
                     (self.tell)(&format!(
                         "agent {} ended early: {because}",
@@ -387,6 +412,12 @@ impl<'f> Conduct<'f> {
             }
             _ => {}
         }
+        if let Some(why) = going.union.newly_doubted(agent) {
+            (self.tell)(&format!(
+                "agent {} is not believed: {why}",
+                self.members[agent].name
+            ));
+        }
         if going.union.is_whole(agent) {
             going.roll.done(agent);
         }
@@ -395,8 +426,9 @@ impl<'f> Conduct<'f> {
             && going.asked[agent].elapsed() >= ASK_AGAIN
         {
             going.asked[agent] = Instant::now();
+            let here = self.members[agent];
             self.broker.say(
-                &to_agent(&self.members[agent].name),
+                &to_agent(&here.name, &here.instance),
                 &Message::Again { from },
             );
         }
@@ -406,6 +438,10 @@ impl<'f> Conduct<'f> {
     fn settle(&self, going: &mut Going, now: Duration) {
         for change in going.roll.look(now) {
             self.tell_change(change);
+            if change.now == Presence::Gone {
+                let pulse = &mut going.pulses[change.agent];
+                *pulse = pulse.at_its_end(pulse.seconds);
+            }
         }
         let roll = &going.roll;
         let whole = going
@@ -439,5 +475,92 @@ fn bound_ms(own: Offset, all: &[(Offset, u64)]) -> f64 {
         .map(|(offset, _)| offset.within_ns)
         .max()
         .unwrap_or(0);
-    (own.within_ns + worst) as f64 / 1e6
+    own.within_ns.saturating_add(worst) as f64 / 1e6
+}
+
+/// What every agent of a load must have something of, so that none waits for what never comes: connections, workers and
+/// requests of a loop, arrivals of a schedule.
+fn seats(plan: &LoadPlan) -> Vec<Seats> {
+    let connections = 0..plan.max_connections as u64;
+    match &plan.mode {
+        Mode::Closed(closed) => {
+            let workers = 0..u64::from(closed.workers);
+            let requests = closed.requests.map(|all| 0..all);
+            [connections, workers].into_iter().chain(requests).collect()
+        }
+        Mode::Open { schedule, arrivals } => {
+            let all = schedule.total_arrivals();
+            let skipped = schedule.area(plan.skip.as_secs_f64()).ceil() as u64;
+            let skipped = skipped.min(all);
+            let arrivals = match arrivals {
+                Arrivals::Even => skipped..all,
+                // By chance one may have none; of ten on average, next to never.
+                Arrivals::Poisson { .. } => 0..(all - skipped).div_ceil(AT_RANDOM),
+            };
+            vec![connections, arrivals]
+        }
+    }
+}
+
+/// How many threads an agent has with a share: in a loop, each has a worker.
+fn threads(plan: &LoadPlan, share: &Share) -> usize {
+    let most = match &plan.mode {
+        Mode::Closed(closed) => share.count_below(closed.workers.into()) as usize,
+        Mode::Open { .. } => usize::MAX,
+    };
+    plan.threads.min(share.slots().len()).min(most.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kneepoint_load::Target;
+    use kneepoint_model::{ClosedLoop, Workload};
+
+    fn plan(mode: Mode) -> LoadPlan {
+        let target = Target::http("127.0.0.1:80".parse().expect("an address"), "a");
+        LoadPlan::new(target, Workload::single("/"), mode)
+    }
+
+    #[test]
+    fn what_cannot_be_divided_among_all_is_divided_among_some() {
+        let seated = |plan: &LoadPlan| divide_seats(&[1.0; 4], &seats(plan)).0.len();
+        let closed = |workers, requests| {
+            plan(Mode::Closed(ClosedLoop {
+                requests,
+                ..ClosedLoop::new(workers, Duration::from_secs(1))
+            }))
+        };
+        assert_eq!(seated(&closed(3, Some(5))), 3);
+        assert_eq!(seated(&closed(8, Some(2))), 2);
+        assert_eq!(seated(&closed(2, None)), 2);
+        assert_eq!(seated(&closed(8, None)), 4);
+        let open = |schedule: &str, arrivals| {
+            plan(Mode::Open {
+                schedule: schedule.parse().expect("a schedule"),
+                arrivals,
+            })
+        };
+        assert_eq!(seated(&open("const(1,1)", Arrivals::Even)), 1);
+        assert_eq!(seated(&open("const(100,1)", Arrivals::Even)), 4);
+        assert_eq!(
+            seated(&open("const(10,1)", Arrivals::Poisson { seed: 1 })),
+            1
+        );
+        assert_eq!(
+            seated(&open("const(100,1)", Arrivals::Poisson { seed: 1 })),
+            4
+        );
+        let mut few = open("const(100,1)", Arrivals::Even);
+        few.max_connections = 2;
+        assert_eq!(seated(&few), 2);
+    }
+
+    #[test]
+    fn no_thread_of_a_loop_is_without_a_worker() {
+        let mut plan = plan(Mode::Closed(ClosedLoop::new(8, Duration::from_secs(1))));
+        plan.threads = 4;
+        let (_, shares) = divide_seats(&[1.0; 4], &seats(&plan));
+        assert!(shares.iter().all(|share| threads(&plan, share) == 2));
+    }
 }

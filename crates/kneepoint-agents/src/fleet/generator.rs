@@ -178,7 +178,8 @@ impl State {
         self.away = away;
         if there.is_empty() {
             return Err(AgentsError::Agents {
-                problem: "none of them answers any more; look at what they say where they run"
+                problem: "none of them answers any more, or all drive another run; wait for its end, or look at what they say where they \
+                          run"
                     .into(),
             });
         }
@@ -226,6 +227,7 @@ mod tests {
     fn agent(name: &str, ceiling_hz: f64) -> Introduction {
         Introduction {
             name: name.into(),
+            instance: "1".into(),
             tag: None,
             version: "1".into(),
             cores: 1,

@@ -51,7 +51,8 @@ impl Going {
             let open = pulse.arrivals.saturating_sub(pulse.ended);
             open.saturating_sub(pulse.backlog)
         });
-        let busy = (under_way.sum(), plan.max_connections as u64);
+        let under_way = under_way.fold(0, u64::saturating_add);
+        let busy = (under_way, plan.max_connections as u64);
         for second in std::mem::take(&mut self.fresh) {
             let record = &second.record;
             self.outcomes.merge(&record.outcomes);
@@ -84,7 +85,8 @@ impl Going {
         if let Some(second) = untold.last() {
             self.latest = second.record.clone();
         }
-        let sum = |of: fn(&Pulse) -> u64| self.pulses.iter().map(of).sum();
+        // What they say of themselves may be anything.
+        let sum = |of: fn(&Pulse) -> u64| self.pulses.iter().map(of).fold(0, u64::saturating_add);
         let total = |of: fn(&Pulse) -> f64| self.pulses.iter().map(of).sum();
         let seconds = untold
             .into_iter()

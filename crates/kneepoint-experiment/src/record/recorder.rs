@@ -100,7 +100,7 @@ impl<'a> Recorder<'a> {
     }
 
     fn open(
-        run: Run,
+        mut run: Run,
         secrets: Secrets,
         directory: Option<&Path>,
         observer: &'a dyn Observer,
@@ -110,6 +110,7 @@ impl<'a> Recorder<'a> {
             .map(|directory| RunStore::create(directory, &run))
             .transpose()?;
         if let Some(store) = &mut store {
+            store.id().clone_into(&mut run.id);
             store.append(0.0, &Record::Header(Box::new(run.clone())), &secrets)?;
         }
         Ok(Self {

@@ -20,6 +20,8 @@ use rusqlite::{Connection, OpenFlags};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
+/// Most runs that begin in one second and are kept apart.
+const MOST_AT_ONCE: u32 = 1000;
 /// The ending of run files.
 const EXTENSION: &str = "kneepoint.sqlite";
 
@@ -148,23 +150,24 @@ pub struct InFlight {
 /// An open run file.
 #[derive(Debug)]
 pub struct RunStore {
+    id: String,
     path: PathBuf,
     /// `None` behind a failure: one made anew holds no lock that the last could not give back.
     connection: Option<Connection>,
 }
 
 impl RunStore {
-    /// Makes the file of a new run in a directory, which is made when it is missing.
+    /// Makes the file of a new run in a directory, which is made when it is missing. It is called as the run is, with a
+    /// number behind where another run has that name: [`Self::id`] is the name then.
     ///
     /// # Errors
     /// The directory or file cannot be made: no permission, no space.
     pub fn create(directory: &Path, run: &Run) -> Result<Self, ExperimentError> {
-        let path = directory.join(format!("{}.{EXTENSION}", run.id));
         std::fs::create_dir_all(directory).map_err(|error| ExperimentError::Store {
             path: directory.display().to_string(),
             what: format!("cannot make the directory for runs: {error}; name another with --runs"),
         })?;
-        private_file(&path).map_err(|error| failure(&path, &error, "cannot be made"))?;
+        let (id, path) = free_file(directory, &run.id)?;
         let make = || -> rusqlite::Result<Connection> {
             let connection = connect(&path)?;
             connection.pragma_update(None, "user_version", RUN_VERSION)?;
@@ -175,9 +178,16 @@ impl RunStore {
         };
         let connection = make().map_err(|error| failure(&path, &error, "cannot be made"))?;
         Ok(Self {
+            id,
             path,
             connection: Some(connection),
         })
+    }
+
+    /// What the run of this file is called.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
     }
 
     /// The file.
@@ -255,6 +265,29 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     // In WAL mode a commit reaches the disk before it returns only this way.
     connection.pragma_update(None, "synchronous", "full")?;
     Ok(connection)
+}
+
+/// Makes the file of a run of this name, or of one with a number behind: names have a second in them, and two runs may begin in
+/// one.
+fn free_file(directory: &Path, id: &str) -> Result<(String, PathBuf), ExperimentError> {
+    let mut number = 1;
+    loop {
+        let name = match number {
+            1 => id.to_owned(),
+            // Behind the first of them in the order of names.
+            _ => format!("{id}_{number}"),
+        };
+        let path = directory.join(format!("{name}.{EXTENSION}"));
+        match private_file(&path) {
+            Ok(()) => return Ok((name, path)),
+            Err(error)
+                if error.kind() == std::io::ErrorKind::AlreadyExists && number < MOST_AT_ONCE =>
+            {
+                number += 1;
+            }
+            Err(error) => return Err(failure(&path, &error, "cannot be made")),
+        }
+    }
 }
 
 /// Makes a file that its owner alone may read: it tells what an application is like inside. SQLite's files beside it take
@@ -354,10 +387,20 @@ mod tests {
             seen += 1;
         }
         assert!(seen >= 2, "the log beside it was looked at too");
-        assert!(
-            RunStore::create(directory.path(), &run()).is_err(),
-            "never another's file"
-        );
+        let next = RunStore::create(directory.path(), &run()).expect("create");
+        assert_ne!(next.path(), store.path(), "never another's file");
+    }
+
+    #[test]
+    fn runs_that_begin_in_one_second_have_files_of_their_own() {
+        let directory = tempfile::tempdir().expect("temp dir");
+        let make = || RunStore::create(directory.path(), &run()).expect("create");
+        let stores = [make(), make(), make()];
+        let ids = ["", "_2", "_3"].map(|end| format!("{}{end}", run().id));
+        assert_eq!(stores.each_ref().map(|store| store.id().to_owned()), ids);
+        let listed = RunStore::list(directory.path());
+        let paths = stores.each_ref().map(|store| store.path().to_owned());
+        assert_eq!(listed, paths);
     }
 
     #[test]

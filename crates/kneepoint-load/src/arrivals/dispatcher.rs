@@ -317,9 +317,12 @@ pub(crate) fn has_due_times(plan: &LoadPlan) -> bool {
     }
 }
 
-/// How many requests of a loop's bound are this generator's.
+/// How many requests of a loop's bound are this generator's: none without a worker to make them.
 fn own_bound(plan: &LoadPlan, closed: &ClosedLoop) -> Option<u64> {
-    closed.requests.map(|all| plan.own(all))
+    let own = plan.own(closed.workers.into());
+    closed
+        .requests
+        .map(|all| if own == 0 { 0 } else { plan.own(all) })
 }
 
 /// Whether the workers of a loop have nothing of their own, so that counting the free ones is enough.
@@ -416,6 +419,17 @@ pub(crate) mod tests {
             c.ramp = Duration::from_nanos(200);
         });
         check(&plan(with_ramp, None), 400, &[0, 100, 401]);
+    }
+
+    /// The numbers of requests are dealt out apart from the workers, and nobody could send these.
+    #[test]
+    fn a_generator_without_a_worker_waits_for_nobody() {
+        let mut plan = plan(closed(|c| c.requests = Some(8)), None);
+        plan.share = crate::plan::Share::new(vec![3], 4);
+        let shared = Shared::new();
+        assert_eq!(Dispatcher::new(&plan, &shared, 0, 0).next(0), None);
+        plan.share = crate::plan::Share::new(vec![0], 4);
+        assert_eq!(Dispatcher::new(&plan, &shared, 0, 1).next(0), Some(0));
     }
 
     #[test]

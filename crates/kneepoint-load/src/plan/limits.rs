@@ -1,15 +1,117 @@
 //! Refuses closed loops, sessions and source addresses that cannot be, by name and with what to do.
 
 use crate::plan::error::LoadError;
-use kneepoint_model::{Address, ClosedLoop, Sessions, ThinkTime, Workload};
+use kneepoint_model::{Address, ClosedLoop, Schedule, Sessions, Slo, ThinkTime, Workload};
 use std::net::IpAddr;
+use std::time::Duration;
+
+/// Most users and workers: each is memory that is taken before the load begins.
+const MOST: u64 = 1_000_000;
+/// Most connections. How many there can be, the system's limit of open files says.
+const MOST_CONNECTIONS: usize = u32::MAX as usize;
+/// Most slowest requests that are named.
+const MOST_SLOWEST: u64 = 100_000;
+/// Most pieces of a schedule.
+const MOST_PIECES: usize = 100_000;
+/// Highest rate per second, far beyond what a machine sends.
+const HIGHEST_HZ: f64 = 1e8;
+/// Longest time of anything: a year.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 fn wrong(problem: String) -> Result<(), LoadError> {
     Err(LoadError::Plan { problem })
 }
 
+/// Refuses a number that is beyond what anybody means.
+pub(crate) fn check_count(what: &str, count: u64) -> Result<(), LoadError> {
+    if count <= MOST {
+        return Ok(());
+    }
+    wrong(format!("{count} {what}; {MOST} are the most"))
+}
+
+/// Refuses more connections than any address has.
+pub(crate) fn check_connections(count: usize) -> Result<(), LoadError> {
+    if count <= MOST_CONNECTIONS {
+        return Ok(());
+    }
+    wrong(format!(
+        "{count} connections; {MOST_CONNECTIONS} are the most"
+    ))
+}
+
+/// Refuses more names than a result should hold.
+pub(crate) fn check_slowest(count: usize) -> Result<(), LoadError> {
+    if count as u64 <= MOST_SLOWEST {
+        return Ok(());
+    }
+    wrong(format!(
+        "the {count} slowest requests are to be named; {MOST_SLOWEST} are the most"
+    ))
+}
+
+/// Refuses a time that clocks do not reach.
+pub(crate) fn check_time(what: &str, time: Duration) -> Result<(), LoadError> {
+    if time <= LONGEST {
+        return Ok(());
+    }
+    wrong(format!(
+        "{what} of {} s; a year is the most",
+        time.as_secs()
+    ))
+}
+
+/// Refuses goals that no response could miss or meet.
+pub(crate) fn check_slo(slo: &Slo) -> Result<(), LoadError> {
+    if slo.timeout.is_zero() {
+        return wrong("a timeout of zero; set slo.timeout, for example \"2s\"".into());
+    }
+    check_time("a timeout", slo.timeout)?;
+    check_time("a good response time", slo.response_time)?;
+    if !(slo.quantile > 0.0 && slo.quantile <= 1.0) {
+        return wrong(format!(
+            "a quantile of {:e}; use one above 0 and at most 1, for example 0.95",
+            slo.quantile
+        ));
+    }
+    if !(0.0..=1.0).contains(&slo.errors) {
+        return wrong(format!(
+            "a share of errors of {:e}; use one from 0 to 1, for example 0.001",
+            slo.errors
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses a schedule that offers nothing anybody could send.
+pub(crate) fn check_schedule(schedule: &Schedule) -> Result<(), LoadError> {
+    let pieces = schedule.segments.len();
+    if pieces == 0 {
+        return wrong("a schedule of no piece; give it one, for example const(50,10s)".into());
+    }
+    if pieces > MOST_PIECES {
+        return wrong(format!(
+            "a schedule of {pieces} pieces; {MOST_PIECES} are the most"
+        ));
+    }
+    let sane = |rate: f64| (0.0..=HIGHEST_HZ).contains(&rate);
+    for piece in &schedule.segments {
+        check_time("a piece of the schedule", piece.duration)?;
+        if !sane(piece.from_hz) || !sane(piece.to_hz) {
+            return wrong(format!(
+                "a rate from {:e} to {:e} per second; rates are finite, not negative, and {HIGHEST_HZ:e} at most",
+                piece.from_hz, piece.to_hz
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// Refuses a closed loop in which nothing happens.
 pub(crate) fn check_closed_loop(closed: &ClosedLoop) -> Result<(), LoadError> {
+    check_count("workers in a closed loop", closed.workers.into())?;
+    check_time("a closed loop", closed.duration)?;
+    check_time("a ramp", closed.ramp)?;
     if closed.workers == 0 {
         return wrong("a closed loop of 0 workers; use at least 1".into());
     }
@@ -26,9 +128,16 @@ pub(crate) fn check_closed_loop(closed: &ClosedLoop) -> Result<(), LoadError> {
 }
 
 fn check_think_time(whose: &str, think_time: &ThinkTime) -> Result<(), LoadError> {
-    let ThinkTime::Empirical { quantiles } = think_time else {
-        return Ok(());
+    let quantiles = match think_time {
+        ThinkTime::None => return Ok(()),
+        ThinkTime::Fixed(time) | ThinkTime::Exponential { mean: time } => {
+            return check_time(whose, *time);
+        }
+        ThinkTime::Empirical { quantiles } => quantiles,
     };
+    quantiles
+        .iter()
+        .try_for_each(|time| check_time(whose, *time))?;
     if quantiles.len() < 2 {
         return wrong(format!(
             "{whose} has {} quantiles; give at least the least and the greatest",

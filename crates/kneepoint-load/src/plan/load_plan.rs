@@ -7,7 +7,7 @@ use crate::plan::stop::StopWhen;
 use crate::plan::target::Target;
 use kneepoint_model::{
     AbortRule, Arrivals, ClosedLoop, FirstArrival, LatencyHistogram, OutcomeCounts, Schedule,
-    Second, Slo, Workload, check_workload,
+    Second, Slo, Workload, check_workload, variables,
 };
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -122,6 +122,38 @@ impl LoadPlan {
         }
     }
 
+    /// The hosts that its requests name, with their ports and each once: those of their `Host` headers, and the target's
+    /// where a request has none. Which site is loaded is for the request to say, and not for the target's address.
+    ///
+    /// # Errors
+    /// A `Host` header holds a variable: nobody can tell which host it names.
+    pub fn hosts(&self) -> Result<Vec<&str>, LoadError> {
+        let mut hosts: Vec<&str> = Vec::new();
+        for request in &self.workload.requests {
+            let own = request.headers.iter();
+            let own = own.filter(|(name, _)| name.trim().eq_ignore_ascii_case("host"));
+            let mut own: Vec<&str> = own.map(|(_, value)| value.trim()).collect();
+            if own.is_empty() {
+                own.push(self.target.host());
+            }
+            for host in own {
+                let mut pieces = variables::pieces(host);
+                if pieces.any(|piece| matches!(piece, variables::Piece::Variable(_))) {
+                    return Err(LoadError::Plan {
+                        problem: format!(
+                            "the header `Host: {host}` holds a variable, so that nobody can tell which host is loaded; \
+                             write the host itself"
+                        ),
+                    });
+                }
+                if !hosts.iter().any(|known| known.eq_ignore_ascii_case(host)) {
+                    hosts.push(host);
+                }
+            }
+        }
+        Ok(hosts)
+    }
+
     /// The numbers that belong to a thread.
     pub(crate) fn numbers(&self, thread: usize) -> Numbers {
         Numbers::of_thread(self.share.as_ref(), thread, self.threads)
@@ -139,8 +171,11 @@ impl LoadPlan {
             .map_or(all, |share| share.count_below(all))
     }
 
-    /// Refuses what cannot be sent.
-    pub(crate) fn check(&self) -> Result<(), LoadError> {
+    /// Refuses what cannot be sent, and numbers beyond what anybody means. It costs little, whatever the numbers are.
+    ///
+    /// # Errors
+    /// What is asked for that cannot be, and what to do instead.
+    pub fn check(&self) -> Result<(), LoadError> {
         let wrong = |problem: String| Err(LoadError::Plan { problem });
         if self.threads == 0 || self.threads > 256 {
             return wrong(format!(
@@ -163,33 +198,18 @@ impl LoadPlan {
                 self.max_connections, self.threads
             ));
         }
-        if self.slo.timeout.is_zero() {
-            return wrong("a timeout of zero; set slo.timeout, for example \"2s\"".into());
-        }
+        limits::check_connections(self.max_connections)?;
+        limits::check_count("users", self.workload.users.into())?;
+        limits::check_slowest(self.slowest)?;
+        limits::check_time("a start that is left out", self.skip)?;
+        limits::check_slo(&self.slo)?;
         match &self.mode {
-            Mode::Open { schedule, .. } => check_schedule(schedule)?,
+            Mode::Open { schedule, .. } => limits::check_schedule(schedule)?,
             Mode::Closed(closed) => limits::check_closed_loop(closed)?,
         }
         limits::check_sources(&self.source_addresses, self.target.address())?;
         check_workload(&self.workload)?;
         limits::check_sessions(&self.workload)
-    }
-}
-
-fn check_schedule(schedule: &Schedule) -> Result<(), LoadError> {
-    let sane = |rate: f64| rate.is_finite() && rate >= 0.0;
-    match schedule
-        .segments
-        .iter()
-        .find(|s| !sane(s.from_hz) || !sane(s.to_hz))
-    {
-        None => Ok(()),
-        Some(s) => Err(LoadError::Plan {
-            problem: format!(
-                "a rate from {} to {} per second; rates are finite and not negative",
-                s.from_hz, s.to_hz
-            ),
-        }),
     }
 }
 

@@ -148,6 +148,16 @@ impl Target {
         }
     }
 
+    /// The same, asked by another name. FastCGI stays as it is.
+    #[must_use]
+    pub(crate) fn with_host(mut self, host: &str) -> Self {
+        if let Self::Http { host_header, .. } = &mut self {
+            host_header.clear();
+            host_header.push_str(host);
+        }
+        self
+    }
+
     /// How connections are encrypted, if they are.
     #[must_use]
     pub fn tls(&self) -> Option<&Tls> {

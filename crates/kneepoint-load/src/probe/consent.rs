@@ -5,7 +5,7 @@ use crate::plan::Target;
 use jiff::Timestamp;
 use kneepoint_model::Request;
 use serde_json::Value;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -134,18 +134,21 @@ impl Consent {
         Ok(())
     }
 
-    /// Asks a machine whether it may be loaded, at this rate, under this name.
+    /// Asks a machine whether it may be loaded at this rate, under the name that requests use, which may have a port.
     ///
     /// # Errors
     /// It does not say so.
-    pub fn ask(target: &Target, host: &str, wanted_hz: f64) -> Result<Self, ConsentError> {
+    pub fn ask(target: &Target, authority: &str, wanted_hz: f64) -> Result<Self, ConsentError> {
+        let host = host_of(authority);
         let refused = |why: String| ConsentError::NotServed {
             host: host.to_owned(),
             why,
         };
+        // The very site that is to be loaded: several share an address.
+        let target = target.clone().with_host(authority);
         let request = Request::get(CONSENT_PATH);
         let fetched =
-            fetch(target, &request, None, LIMIT).map_err(|error| refused(error.to_string()))?;
+            fetch(&target, &request, None, LIMIT).map_err(|error| refused(error.to_string()))?;
         if fetched.status != 200 {
             let status = fetched.status;
             return Err(refused(format!("{CONSENT_PATH} has status {status}")));
@@ -162,74 +165,79 @@ impl Consent {
     }
 }
 
-/// Asks a machine again every minute, and at the end of its consent, while a load runs. It ends with the value.
+/// The host of `host:80`, `[::1]:80` or `host`.
+#[must_use]
+pub fn host_of(authority: &str) -> &str {
+    let host = match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => authority,
+    };
+    host.trim_matches(['[', ']'])
+}
+
+/// Asks each host of a load again every minute, and at the end of its consent, while the load runs. It ends with the value.
 #[derive(Debug)]
 pub struct ConsentWatch {
     withdrawn: Arc<Mutex<Option<ConsentError>>>,
-    /// Dropped with the value, which ends the thread.
-    _ended: Sender<()>,
+    /// Dropped with the value, which ends the threads.
+    _ended: Vec<Sender<()>>,
 }
 
 impl ConsentWatch {
-    /// Asks once, and then again and again.
+    /// Asks each of the hosts, as requests name them, once, and then again and again. The consents are in the order of the
+    /// hosts.
     ///
     /// # Errors
-    /// There is no consent now.
+    /// One of them does not consent now.
     pub fn start(
         target: &Target,
-        host: &str,
+        hosts: &[&str],
         wanted_hz: f64,
-    ) -> Result<(Consent, Self), ConsentError> {
-        Self::start_every(EVERY, target, host, wanted_hz)
+    ) -> Result<(Vec<Consent>, Self), ConsentError> {
+        Self::start_every(EVERY, target, hosts, wanted_hz)
     }
 
     fn start_every(
         every: Duration,
         target: &Target,
-        host: &str,
+        hosts: &[&str],
         wanted_hz: f64,
-    ) -> Result<(Consent, Self), ConsentError> {
-        let first = Consent::ask(target, host, wanted_hz)?;
+    ) -> Result<(Vec<Consent>, Self), ConsentError> {
+        let asked = hosts
+            .iter()
+            .map(|host| Consent::ask(target, host, wanted_hz));
+        let consents = asked.collect::<Result<Vec<_>, _>>()?;
         let withdrawn = Arc::new(Mutex::new(None));
-        let (ended, end) = channel::<()>();
-        let (told, target, host) = (Arc::clone(&withdrawn), target.clone(), host.to_owned());
-        let mut until = first.until;
-        let ask = move || {
-            let mut missed = 0;
-            loop {
-                // To its own end, if that comes first.
-                let left = Duration::try_from(until.duration_since(Timestamp::now()));
-                let wait = if missed > 0 { every / 12 } else { every };
-                let wait = wait.min(left.unwrap_or(Duration::ZERO));
-                if !matches!(end.recv_timeout(wait), Err(RecvTimeoutError::Timeout)) {
-                    return;
-                }
-                match Consent::ask(&target, &host, wanted_hz) {
-                    Ok(consent) => (until, missed) = (consent.until, 0),
-                    Err(ConsentError::NotServed { .. })
-                        if missed + 1 < TRIES && Timestamp::now() < until =>
-                    {
-                        missed += 1;
+        let mut ends = Vec::new();
+        for (host, first) in hosts.iter().zip(&consents) {
+            let (ended, end) = channel::<()>();
+            ends.push(ended);
+            let asking = Asking {
+                target: target.clone(),
+                host: (*host).to_owned(),
+                wanted_hz,
+                every,
+                until: first.until,
+            };
+            let told = Arc::clone(&withdrawn);
+            thread::Builder::new()
+                .name("consent".into())
+                .spawn(move || {
+                    if let Some(why) = asking.ask_again(&end) {
+                        let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+                        told.get_or_insert(why);
                     }
-                    Err(why) => {
-                        *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
-                        return;
-                    }
-                }
-            }
-        };
-        thread::Builder::new()
-            .name("consent".into())
-            .spawn(ask)
-            .map_err(|why| ConsentError::NotServed {
-                host: first.host.clone(),
-                why: format!("a thread that asks again cannot be started: {why}"),
-            })?;
+                })
+                .map_err(|why| ConsentError::NotServed {
+                    host: first.host.clone(),
+                    why: format!("a thread that asks again cannot be started: {why}"),
+                })?;
+        }
         let watch = Self {
             withdrawn,
-            _ended: ended,
+            _ended: ends,
         };
-        Ok((first, watch))
+        Ok((consents, watch))
     }
 
     /// Why the load must end now; `None` while it may go on.
@@ -237,6 +245,45 @@ impl ConsentWatch {
     pub fn withdrawn(&self) -> Option<ConsentError> {
         let withdrawn = self.withdrawn.lock();
         withdrawn.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Who is asked again and again.
+struct Asking {
+    target: Target,
+    host: String,
+    wanted_hz: f64,
+    every: Duration,
+    /// When the last consent ends.
+    until: Timestamp,
+}
+
+impl Asking {
+    /// Asks until nobody wants to know any more, or there is no consent; then why.
+    fn ask_again(mut self, end: &Receiver<()>) -> Option<ConsentError> {
+        let mut missed = 0;
+        loop {
+            // To its own end, if that comes first.
+            let left = Duration::try_from(self.until.duration_since(Timestamp::now()));
+            let wait = if missed > 0 {
+                self.every / 12
+            } else {
+                self.every
+            };
+            let wait = wait.min(left.unwrap_or(Duration::ZERO));
+            if !matches!(end.recv_timeout(wait), Err(RecvTimeoutError::Timeout)) {
+                return None;
+            }
+            match Consent::ask(&self.target, &self.host, self.wanted_hz) {
+                Ok(consent) => (self.until, missed) = (consent.until, 0),
+                Err(ConsentError::NotServed { .. })
+                    if missed + 1 < TRIES && Timestamp::now() < self.until =>
+                {
+                    missed += 1;
+                }
+                Err(why) => return Some(why),
+            }
+        }
     }
 }
 
@@ -343,7 +390,8 @@ mod tests {
     fn withdrawn(bodies: Vec<String>) -> String {
         let every = Duration::from_millis(60);
         let target = serving(bodies);
-        let (_, watch) = ConsentWatch::start_every(every, &target, "x.test", 5.0).expect("consent");
+        let (_, watch) =
+            ConsentWatch::start_every(every, &target, &["x.test"], 5.0).expect("consent");
         let end = Instant::now() + Duration::from_secs(20);
         while watch.withdrawn().is_none() && Instant::now() < end {
             thread::sleep(Duration::from_millis(5));
@@ -363,6 +411,43 @@ mod tests {
         assert!(said.contains("status 404"), "{said}");
         let said = withdrawn(vec![token("x.test", 5.0, in_seconds(1))]);
         assert!(said.contains("ended at"), "{said}");
+    }
+
+    /// A server with several sites, which tells by the `Host` header which it is asked for.
+    #[test]
+    fn each_host_that_requests_name_is_asked_by_its_own_name() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("its address");
+        thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let mut bytes = [0; 4096];
+                let length = stream.read(&mut bytes).unwrap_or(0);
+                let asked = String::from_utf8_lossy(&bytes[..length]).into_owned();
+                let willing =
+                    asked.contains("Host: x.test:80\r\n") || asked.contains("Host: z.test\r\n");
+                let host = if asked.contains("z.test") {
+                    "z.test"
+                } else {
+                    "x.test"
+                };
+                let (status, body) = match willing {
+                    true => ("200 OK", token(host, 5.0, in_seconds(60))),
+                    false => ("404 No", String::new()),
+                };
+                let length = body.len();
+                let answer = format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n\r\n{body}");
+                let _ = stream.write_all(answer.as_bytes());
+            }
+        });
+        let target = Target::http(Address::Tcp(address), "x.test:80");
+        let (consents, _watch) =
+            ConsentWatch::start(&target, &["x.test:80", "z.test"], 5.0).expect("both consent");
+        assert_eq!(consents[1].host, "z.test");
+        let refused = ConsentWatch::start(&target, &["x.test:80", "victim.test"], 5.0);
+        let said = refused.expect_err("it does not consent").to_string();
+        assert!(said.starts_with("victim.test does not say"), "{said}");
+        assert_eq!(host_of("[::1]:80"), "::1");
+        assert_eq!(host_of("shop.test"), "shop.test");
     }
 
     proptest! {

@@ -274,13 +274,20 @@ fn thresholds(page: &mut Page, run: &LoadRun, hop: &LoadHop) {
 fn generators(page: &mut Page, hop: &LoadHop) {
     for part in &hop.point.generators {
         let health = &part.health;
+        // Of one that was lost nothing is known: whoever sends needs some of a core.
+        let (lag, cpu) = if health.cpu_share > 0.0 {
+            (
+                format_ms(health.send_lag_p99_ms),
+                format_share(health.cpu_share),
+            )
+        } else {
+            ("-".to_owned(), "-".to_owned())
+        };
         let text = format!(
-            "agent {}: {} of the load, {} requests, send lag p99 {}, {} of a core, start within {}",
+            "agent {}: {} of the load, {} requests, send lag p99 {lag}, {cpu} of a core, start within {}",
             part.name,
             format_share(part.share),
             part.arrivals,
-            format_ms(health.send_lag_p99_ms),
-            format_share(health.cpu_share),
             format_ms(part.start_within_ms)
         );
         page.columns(&[("", 2, None)], &text, None);

@@ -43,6 +43,8 @@ fn row(name: &str, parts: &[&GeneratorPart]) -> Vec<String> {
         |of: fn(&GeneratorPart) -> f64| parts.iter().map(|part| of(part)).fold(0.0, f64::max);
     let least = parts.iter().map(|part| part.share).fold(1.0, f64::min);
     let (low, high) = (words::share(least), words::share(most(|part| part.share)));
+    // Of one that was lost nothing is known: whoever sends needs some of a core.
+    let measured = most(|part| part.health.cpu_share) > 0.0;
     let wrong = parts.iter().filter(|part| part.said.is_some()).count();
     vec![
         name.to_owned(),
@@ -52,8 +54,14 @@ fn row(name: &str, parts: &[&GeneratorPart]) -> Vec<String> {
             format!("{low} to {high}")
         },
         words::count(parts.iter().map(|part| part.arrivals).sum()),
-        words::ms(Some(most(|part| part.health.send_lag_p99_ms))),
-        words::share(most(|part| part.health.cpu_share)),
+        match measured {
+            true => words::ms(Some(most(|part| part.health.send_lag_p99_ms))),
+            false => "-".to_owned(),
+        },
+        match measured {
+            true => words::share(most(|part| part.health.cpu_share)),
+            false => "-".to_owned(),
+        },
         words::ms(Some(most(|part| part.start_within_ms))),
         match wrong {
             0 => "0".to_owned(),
@@ -121,6 +129,10 @@ mod tests {
         assert_eq!(rows[0][..4], ["a", "50 % to 100 %", "300", "0.90 ms"]);
         assert_eq!(rows[1][6], "1 of 2 steps");
         assert_eq!(said(points.iter()), ["b was lost"]);
+        let mut lost = part("c", 0.5, 0.0, Some("c was lost"));
+        lost.health = Health::default();
+        let cells = row("c", &[&lost]);
+        assert_eq!(cells[3..5], ["-", "-"], "{cells:?}");
         let alone = LoadPoint::default();
         assert!(super::table([&alone].into_iter()).is_none());
     }

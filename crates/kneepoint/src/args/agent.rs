@@ -1,6 +1,7 @@
 //! Arguments of `kneepoint agent`, and those by which a command asks for agents.
 
 use clap::Args as ClapArgs;
+use kneepoint_load::Owned;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -55,7 +56,8 @@ pub struct FleetArgs {
 /// How the NATS server is reached.
 #[derive(Debug, Clone, Default, ClapArgs)]
 pub struct BrokerArgs {
-    /// The NATS server that agents and their coordinator meet at: nats://HOST:4222 or tls://HOST:4222
+    /// The NATS server that agents and their coordinator meet at: nats://HOST:4222 or tls://HOST:4222, with an account
+    /// before the host where it wants one: nats://USER:PASSWORD@HOST:4222 or nats://TOKEN@HOST:4222
     #[arg(long, value_name = "URL")]
     pub nats: Option<String>,
     /// The file of credentials of this account there (.creds)
@@ -69,7 +71,7 @@ pub struct AgentArgs {
     /// How the broker is reached
     #[command(flatten)]
     pub broker: BrokerArgs,
-    /// The agent's name, which no other has; the host's name and a number when left out
+    /// The agent's name, which no other has: letters, digits, - and _; the host's name and a number when left out
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     /// A word about it for people that look for agents, such as its place or its network
@@ -81,5 +83,5 @@ pub struct AgentArgs {
     /// A host, an address or a network (10.0.0.0/24) that is yours and may be loaded although it serves no consent; may be
     /// repeated
     #[arg(long, value_name = "HOST")]
-    pub i_own: Vec<String>,
+    pub i_own: Vec<Owned>,
 }

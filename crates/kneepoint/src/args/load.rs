@@ -2,6 +2,7 @@
 
 use super::FleetArgs;
 use clap::{Args as ClapArgs, ValueEnum};
+use kneepoint_load::Owned;
 use kneepoint_model::StatusRange;
 use std::path::PathBuf;
 
@@ -82,11 +83,11 @@ pub struct LoadArgs {
     /// Speak HTTP/2: agreed on in the TLS handshake for https, at once (prior knowledge) for http
     #[arg(long, help_heading = TARGET)]
     pub http2: bool,
-    /// A host outside this machine, or behind a tunnel, that you own and may load; may be repeated. Without, such a host
-    /// has to say so itself, at every start and every minute: at /.well-known/kneepoint it serves
+    /// A host outside this machine, or behind a tunnel, that you own and may load, or an address or a network (10.0.0.0/24)
+    /// with every site there; may be repeated. Without, each host that requests name (URL, Host header) has to say so itself, at every start and every minute: at /.well-known/kneepoint it serves
     /// {"host": "NAME", "highest_rate": 500, "until": "2030-01-31T18:00:00Z"}
     #[arg(long, value_name = "HOST", help_heading = TARGET)]
-    pub i_own: Vec<String>,
+    pub i_own: Vec<Owned>,
 
     /// Offer this rate however slow the answers are: 500, 500/s, 3000/m, 2k
     #[arg(long, short = 'q', visible_short_alias = 'R', value_name = "RATE", conflicts_with = "schedule", help_heading = LOAD)]

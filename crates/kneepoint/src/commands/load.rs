@@ -48,9 +48,10 @@ pub(super) fn run(args: &LoadArgs) -> Result<ExitCode> {
     };
     for hop in &mut hops {
         if let Some(foreign) = &hop.foreign {
-            let allowed = restraint::consented(foreign, &mut hop.plan)?;
+            let allowed = restraint::consented(args, foreign, &mut hop.plan)
+                .inspect_err(|refused| senders.give_up(&format!("{refused:#}")))?;
             if !args.quiet {
-                watch::line(&allowed);
+                allowed.iter().for_each(|told| watch::line(told));
             }
         }
         let mut loaded = drive(hop, &mut senders, args, &stop)?;

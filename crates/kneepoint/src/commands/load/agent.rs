@@ -16,11 +16,7 @@ pub(in crate::commands) fn run(args: &AgentArgs) -> Result<ExitCode> {
     let max_rate = args.max_rate.as_deref();
     let options = AgentOptions {
         access: access(&args.broker)?,
-        // A host's name has dots, which would be parts of a subject.
-        name: args
-            .name
-            .as_ref()
-            .map_or_else(usual_name, |name| name.replace('.', "-")),
+        name: args.name.clone().unwrap_or_else(usual_name),
         tag: args.tag.clone(),
         max_rate_hz: max_rate
             .map(|text| parse_rate("--max-rate", text))

@@ -31,7 +31,7 @@ pub(super) struct Hop {
     /// As the person named it.
     pub(super) name: String,
     pub(super) plan: LoadPlan,
-    /// Who has to say that it may be loaded, if somebody has to.
+    /// Where it is not this machine: whoever its requests name has to say that it may be loaded.
     pub(super) foreign: Option<Foreign>,
 }
 

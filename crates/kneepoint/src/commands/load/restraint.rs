@@ -5,7 +5,7 @@ use super::target::Foreign;
 use crate::args::LoadArgs;
 use crate::rate::parse_rate;
 use anyhow::{Result, bail};
-use kneepoint_load::{ConsentWatch, LoadPlan, Mode, StopWhen};
+use kneepoint_load::{ConsentWatch, LoadPlan, Mode, StopWhen, host_of};
 use kneepoint_model::Second;
 use kneepoint_model::autostop::Observed;
 use kneepoint_model::units::format_rate;
@@ -62,21 +62,33 @@ pub(super) fn check(args: &LoadArgs, mode: &Mode) -> Result<()> {
     }
 }
 
-/// Asks a machine that nobody said to own whether it may be loaded, and has the load end when it says so no more. What it
-/// allows is told in words.
+/// Asks each host that requests name and nobody said to own whether it may be loaded, and has the load end when one says so no
+/// more. What they allow is told in words, a line each.
 ///
 /// # Errors
-/// It does not allow it, or nobody can tell how fast the load will be.
-pub(super) fn consented(foreign: &Foreign, plan: &mut LoadPlan) -> Result<String> {
-    let Foreign { host, why } = foreign;
-    let own = format!("If it is yours and may be loaded, say so: --i-own {host}");
+/// One does not allow it, or nobody can tell how fast the load will be.
+pub(super) fn consented(
+    args: &LoadArgs,
+    foreign: &Foreign,
+    plan: &mut LoadPlan,
+) -> Result<Vec<String>> {
+    let hosts = foreign.unowned(plan, &args.i_own)?;
+    let Some(first) = hosts.first() else {
+        return Ok(Vec::new());
+    };
+    let why = &foreign.why;
+    let own = format!(
+        "If it is yours and may be loaded, say so: --i-own {}",
+        host_of(first)
+    );
     let visits = plan.workload.sessions.is_some();
     let Some(highest) = plan.mode.highest_hz().filter(|_| !visits) else {
         bail!(
             "{why}, and this load has no highest rate that it could allow: write a rate, such as -q 100. {own}"
         );
     };
-    let (consent, watch) = ConsentWatch::start(&plan.target, host, highest)
+    let named: Vec<&str> = hosts.iter().map(String::as_str).collect();
+    let (consents, watch) = ConsentWatch::start(&plan.target, &named, highest)
         .map_err(|refused| anyhow::anyhow!("{why}. {own}. Or let the machine say so: {refused}"))?;
     let withdrawn = move |_: &Observed<'_>| {
         let why = watch.withdrawn();
@@ -86,11 +98,15 @@ pub(super) fn consented(foreign: &Foreign, plan: &mut LoadPlan) -> Result<String
         Some(rule) => rule.or(withdrawn),
         None => StopWhen::new(withdrawn),
     });
-    Ok(format!(
-        "{host} allows at most {} until {}; it is asked again every minute",
-        format_rate(consent.highest_hz),
-        consent.until
-    ))
+    let told = consents.iter().map(|consent| {
+        format!(
+            "{} allows at most {} until {}; it is asked again every minute",
+            consent.host,
+            format_rate(consent.highest_hz),
+            consent.until
+        )
+    });
+    Ok(told.collect())
 }
 
 #[cfg(test)]

@@ -59,11 +59,26 @@ impl Senders {
                 flight.keep(&hop.name, progress);
             }
         };
-        let point = self.generator.run(&hop.plan, &tell, stop)?;
+        let sent = self.generator.run(&hop.plan, &tell, stop);
+        drop(flight);
+        let point = match sent {
+            Ok(point) => point,
+            Err(error) => {
+                self.give_up(&error.to_string());
+                return Err(error.into());
+            }
+        };
         if let Some(recorder) = &mut self.recorder {
             recorder.trial("load", &hop.name, point.clone());
         }
         Ok(point)
+    }
+
+    /// Closes the run file, if there is one, of a load that cannot be sent: it was not killed.
+    pub(super) fn give_up(&mut self, because: &str) {
+        if let Some(recorder) = self.recorder.take() {
+            let _ = recorder.end(&format!("not sent: {because}"));
+        }
     }
 
     /// Closes the run file, if there is one.

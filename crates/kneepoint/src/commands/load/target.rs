@@ -3,7 +3,7 @@
 use crate::args::LoadArgs;
 use anyhow::{Context as _, Result, bail};
 use kneepoint_linux::network::{ListeningProcess, listeners};
-use kneepoint_load::{HttpVersion, Target, Tls, Verify};
+use kneepoint_load::{HttpVersion, LoadPlan, Owned, Target, Tls, Verify, host_of};
 use kneepoint_model::Address;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
@@ -16,7 +16,7 @@ pub(super) struct Place {
     pub(super) target: Target,
     /// Path and query of the URL.
     pub(super) path: String,
-    /// Why it has to say itself that it may be loaded; `None` where it is this machine, or a person said that it is theirs.
+    /// Where it is not this machine, and no address that a person said to own.
     pub(super) foreign: Option<Foreign>,
 }
 
@@ -25,8 +25,23 @@ pub(super) struct Place {
 pub(super) struct Foreign {
     /// The host as the URL names it.
     pub(super) host: String,
+    ip: IpAddr,
     /// Why it is not this machine, in words.
     pub(super) why: String,
+}
+
+impl Foreign {
+    /// The hosts that the requests of a plan name and nobody said to own, with their ports: each has to say itself that it
+    /// may be loaded. The URL's name led here; another counts for this address only where it leads here, too.
+    pub(super) fn unowned(&self, plan: &LoadPlan, i_own: &[Owned]) -> Result<Vec<String>> {
+        let is_owned = |host: &str| {
+            let mut own = i_own.iter();
+            own.any(|own| own.is_host(host) && (own.is_host(&self.host) || own.is_at(self.ip)))
+        };
+        let hosts = plan.hosts()?.into_iter();
+        let unowned = hosts.filter(|host| !is_owned(host_of(host)));
+        Ok(unowned.map(str::to_owned).collect())
+    }
 }
 
 /// Everything that was named, in order.
@@ -189,8 +204,8 @@ const TUNNELS: [&str; 12] = [
 ];
 
 /// Load goes to this machine, or to what a person or the machine itself says may be loaded.
-fn not_owned(address: SocketAddr, host: &str, i_own: &[String]) -> Option<Foreign> {
-    if i_own.iter().any(|own| own == host) {
+fn not_owned(address: SocketAddr, host: &str, i_own: &[Owned]) -> Option<Foreign> {
+    if i_own.iter().any(|own| own.covers_address(address.ip())) {
         return None;
     }
     let why = match address.ip().is_loopback() {
@@ -199,6 +214,7 @@ fn not_owned(address: SocketAddr, host: &str, i_own: &[String]) -> Option<Foreig
     };
     Some(Foreign {
         host: host.to_owned(),
+        ip: address.ip(),
         why,
     })
 }
@@ -219,7 +235,10 @@ fn fastcgi(address: &str, path: String, args: &LoadArgs) -> Result<Place> {
         .map_err(|error| anyhow::anyhow!("--fastcgi: {error}"))?;
     if let Address::Tcp(tcp) = &address {
         let host = tcp.ip().to_string();
-        if let Some(Foreign { why, host }) = not_owned(*tcp, &host, &args.i_own) {
+        let named = args.i_own.iter().any(|own| own.is_at(tcp.ip()));
+        if let Some(Foreign { why, host, .. }) = not_owned(*tcp, &host, &args.i_own)
+            && !named
+        {
             // FastCGI serves no file by itself that could say so.
             bail!("{why}. If it is yours and may be loaded, say so: --i-own {host}");
         }
@@ -245,6 +264,8 @@ fn fastcgi(address: &str, path: String, args: &LoadArgs) -> Result<Place> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kneepoint_load::Mode;
+    use kneepoint_model::{Arrivals, Workload};
 
     #[track_caller]
     fn check(url: &str, expected: Result<(&str, u16, &str), &str>) {
@@ -291,12 +312,31 @@ mod tests {
     fn load_stays_on_this_machine_unless_a_person_says_otherwise() {
         let address = |text: &str| text.parse::<SocketAddr>().expect("an address");
         let foreign = address("192.0.2.1:80");
-        let own = ["shop.test".to_owned()];
+        let own = |text: &str| [text.parse::<Owned>().expect("is owned")];
         assert_eq!(not_owned(address("127.9.9.9:1"), "x", &[]), None);
-        assert_eq!(not_owned(foreign, "shop.test", &own), None);
-        let other = not_owned(foreign, "other.test", &own).expect("not owned");
-        assert_eq!(other.host, "other.test");
+        assert_eq!(not_owned(foreign, "shop.test", &own("192.0.2.0/24")), None);
+        let other = not_owned(foreign, "shop.test", &own("shop.test")).expect("not owned");
+        assert_eq!(other.host, "shop.test");
         assert!(other.why.contains("not this machine"), "{}", other.why);
+
+        // Whose site it is, the requests say.
+        let mode = Mode::Open {
+            schedule: "const(1,1)".parse().expect("a schedule"),
+            arrivals: Arrivals::Even,
+        };
+        let target = Target::http(Address::Tcp(foreign), "shop.test:80");
+        let mut plan = LoadPlan::new(target, Workload::single("/"), mode);
+        let unowned = |plan: &LoadPlan, name: &str| other.unowned(plan, &own(name)).expect("hosts");
+        assert_eq!(unowned(&plan, "SHOP.test"), [""; 0]);
+        assert_eq!(unowned(&plan, "other.test"), ["shop.test:80"]);
+        plan.workload.requests[0].headers = vec![("host".into(), "victim.test".into())];
+        assert_eq!(unowned(&plan, "shop.test"), ["victim.test"]);
+        plan.workload.requests[0].headers[0].1 = "{{a.b}}".into();
+        let said = other
+            .unowned(&plan, &[])
+            .expect_err("a variable")
+            .to_string();
+        assert!(said.contains("holds a variable"), "{said}");
     }
 
     #[test]

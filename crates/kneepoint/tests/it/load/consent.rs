@@ -76,8 +76,9 @@ fn a_tunnel_is_said_to_be_one_and_loaded_when_somebody_allows_it() {
         let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
         (output.status.code(), said)
     };
-    let rate = ["-q", "40"];
-    let (code, said) = told("", &rate);
+    let rate = ["-q", "40"].as_slice();
+    let willing = || consent(50, "2999-01-01T00:00:00Z");
+    let (code, said) = told("", rate);
     assert_eq!(code, Some(2), "{said}");
     says(
         &said,
@@ -90,29 +91,43 @@ fn a_tunnel_is_said_to_be_one_and_loaded_when_somebody_allows_it() {
     let (code, said) = told("", &["-q", "40", "--i-own", "127.0.0.1"]);
     assert_eq!(code, Some(0), "{said}");
 
-    let (code, said) = told(&consent(50, "2999-01-01T00:00:00Z"), &rate);
+    let (code, said) = told(&willing(), rate);
     assert_eq!(code, Some(0), "{said}");
     says(&said, &["allows at most 50.0/s until 2999-01-01T00:00:00Z"]);
     for (consent, arguments, words) in [
         (
             consent(30, "2999-01-01T00:00:00Z"),
-            &rate,
+            rate,
             "allows 30 requests a second",
         ),
         (
             consent(50, "2020-01-01T00:00:00Z"),
-            &rate,
+            rate,
             "ended at 2020-01-01T00:00:00Z",
         ),
+        (willing(), ["-c", "2"].as_slice(), "no highest rate"),
         (
-            consent(50, "2999-01-01T00:00:00Z"),
-            &["-c", "2"],
-            "no highest rate",
+            willing().replace("127.0.0.1", "other.test"),
+            rate,
+            "the consent of another host, `other.test`",
         ),
         (
-            consent(50, "2999-01-01T00:00:00Z").replace("127.0.0.1", "other.test"),
-            &rate,
-            "the consent of another host, `other.test`",
+            willing(),
+            ["-q", "40", "-H", "hOST: victim.test"].as_slice(),
+            "victim.test serves the consent of another host, `127.0.0.1`",
+        ),
+        (
+            willing(),
+            [
+                "-q",
+                "40",
+                "-H",
+                "Host: victim.test",
+                "--i-own",
+                "localhost",
+            ]
+            .as_slice(),
+            "--i-own victim.test",
         ),
     ] {
         let (code, said) = told(&consent, arguments);
