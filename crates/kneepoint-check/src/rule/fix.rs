@@ -81,15 +81,15 @@ impl Fix {
                 (Some(signal), Some(own)) => shell_word(&format!("{signal} {own}")),
                 _ => shell_word(&self.apply),
             };
-            // Files of numbers hold those of its own namespace.
+            // A file that holds a PID holds that of the own namespace.
             let processes = if pid_within.is_some() { " -p" } else { "" };
             self.apply = format!("nsenter -t {pid} -m -n{processes} sh -c {command}");
         }
         if !self.text.is_empty() {
-            let where_ = format!(
+            let place = format!(
                 "Process {pid} has files of its own: from here they lie below /proc/{pid}/root."
             );
-            self.text = format!("{where_} {}", self.text);
+            self.text = format!("{place} {}", self.text);
         }
     }
 
