@@ -18,6 +18,10 @@ impl Drop for Redis {
     }
 }
 
+/// A policy with more behind it: what Redis keeps waits for the disk, which is a risk, and it refuses writes when it is full, which
+/// is a note where nobody knows what it keeps.
+const SICK: &str = "noeviction\nappendonly yes\nappendfsync always";
+
 fn redis(dir: &Path, policy: &str) -> Option<Redis> {
     let program = Path::new("/usr/bin/redis-server");
     if !program.exists() {
@@ -63,10 +67,7 @@ fn the_exit_code_says_whether_something_is_wrong() {
         let dirs = ["sick", "healthy"].map(|name| dir.path().join(name));
         dirs.iter()
             .for_each(|dir| std::fs::create_dir(dir).expect("made"));
-        (
-            redis(&dirs[0], "noeviction"),
-            redis(&dirs[1], "allkeys-lru"),
-        )
+        (redis(&dirs[0], SICK), redis(&dirs[1], "allkeys-lru"))
     }) else {
         return;
     };
@@ -74,7 +75,7 @@ fn the_exit_code_says_whether_something_is_wrong() {
     let said = text(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(
-        said.contains("RDS-06") && said.contains("redis.conf:5"),
+        said.contains("RDS-11") && said.contains("redis.conf:7"),
         "{said}"
     );
     let output = check(healthy.0.id(), &[]);
@@ -84,7 +85,7 @@ fn the_exit_code_says_whether_something_is_wrong() {
 #[test]
 fn what_it_writes_can_be_read() {
     let dir = tempfile::tempdir().expect("directory");
-    let Some(sick) = redis(dir.path(), "noeviction") else {
+    let Some(sick) = redis(dir.path(), SICK) else {
         return;
     };
     let (markdown, fix) = (dir.path().join("c.md"), dir.path().join("fix"));
@@ -103,7 +104,7 @@ fn what_it_writes_can_be_read() {
     );
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(json["schema"], 1);
-    assert_eq!(json["findings"][0]["code"], "RDS-06");
+    assert_eq!(json["findings"][0]["code"], "RDS-11");
     let markdown = std::fs::read_to_string(markdown).expect("Markdown");
     assert!(markdown.contains("RDS-06"), "{markdown}");
     let readme = std::fs::read_to_string(fix.join("README.md")).expect("README");

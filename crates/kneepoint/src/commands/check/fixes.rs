@@ -400,7 +400,7 @@ mod tests {
         expect![[r#"
             # What kneepoint check proposes
 
-            Nothing here is in force yet. Apply one change, look whether it helps, go on with the next. The commands are for a shell in this directory, as root.
+            Nothing here is in force yet. Apply one change, look whether it helps, go on with the next. The commands are for a shell in this directory, as root. Where a test of files fails, it says why, and what runs goes on as it was: remove the file again, or mend it, before the next start.
 
             ## 01-zz-kneepoint.conf
 
