@@ -3,6 +3,7 @@
 
 use super::{LoadHop, LoadRun, QUANTILES, bins};
 use crate::Styles;
+use crate::tables::generators::is_known;
 use crate::text::{Page, Style, visible};
 use kneepoint_model::units::{format_bytes, format_ms, format_rate, format_share};
 use kneepoint_model::{LatencyHistogram, LoadPoint, Outcome, Validity};
@@ -274,8 +275,7 @@ fn thresholds(page: &mut Page, run: &LoadRun, hop: &LoadHop) {
 fn generators(page: &mut Page, hop: &LoadHop) {
     for part in &hop.point.generators {
         let health = &part.health;
-        // Of one that was lost nothing is known: whoever sends needs some of a core.
-        let (lag, cpu) = if health.cpu_share > 0.0 {
+        let (lag, cpu) = if is_known(part) {
             (
                 format_ms(health.send_lag_p99_ms),
                 format_share(health.cpu_share),

@@ -38,13 +38,18 @@ pub(crate) fn of_run(run: &Run) -> Option<(Table, Vec<String>)> {
     Some((table(points())?, said(points())))
 }
 
+/// Whether anything is known of a generator's own health. Of one that was lost nothing is, and it did not do all it was to; one
+/// that sent for seconds needs some of a core.
+pub(crate) fn is_known(part: &GeneratorPart) -> bool {
+    part.said.is_none() || part.health.cpu_share > 0.0
+}
+
 fn row(name: &str, parts: &[&GeneratorPart]) -> Vec<String> {
     let most =
         |of: fn(&GeneratorPart) -> f64| parts.iter().map(|part| of(part)).fold(0.0, f64::max);
     let least = parts.iter().map(|part| part.share).fold(1.0, f64::min);
     let (low, high) = (words::share(least), words::share(most(|part| part.share)));
-    // Of one that was lost nothing is known: whoever sends needs some of a core.
-    let measured = most(|part| part.health.cpu_share) > 0.0;
+    let measured = parts.iter().any(|part| is_known(part));
     let wrong = parts.iter().filter(|part| part.said.is_some()).count();
     vec![
         name.to_owned(),
