@@ -4,9 +4,11 @@ mod introduction;
 mod part;
 
 pub use introduction::Introduction;
+use kneepoint_model::redact::shown::visible;
 use kneepoint_model::{LatencyHistogram, LoadPoint, Second, Validity};
 pub(crate) use part::Part;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// The version of these messages. Both sides refuse another.
 pub(crate) const VERSION: u32 = 2;
@@ -212,10 +214,10 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Message, Unreadable> {
     Ok(message)
 }
 
-/// A text of somebody else as a terminal may show it: without control characters, and not for ever.
+/// A text of somebody else as a terminal may show it: each unseen character as what it is, and not for ever.
 pub(crate) fn clean(text: &mut String, most: usize) {
-    if text.chars().any(char::is_control) {
-        *text = text.replace(char::is_control, "\u{fffd}");
+    if let Cow::Owned(shown) = visible(text) {
+        *text = shown;
     }
     if let Some((end, _)) = text.char_indices().nth(most) {
         text.truncate(end);

@@ -153,16 +153,6 @@ pub(crate) fn shares_root(pid: u32) -> bool {
     key(&pid.to_string()) == key("self")
 }
 
-/// The number that a process has in its own namespace of processes, where it has another than here.
-pub(crate) fn pid_within(pid: u32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let numbers = status
-        .lines()
-        .find_map(|line| line.strip_prefix("NSpid:"))?;
-    let own: u32 = numbers.split_ascii_whitespace().next_back()?.parse().ok()?;
-    (own != pid).then_some(own)
-}
-
 /// Proportional memory of a process, in bytes.
 pub(crate) fn pss_bytes(pid: u32) -> Option<f64> {
     let bytes = kneepoint_linux::process::pss_bytes(pid).ok()??;

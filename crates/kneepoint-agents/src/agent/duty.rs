@@ -284,18 +284,20 @@ impl Duty {
 
     fn hand_over(&mut self, mut point: LoadPoint) {
         point.seconds = Vec::new();
-        let mut account = Account {
+        let account = Account {
             seconds: self.first_kept + self.kept.len() as u64,
             began_ns: self.began_ns.unwrap_or(0),
             because: self.because.clone().or(point.stopped_because.clone()),
             point,
         };
-        let message = |account: &Account| written(&Message::Done(Box::new(account.clone())));
-        let whole = message(&account).or_else(|_| {
+        let mut message = Message::Done(Box::new(account));
+        let whole = written(&message).or_else(|_| {
             // Too long for a message: the counts are what nobody can do without.
-            account.point.slowest = Vec::new();
-            account.point.examples = Vec::new();
-            message(&account)
+            if let Message::Done(account) = &mut message {
+                account.point.slowest = Vec::new();
+                account.point.examples = Vec::new();
+            }
+            written(&message)
         });
         let Ok(bytes) = whole else {
             self.is_over = true;

@@ -12,6 +12,7 @@ use crate::snapshot::{
     Blind, ListenEndpoint, Listener, NetworkPlace, Service, ServiceKind, ServiceProcess, Settings,
 };
 use crate::sockets::{self, Net};
+use kneepoint_linux::process::number_inside;
 use kneepoint_model::{Address, LogFormat};
 use kneepoint_telemetry::Waits;
 use others::read_others;
@@ -178,7 +179,7 @@ impl<'a> Gather<'a> {
             other_net: process::namespace(std::process::id(), "net") != Some(net),
             other_root: !process::shares_root(pid),
             other_files: false,
-            pid_within: process::pid_within(pid),
+            pid_within: number_inside(pid).filter(|own| *own != pid),
         };
         self.service().limits = process::limits(
             self.master.workers.first().map_or(pid, |one| one.pid),

@@ -17,10 +17,7 @@ pub(crate) static RULE: CheckRule = CheckRule {
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service) in snapshot.of(ServiceKind::Apache) {
-        let with_php = service
-            .php
-            .as_ref()
-            .is_some_and(|php| php.loaded.keys().any(|name| name.starts_with("libphp")));
+        let with_php = service.has_mod_php();
         let sizes: Vec<f64> = service.processes.iter().filter_map(|one| one.pss).collect();
         let most = service.settings.or("maxrequestworkers", "256");
         let count = service.apache_workers();

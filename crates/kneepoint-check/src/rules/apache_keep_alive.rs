@@ -16,10 +16,7 @@ pub(crate) static RULE: CheckRule = CheckRule {
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service) in snapshot.of(ServiceKind::Apache) {
-        let with_php = service
-            .php
-            .as_ref()
-            .is_some_and(|php| php.loaded.keys().any(|name| name.starts_with("libphp")));
+        let with_php = service.has_mod_php();
         let keeps = service.settings.or("keepalive", "On");
         let time = service.settings.or("keepalivetimeout", "5");
         if !with_php

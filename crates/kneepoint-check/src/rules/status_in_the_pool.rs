@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 use crate::snapshot::ListenEndpoint;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 pub(crate) static RULE: CheckRule = CheckRule {
     code: "FPM-23",
@@ -17,7 +17,7 @@ pub(crate) static RULE: CheckRule = CheckRule {
 };
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
-    let mut given = HashSet::new();
+    let mut taken = taken(snapshot);
     for (at, service, pool) in snapshot.pools() {
         let Some(value) = pool.settings.get("pm.status_path") else {
             continue;
@@ -27,7 +27,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         {
             continue;
         }
-        let Some(own) = own_place(snapshot, service, pool, &mut given) else {
+        let Some(own) = own_place(pool, taken.entry(service.place.net).or_default()) else {
             continue;
         };
         RULE.at(snapshot, at, Severity::Note)
@@ -42,33 +42,34 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 
 /// Where the status page may listen by itself: a socket beside that of the pool, or the next port at which nobody listens and
 /// no pool is to listen. PHP-FPM does not start when two pools have one place.
-fn own_place(
-    snapshot: &Snapshot,
-    service: &Service,
-    pool: &FpmPool,
-    given: &mut HashSet<(u64, u16)>,
-) -> Option<String> {
+fn own_place(pool: &FpmPool, taken: &mut HashSet<u16>) -> Option<String> {
     match pool.listen.as_ref()? {
         ListenEndpoint::Unix(path) => {
             let stem = path.strip_suffix(".sock").unwrap_or(path);
             Some(format!("{stem}-status.sock"))
         }
         ListenEndpoint::Tcp(_, port) => {
-            let net = service.place.net;
-            let beside = snapshot.pools().filter(|(_, one, _)| one.place.net == net);
-            let configured: HashSet<u16> = beside.flat_map(|(.., pool)| ports(pool)).collect();
-            let is_free = |port: &u16| {
-                !configured.contains(port)
-                    && !service.ports_taken.contains(port)
-                    && !given.contains(&(net, *port))
-            };
-            let own = (port.checked_add(1)?..=u16::MAX).find(is_free)?;
-            given.insert((net, own));
+            let own = (port.checked_add(1)?..=u16::MAX).find(|port| !taken.contains(port))?;
+            taken.insert(own);
             let listen = pool.settings.text("listen")?.trim();
             let host = listen.strip_suffix(&port.to_string())?;
             Some(format!("{host}{own}"))
         }
     }
+}
+
+/// The ports at which somebody listens or a pool is to listen, by network namespace.
+fn taken(snapshot: &Snapshot) -> HashMap<u64, HashSet<u16>> {
+    let mut taken: HashMap<u64, HashSet<u16>> = HashMap::new();
+    for (_, service) in snapshot.of(ServiceKind::Fpm) {
+        let ports_of_all = service.pools.iter().flat_map(ports);
+        let ports_of_all = ports_of_all.chain(service.ports_taken.iter().copied());
+        taken
+            .entry(service.place.net)
+            .or_default()
+            .extend(ports_of_all);
+    }
+    taken
 }
 
 /// The ports at which a pool is to listen.

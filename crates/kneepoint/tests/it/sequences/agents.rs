@@ -2,9 +2,9 @@
 
 use crate::support::company::among_waiting;
 use crate::support::{kneepoint, needs_root, start, text, wait, waiting_site};
+use kneepoint_linux::process::{all, parent_of};
 use serde_json::Value;
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// The user nobody.
@@ -53,9 +53,10 @@ fn agents_of_the_lab_find_the_limit_and_are_nobody() {
 fn rights_of_agents(of: u32) -> Vec<(Vec<String>, String)> {
     let until = Instant::now() + Duration::from_secs(60);
     loop {
-        let agents: Vec<_> = processes()
-            .filter(|path| is_agent(path) && descends(path, of))
-            .filter_map(|path| rights(&path))
+        let agents: Vec<_> = all()
+            .into_iter()
+            .filter(|pid| is_agent(*pid) && descends(*pid, of))
+            .filter_map(rights)
             .collect();
         // An agent gives up root as its first deed: until then it is not looked at.
         let ready = agents.iter().all(|(users, _)| users[0] == NOBODY);
@@ -66,29 +67,24 @@ fn rights_of_agents(of: u32) -> Vec<(Vec<String>, String)> {
     }
 }
 
-fn processes() -> impl Iterator<Item = PathBuf> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.map(|entry| entry.path())
-}
-
-fn is_agent(path: &Path) -> bool {
-    let command = fs::read(path.join("cmdline")).unwrap_or_default();
+fn is_agent(pid: u32) -> bool {
+    let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     command.split(|byte| *byte == 0).nth(1) == Some(b"__agent")
 }
 
-fn descends(path: &Path, of: u32) -> bool {
-    let parent = |path: &Path| -> Option<u32> { line(path, "PPid:")?.first()?.parse().ok() };
-    let up = |pid: &u32| parent(Path::new(&format!("/proc/{pid}")));
-    std::iter::successors(parent(path), up).any(|pid| pid == of)
+fn descends(pid: u32, of: u32) -> bool {
+    std::iter::successors(parent_of(pid), |pid| parent_of(*pid)).any(|pid| pid == of)
 }
 
-fn rights(path: &Path) -> Option<(Vec<String>, String)> {
-    Some((line(path, "Uid:")?, line(path, "CapEff:")?.pop()?))
-}
-
-/// The words behind a name in a process's status.
-fn line(path: &Path, name: &str) -> Option<Vec<String>> {
-    let status = fs::read_to_string(path.join("status")).ok()?;
-    let rest = status.lines().find_map(|line| line.strip_prefix(name))?;
-    Some(rest.split_whitespace().map(str::to_owned).collect())
+fn rights(pid: u32) -> Option<(Vec<String>, String)> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let words = |name: &str| {
+        let rest = status.lines().find_map(|line| line.strip_prefix(name))?;
+        Some(
+            rest.split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>(),
+        )
+    };
+    Some((words("Uid:")?, words("CapEff:")?.pop()?))
 }
