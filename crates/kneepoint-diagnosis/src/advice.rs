@@ -1,7 +1,7 @@
 //! Turns a wish to change settings into a remedy that respects what may be touched.
 
 use crate::Evidence;
-use kneepoint_model::{Layer, Remedy, Setting, SettingKey, ValueKind};
+use kneepoint_model::{Change, Layer, Remedy, Setting, SettingKey, ValueKind};
 use std::fmt::Display;
 
 /// A remedy under construction.
@@ -83,6 +83,10 @@ impl<'a> Advice<'a> {
             return Some("it is to be kept as it is".to_owned());
         }
         let stack = &self.evidence.stack;
+        if Change::of(key).is_some() && (key.layer == Layer::App || stack.tier(key.layer).is_some())
+        {
+            return None;
+        }
         if key.layer == Layer::App {
             return (stack.tunable(key).is_none())
                 .then(|| "the application declares no such setting".to_owned());

@@ -9,6 +9,7 @@ mod saved_work;
 mod slow_tier;
 mod sql;
 mod taker;
+pub(crate) mod unprepared;
 
 pub(crate) use index::Index;
 pub(crate) use named_lock::named_lock;
@@ -18,3 +19,4 @@ pub(crate) use saved_work::{Saved, most_saved_work};
 pub(crate) use slow_tier::{mostly_waits, slow_peer};
 pub(crate) use sql::table_of;
 pub(crate) use taker::Taker;
+pub(crate) use unprepared::Preparation;

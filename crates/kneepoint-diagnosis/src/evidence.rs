@@ -11,7 +11,7 @@ use kneepoint_model::run::Machine;
 use kneepoint_model::units::{format_rate, format_share};
 use kneepoint_model::{
     AppSwitch, CallTrace, Interval, Layer, LoadPoint, LockChains, LogEvent, LogKind, Metric,
-    RunningTier, Series, SeriesSet, SettingKey, Slo, Stack, StackProfile, SwitchKind,
+    RunningTier, Series, SeriesSet, SettingKey, Slo, Stack, StackProfile, SwitchKind, Unprepared,
 };
 
 /// Waits for locks that an application takes, as telemetry names them.
@@ -44,6 +44,8 @@ pub struct Evidence {
     pub native: Vec<NativeAccount>,
     /// What the application's own settings switch on or off at a cost.
     pub switches: Vec<AppSwitch>,
+    /// What no deployment prepared for the application.
+    pub unprepared: Vec<Unprepared>,
     /// Who kept others waiting for a lock; empty where nobody looked.
     pub chains: LockChains,
 }

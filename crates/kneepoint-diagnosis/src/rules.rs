@@ -73,6 +73,8 @@ catalogue! {
         tracing_extension,
         debug_switched_on,
         cache_switched_off,
+        laravel_not_cached,
+        autoloader_not_optimized,
         session_cleaning,
         repeated_query,
         repeated_command,

@@ -21,8 +21,8 @@ use kneepoint_lab::{HostPlan, Lab, LabPlan};
 use kneepoint_load::{AbortRule, Generator, LoadPlan, Mode, REQUEST_ID};
 use kneepoint_model::run::{FileDiff, Machine};
 use kneepoint_model::{
-    AppSwitch, Arrivals, ClosedLoop, Layer, LoadPoint, RunningTier, Scenario, Schedule, Sessions,
-    Slo, Stack, ThinkTime, VisitShape, Workload,
+    Arrivals, ClosedLoop, Layer, LoadPoint, RunningTier, Scenario, Schedule, Sessions, Slo, Stack,
+    ThinkTime, VisitShape, Workload,
 };
 use kneepoint_planner::ab::AbMeasure;
 use kneepoint_planner::bench::{Bench, Canary, Offer, Step};
@@ -298,14 +298,12 @@ impl Testbed {
         Ok(fpm.map(|tier| (tier.clone(), arm.app_root.clone())))
     }
 
-    /// What the settings of an arm's copy of the application switch on or off at a cost.
+    /// Where an arm's copy of the application lies.
     ///
     /// # Errors
     /// The arm was never stood up.
-    pub(crate) fn switches(&self, name: &str) -> Result<Vec<AppSwitch>, ExperimentError> {
-        Ok(kneepoint_stack::application::switches(
-            &self.arm(name)?.app_root,
-        ))
+    pub(crate) fn app_root(&self, name: &str) -> Result<&std::path::Path, ExperimentError> {
+        Ok(&self.arm(name)?.app_root)
     }
 
     /// The running tiers of an arm, with the doors that telemetry may use.

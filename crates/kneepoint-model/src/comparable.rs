@@ -260,6 +260,7 @@ mod tests {
             env: Default::default(),
             app_settings: Vec::new(),
             app_files: Vec::new(),
+            changes: Default::default(),
             unreachable: Vec::new(),
             generators: None,
             peers: Vec::new(),

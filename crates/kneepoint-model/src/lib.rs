@@ -56,7 +56,8 @@ pub use record::run::{CpuTime, JournalEntry, Run, Trial};
 pub use scenario::{
     AppKind, AppSetting, Budget, FilePatch, HostLimits, PeerKind, PeerSpec, Scenario, TierSpec,
 };
-pub use stack::app_switch::{AppSwitch, SwitchKind};
+pub use stack::app_switch::{AppSwitch, SwitchKind, Unprepared};
+pub use stack::change::Change;
 pub use stack::process::{CommandOutput, CommandSpec, Commands, ProcessSpec, Ready, Signal};
 pub use stack::value_kind::{Value, ValueKind};
 pub use stack::{

@@ -186,6 +186,7 @@ mod tests {
                 .collect(),
             app_settings: Vec::new(),
             app_files: Vec::new(),
+            changes: Default::default(),
             unreachable: Vec::new(),
             generators: None,
             peers: Vec::new(),

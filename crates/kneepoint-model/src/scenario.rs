@@ -1,5 +1,6 @@
 //! A scenario: the validated form of `kneepoint.toml`.
 
+use crate::stack::change::Change;
 use crate::stack::{Layer, ServerKind, Setting, SettingKey, Tunable};
 use crate::{Slo, Workload};
 use serde::{Deserialize, Serialize};
@@ -178,6 +179,9 @@ pub struct Scenario {
     pub peers: Vec<PeerSpec>,
     /// The tiers in the order a request meets them.
     pub tiers: Vec<TierSpec>,
+    /// Changes that are no setting of a server, made after the seed and after `app_files` ([`Change`]).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub changes: BTreeMap<SettingKey, String>,
     /// How many agents on hosts of their own send the load; `None` leaves it to this process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generators: Option<u32>,
@@ -208,7 +212,7 @@ impl Scenario {
     }
 
     /// The same scenario with settings changed: sysctls on the host, tier settings on the tier, application
-    /// settings in the environment.
+    /// settings in the environment, and what is no setting of a server among the changes.
     ///
     /// # Errors
     /// A setting names a tier the chain has not, or an application setting nobody declared.
@@ -222,6 +226,13 @@ impl Scenario {
 
     fn set(&mut self, setting: &Setting) -> Result<(), String> {
         let Setting { key, value } = setting;
+        if let Some(change) = Change::of(key) {
+            if matches!(change, Change::Statement { .. }) {
+                self.tier_mut(key)?;
+            }
+            self.changes.insert(key.clone(), value.clone());
+            return Ok(());
+        }
         if key.layer == Layer::App {
             let declared = self
                 .app_settings
@@ -242,12 +253,15 @@ impl Scenario {
             host.sysctl.insert(key.name.clone(), value.clone());
             return Ok(());
         }
-        let tier = self
-            .tiers
-            .iter_mut()
-            .find(|tier| tier.layer == key.layer)
-            .ok_or_else(|| format!("the stack has no {} tier to set `{key}` on", key.layer))?;
+        let tier = self.tier_mut(key)?;
         tier.settings.insert(key.name.clone(), value.clone());
         Ok(())
+    }
+
+    fn tier_mut(&mut self, key: &SettingKey) -> Result<&mut TierSpec, String> {
+        let mut tiers = self.tiers.iter_mut();
+        tiers
+            .find(|tier| tier.layer == key.layer)
+            .ok_or_else(|| format!("the stack has no {} tier to set `{key}` on", key.layer))
     }
 }

@@ -1,6 +1,7 @@
 //! The serving stack: tiers, their tunables, their settings and how they are joined.
 
 pub mod app_switch;
+pub mod change;
 pub mod ports;
 pub mod process;
 pub mod value_kind;
@@ -177,8 +178,8 @@ impl FromStr for Address {
 
 /// The name of one setting: the layer and the tunable's own name, written `php.pm.max_children`.
 ///
-/// Names that start with `net.`, `vm.` or `fs.` are sysctls of the tier's host; every other name belongs
-/// to the tier's server program, or (layer `app`) to the application.
+/// Names that start with `net.`, `vm.` or `fs.` are sysctls of the tier's host; those of [`change::Change`] are no setting
+/// of a server; every other name belongs to the tier's server program, or (layer `app`) to the application.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SettingKey {
     /// The layer that holds the setting.

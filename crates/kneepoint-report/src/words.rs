@@ -5,7 +5,7 @@
 
 use kneepoint_model::run::{LimitBasis, LimitResult};
 use kneepoint_model::units::{self, RateUnit};
-use kneepoint_model::{Effect, Health, Interval, Layer, LoadPoint, Setting};
+use kneepoint_model::{Change, Effect, Health, Interval, Layer, LoadPoint, Setting};
 
 const NO_BREAK: char = '\u{a0}';
 
@@ -121,6 +121,12 @@ pub(crate) fn part(layer: Layer, what: &str) -> String {
 /// php.opcache.enable=1)`. As it is, where what to write depends on the application or on the server's version.
 pub(crate) fn owners_setting(setting: &Setting) -> String {
     let (name, value) = (setting.key.name.as_str(), setting.value.as_str());
+    match Change::of(&setting.key) {
+        Some(Change::Statement { .. }) => return value.to_owned(),
+        Some(Change::Line { file, line }) => return format!("{value} in line {line} of {file}"),
+        Some(Change::Command { .. }) => return format!("{value} in the application's directory"),
+        None => {}
+    }
     let of_pool = ["pm", "listen.", "request_", "process.", "rlimit_"];
     let of_ini = [
         "opcache.",

@@ -6,10 +6,12 @@ mod hosts;
 pub mod laravel;
 mod lines;
 mod mentions;
+mod prepared;
 mod switches;
 
 pub use hosts::{NamedHost, host_in_url, named_hosts};
 pub use mentions::{Mention, Mentioned, likeliest, mentions, mentions_in};
+pub use prepared::{classes_are_mapped, unprepared};
 pub use switches::{FILES, of_file, switches};
 
 /// Most bytes that are read of a file of settings: some applications keep theirs in one of a few hundred kilobytes.

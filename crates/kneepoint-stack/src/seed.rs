@@ -41,10 +41,25 @@ pub fn unpack_seed(from: &Path, dir: &Path) -> Result<PathBuf, StackError> {
     Ok(to)
 }
 
+/// Statements as a client reads them, a line each.
+pub(crate) fn script(statements: &[String]) -> String {
+    let ended = |statement: &String| {
+        let statement = statement.trim().trim_end_matches(';');
+        format!("{statement};\n")
+    };
+    statements.iter().map(ended).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::io::Write;
+
+    #[test]
+    fn each_statement_ends_once() {
+        let statements = ["SELECT 1".to_owned(), " SELECT 2; ".to_owned()];
+        assert_eq!(script(&statements), "SELECT 1;\nSELECT 2;\n");
+    }
 
     const BYTES: &[u8] = b"INSERT INTO files VALUES (_binary '\xff\x00\x1f');\n";
 

@@ -105,6 +105,8 @@ pub struct TierContext {
     pub ini: Option<ConfigText>,
     /// Where SQL lies that brings the database to its initial state, from [`crate::unpack_seed`] (database only).
     pub seed: Option<PathBuf>,
+    /// Statements that are run after the seed, in this order (database only).
+    pub statements: Vec<String>,
     /// A stopped data directory to copy in place of `initdb` (PostgreSQL only).
     pub template: Option<PathBuf>,
     /// Settings on top of the configuration, by tunable name.
@@ -286,7 +288,7 @@ pub struct RenderedTier {
 }
 
 /// The user that every PHP runs as where root starts it: the system user of Debian's packages.
-pub(crate) const PHP_USER: &str = "www-data";
+pub const PHP_USER: &str = "www-data";
 
 /// User and group id of a user, from `/etc/passwd`.
 pub(crate) fn user_ids(name: &str) -> Option<(u32, u32)> {

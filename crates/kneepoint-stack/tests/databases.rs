@@ -21,6 +21,7 @@ fn postgresql_is_seeded_again_and_again_and_copied() {
         &context,
         b"CREATE TABLE visits (id int);\nINSERT INTO visits VALUES (1), (2);\n",
     );
+    context.statements = vec!["CREATE INDEX visits_by_id ON visits (id)".into()];
     context.settings = settings(&[("max_connections", "23"), ("shared_buffers", "16MiB")]);
     let ask = |running: &Running, sql: &str| {
         let env = &running.tier.env_for_app;
@@ -53,6 +54,8 @@ fn postgresql_is_seeded_again_and_again_and_copied() {
     ask(&running, "INSERT INTO visits VALUES (3)");
     support::running::run_all(&running.tier.seed);
     assert_eq!(ask(&running, "SELECT count(*) FROM visits"), "2");
+    let indexes = "SELECT indexname FROM pg_indexes WHERE tablename = 'visits'";
+    assert_eq!(ask(&running, indexes), "visits_by_id");
 
     let mut changed = context.clone();
     changed.settings.insert("work_mem".into(), "8MB".into());
@@ -127,6 +130,7 @@ fn mariadb_is_seeded_again_and_again_and_copied() {
         &context,
         b"CREATE TABLE visits (id int);\nINSERT INTO visits VALUES (1), (2);\n",
     );
+    context.statements = vec!["CREATE INDEX visits_by_id ON visits (id)".into()];
     context.settings = settings(&[
         ("max_connections", "23"),
         ("innodb_buffer_pool_size", "16MiB"),
@@ -160,6 +164,9 @@ fn mariadb_is_seeded_again_and_again_and_copied() {
     );
     support::running::run_all(&running.tier.seed);
     assert_eq!(ask(&running, "SELECT count(*) FROM visits"), "2");
+    let indexes =
+        "SELECT index_name FROM information_schema.statistics WHERE table_name = 'visits'";
+    assert_eq!(ask(&running, indexes), "visits_by_id");
     assert_eq!(ask(&running, "SHOW TABLES"), "visits");
     drop(running);
 

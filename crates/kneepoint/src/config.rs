@@ -23,10 +23,11 @@ pub(crate) use app::{FRONTS, KINDS};
 pub use error::{ConfigError, ConfigErrors, TextPosition};
 pub use keys::reference;
 pub use known::StackServers;
+pub use reader::changes::check as check_change;
 pub use values::check_value;
 
 use kneepoint_model::{Layer, Scenario, ServerKind, Tunable};
-use reader::{Reader, tree};
+use reader::{Reader, changes, tree};
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::path::Path;
@@ -187,6 +188,7 @@ fn scenario(
     let slo = workload::read_slo(reader, &top);
     let declared = app.as_ref().map_or(&[][..], |app| &app.settings);
     let budget = tune::read(reader, &top, &tiers, declared);
+    let changes = changes::read(reader, &top, &tiers);
     let app = app?;
     Some(Scenario {
         name: name(source, &app),
@@ -196,6 +198,7 @@ fn scenario(
         env: app.env,
         app_settings: app.settings,
         app_files: app.files,
+        changes,
         unreachable: app.unreachable,
         peers,
         tiers,

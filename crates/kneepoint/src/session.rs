@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use kneepoint_agents::FleetGenerator;
 use kneepoint_experiment::{ExperimentError, Record, Recorder, Testbed};
 use kneepoint_load::Generator;
-use kneepoint_model::{GateVerdict, Run, Scenario, Setting, SettingKey, units};
+use kneepoint_model::{Change, GateVerdict, Run, Scenario, Setting, SettingKey, units};
 use kneepoint_report::{Format, Options, Styles, render};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -94,6 +94,11 @@ fn parse_setting(text: &str, scenario: &Scenario) -> Result<Setting> {
         key,
         value: value.trim().to_owned(),
     };
+    if Change::of(&setting.key).is_some() {
+        let checked = config::check_change(&setting.key, &scenario.tiers);
+        checked.map_err(|error| anyhow::anyhow!("--set {text}: {error}"))?;
+        return Ok(setting);
+    }
     let Some(tier) = scenario
         .tiers
         .iter()

@@ -11,7 +11,7 @@ use crate::rule::counted;
 use crate::snapshot::{Blind, FpmPool, Link, ListenEndpoint, ServedApp, Service};
 use count::Counts;
 use kneepoint_stack::application::laravel::{self, Cached};
-use kneepoint_stack::application::{FILES, code, dotenv, host_in_url, of_file};
+use kneepoint_stack::application::{FILES, classes_are_mapped, code, dotenv, host_in_url, of_file};
 use owners::{Led, Owners};
 use std::collections::BTreeSet;
 
@@ -197,34 +197,17 @@ fn most_bytes(file: &str) -> u64 {
     }
 }
 
-/// Composer's map of classes: complete where it names the application's own classes, or is said to be.
+/// Whether Composer finds the application's classes in its map; nothing where it has no part in the application.
 fn composer(files: &dyn Files, root: &str) -> Option<bool> {
-    let loader = files
-        .read(&format!("{root}/vendor/composer/autoload_real.php"))
-        .ok()?;
-    if loader.text().contains("setClassMapAuthoritative(true)")
-        || loader.text().contains("setApcuPrefix(")
-    {
-        return Some(true);
-    }
-    let map = match files.read(&format!("{root}/vendor/composer/autoload_classmap.php")) {
+    let read = |name: &str| files.read(&format!("{root}/vendor/composer/{name}"));
+    let loader = read("autoload_real.php").ok()?;
+    let map = match read("autoload_classmap.php") {
         Ok(map) => map.text(),
         Err(Unread::TooLarge) => return Some(true),
         Err(_) => return None,
     };
-    // Without -o it names Composer's own class, and what cannot be found otherwise.
-    Some(map.lines().filter(|line| line.contains("=>")).count() > 50 || !uses_psr4(files, root))
-}
-
-fn uses_psr4(files: &dyn Files, root: &str) -> bool {
-    let map = files.read(&format!("{root}/vendor/composer/autoload_psr4.php"));
-    map.is_ok_and(|map| {
-        map.text()
-            .lines()
-            .filter(|line| line.contains("=>"))
-            .count()
-            > 5
-    })
+    let namespaces = read("autoload_psr4.php").map_or_else(|_| String::new(), |map| map.text());
+    Some(classes_are_mapped(&loader.text(), &map, &namespaces))
 }
 
 /// What sessions and the cache are kept in, as Laravel names it.

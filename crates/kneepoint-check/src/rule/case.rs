@@ -220,6 +220,7 @@ impl Case {
             value: "x".to_owned(),
             file: file.to_owned(),
             line: 4,
+            instead: None,
         };
         Self::healthy().with(|snapshot| snapshot.apps[0].switches.push(switch))
     }

@@ -3,6 +3,14 @@
 /// Columns of an index at most \[ours\]: what follows narrows little.
 const COLUMNS: usize = 4;
 
+/// Longest name of an index that both databases take, in bytes
+/// (<https://www.postgresql.org/docs/current/sql-syntax-lexical.html#SQL-SYNTAX-IDENTIFIERS>).
+const LONGEST_NAME: usize = 63;
+/// Columns of WordPress that are LONGTEXT (wp-admin/includes/schema.php): MariaDB takes a part of them only, and WordPress
+/// itself takes so many characters of others.
+const LONG_COLUMNS: [&str; 3] = ["meta_value", "option_value", "post_content"];
+const LONG_PART: &str = "(191)";
+
 /// An index for one table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Index {
@@ -49,14 +57,29 @@ impl Index {
         (!columns.is_empty()).then_some(Self { table, columns })
     }
 
+    /// What it is called: `orders_by_customer_id`.
+    pub(crate) fn name(&self) -> String {
+        let short = self.table.rsplit('.').next().unwrap_or(&self.table);
+        let mut name = format!("{short}_by_{}", self.columns.join("_"));
+        let end = (0..=LONGEST_NAME)
+            .rev()
+            .find(|end| name.is_char_boundary(*end));
+        name.truncate(end.unwrap_or(0));
+        name
+    }
+
     /// The statement that makes it. `online` is PostgreSQL's way to do so while others write.
     pub(crate) fn statement(&self, online: bool) -> String {
         let how = if online { " CONCURRENTLY" } else { "" };
-        let Self { table, columns } = self;
-        let short = table.rsplit('.').next().unwrap_or(table);
+        let column = |column: &String| {
+            let is_long = !online && LONG_COLUMNS.contains(&column.as_str());
+            format!("{column}{}", if is_long { LONG_PART } else { "" })
+        };
+        let columns: Vec<String> = self.columns.iter().map(column).collect();
         format!(
-            "CREATE INDEX{how} {short}_by_{} ON {table} ({});",
-            columns.join("_"),
+            "CREATE INDEX{how} {} ON {} ({});",
+            self.name(),
+            self.table,
             columns.join(", ")
         )
     }

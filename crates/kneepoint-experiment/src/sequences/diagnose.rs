@@ -185,7 +185,18 @@ fn confirm(
         ));
         let changed = scenario.with(settings).map_err(ExperimentError::Settings)?;
         let began = recorder.elapsed();
-        testbed.stand_up("probe", &changed)?;
+        if let Err(error) = testbed.stand_up("probe", &changed) {
+            if matches!(error, ExperimentError::Interrupted) {
+                return Err(error);
+            }
+            recorder.change(format!(
+                "{}: {} is not tried, since the stack does not start with it: {error}",
+                finding.code,
+                describe_settings(settings)
+            ));
+            testbed.tear_down("probe");
+            continue;
+        }
         costs.stood_up(recorder.elapsed() - began);
         let began = recorder.elapsed();
         let outcome = compare_for(testbed, recorder, (arm, "probe"), finding, settings, base);

@@ -402,9 +402,13 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             .map_err(ExperimentError::Settings)?;
         let arm = self.next_arm();
         if let Err(error) = self.stand_up(&arm, &changed) {
+            if matches!(error, ExperimentError::Interrupted) {
+                return Err(error);
+            }
             self.recorder.change(format!(
-                "{}: the stack does not start with the remedy, so it is dropped: {error}",
-                finding.code
+                "{}: {} is not tried, since the stack does not start with it: {error}",
+                finding.code,
+                describe_settings(settings)
             ));
             return Ok(false);
         }

@@ -2,11 +2,14 @@
 
 use super::copy::{Pristine, PrivateCopy};
 use crate::error::ExperimentError;
-use kneepoint_model::{AppKind, FilePatch, Scenario};
+use kneepoint_model::{AppKind, Change, CommandSpec, FilePatch, Scenario};
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
+/// How long a command that changes the application may take \[ours\]: a large class map takes some ten seconds.
+const COMMAND_TAKES: Duration = Duration::from_secs(120);
 /// What stands for a private writable directory in values of `[app.env]`.
 const STORAGE: &str = "{storage}";
 
@@ -26,20 +29,67 @@ pub(super) fn shut_dir(dir: &Path) -> Result<(), ExperimentError> {
     made.map_err(|error| unfit("cannot create", dir, &error))
 }
 
-/// An arm's private copy of the application below `dir`, with the scenario's changes made.
+/// A line of the application's files that a change put another one in the place of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ReplacedLine {
+    /// The file, relative to the application's root, and the line in it, from 1.
+    pub(super) at: (String, usize),
+    /// What stood there.
+    pub(super) before: String,
+    /// What stands there now.
+    pub(super) after: String,
+}
+
+/// An arm's private copy of the application below `dir`, with the scenario's changes of its files made, and the lines that
+/// were replaced.
 ///
 /// # Errors
 /// The copy cannot be made, or a change does not fit the file.
 pub(super) fn private_copy(
     pristine: Arc<Pristine>,
-    patches: &[FilePatch],
+    scenario: &Scenario,
     dir: &Path,
-) -> Result<PrivateCopy, ExperimentError> {
+) -> Result<(PrivateCopy, Vec<ReplacedLine>), ExperimentError> {
     let copy = PrivateCopy::make(pristine, dir)?;
-    for patch in patches {
+    let mut replaced = Vec::new();
+    for patch in &scenario.app_files {
         copy.change(|root| apply(root, patch))?;
     }
-    Ok(copy)
+    for (key, text) in &scenario.changes {
+        if let Some(Change::Line { file, line }) = Change::of(key) {
+            copy.change(|root| {
+                replaced.push(ReplacedLine {
+                    at: (file.to_owned(), line),
+                    before: set_line(root, Path::new(file), line, text)?,
+                    after: text.clone(),
+                });
+                Ok(())
+            })?;
+        }
+    }
+    Ok((copy, replaced))
+}
+
+/// The commands that change an application's copy, to be run on PHP's host as `user`.
+pub(super) fn commands(
+    scenario: &Scenario,
+    copy: &Path,
+    env: &BTreeMap<String, String>,
+    user: Option<&str>,
+) -> Vec<CommandSpec> {
+    let commands = scenario.changes.iter().filter_map(|(key, text)| {
+        let Change::Command { .. } = Change::of(key)? else {
+            return None;
+        };
+        Some(CommandSpec {
+            env: env.clone().into_iter().collect(),
+            dir: Some(copy.to_owned()),
+            user: user.map(str::to_owned),
+            timeout: COMMAND_TAKES,
+            ..CommandSpec::new("/bin/sh").args(["-c", text])
+        })
+    });
+    commands.collect()
 }
 
 /// A text in which the application's directory is named, with the copy in its place. A name that only begins like
@@ -79,9 +129,31 @@ fn apply(copy: &Path, patch: &FilePatch) -> Result<(), ExperimentError> {
             text.replace(find.as_str(), &patch.text)
         }
     };
+    write(&path, &text)
+}
+
+/// Puts another text in the place of one line of a file of the copy. Returns what stood there.
+fn set_line(copy: &Path, file: &Path, line: usize, text: &str) -> Result<String, ExperimentError> {
+    let path = place(copy, file)?;
+    let present =
+        std::fs::read_to_string(&path).map_err(|error| unfit("cannot read", &path, &error))?;
+    let mut lines: Vec<&str> = present.split('\n').collect();
+    let Some(found) = line.checked_sub(1).and_then(|at| lines.get_mut(at)) else {
+        return Err(ExperimentError::Unfit(format!(
+            "the change of {}:{line} does not fit: the file has {} lines",
+            file.display(),
+            lines.len()
+        )));
+    };
+    let before = std::mem::replace(found, text).to_owned();
+    write(&path, &lines.join("\n"))?;
+    Ok(before)
+}
+
+fn write(path: &Path, text: &str) -> Result<(), ExperimentError> {
     // A link is replaced: what it leads to is another file, and is not what was asked for.
-    if std::fs::symlink_metadata(&path).is_ok_and(|about| about.is_symlink()) {
-        std::fs::remove_file(&path).map_err(|error| unfit("cannot replace", &path, &error))?;
+    if std::fs::symlink_metadata(path).is_ok_and(|about| about.is_symlink()) {
+        std::fs::remove_file(path).map_err(|error| unfit("cannot replace", path, &error))?;
     }
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
@@ -90,16 +162,16 @@ fn apply(copy: &Path, patch: &FilePatch) -> Result<(), ExperimentError> {
         rustix::fs::OFlags::NOFOLLOW.bits().cast_signed(),
     );
     options
-        .open(&path)
+        .open(path)
         .and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()))
-        .map_err(|error| unfit("cannot write", &path, &error))
+        .map_err(|error| unfit("cannot write", path, &error))
 }
 
 /// Where a changed file lies in the copy, with the directories above it made; nothing on the way leads out of the copy.
 fn place(copy: &Path, relative: &Path) -> Result<PathBuf, ExperimentError> {
     let leads_out = || {
         ExperimentError::Unfit(format!(
-            "[[app.file]] {}: it leads out of the application",
+            "the change of {}: it leads out of the application",
             relative.display()
         ))
     };
@@ -197,6 +269,22 @@ mod tests {
         ] {
             check(other, other);
         }
+    }
+
+    #[test]
+    fn one_line_of_a_file_is_replaced() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let set = |line, text| set_line(dir.path(), Path::new("a.php"), line, text);
+        std::fs::write(dir.path().join("a.php"), "<?php\r\n$a = 1;\n$b = 2;").expect("a file");
+        assert_eq!(set(2, "$a = 3;").expect("changed"), "$a = 1;");
+        assert_eq!(set(3, "").expect("changed"), "$b = 2;");
+        let text = std::fs::read_to_string(dir.path().join("a.php")).expect("a file");
+        assert_eq!(text, "<?php\r\n$a = 3;\n");
+        let refused = set(9, "x").expect_err("no such line").to_string();
+        assert!(
+            refused.contains("a.php:9") && refused.contains("3 lines"),
+            "{refused}"
+        );
     }
 
     /// An application beside somebody's file, and whether a change of a file of it is made; the file beside it stays.

@@ -3,6 +3,7 @@
 pub(super) mod difference;
 pub(super) mod doubles;
 
+use super::app::ReplacedLine;
 use super::copy::{OwnerIds, Pristine, PrivateCopy};
 use super::seen::Told;
 use super::{CLIENT, Testbed, app, chain, offers};
@@ -10,12 +11,12 @@ use crate::error::ExperimentError;
 use kneepoint_lab::{HostInfo, HostPlan, Lab, Process};
 use kneepoint_load::Target;
 use kneepoint_model::{
-    Address, CommandSpec, Layer, PeerKind, PeerSpec, RunningTier, Scenario, Stack, Tier, TierSpec,
-    Workload,
+    Address, Change, CommandSpec, Layer, PeerKind, PeerSpec, RunningTier, Scenario, Stack, Tier,
+    TierSpec, Workload,
 };
 use kneepoint_stack::{
-    AppContext, ConfigFile, ConfigText, Program, RenderedTier, TierContext, install, php_user,
-    server, unpack_seed,
+    AppContext, ConfigFile, ConfigText, PHP_USER, Program, RenderedTier, TierContext, install,
+    php_user, server, unpack_seed,
 };
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -37,6 +38,8 @@ pub(super) struct Arm {
     resets: Vec<(String, CommandSpec)>,
     files: Vec<(Layer, ConfigFile)>,
     settings: Vec<(String, String)>,
+    /// Lines of the application's files that the scenario replaced.
+    replaced: Vec<ReplacedLine>,
     pub(super) nonce: String,
     /// What it is asked.
     pub(super) workload: Workload,
@@ -79,6 +82,7 @@ struct Standing {
     env: BTreeMap<String, String>,
     /// What PHP runs, once it is made.
     copy: Option<PrivateCopy>,
+    replaced: Vec<ReplacedLine>,
     rendered: Vec<(RenderedTier, RunningTier)>,
     processes: Vec<Process>,
     /// Names that lead to doubles, and the doubles.
@@ -134,6 +138,7 @@ pub(super) fn stand_up(
         resets: Vec::new(),
         files: Vec::new(),
         settings: settings_of(scenario),
+        replaced: std::mem::take(&mut standing.replaced),
         nonce,
         workload: scenario.workload.clone(),
         told: Told::default(),
@@ -177,23 +182,33 @@ fn stack_of(scenario: &Scenario, standing: &Standing) -> Stack {
         tiers: standing
             .rendered
             .iter()
-            .map(|(rendered, _)| with_kernel(rendered.tier.clone(), scenario))
+            .map(|(rendered, _)| with_changes(rendered.tier.clone(), scenario))
             .collect(),
         app_settings: scenario
             .app_settings
             .iter()
             .map(kneepoint_model::AppSetting::tunable)
             .collect(),
-        app_values: values.collect(),
+        app_values: values.chain(changes(scenario, Layer::App)).collect(),
     }
 }
 
-/// A tier with the kernel settings of its host, which rules read beside the tier's own.
-fn with_kernel(mut tier: Tier, scenario: &Scenario) -> Tier {
+/// A tier with the kernel settings of its host and with the changes of its data, which rules read beside the tier's own
+/// settings.
+fn with_changes(mut tier: Tier, scenario: &Scenario) -> Tier {
     let host = scenario.hosts.get(&tier.layer);
     tier.settings
         .extend(host.into_iter().flat_map(|host| host.sysctl.clone()));
+    tier.settings.extend(changes(scenario, tier.layer));
     tier
+}
+
+/// The changes at a layer that are no settings of its server, by name.
+fn changes(scenario: &Scenario, layer: Layer) -> impl Iterator<Item = (String, String)> {
+    let changes = scenario.changes.iter();
+    changes
+        .filter(move |(key, _)| key.layer == layer)
+        .map(|(key, value)| (key.name.clone(), value.clone()))
 }
 
 /// Tells telemetry where PHP's own site answers, so that a page that asks it for another one is known for what it is.
@@ -208,7 +223,8 @@ fn know_own_site(standing: &mut Standing) {
     }
 }
 
-/// What a diff of files does not show: the application's own settings and the hosts' kernel settings.
+/// What a diff of the servers' files does not show: the application's own settings, the hosts' kernel settings, and changes of the
+/// database and of the application's files.
 fn settings_of(scenario: &Scenario) -> Vec<(String, String)> {
     let app = scenario.app_settings.iter().map(|setting| {
         let value = scenario
@@ -230,7 +246,16 @@ fn settings_of(scenario: &Scenario) -> Vec<(String, String)> {
             )
         })
     });
-    app.chain(kernel).collect()
+    let changed = scenario.changes.iter().filter_map(|(key, value)| {
+        let group = match Change::of(key)? {
+            Change::Statement { .. } => "statements for the database",
+            Change::Command { .. } => "commands in the application's directory",
+            // What stood there is known, too.
+            Change::Line { .. } => return None,
+        };
+        Some((group.to_owned(), value.clone()))
+    });
+    app.chain(kernel).chain(changed).collect()
 }
 
 fn stand_up_tier(
@@ -251,8 +276,9 @@ fn stand_up_tier(
     })?;
     if spec.layer == Layer::Php {
         let pristine = pristine(testbed, &scenario.root)?;
-        let copy = app::private_copy(pristine, &scenario.app_files, &host.dir)?;
+        let (copy, replaced) = app::private_copy(pristine, scenario, &host.dir)?;
         standing.copy = Some(copy);
+        standing.replaced = replaced;
         doubles::beside_php(testbed, scenario, &host, standing)?;
     }
     let commands = testbed.lab.commands(&name);
@@ -276,6 +302,9 @@ fn stand_up_tier(
         must_succeed(&testbed.lab, &name, command)?;
     }
     server.check(&rendered, &commands)?;
+    if spec.layer == Layer::Php {
+        change_app(testbed, scenario, &name, &context)?;
+    }
     keep_template(testbed, spec, &host)?;
     let began = Instant::now();
     let process = testbed.lab.spawn(&name, &rendered.process)?;
@@ -294,6 +323,20 @@ fn stand_up_tier(
     standing.rendered.push((rendered, running));
     standing.processes.push(process);
     Ok(())
+}
+
+/// Runs the commands by which the scenario changes the application's copy.
+fn change_app(
+    testbed: &Testbed,
+    scenario: &Scenario,
+    host: &str,
+    context: &TierContext,
+) -> Result<(), ExperimentError> {
+    let user = context.as_root.then_some(PHP_USER);
+    let commands = app::commands(scenario, &context.app.root, &context.app.env, user);
+    commands
+        .iter()
+        .try_for_each(|command| must_succeed(&testbed.lab, host, command))
 }
 
 /// The application as this run first saw it; copied when it is first asked for.
@@ -352,6 +395,7 @@ fn context(
             .as_deref()
             .map(|seed| unpack_seed(seed, &host.dir))
             .transpose()?,
+        statements: statements(scenario, spec.layer),
         template: if spec.layer == Layer::Db {
             testbed.db_templates.get(spec.server.as_str()).cloned()
         } else {
@@ -366,6 +410,14 @@ fn context(
         nonce: nonce.to_owned(),
         dir: host.dir.clone(),
     })
+}
+
+/// The statements by which the scenario changes the database.
+fn statements(scenario: &Scenario, layer: Layer) -> Vec<String> {
+    let changes = scenario.changes.iter().filter(|(key, _)| {
+        key.layer == layer && matches!(Change::of(key), Some(Change::Statement { .. }))
+    });
+    changes.map(|(_, statement)| statement.clone()).collect()
 }
 
 /// Keeps a copy of the first database's fresh, stopped data directory, so that further arms need no initialisation.

@@ -276,6 +276,7 @@ fn scenario(scenario: &mut Scenario, secrets: &Secrets) {
         env,
         app_settings,
         app_files,
+        changes,
         unreachable: _,
         generators: _,
         peers,
@@ -297,6 +298,9 @@ fn scenario(scenario: &mut Scenario, secrets: &Secrets) {
     for FilePatch { find, text, .. } in app_files {
         find.iter_mut()
             .for_each(|text| secrets.hide(text, Grammar::Configuration));
+        secrets.hide(text, Grammar::Configuration);
+    }
+    for text in changes.values_mut() {
         secrets.hide(text, Grammar::Configuration);
     }
     for peer in peers {

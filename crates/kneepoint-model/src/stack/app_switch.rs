@@ -1,5 +1,7 @@
 //! What an application's own settings switch on or off at a cost.
 
+use super::Setting;
+use super::change::Change;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -11,6 +13,16 @@ pub enum SwitchKind {
     CacheOff,
     /// The application writes down what it does, or checks it, for its developers.
     DebugOn,
+}
+
+/// What a deployment prepares once, and requests do themselves where it did not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unprepared {
+    /// Laravel has no cache of its configuration: `php artisan config:cache`.
+    LaravelConfiguration,
+    /// Composer has no map of the application's classes: `composer dump-autoload --optimize`.
+    ComposerClasses,
 }
 
 /// A setting of the application itself that costs every request.
@@ -26,6 +38,21 @@ pub struct AppSwitch {
     pub file: String,
     /// The line in it, from 1.
     pub line: u32,
+    /// That line as it stands with the switch at what is right for visitors; `None` where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instead: Option<String>,
+}
+
+impl AppSwitch {
+    /// The change that sets it right; `None` where nobody knows how.
+    #[must_use]
+    pub fn change(&self) -> Option<Setting> {
+        let (file, line) = (self.file.as_str(), self.line as usize);
+        Some(Setting {
+            key: Change::Line { file, line }.key(),
+            value: self.instead.clone()?,
+        })
+    }
 }
 
 impl fmt::Display for AppSwitch {

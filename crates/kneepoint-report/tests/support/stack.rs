@@ -31,6 +31,7 @@ pub(crate) fn scenario() -> Scenario {
         env: pairs(&[("APP_ENV", "production"), ("DB_PASSWORD", SECRET)]),
         app_settings: Vec::new(),
         app_files: Vec::new(),
+        changes: BTreeMap::new(),
         unreachable: Vec::new(),
         generators: None,
         peers: Vec::new(),

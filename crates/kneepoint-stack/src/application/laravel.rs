@@ -74,6 +74,8 @@ impl Cached {
                 value,
                 file: CACHE.to_owned(),
                 line: *line,
+                // The file is made by a command, from others.
+                instead: None,
             })
         };
         costs.into_iter().filter_map(switch).collect()

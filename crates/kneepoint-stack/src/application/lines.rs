@@ -31,6 +31,17 @@ impl<'t> Lines<'t> {
         self.at = at;
         self.line
     }
+
+    /// The text of the line on which a piece of the text begins.
+    pub(super) fn text_at(&mut self, piece: &str) -> &'t str {
+        self.at(piece);
+        let (above, below) = self.text.split_at(self.at);
+        let begin = above.rfind('\n').map_or(0, |end| end + 1);
+        let end = below
+            .find('\n')
+            .map_or(self.text.len(), |end| self.at + end);
+        &self.text[begin..end]
+    }
 }
 
 #[cfg(test)]

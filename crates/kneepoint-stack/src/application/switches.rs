@@ -66,66 +66,140 @@ const NOT_SHOWN: &str = "a value that is not shown";
 const NO_CACHE: Costs = Costs::Words(&["cache_none"]);
 const DRUPAL_NO_CACHE: Costs = Costs::Words(&["cache.backend.null"]);
 
+/// A switch that costs.
+struct Known {
+    name: &'static str,
+    kind: SwitchKind,
+    costs: Costs,
+    /// What is right for visitors, as the file spells it; empty where nobody knows.
+    right: &'static str,
+}
+
+const fn known(name: &'static str, kind: SwitchKind, costs: Costs, right: &'static str) -> Known {
+    Known {
+        name,
+        kind,
+        costs,
+        right,
+    }
+}
+
 /// The switches: where they are documented stands beside each group.
-const KNOWN: [(&str, SwitchKind, Costs); 25] = [
+const KNOWN: [Known; 25] = [
     // https://www.mediawiki.org/wiki/Manual:$wgMainCacheType and the pages of the others
-    ("$wgMainCacheType", SwitchKind::CacheOff, NO_CACHE),
-    ("$wgParserCacheType", SwitchKind::CacheOff, NO_CACHE),
-    ("$wgMessageCacheType", SwitchKind::CacheOff, NO_CACHE),
-    ("$wgDebugLogFile", SwitchKind::DebugOn, Costs::On),
-    ("$wgDebugToolbar", SwitchKind::DebugOn, Costs::On),
-    ("$wgDebugDumpSql", SwitchKind::DebugOn, Costs::On),
-    ("$wgDebugComments", SwitchKind::DebugOn, Costs::On),
-    ("$wgDevelopmentWarnings", SwitchKind::DebugOn, Costs::On),
+    known(
+        "$wgMainCacheType",
+        SwitchKind::CacheOff,
+        NO_CACHE,
+        "CACHE_DB",
+    ),
+    known(
+        "$wgParserCacheType",
+        SwitchKind::CacheOff,
+        NO_CACHE,
+        "CACHE_DB",
+    ),
+    known(
+        "$wgMessageCacheType",
+        SwitchKind::CacheOff,
+        NO_CACHE,
+        "CACHE_DB",
+    ),
+    known("$wgDebugLogFile", SwitchKind::DebugOn, Costs::On, "''"),
+    known("$wgDebugToolbar", SwitchKind::DebugOn, Costs::On, "false"),
+    known("$wgDebugDumpSql", SwitchKind::DebugOn, Costs::On, "false"),
+    known("$wgDebugComments", SwitchKind::DebugOn, Costs::On, "false"),
+    known(
+        "$wgDevelopmentWarnings",
+        SwitchKind::DebugOn,
+        Costs::On,
+        "false",
+    ),
     // https://www.dokuwiki.org/config:cachetime, https://www.dokuwiki.org/config:allowdebug
-    ("$conf['cachetime']", SwitchKind::CacheOff, Costs::Negative),
-    ("$conf['allowdebug']", SwitchKind::DebugOn, Costs::On),
+    known(
+        "$conf['cachetime']",
+        SwitchKind::CacheOff,
+        Costs::Negative,
+        "86400",
+    ),
+    known("$conf['allowdebug']", SwitchKind::DebugOn, Costs::On, "0"),
     // https://developer.wordpress.org/advanced-administration/debug/debug-wordpress/
-    ("WP_DEBUG", SwitchKind::DebugOn, Costs::On),
-    ("SAVEQUERIES", SwitchKind::DebugOn, Costs::On),
+    known("WP_DEBUG", SwitchKind::DebugOn, Costs::On, "false"),
+    known("SAVEQUERIES", SwitchKind::DebugOn, Costs::On, "false"),
     // https://docs.phpmyadmin.net/en/latest/config.html
-    ("$cfg['DBG']['sql']", SwitchKind::DebugOn, Costs::On),
+    known(
+        "$cfg['DBG']['sql']",
+        SwitchKind::DebugOn,
+        Costs::On,
+        "false",
+    ),
     // https://github.com/roundcube/roundcubemail/blob/master/config/defaults.inc.php
-    (
+    known(
         "$config['debug_level']",
         SwitchKind::DebugOn,
         Costs::AtLeast(4),
+        "1",
     ),
-    ("$config['sql_debug']", SwitchKind::DebugOn, Costs::On),
-    ("$config['devel_mode']", SwitchKind::DebugOn, Costs::On),
+    known(
+        "$config['sql_debug']",
+        SwitchKind::DebugOn,
+        Costs::On,
+        "false",
+    ),
+    known(
+        "$config['devel_mode']",
+        SwitchKind::DebugOn,
+        Costs::On,
+        "false",
+    ),
     // https://www.drupal.org/docs/develop/development-tools/disabling-and-debugging-caching
-    (
+    known(
         "$settings['cache']['bins']['render']",
         SwitchKind::CacheOff,
         DRUPAL_NO_CACHE,
+        "",
     ),
-    (
+    known(
         "$settings['cache']['bins']['page']",
         SwitchKind::CacheOff,
         DRUPAL_NO_CACHE,
+        "",
     ),
-    (
+    known(
         "$settings['cache']['bins']['dynamic_page_cache']",
         SwitchKind::CacheOff,
         DRUPAL_NO_CACHE,
+        "",
     ),
     // https://docs.joomla.org/Debugging_problems
-    ("$debug", SwitchKind::DebugOn, Costs::On),
+    known("$debug", SwitchKind::DebugOn, Costs::On, "false"),
     // https://laravel.com/docs/configuration#debug-mode, https://laravel.com/docs/cache
-    ("APP_DEBUG", SwitchKind::DebugOn, Costs::On),
-    (
+    known("APP_DEBUG", SwitchKind::DebugOn, Costs::On, "false"),
+    known(
         "CACHE_STORE",
         SwitchKind::CacheOff,
         Costs::Words(&["array", "null"]),
+        "file",
     ),
-    (
+    known(
         "CACHE_DRIVER",
         SwitchKind::CacheOff,
         Costs::Words(&["array", "null"]),
+        "file",
     ),
-    ("VIEW_CACHE", SwitchKind::CacheOff, Costs::Words(&["false"])),
+    known(
+        "VIEW_CACHE",
+        SwitchKind::CacheOff,
+        Costs::Words(&["false"]),
+        "true",
+    ),
     // https://symfony.com/doc/current/configuration.html#selecting-the-active-environment
-    ("APP_ENV", SwitchKind::DebugOn, Costs::Words(&["dev"])),
+    known(
+        "APP_ENV",
+        SwitchKind::DebugOn,
+        Costs::Words(&["dev"]),
+        "prod",
+    ),
 ];
 
 impl Costs {
@@ -182,35 +256,44 @@ pub fn switches(root: &Path) -> Vec<AppSwitch> {
 }
 
 /// What a file gives a name; no value where it is not known before it runs.
-struct Set {
+struct Set<'t> {
     target: String,
     value: Option<String>,
     line: u32,
+    /// The statement of PHP that does it.
+    statement: Option<code::Assignment<'t>>,
 }
 
 /// The switches that cost in the text of one of [`FILES`]. Where it sets one twice, that counts which counts for PHP.
 #[must_use]
 pub fn of_file(file: &str, text: &str) -> Vec<AppSwitch> {
-    let set: Vec<Set> = match file.ends_with(".php") {
+    let set: Vec<Set<'_>> = match file.ends_with(".php") {
         true => of_code(text),
         false => of_dotenv(text),
     };
-    let switch = |(name, kind, costs): &(&str, SwitchKind, Costs)| {
-        let Set { value, line, .. } = set.iter().rev().find(|set| set.target == *name)?;
-        let value = value.as_ref()?;
-        costs.hold(value).then(|| AppSwitch {
-            kind: *kind,
-            name: (*name).to_owned(),
-            value: costs.told(value),
+    let switch = |known: &Known| {
+        let set = set.iter().rev().find(|set| set.target == known.name)?;
+        let value = set.value.as_ref()?;
+        let instead = || match &set.statement {
+            Some(statement) => around(text, statement),
+            None => up_to_value(text, set.line),
+        };
+        known.costs.hold(value).then(|| AppSwitch {
+            kind: known.kind,
+            name: known.name.to_owned(),
+            value: known.costs.told(value),
             file: file.to_owned(),
-            line: *line,
+            line: set.line,
+            instead: instead()
+                .filter(|_| !known.right.is_empty())
+                .map(|(before, behind)| format!("{before}{}{behind}", known.right)),
         })
     };
     KNOWN.iter().filter_map(switch).collect()
 }
 
-fn of_code(text: &str) -> Vec<Set> {
-    let mut found: Vec<Set> = Vec::new();
+fn of_code(text: &str) -> Vec<Set<'_>> {
+    let mut found: Vec<Set<'_>> = Vec::new();
     let mut constants: HashSet<String> = HashSet::new();
     let mut lines = Lines::of(text);
     for set in code::assignments(text) {
@@ -226,26 +309,42 @@ fn of_code(text: &str) -> Vec<Set> {
             target,
             value: set.plain().filter(told).map(str::to_owned),
             line: u32::try_from(lines.at(set.whole)).unwrap_or(u32::MAX),
+            statement: Some(set),
         });
     }
     found
 }
 
-fn of_dotenv(text: &str) -> Vec<Set> {
-    let lines = dotenv::known(text).into_iter();
-    lines
-        .map(|set| Set {
-            target: set.name,
-            value: set.value,
-            line: u32::try_from(set.line).unwrap_or(u32::MAX),
-        })
-        .collect()
+/// What stands before and behind the value of a statement that has its line for itself.
+fn around<'t>(text: &'t str, set: &code::Assignment<'t>) -> Option<(&'t str, &'t str)> {
+    let line = Lines::of(text).text_at(set.whole);
+    let is_alone = line.trim() == set.whole.trim() && !set.value.is_empty();
+    let (before, behind) = set.whole.trim().split_at_checked(set.before.len())?;
+    let behind = behind.strip_prefix(set.value)?;
+    is_alone.then_some((before, behind))
+}
+
+/// What stands before the value on a line of `.env`.
+fn up_to_value(text: &str, line: u32) -> Option<(&str, &str)> {
+    let line = text.lines().nth((line as usize).checked_sub(1)?)?;
+    Some((line.get(..=line.find('=')?)?, ""))
+}
+
+fn of_dotenv(text: &str) -> Vec<Set<'_>> {
+    let sets = dotenv::known(text).into_iter();
+    sets.map(|set| Set {
+        target: set.name,
+        value: set.value,
+        line: u32::try_from(set.line).unwrap_or(u32::MAX),
+        statement: None,
+    })
+    .collect()
 }
 
 /// Whether a word, in small letters, is one that switches are set to.
 fn is_known_word(word: &str) -> bool {
-    let of_costs = |costs: &Costs| matches!(costs, Costs::Words(words) if words.contains(&word));
-    WORDS.contains(&word) || KNOWN.iter().any(|(_, _, costs)| of_costs(costs))
+    let is_of = |known: &Known| matches!(known.costs, Costs::Words(words) if words.contains(&word));
+    WORDS.contains(&word) || KNOWN.iter().any(is_of)
 }
 
 /// `$conf["cachetime"]` and `$conf['cachetime']` are one.
@@ -299,6 +398,44 @@ mod tests {
             &["APP_DEBUG = true (.env:3)"],
         );
         check(".env", "APP_ENV=dev", &["APP_ENV = dev (.env:1)"]);
+    }
+
+    fn instead(file: &str, text: &str, expected: Option<&str>) {
+        let found = of_file(file, text);
+        assert_eq!(found[0].instead.as_deref(), expected, "{text}");
+    }
+
+    #[test]
+    fn the_line_that_is_right_keeps_all_but_the_value() {
+        instead(
+            "wp-config.php",
+            "<?php\n\tdefine( 'WP_DEBUG', true );\r\n",
+            Some("define( 'WP_DEBUG', false );"),
+        );
+        instead(
+            "conf/local.php",
+            "<?php\n$conf['cachetime'] = -1;\n",
+            Some("$conf['cachetime'] = 86400;"),
+        );
+        instead(
+            ".env",
+            "X=1\nexport APP_DEBUG=true # on",
+            Some("export APP_DEBUG=false"),
+        );
+    }
+
+    #[test]
+    fn a_line_that_holds_more_is_left_to_its_owner() {
+        instead("wp-config.php", "<?php define('WP_DEBUG', true);", None);
+        let secret = "<?php\ndefine('K', 'secret'); define('WP_DEBUG', true);\n";
+        instead("wp-config.php", secret, None);
+        instead(
+            "wp-config.php",
+            "<?php\ndefine('WP_DEBUG',\n true);\n",
+            None,
+        );
+        let bins = "<?php\n$settings['cache']['bins']['page'] = 'cache.backend.null';\n";
+        instead("sites/default/settings.php", bins, None);
     }
 
     #[test]

@@ -33,6 +33,7 @@ pub(crate) fn context(layer: Layer, program: Program) -> TierContext {
         config: None,
         ini: None,
         seed: None,
+        statements: Vec::new(),
         template: None,
         settings: BTreeMap::new(),
         cpus: 1.5,

@@ -1,5 +1,6 @@
 //! Reads typed values out of a document and collects everything that is wrong with them.
 
+pub(super) mod changes;
 pub(super) mod files;
 pub(super) mod tree;
 

@@ -2,10 +2,12 @@
 
 use crate::config::Servers;
 use crate::config::reader::tree::{Entry, Node, Span, Value};
-use crate::config::reader::{Reader, Section};
+use crate::config::reader::{Reader, Section, changes};
 use crate::config::suggest::nearest;
 use crate::config::values::{alternatives, check_value, switch};
-use kneepoint_model::{HostLimits, Layer, ServerKind, SettingKey, TierSpec, Tunable, ValueKind};
+use kneepoint_model::{
+    Change, HostLimits, Layer, ServerKind, SettingKey, TierSpec, Tunable, ValueKind,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A place in the chain: its layer, the names of its tables, and the program that serves it by default.
@@ -314,6 +316,12 @@ pub(super) fn check_key(
     app_settings: &BTreeSet<&str>,
 ) {
     let servers: &dyn Servers = reader.servers;
+    if Change::of(key).is_some() {
+        if let Err(message) = changes::check(key, tiers) {
+            reader.wrong(at, message, Change::NAMES);
+        }
+        return;
+    }
     if key.layer == Layer::App {
         if !app_settings.contains(key.name.as_str()) {
             let message = format!("the application declares no setting `{}`", key.name);

@@ -1,5 +1,6 @@
 //! Pages and forms as visitors go through them.
 
+mod changes;
 mod forms;
 mod pages;
 mod visits;

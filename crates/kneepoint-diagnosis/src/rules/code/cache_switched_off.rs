@@ -73,7 +73,11 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         .suspected_if(part >= BINDS)
         .weight(part)
         .refuted_by("the same limit with the cache on and filled")
-        .remedy(Advice::new(evidence, text).build())
+        .remedy(
+            Advice::new(evidence, text)
+                .set_all(off.iter().filter_map(|it| it.change()))
+                .build(),
+        )
         .done()
 }
 
@@ -116,17 +120,18 @@ mod tests {
                 value: "CACHE_NONE".to_owned(),
                 file: "LocalSettings.php".to_owned(),
                 line: 12,
+                instead: Some("$wgParserCacheType = CACHE_DB;".to_owned()),
             });
         });
         check(
             switched,
             expect![[r#"
-            named: APP-07, APP-08
-            suspected app (31 %): pages do anew what a cache would keep: parsing wikitext takes 40 % of PHP's CPU
-              saw 40 % of 100 stacks that computed were parsing wikitext, sampled 50 times a second, at 240/s offered for 10 s
-              saw $wgParserCacheType = CACHE_NONE (LocalSettings.php:12)
-              do: Switch the cache on. It is kept by MediaWiki's parser cache ($wgParserCacheType, $wgMainCacheType; an extension can keep a page out of it).
-        "#]],
+                named: APP-07, APP-08
+                suspected app (31 %): pages do anew what a cache would keep: parsing wikitext takes 40 % of PHP's CPU
+                  saw 40 % of 100 stacks that computed were parsing wikitext, sampled 50 times a second, at 240/s offered for 10 s
+                  saw $wgParserCacheType = CACHE_NONE (LocalSettings.php:12)
+                  set app.line.LocalSettings.php:12 = $wgParserCacheType = CACHE_DB;
+            "#]],
         );
         check(
             parsing(40),

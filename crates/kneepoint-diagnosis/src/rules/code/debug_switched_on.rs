@@ -97,6 +97,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
                 evidence,
                 "Switch debugging off where visitors are, and leave packages for developers out of it.",
             )
+            .set_all(on.iter().filter_map(|it| it.change()))
             .build(),
         )
         .done()
@@ -133,6 +134,7 @@ mod tests {
                 value: "'/tmp/debug.log'".to_owned(),
                 file: "LocalSettings.php".to_owned(),
                 line: 40,
+                instead: Some("$wgDebugLogFile = '';".to_owned()),
             });
         })
     }
@@ -142,12 +144,12 @@ mod tests {
         check(
             debugging(30),
             expect![[r#"
-            named: APP-07, APP-02
-            suspected app (24 %): the application debugs itself on every page
-              saw $wgDebugLogFile = '/tmp/debug.log' (LocalSettings.php:40)
-              saw 30 % of 100 stacks that computed were in code that only debugging runs, sampled 50 times a second, at 240/s offered for 10 s
-              do: Switch debugging off where visitors are, and leave packages for developers out of it.
-        "#]],
+                named: APP-07, APP-02
+                suspected app (24 %): the application debugs itself on every page
+                  saw $wgDebugLogFile = '/tmp/debug.log' (LocalSettings.php:40)
+                  saw 30 % of 100 stacks that computed were in code that only debugging runs, sampled 50 times a second, at 240/s offered for 10 s
+                  set app.line.LocalSettings.php:40 = $wgDebugLogFile = '';
+            "#]],
         );
     }
 
@@ -156,12 +158,12 @@ mod tests {
         check(
             debugging(1),
             expect![[r#"
-            named: APP-07
-            noted app (0.8 %): the application debugs itself on every page
-              saw $wgDebugLogFile = '/tmp/debug.log' (LocalSettings.php:40)
-              saw 1.0 % of 100 stacks that computed were in code that only debugging runs, sampled 50 times a second, at 240/s offered for 10 s
-              do: Switch debugging off where visitors are, and leave packages for developers out of it.
-        "#]],
+                named: APP-07
+                noted app (0.8 %): the application debugs itself on every page
+                  saw $wgDebugLogFile = '/tmp/debug.log' (LocalSettings.php:40)
+                  saw 1.0 % of 100 stacks that computed were in code that only debugging runs, sampled 50 times a second, at 240/s offered for 10 s
+                  set app.line.LocalSettings.php:40 = $wgDebugLogFile = '';
+            "#]],
         );
     }
 

@@ -2,7 +2,7 @@
 
 use crate::causes::Index;
 use crate::rule::prelude::*;
-use kneepoint_model::TracedCall;
+use kneepoint_model::{Change, Remedy, Setting, TracedCall};
 
 /// CPU time of reading one row of a table one after the other, in seconds \[ours\].
 const ROW_COST_S: f64 = 0.000_000_4;
@@ -97,12 +97,12 @@ pub(super) fn find(rule: &Rule, evidence: &Evidence) -> Option<Finding> {
             ROW_COST_S * 1e6
         ))
         .refuted_by("as many rows read in each request with an index for the query")
-        .remedy(Advice::new(evidence, advice(rule, evidence, phase)).build())
+        .remedy(remedy(rule, evidence, phase))
         .done()
 }
 
 /// What to do: with the index, where the text of the query that is waited for longest tells which.
-fn advice(rule: &Rule, evidence: &Evidence, phase: &Phase) -> String {
+fn remedy(rule: &Rule, evidence: &Evidence, phase: &Phase) -> Remedy {
     let read = most_read(phase);
     let queries = evidence
         .traced(CallKind::Query)
@@ -110,14 +110,21 @@ fn advice(rule: &Rule, evidence: &Evidence, phase: &Phase) -> String {
         .filter_map(|call| Some((call.waited_us, Index::of(&call.what)?)))
         .filter(|(_, index)| read.is_none_or(|table| index.table.ends_with(table)));
     let longest = queries.max_by_key(|(waited_us, _)| *waited_us);
-    let index = longest.map_or_else(String::new, |(_, index)| {
-        let online = rule.applies_to == AppliesTo::Server("postgresql");
-        format!(" Most likely: {}", index.statement(online))
-    });
-    format!(
-        "EXPLAIN the queries that are listed; give the one that reads every row (type ALL, Seq Scan) an index over the columns \
-         of its condition.{index}"
-    )
+    let text = "EXPLAIN the queries that are listed; give the one that reads every row (type ALL, Seq Scan) an index over the \
+                columns of its condition.";
+    let Some((_, index)) = longest else {
+        return Advice::new(evidence, text).build();
+    };
+    let statement = index.statement(rule.applies_to == AppliesTo::Server("postgresql"));
+    let change = Change::Statement {
+        name: &index.name(),
+    };
+    Advice::new(evidence, format!("{text} Most likely: {statement}"))
+        .set_all([Setting {
+            key: change.key(),
+            value: statement,
+        }])
+        .build()
 }
 
 /// Whether a traced query reads, and is sent by a line that was met waiting for the database.
@@ -185,7 +192,7 @@ mod tests {
                   saw 1.0 SELECTs a request read a whole table, at 190/s offered for 10 s
                   saw waiting there: GET /orders, App\Orders::of at app/Orders.php:12, 100 % of 900 stacks, sampled 50 times a second, at 240/s offered for 10 s
                   saw select * from orders where mail = ?, once in each GET /orders, in App\Orders::of at app/Orders.php:12, in 10 requests that were traced, one after the other
-                  do: EXPLAIN the queries that are listed; give the one that reads every row (type ALL, Seq Scan) an index over the columns of its condition. Most likely: CREATE INDEX orders_by_mail ON orders (mail);
+                  set db.sql.orders_by_mail = CREATE INDEX orders_by_mail ON orders (mail);
             "#]],
         );
     }

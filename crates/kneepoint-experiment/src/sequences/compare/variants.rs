@@ -107,6 +107,7 @@ mod tests {
             env: BTreeMap::new(),
             app_settings: Vec::new(),
             app_files: Vec::new(),
+            changes: BTreeMap::new(),
             unreachable: Vec::new(),
             generators: None,
             peers: Vec::new(),

@@ -15,6 +15,7 @@ use kneepoint_model::{
 };
 use kneepoint_planner::bench::Step;
 use kneepoint_profiler::{CpuProfile, PhpProfile};
+use kneepoint_stack::application;
 use kneepoint_telemetry::Recording;
 use std::time::Duration;
 
@@ -68,7 +69,7 @@ pub(crate) fn gather(
     let knee_stacks = of_knee(&sampled);
     let stacks = with_slowest(sampled);
     recorder.inside(stacks.as_ref(), calls.as_ref());
-    let switches = testbed.switches(arm)?;
+    let root = testbed.app_root(arm)?;
     let evidence = Evidence {
         stack,
         slo: testbed.slo().clone(),
@@ -81,7 +82,8 @@ pub(crate) fn gather(
         stacks,
         knee_stacks,
         native,
-        switches,
+        switches: application::switches(root),
+        unprepared: application::unprepared(root),
         chains: most_waiting(chains),
     };
     recorder.write(Record::Account(Box::new(accounted(&evidence, label))));

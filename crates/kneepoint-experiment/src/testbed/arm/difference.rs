@@ -1,6 +1,7 @@
 //! How the configuration of one arm differs from another's, as a person would write it.
 
 use super::Arm;
+use crate::testbed::app::ReplacedLine;
 use kneepoint_model::Address;
 use kneepoint_model::run::FileDiff;
 use std::path::Path;
@@ -38,7 +39,34 @@ pub(in crate::testbed) fn diff(from: &Arm, to: &Arm) -> Vec<FileDiff> {
         };
         push_diff(&mut diffs, group, &text(from), &text(to));
     }
+    push_lines(&mut diffs, &from.replaced, &to.replaced);
     diffs
+}
+
+/// Lines of the application's files that stand otherwise in one arm than in the other.
+fn push_lines(diffs: &mut Vec<FileDiff>, from: &[ReplacedLine], to: &[ReplacedLine]) {
+    let mut places: Vec<&(String, usize)> = from.iter().chain(to).map(|line| &line.at).collect();
+    places.sort();
+    places.dedup();
+    for place in places {
+        let of = |lines: &[ReplacedLine]| lines.iter().find(|line| line.at == *place).cloned();
+        let (from, to) = (of(from), of(to));
+        let untouched = from
+            .as_ref()
+            .or(to.as_ref())
+            .map(|line| line.before.clone());
+        let text = |line: Option<ReplacedLine>| {
+            let text = line.map(|line| line.after).or(untouched.clone());
+            format!("{}\n", text.unwrap_or_default())
+        };
+        let (file, line) = place;
+        push_diff(
+            diffs,
+            &format!("{file}, line {line}"),
+            &text(from),
+            &text(to),
+        );
+    }
 }
 
 /// A file's text without what differs between any two arms: private directories, addresses, the nonce.
@@ -93,4 +121,45 @@ fn push_diff(diffs: &mut Vec<FileDiff>, name: &str, before: &str, after: &str) {
         file: name.to_owned(),
         diff,
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn replaced(before: &str, after: &str) -> Vec<ReplacedLine> {
+        vec![ReplacedLine {
+            at: ("wp-config.php".to_owned(), 80),
+            before: before.to_owned(),
+            after: after.to_owned(),
+        }]
+    }
+
+    fn check(from: &[ReplacedLine], to: &[ReplacedLine], expected: &[&str]) {
+        let mut diffs = Vec::new();
+        push_lines(&mut diffs, from, to);
+        let changed = |line: &&str| {
+            let sign = line.starts_with(['+', '-']);
+            sign && !line.starts_with("+++") && !line.starts_with("---")
+        };
+        let lines = diffs
+            .iter()
+            .flat_map(|diff| diff.diff.lines().filter(changed));
+        assert_eq!(lines.collect::<Vec<_>>(), expected);
+        let named = diffs
+            .iter()
+            .all(|diff| diff.file == "wp-config.php, line 80");
+        assert!(named, "{diffs:?}");
+    }
+
+    #[test]
+    fn a_replaced_line_is_told_with_what_stood_there() {
+        let (on, off) = ("define('WP_DEBUG', true);", "define('WP_DEBUG', false);");
+        let changed = replaced(on, off);
+        check(&[], &changed, &[&format!("-{on}"), &format!("+{off}")]);
+        check(&changed, &[], &[&format!("-{off}"), &format!("+{on}")]);
+        check(&changed, &changed, &[]);
+        let otherwise = replaced(on, "// gone");
+        check(&changed, &otherwise, &[&format!("-{off}"), "+// gone"]);
+    }
 }

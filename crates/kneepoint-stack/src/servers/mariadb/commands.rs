@@ -2,7 +2,7 @@
 
 use super::private::CLIENT;
 use super::{APP_ROLE, DATABASE, USER};
-use crate::TierContext;
+use crate::{TierContext, seed};
 use kneepoint_model::{CommandSpec, ProcessSpec, Ready, Signal};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -72,7 +72,7 @@ pub(super) fn process(context: &TierContext, output: &Path) -> ProcessSpec {
     }
 }
 
-/// Brings the database to its beginning: made when it is not there, emptied, loaded. Emptying drops the tables and not
+/// Brings the database to its beginning: made when it is not there, emptied, loaded, changed. Emptying drops the tables and not
 /// the database, so that persistent connections survive.
 pub(super) fn seed(context: &TierContext, password: &str) -> Vec<CommandSpec> {
     let client = |arguments: &[&str]| {
@@ -102,6 +102,11 @@ pub(super) fn seed(context: &TierContext, password: &str) -> Vec<CommandSpec> {
     if let Some(seed) = &context.seed {
         let source = format!("source {}", seed.display());
         commands.push(client(&[DATABASE, "-e", &source]));
+    }
+    if !context.statements.is_empty() {
+        let mut changes = client(&[DATABASE]);
+        changes.stdin = Some(seed::script(&context.statements));
+        commands.push(changes);
     }
     commands
 }

@@ -1,7 +1,7 @@
 //! The commands around a PostgreSQL server: `initdb`, the server itself, the seed.
 
 use super::{APP_ROLE, DATABASE, ROLE, USER};
-use crate::TierContext;
+use crate::{TierContext, seed};
 use kneepoint_model::{CommandSpec, ProcessSpec, Ready, Signal};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -78,7 +78,7 @@ pub(super) fn process(context: &TierContext, port: u16, output: &Path) -> Proces
     }
 }
 
-/// Brings the database to its beginning: made when it is not there, emptied, loaded, analysed.
+/// Brings the database to its beginning: made when it is not there, emptied, loaded, changed, analysed.
 /// Emptying drops the schema and not the database, so that persistent connections survive.
 pub(super) fn seed(context: &TierContext, port: u16, password: &str) -> Vec<CommandSpec> {
     let psql = |database: &str| {
@@ -113,10 +113,16 @@ pub(super) fn seed(context: &TierContext, port: u16, password: &str) -> Vec<Comm
          DROP SCHEMA IF EXISTS public CASCADE; CREATE SCHEMA public AUTHORIZATION {APP_ROLE};\n"
     ));
     let mut commands = vec![create, empty];
+    // What is made belongs to the application, over a connection that is the lab's.
+    let as_app = format!("SET SESSION AUTHORIZATION {APP_ROLE}");
+    let run = |file: &str| psql(DATABASE).args(["-c", &as_app, "-f", file]);
     if let Some(seed) = &context.seed {
-        // What the seed makes belongs to the application, over a connection that is the lab's.
-        let as_app = format!("SET SESSION AUTHORIZATION {APP_ROLE}");
-        commands.push(psql(DATABASE).args(["-c", &as_app, "-f", &seed.to_string_lossy()]));
+        commands.push(run(&seed.to_string_lossy()));
+    }
+    if !context.statements.is_empty() {
+        let mut changes = run("-");
+        changes.stdin = Some(seed::script(&context.statements));
+        commands.push(changes);
     }
     commands.push(psql(DATABASE).args(["-c", "VACUUM ANALYZE"]));
     commands

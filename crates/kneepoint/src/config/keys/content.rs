@@ -12,6 +12,15 @@ const PEER: &[&str] = &["peer"];
 /// In the order of the reference.
 pub(super) const KEYS: &[Key] = &[
     key(
+        TOP,
+        "changes",
+        "`{ \"db.sql.orders_by_customer\" = \"CREATE INDEX orders_by_customer ON orders (customer_id)\" }`",
+        "none",
+        "Changes that are no setting of a server, by name: `db.sql.NAME` is a statement that the lab's database runs after \
+         its seed, `app.line.FILE:LINE` the text of that line and `app.run.NAME` a command in the application's directory, \
+         both in the private copy. Remedies are of these kinds, too.",
+    ),
+    key(
         REQUEST,
         "name",
         "`\"login\"`",

@@ -32,6 +32,24 @@ fn refused(text: &str, expected: Expect) {
 }
 
 #[test]
+fn changes_have_the_name_of_what_they_are_made_to() {
+    let scenario = good(&format!(
+        "{APP}stack = {{ php = {{ runtime = 'fpm' }}, db = {{ server = 'postgresql' }} }}\n[changes]\n\
+         'db.sql.by_author' = 'CREATE INDEX by_author ON articles (author)'\n'app.line.conf.php:12' = '$debug = false;'\n\
+         'app.run.composer' = 'composer dump-autoload -o'\n"
+    ));
+    let changes: Vec<String> = scenario.changes.keys().map(ToString::to_string).collect();
+    assert_eq!(
+        changes,
+        [
+            "db.sql.by_author",
+            "app.line.conf.php:12",
+            "app.run.composer"
+        ]
+    );
+}
+
+#[test]
 fn a_body_is_a_text_a_form_parts_json_or_a_file() {
     let text = request("body = '{\"a\": {\"b\": {}}}'");
     assert_eq!(text.body, Some("{\"a\": {\"b\": {}}}".into()));

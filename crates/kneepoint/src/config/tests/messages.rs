@@ -17,6 +17,27 @@ fn check_in_app(text: &str, expected: Expect) {
 }
 
 #[test]
+fn a_change_says_what_it_is_made_to() {
+    check_in_app(
+        "[changes]\n\"db.sql.index\" = \"CREATE INDEX\"\n\"app.line.../x.php:3\" = \"\"\nphp.sql = \"x\"\n",
+        expect![[r#"
+            kneepoint.toml:3:1: `db.sql.index` is for a database, and the chain has none
+               3 | "db.sql.index" = "CREATE INDEX"
+                 | ^^^^^^^^^^^^^^
+                 expected db.sql.NAME, app.line.FILE:LINE or app.run.NAME
+            kneepoint.toml:4:1: `../x.php` leads out of app.root
+               4 | "app.line.../x.php:3" = ""
+                 | ^^^^^^^^^^^^^^^^^^^^^
+                 expected db.sql.NAME, app.line.FILE:LINE or app.run.NAME
+            kneepoint.toml:5:1: `php` is no change
+               5 | php.sql = "x"
+                 | ^^^
+                 expected db.sql.NAME, app.line.FILE:LINE or app.run.NAME
+        "#]],
+    );
+}
+
+#[test]
 fn slips_are_named_with_their_place_and_cure() {
     check(
         r#"

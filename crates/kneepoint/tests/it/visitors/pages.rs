@@ -10,7 +10,7 @@ fn site(directory: &Path, script: &str, requests: &str) -> std::path::PathBuf {
     std::fs::write(directory.join("index.php"), script).expect("script written");
     let scenario = format!(
         "[app]\nroot = \".\"\nfront = \"index.php\"\n\n[stack]\nweb = {{ server = \"nginx\" }}\n\
-         php = {{ runtime = \"fpm\" }}\n\n{requests}"
+         php = {{ runtime = \"fpm\" }}\n{requests}"
     );
     let path = directory.join("kneepoint.toml");
     std::fs::write(&path, scenario).expect("scenario written");
@@ -22,9 +22,21 @@ fn site(directory: &Path, script: &str, requests: &str) -> std::path::PathBuf {
 
 /// Runs `limit` on a site; returns its exit code and all it said. What it measures, if anything, is no matter here.
 fn limit(script: &str, requests: &str) -> (Option<i32>, String) {
+    limit_of(script, requests, &[])
+}
+
+/// The same with files beside the script, which are as they were afterwards.
+pub(super) fn limit_of(
+    script: &str,
+    requests: &str,
+    files: &[(&str, &str)],
+) -> (Option<i32>, String) {
     let _place = among_others();
     let directory = tempfile::tempdir().expect("temp dir");
     let scenario = site(directory.path(), script, requests);
+    for (name, text) in files {
+        std::fs::write(directory.path().join(name), text).expect("file written");
+    }
     let output = wait(
         start(
             kneepoint()
@@ -37,6 +49,10 @@ fn limit(script: &str, requests: &str) -> (Option<i32>, String) {
     );
     let said = format!("{}\n{}", text(&output.stderr), text(&output.stdout));
     assert!(!said.contains("panicked"), "{said}");
+    for (name, text) in files {
+        let now = std::fs::read_to_string(directory.path().join(name)).expect("the file");
+        assert_eq!(now, *text, "{name}");
+    }
     (output.status.code(), said)
 }
 
@@ -50,7 +66,7 @@ fn refused(script: &str, requests: &str, expected: &[&str]) {
     assert!(said.contains("Nothing has been measured"), "{said}");
 }
 
-const EXPECTS_200: &str = "[[request]]\npath = \"/\"\nexpect = { status = 200 }\n";
+pub(super) const EXPECTS_200: &str = "[[request]]\npath = \"/\"\nexpect = { status = 200 }\n";
 
 #[test]
 fn one_sentence_with_status_200_about_a_directory_is_not_loaded() {

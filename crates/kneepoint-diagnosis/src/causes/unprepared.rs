@@ -1,0 +1,94 @@
+//! Work that a deployment does once, and requests do where it did not.
+
+use crate::rule::prelude::*;
+use kneepoint_model::{Change, Place, Setting, Unprepared};
+
+/// Part of the CPU of all tiers from which on it is what binds \[ours\].
+const BINDS: f64 = 0.15;
+/// The same from which on it is worth a note \[ours\].
+const NOTICEABLE: f64 = 0.02;
+
+/// What a deployment prepares.
+pub(crate) struct Preparation {
+    /// What is known to be missing.
+    pub(crate) lacks: Unprepared,
+    /// Code that does the work in requests: beginnings of names of functions.
+    pub(crate) functions: &'static [&'static str],
+    /// What is missing, as a person would find it.
+    pub(crate) missing: &'static str,
+    /// What requests do, as it follows "stacks that computed were".
+    pub(crate) doing: &'static str,
+    /// What to do.
+    pub(crate) advice: &'static str,
+    /// What the command is called, and the command.
+    pub(crate) command: (&'static str, &'static str),
+}
+
+/// The finding that requests do what was not prepared.
+pub(crate) fn find(
+    rule: &'static Rule,
+    evidence: &Evidence,
+    preparation: &Preparation,
+) -> Option<Finding> {
+    if !evidence.unprepared.contains(&preparation.lacks) {
+        return None;
+    }
+    let does = |place: &Place| {
+        let mut functions = preparation.functions.iter();
+        functions.any(|begin| place.function.starts_with(begin))
+    };
+    let (share, of) = evidence.computing_within(does)?;
+    let part = share * evidence.part_of_tiers(Layer::Php);
+    if part < NOTICEABLE {
+        return None;
+    }
+    let (name, command) = preparation.command;
+    let share = format_share(share);
+    rule.finds(Layer::App, format!("{}: {share} of PHP's CPU", rule.title))
+        .configured(preparation.missing.to_owned())
+        .under(
+            format!(
+                "{share} of {of} stacks that computed were {}",
+                preparation.doing
+            ),
+            evidence.code_sampled_under(),
+        )
+        .suspected_if(part >= BINDS)
+        .weight(part)
+        .gain(format!("at most {} of the CPU", format_share(part)))
+        .refuted_by("the same CPU time a request with it prepared")
+        .remedy(
+            Advice::new(evidence, preparation.advice)
+                .set_all([Setting {
+                    key: Change::Command { name }.key(),
+                    value: command.to_owned(),
+                }])
+                .build(),
+        )
+        .done()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::test_support::{met, place, sampled};
+
+    /// So many of a hundred stacks do, in this function, what was not prepared.
+    pub(crate) fn doing(lacks: Unprepared, function: &str, stacks: u64) -> Case {
+        let stacks = sampled(
+            50,
+            vec![
+                place("main index.php", "index.php", 3),
+                place(function, "vendor/x.php", 40),
+            ],
+            vec![
+                met("GET /index.php", &[0, 1], stacks),
+                met("GET /index.php", &[0], 100 - stacks),
+            ],
+        );
+        Case::healthy().with(|evidence| {
+            evidence.stacks = Some(stacks);
+            evidence.unprepared.push(lacks);
+        })
+    }
+}

@@ -1,0 +1,93 @@
+//! What a deployment prepares, so that requests find it done.
+
+use super::laravel;
+use kneepoint_model::Unprepared;
+use std::path::Path;
+
+/// Classes in Composer's map from which on it holds the application's own \[ours\]: without `--optimize` it names Composer's own
+/// class, and what cannot be found otherwise.
+const MAPPED: usize = 50;
+/// Namespaces that Composer looks for in directories from which on that is worth a map \[ours\].
+const NAMESPACES: usize = 5;
+
+/// What was not prepared for the application with this root.
+#[must_use]
+pub fn unprepared(root: &Path) -> Vec<Unprepared> {
+    let mut found = Vec::new();
+    if root.join("artisan").is_file() && !root.join(laravel::CACHE).is_file() {
+        found.push(Unprepared::LaravelConfiguration);
+    }
+    let composer = |name: &str| super::text(&root.join("vendor/composer").join(name));
+    if let (Some(loader), Some(map)) = (
+        composer("autoload_real.php"),
+        composer("autoload_classmap.php"),
+    ) {
+        let namespaces = composer("autoload_psr4.php").unwrap_or_default();
+        if !classes_are_mapped(&loader, &map, &namespaces) {
+            found.push(Unprepared::ComposerClasses);
+        }
+    }
+    found
+}
+
+/// Whether Composer finds classes without looking in directories, from its `autoload_real.php`, `autoload_classmap.php` and
+/// `autoload_psr4.php`.
+#[must_use]
+pub fn classes_are_mapped(loader: &str, map: &str, namespaces: &str) -> bool {
+    let entries = |text: &str| text.lines().filter(|line| line.contains("=>")).count();
+    let told = ["setClassMapAuthoritative(true)", "setApcuPrefix("];
+    told.iter().any(|told| loader.contains(told))
+        || entries(map) > MAPPED
+        || entries(namespaces) <= NAMESPACES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(files: &[(&str, String)], expected: &[Unprepared]) {
+        let root = tempfile::tempdir().expect("a directory");
+        for (name, text) in files {
+            let path = root.path().join(name);
+            std::fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+            std::fs::write(path, text).expect("a file");
+        }
+        assert_eq!(unprepared(root.path()), expected, "{files:?}");
+    }
+
+    /// Composer's files with so many classes and namespaces.
+    fn composer(classes: usize, namespaces: usize) -> Vec<(&'static str, String)> {
+        vec![
+            ("vendor/composer/autoload_real.php", "<?php".to_owned()),
+            (
+                "vendor/composer/autoload_classmap.php",
+                "'A' => 1,\n".repeat(classes),
+            ),
+            (
+                "vendor/composer/autoload_psr4.php",
+                "'A' => 1,\n".repeat(namespaces),
+            ),
+        ]
+    }
+
+    #[test]
+    fn a_map_of_few_classes_beside_many_namespaces_is_not_prepared() {
+        check(&composer(1, 40), &[Unprepared::ComposerClasses]);
+        check(&composer(900, 40), &[]);
+        check(&composer(1, 2), &[]);
+        let mut told = composer(1, 40);
+        told[0].1 = "$loader->setClassMapAuthoritative(true);".to_owned();
+        check(&told, &[]);
+    }
+
+    #[test]
+    fn laravel_is_prepared_by_the_cache_of_its_configuration() {
+        let artisan = ("artisan", String::new());
+        check(
+            std::slice::from_ref(&artisan),
+            &[Unprepared::LaravelConfiguration],
+        );
+        check(&[artisan, (laravel::CACHE, String::new())], &[]);
+        check(&[], &[]);
+    }
+}
