@@ -10,7 +10,7 @@ mod visit;
 
 pub use draft::{draft, took};
 pub use settings::seeds::Seed;
-pub use settings::{Change, DbEngine, EnvValue};
+pub use settings::{DbEngine, EnvValue, FileChange};
 pub use visit::{Visit, VisitNeeds, VisitOutcome, VisitPage, visit};
 
 use crate::config;
@@ -43,7 +43,7 @@ pub struct InitFacts {
     /// What its environment needs beside what the lab offers.
     pub env: Vec<EnvValue>,
     /// What its private copy needs to be changed.
-    pub changes: Vec<Change>,
+    pub changes: Vec<FileChange>,
     /// What was found and what is missing, a sentence each.
     pub notes: Vec<String>,
     /// Cores of the machine.

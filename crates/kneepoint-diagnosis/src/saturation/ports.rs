@@ -2,6 +2,7 @@
 
 use crate::evidence::{Evidence, Phase};
 use kneepoint_model::ports::lasting_hz;
+use kneepoint_model::units::format_share;
 use kneepoint_model::{Layer, metric};
 
 /// What a layer holds of its local ports towards one peer during a phase.
@@ -25,6 +26,42 @@ impl Use<'_> {
         let opened_hz = self.phase.series.rate(self.layer, metric::ACTIVE_OPENS);
         opened_hz.is_some_and(|hz| hz >= lasting_hz(self.range, 1.0))
     }
+}
+
+/// The kernel's function that looks for a free local port (net/ipv4/inet_hashtables.c).
+const SEARCH: &str = "__inet_hash_connect";
+/// Share of the kernel's work for a tier from which on that search is worth a word \[ours\].
+const NOTICEABLE: f64 = 0.1;
+
+/// That the kernel looks for free local ports most of its time.
+pub(crate) struct PortSearch<'a> {
+    /// In words.
+    pub(crate) words: String,
+    /// The part of the CPU of all tiers that it takes.
+    pub(crate) part: f64,
+    /// When.
+    pub(crate) phase: &'a Phase,
+}
+
+/// How much of a layer's CPU just below the limit is the search for local ports; `None` where that is little, or nobody looked
+/// into the kernel.
+pub(crate) fn search(evidence: &Evidence, layer: Layer) -> Option<PortSearch<'_>> {
+    let phase = evidence.knee()?;
+    let mut accounts = evidence.native.iter();
+    let native = accounts.find(|account| account.layer == Some(layer))?;
+    let of_kernel = native
+        .kernel_share(SEARCH)
+        .filter(|share| *share >= NOTICEABLE)?;
+    let in_kernel: u64 = native.kernel.iter().map(|stack| stack.samples).sum();
+    let of_tier = of_kernel * in_kernel as f64 / native.samples.max(1) as f64;
+    Some(PortSearch {
+        words: format!(
+            "{} of the kernel's work for the {layer} is the search for a free local port ({SEARCH})",
+            format_share(of_kernel)
+        ),
+        part: of_tier * evidence.part_of_cpu(phase, phase.cores_used(layer)?),
+        phase,
+    })
 }
 
 /// Ports in TIME_WAIT for each connection opened in a phase, from which on this end closes them \[ours\].

@@ -137,6 +137,20 @@ pub fn worth_trying(
         })
 }
 
+/// Says that a remedy is not tried, and why.
+pub(crate) fn not_tried(
+    recorder: &mut Recorder<'_>,
+    finding: &Finding,
+    settings: &[Setting],
+    why: &str,
+) {
+    recorder.change(format!(
+        "{}: {} is not tried: {why}",
+        finding.code,
+        describe_settings(settings)
+    ));
+}
+
 /// Confirms suspected findings by interventions: the remedy is set on a second arm and the two are compared.
 /// At most `most` findings are tried, and those that the budget leaves no time for are named.
 ///
@@ -159,23 +173,14 @@ fn confirm(
     for (nth, (finding, settings)) in tries.iter().enumerate() {
         let objections = kneepoint_diagnosis::remedy_guard(evidence, settings);
         if !objections.is_empty() {
-            recorder.change(format!(
-                "{}: {} is not tried: {}",
-                finding.code,
-                describe_settings(settings),
-                objections.join("; ")
-            ));
+            not_tried(recorder, finding, settings, &objections.join("; "));
             continue;
         }
         let Some(base) = time::in_time(base, &costs, recorder.left(), tries.len() - nth) else {
             let needs = costs.shortest_comparison() + ENDING;
-            recorder.change(format!(
-                "{}: {} is not tried: {:.0} s left, and a comparison needs about {:.0} s",
-                finding.code,
-                describe_settings(settings),
-                recorder.left().as_secs_f64(),
-                needs.as_secs_f64()
-            ));
+            let (left, needs) = (recorder.left().as_secs_f64(), needs.as_secs_f64());
+            let why = format!("{left:.0} s left, and a comparison needs about {needs:.0} s");
+            not_tried(recorder, finding, settings, &why);
             continue;
         };
         recorder.stage(format!(
@@ -189,11 +194,8 @@ fn confirm(
             if matches!(error, ExperimentError::Interrupted) {
                 return Err(error);
             }
-            recorder.change(format!(
-                "{}: {} is not tried, since the stack does not start with it: {error}",
-                finding.code,
-                describe_settings(settings)
-            ));
+            let why = format!("the stack does not start with it: {error}");
+            not_tried(recorder, finding, settings, &why);
             testbed.tear_down("probe");
             continue;
         }

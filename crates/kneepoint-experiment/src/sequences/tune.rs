@@ -15,7 +15,7 @@ use crate::error::ExperimentError;
 use crate::record::{BASE, Record, Recorder, TimeNeed};
 use crate::sequences::Subject;
 use crate::sequences::ab::{ArmComparison, compare, compare_for, compare_with_itself};
-use crate::sequences::diagnose::{diagnose, worth_trying};
+use crate::sequences::diagnose::{diagnose, not_tried, worth_trying};
 use crate::sequences::limit::{find_limit, search_limit};
 use crate::testbed::Testbed;
 use kneepoint_diagnosis::Evidence;
@@ -357,12 +357,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             self.tried.insert(settings.clone());
             let objections = kneepoint_diagnosis::remedy_guard(evidence, settings);
             if !objections.is_empty() {
-                self.recorder.change(format!(
-                    "{}: {} is not tried: {}",
-                    finding.code,
-                    describe_settings(settings),
-                    objections.join("; ")
-                ));
+                not_tried(self.recorder, finding, settings, &objections.join("; "));
                 continue;
             }
             won |= self.try_one(current, finding, settings, pairs)?;
@@ -405,11 +400,8 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             if matches!(error, ExperimentError::Interrupted) {
                 return Err(error);
             }
-            self.recorder.change(format!(
-                "{}: {} is not tried, since the stack does not start with it: {error}",
-                finding.code,
-                describe_settings(settings)
-            ));
+            let why = format!("the stack does not start with it: {error}");
+            not_tried(self.recorder, finding, settings, &why);
             return Ok(false);
         }
         let base = ComparisonBase::of(&current.limit, current.slope, pairs);

@@ -162,6 +162,33 @@ pub struct NativeAccount {
     pub objects: Vec<NativeShare>,
     /// By mapped file and symbol, largest first; the first few.
     pub symbols: Vec<NativeShare>,
+    /// What the kernel was met at for it, largest first; the first few hundred. Empty where the kernel's functions are not
+    /// told.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kernel: Vec<KernelStack>,
+}
+
+impl NativeAccount {
+    /// The share of the kernel's work for it that was met in a function or in what that calls; `None` where none was met.
+    #[must_use]
+    pub fn kernel_share(&self, function: &str) -> Option<f64> {
+        let sum = |stacks: &mut dyn Iterator<Item = &KernelStack>| -> u64 {
+            stacks.map(|stack| stack.samples).sum()
+        };
+        let whole = sum(&mut self.kernel.iter());
+        let is_in = |stack: &&KernelStack| stack.functions.iter().any(|name| name == function);
+        let within = sum(&mut self.kernel.iter().filter(is_in));
+        (whole > 0).then(|| within as f64 / whole as f64)
+    }
+}
+
+/// Calls within the kernel that a tier was met at work in.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct KernelStack {
+    /// Names of functions, the outermost first: `do_syscall_64`, `__sys_connect`, `__inet_hash_connect`.
+    pub functions: Vec<String>,
+    /// Samples in it.
+    pub samples: u64,
 }
 
 /// A mapped file, or a symbol in one.

@@ -53,6 +53,12 @@ impl Kernel {
         Some(name)
     }
 
+    /// The names of a chain of functions, the outermost first; `through` has the innermost first.
+    pub(super) fn chain(&self, through: &[u64]) -> Vec<String> {
+        let names = through.iter().rev().filter_map(|at| self.name(*at));
+        names.map(str::to_owned).collect()
+    }
+
     /// What a chain of functions does, the innermost first: `newfstatat`, `page fault`. Of several entries it is the
     /// outermost: what the process asked for. Without any, the innermost function by its name.
     pub(super) fn does(&self, through: &[u64]) -> Option<String> {
@@ -116,6 +122,12 @@ mod tests {
         check(&[0xffff_0033], Some("lookup_fast"));
         check(&[1], None);
         check(&[], None);
+    }
+
+    #[test]
+    fn a_chain_is_told_from_the_outermost() {
+        let chain = Kernel::parse(SYMBOLS).chain(&[0xffff_0035, 1, 0xffff_0022, 0xffff_0095]);
+        assert_eq!(chain, ["do_syscall_64", "vfs_statx", "lookup_fast"]);
     }
 
     #[test]

@@ -5,11 +5,13 @@ use super::kernel::Kernel;
 use super::mapped::{self, Functions, Mapped};
 use kneepoint_linux::process;
 use kneepoint_model::Layer;
-use kneepoint_model::account::{NativeAccount, NativeShare};
+use kneepoint_model::account::{KernelStack, NativeAccount, NativeShare};
 use std::collections::{BTreeMap, HashMap};
 
 /// Files and symbols of a tier that are kept, the largest.
 const KEPT: usize = 40;
+/// Chains of the kernel's functions of a tier that are kept, the largest: a picture shows no more.
+const KEPT_STACKS: usize = 300;
 /// What the kernel is called among the mapped files.
 const KERNEL: &str = "the kernel";
 /// What is told of a process that ended before it was asked for what is mapped into it, and of addresses in none of it.
@@ -68,6 +70,7 @@ impl Tally {
     /// What was met, by tier; what is no tier's by program.
     pub(super) fn accounts(self, kernel: &Kernel) -> Vec<NativeAccount> {
         let mut sums: BTreeMap<Option<Layer>, BTreeMap<NativeShare, u64>> = BTreeMap::new();
+        let mut kernels: BTreeMap<Option<Layer>, BTreeMap<Vec<String>, u64>> = BTreeMap::new();
         let mut functions = Functions::default();
         let share = |object: &str, symbol| NativeShare {
             object: object.to_owned(),
@@ -95,16 +98,33 @@ impl Tally {
                 None => share(&process.name, None),
                 Some(_) => share(KERNEL, kernel.does(&through)),
             };
+            let chain = kernel.chain(&through);
+            if process.layer.is_some() && !chain.is_empty() {
+                let chains = kernels.entry(process.layer).or_default();
+                *chains.entry(chain).or_default() += count;
+            }
             let layer = sums.entry(process.layer).or_default();
             *layer.entry(met).or_default() += count;
         }
         let mut accounts: Vec<NativeAccount> = sums
             .into_iter()
-            .map(|(layer, met)| account(layer, met))
+            .map(|(layer, met)| NativeAccount {
+                kernel: stacks(kernels.remove(&layer).unwrap_or_default()),
+                ..account(layer, met)
+            })
             .collect();
         accounts.sort_by_key(|account| std::cmp::Reverse(account.samples));
         accounts
     }
+}
+
+/// The largest of the kernel's stacks.
+fn stacks(chains: BTreeMap<Vec<String>, u64>) -> Vec<KernelStack> {
+    let stack = |(functions, samples)| KernelStack { functions, samples };
+    let mut stacks: Vec<KernelStack> = chains.into_iter().map(stack).collect();
+    stacks.sort_by_key(|stack| std::cmp::Reverse(stack.samples));
+    stacks.truncate(KEPT_STACKS);
+    stacks
 }
 
 fn account(layer: Option<Layer>, met: BTreeMap<NativeShare, u64>) -> NativeAccount {
@@ -134,6 +154,7 @@ fn account(layer: Option<Layer>, met: BTreeMap<NativeShare, u64>) -> NativeAccou
         samples,
         objects,
         symbols,
+        kernel: Vec::new(),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Where the CPU and a request's time went, as a diagnosis would have it.
 
 use kneepoint_model::account::{
-    Account, CodeAccount, CpuOf, CpuPart, FileShare, FunctionShare, NativeAccount, NativeShare,
-    OwnerShare, TimeKind, TimePart, WaitLine,
+    Account, CodeAccount, CpuOf, CpuPart, FileShare, FunctionShare, KernelStack, NativeAccount,
+    NativeShare, OwnerShare, TimeKind, TimePart, WaitLine,
 };
 use kneepoint_model::{Layer, Owner, Place};
 
@@ -117,6 +117,10 @@ fn native() -> NativeAccount {
             share("php-fpm8.2", Some("execute_ex"), 210),
             share("the kernel", Some("__x64_sys_newfstatat"), 40),
         ],
+        kernel: vec![KernelStack {
+            functions: ["do_syscall_64", "vfs_statx"].map(str::to_owned).to_vec(),
+            samples: 80,
+        }],
     }
 }
 

@@ -1,6 +1,6 @@
 //! The text of the scenario.
 
-use super::{Change, InitFacts, VisitOutcome, VisitPage};
+use super::{FileChange, InitFacts, VisitOutcome, VisitPage};
 use crate::config::KINDS;
 use kneepoint_experiment::testbed::Outsider;
 use std::fmt::Write as _;
@@ -102,7 +102,7 @@ fn app(text: &mut String, facts: &InitFacts, outsiders: &[Outsider]) {
     }
 }
 
-fn file(text: &mut String, change: &Change) {
+fn file(text: &mut String, change: &FileChange) {
     let _ = writeln!(text, "[[app.file]]");
     comment(text, &change.why);
     let _ = writeln!(text, "path = {}", quoted(&change.path));

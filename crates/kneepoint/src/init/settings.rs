@@ -9,7 +9,7 @@ mod reads;
 mod roles;
 pub(super) mod seeds;
 
-pub use changes::Change;
+pub use changes::FileChange;
 pub use database::DbEngine;
 pub(super) use database::read;
 pub use environment::EnvValue;

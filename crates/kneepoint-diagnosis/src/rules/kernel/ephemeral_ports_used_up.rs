@@ -77,6 +77,9 @@ fn check(evidence: &Evidence) -> Option<Finding> {
             )
             .weight(used.held / used.range);
     }
+    if let Some(search) = ports::search(evidence, layer) {
+        verdict = verdict.measured(search.words, search.phase);
+    }
     verdict = verdict.logged(logged);
     verdict
         .refuted_by("the same limit with a range of 64 000 ports")

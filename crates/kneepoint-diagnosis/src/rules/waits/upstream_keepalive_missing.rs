@@ -1,6 +1,7 @@
 //! NGX-04: the proxy opens a connection to the web server for every request.
 
 use crate::rule::prelude::*;
+use crate::saturation::ports;
 use kneepoint_model::ports::CLIFF;
 
 /// Connections opened per request from which on nothing is reused (catalogue NGX-04: opens a second about equal
@@ -89,6 +90,11 @@ fn check(evidence: &Evidence) -> Option<Finding> {
             phase,
         );
     }
+    let search = ports::search(evidence, layer);
+    if let Some(search) = &search {
+        verdict = verdict.measured(search.words.clone(), search.phase);
+    }
+    let cost = cost.max(search.map_or(0.0, |search| search.part));
     let at_cliff = ports.is_some_and(|ports| ports >= CLIFF);
     verdict
         .weight(if at_cliff { CLIFF } else { cost })

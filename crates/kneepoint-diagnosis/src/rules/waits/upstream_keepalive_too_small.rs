@@ -1,6 +1,7 @@
 //! NGX-05: the proxy keeps fewer connections than it needs at once.
 
 use crate::rule::prelude::*;
+use crate::saturation::ports;
 
 /// Share of requests on a new connection from which on too few are kept \[ours\] (catalogue NGX-05: reuse ratio
 /// below 0.9).
@@ -63,18 +64,23 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     let wanted = (2.0 * under_way / processes.max(1.0))
         .max(2.0 * kept)
         .max(SANE);
-    RULE.finds(layer, RULE.title)
+    let search = ports::search(evidence, layer);
+    let connecting =
+        evidence.part_of_cpu(phase, churn * phase.load.throughput_hz() * CONNECT_COST_S);
+    let mut verdict = RULE
+        .finds(layer, RULE.title)
         .configured(evidence.quote(layer, "upstream.keepalive"))
         .measured(
             format!(
                 "{opened:.0} connections opened for {done:.0} requests, at most {under_way:.0} of which were under way at once"
             ),
             phase,
-        )
-        .weight(evidence.part_of_cpu(
-            phase,
-            churn * phase.load.throughput_hz() * CONNECT_COST_S,
-        ))
+        );
+    if let Some(search) = &search {
+        verdict = verdict.measured(search.words.clone(), search.phase);
+    }
+    verdict
+        .weight(connecting.max(search.map_or(0.0, |search| search.part)))
         .refuted_by("as many connections opened with twice the keepalive")
         .remedy(
             Advice::new(
@@ -90,9 +96,47 @@ fn check(evidence: &Evidence) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kneepoint_model::account::{KernelStack, NativeAccount};
 
     fn check(case: Case, expected: expect_test::Expect) {
         verify(&RULE, case, expected);
+    }
+
+    /// The kernel was met so often looking for a port, of a hundred times.
+    fn searching(stacks: u64) -> NativeAccount {
+        let stack = |functions: &[&str], samples| KernelStack {
+            functions: functions.iter().map(|name| (*name).to_owned()).collect(),
+            samples,
+        };
+        NativeAccount {
+            layer: Some(Layer::Proxy),
+            samples: 120,
+            kernel: vec![
+                stack(&["__sys_connect", "__inet_hash_connect"], stacks),
+                stack(&["__sys_recvfrom"], 100 - stacks),
+            ],
+            ..NativeAccount::default()
+        }
+    }
+
+    #[test]
+    fn weighs_what_the_kernel_takes_to_find_a_port() {
+        let case = Case::healthy()
+            .set(Layer::Proxy, "upstream.keepalive", "2")
+            .counter(PhaseKind::Knee, Layer::Proxy, metric::ACTIVE_OPENS, 70.0)
+            .counter(PhaseKind::Knee, Layer::Proxy, metric::CPU_S, 0.8)
+            .with(|evidence| evidence.native.push(searching(60)));
+        check(
+            case,
+            expect![[r#"
+            named: NGX-05
+            suspected proxy (22 %): the proxy keeps fewer connections than it needs at once
+              saw proxy.upstream.keepalive = 2
+              saw 700 connections opened for 1900 requests, at most 9 of which were under way at once, at 190/s offered for 10 s
+              saw 60 % of the kernel's work for the proxy is the search for a free local port (__inet_hash_connect), at 190/s offered for 10 s
+              set proxy.upstream.keepalive = 32
+        "#]],
+        );
     }
 
     #[test]

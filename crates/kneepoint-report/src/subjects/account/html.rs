@@ -2,10 +2,11 @@
 
 use crate::html::Section;
 use crate::subjects::account::{self, Row};
+use crate::subjects::inside::flame;
 use crate::subjects::{arm_name, tone};
 use crate::words;
 use kneepoint_model::Run;
-use kneepoint_model::account::{Account, CodeAccount};
+use kneepoint_model::account::{Account, CodeAccount, NativeAccount};
 use maud::{Markup, html};
 
 /// The accounts of the first and the last configuration; `None` where there is none.
@@ -38,6 +39,7 @@ fn figure(run: &Run, account: &Account) -> Markup {
             }
             @if let Some(code) = &account.code { (of_code(account, code)) }
             @for native in &account.native {
+                (of_kernel(run, account, native))
                 @let rows = account::native_rows(account, native);
                 @if let (Some(layer), false) = (native.layer, rows.is_empty()) {
                     details {
@@ -52,6 +54,34 @@ fn figure(run: &Run, account: &Account) -> Markup {
                 (table("part", &account::time_rows(account)))
             }
             @for note in &account.notes { p class="caption" { (words::sentence(note)) "." } }
+        }
+    }
+}
+
+/// Samples of the kernel from which on a picture of them says something \[ours\].
+const ENOUGH: u64 = 50;
+
+/// The kernel's work for a tier as a flame graph; told from that of the first configuration where this is another.
+fn of_kernel(run: &Run, account: &Account, native: &NativeAccount) -> Markup {
+    let samples: u64 = native.kernel.iter().map(|stack| stack.samples).sum();
+    let Some(layer) = native.layer.filter(|_| samples >= ENOUGH) else {
+        return html! {};
+    };
+    let first = account::told(run).into_iter().next();
+    let first = first.filter(|first| first.arm != account.arm);
+    let before = first.and_then(|first| {
+        let native = first.native.iter().find(|one| one.layer == native.layer)?;
+        (!native.kernel.is_empty()).then_some(native.kernel.as_slice())
+    });
+    let share = samples as f64 / native.samples.max(1) as f64;
+    html! {
+        details {
+            summary { "What the kernel does for " (layer) ", " (words::share(share)) " of its CPU" }
+            p class="caption" {
+                "Width is CPU time at R*, of " (words::counted(samples, "sample", "samples")) ". A function lies below the one that called it."
+                @if before.is_some() { " Orange is a larger share than before, blue a smaller one." }
+            }
+            (flame::of_kernel(&format!("the kernel for {layer}"), &native.kernel, before.map(|before| (before, "before"))))
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Without its script it is a picture with the whole of every name in a tooltip; with it, one can zoom and search.
 
+use kneepoint_model::account::KernelStack;
 use kneepoint_model::{MetStack, StackProfile};
 use maud::{Markup, PreEscaped, html};
 use std::collections::BTreeMap;
@@ -30,6 +31,15 @@ impl<'a> Node<'a> {
         let mut root = Self::default();
         for stack in &profile.stacks {
             root.add(&names(profile, stack), stack.count);
+        }
+        root
+    }
+
+    fn of_kernel(stacks: &'a [KernelStack]) -> Self {
+        let mut root = Self::default();
+        for stack in stacks {
+            let names = stack.functions.iter().map(String::as_str).collect();
+            root.add(&without_the_middle(names), stack.samples);
         }
         root
     }
@@ -69,17 +79,32 @@ fn without_the_middle(names: Vec<&str>) -> Vec<&str> {
 
 /// The graph of a profile. With another, and what that is called (`before`), colours tell what differs.
 pub(crate) fn graph(profile: &StackProfile, other: Option<(&StackProfile, &str)>) -> Markup {
-    let root = Node::of(profile);
-    let before = other.map(|(other, _)| Node::of(other));
+    let before = other.map(|(other, whose)| (Node::of(other), whose));
+    drawn("all requests", &Node::of(profile), before)
+}
+
+/// The graph of what the kernel does for a tier, and what the whole is called; likewise with another.
+pub(crate) fn of_kernel(
+    whole: &str,
+    stacks: &[KernelStack],
+    other: Option<(&[KernelStack], &str)>,
+) -> Markup {
+    let before = other.map(|(other, whose)| (Node::of_kernel(other), whose));
+    drawn(whole, &Node::of_kernel(stacks), before)
+}
+
+fn drawn(whole: &str, root: &Node<'_>, before: Option<(Node<'_>, &str)>) -> Markup {
+    let whose = before.as_ref().map(|(_, whose)| *whose);
+    let before = before.map(|(before, _)| before);
     let mut drawing = Drawing {
         whole: root.count.max(1) as f64,
         whole_before: before
             .as_ref()
             .map_or(1.0, |before| before.count.max(1) as f64),
-        whose: other.map(|(_, whose)| whose),
+        whose,
         frames: String::new(),
     };
-    drawing.frame("all requests", &root, before.as_ref(), 0.0, 0);
+    drawing.frame(whole, root, before.as_ref(), 0.0, 0);
     let height = root.depth() * ROW;
     html! {
         div class="flame" {
@@ -276,6 +301,32 @@ mod tests {
             graph.contains("class=\"fell\"") && graph.contains("fill-opacity:0.80"),
             "{graph}"
         );
+    }
+
+    #[test]
+    fn the_kernels_work_is_drawn_from_the_system_call_on() {
+        let stacks = |connecting| {
+            let stack = |functions: &[&str], samples| KernelStack {
+                functions: functions.iter().map(|name| (*name).to_owned()).collect(),
+                samples,
+            };
+            [
+                stack(
+                    &["do_syscall_64", "__sys_connect", "__inet_hash_connect"],
+                    connecting,
+                ),
+                stack(&["do_syscall_64", "__sys_recvfrom"], 20),
+            ]
+        };
+        let (now, before) = (stacks(20), stacks(60));
+        let graph =
+            of_kernel("the kernel for proxy", &now, Some((&before, "before"))).into_string();
+        for part in [
+            "the kernel for proxy\n100 % of the time",
+            "__inet_hash_connect\n50 % of the time, 75 % before",
+        ] {
+            assert!(graph.contains(part), "expected `{part}` in {graph}");
+        }
     }
 
     #[test]

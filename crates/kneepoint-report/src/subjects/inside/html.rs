@@ -33,7 +33,9 @@ pub(crate) fn section(run: &Run, against: Option<&Run>) -> Option<Section> {
 
 /// Whether there is a flame graph.
 pub(crate) fn has_graph(run: &Run) -> bool {
+    let mut accounts = run.accounts.iter().flat_map(|account| &account.native);
     run.stacks.iter().any(|stacks| stacks.samples() > 0)
+        || accounts.any(|native| !native.kernel.is_empty())
 }
 
 /// The latest of the first configuration and of the last, when that is another.

@@ -8,7 +8,7 @@ use kneepoint_model::AppKind;
 
 /// One `[[app.file]]` of the draft.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct FileChange {
     /// The file, relative to the root.
     pub path: String,
     /// The text to replace; `None` makes `text` the whole file.
@@ -19,7 +19,7 @@ pub struct Change {
     pub why: String,
 }
 
-impl Change {
+impl FileChange {
     pub(super) fn replace(path: &str, find: &str, text: String, why: &str) -> Self {
         Self {
             path: path.to_owned(),
@@ -120,7 +120,7 @@ pub(super) fn of_database(
     engine: DbEngine,
     settings: &[DbSetting<'_>],
     style: PortStyle,
-) -> (Vec<Change>, Vec<String>) {
+) -> (Vec<FileChange>, Vec<String>) {
     let (mut changes, mut notes) = (Vec::new(), Vec::new());
     for setting in settings {
         if setting.role == Role::Driver || setting.reads_environment() {
@@ -149,19 +149,19 @@ pub(super) fn of_database(
     (changes, notes)
 }
 
-fn change(setting: &DbSetting<'_>, new: &str, style: PortStyle) -> Change {
+fn change(setting: &DbSetting<'_>, new: &str, style: PortStyle) -> FileChange {
     let code = setting.code;
     let why = why(setting.role);
     if matches!(setting.role, Role::Password | Role::Url) || code.text().is_none() {
         let text = format!("{}true ? {new} : ", code.before);
-        return Change::replace(setting.file, code.before, text, why);
+        return FileChange::replace(setting.file, code.before, text, why);
     }
     let behind = &code.whole[code.before.len() + code.value.len()..];
     let mut text = format!("{}{new}{behind}", code.before);
     if setting.role == Role::Host && style == PortStyle::Mysqli {
         text.push_str(" ini_set('mysqli.default_port', getenv('DB_PORT'));");
     }
-    Change::replace(setting.file, code.whole, text, why)
+    FileChange::replace(setting.file, code.whole, text, why)
 }
 
 /// The environment variable in which the lab offers it.

@@ -1,6 +1,6 @@
 //! What particular applications need in their private copy beside the settings of the database.
 
-use super::changes::Change;
+use super::changes::FileChange;
 use super::database::{SettingsFile, read};
 use kneepoint_stack::application::code::{Assignment, assignments};
 use std::path::{Path, PathBuf};
@@ -16,14 +16,14 @@ fn find<'t>(text: &'t str, target: &str) -> Option<Assignment<'t>> {
 }
 
 /// A statement of a file with another value.
-fn with_value(file: &SettingsFile, old: &Assignment<'_>, new: &str, why: &str) -> Change {
+fn with_value(file: &SettingsFile, old: &Assignment<'_>, new: &str, why: &str) -> FileChange {
     let behind = &old.whole[old.before.len() + old.value.len()..];
     let text = format!("{}{new}{behind}", old.before);
-    Change::replace(&file.path, old.whole, text, why)
+    FileChange::replace(&file.path, old.whole, text, why)
 }
 
 /// WordPress: the site's address, and no work of its clock.
-pub(super) fn wordpress(file: &SettingsFile) -> Vec<Change> {
+pub(super) fn wordpress(file: &SettingsFile) -> Vec<FileChange> {
     const ADDRESS: &str = "The site is visited under the lab's address: without this it sends its visitors to its own.";
     let mut changes = Vec::new();
     let mut added = String::new();
@@ -43,7 +43,7 @@ pub(super) fn wordpress(file: &SettingsFile) -> Vec<Change> {
     }
     let anchor = include_of_settings(&file.text);
     if let Some(anchor) = anchor.filter(|_| !added.is_empty()) {
-        changes.push(Change::replace(
+        changes.push(FileChange::replace(
             &file.path,
             anchor,
             format!("{added}{anchor}"),
@@ -69,14 +69,14 @@ pub(super) struct Elsewhere {
     /// The name of the database.
     pub(super) database: Option<String>,
     /// The file of settings that the copy gets.
-    pub(super) change: Change,
+    pub(super) change: FileChange,
 }
 
 /// WordPress whose settings stand elsewhere, as Debian's package has them: a file of settings for the copy, made from
 /// those without what is secret. `None` where there are none.
 pub(super) fn wordpress_elsewhere(root: &Path) -> Option<Elsewhere> {
     let (from, text) = settings_elsewhere(root)?;
-    let change = Change {
+    let change = FileChange {
         path: "wp-config.php".into(),
         find: None,
         text: settings_for_copy(root, &text),
@@ -156,7 +156,7 @@ fn is_kept(root: &Path, old: &Assignment<'_>) -> bool {
 }
 
 /// MediaWiki: the site's address and path, and where its SQLite files are.
-pub(super) fn mediawiki(root: &Path, file: &SettingsFile) -> (Vec<Change>, Vec<String>) {
+pub(super) fn mediawiki(root: &Path, file: &SettingsFile) -> (Vec<FileChange>, Vec<String>) {
     let (mut changes, mut notes) = (Vec::new(), Vec::new());
     if let Some(old) = find(&file.text, "$wgServer").filter(|old| old.text().is_some()) {
         let why = "The site is visited under the lab's address: without this it sends its visitors to its own.";
@@ -183,7 +183,7 @@ pub(super) fn mediawiki(root: &Path, file: &SettingsFile) -> (Vec<Change>, Vec<S
 }
 
 /// Paths of the application as it lies in your directory: the copy has its own.
-pub(super) fn own_paths(root: &Path, file: &SettingsFile) -> Vec<Change> {
+pub(super) fn own_paths(root: &Path, file: &SettingsFile) -> Vec<FileChange> {
     const WHY: &str = "A path within your directory: the copy takes the same within itself.";
     let root = root.display().to_string();
     let depth = file.path.matches('/').count();
@@ -204,7 +204,7 @@ pub(super) fn own_paths(root: &Path, file: &SettingsFile) -> Vec<Change> {
 }
 
 /// Drupal: its list of databases, and by which names it may be called.
-pub(super) fn drupal(file: &SettingsFile) -> Vec<Change> {
+pub(super) fn drupal(file: &SettingsFile) -> Vec<FileChange> {
     let mut changes = Vec::new();
     let found = find(&file.text, "$databases['default']['default']");
     if let Some(old) = found.filter(|old| old.value.starts_with(['[', 'a'])) {
@@ -214,7 +214,7 @@ pub(super) fn drupal(file: &SettingsFile) -> Vec<Change> {
             old.before
         );
         let why = "The lab's database instead of yours: what stands on the left counts. (Yours is not written here.)";
-        changes.push(Change::replace(&file.path, old.before, text, why));
+        changes.push(FileChange::replace(&file.path, old.before, text, why));
     }
     if let Some(old) = find(&file.text, "$settings['trusted_host_patterns']") {
         let why =
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(file: &SettingsFile, changes: &[Change], expected: &Expect) {
+    fn check(file: &SettingsFile, changes: &[FileChange], expected: &Expect) {
         let mut copy = file.text.clone();
         for change in changes {
             let find = change.find.as_deref().expect("a replacement");
