@@ -1,7 +1,7 @@
 <?php
 
 /*
- * The application for servers that keep it between requests (Swoole, FrankenPHP's workers): it is booted once, and what a
+ * The application for servers that keep it between requests (Swoole, RoadRunner, FrankenPHP's workers): it is booted once, and what a
  * request leaves behind is forgotten. Returns what answers a request:
  * (server, query, form, cookies, body) -> [status, headers, body].
  */

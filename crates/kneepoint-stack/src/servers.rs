@@ -19,6 +19,7 @@ catalogue! {
     unit::Unit,
     frankenphp::FrankenPhp,
     swoole::Swoole,
+    roadrunner::RoadRunner,
     redis::Redis,
     postgresql::Postgresql,
     mariadb::Mariadb,

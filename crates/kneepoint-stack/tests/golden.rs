@@ -1,8 +1,8 @@
 //! Golden renders of every tier, and the diff each kind of setting makes. `UPDATE_EXPECT=1` writes them anew.
 
 use crate::support::rendering::{
-    apache, cache, change, db, frankenphp, haproxy, mariadb, php, proxy, render, swoole, text,
-    unit, web,
+    apache, cache, change, db, frankenphp, haproxy, mariadb, php, proxy, render, roadrunner,
+    swoole, text, unit, web,
 };
 use expect_test::expect_file;
 use kneepoint_stack::TierContext;
@@ -34,6 +34,7 @@ fn every_tier_renders_as_it_did() {
     check("unit", &unit(), &["unit.json"]);
     check("frankenphp", &frankenphp(), &["Caddyfile"]);
     check("swoole", &swoole(), &["swoole.json"]);
+    check("roadrunner", &roadrunner(), &["rr.yaml"]);
     check("redis", &cache(), &["redis.conf"]);
     check("postgresql", &db(), &["postgresql.conf", "pg_hba.conf"]);
     check("mariadb", &mariadb(), &["my.cnf"]);
@@ -118,5 +119,10 @@ fn runtimes(add: &mut impl FnMut(&str, TierContext, &[(&str, &str)])) {
         "swoole",
         swoole(),
         &[("worker", "worker.php"), ("worker_num", "8")],
+    );
+    add(
+        "roadrunner",
+        roadrunner(),
+        &[("worker", "worker.php"), ("num_workers", "8")],
     );
 }

@@ -1,8 +1,8 @@
 //! Defaults, bounds, versions and errors of rendering, for every server.
 
 use crate::support::rendering::{
-    apache, cache, change, db, frankenphp, haproxy, mariadb, php, proxy, refused, render, swoole,
-    text, unit, web,
+    apache, cache, change, db, frankenphp, haproxy, mariadb, php, proxy, refused, render,
+    roadrunner, swoole, text, unit, web,
 };
 use crate::support::{config, settings};
 use expect_test::expect_file;
@@ -167,7 +167,7 @@ fn a_configuration_that_cannot_be_used_is_said_with_what_to_do() {
     assert_eq!(
         unknown.as_deref(),
         Some(
-            "`iis` is not a server Kneepoint can run; use one of haproxy, nginx, fpm, apache, unit, frankenphp, swoole, redis, postgresql, mariadb"
+            "`iis` is not a server Kneepoint can run; use one of haproxy, nginx, fpm, apache, unit, frankenphp, swoole, roadrunner, redis, postgresql, mariadb"
         )
     );
 }
@@ -191,6 +191,7 @@ fn unprivileged_tiers_name_no_users() {
         ("unit", unit()),
         ("frankenphp", frankenphp()),
         ("swoole", swoole()),
+        ("roadrunner", roadrunner()),
         ("redis", cache()),
         ("postgresql", db()),
         ("mariadb", mariadb()),
@@ -270,6 +271,7 @@ fn every_tunable_can_be_set_and_is_read_back() {
         ("unit", unit()),
         ("frankenphp", frankenphp()),
         ("swoole", swoole()),
+        ("roadrunner", roadrunner()),
         ("redis", cache()),
         ("postgresql", db()),
         ("mariadb", mariadb()),
@@ -322,6 +324,7 @@ fn every_server_is_in_the_list_once() {
             "unit",
             "frankenphp",
             "swoole",
+            "roadrunner",
             "redis",
             "postgresql",
             "mariadb"

@@ -1,5 +1,5 @@
 //! The runtimes that no distribution has, as the real programs see them. Each test runs where its program is: named by a
-//! variable (`KNEEPOINT_UNITD`, `KNEEPOINT_FRANKENPHP`, `KNEEPOINT_SWOOLE`) or installed.
+//! variable (`KNEEPOINT_UNITD`, `KNEEPOINT_FRANKENPHP`, `KNEEPOINT_SWOOLE`, `KNEEPOINT_ROADRUNNER`) or installed.
 
 #[path = "../../../tests/skipped.rs"]
 mod skip;
@@ -132,4 +132,10 @@ fn frankenphp_keeps_the_application() {
 fn swoole_keeps_the_application() {
     let set = [("worker_num", "3"), ("worker", "worker.php")];
     check("swoole", &set, &KEPT, "cli");
+}
+
+#[test]
+fn roadrunner_keeps_the_application() {
+    let set = [("num_workers", "3"), ("worker", "worker.php")];
+    check("roadrunner", &set, &KEPT, "cli");
 }

@@ -104,6 +104,37 @@ impl RuntimeConfig {
         self.text(name).trim_end_matches('s').parse().ok()
     }
 
+    /// The application's script for a server that keeps it.
+    ///
+    /// # Errors
+    /// No `worker` is set.
+    pub(crate) fn kept_script(
+        &self,
+        context: &TierContext,
+        server: &str,
+    ) -> Result<PathBuf, StackError> {
+        match self.text("worker") {
+            "" => Err(StackError::Inconsistent {
+                layer: context.layer,
+                rule: format!(
+                    "{server} runs no front controllers: `worker` must name the application's script for servers that \
+                     keep it (docs/runtimes.md, \"Servers that keep the application\")"
+                ),
+            }),
+            worker => Ok(context.app.root.join(worker)),
+        }
+    }
+
+    /// The command-line PHP has its cache off unless told: it is on where `opcache.enable` is.
+    ///
+    /// # Errors
+    /// The php.ini of the user is damaged.
+    pub(crate) fn cache_of_command_line(&mut self) -> Result<(), StackError> {
+        let cache = self.php.get("opcache.enable");
+        let cache = cache.unwrap_or_else(|| "1".into());
+        self.php.set("opcache.enable_cli", &cache)
+    }
+
     /// The tier.
     pub(crate) fn render(self, context: &TierContext, parts: Parts) -> RenderedTier {
         let mut configured = self.own.clone();

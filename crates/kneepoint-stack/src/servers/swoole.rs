@@ -100,27 +100,13 @@ impl Server for Swoole {
 
     fn render(&self, context: &TierContext) -> Result<RenderedTier, StackError> {
         let mut runtime = RuntimeConfig::of(context, &Self, TUNABLES)?;
-        let worker = runtime.text("worker");
-        if worker.is_empty() {
-            return Err(StackError::Inconsistent {
-                layer: context.layer,
-                rule: "Swoole runs no front controllers: `worker` must name the application's script for servers that \
-                       keep it (README, \"Servers that keep the application\")"
-                    .into(),
-            });
-        }
-        let script = context.app.root.join(worker);
+        let script = runtime.kept_script(context, "Swoole")?;
         let cores = context.cpus.ceil().max(1.0) as u64;
         let workers = runtime.number("worker_num").unwrap_or(cores);
         let reactors = runtime.number("reactor_num").unwrap_or(workers);
         runtime.set("worker_num", &workers.to_string());
         runtime.set("reactor_num", &reactors.to_string());
-        // The command-line PHP has its cache off unless told.
-        let cache = runtime
-            .php
-            .get("opcache.enable")
-            .unwrap_or_else(|| "1".into());
-        runtime.php.set("opcache.enable_cli", &cache)?;
+        runtime.cache_of_command_line()?;
         let listen = context.listen(8000, "swoole.sock");
         let mut env = php::app_env(context);
         env.insert("KNEEPOINT_WORKER".into(), script.display().to_string());

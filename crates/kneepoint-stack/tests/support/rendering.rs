@@ -139,6 +139,11 @@ pub(crate) fn swoole() -> TierContext {
     runtime("/usr/bin/php8.2", &[], &[("worker", "worker.php")])
 }
 
+pub(crate) fn roadrunner() -> TierContext {
+    let php = [("php", "/usr/bin/php8.2")];
+    runtime("/usr/local/bin/rr", &php, &[("worker", "worker.php")])
+}
+
 pub(crate) fn cache() -> TierContext {
     context(Layer::Cache, program("/usr/bin/redis-server", "7.0.15"))
 }

@@ -29,7 +29,7 @@ pub struct CompareArgs {
     /// Scenario files; all must ask for the same requests
     #[arg(default_value = "kneepoint.toml")]
     pub scenarios: Vec<PathBuf>,
-    /// Compare PHP runtimes on the scenario: fpm, apache, unit, frankenphp, swoole; may be repeated (docs/runtimes.md says
+    /// Compare PHP runtimes on the scenario: fpm, apache, unit, frankenphp, swoole, roadrunner; may be repeated (docs/runtimes.md says
     /// where the last three come from)
     #[arg(long, value_name = "RUNTIME")]
     pub runtime: Vec<String>,
