@@ -1,7 +1,7 @@
 //! What the whole diagnosis makes of a stack: no false alarm on a healthy one, and the cause before its symptoms.
 
 use crate::test_support::{Case, builtin, check as verify, met, place, sampled, traced};
-use crate::{PhaseKind, RULES, diagnose, unjudged};
+use crate::{PhaseKind, RULES, diagnose, diagnose_without, unjudged};
 use expect_test::expect;
 use kneepoint_model::metric::*;
 use kneepoint_model::{CallKind, Confidence, Kind, Layer, LogKind, SeriesSet};
@@ -125,6 +125,34 @@ fn a_root_cause_silences_its_symptoms() {
         .waiting(PhaseKind::Over, "flock", 4.0)
         .running(PhaseKind::Over, 3.0);
     assert_eq!(named(full).first().map(String::as_str), Some("OPC-03"));
+}
+
+/// The pool grows from 2 to 9 workers while requests queue and half the CPU is left, at a rate below the limit; at the
+/// limit the CPU is used up.
+fn growing_then_used_up() -> Case {
+    Case::healthy()
+        .set(Layer::Php, "pm", "dynamic")
+        .pool(|pool| {
+            (pool.start_workers, pool.max_workers) = (2, 10);
+            pool.spawn_per_s = Some(1.0);
+        })
+        .series(PhaseKind::Low, Layer::Php, WORKERS, "", |at| {
+            (2.0 + at).min(9.0)
+        })
+        .gauge(PhaseKind::Low, Layer::Php, QUEUE, "", 14.0)
+        .machine_at(PhaseKind::Low, 0.5)
+}
+
+#[test]
+fn the_cpu_that_stood_back_behind_a_cause_is_named_without_it() {
+    check(growing_then_used_up(), &["FPM-03"]);
+    let evidence = growing_then_used_up().evidence();
+    let others = diagnose_without(&evidence, &["FPM-03"]);
+    let suspected = others
+        .iter()
+        .filter(|it| it.confidence >= Confidence::Suspected);
+    let codes: Vec<&str> = suspected.map(|it| it.code.as_str()).collect();
+    assert_eq!(codes, ["CAP-02"]);
 }
 
 #[test]

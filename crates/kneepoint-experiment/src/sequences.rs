@@ -4,6 +4,7 @@
 pub mod ab;
 pub mod compare;
 pub mod diagnose;
+mod findings;
 pub mod gate;
 pub mod limit;
 pub mod plan;

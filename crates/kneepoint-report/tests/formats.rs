@@ -3,7 +3,7 @@
 use crate::support;
 use crate::support::{INJECTION, SECRET};
 use expect_test::expect_file;
-use kneepoint_model::Run;
+use kneepoint_model::{Confidence, Run, Verdict};
 use kneepoint_report::{
     FORMATS, Format, LoadFormat, Options, RunOutcome, Styles, redact, render, render_load,
     summarise,
@@ -260,6 +260,33 @@ fn verdicts_say_no_more_than_was_measured() {
         RunOutcome::Nothing,
         "Nothing has been measured.",
     );
+}
+
+#[test]
+fn a_suspicion_that_was_tried_in_vain_is_told_and_is_not_what_limits() {
+    let check = |run: &Run, words: &str| {
+        let verdict = summarise(run).verdict;
+        assert!(verdict.contains(words), "{words} in {verdict}");
+    };
+    let tuned = support::tuned();
+    let mut tried = tuned.decisions.iter().map(|decision| &decision.effect);
+    let in_vain = tried.find(|effect| effect.verdict == Verdict::Equivalent);
+    let mut suspected = tuned.findings[0].clone();
+    suspected.code = "FPM-03".into();
+    suspected.confidence = Confidence::Suspected;
+    suspected.effects = vec![in_vain.expect("one made no difference").clone()];
+    let mut else_it_is = suspected.clone();
+    else_it_is.code = "CAP-02".into();
+    else_it_is.effects.clear();
+
+    let mut run = support::healthy();
+    run.findings = vec![suspected];
+    check(
+        &run,
+        "what limits it was not found; FPM-03 was suspected, and its remedy did not help",
+    );
+    run.findings.push(else_it_is);
+    check(&run, "What limits it: OPcache is off (CAP-02, suspected)");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What the report page owes: self-contained, well-formed, accessible, complete.
 
 use crate::support;
-use kneepoint_model::Run;
+use kneepoint_model::{Confidence, Layer, Run};
 use kneepoint_report::{Format, LoadFormat, LoadRun, Options, Styles, render, render_load};
 use std::collections::BTreeSet;
 
@@ -249,6 +249,29 @@ fn the_waterfall_is_the_first_picture() {
     })
     .to_vec();
     assert!(order.is_sorted(), "{order:?}");
+}
+
+/// The class of the box of a tier in the picture of the stack.
+fn box_of<'a>(page: &'a str, tier: &str) -> &'a str {
+    let name = format!("<p class=\"name\"><strong>{tier}</strong>");
+    let at = page.find(&name).expect("the tier's box");
+    let boxes = attribute(&page[..at], "class");
+    boxes.last().expect("a class")
+}
+
+#[test]
+fn a_tier_with_a_note_is_not_marked_as_what_binds() {
+    let mut run = support::healthy();
+    let mut note = support::tuned().findings.remove(0);
+    (note.code, note.layer) = ("MYS-02".into(), Layer::Db);
+    note.confidence = Confidence::Noted;
+    run.findings = vec![note.clone()];
+    assert_eq!(box_of(&page(&run), "db"), "tier");
+    // The mark is there where the same is suspected.
+    note.confidence = Confidence::Suspected;
+    note.effects.clear();
+    run.findings = vec![note];
+    assert_eq!(box_of(&page(&run), "db"), "tier binds");
 }
 
 #[test]

@@ -239,6 +239,18 @@ fn a_socket_connects_tiers_without_ports() {
     assert!(text(&web, "nginx.conf").contains("server unix:/lab/tier/run/php.sock;"));
 }
 
+/// A debugger that the person's own php.ini loads is one of the settings, wherever its file lies.
+#[test]
+fn an_extension_of_the_users_own_ini_is_a_setting() {
+    let loaded = |ini: &str| {
+        let ini = config("php.ini", ini);
+        let tier = render("fpm", &TierContext { ini, ..php() }).tier;
+        tier.settings["extension.xdebug"].clone()
+    };
+    assert_eq!(loaded("zend_extension=/x/xdebug.so\n"), "on");
+    assert_eq!(loaded("; zend_extension=/x/xdebug.so\n"), "off");
+}
+
 #[test]
 fn a_server_that_keeps_the_application_is_told_its_script() {
     let unset = TierContext {

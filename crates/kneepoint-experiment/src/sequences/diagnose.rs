@@ -8,11 +8,12 @@ use crate::error::ExperimentError;
 use crate::record::{BASE, ENDING, Record, Recorder, TimeNeed};
 use crate::sequences::Subject;
 use crate::sequences::ab::compare_for;
+use crate::sequences::findings::{ask_what_else, found_at, report_findings};
 use crate::sequences::limit::find_limit;
 use crate::testbed::Testbed;
 use kneepoint_diagnosis::Evidence;
 use kneepoint_model::run::LimitResult;
-use kneepoint_model::{Confidence, Effect, Finding, Scenario, Setting};
+use kneepoint_model::{Confidence, Finding, Scenario, Setting};
 use kneepoint_planner::ab::Verdict;
 use kneepoint_planner::comparison::{ComparisonBase, describe_settings};
 use kneepoint_planner::limit::LimitOptions;
@@ -59,7 +60,7 @@ pub fn diagnose_and_confirm(
     recorder.stage("Diagnose: which layer and which cause bind");
     let (evidence, mut findings) = diagnose(testbed, recorder, subject, &limit)?;
     let base = ComparisonBase::of(&limit, slope, PAIRS);
-    let found = (&evidence, &mut findings);
+    let found = (&evidence, findings.as_mut_slice());
     confirm(testbed, recorder, BASE, scenario, found, base, most)
 }
 
@@ -84,31 +85,6 @@ pub fn diagnose(
         recorder.write(Record::Mending(Box::new(order)));
     }
     Ok((evidence, findings))
-}
-
-/// Notes at which configuration findings were made.
-pub(crate) fn found_at(findings: &mut [Finding], label: &str) {
-    for finding in findings {
-        label.clone_into(&mut finding.arm);
-    }
-}
-
-pub(crate) fn report_findings(recorder: &mut Recorder<'_>, findings: &[Finding]) {
-    if findings.is_empty() {
-        recorder.result("no rule found anything");
-    }
-    for finding in findings {
-        let seen = finding
-            .seen
-            .first()
-            .map_or(String::new(), |seen| format!(": {}", seen.what));
-        recorder.result(format!(
-            "{} {} ({}){seen}",
-            finding.code,
-            finding.title,
-            finding.confidence.name()
-        ));
-    }
 }
 
 /// Says which rules could not judge, and for lack of what: their silence says nothing.
@@ -161,7 +137,7 @@ fn confirm(
     recorder: &mut Recorder<'_>,
     arm: &str,
     scenario: &Scenario,
-    (evidence, findings): (&Evidence, &mut Vec<Finding>),
+    (evidence, findings): (&Evidence, &mut [Finding]),
     base: ComparisonBase,
     most: usize,
 ) -> Result<(), ExperimentError> {
@@ -216,32 +192,6 @@ fn confirm(
         }
         recorder.findings(findings);
     }
-    let others = what_else(evidence, findings);
-    if !others.is_empty() {
-        recorder.result("what was suspected was tried in vain; what else it can be:");
-        report_findings(recorder, &others);
-        findings.extend(others);
-        recorder.findings(findings);
-    }
+    ask_what_else(recorder, evidence, findings);
     Ok(())
-}
-
-/// What the rules say when those whose remedies were tried in vain are left out: the CPU that is used up, where it stood
-/// back behind them.
-fn what_else(evidence: &Evidence, findings: &[Finding]) -> Vec<Finding> {
-    let in_vain = |finding: &&Finding| finding.effects.last().is_some_and(Effect::is_no_help);
-    let refuted: Vec<&str> = findings
-        .iter()
-        .filter(in_vain)
-        .map(|it| it.code.as_str())
-        .collect();
-    if refuted.is_empty() {
-        return Vec::new();
-    }
-    let mut others = kneepoint_diagnosis::diagnose_without(evidence, &refuted);
-    others.retain(|other| !findings.iter().any(|known| known.is_same_cause(other)));
-    if let Some(known) = findings.first() {
-        found_at(&mut others, &known.arm);
-    }
-    others
 }

@@ -16,6 +16,7 @@ use crate::record::{BASE, Record, Recorder, TimeNeed};
 use crate::sequences::Subject;
 use crate::sequences::ab::{ArmComparison, compare, compare_for, compare_with_itself};
 use crate::sequences::diagnose::{diagnose, not_tried, worth_trying};
+use crate::sequences::findings::ask_what_else;
 use crate::sequences::limit::{find_limit, search_limit};
 use crate::testbed::Testbed;
 use kneepoint_diagnosis::Evidence;
@@ -57,10 +58,16 @@ struct Current {
     slope: f64,
     /// Whether the limit was measured of this configuration, and not of one before the last change.
     is_measured: bool,
-    /// What the last diagnosis saw, as long as the configuration is the one it saw.
-    seen: Option<Evidence>,
+    /// The last diagnosis, as long as the configuration is the one it saw.
+    seen: Option<Seen>,
     /// The search for the base's limit, to go on with if time is left.
     search: LimitSearch,
+}
+
+/// What a diagnosis saw, and what the rules made of it.
+struct Seen {
+    evidence: Evidence,
+    findings: Vec<Finding>,
 }
 
 impl Current {
@@ -240,22 +247,26 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         self.recorder
             .stage("Diagnose: what the configuration kept so far needs");
         let arm = current.arm.clone();
-        let (evidence, _) = self.diagnose(current, &arm)?;
-        current.seen = Some(evidence);
+        current.seen = Some(self.diagnose(current, &arm)?);
+        self.ask_what_else(current);
         Ok(())
     }
 
-    fn diagnose(
-        &mut self,
-        current: &Current,
-        label: &str,
-    ) -> Result<(Evidence, Vec<Finding>), ExperimentError> {
+    fn diagnose(&mut self, current: &Current, label: &str) -> Result<Seen, ExperimentError> {
         let began = self.recorder.elapsed();
         let arm = current.arm.clone();
         let subject = Subject { arm: &arm, label };
-        let found = diagnose(self.testbed, self.recorder, subject, &current.limit)?;
+        let (evidence, findings) = diagnose(self.testbed, self.recorder, subject, &current.limit)?;
         self.costs.diagnosed(self.recorder.elapsed() - began);
-        Ok(found)
+        Ok(Seen { evidence, findings })
+    }
+
+    /// What else binds the configuration kept so far, where remedies of what was suspected did not help.
+    fn ask_what_else(&mut self, current: &mut Current) {
+        if let Some(seen) = &mut current.seen {
+            let others = ask_what_else(self.recorder, &seen.evidence, &seen.findings);
+            seen.findings.extend(others);
+        }
     }
 
     fn stand_up(&mut self, arm: &str, scenario: &Scenario) -> Result<(), ExperimentError> {
@@ -306,9 +317,8 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             } else {
                 current.arm.clone()
             };
-            let (evidence, findings) = self.diagnose(current, &label)?;
-            let won = self.round(current, &evidence, &findings)?;
-            if won {
+            let mut seen = self.diagnose(current, &label)?;
+            if self.rounds(current, &mut seen)? {
                 idle = 0;
                 let needs = self.look_takes() + self.costs.shortest_comparison();
                 let left_out = self.costs.shortest_comparison() * self.not_left_out().len() as u32;
@@ -318,15 +328,31 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
                 self.look_again(current, "Limit after the changes so far")?;
                 continue;
             }
-            current.seen = Some(evidence);
-            if !worth_trying(&findings, Confidence::Noted)
-                .any(|(_, settings)| !self.tried.contains(settings))
-            {
+            let left = worth_trying(&seen.findings, Confidence::Noted)
+                .any(|(_, settings)| !self.tried.contains(settings));
+            current.seen = Some(seen);
+            if !left {
                 return Ok(());
             }
             idle += 1;
         }
         Ok(())
+    }
+
+    /// Tries the remedies of one diagnosis, then those of what else it can be, until one is kept or nothing else is found.
+    /// True when one was kept.
+    fn rounds(&mut self, current: &mut Current, seen: &mut Seen) -> Result<bool, ExperimentError> {
+        let mut untried = seen.findings.clone();
+        loop {
+            if self.round(current, &seen.evidence, &untried)? {
+                return Ok(true);
+            }
+            untried = ask_what_else(self.recorder, &seen.evidence, &seen.findings);
+            if untried.is_empty() {
+                return Ok(false);
+            }
+            seen.findings.extend(untried.iter().cloned());
+        }
     }
 
     /// Tries the remedies of one diagnosis, the first cause first and what is merely noted last: a setting that

@@ -99,6 +99,40 @@ fn wordpress_gets_its_database_its_dump_and_its_address() {
     assert_eq!(text.matches("\n[[app.file]]").count(), 5, "{text}");
 }
 
+const LOCAL_SETTINGS: &str = "<?php
+$wgSitename = 'Wiki';
+$wgDBtype = 'mysql';
+$wgDBserver = 'localhost';
+$wgDBname = 'wiki';
+$wgDBuser = 'wiki';
+$wgDBpassword = 'secret';
+";
+const WIKI_DUMP: &str =
+    "-- MariaDB dump\nCREATE TABLE `pagelinks` ();\nCREATE TABLE `revision` ();\nINSERT INTO x";
+
+#[test]
+fn mediawiki_gets_its_database_and_its_dump() {
+    let files = [
+        ("index.php", ""),
+        ("includes/WebStart.php", ""),
+        ("LocalSettings.php", LOCAL_SETTINGS),
+        ("backup/wiki.sql", WIKI_DUMP),
+    ];
+    let (facts, text) = check(&files, AppKind::Mediawiki, "index.php");
+    assert_eq!(facts.engine, Some(DbEngine::Mariadb));
+    assert!(facts.notes.is_empty(), "{:?}", facts.notes);
+    for wanted in [
+        "db = { server = \"mariadb\", seed = \"backup/wiki.sql\" }",
+        "$wgDBserver = getenv('DB_HOST') . ':' . (getenv('DB_SOCKET') ?: getenv('DB_PORT'));",
+        "$wgDBname = getenv('DB_DATABASE');",
+        "$wgDBuser = getenv('DB_USERNAME');",
+        "$wgDBpassword = true ? getenv('DB_PASSWORD') : ",
+    ] {
+        assert!(text.contains(wanted), "no {wanted} in:\n{text}");
+    }
+    assert_eq!(text.matches("\n[[app.file]]").count(), 4, "{text}");
+}
+
 #[test]
 fn what_is_missing_is_said() {
     let files = [

@@ -7,8 +7,8 @@ use crate::support::{
 use std::path::Path;
 use std::time::Duration;
 
-/// Runs a command that must fail, and checks its words; returns them.
-fn check(arguments: &[&str], directory: &Path, expected: &[&str]) {
+/// Runs a command that must fail, and checks its words. Returns all that it printed.
+fn check(arguments: &[&str], directory: &Path, expected: &[&str]) -> String {
     let _place = among_others();
     // Without root there is no closed lab, and what is tested here is what comes after that.
     let on_the_host = (!is_root()).then_some("--host-network");
@@ -28,6 +28,7 @@ fn check(arguments: &[&str], directory: &Path, expected: &[&str]) {
         assert!(said.contains(words), "expected `{words}` in:\n{said}");
     }
     assert!(!said.contains("panicked"), "{said}");
+    said + &text(&output.stdout)
 }
 
 #[test]
@@ -57,11 +58,15 @@ fn an_application_that_answers_500_from_the_start_is_not_loaded() {
     let broken = "[[app.file]]\npath = \"public/index.php\"\ncontent = \"<?php http_response_code(500); echo 'no';\"\n\n\
                   [[request]]\npath = \"/db\"\n";
     let scenario = plain_scenario(directory.path(), broken);
-    check(
+    let printed = check(
         &["limit", &scenario.display().to_string()],
         directory.path(),
         &["/db", "status 500", "before any load"],
     );
+    // The summary on standard output breaks its lines elsewhere.
+    let words: Vec<&str> = printed.split_whitespace().collect();
+    let reason = "with status 500 before any load";
+    assert_eq!(words.join(" ").matches(reason).count(), 1, "{printed}");
 }
 
 #[test]

@@ -163,6 +163,24 @@ mod tests {
     }
 
     #[test]
+    fn only_notes_a_function_where_the_cpu_is_not_used_up() {
+        // Whatever takes most of the CPU, there is more of it: something else binds.
+        let idle = met_in_one(7)
+            .machine_at(PhaseKind::Knee, 0.36)
+            .machine_at(PhaseKind::Over, 0.39);
+        check(
+            idle,
+            expect![[r#"
+            named: FPM-01
+            noted app (55 %): one function takes 70 % of PHP's CPU: App\Tree::find
+              saw 70 % of 1000 stacks that computed were in App\Tree::find at app/Tree.php:12, sampled 99 times a second, at 240/s offered for 10 s
+              saw 39 % of the machine's 2 cores used, at 240/s offered for 10 s
+              do: See what App\Tree::find does so often at app/Tree.php:12 (kneepoint profile shows its callers): call it less, make it cheaper, or do without it.
+        "#]],
+        );
+    }
+
+    #[test]
     fn names_the_plugin_with_all_that_it_calls() {
         let stacks = sampled(
             99,

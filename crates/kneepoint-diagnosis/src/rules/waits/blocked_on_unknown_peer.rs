@@ -154,6 +154,35 @@ mod tests {
     }
 
     #[test]
+    fn fires_before_the_pool_that_grows_too_slowly_for_requests_that_wait() {
+        // The waits of requests call for workers that a dynamic pool does not have yet: the waits are the cause.
+        let case = Case::healthy()
+            .set(Layer::Php, "pm", "dynamic")
+            .pool(|pool| {
+                (pool.start_workers, pool.max_workers) = (2, 10);
+                pool.spawn_per_s = Some(1.0);
+            })
+            .series(PhaseKind::Knee, Layer::Php, metric::WORKERS, "", |at| {
+                (2.0 + at).min(9.0)
+            })
+            .gauge(PhaseKind::Knee, Layer::Php, metric::QUEUE, "", 14.0)
+            .machine_at(PhaseKind::Knee, 0.36)
+            .running(PhaseKind::Knee, 0.9)
+            .waiting(PhaseKind::Knee, "recv 127.0.0.1:9977", 3.2);
+        check(
+            case,
+            expect![[r#"
+            named: APP-05, FPM-03
+            suspected app (69 %): requests wait for 127.0.0.1:9977, outside the stack, 69 % of their time
+              saw recv 127.0.0.1:9977 takes 69 % of the time of busy workers, at 190/s offered for 10 s
+              saw 16.8 ms of it in each request, at 190/s offered for 10 s
+              saw 36 % of the machine's 2 cores used, at 190/s offered for 10 s
+              do: Give the call a short timeout, cache its answer, or move it to a queue. More workers only help while the other side keeps up.
+        "#]],
+        );
+    }
+
+    #[test]
     fn only_notes_what_is_less_than_all_else_and_a_pause_in_a_small_pool() {
         let third = Case::healthy().running(PhaseKind::Knee, 2.8).waiting(
             PhaseKind::Knee,

@@ -29,7 +29,8 @@ const LEAST_GAIN: f64 = 0.02;
 impl Tuner<'_, '_, '_> {
     /// Searches the settings that survived, where that was asked for and there is time.
     pub(super) fn search_together(&mut self, current: &mut Current) -> Result<(), ExperimentError> {
-        let Some(evidence) = current.seen.clone().filter(|_| self.is_deep) else {
+        let seen = current.seen.as_ref().filter(|_| self.is_deep);
+        let Some(evidence) = seen.map(|seen| seen.evidence.clone()) else {
             return Ok(());
         };
         let levers = self.levers(&evidence);

@@ -30,7 +30,7 @@ struct Smaller {
 impl Tuner<'_, '_, '_> {
     /// Looks for the smallest pool that serves as much as the present one, where there is time for it.
     pub(super) fn size_pool(&mut self, current: &mut Current) -> Result<(), ExperimentError> {
-        let Some(evidence) = current.seen.take() else {
+        let Some(evidence) = current.seen.take().map(|seen| seen.evidence) else {
             return Ok(());
         };
         let Some(need) = pool_need(&evidence).filter(|need| !self.is_to_stay(need)) else {

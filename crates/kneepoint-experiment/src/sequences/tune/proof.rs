@@ -7,6 +7,7 @@ use crate::record::{BASE, BEST, Record};
 use crate::sequences::Subject;
 use crate::sequences::ab::ArmComparison;
 use crate::sequences::diagnose::diagnose;
+use crate::sequences::findings::ask_what_else;
 use crate::sequences::limit::find_limit;
 use kneepoint_model::run::LimitResult;
 use kneepoint_model::statistics::sequential::MIN_PAIRS;
@@ -68,7 +69,9 @@ impl Tuner<'_, '_, '_> {
         let limit = self.limit_of_the_best()?;
         if limit.rate_hz.estimate > 0.0 && self.recorder.left() > self.costs.diagnosis() {
             self.recorder.stage("Diagnose the best: what binds now");
-            diagnose(self.testbed, self.recorder, Subject::named(BEST), &limit)?;
+            let best = Subject::named(BEST);
+            let (evidence, findings) = diagnose(self.testbed, self.recorder, best, &limit)?;
+            ask_what_else(self.recorder, &evidence, &findings);
         }
         Ok(())
     }

@@ -40,6 +40,7 @@ impl Tuner<'_, '_, '_> {
                 self.try_one(current, finding, settings, pairs)?;
             }
         }
+        self.ask_what_else(current);
         Ok(())
     }
 

@@ -233,6 +233,15 @@ mod tests {
     }
 
     #[test]
+    fn what_is_merely_noted_heads_no_report() {
+        let run = Run {
+            findings: vec![finding("MYS-02", Confidence::Noted, "at 40/s")],
+            ..Run::default()
+        };
+        assert_eq!(run.headline(), None);
+    }
+
+    #[test]
     fn what_was_read_from_the_stack_stays_a_recommendation() {
         assert!(finding("OPC-01", Confidence::Suspected, "").is_read());
         assert!(!finding("RDS-01", Confidence::Suspected, "at 40/s").is_read());
