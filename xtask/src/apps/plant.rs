@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail, ensure};
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Who is asked outside of the stack: a name that nobody has (RFC 6761), so that only a double can answer to it.
@@ -65,15 +65,18 @@ pub(super) fn run(program: &Program, source: &Source, fault: &Planted) -> anyhow
         .map(|name| source.extension(name))
         .transpose()
     {
-        Ok(path) => path.map(|path| path.display().to_string()),
+        Ok(path) => path,
         Err(why) => return Ok(row(Outcome::Skipped(why))),
     };
     let scratch = scratch()?;
     let own = scratch.path().join(fault.application.name);
     copy(&dir, &own)?;
+    // A host of the lab sees none of the directories for temporary files, where the bench may keep it: it comes with the
+    // application.
+    let extension = extension.map(|from| bring(&from, &own)).transpose()?;
     let places = Places {
         peer: fault.peer_latency.as_ref().map(|_| PEER.to_owned()),
-        extension,
+        extension: extension.map(|path| path.display().to_string()),
         app: Some(own.display().to_string()),
     };
     plant(fault, &own, &places)
@@ -92,6 +95,13 @@ pub(super) fn run(program: &Program, source: &Source, fault: &Planted) -> anyhow
         elapsed: began.elapsed(),
         ..row(outcome)
     })
+}
+
+/// Puts a file into the application; returns where.
+fn bring(from: &Path, own: &Path) -> anyhow::Result<PathBuf> {
+    let to = own.join(from.file_name().context("it has no name")?);
+    fs::copy(from, &to).with_context(|| format!("`{}` cannot be copied", from.display()))?;
+    Ok(to)
 }
 
 /// The record of the diagnosis, or why there is none.
@@ -217,6 +227,17 @@ mod tests {
             "about = \"x\"\napplication = \"wordpress\"\nexpect = \"APP-10\"\nculprit = [\"x\"]\n{rest}"
         );
         Planted::read(Path::new("x.toml"), &text).expect("fault")
+    }
+
+    #[test]
+    fn an_extension_comes_with_the_application() {
+        let dir = tempfile::tempdir().expect("directory");
+        let (kept, own) = (dir.path().join("xdebug.so"), dir.path().join("app"));
+        fs::write(&kept, "ELF").expect("file");
+        fs::create_dir(&own).expect("directory");
+        assert_eq!(bring(&kept, &own).expect("brought"), own.join("xdebug.so"));
+        assert_eq!(fs::read(own.join("xdebug.so")).expect("a file"), b"ELF");
+        assert!(bring(&dir.path().join("gone.so"), &own).is_err());
     }
 
     #[test]
