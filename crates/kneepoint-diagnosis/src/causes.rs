@@ -1,7 +1,7 @@
 //! Causes that take more than a rule's page to find or to name.
 
 pub(crate) mod database;
-mod index;
+pub(crate) mod index;
 mod named_lock;
 mod pauses;
 mod repeated;
@@ -11,7 +11,6 @@ mod sql;
 mod taker;
 pub(crate) mod unprepared;
 
-pub(crate) use index::Index;
 pub(crate) use named_lock::named_lock;
 pub(crate) use pauses::pauses;
 pub(crate) use repeated::Repeated;

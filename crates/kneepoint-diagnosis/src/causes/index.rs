@@ -1,5 +1,8 @@
 //! The index that a query lacks, read from its text.
 
+use crate::rule::prelude::*;
+use kneepoint_model::{Change, Remedy, Setting, TracedCall};
+
 /// Columns of an index at most \[ours\]: what follows narrows little.
 const COLUMNS: usize = 4;
 
@@ -83,6 +86,60 @@ impl Index {
             columns.join(", ")
         )
     }
+}
+
+/// Part of the time that requests wait for answers of queries that read, from which on one of them is what an index is made
+/// for \[ours\].
+const MOST_OF_WAIT: f64 = 0.5;
+
+/// What to do about whole tables that are read: with the index, where most of the wait is for one query, and its text tells
+/// which. `read` is the table of which most rows were read, where the database tells tables apart.
+pub(crate) fn missing(rule: &Rule, evidence: &Evidence, read: Option<&str>) -> Remedy {
+    let text = "EXPLAIN the queries that are listed; give the one that reads every row (type ALL, Seq Scan) an index over the \
+                columns of its condition.";
+    let index = waited_for_most(evidence)
+        .and_then(|query| Index::of(&query.what))
+        .filter(|index| read.is_none_or(|table| index.table.ends_with(table)));
+    let Some(index) = index else {
+        return Advice::new(evidence, text).build();
+    };
+    let statement = index.statement(rule.applies_to == AppliesTo::Server("postgresql"));
+    let change = Change::Statement {
+        name: &index.name(),
+    };
+    Advice::new(evidence, format!("{text} Most likely: {statement}"))
+        .set_all([Setting {
+            key: change.key(),
+            value: statement,
+        }])
+        .build()
+}
+
+/// The query that reads for whose answers requests wait most of the time they wait for such; where nobody measured that, the
+/// only one there is.
+fn waited_for_most(evidence: &Evidence) -> Option<&TracedCall> {
+    let queries = || {
+        let queries = evidence.traced(CallKind::Query);
+        queries.filter(|call| is_waited_for(evidence, call))
+    };
+    let all: u64 = queries().map(|call| call.waited_us).sum();
+    let most = queries().max_by_key(|call| call.waited_us)?;
+    let alike = queries().filter(|call| call.what == most.what);
+    let waited: u64 = alike.map(|call| call.waited_us).sum();
+    let is_most = waited as f64 > MOST_OF_WAIT * all as f64;
+    let is_only = all == 0 && queries().all(|call| call.what == most.what);
+    (is_most || is_only).then_some(most)
+}
+
+/// Whether a traced query reads, and is sent by a line that was met waiting for the database.
+pub(crate) fn is_waited_for(evidence: &Evidence, call: &TracedCall) -> bool {
+    let reads = call
+        .what
+        .trim_start()
+        .to_ascii_lowercase()
+        .starts_with("select");
+    let met = evidence.met_waiting(|wait| wait == "recv db");
+    reads && (met.is_empty() || met.iter().any(|met| call.named_place() == Some(met.place)))
 }
 
 /// Words, signs and commas of a query whose values were folded.
@@ -172,6 +229,7 @@ fn sorted_by(words: &[&str]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_support::{place, traced};
     use proptest::prelude::*;
 
     #[test]
@@ -232,5 +290,44 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Requests that ask these, each with the time in us that they waited for it.
+    fn asking(queries: &[(&str, u64)]) -> Case {
+        let calls = queries.iter().map(|(what, waited_us)| TracedCall {
+            waited_us: *waited_us,
+            ..traced(
+                "GET /",
+                CallKind::Query,
+                what,
+                place("App\\Db::ask", "app/Db.php", 7),
+                1,
+            )
+        });
+        Case::healthy().traced("GET /", 10, calls.collect())
+    }
+
+    #[track_caller]
+    fn index(queries: &[(&str, u64)], expected: Option<&str>) {
+        let rule = &crate::rules::RULES[0];
+        let settings = missing(rule, &asking(queries).evidence(), None).settings;
+        let statements: Vec<&str> = settings.iter().map(|it| it.value.as_str()).collect();
+        assert_eq!(statements, Vec::from_iter(expected));
+    }
+
+    #[test]
+    fn an_index_is_made_for_the_query_that_is_waited_for_and_no_other() {
+        let by_mail = ("select * from orders where mail = ?", 9_000);
+        let by_key = ("select value from cache where keyname = ?", 2_000);
+        let made = "CREATE INDEX orders_by_mail ON orders (mail);";
+        index(&[by_mail, by_key], Some(made));
+        // What is waited for needs no index, and the other is not what is waited for.
+        index(&[("select count(*) from visits", 30_000), by_key], None);
+        let three = [
+            by_mail,
+            ("select * from a where b = ?", 8_000),
+            ("select * from c where d = ?", 7_000),
+        ];
+        index(&three, None);
     }
 }

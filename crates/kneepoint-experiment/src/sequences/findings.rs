@@ -49,7 +49,7 @@ pub(crate) fn ask_what_else(
 /// What the rules say when those whose remedies were tried in vain are left out: the CPU that is used up, where it stood
 /// back behind them.
 fn what_else(run: &Run, evidence: &Evidence, findings: &[Finding]) -> Vec<Finding> {
-    let in_vain = |finding: &&Finding| run.tried(finding).is_some_and(Effect::is_no_help);
+    let in_vain = |finding: &&Finding| run.tried(finding).is_some_and(Effect::refutes);
     let refuted: Vec<&str> = findings
         .iter()
         .filter(in_vain)

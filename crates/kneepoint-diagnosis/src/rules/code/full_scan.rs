@@ -1,8 +1,7 @@
 //! MYS-03: queries read whole tables of MariaDB.
 
-use crate::causes::Index;
+use crate::causes::index;
 use crate::rule::prelude::*;
-use kneepoint_model::{Change, Remedy, Setting, TracedCall};
 
 /// CPU time of reading one row of a table one after the other, in seconds \[ours\].
 const ROW_COST_S: f64 = 0.000_000_4;
@@ -85,7 +84,7 @@ pub(super) fn find(rule: &Rule, evidence: &Evidence) -> Option<Finding> {
     }
     let mut queries = evidence.seen_longest(CallKind::Query);
     if queries.is_empty() {
-        queries = evidence.seen_calls(CallKind::Query, |call| is_waited_for(evidence, call));
+        queries = evidence.seen_calls(CallKind::Query, |call| index::is_waited_for(evidence, call));
     }
     verdict
         .inside(evidence.seen_waiting(|wait| wait == "recv db"))
@@ -97,45 +96,8 @@ pub(super) fn find(rule: &Rule, evidence: &Evidence) -> Option<Finding> {
             ROW_COST_S * 1e6
         ))
         .refuted_by("as many rows read in each request with an index for the query")
-        .remedy(remedy(rule, evidence, phase))
+        .remedy(index::missing(rule, evidence, most_read(phase)))
         .done()
-}
-
-/// What to do: with the index, where the text of the query that is waited for longest tells which.
-fn remedy(rule: &Rule, evidence: &Evidence, phase: &Phase) -> Remedy {
-    let read = most_read(phase);
-    let queries = evidence
-        .traced(CallKind::Query)
-        .filter(|call| is_waited_for(evidence, call))
-        .filter_map(|call| Some((call.waited_us, Index::of(&call.what)?)))
-        .filter(|(_, index)| read.is_none_or(|table| index.table.ends_with(table)));
-    let longest = queries.max_by_key(|(waited_us, _)| *waited_us);
-    let text = "EXPLAIN the queries that are listed; give the one that reads every row (type ALL, Seq Scan) an index over the \
-                columns of its condition.";
-    let Some((_, index)) = longest else {
-        return Advice::new(evidence, text).build();
-    };
-    let statement = index.statement(rule.applies_to == AppliesTo::Server("postgresql"));
-    let change = Change::Statement {
-        name: &index.name(),
-    };
-    Advice::new(evidence, format!("{text} Most likely: {statement}"))
-        .set_all([Setting {
-            key: change.key(),
-            value: statement,
-        }])
-        .build()
-}
-
-/// Whether a traced query reads, and is sent by a line that was met waiting for the database.
-fn is_waited_for(evidence: &Evidence, call: &TracedCall) -> bool {
-    let reads = call
-        .what
-        .trim_start()
-        .to_ascii_lowercase()
-        .starts_with("select");
-    let met = evidence.met_waiting(|wait| wait == "recv db");
-    reads && (met.is_empty() || met.iter().any(|met| call.named_place() == Some(met.place)))
 }
 
 #[cfg(test)]

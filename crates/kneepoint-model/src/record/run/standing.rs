@@ -1,7 +1,7 @@
 //! What became of a change that was tried: words claim no more than its comparison showed.
 
 use super::{Decision, Run};
-use crate::{Confidence, Effect, Evidenced, Finding, Verdict};
+use crate::{Change, Confidence, Effect, Evidenced, Finding, Verdict};
 
 /// What became of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,14 +27,16 @@ impl Standing {
 }
 
 impl Effect {
-    /// Whether it showed the change to be of no help.
+    /// Whether it showed that what its change mends is not what binds: the change was of no help, and it is a setting. A change
+    /// of another kind, such as an index guessed from a query, is one way of several: where it does not help, another may.
     #[must_use]
-    pub fn is_no_help(&self) -> bool {
+    pub fn refutes(&self) -> bool {
         let shown = matches!(
             self.verdict,
             Verdict::Worse | Verdict::Equivalent | Verdict::NoBetter
         );
-        self.ratio.is_some() && shown
+        let is_a_guess = self.settings.iter().any(|it| Change::of(&it.key).is_some());
+        self.ratio.is_some() && shown && !is_a_guess
     }
 }
 
@@ -81,7 +83,7 @@ impl Run {
     #[must_use]
     pub fn headline(&self) -> Option<&Finding> {
         let mut suspected = self.suspected();
-        suspected.find(|finding| !self.tried(finding).is_some_and(Effect::is_no_help))
+        suspected.find(|finding| !self.tried(finding).is_some_and(Effect::refutes))
     }
 
     /// Suspicions whose remedy was tried in vain, with what was measured, each once.
@@ -92,7 +94,7 @@ impl Run {
             let is_known = refuted
                 .iter()
                 .any(|(known, _)| known.is_same_cause(finding));
-            let effect = self.tried(finding).filter(|effect| effect.is_no_help());
+            let effect = self.tried(finding).filter(|effect| effect.refutes());
             if let Some(effect) = effect.filter(|_| !is_known) {
                 refuted.push((finding, effect));
             }
@@ -206,6 +208,20 @@ mod tests {
             .map(|(it, _)| it.code.as_str())
             .collect();
         assert_eq!(codes, ["OPC-01"]);
+    }
+
+    #[test]
+    fn a_guessed_index_that_did_not_help_refutes_no_cause() {
+        let index = Change::Statement { name: "by_mail" }.key();
+        let setting = |key| crate::Setting {
+            key,
+            value: String::new(),
+        };
+        let mut effect = decision("MYS-03", Verdict::NoBetter, false).effect;
+        effect.settings = vec![setting(crate::SettingKey::new(Layer::Php, "pm"))];
+        assert!(effect.refutes());
+        effect.settings = vec![setting(index)];
+        assert!(!effect.refutes());
     }
 
     #[test]
