@@ -7,10 +7,11 @@ pub(crate) use crate::tier::PHP_USER as USER;
 use crate::tunable_spec::{self, TunableSpec};
 use crate::{ConfigFile, DirSpec, RenderedTier, StackError, TierContext};
 use kneepoint_model::{
-    Address, Endpoint, LogFormat, LogSource, ProcessSpec, Ready, Signal, Tunable, WorkerPool,
-    Workers,
+    Address, CommandSpec, Commands, Endpoint, LogFormat, LogSource, ProcessSpec, Ready, Signal,
+    Tunable, WorkerPool, Workers,
 };
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -243,6 +244,27 @@ pub(crate) fn find(
 pub(crate) fn scan_dir(version: &str, interface: &str) -> PathBuf {
     let minor: Vec<&str> = version.split('.').take(2).collect();
     PathBuf::from(format!("/etc/php/{}/{interface}/conf.d", minor.join(".")))
+}
+
+/// The newest PHP of the command line on this machine, and its version.
+///
+/// # Errors
+/// There is none, or it does not answer.
+pub(crate) fn command_line_php(commands: &dyn Commands) -> Result<(PathBuf, String), StackError> {
+    let installed = server::newest_first(Path::new("/usr/bin"), "php");
+    let php = server::find_program("php", "php-cli", &installed)?;
+    let ask = CommandSpec::new(&php).args(["-n", "-r", "echo PHP_VERSION;"]);
+    let version = server::run(commands, &ask)?.stdout;
+    Ok((php, version))
+}
+
+/// Where a runtime tells its numbers: only on a host of the tier's own, whose ports nobody else has.
+pub(crate) fn numbers_at(context: &TierContext, listen: &Address, port: u16) -> Option<SocketAddr> {
+    let address = match listen {
+        Address::Tcp(address) => address.ip(),
+        Address::Unix(_) => context.address,
+    };
+    context.own_network.then(|| SocketAddr::new(address, port))
 }
 
 /// The small ini files of a scan directory; none where there is no such directory.

@@ -12,7 +12,6 @@ use kneepoint_model::{
     WorkerPool, Workers, metric::WORKERS_QUEUED,
 };
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::Path;
 
 /// FrankenPHP 1.
@@ -100,7 +99,7 @@ impl Server for FrankenPhp {
         let file = |name: &str, user_name: Option<&str>, text: String| {
             ConfigFile::new(context.dir.join(name), user_name.map(str::to_owned), text)
         };
-        let admin = admin(context, &listen);
+        let admin = runtime_config::numbers_at(context, &listen, ADMIN_PORT);
         let files = vec![
             file(
                 "Caddyfile",
@@ -174,17 +173,6 @@ impl Server for FrankenPhp {
         }
         php::check_readable("frankenphp", tier, commands)
     }
-}
-
-/// Where Caddy tells its numbers: only on a host of the tier's own, whose ports nobody else has.
-fn admin(context: &TierContext, listen: &Address) -> Option<SocketAddr> {
-    let address = match listen {
-        Address::Tcp(address) => address.ip(),
-        Address::Unix(_) => context.address,
-    };
-    context
-        .own_network
-        .then(|| SocketAddr::new(address, ADMIN_PORT))
 }
 
 /// Of FrankenPHP, of the PHP in it and of Caddy.

@@ -13,7 +13,6 @@ use kneepoint_model::{
 };
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::Path;
 
 /// RoadRunner 2 and 3, with its plugins http, static, prometheus and metrics.
 pub(crate) struct RoadRunner;
@@ -59,10 +58,7 @@ impl Server for RoadRunner {
         )?;
         let said = server::run(commands, &CommandSpec::new(&path).args(["--version"]))?.stdout;
         let own = server::word_after(&said, "version ").unwrap_or_default();
-        let installed = server::newest_first(Path::new("/usr/bin"), "php");
-        let php = server::find_program("php", "php-cli", &installed)?;
-        let ask = CommandSpec::new(&php).args(["-n", "-r", "echo PHP_VERSION;"]);
-        let version = server::run(commands, &ask)?.stdout;
+        let (php, version) = runtime_config::command_line_php(commands)?;
         Ok(Program {
             path,
             facts: [
@@ -96,7 +92,7 @@ impl Server for RoadRunner {
         runtime.set("num_workers", &workers.to_string());
         runtime.cache_of_command_line()?;
         let listen = context.listen(8000, "roadrunner.sock");
-        let numbers = numbers(context, &listen);
+        let numbers = runtime_config::numbers_at(context, &listen, NUMBERS_PORT);
         let mut env = php::app_env(context);
         env.insert("KNEEPOINT_WORKER".into(), script.display().to_string());
         let config = ConfigFile::new(
@@ -145,17 +141,6 @@ impl Server for RoadRunner {
     fn check(&self, tier: &RenderedTier, commands: &dyn Commands) -> Result<(), StackError> {
         php::check_readable("rr", tier, commands)
     }
-}
-
-/// Where its numbers are told: only on a host of the tier's own, whose ports nobody else has.
-fn numbers(context: &TierContext, listen: &Address) -> Option<SocketAddr> {
-    let address = match listen {
-        Address::Tcp(address) => address.ip(),
-        Address::Unix(_) => context.address,
-    };
-    context
-        .own_network
-        .then(|| SocketAddr::new(address, NUMBERS_PORT))
 }
 
 /// `.rr.yaml`, in the part of YAML that is JSON.

@@ -10,7 +10,6 @@ use kneepoint_model::{
     Address, Apply::Restart, CommandSpec, Commands, Layer, SettingKey, Tunable, WorkerPool, Workers,
 };
 use std::collections::BTreeMap;
-use std::path::Path;
 
 /// Swoole 5 and 6.
 pub(crate) struct Swoole;
@@ -47,13 +46,11 @@ impl Server for Swoole {
     }
 
     fn find(&self, commands: &dyn Commands) -> Result<Program, StackError> {
-        let installed = server::newest_first(Path::new("/usr/bin"), "php");
-        let path = server::find_program("php", "php-cli", &installed)?;
+        let (path, version) = runtime_config::command_line_php(commands)?;
         let ask = |code: &str| -> Result<String, StackError> {
             let command = CommandSpec::new(&path).args(["-n", "-r", code]);
             Ok(server::run(commands, &command)?.stdout)
         };
-        let version = ask("echo PHP_VERSION;")?;
         let beside = ask("echo PHP_EXTENSION_DIR;")? + "/swoole.so";
         let extension = runtime_config::find(
             "swoole.so",
