@@ -98,7 +98,8 @@ fn limits(evidence: &Evidence, phase: &Phase) -> Vec<Limit> {
     if no_port > 0 {
         limits.push(Limit {
             text: format!("{no_port} requests found no local port at the generator"),
-            own: true,
+            // Beyond the limit requests pile up, and each of them holds a connection: the stack is the reason.
+            own: phase.kind != PhaseKind::Over,
         });
     }
     if let Validity::Invalid { because } = &phase.load.validity {
@@ -138,6 +139,21 @@ mod tests {
               do: Give the generator more cores or a machine of its own, and measure again: these numbers do not describe the stack.
         "#]],
         );
+    }
+
+    #[test]
+    fn ports_count_at_a_rate_that_the_stack_bears_and_not_beyond() {
+        let without_ports = |kind| {
+            Case::healthy().load(kind, |load| {
+                load.outcomes.by_outcome.insert(Outcome::NoLocalPort, 12);
+            })
+        };
+        let suspects = |case: Case| {
+            let finding = (RULE.check)(&case.evidence()).expect("a finding");
+            finding.confidence >= Confidence::Suspected
+        };
+        assert!(suspects(without_ports(PhaseKind::Knee)));
+        assert!(!suspects(without_ports(PhaseKind::Over)));
     }
 
     #[test]
