@@ -118,6 +118,7 @@ fn limits(evidence: &Evidence, phase: &Phase) -> Vec<Limit> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kneepoint_model::Confidence;
 
     fn check(case: Case, expected: expect_test::Expect) {
         verify(&RULE, case, expected);
