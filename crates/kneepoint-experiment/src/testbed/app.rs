@@ -2,7 +2,8 @@
 
 use super::copy::{Pristine, PrivateCopy};
 use crate::error::ExperimentError;
-use kneepoint_model::{AppKind, Change, CommandSpec, FilePatch, Scenario};
+use kneepoint_model::{AppKind, Change, CommandSpec, FilePatch, Scenario, SettingKey};
+use kneepoint_stack::AppContext;
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -70,26 +71,20 @@ pub(super) fn private_copy(
     Ok((copy, replaced))
 }
 
-/// The commands that change an application's copy, to be run on PHP's host as `user`.
-pub(super) fn commands(
-    scenario: &Scenario,
-    copy: &Path,
-    env: &BTreeMap<String, String>,
-    user: Option<&str>,
-) -> Vec<CommandSpec> {
-    let commands = scenario.changes.iter().filter_map(|(key, text)| {
-        let Change::Command { .. } = Change::of(key)? else {
-            return None;
-        };
-        Some(CommandSpec {
-            env: env.clone().into_iter().collect(),
-            dir: Some(copy.to_owned()),
-            user: user.map(str::to_owned),
-            timeout: COMMAND_TAKES,
-            ..CommandSpec::new("/bin/sh").args(["-c", text])
-        })
-    });
-    commands.collect()
+/// Whether a key is that of a command in the application's directory.
+pub(super) fn is_command(key: &SettingKey) -> bool {
+    matches!(Change::of(key), Some(Change::Command { .. }))
+}
+
+/// A command that changes an application's copy, to be run on PHP's host as `user`.
+pub(super) fn command(text: &str, app: &AppContext, user: Option<&str>) -> CommandSpec {
+    CommandSpec {
+        env: app.env.clone().into_iter().collect(),
+        dir: Some(app.root.clone()),
+        user: user.map(str::to_owned),
+        timeout: COMMAND_TAKES,
+        ..CommandSpec::new("/bin/sh").args(["-c", text])
+    }
 }
 
 /// A text in which the application's directory is named, with the copy in its place. A name that only begins like

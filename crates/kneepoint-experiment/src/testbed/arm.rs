@@ -325,18 +325,30 @@ fn stand_up_tier(
     Ok(())
 }
 
-/// Runs the commands by which the scenario changes the application's copy.
+/// Runs the commands by which the scenario changes the application's copy. On the machine's own network nobody watches whom such
+/// a command tries to reach: there, only those of the user's own scenario are run.
 fn change_app(
     testbed: &Testbed,
     scenario: &Scenario,
     host: &str,
     context: &TierContext,
 ) -> Result<(), ExperimentError> {
-    let user = context.as_root.then_some(PHP_USER);
-    let commands = app::commands(scenario, &context.app.root, &context.app.env, user);
-    commands
+    let commands = scenario
+        .changes
         .iter()
-        .try_for_each(|command| must_succeed(&testbed.lab, host, command))
+        .filter(|(key, _)| app::is_command(key));
+    for (key, text) in commands {
+        let is_asked_for = testbed.scenario().changes.get(key) == Some(text);
+        if !context.own_network && !is_asked_for {
+            return Err(ExperimentError::Unfit(format!(
+                "`{text}` is run in a network of the lab's own only: leave --loopback out, or name it in [changes]"
+            )));
+        }
+        let user = context.as_root.then_some(PHP_USER);
+        let command = app::command(text, &context.app, user);
+        must_succeed(&testbed.lab, host, &command)?;
+    }
+    Ok(())
 }
 
 /// The application as this run first saw it; copied when it is first asked for.
