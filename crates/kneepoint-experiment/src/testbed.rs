@@ -71,6 +71,8 @@ pub struct Testbed {
     canary_ms: Option<f64>,
     stop: Arc<AtomicBool>,
     notes: Vec<String>,
+    /// Whether what arms are made of is not the user's alone.
+    tries_remedies: bool,
     nonce: u64,
     observer: Arc<dyn Observer + Send + Sync>,
     opened: Instant,
@@ -118,6 +120,7 @@ impl Testbed {
             canary_ms: None,
             stop,
             notes,
+            tries_remedies: false,
             nonce: machine::nonce(),
             observer,
             opened: Instant::now(),
@@ -127,6 +130,11 @@ impl Testbed {
     /// Keeps the finished seconds of steps there, where several generators send.
     pub fn keep_seconds(&mut self, flight: Option<Flight>) {
         self.flight = flight.filter(|_| self.senders.are_several());
+    }
+
+    /// From now on arms may have changes that nobody but a rule asked for.
+    pub(crate) fn try_remedies(&mut self) {
+        self.tries_remedies = true;
     }
 
     /// What the lab cannot do on this machine, a sentence each.

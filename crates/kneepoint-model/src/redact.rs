@@ -273,6 +273,34 @@ mod tests {
     }
 
     #[test]
+    fn an_index_of_tokens_is_told_and_what_opens_a_door_in_a_statement_is_not() {
+        let change = |value: &str| crate::Setting {
+            key: crate::Change::Statement {
+                name: "tokens_by_token",
+            }
+            .key(),
+            value: value.to_owned(),
+        };
+        let told = |value: &str| {
+            let mut run = Run::default();
+            run.decisions.push(crate::run::Decision {
+                code: String::new(),
+                layer: None,
+                settings: vec![change(value)],
+                effect: crate::Effect::default(),
+                kept: true,
+                leave_one_out: None,
+                reason: String::new(),
+            });
+            redact(&run).decisions[0].settings[0].value.clone()
+        };
+        let index = "CREATE INDEX tokens_by_token ON tokens (token);";
+        assert_eq!(told(index), index);
+        let text = told("UPDATE t SET dsn = 'mysql://u:hunter2@h/d'");
+        assert!(!text.contains("hunter2"), "{text}");
+    }
+
+    #[test]
     fn redacting_twice_changes_nothing_more() {
         let run = Run {
             scenario: Some(scenario(&[("APP_KEY", "base64:AAAABBBBCCCC=")])),

@@ -25,6 +25,7 @@ mod tunable_spec;
 
 pub use error::StackError;
 pub use install::install;
+pub use php::app_env;
 pub use seed::unpack_seed;
 pub use server::Server;
 pub use servers::{SERVERS, server};

@@ -204,7 +204,8 @@ pub(crate) fn private_values(
 }
 
 /// The application's environment, with a place to write.
-pub(crate) fn app_env(context: &TierContext) -> BTreeMap<String, String> {
+#[must_use]
+pub fn app_env(context: &TierContext) -> BTreeMap<String, String> {
     let storage = context.path("storage");
     // Names by which Laravel (the second) and its deployments to read-only directories (the first) take a place to
     // write; nobody wants a measurement to write into the application.

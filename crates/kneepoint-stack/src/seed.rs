@@ -45,7 +45,8 @@ pub fn unpack_seed(from: &Path, dir: &Path) -> Result<PathBuf, StackError> {
 pub(crate) fn script(statements: &[String]) -> String {
     let ended = |statement: &String| {
         let statement = statement.trim().trim_end_matches(';');
-        format!("{statement};\n")
+        // A comment at its end must not swallow what ends it.
+        format!("{statement}\n;\n")
     };
     statements.iter().map(ended).collect()
 }
@@ -58,7 +59,7 @@ mod tests {
     #[test]
     fn each_statement_ends_once() {
         let statements = ["SELECT 1".to_owned(), " SELECT 2; ".to_owned()];
-        assert_eq!(script(&statements), "SELECT 1;\nSELECT 2;\n");
+        assert_eq!(script(&statements), "SELECT 1\n;\nSELECT 2\n;\n");
     }
 
     const BYTES: &[u8] = b"INSERT INTO files VALUES (_binary '\xff\x00\x1f');\n";

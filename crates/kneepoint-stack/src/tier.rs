@@ -105,7 +105,7 @@ pub struct TierContext {
     pub ini: Option<ConfigText>,
     /// Where SQL lies that brings the database to its initial state, from [`crate::unpack_seed`] (database only).
     pub seed: Option<PathBuf>,
-    /// Statements that are run after the seed, in this order (database only).
+    /// Statements that are run after the seed, in the order of their names (database only).
     pub statements: Vec<String>,
     /// A stopped data directory to copy in place of `initdb` (PostgreSQL only).
     pub template: Option<PathBuf>,

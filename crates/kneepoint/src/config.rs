@@ -23,7 +23,7 @@ pub(crate) use app::{FRONTS, KINDS};
 pub use error::{ConfigError, ConfigErrors, TextPosition};
 pub use keys::reference;
 pub use known::StackServers;
-pub use reader::changes::check as check_change;
+pub use reader::changes::{check as check_change, check_text as check_change_text};
 pub use values::check_value;
 
 use kneepoint_model::{Layer, Scenario, ServerKind, Tunable};

@@ -96,7 +96,9 @@ fn parse_setting(text: &str, scenario: &Scenario) -> Result<Setting> {
     };
     if Change::of(&setting.key).is_some() {
         let checked = config::check_change(&setting.key, &scenario.tiers);
-        checked.map_err(|error| anyhow::anyhow!("--set {text}: {error}"))?;
+        checked
+            .and_then(|()| config::check_change_text(&setting.key, &setting.value))
+            .map_err(|error| anyhow::anyhow!("--set {text}: {error}"))?;
         return Ok(setting);
     }
     let Some(tier) = scenario

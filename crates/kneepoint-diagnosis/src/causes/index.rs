@@ -20,6 +20,8 @@ pub(crate) struct Index {
     /// The table, as the query writes it without quotes.
     pub(crate) table: String,
     columns: Vec<String>,
+    /// Names that the query writes in quotes: words of SQL's own, and capitals in PostgreSQL, need them.
+    quoted: Vec<String>,
 }
 
 impl Index {
@@ -49,15 +51,27 @@ impl Index {
         let conditions = &words[given + 1..end.unwrap_or(words.len())];
         let (equal, ranges) = compared(conditions)?;
         let sorted = find("order").map_or_else(Vec::new, |at| sorted_by(&words[at..]));
-        let mut columns = equal;
+        let mut columns = Vec::new();
         let more = if sorted.is_empty() { ranges } else { sorted };
-        for column in more {
+        for column in equal.into_iter().chain(more) {
             if !columns.contains(&column) {
                 columns.push(column);
             }
         }
         columns.truncate(COLUMNS);
-        (!columns.is_empty()).then_some(Self { table, columns })
+        let names = table.split('.').map(str::to_owned);
+        let names = names.chain(columns.iter().cloned());
+        let is_quoted = |name: &String| {
+            ['`', '"']
+                .iter()
+                .any(|quote| query.contains(&format!("{quote}{name}{quote}")))
+        };
+        let quoted = names.filter(is_quoted).collect();
+        (!columns.is_empty()).then_some(Self {
+            table,
+            columns,
+            quoted,
+        })
     }
 
     /// What it is called: `orders_by_customer_id`.
@@ -73,16 +87,29 @@ impl Index {
 
     /// The statement that makes it. `online` is PostgreSQL's way to do so while others write.
     pub(crate) fn statement(&self, online: bool) -> String {
-        let how = if online { " CONCURRENTLY" } else { "" };
+        let (how, quote) = if online {
+            (" CONCURRENTLY", '"')
+        } else {
+            ("", '`')
+        };
+        let written = |name: &str| match self.quoted.iter().any(|quoted| quoted == name) {
+            true => format!("{quote}{name}{quote}"),
+            false => name.to_owned(),
+        };
         let column = |column: &String| {
             let is_long = !online && LONG_COLUMNS.contains(&column.as_str());
-            format!("{column}{}", if is_long { LONG_PART } else { "" })
+            format!(
+                "{}{}",
+                written(column),
+                if is_long { LONG_PART } else { "" }
+            )
         };
         let columns: Vec<String> = self.columns.iter().map(column).collect();
+        let table: Vec<String> = self.table.split('.').map(written).collect();
         format!(
             "CREATE INDEX{how} {} ON {} ({});",
             self.name(),
-            self.table,
+            table.join("."),
             columns.join(", ")
         )
     }
@@ -99,7 +126,7 @@ pub(crate) fn missing(rule: &Rule, evidence: &Evidence, read: Option<&str>) -> R
                 columns of its condition.";
     let index = waited_for_most(evidence)
         .and_then(|query| Index::of(&query.what))
-        .filter(|index| read.is_none_or(|table| index.table.ends_with(table)));
+        .filter(|index| read.is_none_or(|table| index.table.rsplit('.').next() == Some(table)));
     let Some(index) = index else {
         return Advice::new(evidence, text).build();
     };
@@ -118,28 +145,26 @@ pub(crate) fn missing(rule: &Rule, evidence: &Evidence, read: Option<&str>) -> R
 /// The query that reads for whose answers requests wait most of the time they wait for such; where nobody measured that, the
 /// only one there is.
 fn waited_for_most(evidence: &Evidence) -> Option<&TracedCall> {
-    let queries = || {
-        let queries = evidence.traced(CallKind::Query);
-        queries.filter(|call| is_waited_for(evidence, call))
-    };
-    let all: u64 = queries().map(|call| call.waited_us).sum();
-    let most = queries().max_by_key(|call| call.waited_us)?;
-    let alike = queries().filter(|call| call.what == most.what);
+    let is_waited_for = waited_for(evidence);
+    let queries = evidence.traced(CallKind::Query);
+    let queries: Vec<&TracedCall> = queries.filter(|call| is_waited_for(call)).collect();
+    let all: u64 = queries.iter().map(|call| call.waited_us).sum();
+    let most = queries.iter().max_by_key(|call| call.waited_us)?;
+    let alike = queries.iter().filter(|call| call.what == most.what);
     let waited: u64 = alike.map(|call| call.waited_us).sum();
     let is_most = waited as f64 > MOST_OF_WAIT * all as f64;
-    let is_only = all == 0 && queries().all(|call| call.what == most.what);
+    let is_only = all == 0 && queries.iter().all(|call| call.what == most.what);
     (is_most || is_only).then_some(most)
 }
 
 /// Whether a traced query reads, and is sent by a line that was met waiting for the database.
-pub(crate) fn is_waited_for(evidence: &Evidence, call: &TracedCall) -> bool {
-    let reads = call
-        .what
-        .trim_start()
-        .to_ascii_lowercase()
-        .starts_with("select");
+pub(crate) fn waited_for(evidence: &Evidence) -> impl Fn(&TracedCall) -> bool {
     let met = evidence.met_waiting(|wait| wait == "recv db");
-    reads && (met.is_empty() || met.iter().any(|met| call.named_place() == Some(met.place)))
+    move |call| {
+        let reads = call.what.trim_start().get(..6);
+        reads.is_some_and(|word| word.eq_ignore_ascii_case("select"))
+            && (met.is_empty() || met.iter().any(|met| call.named_place() == Some(met.place)))
+    }
 }
 
 /// Words, signs and commas of a query whose values were folded.
@@ -247,7 +272,7 @@ mod tests {
             ),
             (
                 "select o.* from `shop`.`orders` o where o.state in (?, ...) and o.made >= ? and o.made < ?",
-                Some("CREATE INDEX orders_by_state_made ON shop.orders (state, made);"),
+                Some("CREATE INDEX orders_by_state_made ON `shop`.`orders` (state, made);"),
             ),
             (
                 "select * from hits where day between ? and ?",
@@ -313,6 +338,31 @@ mod tests {
         let settings = missing(rule, &asking(queries).evidence(), None).settings;
         let statements: Vec<&str> = settings.iter().map(|it| it.value.as_str()).collect();
         assert_eq!(statements, Vec::from_iter(expected));
+    }
+
+    #[test]
+    fn names_are_quoted_where_the_query_quotes_them_and_stand_once() {
+        let statement = |query: &str, online| Index::of(query).expect(query).statement(online);
+        assert_eq!(
+            statement("select * from `cache` where `key` in (?)", false),
+            "CREATE INDEX cache_by_key ON `cache` (`key`);"
+        );
+        assert_eq!(
+            statement(r#"select * from orders where "customerId" = ?"#, true),
+            r#"CREATE INDEX CONCURRENTLY orders_by_customerId ON orders ("customerId");"#
+        );
+        assert_eq!(
+            statement("select * from a where tenant = ? and tenant = ?", false),
+            "CREATE INDEX a_by_tenant ON a (tenant);"
+        );
+    }
+
+    #[test]
+    fn the_table_has_to_be_the_one_that_is_read() {
+        let rule = &crate::rules::RULES[0];
+        let evidence = asking(&[("select * from preorders where mail = ?", 9_000)]).evidence();
+        let settings = |read| missing(rule, &evidence, Some(read)).settings.len();
+        assert_eq!((settings("orders"), settings("preorders")), (0, 1));
     }
 
     #[test]

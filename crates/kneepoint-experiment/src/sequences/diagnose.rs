@@ -141,6 +141,7 @@ fn confirm(
     base: ComparisonBase,
     most: usize,
 ) -> Result<(), ExperimentError> {
+    testbed.try_remedies();
     let mut costs = Costs::default();
     let tries: Vec<(Finding, Vec<Setting>)> = worth_trying(findings, Confidence::Suspected)
         .take(most)

@@ -99,6 +99,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
     /// A tuner for the scenario the testbed was opened with.
     #[must_use]
     pub fn new(testbed: &'t mut Testbed, recorder: &'r mut Recorder<'o>) -> Self {
+        testbed.try_remedies();
         let base = testbed.scenario().clone();
         let budget = base.budget.time;
         recorder.set_budget(budget);

@@ -3,7 +3,7 @@
 use super::copy::{Pristine, PrivateCopy};
 use crate::error::ExperimentError;
 use kneepoint_model::{AppKind, Change, CommandSpec, FilePatch, Scenario, SettingKey};
-use kneepoint_stack::AppContext;
+use kneepoint_stack::TierContext;
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -77,10 +77,16 @@ pub(super) fn is_command(key: &SettingKey) -> bool {
 }
 
 /// A command that changes an application's copy, to be run on PHP's host as `user`.
-pub(super) fn command(text: &str, app: &AppContext, user: Option<&str>) -> CommandSpec {
+pub(super) fn command(text: &str, php: &TierContext, user: Option<&str>) -> CommandSpec {
+    let mut env = kneepoint_stack::app_env(php);
+    // Composer does not start without a home, and keeps what it downloads there.
+    let home = php.dir.join("storage").display().to_string();
+    for name in ["HOME", "COMPOSER_HOME", "COMPOSER_CACHE_DIR"] {
+        env.entry(name.to_owned()).or_insert_with(|| home.clone());
+    }
     CommandSpec {
-        env: app.env.clone().into_iter().collect(),
-        dir: Some(app.root.clone()),
+        env: env.into_iter().collect(),
+        dir: Some(php.app.root.clone()),
         user: user.map(str::to_owned),
         timeout: COMMAND_TAKES,
         ..CommandSpec::new("/bin/sh").args(["-c", text])

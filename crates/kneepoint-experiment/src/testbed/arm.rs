@@ -303,7 +303,7 @@ fn stand_up_tier(
     }
     server.check(&rendered, &commands)?;
     if spec.layer == Layer::Php {
-        change_app(testbed, scenario, &name, &context)?;
+        change_app(testbed, scenario, arm, &context, standing)?;
     }
     keep_template(testbed, spec, &host)?;
     let began = Instant::now();
@@ -325,28 +325,37 @@ fn stand_up_tier(
     Ok(())
 }
 
-/// Runs the commands by which the scenario changes the application's copy. On the machine's own network nobody watches whom such
-/// a command tries to reach: there, only those of the user's own scenario are run.
+/// Runs the commands by which the scenario changes the application's copy, with the database and the cache as they are at the
+/// beginning. On the machine's own network nobody watches whom such a command tries to reach: there, none that a remedy asks
+/// for is run.
 fn change_app(
     testbed: &Testbed,
     scenario: &Scenario,
-    host: &str,
+    arm: &str,
     context: &TierContext,
+    standing: &Standing,
 ) -> Result<(), ExperimentError> {
-    let commands = scenario
-        .changes
-        .iter()
-        .filter(|(key, _)| app::is_command(key));
+    let changes = scenario.changes.iter();
+    let commands: Vec<_> = changes.filter(|(key, _)| app::is_command(key)).collect();
+    if commands.is_empty() {
+        return Ok(());
+    }
+    for (rendered, running) in &standing.rendered {
+        let host = host_name(arm, running.layer);
+        let mut seed = rendered.seed.iter();
+        seed.try_for_each(|command| must_succeed(&testbed.lab, &host, command))?;
+    }
+    let user = context.as_root.then_some(PHP_USER);
     for (key, text) in commands {
-        let is_asked_for = testbed.scenario().changes.get(key) == Some(text);
+        let is_asked_for =
+            !testbed.tries_remedies || testbed.scenario().changes.get(key) == Some(text);
         if !context.own_network && !is_asked_for {
             return Err(ExperimentError::Unfit(format!(
                 "`{text}` is run in a network of the lab's own only: leave --loopback out, or name it in [changes]"
             )));
         }
-        let user = context.as_root.then_some(PHP_USER);
-        let command = app::command(text, &context.app, user);
-        must_succeed(&testbed.lab, host, &command)?;
+        let command = app::command(text, context, user);
+        must_succeed(&testbed.lab, &host_name(arm, context.layer), &command)?;
     }
     Ok(())
 }

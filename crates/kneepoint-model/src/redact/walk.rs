@@ -9,9 +9,10 @@ use crate::replay::{Replay, Stage};
 use crate::run::{Decision, FileDiff, LimitResult, Observation};
 use crate::scenario::FilePatch;
 use crate::{
-    Account, AppSetting, Body, CallTrace, CapacityPlan, CaptureFrom, Contest, Effect, Expect,
-    Finding, GateResult, HeaderExpectation, JournalEntry, LoadPoint, PartContent, Place, Request,
-    Run, Scenario, Setting, Stack, StackProfile, Trial, Tunable, Validity, ValueKind,
+    Account, AppSetting, Body, CallTrace, CapacityPlan, CaptureFrom, Change, Contest, Effect,
+    Expect, Finding, GateResult, HeaderExpectation, JournalEntry, Layer, LoadPoint, PartContent,
+    Place, Request, Run, Scenario, Setting, SettingKey, Stack, StackProfile, Trial, Tunable,
+    Validity, ValueKind,
 };
 use std::collections::BTreeMap;
 
@@ -255,15 +256,23 @@ fn gate(gate: &mut GateResult, secrets: &Secrets) {
         .for_each(|text| secrets.prose(text));
 }
 
-fn values(values: &mut BTreeMap<String, String>, secrets: &Secrets) {
+fn values(layer: Option<Layer>, values: &mut BTreeMap<String, String>, secrets: &Secrets) {
     for (name, value) in values {
-        secrets.value(name, value);
+        let key = layer.map(|layer| SettingKey::new(layer, name));
+        match key.is_some_and(|key| Change::of(&key).is_some()) {
+            true => secrets.hide(value, Grammar::Configuration),
+            false => secrets.value(name, value),
+        }
     }
 }
 
+/// The name of a change says what it is made to, an index of tokens too: its text is hidden by what stands in it.
 fn settings(settings: &mut [Setting], secrets: &Secrets) {
-    for setting in settings {
-        secrets.value(&setting.key.name, &mut setting.value);
+    for Setting { key, value } in settings {
+        match Change::of(key) {
+            Some(_) => secrets.hide(value, Grammar::Configuration),
+            None => secrets.value(&key.name, value),
+        }
     }
 }
 
@@ -310,10 +319,10 @@ fn scenario(scenario: &mut Scenario, secrets: &Secrets) {
         }
     }
     for tier in tiers {
-        values(&mut tier.settings, secrets);
+        values(None, &mut tier.settings, secrets);
     }
     for host in hosts.values_mut() {
-        values(&mut host.sysctl, secrets);
+        values(None, &mut host.sysctl, secrets);
     }
     workload
         .requests
@@ -387,10 +396,10 @@ fn body(body: &mut Body, secrets: &Secrets) {
 
 fn stack(stack: &mut Stack, secrets: &Secrets) {
     for tier in &mut stack.tiers {
-        values(&mut tier.settings, secrets);
+        values(Some(tier.layer), &mut tier.settings, secrets);
         tier.tunables.iter_mut().for_each(|it| tunable(it, secrets));
     }
-    values(&mut stack.app_values, secrets);
+    values(Some(Layer::App), &mut stack.app_values, secrets);
     stack
         .app_settings
         .iter_mut()

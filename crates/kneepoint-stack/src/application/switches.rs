@@ -341,6 +341,15 @@ fn of_dotenv(text: &str) -> Vec<Set<'_>> {
     .collect()
 }
 
+/// Whether a value, as it is written, is a word that switches are set to, and so no secret.
+#[must_use]
+pub fn is_switch_word(value: &str) -> bool {
+    let word = bare(value);
+    word.parse::<i64>()
+        .is_ok_and(|number| number.abs() < 100_000)
+        || is_known_word(&word)
+}
+
 /// Whether a word, in small letters, is one that switches are set to.
 fn is_known_word(word: &str) -> bool {
     let is_of = |known: &Known| matches!(known.costs, Costs::Words(words) if words.contains(&word));

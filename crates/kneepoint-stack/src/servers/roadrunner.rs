@@ -14,11 +14,14 @@ use kneepoint_model::{
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-/// RoadRunner 2 and 3, with its plugins http, static, prometheus and metrics.
+/// RoadRunner 2, with its plugins http, static, prometheus and metrics. Later ones write the frames of their HTTP plugin in protocol
+/// buffers, which the worker here does not read.
 pub(crate) struct RoadRunner;
 
 /// Names a `rr` elsewhere than at its usual places.
 const PROGRAM: &str = "KNEEPOINT_ROADRUNNER";
+/// How versions begin that it was tried with.
+const KNOWN: &str = "2.";
 const SERVER: &str = include_str!("roadrunner/server.php");
 /// What workers call themselves.
 const TITLE: &str = "kneepoint: roadrunner worker";
@@ -58,6 +61,14 @@ impl Server for RoadRunner {
         )?;
         let said = server::run(commands, &CommandSpec::new(&path).args(["--version"]))?.stdout;
         let own = server::word_after(&said, "version ").unwrap_or_default();
+        if !own.starts_with(KNOWN) {
+            return Err(StackError::Unusable {
+                file: path.display().to_string(),
+                what: format!(
+                    "it is RoadRunner {own}, and the worker here speaks to {KNOWN}x only; name one of these by {PROGRAM}"
+                ),
+            });
+        }
         let (php, version) = runtime_config::command_line_php(commands)?;
         Ok(Program {
             path,

@@ -30,7 +30,7 @@ pub struct CompareArgs {
     #[arg(default_value = "kneepoint.toml")]
     pub scenarios: Vec<PathBuf>,
     /// Compare PHP runtimes on the scenario: fpm, apache, unit, frankenphp, swoole, roadrunner; may be repeated (docs/runtimes.md says
-    /// where the last three come from)
+    /// where the last four come from)
     #[arg(long, value_name = "RUNTIME")]
     pub runtime: Vec<String>,
     /// Compare the scenario with one that has other settings: NAME:LAYER.NAME=VALUE[,LAYER.NAME=VALUE]; may be repeated

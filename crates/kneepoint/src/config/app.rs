@@ -5,7 +5,7 @@ use crate::config::reader::tree::{Node, Value};
 use crate::config::reader::{Reader, Section};
 use crate::config::values::alternatives;
 use kneepoint_model::scenario::FilePatch;
-use kneepoint_model::{AppKind, AppSetting};
+use kneepoint_model::{AppKind, AppSetting, Change, Layer, SettingKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -203,6 +203,11 @@ fn setting_name(
     let plain = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
     if !name.chars().all(plain) {
         reader.wrong(node.at, format!("`{name}` is no name"), EXPECTED);
+        return None;
+    }
+    if Change::of(&SettingKey::new(Layer::App, name)).is_some() {
+        let message = format!("`{name}` is the name of a change and not of a setting");
+        reader.wrong(node.at, message, "another name, such as \"mode\"");
         return None;
     }
     reader

@@ -84,7 +84,7 @@ pub(super) fn find(rule: &Rule, evidence: &Evidence) -> Option<Finding> {
     }
     let mut queries = evidence.seen_longest(CallKind::Query);
     if queries.is_empty() {
-        queries = evidence.seen_calls(CallKind::Query, |call| index::is_waited_for(evidence, call));
+        queries = evidence.seen_calls(CallKind::Query, index::waited_for(evidence));
     }
     verdict
         .inside(evidence.seen_waiting(|wait| wait == "recv db"))

@@ -3,7 +3,9 @@
 use super::Arm;
 use crate::testbed::app::ReplacedLine;
 use kneepoint_model::Address;
+use kneepoint_model::redact::HIDDEN;
 use kneepoint_model::run::FileDiff;
+use kneepoint_stack::application::is_switch_word;
 use std::path::Path;
 
 /// Changes of the files a user knows, and of what is not in files.
@@ -51,10 +53,7 @@ fn push_lines(diffs: &mut Vec<FileDiff>, from: &[ReplacedLine], to: &[ReplacedLi
     for place in places {
         let of = |lines: &[ReplacedLine]| lines.iter().find(|line| line.at == *place).cloned();
         let (from, to) = (of(from), of(to));
-        let untouched = from
-            .as_ref()
-            .or(to.as_ref())
-            .map(|line| line.before.clone());
+        let untouched = from.as_ref().or(to.as_ref()).map(told);
         let text = |line: Option<ReplacedLine>| {
             let text = line.map(|line| line.after).or(untouched.clone());
             format!("{}\n", text.unwrap_or_default())
@@ -66,6 +65,34 @@ fn push_lines(diffs: &mut Vec<FileDiff>, from: &[ReplacedLine], to: &[ReplacedLi
             &text(from),
             &text(to),
         );
+    }
+}
+
+/// What stood on a line, as it may be told: what is there still, and what was replaced where that is a word of a switch. A file of
+/// settings holds passwords.
+fn told(line: &ReplacedLine) -> String {
+    let ReplacedLine { before, after, .. } = line;
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let same = |a: &mut dyn Iterator<Item = char>, b: &mut dyn Iterator<Item = char>| {
+        let both = a.zip(b).take_while(|(a, b)| a == b);
+        both.map(|(a, _)| a).collect::<Vec<char>>()
+    };
+    // A word is told whole or not at all.
+    let whole = |mut part: Vec<char>| {
+        while part.last().copied().is_some_and(is_word) {
+            part.pop();
+        }
+        part
+    };
+    let head = whole(same(&mut before.chars(), &mut after.chars()));
+    let head: String = head.into_iter().collect();
+    let (old, new) = (&before[head.len()..], &after[head.len()..]);
+    let tail = whole(same(&mut old.chars().rev(), &mut new.chars().rev()));
+    let tail: String = tail.into_iter().rev().collect();
+    let middle = &old[..old.len() - tail.len()];
+    match middle.trim().is_empty() || is_switch_word(middle) {
+        true => before.clone(),
+        false => format!("{head}{HIDDEN}{tail}"),
     }
 }
 
@@ -150,6 +177,29 @@ mod tests {
             .iter()
             .all(|diff| diff.file == "wp-config.php, line 80");
         assert!(named, "{diffs:?}");
+    }
+
+    #[test]
+    fn what_stood_there_is_told_where_it_is_a_word_of_a_switch() {
+        let is = |before: &str, after: &str, expected: &str| {
+            assert_eq!(told(&replaced(before, after)[0]), expected);
+        };
+        is("APP_DEBUG=true", "APP_DEBUG=false", "APP_DEBUG=true");
+        let cache = "$conf['cachetime'] = -1;";
+        is(cache, "$conf['cachetime'] = 86400;", cache);
+        is(
+            "APP_DEBUG=sk_live_4eC39Hq",
+            "APP_DEBUG=false",
+            "APP_DEBUG=•••",
+        );
+        is(
+            "APP_DEBUG=true # pw hunter2",
+            "APP_DEBUG=false",
+            "APP_DEBUG=•••",
+        );
+        let log = "$wgDebugLogFile = '/srv/acme/x';";
+        is(log, "$wgDebugLogFile = '';", "$wgDebugLogFile = '•••';");
+        is("    'hunter2',", "// gone", "•••");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What became of a change that was tried: words claim no more than its comparison showed.
 
 use super::{Decision, Run};
-use crate::{Change, Confidence, Effect, Evidenced, Finding, Verdict};
+use crate::{Change, Confidence, Effect, Evidenced, Finding, Setting, Verdict};
 
 /// What became of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,15 +27,17 @@ impl Standing {
 }
 
 impl Effect {
-    /// Whether it showed that what its change mends is not what binds: the change was of no help, and it is a setting. A change
-    /// of another kind, such as an index guessed from a query, is one way of several: where it does not help, another may.
+    /// Whether it showed that what its change mends is not what binds: the change was of no help, and it was no guess. A statement,
+    /// such as an index made from the text of a query, is one way of several: where it does not help, another may.
     #[must_use]
     pub fn refutes(&self) -> bool {
         let shown = matches!(
             self.verdict,
             Verdict::Worse | Verdict::Equivalent | Verdict::NoBetter
         );
-        let is_a_guess = self.settings.iter().any(|it| Change::of(&it.key).is_some());
+        let is_statement =
+            |it: &Setting| matches!(Change::of(&it.key), Some(Change::Statement { .. }));
+        let is_a_guess = self.settings.iter().any(is_statement);
         self.ratio.is_some() && shown && !is_a_guess
     }
 }
@@ -213,7 +215,7 @@ mod tests {
     #[test]
     fn a_guessed_index_that_did_not_help_refutes_no_cause() {
         let index = Change::Statement { name: "by_mail" }.key();
-        let setting = |key| crate::Setting {
+        let setting = |key| Setting {
             key,
             value: String::new(),
         };
@@ -222,6 +224,9 @@ mod tests {
         assert!(effect.refutes());
         effect.settings = vec![setting(index)];
         assert!(!effect.refutes());
+        let (file, line) = ("wp-config.php", 80);
+        effect.settings = vec![setting(Change::Line { file, line }.key())];
+        assert!(effect.refutes(), "debugging that is off is no guess");
     }
 
     #[test]

@@ -93,9 +93,17 @@ function answer(callable $answer, array $request, string $body): array
     return $answer($server, $query, $form, $request['cookies'] ?? [], $is_form ? '' : $body);
 }
 
+/** What the application prints must not come between the frames, nor stay for as long as the worker does. */
+function swallow(): void
+{
+    while (ob_get_level() > 0) {
+        ob_end_clean();
+    }
+    ob_start(static fn (string $printed): string => '', 4096);
+}
+
 cli_set_process_title('kneepoint: roadrunner worker');
-// What the application prints must not come between the frames.
-ob_start(static fn (string $printed): string => '');
+swallow();
 $answer = require getenv('KNEEPOINT_WORKER');
 while (($frame = receive()) !== null) {
     [$flags, $context, $body] = $frame;
@@ -107,12 +115,14 @@ while (($frame = receive()) !== null) {
         send(CONTROL, '', json_encode(['pid' => getmypid()]));
         continue;
     }
+    swallow();
     try {
         [$status, $headers, $text] = answer($answer, json_decode($context, true), $body);
+        $lists = array_map(static fn ($values): array => array_map('strval', array_values((array) $values)), $headers);
+        $before = json_encode(['status' => $status, 'headers' => (object) $lists], JSON_INVALID_UTF8_SUBSTITUTE | JSON_THROW_ON_ERROR);
     } catch (Throwable $error) {
         error_log((string) $error);
-        [$status, $headers, $text] = [500, [], ''];
+        [$before, $text] = ['{"status":500,"headers":{}}', ''];
     }
-    $lists = array_map(static fn ($values): array => array_map('strval', array_values((array) $values)), $headers);
-    send(RAW, json_encode(['status' => $status, 'headers' => (object) $lists]), $text);
+    send(RAW, $before, $text);
 }

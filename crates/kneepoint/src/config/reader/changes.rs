@@ -22,9 +22,13 @@ pub(in crate::config) fn read(
         };
         match key {
             Ok(key) => {
-                if let Some(text) = reader.any_text(&entry.node) {
-                    changes.insert(key, text.to_owned());
+                let Some(text) = reader.any_text(&entry.node) else {
+                    continue;
+                };
+                if let Err(message) = check_text(&key, text) {
+                    reader.wrong(entry.node.at, message, "a text on one line");
                 }
+                changes.insert(key, text.to_owned());
             }
             Err(message) => {
                 reader.wrong(entry.key_at, message, Change::NAMES);
@@ -45,6 +49,26 @@ pub fn check(key: &SettingKey, tiers: &[TierSpec]) -> Result<(), String> {
         Some(Change::Line { file, .. }) if within_app(file).is_none() => {
             Err(format!("`{file}` leads out of app.root"))
         }
-        Some(_) => Ok(()),
+        Some(change) => {
+            let is_plain = match change {
+                Change::Line { file, .. } => within_app(file) == Some(file.into()),
+                _ => true,
+            };
+            match change.key() == *key && is_plain {
+                true => Ok(()),
+                false => Err(format!(
+                    "`{key}` can be written in a plainer way, and has to be"
+                )),
+            }
+        }
+    }
+}
+
+/// Whether a text can be what a change puts there: more lines than one would move all that follow.
+pub fn check_text(key: &SettingKey, text: &str) -> Result<(), String> {
+    let is_line = matches!(Change::of(key), Some(Change::Line { .. }));
+    match is_line && text.contains(['\n', '\r']) {
+        true => Err(format!("`{key}` is given more than one line")),
+        false => Ok(()),
     }
 }

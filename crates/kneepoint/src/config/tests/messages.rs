@@ -17,6 +17,36 @@ fn check_in_app(text: &str, expected: Expect) {
 }
 
 #[test]
+fn a_change_of_a_line_is_one_line_with_a_plain_name() {
+    check_in_app(
+        "[changes]\n\"app.line.x.php:3\" = \"a\\nb\"\n\"app.line.x.php:03\" = \"a\"\n\"app.line../x.php:3\" = \"a\"\n",
+        expect![[r#"
+            kneepoint.toml:3:22: `app.line.x.php:3` is given more than one line
+               3 | "app.line.x.php:3" = "a\nb"
+                 |                      ^^^^^^
+                 expected a text on one line
+            kneepoint.toml:4:1: `app.line.x.php:03` can be written in a plainer way, and has to be
+               4 | "app.line.x.php:03" = "a"
+                 | ^^^^^^^^^^^^^^^^^^^
+                 expected db.sql.NAME, app.line.FILE:LINE or app.run.NAME
+            kneepoint.toml:5:1: `app.line../x.php:3` can be written in a plainer way, and has to be
+               5 | "app.line../x.php:3" = "a"
+                 | ^^^^^^^^^^^^^^^^^^^^
+                 expected db.sql.NAME, app.line.FILE:LINE or app.run.NAME
+        "#]],
+    );
+    check(
+        "app = { root = '.', setting = [{ name = 'run.mode', env = 'MODE', values = ['slow', 'fast'] }] }\n",
+        expect![[r#"
+            kneepoint.toml:1:41: `run.mode` is the name of a change and not of a setting
+               1 | app = { root = '.', setting = [{ name = 'run.mode', env = 'MODE', values = ['slow', 'fast'] }] }
+                 |                                         ^^^^^^^^^^
+                 expected another name, such as "mode"
+        "#]],
+    );
+}
+
+#[test]
 fn a_change_says_what_it_is_made_to() {
     check_in_app(
         "[changes]\n\"db.sql.index\" = \"CREATE INDEX\"\n\"app.line.../x.php:3\" = \"\"\nphp.sql = \"x\"\n",

@@ -25,10 +25,17 @@ fn check(changes: &str, expected: &str) {
 
 #[test]
 fn statements_lines_and_commands_are_made_in_the_lab_alone() {
+    let changes = r#"[changes]
+"db.sql.by_customer" = "CREATE INDEX by_customer ON orders (customer)"
+"app.line.settings.php:2" = "$cache = 'on';"
+"app.run.make" = '''
+address="postgresql://$DB_USERNAME:$DB_PASSWORD@$DB_HOST:$DB_PORT/$DB_DATABASE"
+rows=$(psql -Atc "SELECT count(*) FROM orders" "$address")
+echo -n "made by $DB_DATABASE at ${HOME:+home}, $rows rows" > made.txt'''
+"#;
     check(
-        "[changes]\n\"db.sql.by_customer\" = \"CREATE INDEX by_customer ON orders (customer)\"\n\
-         \"app.line.settings.php:2\" = \"$cache = 'on';\"\n\"app.run.make\" = \"echo -n made by $DB_DATABASE > made.txt\"\n",
-        "cache on, index by_customer, made by app",
+        changes,
+        "cache on, index by_customer, made by app at home, 0 rows",
     );
 }
 
