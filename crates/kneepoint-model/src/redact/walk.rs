@@ -258,21 +258,25 @@ fn gate(gate: &mut GateResult, secrets: &Secrets) {
 
 fn values(layer: Option<Layer>, values: &mut BTreeMap<String, String>, secrets: &Secrets) {
     for (name, value) in values {
-        let key = layer.map(|layer| SettingKey::new(layer, name));
-        match key.is_some_and(|key| Change::of(&key).is_some()) {
-            true => secrets.hide(value, Grammar::Configuration),
-            false => secrets.value(name, value),
+        match layer.map(|layer| SettingKey::new(layer, name)) {
+            Some(key) => setting(&key, value, secrets),
+            None => secrets.value(name, value),
         }
     }
 }
 
-/// The name of a change says what it is made to, an index of tokens too: its text is hidden by what stands in it.
 fn settings(settings: &mut [Setting], secrets: &Secrets) {
     for Setting { key, value } in settings {
-        match Change::of(key) {
-            Some(_) => secrets.hide(value, Grammar::Configuration),
-            None => secrets.value(&key.name, value),
-        }
+        setting(key, value, secrets);
+    }
+}
+
+/// The name of a change says what it is made to, an index of tokens too: its text is hidden by what stands in it.
+fn setting(key: &SettingKey, value: &mut String, secrets: &Secrets) {
+    match Change::of(key) {
+        Some(Change::Line { .. }) => secrets.hide(value, Grammar::Configuration),
+        Some(Change::Statement { .. } | Change::Command { .. }) => secrets.prose(value),
+        None => secrets.value(&key.name, value),
     }
 }
 
@@ -309,8 +313,8 @@ fn scenario(scenario: &mut Scenario, secrets: &Secrets) {
             .for_each(|text| secrets.hide(text, Grammar::Configuration));
         secrets.hide(text, Grammar::Configuration);
     }
-    for text in changes.values_mut() {
-        secrets.hide(text, Grammar::Configuration);
+    for (key, text) in changes {
+        setting(key, text, secrets);
     }
     for peer in peers {
         // What the real one answers may stand here.
