@@ -5,7 +5,7 @@ use crate::session;
 use anyhow::{Context as _, Result, bail};
 use kneepoint_experiment::sequences::compare::variants::on_runtime;
 use kneepoint_experiment::sequences::compare::{Entry, contest};
-use kneepoint_model::{Scenario, units};
+use kneepoint_model::{Scenario, SettingKey, units};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -64,12 +64,32 @@ fn entries(args: &CompareArgs) -> Result<(Vec<Entry>, Vec<String>)> {
                 "--with {text}: write NAME:LAYER.NAME=VALUE, such as jit:php.opcache.jit=tracing"
             )
         })?;
-        let settings: Vec<String> = settings.split(',').map(str::to_owned).collect();
+        let settings = each_setting(settings);
         let scenario =
             read(&args.scenarios[0], &settings).with_context(|| format!("--with {text}"))?;
         entries.push(Entry::as_configured(name.to_owned(), scenario));
     }
     Ok((entries, notes))
+}
+
+/// The settings of `--with`, between commas. A comma within a value, as in a statement for the database, stays: what follows it
+/// is no LAYER.NAME=VALUE.
+fn each_setting(text: &str) -> Vec<String> {
+    let begins = |piece: &str| {
+        let key = piece.split_once('=').map(|(key, _)| key.trim());
+        key.is_some_and(|key| key.parse::<SettingKey>().is_ok())
+    };
+    let mut settings: Vec<String> = Vec::new();
+    for piece in text.split(',') {
+        match settings.last_mut() {
+            Some(last) if !begins(piece) => {
+                last.push(',');
+                last.push_str(piece);
+            }
+            _ => settings.push(piece.to_owned()),
+        }
+    }
+    settings
 }
 
 /// The scenarios, each with the name of its application; with that of its file where several are of one application.
@@ -163,4 +183,20 @@ fn tune(args: &CompareArgs, entry: &mut Entry, budget: Duration) -> Result<ExitC
         &output,
         |testbed, recorder| entry.tune(testbed, recorder),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comma_within_a_value_begins_no_setting() {
+        let check = |text: &str, expected: &[&str]| assert_eq!(each_setting(text), expected);
+        let two = ["php.pm=static", "php.pm.max_children=8"];
+        check("php.pm=static,php.pm.max_children=8", &two);
+        let index = "db.sql.x=CREATE INDEX x ON t (a, b)";
+        check(index, &[index]);
+        check(&format!("{index},php.pm=static"), &[index, "php.pm=static"]);
+        check("nonsense", &["nonsense"]);
+    }
 }
