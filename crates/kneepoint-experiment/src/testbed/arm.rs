@@ -19,6 +19,7 @@ use kneepoint_stack::{
     php_user, server, unpack_seed,
 };
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -72,7 +73,24 @@ pub struct ColdStart {
 
 /// The lab's name for a tier's host.
 pub(super) fn host_name(arm: &str, layer: Layer) -> String {
-    format!("{arm}-{layer}")
+    format!("{}-{layer}", of_hosts(arm))
+}
+
+/// How the lab's hosts of an arm are called: `compare` calls arms after applications, and people name those as they like.
+fn of_hosts(arm: &str) -> String {
+    /// With a tier's name behind it, it is no longer than a host's may be.
+    const LONGEST: usize = 20;
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if arm.len() <= LONGEST && arm.chars().all(fits) {
+        return arm.to_owned();
+    }
+    let plain = arm.chars().map(|c| c.to_ascii_lowercase());
+    let plain = plain.map(|c| if fits(c) { c } else { '-' });
+    let plain: String = plain.take(LONGEST - 9).collect();
+    // Arms whose names are alike in this form stay apart.
+    let mut hasher = DefaultHasher::new();
+    arm.hash(&mut hasher);
+    format!("{plain}-{:08x}", hasher.finish() as u32)
 }
 
 /// What the tiers stood up so far offer to those before them in the chain.
@@ -582,5 +600,23 @@ impl Arm {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_have_names_that_the_lab_takes_whatever_the_arm_is_called() {
+        assert_eq!(host_name("base", Layer::Php), "base-php");
+        let long = "shop.example.org-with-a-very-long-name";
+        for arm in ["MyShop", "my_shop", "shop é", long] {
+            let name = host_name(arm, Layer::Proxy);
+            let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+            assert!(name.len() <= 32 && name.chars().all(fits), "{name}");
+        }
+        assert_ne!(of_hosts("Shop"), of_hosts("shop"));
+        assert_ne!(of_hosts("my_shop"), of_hosts("my.shop"));
     }
 }

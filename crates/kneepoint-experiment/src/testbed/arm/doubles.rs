@@ -1,6 +1,6 @@
 //! Doubles of those whom an application must talk to, standing in the lab.
 
-use super::{Standing, host_name, must_succeed};
+use super::{Standing, host_name, must_succeed, of_hosts};
 use crate::error::ExperimentError;
 use crate::testbed::Testbed;
 use kneepoint_lab::{HostInfo, HostPlan, Lab};
@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// The lab's name for the host of the double of somebody.
 fn host_of(arm: &str, nth: usize) -> String {
-    format!("{arm}-peer{nth}")
+    format!("{}-peer{nth}", of_hosts(arm))
 }
 
 /// Those who have a host of their own: each once, in the order of the scenario. A double at an address of loopback stands
