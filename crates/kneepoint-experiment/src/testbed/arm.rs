@@ -1,5 +1,6 @@
 //! One configuration of the whole stack, standing.
 
+mod changes;
 pub(super) mod difference;
 pub(super) mod doubles;
 
@@ -15,8 +16,8 @@ use kneepoint_model::{
     TierSpec, Workload,
 };
 use kneepoint_stack::{
-    AppContext, ConfigFile, ConfigText, PHP_USER, Program, RenderedTier, TierContext, install,
-    php_user, server, unpack_seed,
+    AppContext, ConfigFile, ConfigText, Program, RenderedTier, TierContext, install, php_user,
+    server, unpack_seed,
 };
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -207,7 +208,9 @@ fn stack_of(scenario: &Scenario, standing: &Standing) -> Stack {
             .iter()
             .map(kneepoint_model::AppSetting::tunable)
             .collect(),
-        app_values: values.chain(changes(scenario, Layer::App)).collect(),
+        app_values: values
+            .chain(changes::of_layer(scenario, Layer::App))
+            .collect(),
     }
 }
 
@@ -217,16 +220,9 @@ fn with_changes(mut tier: Tier, scenario: &Scenario) -> Tier {
     let host = scenario.hosts.get(&tier.layer);
     tier.settings
         .extend(host.into_iter().flat_map(|host| host.sysctl.clone()));
-    tier.settings.extend(changes(scenario, tier.layer));
+    tier.settings
+        .extend(changes::of_layer(scenario, tier.layer));
     tier
-}
-
-/// The changes at a layer that are no settings of its server, by name.
-fn changes(scenario: &Scenario, layer: Layer) -> impl Iterator<Item = (String, String)> {
-    let changes = scenario.changes.iter();
-    changes
-        .filter(move |(key, _)| key.layer == layer)
-        .map(|(key, value)| (key.name.clone(), value.clone()))
 }
 
 /// Tells telemetry where PHP's own site answers, so that a page that asks it for another one is known for what it is.
@@ -321,7 +317,7 @@ fn stand_up_tier(
     }
     server.check(&rendered, &commands)?;
     if spec.layer == Layer::Php {
-        change_app(testbed, scenario, arm, &context, standing)?;
+        changes::change_app(testbed, scenario, arm, &context, standing)?;
     }
     keep_template(testbed, spec, &host)?;
     let began = Instant::now();
@@ -340,41 +336,6 @@ fn stand_up_tier(
     standing.env.extend(rendered.env_for_app.clone());
     standing.rendered.push((rendered, running));
     standing.processes.push(process);
-    Ok(())
-}
-
-/// Runs the commands by which the scenario changes the application's copy, with the database and the cache as they are at the
-/// beginning. On the machine's own network nobody watches whom such a command tries to reach: there, none that a remedy asks
-/// for is run.
-fn change_app(
-    testbed: &Testbed,
-    scenario: &Scenario,
-    arm: &str,
-    context: &TierContext,
-    standing: &Standing,
-) -> Result<(), ExperimentError> {
-    let changes = scenario.changes.iter();
-    let commands: Vec<_> = changes.filter(|(key, _)| app::is_command(key)).collect();
-    if commands.is_empty() {
-        return Ok(());
-    }
-    for (rendered, running) in &standing.rendered {
-        let host = host_name(arm, running.layer);
-        let mut seed = rendered.seed.iter();
-        seed.try_for_each(|command| must_succeed(&testbed.lab, &host, command))?;
-    }
-    let user = context.as_root.then_some(PHP_USER);
-    for (key, text) in commands {
-        let is_asked_for =
-            !testbed.tries_remedies || testbed.scenario().changes.get(key) == Some(text);
-        if !context.own_network && !is_asked_for {
-            return Err(ExperimentError::Unfit(format!(
-                "`{text}` is run in a network of the lab's own only: leave --loopback out, or name it in [changes]"
-            )));
-        }
-        let command = app::command(text, context, user);
-        must_succeed(&testbed.lab, &host_name(arm, context.layer), &command)?;
-    }
     Ok(())
 }
 
@@ -434,7 +395,7 @@ fn context(
             .as_deref()
             .map(|seed| unpack_seed(seed, &host.dir))
             .transpose()?,
-        statements: statements(scenario, spec.layer),
+        statements: changes::statements(scenario, spec.layer),
         template: if spec.layer == Layer::Db {
             testbed.db_templates.get(spec.server.as_str()).cloned()
         } else {
@@ -449,14 +410,6 @@ fn context(
         nonce: nonce.to_owned(),
         dir: host.dir.clone(),
     })
-}
-
-/// The statements by which the scenario changes the database.
-fn statements(scenario: &Scenario, layer: Layer) -> Vec<String> {
-    let changes = scenario.changes.iter().filter(|(key, _)| {
-        key.layer == layer && matches!(Change::of(key), Some(Change::Statement { .. }))
-    });
-    changes.map(|(_, statement)| statement.clone()).collect()
 }
 
 /// Keeps a copy of the first database's fresh, stopped data directory, so that further arms need no initialisation.
