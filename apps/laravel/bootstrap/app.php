@@ -6,7 +6,7 @@ use Illuminate\Contracts\Debug\ExceptionHandler;
 use Illuminate\Contracts\Http\Kernel as HttpKernel;
 use Illuminate\Foundation\Application;
 
-require __DIR__ . '/autoload.php';
+require_once __DIR__ . '/autoload.php';
 
 $storage = Storage::prepare(getenv('APP_STORAGE') ?: dirname(__DIR__) . '/storage');
 
