@@ -274,19 +274,15 @@ mod tests {
 
     #[test]
     fn an_index_of_tokens_is_told_and_what_opens_a_door_in_a_statement_is_not() {
-        let change = |value: &str| crate::Setting {
-            key: crate::Change::Statement {
-                name: "tokens_by_token",
-            }
-            .key(),
-            value: value.to_owned(),
+        let change = crate::Change::Statement {
+            name: "tokens_by_token",
         };
         let told = |value: &str| {
             let mut run = Run::default();
             run.decisions.push(crate::run::Decision {
                 code: String::new(),
                 layer: None,
-                settings: vec![change(value)],
+                settings: vec![change.to(value)],
                 effect: crate::Effect::default(),
                 kept: true,
                 leave_one_out: None,

@@ -224,6 +224,12 @@ impl Scenario {
         Ok(changed)
     }
 
+    /// The changes that are no setting of a server, with what is put there, in the order of their names.
+    pub fn changes(&self) -> impl Iterator<Item = (Change<'_>, &String)> {
+        let changes = self.changes.iter();
+        changes.filter_map(|(key, text)| Some((Change::of(key)?, text)))
+    }
+
     fn set(&mut self, setting: &Setting) -> Result<(), String> {
         let Setting { key, value } = setting;
         if let Some(change) = Change::of(key) {

@@ -1,7 +1,7 @@
 //! The index that a query lacks, read from its text.
 
 use crate::rule::prelude::*;
-use kneepoint_model::{Change, Remedy, Setting, TracedCall};
+use kneepoint_model::{Change, Remedy, TracedCall};
 
 /// Columns of an index at most \[ours\]: what follows narrows little.
 const COLUMNS: usize = 4;
@@ -78,10 +78,7 @@ impl Index {
     pub(crate) fn name(&self) -> String {
         let short = self.table.rsplit('.').next().unwrap_or(&self.table);
         let mut name = format!("{short}_by_{}", self.columns.join("_"));
-        let end = (0..=LONGEST_NAME)
-            .rev()
-            .find(|end| name.is_char_boundary(*end));
-        name.truncate(end.unwrap_or(0));
+        name.truncate(name.floor_char_boundary(LONGEST_NAME));
         name
     }
 
@@ -135,10 +132,7 @@ pub(crate) fn missing(rule: &Rule, evidence: &Evidence, read: Option<&str>) -> R
         name: &index.name(),
     };
     Advice::new(evidence, format!("{text} Most likely: {statement}"))
-        .set_all([Setting {
-            key: change.key(),
-            value: statement,
-        }])
+        .set_all([change.to(statement)])
         .build()
 }
 

@@ -2,7 +2,6 @@
 
 use crate::Evidence;
 use crate::evidence::hot::ENOUGH;
-use kneepoint_model::Place;
 
 /// Work that a cache saves.
 pub(crate) struct Saved {
@@ -105,11 +104,7 @@ pub(crate) struct Done {
 /// The work that takes most of PHP's CPU.
 pub(crate) fn most_saved_work(evidence: &Evidence) -> Option<Done> {
     let done = SAVED.iter().filter_map(|saved| {
-        let does = |place: &Place| {
-            let mut functions = saved.functions.iter();
-            functions.any(|begin| place.function.starts_with(begin))
-        };
-        let (share, of) = evidence.computing_within(does)?;
+        let (share, of) = evidence.computing_in(saved.functions)?;
         (of >= ENOUGH).then_some(Done { saved, share, of })
     });
     done.max_by(|a, b| a.share.total_cmp(&b.share))

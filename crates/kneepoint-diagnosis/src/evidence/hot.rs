@@ -210,7 +210,7 @@ impl Evidence {
         hot
     }
 
-    /// The share of the stacks that computed which pass through a function of this name, and how many computed; nothing
+    /// The share of the stacks that computed which pass through such a place, and how many computed; nothing
     /// where no stacks were sampled.
     pub(crate) fn computing_within(&self, is_it: impl Fn(&Place) -> bool) -> Option<(f64, u64)> {
         let (mut of, mut within) = (0, 0);
@@ -221,6 +221,16 @@ impl Evidence {
             }
         }
         (of > 0).then(|| (within as f64 / of as f64, of))
+    }
+
+    /// The same for functions whose names begin with one of these.
+    pub(crate) fn computing_in(&self, functions: &[&str]) -> Option<(f64, u64)> {
+        let is_it = |place: &Place| {
+            functions
+                .iter()
+                .any(|begin| place.function.starts_with(begin))
+        };
+        self.computing_within(is_it)
     }
 }
 

@@ -127,6 +127,27 @@ pub(crate) fn not_tried(
     ));
 }
 
+/// Whether the stack stood up with a remedy; where it did not, that is said.
+///
+/// # Errors
+/// Somebody asked to stop.
+pub(crate) fn starts(
+    recorder: &mut Recorder<'_>,
+    finding: &Finding,
+    settings: &[Setting],
+    stood: Result<(), ExperimentError>,
+) -> Result<bool, ExperimentError> {
+    match stood {
+        Ok(()) => Ok(true),
+        Err(ExperimentError::Interrupted) => Err(ExperimentError::Interrupted),
+        Err(error) => {
+            let why = format!("the stack does not start with it: {error}");
+            not_tried(recorder, finding, settings, &why);
+            Ok(false)
+        }
+    }
+}
+
 /// Confirms suspected findings by interventions: the remedy is set on a second arm and the two are compared.
 /// At most `most` findings are tried, and those that the budget leaves no time for are named.
 ///
@@ -167,13 +188,8 @@ fn confirm(
         ));
         let changed = scenario.with(settings).map_err(ExperimentError::Settings)?;
         let began = recorder.elapsed();
-        if let Err(error) = testbed.stand_up("probe", &changed) {
-            if matches!(error, ExperimentError::Interrupted) {
-                return Err(error);
-            }
-            let why = format!("the stack does not start with it: {error}");
-            not_tried(recorder, finding, settings, &why);
-            testbed.tear_down("probe");
+        let stood = testbed.stand_up("probe", &changed);
+        if !starts(recorder, finding, settings, stood)? {
             continue;
         }
         costs.stood_up(recorder.elapsed() - began);

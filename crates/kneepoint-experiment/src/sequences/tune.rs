@@ -15,7 +15,7 @@ use crate::error::ExperimentError;
 use crate::record::{BASE, Record, Recorder, TimeNeed};
 use crate::sequences::Subject;
 use crate::sequences::ab::{ArmComparison, compare, compare_for, compare_with_itself};
-use crate::sequences::diagnose::{diagnose, not_tried, worth_trying};
+use crate::sequences::diagnose::{diagnose, not_tried, starts, worth_trying};
 use crate::sequences::findings::ask_what_else;
 use crate::sequences::limit::{find_limit, search_limit};
 use crate::testbed::Testbed;
@@ -423,12 +423,8 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             .with(settings)
             .map_err(ExperimentError::Settings)?;
         let arm = self.next_arm();
-        if let Err(error) = self.stand_up(&arm, &changed) {
-            if matches!(error, ExperimentError::Interrupted) {
-                return Err(error);
-            }
-            let why = format!("the stack does not start with it: {error}");
-            not_tried(self.recorder, finding, settings, &why);
+        let stood = self.stand_up(&arm, &changed);
+        if !starts(self.recorder, finding, settings, stood)? {
             return Ok(false);
         }
         let base = ComparisonBase::of(&current.limit, current.slope, pairs);

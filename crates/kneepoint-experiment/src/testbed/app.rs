@@ -2,7 +2,7 @@
 
 use super::copy::{Pristine, PrivateCopy};
 use crate::error::ExperimentError;
-use kneepoint_model::{AppKind, Change, CommandSpec, FilePatch, Scenario, SettingKey};
+use kneepoint_model::{AppKind, Change, CommandSpec, FilePatch, Scenario};
 use kneepoint_stack::TierContext;
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -56,8 +56,8 @@ pub(super) fn private_copy(
     for patch in &scenario.app_files {
         copy.change(|root| apply(root, patch))?;
     }
-    for (key, text) in &scenario.changes {
-        if let Some(Change::Line { file, line }) = Change::of(key) {
+    for (change, text) in scenario.changes() {
+        if let Change::Line { file, line } = change {
             copy.change(|root| {
                 replaced.push(ReplacedLine {
                     at: (file.to_owned(), line),
@@ -69,11 +69,6 @@ pub(super) fn private_copy(
         }
     }
     Ok((copy, replaced))
-}
-
-/// Whether a key is that of a command in the application's directory.
-pub(super) fn is_command(key: &SettingKey) -> bool {
-    matches!(Change::of(key), Some(Change::Command { .. }))
 }
 
 /// A command that changes an application's copy, to be run on PHP's host as `user`.

@@ -260,8 +260,8 @@ fn settings_of(scenario: &Scenario) -> Vec<(String, String)> {
             )
         })
     });
-    let changed = scenario.changes.iter().filter_map(|(key, value)| {
-        let group = match Change::of(key)? {
+    let changed = scenario.changes().filter_map(|(change, value)| {
+        let group = match change {
             Change::Statement { .. } => "statements for the database",
             Change::Command { .. } => "commands in the application's directory",
             // What stood there is known, too.

@@ -48,10 +48,7 @@ impl AppSwitch {
     #[must_use]
     pub fn change(&self) -> Option<Setting> {
         let (file, line) = (self.file.as_str(), self.line as usize);
-        Some(Setting {
-            key: Change::Line { file, line }.key(),
-            value: self.instead.clone()?,
-        })
+        Some(Change::Line { file, line }.to(self.instead.clone()?))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Changes that are no setting of a server: a statement for the database, a line of a file of the application, a command
 //! in its directory. They are made in the lab only: in its database, and in the arm's private copy of the application.
 
-use super::{Layer, SettingKey};
+use super::{Layer, Setting, SettingKey};
 
 /// What a change is made to. Its value says what is put there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +50,15 @@ impl<'a> Change<'a> {
                     (!file.is_empty()).then_some(Self::Line { file, line })
                 }),
             _ => None,
+        }
+    }
+
+    /// The change with what is put there.
+    #[must_use]
+    pub fn to(&self, value: impl Into<String>) -> Setting {
+        Setting {
+            key: self.key(),
+            value: value.into(),
         }
     }
 

@@ -98,8 +98,8 @@ impl Tally {
                 None => share(&process.name, None),
                 Some(_) => share(KERNEL, kernel.does(&through)),
             };
-            let chain = kernel.chain(&through);
-            if process.layer.is_some() && !chain.is_empty() {
+            let of_tier = process.layer.map(|_| kernel.chain(&through));
+            if let Some(chain) = of_tier.filter(|chain| !chain.is_empty()) {
                 let chains = kernels.entry(process.layer).or_default();
                 *chains.entry(chain).or_default() += count;
             }

@@ -46,64 +46,33 @@ fn check(evidence: &Evidence) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::causes::unprepared::tests::doing;
-
-    /// So many of a hundred stacks do it.
-    fn met(stacks: u64) -> Case {
-        doing(
-            Unprepared::ComposerClasses,
-            "Composer\\Autoload\\ClassLoader::findFileWithExtension",
-            stacks,
-        )
-    }
-
-    fn check(case: Case, expected: expect_test::Expect) {
-        verify(&RULE, case, expected);
-    }
+    use crate::causes::unprepared::tests::check;
+    use expect_test::expect;
 
     #[test]
-    fn fires_when_requests_do_it_and_says_what_prepares_it() {
+    fn tells_what_prepares_it_where_requests_do_it() {
         check(
-            met(30),
-            expect![[r#"
+            &RULE,
+            (
+                Unprepared::ComposerClasses,
+                "Composer\\Autoload\\ClassLoader::findFileWithExtension",
+            ),
+            [
+                expect![[r#"
             named: APP-07, APP-04
             suspected app (24 %): Composer looks for each class in the directories: 30 % of PHP's CPU
               saw vendor/composer/autoload_classmap.php does not hold the application's classes
               saw 30 % of 100 stacks that computed were looking for files of classes, sampled 50 times a second, at 240/s offered for 10 s
               set app.run.composer-classes = composer dump-autoload --optimize --no-interaction --no-scripts
         "#]],
-        );
-    }
-
-    #[test]
-    fn only_notes_a_little_of_it() {
-        check(
-            met(8),
-            expect![[r#"
+                expect![[r#"
             named: APP-07
             noted app (6.3 %): Composer looks for each class in the directories: 8.0 % of PHP's CPU
               saw vendor/composer/autoload_classmap.php does not hold the application's classes
               saw 8.0 % of 100 stacks that computed were looking for files of classes, sampled 50 times a second, at 240/s offered for 10 s
               set app.run.composer-classes = composer dump-autoload --optimize --no-interaction --no-scripts
         "#]],
-        );
-    }
-
-    #[test]
-    fn stays_silent_where_it_was_prepared_or_costs_nothing() {
-        check(
-            met(1),
-            expect![[r#"
-            named: APP-07
-            silent
-        "#]],
-        );
-        check(
-            met(30).with(|evidence| evidence.unprepared.clear()),
-            expect![[r#"
-                named: APP-07
-                silent
-            "#]],
+            ],
         );
     }
 }

@@ -1,7 +1,7 @@
 //! APP-02: the application works for its developers on every page.
 
 use crate::rule::prelude::*;
-use kneepoint_model::{Place, SwitchKind};
+use kneepoint_model::SwitchKind;
 
 /// Part of the CPU of all tiers from which on it is what binds \[ours\].
 const BINDS: f64 = 0.1;
@@ -64,11 +64,7 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(evidence: &Evidence) -> Option<Finding> {
     let on = evidence.switched(SwitchKind::DebugOn);
-    let debugs = |place: &Place| {
-        let mut functions = FUNCTIONS.iter();
-        functions.any(|begin| place.function.starts_with(begin))
-    };
-    let within = evidence.computing_within(debugs);
+    let within = evidence.computing_in(&FUNCTIONS);
     let (share, of) = within.unwrap_or((0.0, 0));
     let part = share * evidence.part_of_tiers(Layer::Php);
     // Applications call such code when debugging is off, too: it sees that and returns.

@@ -56,64 +56,33 @@ fn check(evidence: &Evidence) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::causes::unprepared::tests::doing;
-
-    /// So many of a hundred stacks do it.
-    fn met(stacks: u64) -> Case {
-        doing(
-            Unprepared::LaravelConfiguration,
-            "Illuminate\\Foundation\\Bootstrap\\LoadConfiguration::bootstrap",
-            stacks,
-        )
-    }
-
-    fn check(case: Case, expected: expect_test::Expect) {
-        verify(&RULE, case, expected);
-    }
+    use crate::causes::unprepared::tests::check;
+    use expect_test::expect;
 
     #[test]
-    fn fires_when_requests_do_it_and_says_what_prepares_it() {
+    fn tells_what_prepares_it_where_requests_do_it() {
         check(
-            met(30),
-            expect![[r#"
+            &RULE,
+            (
+                Unprepared::LaravelConfiguration,
+                "Illuminate\\Foundation\\Bootstrap\\LoadConfiguration::bootstrap",
+            ),
+            [
+                expect![[r#"
             named: APP-07, APP-01
             suspected app (24 %): Laravel reads its configuration anew for every request: 30 % of PHP's CPU
               saw bootstrap/cache/config.php is missing
               saw 30 % of 100 stacks that computed were loading configuration and routes, sampled 50 times a second, at 240/s offered for 10 s
               set app.run.artisan-cache = mkdir -p bootstrap/cache && php artisan config:cache && { php artisan route:cache || true; }
         "#]],
-        );
-    }
-
-    #[test]
-    fn only_notes_a_little_of_it() {
-        check(
-            met(8),
-            expect![[r#"
+                expect![[r#"
             named: APP-07
             noted app (6.3 %): Laravel reads its configuration anew for every request: 8.0 % of PHP's CPU
               saw bootstrap/cache/config.php is missing
               saw 8.0 % of 100 stacks that computed were loading configuration and routes, sampled 50 times a second, at 240/s offered for 10 s
               set app.run.artisan-cache = mkdir -p bootstrap/cache && php artisan config:cache && { php artisan route:cache || true; }
         "#]],
-        );
-    }
-
-    #[test]
-    fn stays_silent_where_it_was_prepared_or_costs_nothing() {
-        check(
-            met(1),
-            expect![[r#"
-            named: APP-07
-            silent
-        "#]],
-        );
-        check(
-            met(30).with(|evidence| evidence.unprepared.clear()),
-            expect![[r#"
-                named: APP-07
-                silent
-            "#]],
+            ],
         );
     }
 }

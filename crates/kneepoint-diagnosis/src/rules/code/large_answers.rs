@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 use kneepoint_model::units::format_bytes;
-use kneepoint_model::{Change, Remedy, Setting};
+use kneepoint_model::{Change, Remedy};
 
 /// Bytes a request is sent by the database from which on it is a great deal: what WordPress warns of for options that
 /// are loaded on every page (catalogue APP-10).
@@ -96,10 +96,7 @@ fn remedy(evidence: &Evidence) -> Remedy {
             format_bytes(LARGE_OPTION)
         ),
     )
-    .set_all([Setting {
-        key: change.key(),
-        value: statement,
-    }])
+    .set_all([change.to(statement)])
     .build()
 }
 

@@ -19,10 +19,10 @@ pub(super) fn of_layer(
 
 /// The statements by which the scenario changes the database.
 pub(super) fn statements(scenario: &Scenario, layer: Layer) -> Vec<String> {
-    let changes = scenario.changes.iter().filter(|(key, _)| {
-        key.layer == layer && matches!(Change::of(key), Some(Change::Statement { .. }))
-    });
-    changes.map(|(_, statement)| statement.clone()).collect()
+    let changes = scenario.changes();
+    let statements = changes
+        .filter(|(change, _)| layer == Layer::Db && matches!(change, Change::Statement { .. }));
+    statements.map(|(_, text)| text.clone()).collect()
 }
 
 /// Runs the commands by which the scenario changes the application's copy, with the database and the cache as they are at the
@@ -35,8 +35,9 @@ pub(super) fn change_app(
     context: &TierContext,
     standing: &Standing,
 ) -> Result<(), ExperimentError> {
-    let changes = scenario.changes.iter();
-    let commands: Vec<_> = changes.filter(|(key, _)| app::is_command(key)).collect();
+    let changes = scenario.changes();
+    let is_command = |change: &Change<'_>| matches!(change, Change::Command { .. });
+    let commands: Vec<_> = changes.filter(|(change, _)| is_command(change)).collect();
     if commands.is_empty() {
         return Ok(());
     }
@@ -46,9 +47,9 @@ pub(super) fn change_app(
         seed.try_for_each(|command| must_succeed(&testbed.lab, &host, command))?;
     }
     let user = context.as_root.then_some(PHP_USER);
-    for (key, text) in commands {
-        let is_asked_for =
-            !testbed.tries_remedies || testbed.scenario().changes.get(key) == Some(text);
+    for (change, text) in commands {
+        let own = testbed.scenario().changes.get(&change.key());
+        let is_asked_for = !testbed.tries_remedies || own == Some(text);
         if !context.own_network && !is_asked_for {
             return Err(ExperimentError::Unfit(format!(
                 "`{text}` is run in a network of the lab's own only: leave --loopback out, or name it in [changes]"
