@@ -27,6 +27,7 @@ sources! {
     redis_info,
     postgresql,
     mysql,
+    database_disk,
     logs,
 }
 

@@ -138,7 +138,7 @@ pub(crate) fn missing(rule: &Rule, evidence: &Evidence, read: Option<&str>) -> R
 
 /// The query that reads for whose answers requests wait most of the time they wait for such; where nobody measured that, the
 /// only one there is.
-fn waited_for_most(evidence: &Evidence) -> Option<&TracedCall> {
+pub(crate) fn waited_for_most(evidence: &Evidence) -> Option<&TracedCall> {
     let is_waited_for = waited_for(evidence);
     let queries = evidence.traced(CallKind::Query);
     let queries: Vec<&TracedCall> = queries.filter(|call| is_waited_for(call)).collect();

@@ -1,9 +1,9 @@
 //! Workers that sleep.
 
-use crate::evidence::Wait;
+use crate::evidence::{CpuUse, Wait};
 use crate::rule::prelude::*;
 use crate::saturation::pool::PoolState;
-use crate::saturation::waits::Part;
+use crate::saturation::waits::{CPU_HEADROOM, Part};
 
 /// Share of the time of busy workers that pauses take, from which on they are most of what a request does \[ours\].
 const MOST: f64 = 0.5;
@@ -17,7 +17,11 @@ pub(crate) fn pauses(rule: &Rule, evidence: &Evidence) -> Option<Finding> {
         .into_iter()
         .filter_map(|kind| evidence.phase(kind))
         .filter_map(|phase| Some((phase, PoolState::read(evidence, phase)?)))
-        .find(|(_, pool)| pool.exhausted())?;
+        .find(|(phase, pool)| {
+            // Where the CPU is used up, workers wait for it, and a pause only lets another one compute.
+            let idle = |cpu: CpuUse| cpu.share < CPU_HEADROOM;
+            pool.exhausted() && evidence.cpu_use(phase).is_none_or(idle)
+        })?;
     let verdict = rule
         .finds(Layer::App, "workers sleep while requests wait for one")
         .waited(&part)
@@ -47,6 +51,21 @@ mod tests {
 
     fn check(case: Case, expected: expect_test::Expect) {
         check_code("FPM-04", case, expected);
+    }
+
+    #[test]
+    fn stays_silent_when_the_cpu_is_used_up_however_long_a_page_pauses_at_low_load() {
+        let computing = Case::healthy()
+            .pool_of(12)
+            .machine_at(PhaseKind::Over, 1.0)
+            .running(PhaseKind::Low, 0.1)
+            .waiting(PhaseKind::Low, "sleep", 0.3)
+            .running(PhaseKind::Over, 10.5)
+            .waiting(PhaseKind::Over, "sleep", 1.5);
+        check(computing, expect![[r#"
+            named: CAP-02
+            silent
+        "#]]);
     }
 
     #[test]

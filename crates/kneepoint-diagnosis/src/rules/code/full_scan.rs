@@ -1,6 +1,7 @@
 //! MYS-03: queries read whole tables of MariaDB.
 
 use crate::causes::index;
+use crate::rule::FindingBuilder;
 use crate::rule::prelude::*;
 
 /// CPU time of reading one row of a table one after the other, in seconds \[ours\].
@@ -17,7 +18,7 @@ pub(crate) static RULE: Rule = Rule {
     signal: UseSignal::Utilisation,
     applies_to: AppliesTo::Server("mariadb"),
     requires: &[metric::DB_ROWS_SCANNED],
-    yields_to: &[],
+    yields_to: &["MYS-08"],
     title: "queries read whole tables of MariaDB",
     doc: RuleDoc {
         what_it_is: "A condition that no index serves makes the database read every row of the table and throw most of \
@@ -51,6 +52,15 @@ fn most_read(phase: &Phase) -> Option<&str> {
 
 /// The same for whichever database the rule is about.
 pub(super) fn find(rule: &Rule, evidence: &Evidence) -> Option<Finding> {
+    let read = most_read(evidence.knee()?);
+    read_whole(rule, evidence)?
+        .refuted_by("as many rows read in each request with an index for the query")
+        .remedy(index::missing(rule, evidence, read))
+        .done()
+}
+
+/// What was measured of tables that are read whole, and what it costs.
+pub(super) fn read_whole(rule: &Rule, evidence: &Evidence) -> Option<FindingBuilder> {
     let phase = evidence.knee()?;
     let rows_hz = phase.series.rate(Layer::Db, metric::DB_ROWS_SCANNED)?;
     let rows = rows_hz / phase.pool_hz().max(f64::MIN_POSITIVE);
@@ -86,18 +96,13 @@ pub(super) fn find(rule: &Rule, evidence: &Evidence) -> Option<Finding> {
     if queries.is_empty() {
         queries = evidence.seen_calls(CallKind::Query, index::waited_for(evidence));
     }
-    verdict
-        .inside(evidence.seen_waiting(|wait| wait == "recv db"))
-        .inside(queries)
-        .weight(cost)
-        .gain(format!(
-            "about {} of the limit, from an estimated {:.1} us of CPU for each row",
-            format_share(cost),
-            ROW_COST_S * 1e6
-        ))
-        .refuted_by("as many rows read in each request with an index for the query")
-        .remedy(index::missing(rule, evidence, most_read(phase)))
-        .done()
+    let gain = format!(
+        "about {} of the limit, from an estimated {:.1} us of CPU for each row",
+        format_share(cost),
+        ROW_COST_S * 1e6
+    );
+    let verdict = verdict.inside(evidence.seen_waiting(|wait| wait == "recv db"));
+    Some(verdict.inside(queries).weight(cost).gain(gain))
 }
 
 #[cfg(test)]

@@ -1,0 +1,97 @@
+//! Requests that wait until the disk has a database's log.
+
+use crate::evidence::Wait;
+use crate::rule::prelude::*;
+use crate::saturation::waits::CPU_HEADROOM;
+
+/// Share of the time of busy workers from which on commits are what binds \[ours\].
+const BINDS: f64 = 0.2;
+/// The same from which on they are worth a note \[ours\].
+const NOTICEABLE: f64 = 0.05;
+/// Share of the time in which the database waits for its disk, below which commits are not what its clients wait for
+/// \[ours\]: a checkpoint waits now and then.
+const OFTEN: f64 = 0.2;
+/// The call that waits until the disk has what was written, as telemetry names it.
+const SYNC: &str = "fsync";
+
+/// Workers wait for a database that waits for its disk. `relaxed` is the setting with which a commit does not wait.
+pub(crate) fn commits(
+    rule: &Rule,
+    evidence: &Evidence,
+    relaxed: (&str, &str),
+    advice: &str,
+) -> Option<Finding> {
+    let (phase, waiting, syncing) = [PhaseKind::Knee, PhaseKind::Over]
+        .into_iter()
+        .filter_map(|kind| of_phase(evidence.phase(kind)?))
+        .max_by(|a, b| (a.1 * a.2).total_cmp(&(b.1 * b.2)))?;
+    let share = waiting * syncing;
+    if share < NOTICEABLE || syncing < OFTEN {
+        return None;
+    }
+    let idle = evidence
+        .cpu_use(phase)
+        .is_none_or(|cpu| cpu.share < CPU_HEADROOM);
+    let each_ms = waiting * phase.busy_workers()? / phase.pool_hz().max(f64::MIN_POSITIVE) * 1e3;
+    let mut verdict = rule
+        .finds(Layer::Db, rule.title)
+        .measured(
+            format!(
+                "the database waits for its disk (fsync) {} of the time",
+                format_share(syncing)
+            ),
+            phase,
+        )
+        .measured(
+            format!(
+                "workers wait for the database {} of their time, {} in each request",
+                format_share(waiting),
+                format_ms(each_ms)
+            ),
+            phase,
+        );
+    if let Some(hz) = phase.series.rate(Layer::Db, metric::DB_TRANSACTIONS) {
+        let each = hz / phase.pool_hz().max(f64::MIN_POSITIVE);
+        verdict = verdict.measured(format!("{each:.1} transactions in each request"), phase);
+    }
+    if let Some(cores) = phase.cores_used(Layer::Db) {
+        verdict = verdict.measured(format!("the database uses {cores:.2} cores"), phase);
+    }
+    verdict
+        .cpu_used(evidence, phase)
+        .inside(evidence.seen_waiting(|wait| wait == "recv db"))
+        .inside(evidence.seen_calls(CallKind::Query, |call| writes(&call.what)))
+        .suspected_if(share >= BINDS && idle)
+        .weight(share)
+        .refuted_by("the same limit where a commit does not wait for the disk")
+        .remedy(
+            Advice::new(evidence, advice)
+                .set(Layer::Db, relaxed.0, relaxed.1)
+                .build(),
+        )
+        .done()
+}
+
+/// Of the time of busy workers, the share in which they wait for the database; of all time, that in which the database
+/// waits for its disk.
+fn of_phase(phase: &Phase) -> Option<(&Phase, f64, f64)> {
+    let waits = phase.waits();
+    let waits = waits.iter().filter(|wait| is_for_database(wait));
+    let waiting: f64 = waits.map(|wait| wait.workers).sum();
+    let syncing = phase
+        .series
+        .labelled(Layer::Db, metric::DB_DISK_WAIT, SYNC)?
+        .mean()?;
+    Some((phase, waiting / phase.busy_workers()?, syncing))
+}
+
+fn is_for_database(wait: &Wait) -> bool {
+    wait.layer() == Some(Layer::Db) && !wait.is_connect()
+}
+
+/// Whether a statement changes something, or ends a transaction that did.
+fn writes(query: &str) -> bool {
+    let query = query.trim_start().to_ascii_lowercase();
+    let verbs = ["insert", "update", "delete", "replace", "commit"];
+    verbs.iter().any(|verb| query.starts_with(verb))
+}
