@@ -7,6 +7,7 @@
 mod fault;
 mod runner;
 mod table;
+mod times;
 mod verdict;
 
 use crate::flags;

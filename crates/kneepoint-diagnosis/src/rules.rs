@@ -39,6 +39,7 @@ catalogue! {
         cpu_stolen,
         memory_short,
         disk_waited_for,
+        link_full,
     }
     // 4: what workers wait for
     waits {
@@ -84,6 +85,7 @@ catalogue! {
         full_scan,
         sequential_scan,
         large_answers,
+        large_payload,
         hot_function,
     }
     // 6: the number of workers

@@ -396,6 +396,8 @@ fn phase(kind: PhaseKind, offered: f64, done: f64, ms: f64, queue: f64) -> Phase
         (Layer::Php, OPCACHE_INTERNED_FREE_SHARE, "", 0.4),
         (Layer::Php, PHP_FILES, "", 300.0),
         (Layer::Proxy, NGINX_WRITING, "", 1.0 + done * ms / 1e3),
+        (Layer::Proxy, NET_SENT_BYTES, "", 0.0),
+        (Layer::Proxy, NET_RECEIVED_BYTES, "", 0.0),
         (Layer::Proxy, PORT_RANGE, "", 28_232.0),
         (Layer::Proxy, TIME_WAIT, "web", 40.0),
         (Layer::Proxy, CPU_HOTTEST, "", 0.04),
@@ -545,6 +547,7 @@ fn tier(layer: Layer, server: &str, settings: &[(&str, &str)]) -> Tier {
         pool: None,
         cpus: 2.0,
         memory_bytes: 4 << 30,
+        link_mbit: None,
         own_network: true,
     };
     tier.settings

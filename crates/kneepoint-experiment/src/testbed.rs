@@ -15,8 +15,8 @@ mod visit;
 
 use crate::error::ExperimentError;
 use crate::record::{Event, Flight, Observer};
-use arm::Arm;
 pub use arm::ColdStart;
+use arm::{AppFacts, Arm};
 use kneepoint_lab::{HostPlan, Lab, LabPlan};
 use kneepoint_load::{AbortRule, Generator, LoadPlan, Mode, REQUEST_ID};
 use kneepoint_model::run::{FileDiff, Machine};
@@ -306,12 +306,12 @@ impl Testbed {
         Ok(fpm.map(|tier| (tier.clone(), arm.app_root.clone())))
     }
 
-    /// Where an arm's copy of the application lies.
+    /// What an arm's application said of itself before its first request.
     ///
     /// # Errors
     /// The arm was never stood up.
-    pub(crate) fn app_root(&self, name: &str) -> Result<&std::path::Path, ExperimentError> {
-        Ok(&self.arm(name)?.app_root)
+    pub(crate) fn app_facts(&self, name: &str) -> Result<AppFacts, ExperimentError> {
+        Ok(self.arm(name)?.app_facts.clone())
     }
 
     /// The running tiers of an arm, with the doors that telemetry may use.

@@ -82,6 +82,13 @@ impl HostPlan {
                 "`{name}` is no name of a host that others are told; use letters, digits, dots and hyphens"
             )));
         }
+        let can_pass = |mbit: f64| mbit.is_finite() && mbit > 0.0;
+        if self.limits.disk_iops == Some(0) || !self.limits.link_mbit.is_none_or(can_pass) {
+            return Err(LabError::bad_plan(format!(
+                "host `{}` has a disk or a network that lets nothing through; leave the limit out or name a rate",
+                self.name
+            )));
+        }
         if self.limits.memory_bytes == Some(0) {
             return Err(LabError::bad_plan(format!(
                 "host `{}` has 0 bytes of memory; leave the limit out or name a size",
@@ -196,6 +203,14 @@ mod tests {
         host.limits.cpus = Some(0.5);
         host.limits.memory_bytes = Some(0);
         check(&with(host), Some("0 bytes"));
+        for mbit in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let mut host = HostPlan::new("php");
+            host.limits.link_mbit = Some(mbit);
+            check(&with(host), Some("lets nothing through"));
+        }
+        let mut host = HostPlan::new("php");
+        host.limits.disk_iops = Some(0);
+        check(&with(host), Some("lets nothing through"));
         let mut host = HostPlan::new("php");
         host.names = vec![("a b".to_owned(), IpAddr::from([10, 0, 0, 1]))];
         check(&with(host), Some("no name of a host"));

@@ -33,6 +33,8 @@ pub struct Hierarchies {
     pub cpuacct: Option<Hierarchy>,
     /// Limits memory.
     pub memory: Option<Hierarchy>,
+    /// Limits what a disk does for its processes (`blkio` in version 1).
+    pub io: Option<Hierarchy>,
 }
 
 impl Hierarchies {
@@ -69,6 +71,7 @@ impl Hierarchies {
                     ("cpu", _) => &mut found.cpu,
                     ("cpuacct", Version::V1) => &mut found.cpuacct,
                     ("memory", _) => &mut found.memory,
+                    ("blkio", Version::V1) | ("io", Version::V2) => &mut found.io,
                     _ => continue,
                 };
                 slot.get_or_insert_with(|| hierarchy.clone());
@@ -80,7 +83,7 @@ impl Hierarchies {
     /// The mount points, each once.
     #[must_use]
     pub fn roots(&self) -> BTreeSet<&Path> {
-        [&self.cpu, &self.cpuacct, &self.memory]
+        [&self.cpu, &self.cpuacct, &self.memory, &self.io]
             .into_iter()
             .flatten()
             .map(|hierarchy| hierarchy.root.as_path())

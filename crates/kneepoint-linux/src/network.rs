@@ -25,6 +25,29 @@ pub fn closed_connections(pid: u32) -> Option<u64> {
     time_wait_of(&read(&format!("/proc/{pid}/net/sockstat")).ok()?)
 }
 
+/// Bytes that the interfaces of a network namespace received and sent, by `/proc/PID/net/dev`; its own loopback is no link.
+#[must_use]
+pub fn parse_traffic(bytes: &[u8]) -> Option<(u64, u64)> {
+    let mut total = None;
+    for line in bytes.split(|byte| *byte == b'\n') {
+        let Some(colon) = line.iter().position(|byte| *byte == b':') else {
+            continue;
+        };
+        if line[..colon].trim_ascii() == b"lo" {
+            continue;
+        }
+        let mut columns = words(&line[colon + 1..]);
+        let received = number(columns.next()?)?;
+        let sent = number(columns.nth(7)?)?;
+        let (all_received, all_sent) = total.unwrap_or((0_u64, 0_u64));
+        total = Some((
+            all_received.saturating_add(received),
+            all_sent.saturating_add(sent),
+        ));
+    }
+    total
+}
+
 /// The number behind `tw` in the line `TCP:` of `/proc/PID/net/sockstat`.
 fn time_wait_of(sockstat: &[u8]) -> Option<u64> {
     let mut lines = sockstat.split(|byte| *byte == b'\n');
@@ -45,6 +68,17 @@ mod tests {
         assert_eq!(parse_counter(text, "Tcp", "ActiveOpens"), Some(17));
         assert_eq!(parse_counter(text, "Tcp", "RetransSegs"), Some(4));
         assert_eq!(parse_counter(text, "TcpExt", "ListenDrops"), None);
+    }
+
+    #[test]
+    fn traffic_is_that_of_all_links() {
+        let text = b"Inter-|   Receive                |  Transmit\n \
+             face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets\n    \
+             lo:  900 9 0 0 0 0 0 0 900 9 0 0 0 0 0 0\n  \
+             eth0: 1500 2 0 0 0 0 0 0 70 1 0 0 0 0 0 0\n  \
+             eth1:5 2 0 0 0 0 0 0 7 1 0 0 0 0 0 0\n";
+        assert_eq!(parse_traffic(text), Some((1505, 77)));
+        assert_eq!(parse_traffic(b"a\nb\n    lo: 1 1 0 0 0 0 0 0 1 1\n"), None);
     }
 
     #[test]

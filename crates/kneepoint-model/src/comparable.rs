@@ -31,13 +31,21 @@ pub fn not_comparable(before: &Scenario, now: &Scenario) -> Vec<String> {
     }
     let limits = |scenario: &Scenario| {
         let hosts = scenario.hosts.iter();
-        let of_host = hosts.map(|(layer, host)| (*layer, host.cpus, host.memory_bytes));
+        let of_host = hosts.map(|(layer, host)| {
+            let (computing, moving) = (
+                (host.cpus, host.memory_bytes),
+                (host.disk_iops, host.link_mbit),
+            );
+            (*layer, computing, moving)
+        });
+        let unlimited = ((None, None), (None, None));
         of_host
-            .filter(|(_, cpus, memory)| cpus.is_some() || memory.is_some())
+            .filter(|(_, computing, moving)| (*computing, *moving) != unlimited)
             .collect::<Vec<_>>()
     };
     if limits(before) != limits(now) {
-        reasons.push("the tiers' hosts had other limits of cores or memory".to_owned());
+        reasons
+            .push("the tiers' hosts had other limits of cores, memory, disk or network".to_owned());
     }
     reasons
 }
@@ -291,7 +299,7 @@ mod tests {
             [
                 "the SLO was p95 <= 200 ms, errors <= 0.1 %, timeout 2 s and is p95 <= 400 ms, errors <= 0.1 %, timeout 2 s",
                 "the requests were GET / 1.00 and are GET / 0.75, GET /cart 0.25",
-                "the tiers' hosts had other limits of cores or memory",
+                "the tiers' hosts had other limits of cores, memory, disk or network",
             ]
         "#]]
         .assert_debug_eq(&not_comparable(&before, &now));

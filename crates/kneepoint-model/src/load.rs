@@ -363,6 +363,13 @@ impl LoadPoint {
         }
     }
 
+    /// Bytes of a response that ended `Ok`, on average; those of others count as their part. `None` where none did.
+    #[must_use]
+    pub fn response_bytes(&self) -> Option<f64> {
+        let served = self.outcomes.of(Outcome::Ok);
+        (served > 0 && self.bytes_received > 0).then(|| self.bytes_received as f64 / served as f64)
+    }
+
     /// Requests that ended `Ok`, those of what is skipped at the start among them.
     #[must_use]
     pub fn served_in_all(&self) -> u64 {

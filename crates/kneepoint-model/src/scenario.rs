@@ -70,6 +70,12 @@ pub struct HostLimits {
     pub cpus: Option<f64>,
     /// Memory in bytes; `None` is all of the machine.
     pub memory_bytes: Option<u64>,
+    /// Reads, and as many writes, that the disk below the lab does for the tier in a second; `None` is all it can.
+    #[serde(default)]
+    pub disk_iops: Option<u32>,
+    /// What its network takes from it and, as much, brings to it, in megabits a second; `None` is all it can.
+    #[serde(default)]
+    pub link_mbit: Option<f64>,
     /// Kernel settings of the host's namespace, by name.
     pub sysctl: BTreeMap<String, String>,
 }

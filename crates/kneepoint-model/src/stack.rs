@@ -348,6 +348,9 @@ pub struct Tier {
     pub cpus: f64,
     /// Memory the host may use, in bytes (cgroup limit or all of the machine's).
     pub memory_bytes: u64,
+    /// What the host's network takes from it, in megabits a second, where the scenario says so.
+    #[serde(default)]
+    pub link_mbit: Option<f64>,
     /// Whether the tier has a network namespace of its own. Without one, kernel rules stand aside.
     pub own_network: bool,
 }

@@ -325,6 +325,7 @@ impl AbTest {
                 Said {
                     value: -within,
                     variance: if is_clipped { CLIPPED } else { 1.0 },
+                    is_at_end: is_clipped || point.violations() == 0,
                 }
             }
         }
@@ -431,8 +432,14 @@ impl AbTest {
             0 => String::new(),
             void => format!(", {void} pairs void"),
         };
+        let least = match self.verdict() {
+            Verdict::Better | Verdict::Worse if self.pairs.tell_the_least() => {
+                ", at which one of them violated next to nothing or nearly always: the true factor is farther from 1"
+            }
+            _ => "",
+        };
         let seconds = self.options.step.as_secs_f64();
-        format!("{load}, {seconds} s steps, in turns{void}")
+        format!("{load}, {seconds} s steps, in turns{void}{least}")
     }
 
     /// Pairs that count so far.

@@ -67,7 +67,9 @@ pub(crate) fn html_text(text: &str) -> String {
 
 /// Text as it is, in a fence that it cannot end.
 pub(crate) fn fenced(out: &mut String, language: &str, text: &str) {
-    let fence = "`".repeat(longest_fence(text).max(2) + 1);
+    // A terminal may show it.
+    let text = kneepoint_model::redact::shown::visible_lines(text);
+    let fence = "`".repeat(longest_fence(&text).max(2) + 1);
     line(
         out,
         &format!(

@@ -183,6 +183,7 @@ impl TierContext {
             pool: None,
             cpus: self.cpus,
             memory_bytes: self.memory_bytes,
+            link_mbit: None,
             own_network: self.own_network,
         }
     }

@@ -9,7 +9,7 @@
 use crate::support;
 use crate::support::running::{Local, Running, app, connect, eventually, http, real, temp_dir};
 use crate::support::{config, fastcgi, settings};
-use kneepoint_model::{Address, Endpoint, Layer};
+use kneepoint_model::{Address, Commands as _, Endpoint, Layer};
 use kneepoint_stack::{StackError, install, unpack_seed};
 use std::path::Path;
 
@@ -251,6 +251,9 @@ fn redis_serves_and_forgets() {
     let dir = temp_dir();
     let (server, mut context) = real("redis", Layer::Cache, dir.path(), dir.path());
     context.settings = settings(&[("maxclients", "17"), ("maxmemory", "64MiB")]);
+    let seed = dir.path().join("a seed.txt");
+    std::fs::write(&seed, "SET greeting \"good day\"\nRPUSH queue a b\n").expect("writable");
+    context.seed = Some(seed.clone());
     let running = Running::start(server, &context);
     let client = |args: &[&str]| {
         let port = running.tier.env_for_app["REDIS_PORT"].clone();
@@ -268,7 +271,15 @@ fn redis_serves_and_forgets() {
     assert_eq!(client(&["config", "get", "save"]), "save\n\n");
     client(&["set", "a", "1"]);
     support::running::run_all(&running.tier.seed);
-    assert_eq!(client(&["dbsize"]), "0\n");
+    assert_eq!(client(&["keys", "a"]), "\n");
+    assert_eq!(client(&["get", "greeting"]), "good day\n");
+    assert_eq!(client(&["llen", "queue"]), "2\n");
+    std::fs::write(&seed, "SETT greeting x\n").expect("writable");
+    let refused = Local.run(running.tier.seed.last().expect("the file"));
+    assert!(
+        !refused.expect("it runs").success(),
+        "a wrong command is a failure"
+    );
 }
 
 /// An application of the repository, on a chain of its own.

@@ -170,7 +170,8 @@ pub struct RunArgs {
     /// The scenario file
     #[arg(default_value = "kneepoint.toml")]
     pub scenario: PathBuf,
-    /// Lay another TOML file over the scenario (tables merge, arrays replace); may be repeated
+    /// Lay another TOML file over the scenario: tables merge, arrays replace, `cache = false` leaves a table out, and
+    /// [["+request"]] adds to an array; may be repeated
     #[arg(long, value_name = "FILE")]
     pub overlay: Vec<PathBuf>,
     /// Change one setting of the scenario: --set php.pm.max_children=20; may be repeated. A name that there is not is

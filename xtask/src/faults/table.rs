@@ -1,6 +1,7 @@
 //! The bench's answer: a table for people, the same as JSON, and whether it is passed.
 
 use super::fault::{Expectation, Fault};
+use super::times::Times;
 use super::verdict::Verdict;
 use serde_json::{Value, json};
 use std::fmt;
@@ -267,6 +268,10 @@ impl fmt::Display for Table {
             "{} of {} named first, {} false alarms on {} healthy stacks",
             sum.named_first, sum.faults, sum.false_alarms, sum.healthy
         )?;
+        let times = self.rows.iter().filter_map(|row| row.verdict()?.times);
+        if let Some(medians) = Times::median(&times.collect::<Vec<_>>()) {
+            writeln!(f, "{medians}")?;
+        }
         if sum.remedies > 0 {
             writeln!(
                 f,
@@ -345,6 +350,7 @@ mod tests {
                 ratio,
             }),
             unmet: Vec::new(),
+            times: None,
             false_alarms: false_alarms.iter().map(|code| (*code).to_owned()).collect(),
         })
     }

@@ -1,6 +1,7 @@
 //! What a run record says, compared with what a fault expects. Pure functions of the record's text.
 
 use super::fault::{Demands, Expectation};
+use super::times::{Entry, Times};
 use kneepoint_model::Confidence;
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,10 @@ struct Document {
 #[derive(Deserialize)]
 struct Record {
     ended: String,
+    #[serde(default)]
+    elapsed_s: f64,
+    #[serde(default)]
+    journal: Vec<Entry>,
     findings: Vec<Named>,
 }
 
@@ -111,6 +116,8 @@ pub(super) struct Verdict {
     pub(super) false_alarms: Vec<String>,
     /// What the fault demands beside the first code and did not get, a sentence each.
     pub(super) unmet: Vec<String>,
+    /// How long its parts took; `None` where the run does not tell.
+    pub(super) times: Option<Times>,
 }
 
 /// Judges the text of a run record.
@@ -133,6 +140,7 @@ pub(super) fn judge(
     if document.run.ended != "finished" {
         return Err(format!("the run did not finish: `{}`", document.run.ended));
     }
+    let times = Times::of(&document.run.journal, document.run.elapsed_s);
     let said: Vec<Named> = document
         .run
         .findings
@@ -158,6 +166,7 @@ pub(super) fn judge(
         };
     Ok(Verdict {
         unmet,
+        times,
         ..verdict(first, right, false_alarms)
     })
 }
@@ -187,6 +196,7 @@ fn verdict(first: Option<Named>, right: bool, false_alarms: Vec<String>) -> Verd
             gain: None,
             false_alarms,
             unmet: Vec::new(),
+            times: None,
         };
     };
     let better = first
@@ -216,6 +226,7 @@ fn verdict(first: Option<Named>, right: bool, false_alarms: Vec<String>) -> Verd
         title: Some(first.title),
         false_alarms,
         unmet: Vec::new(),
+        times: None,
     }
 }
 

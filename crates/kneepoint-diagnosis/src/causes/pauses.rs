@@ -62,10 +62,13 @@ mod tests {
             .waiting(PhaseKind::Low, "sleep", 0.3)
             .running(PhaseKind::Over, 10.5)
             .waiting(PhaseKind::Over, "sleep", 1.5);
-        check(computing, expect![[r#"
+        check(
+            computing,
+            expect![[r#"
             named: CAP-02
             silent
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Where PHP's CPU goes, for the rules that name code: functions, and what a person can switch off as a whole.
 
 use crate::Evidence;
-use kneepoint_model::{MetStack, Owner, OwnerKind, Place, StackProfile};
+use kneepoint_model::units::format_share;
+use kneepoint_model::{Evidenced, MetStack, Owner, OwnerKind, Place, StackProfile};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Stacks from which on shares are worth telling.
@@ -231,6 +232,37 @@ impl Evidence {
                 .any(|begin| place.function.starts_with(begin))
         };
         self.computing_within(is_it)
+    }
+
+    /// The line of PHP that was met most where workers computed in functions whose names begin with one of these.
+    pub(crate) fn seen_computing_in(&self, functions: &[&str]) -> Vec<Evidenced> {
+        let Some(profile) = self.code_stacks() else {
+            return Vec::new();
+        };
+        let mut callers: BTreeMap<&Place, u64> = BTreeMap::new();
+        for stack in computing(profile) {
+            let is_it = |place: &&&Place| {
+                functions
+                    .iter()
+                    .any(|begin| place.function.starts_with(begin))
+            };
+            let before = stack.places.iter().take_while(|place| !is_it(place));
+            let (caller, within) = (before.clone().last(), before.count());
+            if let (Some(caller), true) = (caller, within < stack.places.len()) {
+                *callers.entry(caller).or_default() += stack.count;
+            }
+        }
+        let all: u64 = callers.values().sum();
+        let seen = most(&callers).map(|(place, count)| Evidenced {
+            what: format!(
+                "{} of them in {} at {}",
+                format_share(count as f64 / all as f64),
+                place.function,
+                place.at()
+            ),
+            conditions: self.conditions_of(profile),
+        });
+        seen.into_iter().collect()
     }
 }
 

@@ -2,15 +2,20 @@
 
 use super::copy::{Pristine, PrivateCopy};
 use crate::error::ExperimentError;
+use kneepoint_linux::file::open_untrusted;
 use kneepoint_model::{AppKind, Change, CommandSpec, FilePatch, Scenario};
 use kneepoint_stack::TierContext;
+use rustix::fs::OFlags;
 use std::collections::BTreeMap;
+use std::io::{self, Read as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a command that changes the application may take \[ours\]: a large class map takes some ten seconds.
 const COMMAND_TAKES: Duration = Duration::from_secs(120);
+/// Largest file of an application of which a part is changed, in bytes \[ours\].
+const LARGEST: u64 = 64 << 20;
 /// What stands for a private writable directory in values of `[app.env]`.
 const STORAGE: &str = "{storage}";
 
@@ -114,7 +119,7 @@ fn apply(copy: &Path, patch: &FilePatch) -> Result<(), ExperimentError> {
     let text = match &patch.find {
         None => patch.text.clone(),
         Some(find) => {
-            let text = std::fs::read_to_string(&path)
+            let text = String::from_utf8(contents(&path)?)
                 .map_err(|error| unfit("cannot read", &path, &error))?;
             if !text.contains(find.as_str()) {
                 return Err(ExperimentError::Unfit(format!(
@@ -125,15 +130,29 @@ fn apply(copy: &Path, patch: &FilePatch) -> Result<(), ExperimentError> {
             text.replace(find.as_str(), &patch.text)
         }
     };
-    write(&path, &text)
+    write(&path, text.as_bytes())
+}
+
+/// What a file of the copy holds. Processes of another arm may be at work in it: nobody waits for what is no file, or reads
+/// without end.
+fn contents(path: &Path) -> Result<Vec<u8>, ExperimentError> {
+    let read = || {
+        let mut bytes = Vec::new();
+        let file = open_untrusted(&path.canonicalize()?)?;
+        file.take(LARGEST + 1).read_to_end(&mut bytes)?;
+        match bytes.len() as u64 > LARGEST {
+            true => Err(io::Error::other("it is larger than 64 MiB")),
+            false => Ok(bytes),
+        }
+    };
+    read().map_err(|error| unfit("cannot read", path, &error))
 }
 
 /// Puts another text in the place of one line of a file of the copy. Returns what stood there.
 fn set_line(copy: &Path, file: &Path, line: usize, text: &str) -> Result<String, ExperimentError> {
     let path = place(copy, file)?;
-    let present =
-        std::fs::read_to_string(&path).map_err(|error| unfit("cannot read", &path, &error))?;
-    let mut lines: Vec<&str> = present.split('\n').collect();
+    let present = contents(&path)?;
+    let mut lines: Vec<&[u8]> = present.split(|byte| *byte == b'\n').collect();
     let Some(found) = line.checked_sub(1).and_then(|at| lines.get_mut(at)) else {
         return Err(ExperimentError::Unfit(format!(
             "the change of {}:{line} does not fit: the file has {} lines",
@@ -141,12 +160,37 @@ fn set_line(copy: &Path, file: &Path, line: usize, text: &str) -> Result<String,
             lines.len()
         )));
     };
-    let before = std::mem::replace(found, text).to_owned();
-    write(&path, &lines.join("\n"))?;
+    let before = std::mem::replace(found, text.as_bytes());
+    let before = String::from_utf8_lossy(before).into_owned();
+    write(&path, &lines.join(&b'\n'))?;
     Ok(before)
 }
 
-fn write(path: &Path, text: &str) -> Result<(), ExperimentError> {
+/// Whether the replaced lines still stand there, after what else changed the copy.
+///
+/// # Errors
+/// One does not: what would be measured is not the change.
+pub(super) fn still_replaced(
+    copy: &PrivateCopy,
+    replaced: &[ReplacedLine],
+) -> Result<(), ExperimentError> {
+    copy.change(|root| replaced.iter().try_for_each(|line| stands(root, line)))
+}
+
+fn stands(root: &Path, replaced: &ReplacedLine) -> Result<(), ExperimentError> {
+    let (file, line) = &replaced.at;
+    let present = contents(&place(root, Path::new(file))?)?;
+    let mut lines = present.split(|byte| *byte == b'\n');
+    let found = lines.nth(line.saturating_sub(1)).unwrap_or_default();
+    match found == replaced.after.as_bytes() {
+        true => Ok(()),
+        false => Err(ExperimentError::Unfit(format!(
+            "the change of {file}:{line} was undone by a command that ran after it; leave one of the two out"
+        ))),
+    }
+}
+
+fn write(path: &Path, text: &[u8]) -> Result<(), ExperimentError> {
     // A link is replaced: what it leads to is another file, and is not what was asked for.
     if std::fs::symlink_metadata(path).is_ok_and(|about| about.is_symlink()) {
         std::fs::remove_file(path).map_err(|error| unfit("cannot replace", path, &error))?;
@@ -155,11 +199,11 @@ fn write(path: &Path, text: &str) -> Result<(), ExperimentError> {
     options.write(true).create(true).truncate(true);
     std::os::unix::fs::OpenOptionsExt::custom_flags(
         &mut options,
-        rustix::fs::OFlags::NOFOLLOW.bits().cast_signed(),
+        (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed(),
     );
     options
         .open(path)
-        .and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()))
+        .and_then(|mut file| io::Write::write_all(&mut file, text))
         .map_err(|error| unfit("cannot write", path, &error))
 }
 
@@ -281,6 +325,62 @@ mod tests {
             refused.contains("a.php:9") && refused.contains("3 lines"),
             "{refused}"
         );
+    }
+
+    #[test]
+    fn a_line_is_replaced_whatever_else_the_file_holds() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("local.php");
+        std::fs::write(&path, b"// caf\xe9\n$debug = 1;\n").expect("a file");
+        let before = set_line(dir.path(), Path::new("local.php"), 2, "$debug = 0;");
+        assert_eq!(before.expect("changed"), "$debug = 1;");
+        let text = std::fs::read(&path).expect("a file");
+        assert_eq!(text, b"// caf\xe9\n$debug = 0;\n");
+    }
+
+    #[test]
+    fn nobody_waits_for_what_is_no_file() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let pipe = dir.path().join(".env");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &pipe,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+            0,
+        )
+        .expect("a pipe");
+        let line = set_line(dir.path(), Path::new(".env"), 1, "A=1").map(drop);
+        let patch = |find: Option<&str>| {
+            let patch = FilePatch {
+                path: ".env".into(),
+                find: find.map(str::to_owned),
+                text: "A=1".into(),
+            };
+            apply(dir.path(), &patch)
+        };
+        for refused in [line, patch(Some("A=0")), patch(None)] {
+            let said = refused.expect_err("it is a pipe").to_string();
+            assert!(said.contains(".env"), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_replaced_line_that_another_change_undid_is_no_change() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join(".env");
+        let line = ReplacedLine {
+            at: (".env".to_owned(), 2),
+            before: "APP_DEBUG=true".to_owned(),
+            after: "APP_DEBUG=false".to_owned(),
+        };
+        std::fs::write(&path, "A=1\nAPP_DEBUG=false\n").expect("a file");
+        stands(dir.path(), &line).expect("it stands");
+        for text in ["A=1\nAPP_DEBUG=true\n", "A=1"] {
+            std::fs::write(&path, text).expect("a file");
+            let undone = stands(dir.path(), &line).expect_err(text).to_string();
+            assert!(undone.contains(".env:2 was undone"), "{undone}");
+        }
     }
 
     /// An application beside somebody's file, and whether a change of a file of it is made; the file beside it stays.

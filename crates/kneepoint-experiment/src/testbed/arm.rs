@@ -3,6 +3,9 @@
 mod changes;
 pub(super) mod difference;
 pub(super) mod doubles;
+mod facts;
+
+pub(crate) use facts::AppFacts;
 
 use super::app::ReplacedLine;
 use super::copy::{OwnerIds, Pristine, PrivateCopy};
@@ -49,6 +52,8 @@ pub(super) struct Arm {
     pub(super) told: Told,
     /// Where its application lies.
     pub(super) app_root: PathBuf,
+    /// What the application's files of settings said before its first request.
+    pub(super) app_facts: AppFacts,
     /// What PHP runs; `None` without PHP.
     pub(super) copy: Option<PrivateCopy>,
     /// The application's environment, as PHP has it.
@@ -102,6 +107,7 @@ struct Standing {
     /// What PHP runs, once it is made.
     copy: Option<PrivateCopy>,
     replaced: Vec<ReplacedLine>,
+    app_facts: AppFacts,
     rendered: Vec<(RenderedTier, RunningTier)>,
     processes: Vec<Process>,
     /// Names that lead to doubles, and the doubles.
@@ -162,6 +168,7 @@ pub(super) fn stand_up(
         workload: scenario.workload.clone(),
         told: Told::default(),
         app_root: standing.root(scenario).to_owned(),
+        app_facts: std::mem::take(&mut standing.app_facts),
         copy: standing.copy.take(),
         env: std::mem::take(&mut standing.app_env),
         configs: configs(scenario),
@@ -214,12 +221,14 @@ fn stack_of(scenario: &Scenario, standing: &Standing) -> Stack {
     }
 }
 
-/// A tier with the kernel settings of its host and with the changes of its data, which rules read beside the tier's own
-/// settings.
+/// A tier with the kernel settings and the network of its host and with the changes of its data, which rules read beside the
+/// tier's own settings.
 fn with_changes(mut tier: Tier, scenario: &Scenario) -> Tier {
     let host = scenario.hosts.get(&tier.layer);
     tier.settings
         .extend(host.into_iter().flat_map(|host| host.sysctl.clone()));
+    let is_limited = |_: &f64| tier.own_network;
+    tier.link_mbit = host.and_then(|host| host.link_mbit).filter(is_limited);
     tier.settings
         .extend(changes::of_layer(scenario, tier.layer));
     tier
@@ -318,6 +327,7 @@ fn stand_up_tier(
     server.check(&rendered, &commands)?;
     if spec.layer == Layer::Php {
         changes::change_app(testbed, scenario, arm, &context, standing)?;
+        standing.app_facts = AppFacts::of(standing.root(scenario));
     }
     keep_template(testbed, spec, &host)?;
     let began = Instant::now();

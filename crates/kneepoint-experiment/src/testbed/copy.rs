@@ -6,12 +6,14 @@
 
 mod acting;
 mod listing;
+mod readers;
 mod tree;
 
 use crate::error::ExperimentError;
 use acting::Owner;
 pub(super) use acting::OwnerIds;
 use listing::{Listing, list, way_back};
+use readers::Readers;
 use std::fs::{self, DirBuilder};
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -33,7 +35,10 @@ impl Pristine {
     /// # Errors
     /// Something of it cannot be copied; the message names it.
     pub(super) fn of(root: &Path, dir: PathBuf, owner: Owner) -> Result<Self, ExperimentError> {
-        tree::copy(root, &dir, None).map_err(|refused| unfit("copy the application", refused))?;
+        Readers::of(root, owner)
+            .map_err(refused(root))
+            .and_then(|readers| tree::copy(root, &dir, None, &readers))
+            .map_err(|refused| unfit("copy the application", refused))?;
         let listing = listed(&dir)?;
         Ok(Self {
             dir,
@@ -62,7 +67,7 @@ impl PrivateCopy {
     /// It cannot be written.
     pub(super) fn make(pristine: Arc<Pristine>, dir: &Path) -> Result<Self, ExperimentError> {
         let root = dir.join("app");
-        tree::copy(&pristine.dir, &root, pristine.owner)
+        tree::copy(&pristine.dir, &root, pristine.owner, &Readers::all())
             .map_err(|refused| unfit("copy the application", refused))?;
         Ok(Self {
             root,

@@ -1,10 +1,11 @@
 //! Control groups of a lab: limits and accounting per host, on v1, v2 and mixed machines.
 
+use super::disk;
 use crate::LabError;
 use crate::error::Context as _;
 use crate::record::LabId;
 use kneepoint_linux::Hierarchies;
-use kneepoint_linux::cgroup::{Version, children, pids_below};
+use kneepoint_linux::cgroup::{Hierarchy, Version, children, pids_below};
 use kneepoint_model::CgroupPaths;
 use rustix::fs::XattrFlags;
 use std::collections::BTreeSet;
@@ -64,22 +65,29 @@ impl Cgroups {
     ///
     /// # Errors
     /// A group could not be made, as without root or with a read-only mount.
-    pub(crate) fn create(&self, lab: LabId, host: &str) -> Result<HostGroup, LabError> {
+    pub(crate) fn create(
+        &self,
+        lab: LabId,
+        host: &str,
+        limits_disk: bool,
+    ) -> Result<HostGroup, LabError> {
         let mut made = HostGroup::default();
+        let io = self.0.io.as_ref().filter(|_| limits_disk);
         for (hierarchy, slot) in [
-            (&self.0.cpu, &mut made.cpu),
-            (&self.0.cpuacct, &mut made.cpuacct),
-            (&self.0.memory, &mut made.memory),
+            (self.0.cpu.as_ref(), &mut made.cpu),
+            (self.0.cpuacct.as_ref(), &mut made.cpuacct),
+            (self.0.memory.as_ref(), &mut made.memory),
+            (io, &mut made.io),
         ] {
             let Some(hierarchy) = hierarchy else { continue };
             let top = hierarchy.root.join(lab.directory_name());
             if hierarchy.version == Version::V2 {
-                let switched_on = self.delegate(&hierarchy.root)?;
+                let switched_on = self.delegate(&hierarchy.root, io)?;
                 mark(&hierarchy.root, &switched_on);
             }
             make_dir(&top)?;
             if hierarchy.version == Version::V2 {
-                self.delegate(&top)?;
+                self.delegate(&top, io)?;
             }
             let group = top.join(host);
             make_dir(&group)?;
@@ -91,7 +99,8 @@ impl Cgroups {
     /// Switches off what labs have switched on in the topmost group, once nobody uses it: with the last lab, where no
     /// other group has come meanwhile. Another's group would lose the limits that its owner gave it.
     pub(crate) fn put_back(&self) {
-        let roots = [&self.0.cpu, &self.0.memory].into_iter().flatten();
+        let roots = [&self.0.cpu, &self.0.memory, &self.0.io];
+        let roots = roots.into_iter().flatten();
         let of_v2 = roots.filter(|hierarchy| hierarchy.version == Version::V2);
         for root in of_v2
             .map(|hierarchy| hierarchy.root.as_path())
@@ -102,14 +111,17 @@ impl Cgroups {
     }
 
     /// Lets the children of a v2 group have the controllers the lab uses; tells which of them they had not.
-    fn delegate(&self, group: &Path) -> Result<Vec<&'static str>, LabError> {
+    fn delegate(
+        &self,
+        group: &Path,
+        io: Option<&Hierarchy>,
+    ) -> Result<Vec<&'static str>, LabError> {
         let file = group.join("cgroup.subtree_control");
         let mut switched_on = Vec::new();
         let present = fs::read_to_string(&file).unwrap_or_default();
-        for (name, hierarchy) in [("cpu", &self.0.cpu), ("memory", &self.0.memory)] {
-            let wanted = hierarchy
-                .as_ref()
-                .is_some_and(|it| it.version == Version::V2);
+        let (cpu, memory) = (self.0.cpu.as_ref(), self.0.memory.as_ref());
+        for (name, hierarchy) in [("cpu", cpu), ("memory", memory), ("io", io)] {
+            let wanted = hierarchy.is_some_and(|it| it.version == Version::V2);
             if wanted && !present.split_whitespace().any(|it| it == name) {
                 write(&file, &format!("+{name}"))?;
                 switched_on.push(name);
@@ -172,6 +184,7 @@ pub(crate) struct HostGroup {
     cpu: Option<(PathBuf, Version)>,
     cpuacct: Option<(PathBuf, Version)>,
     memory: Option<(PathBuf, Version)>,
+    io: Option<(PathBuf, Version)>,
 }
 
 impl HostGroup {
@@ -186,7 +199,7 @@ impl HostGroup {
     }
 
     fn directories(&self) -> BTreeSet<&Path> {
-        [&self.cpu, &self.cpuacct, &self.memory]
+        [&self.cpu, &self.cpuacct, &self.memory, &self.io]
             .into_iter()
             .flatten()
             .map(|(path, _)| path.as_path())
@@ -237,6 +250,33 @@ impl HostGroup {
             write(&swap, &swap_bytes.to_string())?;
         }
         Ok(())
+    }
+
+    /// Limits the reads, and the writes, that the disk below a directory does in a second.
+    ///
+    /// # Errors
+    /// The machine has no such control group, or the directory is on no disk.
+    pub(crate) fn set_disk(&self, directory: &Path, iops: u32) -> Result<(), LabError> {
+        let unsupported = |why: String| LabError::Unsupported {
+            what: "limiting what the disk does".into(),
+            why,
+        };
+        let (group, version) = self
+            .io
+            .as_ref()
+            .ok_or_else(|| unsupported("this machine has no control group for disks".into()))?;
+        let disk = disk::below(directory)
+            .ok_or_else(|| unsupported(format!("\"{}\" is on no disk", directory.display())))?;
+        match version {
+            Version::V1 => ["read", "write"].into_iter().try_for_each(|way| {
+                let file = format!("blkio.throttle.{way}_iops_device");
+                write(&group.join(file), &format!("{disk} {iops}"))
+            }),
+            Version::V2 => {
+                let limits = format!("{disk} riops={iops} wiops={iops}");
+                write(&group.join("io.max"), &limits)
+            }
+        }
     }
 
     /// How many processes the memory limit has killed.
@@ -317,15 +357,16 @@ mod tests {
         let is = |text: &str| fs::write(&file, text).expect("writable");
         let v2 = || {
             let (root, version) = (root.to_owned(), Version::V2);
-            Some(kneepoint_linux::cgroup::Hierarchy { root, version })
+            Some(Hierarchy { root, version })
         };
         let groups = Cgroups(Hierarchies {
             cpu: v2(),
             cpuacct: None,
             memory: v2(),
+            io: v2(),
         });
         is("memory");
-        mark(root, &groups.delegate(root).expect("written"));
+        mark(root, &groups.delegate(root, None).expect("written"));
         assert_eq!(
             (said().trim_end(), marked(root)),
             ("+cpury", vec!["cpu".to_owned()])
@@ -350,13 +391,14 @@ mod tests {
     fn v2_limits_are_written_as_its_files_want_them() {
         let root = tempfile::tempdir().expect("a directory");
         let group = root.path().to_owned();
-        for file in ["cpu.max", "memory.max", "memory.swap.max"] {
+        for file in ["cpu.max", "memory.max", "memory.swap.max", "io.max"] {
             fs::write(group.join(file), "").expect("writable");
         }
         let host = HostGroup {
             cpu: Some((group.clone(), Version::V2)),
             cpuacct: None,
             memory: Some((group.clone(), Version::V2)),
+            io: Some((group.clone(), Version::V2)),
         };
         let check = |file: &str, expected: &str| {
             let text = fs::read_to_string(group.join(file)).expect("readable");
@@ -370,6 +412,11 @@ mod tests {
         host.set_memory(64 << 20).expect("written");
         check("memory.max", "67108864");
         check("memory.swap.max", "0");
+        let target = Path::new(env!("CARGO_MANIFEST_DIR"));
+        if let Some(disk) = disk::below(target) {
+            host.set_disk(target, 500).expect("written");
+            check("io.max", &format!("{disk} riops=500 wiops=500"));
+        }
         assert_eq!(host.directories().len(), 1, "one v2 group, joined once");
     }
 }

@@ -17,7 +17,7 @@ use crate::room::Room;
 use crate::room::names::Names;
 use crate::traces::{Removed, erase, kill_until_gone};
 use kneepoint_linux::{ProcessEntry, machine};
-use kneepoint_model::CommandSpec;
+use kneepoint_model::{CommandSpec, HostLimits};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::net::{IpAddr, Ipv4Addr};
@@ -263,7 +263,10 @@ impl Keeper {
     fn usable_cgroups(&self, capabilities: &mut Capabilities) -> Option<Cgroups> {
         let cgroups = Cgroups::detect();
         let missing = &mut capabilities.missing;
-        if let Err(error) = cgroups.create(self.id, "probe").map(|group| group.remove()) {
+        if let Err(error) = cgroups
+            .create(self.id, "probe", false)
+            .map(|group| group.remove())
+        {
             missing.push(format!("no CPU and memory limits: {error}"));
             return None;
         }
@@ -329,6 +332,7 @@ impl Keeper {
         dir: &Path,
     ) -> Result<Host, LabError> {
         let limits = &plan.limits;
+        can_hold(world, limits)?;
         let netns = match &world.switch {
             Some(switch) => Some(self.plug_in(switch, number)?),
             None => None,
@@ -344,9 +348,14 @@ impl Keeper {
             for (name, value) in &limits.sysctl {
                 sysctl::set(netns.as_ref(), name, value)?;
             }
+            if let (Some(switch), Some(mbit)) = (&world.switch, limits.link_mbit) {
+                self.limit_link(switch, netns, number, mbit)?;
+            }
         }
         let group = match &world.cgroups {
-            Some(cgroups) => Some(cgroups.create(self.id, &plan.name)?),
+            Some(cgroups) => {
+                Some(cgroups.create(self.id, &plan.name, limits.disk_iops.is_some())?)
+            }
             None => None,
         };
         let mut cpus = machine_cpus();
@@ -359,8 +368,10 @@ impl Keeper {
                 .memory_bytes
                 .map(|limit| group.set_memory(limit).map(|()| limit));
             // A failed limit takes its group with it; the caller removes the rest.
-            let settled = limited
+            let disk = limits.disk_iops.map(|iops| group.set_disk(dir, iops));
+            let settled = disk
                 .transpose()
+                .and_then(|_| limited.transpose())
                 .and_then(|cpus| Ok((cpus, bytes.transpose()?)));
             let (limit_cpus, limit_bytes) = settled.inspect_err(|_| {
                 group.remove();
@@ -472,6 +483,29 @@ fn open_to_pass(dir: &Path) -> Result<(), LabError> {
 
 fn machine_cpus() -> f64 {
     std::thread::available_parallelism().map_or(1.0, |cores| cores.get() as f64)
+}
+
+/// Whether the lab can hold a host to what would otherwise be dropped in silence: what a run file says of it must be true.
+fn can_hold(world: &World, limits: &HostLimits) -> Result<(), LabError> {
+    let without = |what: &str, why: &str| {
+        Err(LabError::Unsupported {
+            what: what.into(),
+            why: why.into(),
+        })
+    };
+    if limits.link_mbit.is_some() && world.switch.is_none() {
+        return without(
+            "limiting a link",
+            "the hosts of this lab have no networks of their own",
+        );
+    }
+    if limits.disk_iops.is_some() && world.cgroups.is_none() {
+        return without(
+            "limiting what the disk does",
+            "this lab runs without control groups",
+        );
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -17,8 +17,14 @@ const BRIDGE: &str = "switch";
 /// A hardware address that comes with the number, since a host that takes another's place must not be looked
 /// for at the old one's, which its peers remember. Locally administered.
 const HARDWARE: &str = "02:00:c6:12:00";
-/// Where distributions put `ip`.
-const PLACES: [&str; 4] = ["/usr/sbin/ip", "/sbin/ip", "/usr/bin/ip", "/bin/ip"];
+/// Where distributions put `ip` and `tc`.
+const PLACES: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
+/// What may leave a limited link at once after a rest: as much as it carries in this time, in seconds, and one packet as large as
+/// the kernel makes them before it cuts them, in bytes, at least (tc-tbf(8)).
+const BURST_S: f64 = 0.01;
+const LARGEST_PACKET: f64 = 65_536.0;
+/// How long a packet may wait before a limited link, in ms; then it is dropped, as a switch does.
+const LINK_QUEUE_MS: u32 = 200;
 
 /// The address of host `number`, from the range of RFC 2544 for benchmarks. Labs do not see each other, so all
 /// may use the same ones.
@@ -79,12 +85,43 @@ impl Keeper {
         self.ip(switch, format!("link delete dev port{number}\n"))
     }
 
+    /// Lets a host send and receive no more than so many megabits a second (tc-tbf(8)).
+    pub(super) fn limit_link(
+        &self,
+        switch: &Arc<OwnedFd>,
+        host: &Arc<OwnedFd>,
+        number: u8,
+        mbit: f64,
+    ) -> Result<(), LabError> {
+        let queue = |device: &str| {
+            let bits = mbit * 1e6;
+            let burst = (bits / 8.0 * BURST_S).max(LARGEST_PACKET);
+            format!(
+                "qdisc add dev {device} root tbf rate {bits:.0}bit burst {burst:.0} latency {LINK_QUEUE_MS}ms\n"
+            )
+        };
+        self.iproute("tc", host, queue("eth0"))?;
+        self.iproute("tc", switch, queue(&format!("port{number}")))
+    }
+
     fn ip(&self, netns: &Arc<OwnedFd>, script: String) -> Result<(), LabError> {
-        let program = PLACES
-            .into_iter()
-            .find(|path| Path::new(path).exists())
+        self.iproute("ip", netns, script)
+    }
+
+    /// Runs a program of iproute2 on lines, within a namespace.
+    fn iproute(
+        &self,
+        name: &'static str,
+        netns: &Arc<OwnedFd>,
+        script: String,
+    ) -> Result<(), LabError> {
+        let found = PLACES.map(|place| Path::new(place).join(name));
+        let program = found
+            .iter()
+            .find(|path| path.exists())
+            .cloned()
             .ok_or_else(|| LabError::NoProgram {
-                program: PLACES[0].into(),
+                program: found[0].clone(),
                 why: "does not exist (package iproute2)".into(),
             })?;
         let mut command = CommandSpec::new(program).args(["-batch", "-"]);
@@ -108,9 +145,15 @@ impl Keeper {
             Ok(())
         } else {
             Err(LabError::System {
-                what: format!("`ip {}`", script.trim_end().replace('\n', "; ip ")),
+                what: format!(
+                    "`{name} {}`",
+                    script.trim_end().replace('\n', &format!("; {name} "))
+                ),
                 why: output.stderr.trim().to_owned(),
-                advice: "; the lab needs veth and bridge devices in the kernel".into(),
+                advice: match name {
+                    "tc" => "; a limited link needs sch_tbf in the kernel".into(),
+                    _ => "; the lab needs veth and bridge devices in the kernel".into(),
+                },
             })
         }
     }

@@ -151,6 +151,55 @@ pub(crate) fn memory_limit() -> Result<(), Failed> {
     Ok(())
 }
 
+/// Seconds that a command took on a host.
+fn seconds(lab: &Lab, host: &str, command: &str) -> Result<f64, Failed> {
+    let timed = sh(&format!(
+        "s=$(date +%s%N); {command}; e=$(date +%s%N); echo $(((e - s) / 1000))"
+    ));
+    let output = lab.exec(host, &timed)?;
+    let last = output.stdout.lines().last().unwrap_or_default();
+    let us: f64 = last.trim().parse().map_err(|_| output.stderr.clone())?;
+    Ok(us / 1e6)
+}
+
+pub(crate) fn link_limit() -> Result<(), Failed> {
+    let mut plan = plan(&["web", "cache"]);
+    plan.hosts[0].limits.link_mbit = Some(16.0);
+    let lab = Lab::start(plan)?;
+    let web = host(&lab, "web");
+    fs::write(web.dir.join("page"), vec![b'x'; 2 << 20])?;
+    // Two megabytes through 16 Mbit/s take a second and more, and a quarter of them may leave at once.
+    let serve = format!(
+        "exec socat TCP-LISTEN:8081,fork,reuseaddr OPEN:{}/page,rdonly",
+        web.dir.display()
+    );
+    lab.spawn("web", &script(&web, &serve))?;
+    let fetch = format!(
+        "for i in $(seq 50); do socat -u TCP:{}:8081 OPEN:/dev/null && break; sleep 0.1; done",
+        web.address
+    );
+    let slow_s = seconds(&lab, "cache", &fetch)?;
+    assert!(slow_s > 0.7, "{slow_s} s for 2 MiB through 16 Mbit/s");
+    Ok(())
+}
+
+pub(crate) fn disk_limit() -> Result<(), Failed> {
+    let mut plan = plan(&["db"]);
+    plan.hosts[0].limits.disk_iops = Some(20);
+    let lab = match Lab::start(plan) {
+        // A directory in memory, or a kernel without the controller: that is said.
+        Err(why) if why.to_string().contains("limiting what the disk does") => return Ok(()),
+        lab => lab?,
+    };
+    let write = format!(
+        "dd if=/dev/zero of={}/log bs=4096 count=40 oflag=dsync",
+        host(&lab, "db").dir.display()
+    );
+    let slow_s = seconds(&lab, "db", &write)?;
+    assert!(slow_s > 1.0, "{slow_s} s for 40 writes at 20 a second");
+    Ok(())
+}
+
 pub(crate) fn come_and_go() -> Result<(), Failed> {
     let lab = lab(&["a-web"]);
     for _ in 0..3 {

@@ -31,6 +31,8 @@ const AS_ROOT: &[(&str, Test)] = &[
     ("a_lab_is_listed_by_root_alone", closed::directories),
     ("a_cpu_limit_throttles", hosts::cpu_limit),
     ("a_memory_limit_kills_and_is_named", hosts::memory_limit),
+    ("a_link_carries_what_it_may", hosts::link_limit),
+    ("a_disk_does_what_it_may", hosts::disk_limit),
     ("hosts_come_and_go", hosts::come_and_go),
     ("two_labs_do_not_see_each_other", hosts::two_labs),
     ("a_server_is_started_reloaded_and_stopped", servers::life),

@@ -61,6 +61,8 @@ metrics! {
     LISTEN_OVERFLOWS Counter "tcp.listen_overflows" "Connections dropped because an accept queue of the namespace was full.";
     LISTEN_DROPS Counter "tcp.listen_drops" "Connections dropped by a listener of the namespace for any reason.";
     RETRANS Counter "tcp.retrans_segs" "TCP segments sent again from the namespace.";
+    NET_SENT_BYTES Counter "net.sent_bytes" "Bytes sent by the interfaces of the tier's network namespace, loopback left out.";
+    NET_RECEIVED_BYTES Counter "net.received_bytes" "Bytes received by them.";
     TIME_WAIT Gauge "tcp.time_wait" "Sockets in TIME_WAIT towards the peer named by the label, held by this tier.";
     ESTABLISHED Gauge "tcp.established" "Established connections to the peer named by the label, held by this tier.";
     PORT_RANGE Gauge "tcp.port_range" "Local ports the namespace may use for connections it opens.";

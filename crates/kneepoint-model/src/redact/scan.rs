@@ -258,8 +258,11 @@ fn joined(before: &str, name: &str, after: &str, grammar: Grammar) -> Option<usi
     at += after[at..].len() - after[at..].trim_start_matches(['"', '\'', ']']).len();
     let before_blank = at;
     at += blanks(&after[at..]);
+    // PHP's `define('NAME', 'value')` has a comma for its sign.
+    let is_constant = before.strip_suffix(name).is_some_and(opens_define);
     let sign = ["=>", "=", ":", "%3D"]
         .into_iter()
+        .chain(is_constant.then_some(","))
         .find(|sign| after[at..].starts_with(sign));
     match sign {
         Some(sign) => at += sign.len(),
@@ -271,6 +274,19 @@ fn joined(before: &str, name: &str, after: &str, grammar: Grammar) -> Option<usi
         at += 1;
     }
     Some(at)
+}
+
+/// Whether a text ends with `define('`.
+fn opens_define(text: &str) -> bool {
+    let open = text.trim_end_matches(['"', '\'']);
+    let open = open.trim_end().strip_suffix('(').map(str::trim_end);
+    let name = open.and_then(|open| {
+        open.len()
+            .checked_sub("define".len())
+            .map(|at| open.get(at..))
+    });
+    name.flatten()
+        .is_some_and(|name| name.eq_ignore_ascii_case("define"))
 }
 
 /// How long the value is.
@@ -320,6 +336,19 @@ mod tests {
             ("Authorization: Basic YWJj Zm9v", "Authorization: •••"),
             ("sent Bearer abc.def twice", "sent Bearer ••• twice"),
             ("'password' => 'abc'", "'password' => '•••'"),
+            (
+                "define('DB_PASSWORD', 'a b');",
+                "define('DB_PASSWORD', '•••');",
+            ),
+            (
+                "define( \"DB_PASSWORD\" , \"abc\" );",
+                "define( \"DB_PASSWORD\" , \"•••\" );",
+            ),
+            (
+                "only('password', 'remember')",
+                "only('password', 'remember')",
+            ),
+            ("define('WP_DEBUG', false);", "define('WP_DEBUG', false);"),
             ("DatabaseAuth: abc", "DatabaseAuth: •••"),
             ("DB_PASSWORD::abc", "DB_PASSWORD:•••"),
             ("Mail::PASSWORD = 'abc'", "Mail::PASSWORD = '•••'"),

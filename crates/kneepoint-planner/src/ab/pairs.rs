@@ -48,6 +48,8 @@ pub(crate) struct Said {
     pub(crate) value: f64,
     /// Its variance as a multiple of that of a usual step.
     pub(crate) variance: f64,
+    /// Whether it is at an end of what can be said: nothing violated, or everything. The capacity may be any farther.
+    pub(crate) is_at_end: bool,
 }
 
 /// One step alone.
@@ -61,6 +63,8 @@ struct Turn {
     ln_available: f64,
     /// Share of that which was idle; `None` where nobody looked.
     idle: Option<f64>,
+    /// Whether it is at an end of what can be said.
+    is_at_end: bool,
 }
 
 /// Which step is next.
@@ -145,6 +149,7 @@ impl Pairs {
             variance: said.variance,
             ln_available: there_was.ln(),
             idle: point.health.idle_share.map(|idle| idle / there_was),
+            is_at_end: said.is_at_end,
         };
         match side {
             Side::A => self.pending.0 = Some(turn),
@@ -258,6 +263,15 @@ impl Pairs {
         Some(f64::midpoint(a.value, b.value))
     }
 
+    /// Whether most pairs alone had a step that was at an end of what can be said, so that the effect is larger than they tell.
+    pub(crate) fn tell_the_least(&self) -> bool {
+        let ends = self
+            .alone
+            .iter()
+            .filter(|(a, b)| a.is_at_end != b.is_at_end);
+        2 * ends.count() > self.alone.len()
+    }
+
     /// How many pairs alone there are.
     pub(crate) fn alone_count(&self) -> usize {
         self.alone.len()
@@ -313,6 +327,7 @@ pub(crate) fn served(point: &LoadPoint) -> Said {
     Said {
         value: ((served + 1.0) / point.window_s.max(0.1)).ln(),
         variance: 1.0,
+        is_at_end: false,
     }
 }
 

@@ -111,6 +111,18 @@ fn a_gain_of_ten_percent_is_seen_at_the_limit() {
 }
 
 #[test]
+fn a_factor_beyond_what_one_rate_can_tell_is_called_the_least_it_can_be() {
+    let beyond = |faster: f64| {
+        let told = (0..5).filter(|seed| {
+            let (verdict, effect) = compare(faster, at(limit_hz()), *seed);
+            verdict == Verdict::Better && effect.conditions.contains("farther from 1")
+        });
+        told.count()
+    };
+    assert_eq!((beyond(5.0), beyond(1.06)), (5, 0));
+}
+
+#[test]
 fn two_equal_arms_rarely_differ_at_the_limit() {
     let differ = |seed| {
         let verdict = compare(1.0, at(limit_hz()), seed).0;

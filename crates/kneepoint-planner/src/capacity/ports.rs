@@ -97,6 +97,7 @@ mod tests {
                 pool: None,
                 cpus: 2.0,
                 memory_bytes: 1 << 30,
+                link_mbit: None,
                 own_network,
             }],
             ..Stack::default()

@@ -63,6 +63,7 @@ fn tier(layer: Layer, server: &str, version: &str, settings: &[(&str, &str)], cp
         pool: None,
         cpus,
         memory_bytes: 2 << 30,
+        link_mbit: None,
         own_network: true,
     }
 }

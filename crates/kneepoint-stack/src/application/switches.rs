@@ -315,13 +315,18 @@ fn of_code(text: &str) -> Vec<Set<'_>> {
     found
 }
 
-/// What stands before and behind the value of a statement that has its line for itself.
+/// What stands before and behind the value of a statement that has its line for itself. A comment in it is the application's own
+/// text, which goes into no report.
 fn around<'t>(text: &'t str, set: &code::Assignment<'t>) -> Option<(&'t str, &'t str)> {
     let line = Lines::of(text).text_at(set.whole);
     let is_alone = line.trim() == set.whole.trim() && !set.value.is_empty();
     let (before, behind) = set.whole.trim().split_at_checked(set.before.len())?;
     let behind = behind.strip_prefix(set.value)?;
-    is_alone.then_some((before, behind))
+    let says_more = |text: &str| {
+        let comments = ["/*", "//", "#"];
+        comments.iter().any(|mark| text.contains(mark)) || text.contains(char::is_control)
+    };
+    (is_alone && !says_more(before) && !says_more(behind)).then_some((before, behind))
 }
 
 /// What stands before the value on a line of `.env`.
@@ -436,6 +441,8 @@ mod tests {
     #[test]
     fn a_line_that_holds_more_is_left_to_its_owner() {
         instead("wp-config.php", "<?php define('WP_DEBUG', true);", None);
+        let told = "<?php\ndefine('WP_DEBUG', /* was hunter2 */ true);\n";
+        instead("wp-config.php", told, None);
         let secret = "<?php\ndefine('K', 'secret'); define('WP_DEBUG', true);\n";
         instead("wp-config.php", secret, None);
         instead(

@@ -124,7 +124,7 @@ impl Server for Redis {
             )],
             prepare: Vec::new(),
             process: process(context, &path, &output, &listen),
-            seed: vec![flush(context, &listen)],
+            seed: seed(context, &listen),
             endpoints: vec![Endpoint::Redis {
                 address: listen.clone(),
             }],
@@ -179,22 +179,33 @@ fn process(
     }
 }
 
-fn flush(context: &TierContext, listen: &Address) -> CommandSpec {
+/// Empties it, and fills it from the scenario's file, which holds a command a line.
+fn seed(context: &TierContext, listen: &Address) -> Vec<CommandSpec> {
     let client = context.program.path.with_file_name("redis-cli");
-    let command = match listen {
-        Address::Tcp(address) => CommandSpec::new(client).args([
-            "-h",
-            &address.ip().to_string(),
-            "-p",
-            &address.port().to_string(),
-        ]),
-        Address::Unix(path) => CommandSpec::new(client).args(["-s", &path.to_string_lossy()]),
+    let door = match listen {
+        Address::Tcp(address) => vec![
+            "-h".to_owned(),
+            address.ip().to_string(),
+            "-p".to_owned(),
+            address.port().to_string(),
+        ],
+        Address::Unix(path) => vec!["-s".to_owned(), path.to_string_lossy().into_owned()],
     };
     // Since 7.0 the client can end with a failure when the command fails.
     let strict = tunable_spec::version(&context.program.version) >= [7, 0, 0];
-    command
+    let flush = CommandSpec::new(&client)
+        .args(door.clone())
         .args(strict.then_some("-e"))
-        .args(["FLUSHALL", "SYNC"])
+        .args(["FLUSHALL", "SYNC"]);
+    let fill = context.seed.as_ref().map(|seed| {
+        // With --pipe every version of the client ends with a failure when a command fails.
+        CommandSpec::new("/bin/sh")
+            .args(["-c".to_owned(), "exec \"$@\" < \"$0\"".to_owned()])
+            .args([seed, &client].map(|path| path.to_string_lossy().into_owned()))
+            .args(door)
+            .args(["--pipe"])
+    });
+    std::iter::once(flush).chain(fill).collect()
 }
 
 fn environment(listen: &Address) -> BTreeMap<String, String> {

@@ -35,6 +35,7 @@ const TIERS: &[&str] = &[
 ];
 const SERVERS: &[&str] = &["stack.proxy", "stack.web", "stack.cache", "stack.db"];
 const PHP: &[&str] = &["stack.php"];
+const CACHE: &[&str] = &["stack.cache"];
 const DB: &[&str] = &["stack.db"];
 const HOSTS: &[&str] = &["hosts"];
 const HOST: &[&str] = &[
@@ -243,6 +244,13 @@ const KEYS: &[Key] = &[
         "Your php.ini.",
     ),
     key(
+        CACHE,
+        "seed",
+        "`\"deploy/cache.txt\"`",
+        "an empty cache",
+        "Redis commands, one a line (`SET name \"a value\"`), that bring the cache to its initial state.",
+    ),
+    key(
         DB,
         "seed",
         "`\"deploy/seed.sql\"`",
@@ -300,6 +308,20 @@ const KEYS: &[Key] = &[
         "`\"2GiB\"`",
         "all of the machine",
         "Memory the tier may use.",
+    ),
+    key(
+        HOST,
+        "disk_iops",
+        "`500`, from 1 to 10000000",
+        "all the disk can",
+        "Reads a second, and as many writes, that the disk below the lab does for the tier: the disk of a cloud on a machine with a faster one. What is in the kernel's memory is not counted; what must be on the disk (fsync) is.",
+    ),
+    key(
+        HOST,
+        "link_mbit",
+        "`100`, from 0.1 to 400000",
+        "all the lab can",
+        "Megabits a second that the tier's network takes from it and, as many, brings to it.",
     ),
     key(
         HOST,

@@ -134,9 +134,11 @@ fn tier(reader: &mut Reader<'_>, place: &Place, node: &Node) -> Option<TierSpec>
     if place.layer == Layer::Php {
         spec.ini = file(section.get("ini"), "a php.ini");
     }
-    if place.layer == Layer::Db {
-        spec.seed = file(section.get("seed"), "a file of SQL");
-    }
+    spec.seed = match place.layer {
+        Layer::Db => file(section.get("seed"), "a file of SQL"),
+        Layer::Cache => file(section.get("seed"), "a file of Redis commands"),
+        _ => None,
+    };
     if let Some(node) = section.get("socket") {
         let choices = &[("unix", true), ("tcp", false)];
         spec.unix_socket = reader.choice(node, choices).unwrap_or_default();
@@ -281,10 +283,15 @@ pub(super) fn read_generators(reader: &mut Reader<'_>, top: &Section<'_>) -> Opt
 fn host(reader: &mut Reader<'_>, section: &Section<'_>) -> HostLimits {
     const CORES: &str = "a number of cores from 0.01 to 4096, such as 1.5";
     let cpus = section.get("cpus");
+    const MEGABITS: &str = "megabits a second from 0.1 to 400000, such as 100";
     let memory = section.get("memory");
+    let disk = section.get("disk_iops");
+    let link = section.get("link_mbit");
     let mut limits = HostLimits {
         cpus: cpus.and_then(|node| reader.number(node, 0.01, 4096.0, CORES)),
         memory_bytes: memory.and_then(|node| reader.memory(node)),
+        disk_iops: disk.and_then(|node| reader.whole(node, 1, 10_000_000)),
+        link_mbit: link.and_then(|node| reader.number(node, 0.1, 400_000.0, MEGABITS)),
         sysctl: BTreeMap::new(),
     };
     let Some(node) = section.get("sysctl") else {

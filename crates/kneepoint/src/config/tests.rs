@@ -123,7 +123,7 @@ settings.pm.max_children = 20
 settings.opcache.enable = true
 
 [hosts]
-php = { cpus = 1, memory = "2GiB", sysctl = { net.core.somaxconn = 128 } }
+php = { cpus = 1, memory = "2GiB", disk_iops = 500, link_mbit = 99.5, sysctl = { net.core.somaxconn = 128 } }
 
 [[request]]
 weight = 8
@@ -174,6 +174,7 @@ fn every_key_arrives_where_it_belongs() {
     assert!(scenario.tiers[3].unix_socket && !php.unix_socket);
     let host = &scenario.hosts[&Layer::Php];
     assert_eq!((host.cpus, host.memory_bytes), (Some(1.0), Some(2 << 30)));
+    assert_eq!((host.disk_iops, host.link_mbit), (Some(500), Some(99.5)));
     assert_eq!(host.sysctl["net.core.somaxconn"], "128");
     assert_eq!(scenario.slo.quantile, 0.999);
     assert_eq!(scenario.slo.response_time, Duration::from_millis(250));
@@ -417,6 +418,43 @@ fn a_patch_is_merged_key_by_key_and_cited_by_its_own_name() {
              expected a whole number of workers from 1 to 4096
     "#]]
     .assert_eq(&format!("{errors}\n"));
+}
+
+#[test]
+fn a_patch_leaves_tables_out_and_adds_to_arrays() {
+    let dir = app();
+    let path = dir.path().join("kneepoint.toml");
+    std::fs::write(&path, WHOLE).expect("written");
+    let patched = |text| {
+        let patch = Patch {
+            name: "fault.toml",
+            dir: dir.path(),
+            text,
+        };
+        load_with(&path, &[patch], &Few)
+    };
+    let whole = patched("").expect("in order");
+    let text = "hosts = false\n[stack]\nproxy = false\n[['+request']]\npath = '/more'\n";
+    let scenario = patched(text).expect("in order");
+    assert!(!whole.hosts.is_empty() && scenario.hosts.is_empty());
+    assert_eq!(scenario.tiers.len() + 1, whole.tiers.len());
+    assert!(!scenario.tiers.iter().any(|tier| tier.layer == Layer::Proxy));
+    let requests = &scenario.workload.requests;
+    assert_eq!(requests.len(), whole.workload.requests.len() + 1);
+    assert_eq!(requests.last().expect("some").path.to_string(), "/more");
+
+    for wrong in [
+        "[['+requests']]\npath = '/'\n",
+        "[['+app']]\nroot = '.'\n",
+        "'+slo' = 1\n",
+    ] {
+        let errors = patched(wrong).err().map(|errors| errors.to_string());
+        let said = errors.unwrap_or_default();
+        assert!(
+            said.contains("fault.toml:1") && said.contains('+'),
+            "{wrong}: {said}"
+        );
+    }
 }
 
 #[test]

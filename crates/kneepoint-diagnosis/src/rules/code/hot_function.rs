@@ -21,7 +21,7 @@ pub(crate) static RULE: Rule = Rule {
     applies_to: AppliesTo::Any,
     requires: &[],
     // What compiles or checks every file is at work in whatever includes it.
-    yields_to: &["OPC-01", "OPC-03", "OPC-04", "OPC-06"],
+    yields_to: &["OPC-01", "OPC-03", "OPC-04", "OPC-06", "APP-06"],
     title: "one function or plugin takes much of PHP's CPU",
     doc: RuleDoc {
         what_it_is: "Pages of one application share code, and sometimes one function of it is most of what they do: it is \

@@ -77,14 +77,17 @@ mod tests {
 
     #[test]
     fn fires_when_what_requests_wait_for_counts_a_whole_table() {
-        check(asking("select count(*) from visits"), expect![[r#"
+        check(
+            asking("select count(*) from visits"),
+            expect![[r#"
             named: MYS-08
             suspected db (50 %): pages count all rows of a table: 20000 rows in each request
               saw 20000 rows read one after the other in each request PHP served, at 190/s offered for 10 s
               saw the database uses 0.90 cores, at 190/s offered for 10 s
               saw select count(*) from visits, once in each GET /, in App\Footer::visits at app/Footer.php:9, in 10 requests that were traced, one after the other
               do: Keep the number of rows of visits in a row of its own or in a cache, written when it changes or once a minute, and read that. An index does not help: all rows are counted.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

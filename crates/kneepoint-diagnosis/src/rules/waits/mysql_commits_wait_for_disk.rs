@@ -87,7 +87,9 @@ mod tests {
 
     #[test]
     fn fires_with_the_line_that_writes_when_the_database_waits_for_its_disk() {
-        check(writing(7.0, 0.9), expect![[r#"
+        check(
+            writing(7.0, 0.9),
+            expect![[r#"
             named: MYS-07
             suspected db (79 %): commits of MariaDB wait for the disk
               saw the database waits for its disk (fsync) 90 % of the time, at 240/s offered for 10 s
@@ -98,16 +100,20 @@ mod tests {
               saw waiting there: GET /, App\Visits::log at app/Visits.php:12, 100 % of 900 stacks, sampled 50 times a second, at 240/s offered for 10 s
               saw insert into visits values (?), 3.0 times in each GET /, in App\Visits::log at app/Visits.php:12, in 10 requests that were traced, one after the other
               set db.innodb_flush_log_at_trx_commit = 2
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn stays_silent_when_the_database_waits_for_something_else() {
         let case = writing(7.0, 0.02);
-        check(case, expect![[r#"
+        check(
+            case,
+            expect![[r#"
             named: FPM-04
             silent
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

@@ -65,7 +65,9 @@ mod tests {
 
     #[test]
     fn fires_when_the_database_waits_for_its_disk_and_the_workers_for_the_database() {
-        check(writing(7.0, 0.9), expect![[r#"
+        check(
+            writing(7.0, 0.9),
+            expect![[r#"
             named: PG-15
             suspected db (79 %): commits of PostgreSQL wait for the disk
               saw the database waits for its disk (fsync) 90 % of the time, at 240/s offered for 10 s
@@ -74,15 +76,19 @@ mod tests {
               saw the database uses 0.25 cores, at 240/s offered for 10 s
               saw 30 % of the machine's 2 cores used, at 240/s offered for 10 s
               set db.synchronous_commit = off
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn stays_silent_when_the_disk_is_fast() {
-        check(writing(7.0, 0.05), expect![[r#"
+        check(
+            writing(7.0, 0.05),
+            expect![[r#"
             named: FPM-04
             silent
-        "#]]);
+        "#]],
+        );
         stays_silent(&RULE, Case::healthy());
     }
 }

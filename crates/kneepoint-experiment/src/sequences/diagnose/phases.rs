@@ -15,7 +15,6 @@ use kneepoint_model::{
 };
 use kneepoint_planner::bench::Step;
 use kneepoint_profiler::{CpuProfile, PhpProfile};
-use kneepoint_stack::application;
 use kneepoint_telemetry::Recording;
 use std::time::Duration;
 
@@ -69,7 +68,7 @@ pub(crate) fn gather(
     let knee_stacks = of_knee(&sampled);
     let stacks = with_slowest(sampled);
     recorder.inside(stacks.as_ref(), calls.as_ref());
-    let root = testbed.app_root(arm)?;
+    let app = testbed.app_facts(arm)?;
     let evidence = Evidence {
         stack,
         slo: testbed.slo().clone(),
@@ -82,8 +81,8 @@ pub(crate) fn gather(
         stacks,
         knee_stacks,
         native,
-        switches: application::switches(root),
-        unprepared: application::unprepared(root),
+        switches: app.switches,
+        unprepared: app.unprepared,
         chains: most_waiting(chains),
     };
     recorder.write(Record::Account(Box::new(accounted(&evidence, label))));

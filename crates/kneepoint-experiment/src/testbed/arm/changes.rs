@@ -52,11 +52,12 @@ pub(super) fn change_app(
         let is_asked_for = !testbed.tries_remedies || own == Some(text);
         if !context.own_network && !is_asked_for {
             return Err(ExperimentError::Unfit(format!(
-                "`{text}` is run in a network of the lab's own only: leave --loopback out, or name it in [changes]"
+                "`{text}` is run in a network of the lab's own only: leave --host-network out, or name it in [changes]"
             )));
         }
         let command = app::command(text, context, user);
         must_succeed(&testbed.lab, &host_name(arm, context.layer), &command)?;
     }
-    Ok(())
+    let copy = standing.copy.as_ref();
+    copy.map_or(Ok(()), |copy| app::still_replaced(copy, &standing.replaced))
 }

@@ -1,9 +1,11 @@
 //! Copies a directory tree so that nothing in the copy leads out of it.
 //!
 //! An application that writes through a link would write where the link leads: into the user's own files. So a link
-//! within the tree stays a link within the copy; one that leads out of it becomes a copy of what it leads to.
+//! within the tree stays a link within the copy; one that leads out of it becomes a copy of what it leads to, where the
+//! application's own users may read that.
 
 use super::acting::{Owner, OwnerIds, as_owner};
+use super::readers::Readers;
 use kneepoint_linux::file::open_untrusted;
 use rustix::fs::OFlags;
 use std::fs::{self, FileTimes, OpenOptions};
@@ -29,11 +31,17 @@ pub(super) struct Refused {
 /// Copies what is below `from` into `to`, which is made where it is not there yet.
 ///
 /// # Errors
-/// Something cannot be read or written, or a link leads to a directory that holds the tree itself.
-pub(super) fn copy(from: &Path, to: &Path, owner: Owner) -> Result<(), Refused> {
+/// Something cannot be read or written, or a link leads to a directory that holds the tree itself, or to what `readers` may not
+/// read.
+pub(super) fn copy(from: &Path, to: &Path, owner: Owner, readers: &Readers) -> Result<(), Refused> {
     let root = from.canonicalize().map_err(refused(from))?;
     make_top(&root, to, owner)?;
-    Copying { owner, depth: 0 }.tree(&root, to)
+    let copying = Copying {
+        owner,
+        readers,
+        depth: 0,
+    };
+    copying.tree(&root, to)
 }
 
 /// The directory of the copy itself, which only who owns the directory above it can make.
@@ -117,13 +125,15 @@ pub(super) fn refused(path: &Path) -> impl Fn(io::Error) -> Refused {
     }
 }
 
-struct Copying {
+struct Copying<'a> {
     owner: Owner,
+    /// Who must be able to read what a link out of the tree leads to.
+    readers: &'a Readers,
     /// Links out of the tree that led here.
     depth: usize,
 }
 
-impl Copying {
+impl Copying<'_> {
     /// `root` has no links in its path.
     fn tree(&self, root: &Path, to: &Path) -> Result<(), Refused> {
         let left_out = |path: &Path| {
@@ -142,6 +152,11 @@ impl Copying {
             };
             let target = to.join(below);
             let kind = found.file_type();
+            if self.depth > 0 && !kind.is_symlink() {
+                self.readers
+                    .check(found.path())
+                    .map_err(refused(found.path()))?;
+            }
             if kind.is_symlink() {
                 self.link(root, found.path(), &target)?;
             } else if kind.is_dir() || kind.is_file() {
@@ -160,6 +175,7 @@ impl Copying {
             let below = path.strip_prefix(root).unwrap_or(path);
             return link(&relative(below, within), to, self.owner);
         }
+        self.readers.check_way(&leads_to).map_err(refused(path))?;
         let about = fs::metadata(&leads_to).map_err(refused(path))?;
         if about.is_file() {
             return copy_one((&leads_to, None), (to, self.owner));
@@ -175,8 +191,8 @@ impl Copying {
             return Err(refused(path)(io::Error::other(words)));
         }
         let deeper = Self {
-            owner: self.owner,
             depth: self.depth + 1,
+            ..*self
         };
         copy_one((&leads_to, None), (to, self.owner))?;
         deeper.tree(&leads_to, to)
@@ -210,7 +226,7 @@ mod tests {
         make(&app, &beside);
         let to = dir.path().join("lab/app");
         fs::create_dir(dir.path().join("lab")).expect("a directory");
-        let result = copy(&app, &to, None);
+        let result = copy(&app, &to, None, &Readers::all());
         (dir, to, result)
     }
 
@@ -267,6 +283,51 @@ mod tests {
         assert_eq!(beside("env").as_deref(), Some("SECRET"));
         assert_eq!(beside("shared/log").as_deref(), Some("old"));
         assert_eq!(beside("nothing"), None);
+    }
+
+    #[test]
+    fn a_link_to_what_only_root_may_read_is_refused() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let nobody = |app: &Path| {
+            let owner = OwnerIds {
+                uid: 65534,
+                gid: 65534,
+                passing: None,
+            };
+            Readers::of(app, Some(owner)).expect("the application is there")
+        };
+        let shut = |path: &Path, mode: u32| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
+        };
+        let check = |plant: &dyn Fn(&Path), is_refused: bool| {
+            let dir = TempDir::new().expect("a temporary directory");
+            let (app, beside) = (dir.path().join("app"), dir.path().join("beside"));
+            write(app.join("index.php"), "");
+            write(beside.join("shared/key"), "SECRET");
+            plant(&beside);
+            for (name, to) in [("file", "shared/key"), ("directory", "shared")] {
+                let link = app.join(name);
+                symlink(beside.join(to), &link).expect("a link");
+                let copied = copy(&app, &dir.path().join("copy"), None, &nobody(&app));
+                fs::remove_file(link).expect("the link");
+                let words = copied.err().map(|refused| refused.why.to_string());
+                assert_eq!(words.is_some(), is_refused, "{name}: {words:?}");
+                let said = words.unwrap_or("may not read".to_owned());
+                assert!(
+                    said.contains("may not read") && !said.contains("SECRET"),
+                    "{said}"
+                );
+            }
+        };
+        // The directory that the application lies in is shut, as /root is: its own link to a file beside it may be followed.
+        check(
+            &|beside| shut(beside.parent().expect("a parent"), 0o700),
+            false,
+        );
+        check(&|beside| shut(&beside.join("shared/key"), 0o640), true);
+        check(&|beside| shut(beside, 0o700), true);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Changes that were decided on, as a table.
 
 use super::{LEGEND, recommended};
-use crate::markdown::{line, section, table};
+use crate::markdown::{escaped, line, section, table};
 use crate::words;
 use kneepoint_model::Run;
 use kneepoint_model::run::Decision;
@@ -48,7 +48,7 @@ pub(crate) fn decisions(out: &mut String, run: &Run) {
             "Recommended, though its gain could not be measured: {} ({}: {}).",
             decision.effect.change, decision.code, finding.title
         );
-        line(out, &what);
+        line(out, &escaped(&what));
     }
 }
 

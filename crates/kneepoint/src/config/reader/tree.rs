@@ -196,9 +196,21 @@ fn flatten(outer: Option<(&str, Span)>, from: Table, text: &str, into: &mut Vec<
     }
 }
 
-/// Lays `patch` over `base`: tables are merged key by key, everything else (arrays too) is replaced whole.
+/// Lays `patch` over `base`: tables are merged key by key, everything else (arrays too) is replaced whole. Two things are said
+/// in words of their own: `cache = false` leaves a table out, and `[["+request"]]` adds to an array instead of replacing it.
 pub(in crate::config) fn merge(base: &mut Table, patch: Table) {
     for entry in patch.entries {
+        let is_table = |known: &Entry| matches!(known.node.value, Value::Table(_));
+        if matches!(entry.node.value, Value::Bool(false)) {
+            let left_out = |known: &Entry| known.key == entry.key && is_table(known);
+            if let Some(at) = base.entries.iter().position(left_out) {
+                base.entries.remove(at);
+                continue;
+            }
+        }
+        let Some(entry) = added(base, entry) else {
+            continue;
+        };
         let known = base.entries.iter_mut().find(|known| known.key == entry.key);
         let Some(known) = known else {
             base.entries.push(entry);
@@ -214,5 +226,25 @@ pub(in crate::config) fn merge(base: &mut Table, patch: Table) {
                 };
             }
         }
+    }
+}
+
+/// Adds what `+NAME` holds to the array of that name. Everything else is handed back, an addition to what is no array too: there
+/// is no key of that name, and the message says so.
+fn added(base: &mut Table, entry: Entry) -> Option<Entry> {
+    let name = entry.key.strip_prefix('+');
+    let known = name.and_then(|name| base.get_mut(name));
+    match (known.map(|node| &mut node.value), entry.node.value) {
+        (Some(Value::Array(known)), Value::Array(more)) => {
+            known.extend(more);
+            None
+        }
+        (_, value) => Some(Entry {
+            node: Node {
+                value,
+                ..entry.node
+            },
+            ..entry
+        }),
     }
 }
