@@ -127,26 +127,23 @@ pub(crate) fn not_tried(
     ));
 }
 
-/// Whether the stack stood up with a remedy; where it did not, that is said.
+/// What came of the stack with a remedy, or why it failed, in words: what was measured before is not lost with it.
 ///
 /// # Errors
-/// Somebody asked to stop.
-pub(crate) fn starts(
-    recorder: &mut Recorder<'_>,
-    finding: &Finding,
-    settings: &[Setting],
-    stood: Result<(), ExperimentError>,
-) -> Result<bool, ExperimentError> {
-    match stood {
-        Ok(()) => Ok(true),
-        Err(ExperimentError::Interrupted) => Err(ExperimentError::Interrupted),
-        Err(error) => {
-            let why = format!("the stack does not start with it: {error}");
-            not_tried(recorder, finding, settings, &why);
-            Ok(false)
-        }
+/// Somebody asked to stop, or nothing can be written down any more.
+pub(crate) fn with_remedy<T>(
+    outcome: Result<T, ExperimentError>,
+    what: &str,
+) -> Result<Result<T, String>, ExperimentError> {
+    match outcome {
+        Err(error @ (ExperimentError::Interrupted | ExperimentError::Store { .. })) => Err(error),
+        outcome => Ok(outcome.map_err(|error| format!("{what}: {error}"))),
     }
 }
+
+/// How standing up fails, and how a comparison does.
+pub(crate) const DOES_NOT_START: &str = "the stack does not start with it";
+pub(crate) const DOES_NOT_LAST: &str = "the stack could not be measured with it";
 
 /// Confirms suspected findings by interventions: the remedy is set on a second arm and the two are compared.
 /// At most `most` findings are tried, and those that the budget leaves no time for are named.
@@ -188,15 +185,22 @@ fn confirm(
         ));
         let changed = scenario.with(settings).map_err(ExperimentError::Settings)?;
         let began = recorder.elapsed();
-        let stood = testbed.stand_up("probe", &changed);
-        if !starts(recorder, finding, settings, stood)? {
+        let stood = with_remedy(testbed.stand_up("probe", &changed), DOES_NOT_START)?;
+        if let Err(why) = stood {
+            not_tried(recorder, finding, settings, &why);
             continue;
         }
         costs.stood_up(recorder.elapsed() - began);
         let began = recorder.elapsed();
         let outcome = compare_for(testbed, recorder, (arm, "probe"), finding, settings, base);
         testbed.tear_down("probe");
-        let (verdict, effect) = outcome?;
+        let (verdict, effect) = match with_remedy(outcome, DOES_NOT_LAST)? {
+            Ok(compared) => compared,
+            Err(why) => {
+                not_tried(recorder, finding, settings, &why);
+                continue;
+            }
+        };
         costs.compared(effect.pairs, recorder.elapsed() - began);
         for known in findings
             .iter_mut()

@@ -15,7 +15,9 @@ use crate::error::ExperimentError;
 use crate::record::{BASE, Record, Recorder, TimeNeed};
 use crate::sequences::Subject;
 use crate::sequences::ab::{ArmComparison, compare, compare_for, compare_with_itself};
-use crate::sequences::diagnose::{diagnose, not_tried, starts, worth_trying};
+use crate::sequences::diagnose::{
+    DOES_NOT_LAST, DOES_NOT_START, diagnose, not_tried, with_remedy, worth_trying,
+};
 use crate::sequences::findings::ask_what_else;
 use crate::sequences::limit::{find_limit, search_limit};
 use crate::testbed::Testbed;
@@ -378,7 +380,8 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             let rest = tries[nth..].iter();
             let rest = rest.filter(|(other, _)| suspected(other) || !suspected(finding));
             let Some(pairs) = self.affordable(rest.count(), true) else {
-                self.leave_undecided(finding, settings);
+                let why = self.no_time(finding);
+                self.leave_undecided(finding, settings, why);
                 continue;
             };
             self.tried.insert(settings.clone());
@@ -392,8 +395,8 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         Ok(won)
     }
 
-    /// There is no time to try a remedy: whether it helps is not known.
-    fn leave_undecided(&mut self, finding: &Finding, settings: &[Setting]) {
+    /// A remedy cannot be tried: whether it helps is not known.
+    fn leave_undecided(&mut self, finding: &Finding, settings: &[Setting], why: String) {
         let effect = Effect {
             change: describe_settings(settings),
             settings: settings.to_vec(),
@@ -402,7 +405,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             e_value: 1.0,
             ..Effect::default()
         };
-        self.decide(finding, settings, &effect);
+        self.decide(finding, settings, &effect, Some(why));
     }
 
     /// Sets one remedy on a second arm, compares, and keeps it when it wins.
@@ -423,26 +426,32 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             .with(settings)
             .map_err(ExperimentError::Settings)?;
         let arm = self.next_arm();
-        let stood = self.stand_up(&arm, &changed);
-        if !starts(self.recorder, finding, settings, stood)? {
+        if let Err(why) = with_remedy(self.stand_up(&arm, &changed), DOES_NOT_START)? {
+            self.leave_undecided(
+                finding,
+                settings,
+                format!("undecided: not tried, since {why}"),
+            );
             return Ok(false);
         }
         let base = ComparisonBase::of(&current.limit, current.slope, pairs);
         let began = self.recorder.elapsed();
-        let (verdict, effect) = compare_for(
-            self.testbed,
-            self.recorder,
-            (&current.arm, &arm),
-            finding,
-            settings,
-            base,
-        )?;
+        let arms = (current.arm.as_str(), arm.as_str());
+        let compared = compare_for(self.testbed, self.recorder, arms, finding, settings, base);
+        let (verdict, effect) = match with_remedy(compared, DOES_NOT_LAST)? {
+            Ok(compared) => compared,
+            Err(why) => {
+                self.testbed.tear_down(&arm);
+                self.leave_undecided(finding, settings, format!("undecided: {why}"));
+                return Ok(false);
+            }
+        };
         // At one rate a pair waits for pools to shrink and a rate that tells is looked for: others take no such time.
         if effect.quantity != BY_SHARE {
             self.costs
                 .compared(effect.pairs, self.recorder.elapsed() - began);
         }
-        self.decide(finding, settings, &effect);
+        self.decide(finding, settings, &effect, None);
         let kept = verdict == Verdict::Better;
         if kept {
             self.testbed.tear_down(&current.arm);
@@ -455,8 +464,14 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         Ok(kept)
     }
 
-    /// Writes down what became of a change: words claim no more than its comparison showed.
-    fn decide(&mut self, finding: &Finding, settings: &[Setting], effect: &Effect) {
+    /// Writes down what became of a change: words claim no more than its comparison showed. `untried` says why there was none.
+    fn decide(
+        &mut self,
+        finding: &Finding,
+        settings: &[Setting],
+        effect: &Effect,
+        untried: Option<String>,
+    ) {
         let kept = effect.verdict == Verdict::Better;
         let mut decision = Decision {
             code: finding.code.clone(),
@@ -470,7 +485,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         decision.reason = match decision.standing() {
             Standing::Kept => format!("kept: {}", describe_effect(effect)),
             Standing::Dropped => format!("dropped: {}", describe_effect(effect)),
-            Standing::Undecided => self.undecided(finding, effect),
+            Standing::Undecided => untried.unwrap_or_else(|| self.undecided(finding, effect)),
         };
         self.recorder.change(format!(
             "{} {}: {}",
@@ -489,19 +504,18 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         self.recorder.decision(decision);
     }
 
+    /// That there is no time to try a remedy, and what it is expected to gain.
+    fn no_time(&self, finding: &Finding) -> String {
+        format!(
+            "undecided: not tried, since {:.0} s are left, which the proof of what was kept needs; a longer --budget would \
+             decide it{}",
+            self.recorder.left().as_secs_f64(),
+            expected(finding)
+        )
+    }
+
     /// Why a change is undecided, what would decide it, and what it is expected to gain.
     fn undecided(&self, finding: &Finding, effect: &Effect) -> String {
-        let expected = match finding.expected_gain.trim_end_matches('.') {
-            "" => String::new(),
-            gain => format!("; expected: {gain}"),
-        };
-        if effect.pairs == 0 {
-            return format!(
-                "undecided: not tried, since {:.0} s are left, which the proof of what was kept needs; a longer --budget \
-                 would decide it{expected}",
-                self.recorder.left().as_secs_f64()
-            );
-        }
         let needs = effect
             .smallest_visible
             .and_then(|visible| self.costs.until_visible(WORTH, effect.pairs, visible));
@@ -514,8 +528,9 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             None => "a longer --budget would decide it".to_owned(),
         };
         format!(
-            "undecided: {}; {decides}{expected}",
-            describe_effect(effect)
+            "undecided: {}; {decides}{}",
+            describe_effect(effect),
+            expected(finding)
         )
     }
 
@@ -559,5 +574,13 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         (0..decisions.len())
             .filter(|index| decisions[*index].kept)
             .collect()
+    }
+}
+
+/// What a remedy is expected to gain, for the end of a sentence.
+fn expected(finding: &Finding) -> String {
+    match finding.expected_gain.trim_end_matches('.') {
+        "" => String::new(),
+        gain => format!("; expected: {gain}"),
     }
 }

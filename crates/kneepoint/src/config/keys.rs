@@ -609,7 +609,11 @@ mod tests {
             "`users` belongs at the top of the file, before the first [table]",
         );
         check("stack.php", "server", "did you mean `runtime`?");
-        check("stack.web", "seed", "`seed` belongs in [stack.cache], [stack.db]");
+        check(
+            "stack.web",
+            "seed",
+            "`seed` belongs in [stack.cache], [stack.db]",
+        );
         check("slo", "respons_time", "did you mean `response_time`?");
         assert_eq!(hint("slo", "colour"), None);
     }

@@ -3,6 +3,7 @@
 use super::{Current, Tuner};
 use crate::error::ExperimentError;
 use crate::sequences::ab::ArmComparison;
+use crate::sequences::diagnose::with_remedy;
 use kneepoint_model::run::Decision;
 use kneepoint_model::{Effect, Scenario, Setting};
 use kneepoint_planner::ab::Verdict;
@@ -29,8 +30,22 @@ impl Tuner<'_, '_, '_> {
                 .stage(format!("Leave one out: without {}", decision.code));
             let scenario = self.without(&decision)?;
             let arm = self.next_arm();
-            self.stand_up(&arm, &scenario)?;
-            let (verdict, effect) = self.compare_without(current, &arm, &decision, pairs)?;
+            let compared = match self.stand_up(&arm, &scenario) {
+                Ok(()) => self.compare_without(current, &arm, &decision, pairs),
+                Err(error) => Err(error),
+            };
+            let what = "the stack could not be measured without it";
+            let (verdict, effect) = match with_remedy(compared, what)? {
+                Ok(compared) => compared,
+                Err(why) => {
+                    let code = &decision.code;
+                    self.recorder.warn(format!(
+                        "{code} was not left out, so its gain is from its own A/B: {why}"
+                    ));
+                    self.testbed.tear_down(&arm);
+                    continue;
+                }
+            };
             self.recorder.leave_one_out(index, effect.clone());
             if matches!(verdict, Verdict::Equivalent | Verdict::Worse) {
                 let reason = format!(

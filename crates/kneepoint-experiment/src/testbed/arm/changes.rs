@@ -56,7 +56,8 @@ pub(super) fn change_app(
             )));
         }
         let command = app::command(text, context, user);
-        must_succeed(&testbed.lab, &host_name(arm, context.layer), &command)?;
+        must_succeed(&testbed.lab, &host_name(arm, context.layer), &command)
+            .map_err(|error| ExperimentError::Unfit(format!("`{text}`: {error}")))?;
     }
     let copy = standing.copy.as_ref();
     copy.map_or(Ok(()), |copy| app::still_replaced(copy, &standing.replaced))

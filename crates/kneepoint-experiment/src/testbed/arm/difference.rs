@@ -59,12 +59,15 @@ fn push_lines(diffs: &mut Vec<FileDiff>, from: &[ReplacedLine], to: &[ReplacedLi
             format!("{}\n", text.unwrap_or_default())
         };
         let (file, line) = place;
-        push_diff(
-            diffs,
-            &format!("{file}, line {line}"),
-            &text(from),
-            &text(to),
-        );
+        let mut changed = Vec::new();
+        let name = format!("{file}, line {line}");
+        push_diff(&mut changed, &name, &text(from), &text(to));
+        // Only the line itself was compared; in the file it has another number.
+        for diff in &mut changed {
+            let there = format!("@@ -{line} +{line} @@");
+            diff.diff = diff.diff.replacen("@@ -1 +1 @@", &there, 1);
+        }
+        diffs.append(&mut changed);
     }
 }
 
@@ -173,9 +176,9 @@ mod tests {
             .iter()
             .flat_map(|diff| diff.diff.lines().filter(changed));
         assert_eq!(lines.collect::<Vec<_>>(), expected);
-        let named = diffs
-            .iter()
-            .all(|diff| diff.file == "wp-config.php, line 80");
+        let named = diffs.iter().all(|diff| {
+            diff.file == "wp-config.php, line 80" && diff.diff.contains("@@ -80 +80 @@")
+        });
         assert!(named, "{diffs:?}");
     }
 

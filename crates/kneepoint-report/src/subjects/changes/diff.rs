@@ -19,7 +19,7 @@ pub(crate) fn section(run: &Run) -> Option<Section> {
         id: "diff",
         title: "The configuration, before and after",
         body: html! {
-            p class="caption" { "Unified diffs: apply them to the files that were measured as “before” to get “after”." }
+            p class="caption" { "Unified diffs from “before” to “after”: those of files can be applied to the files that were measured; ••• stands for what is hidden. Statements and commands are run, not applied." }
             @for file in changed {
                 h3 class="file" { (file.file) }
                 pre class="diff scroll" tabindex="0" aria-label={ "Diff of " (file.file) } {
