@@ -387,19 +387,22 @@ fn secrets_are_in_no_message_but_the_quoted_line() {
     assert!(!format!("{:?}{:?}", error.expected, error.help).contains("s3cret"));
 }
 
+/// The whole scenario in an application's directory, with a patch over it.
+fn patched(dir: &Path, text: &str) -> Result<Scenario, ConfigErrors> {
+    let path = dir.join("kneepoint.toml");
+    std::fs::write(&path, WHOLE).expect("written");
+    let patch = Patch {
+        name: "fault.toml",
+        dir,
+        text,
+    };
+    load_with(&path, &[patch], &Few)
+}
+
 #[test]
 fn a_patch_is_merged_key_by_key_and_cited_by_its_own_name() {
     let dir = app();
-    let path = dir.path().join("kneepoint.toml");
-    std::fs::write(&path, WHOLE).expect("written");
-    let patched = |text| {
-        let patch = Patch {
-            name: "fault.toml",
-            dir: dir.path(),
-            text,
-        };
-        load_with(&path, &[patch], &Few)
-    };
+    let patched = |text| patched(dir.path(), text);
     let text = "[stack.php]\nsettings = { 'pm.max_children' = 2 }\n[[request]]\npath = '/only'\n";
     let scenario = patched(text).expect("in order");
     assert_eq!(scenario.tiers[2].settings["pm.max_children"], "2");
@@ -423,16 +426,7 @@ fn a_patch_is_merged_key_by_key_and_cited_by_its_own_name() {
 #[test]
 fn a_patch_leaves_tables_out_and_adds_to_arrays() {
     let dir = app();
-    let path = dir.path().join("kneepoint.toml");
-    std::fs::write(&path, WHOLE).expect("written");
-    let patched = |text| {
-        let patch = Patch {
-            name: "fault.toml",
-            dir: dir.path(),
-            text,
-        };
-        load_with(&path, &[patch], &Few)
-    };
+    let patched = |text| patched(dir.path(), text);
     let whole = patched("").expect("in order");
     let text = "hosts = false\n[stack]\nproxy = false\n[['+request']]\npath = '/more'\n";
     let scenario = patched(text).expect("in order");
