@@ -100,7 +100,9 @@ fn run_all(runner: &Runner, faults: Vec<Fault>, json: Option<&Path>) -> anyhow::
             let (elapsed, record) = runner.diagnose(&fault)?;
             let judged =
                 record.and_then(|text| verdict::judge(&fault.expect, &fault.demands, &text));
-            let outcome = judged.map_or_else(Outcome::Failed, Outcome::Judged);
+            let outcome = judged.map_or_else(Outcome::Failed, |verdict| {
+                Outcome::Judged(Box::new(verdict))
+            });
             Row::new(fault, elapsed, outcome)
         };
         writeln!(progress, "      {}", row.in_words())?;

@@ -405,7 +405,7 @@ fn phase(kind: PhaseKind, offered: f64, done: f64, ms: f64, queue: f64) -> Phase
         (Layer::Cache, REDIS_MAX_CLIENTS, "", 10_000.0),
         (Layer::Db, DB_CONNECTIONS, "", 9.0),
         (Layer::Db, DB_MAX_CONNECTIONS, "", 100.0),
-        (Layer::Db, DB_DISK_WAIT, "fsync", 0.01),
+        (Layer::Db, DB_DISK_WAIT, "write", 0.01),
     ] {
         put(&mut phase, layer, metric, label, |_| value);
     }

@@ -18,7 +18,7 @@ pub use kneepoint_model::Verdict;
 use kneepoint_model::statistics::sequential::{Combined, ENOUGH, MIN_PAIRS};
 use kneepoint_model::statistics::special::logit;
 use kneepoint_model::{Effect, LoadPoint, Setting};
-use pairs::{Pairs, Said, Turns, ratio_of, served};
+use pairs::{End, Pairs, Said, Turns, ratio_of, served};
 use std::time::Duration;
 
 /// What a comparison at one rate measures, as its effect names it.
@@ -322,10 +322,15 @@ impl AbTest {
                 let (centre, seen) = (logit(0.05), logit(share));
                 let within = seen.clamp(centre - CLIP, centre + 2.0 * CLIP);
                 let is_clipped = (within - seen).abs() > 0.0;
+                let end = match is_clipped || point.violations() == 0 {
+                    false => None,
+                    true if seen > centre => Some(End::Drowned),
+                    true => Some(End::Calm),
+                };
                 Said {
                     value: -within,
                     variance: if is_clipped { CLIPPED } else { 1.0 },
-                    is_at_end: is_clipped || point.violations() == 0,
+                    end,
                 }
             }
         }
@@ -434,7 +439,7 @@ impl AbTest {
         };
         let least = match self.verdict() {
             Verdict::Better | Verdict::Worse if self.pairs.tell_the_least() => {
-                ", at which one of them violated next to nothing or nearly always: the true factor is farther from 1"
+                ", at which one of the two met the SLO nearly always or nearly never: the true factor is farther from 1"
             }
             _ => "",
         };

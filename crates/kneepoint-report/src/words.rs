@@ -120,6 +120,16 @@ pub(crate) fn part(layer: Layer, what: &str) -> String {
 /// A setting as its owner writes it, with the name by which Kneepoint takes it: `opcache.enable = 1 in php.ini (--set
 /// php.opcache.enable=1)`. As it is, where what to write depends on the application or on the server's version.
 pub(crate) fn owners_setting(setting: &Setting) -> String {
+    let written = written_setting(setting);
+    match (setting.key.name.as_str(), setting.value.as_str()) {
+        ("innodb_flush_log_at_trx_commit", "0" | "2") | ("synchronous_commit", "off") => {
+            format!("{written}, with which a crash may lose the last second of what was written")
+        }
+        _ => written,
+    }
+}
+
+fn written_setting(setting: &Setting) -> String {
     let (name, value) = (setting.key.name.as_str(), setting.value.as_str());
     match Change::of(&setting.key) {
         Some(Change::Statement { .. }) => return value.to_owned(),

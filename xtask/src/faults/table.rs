@@ -11,7 +11,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Outcome {
     /// The diagnosis ran and was judged.
-    Judged(Verdict),
+    Judged(Box<Verdict>),
     /// There is no diagnosis: its last words.
     Failed(String),
     /// It was not run, for this reason.
@@ -338,7 +338,7 @@ mod tests {
             estimate: Some(2.0),
             high: Some(2.1),
         };
-        Outcome::Judged(Verdict {
+        Outcome::Judged(Box::new(Verdict {
             named: Some(named.into()),
             title: Some("title".into()),
             right,
@@ -352,7 +352,7 @@ mod tests {
             unmet: Vec::new(),
             times: None,
             false_alarms: false_alarms.iter().map(|code| (*code).to_owned()).collect(),
-        })
+        }))
     }
 
     fn row(fault: Fault, outcome: Outcome) -> Row {

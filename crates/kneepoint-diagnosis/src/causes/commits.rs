@@ -11,16 +11,21 @@ const NOTICEABLE: f64 = 0.05;
 /// Share of the time in which the database waits for its disk, below which commits are not what its clients wait for
 /// \[ours\]: a checkpoint waits now and then.
 const OFTEN: f64 = 0.2;
-/// The call that waits until the disk has what was written, as telemetry names it.
-const SYNC: &str = "fsync";
+/// The calls that wait until the disk has what was written, as telemetry names them.
+const WRITE: &str = "write";
 
-/// Workers wait for a database that waits for its disk. `relaxed` is the setting with which a commit does not wait.
+/// Workers wait for a database that waits for its disk. `relaxed` is the setting and its values with which a commit does not
+/// wait, the one to be proposed first.
 pub(crate) fn commits(
     rule: &Rule,
     evidence: &Evidence,
-    relaxed: (&str, &str),
+    (setting, relaxed): (&str, &[&str]),
     advice: &str,
 ) -> Option<Finding> {
+    let present = evidence.stack.setting(Layer::Db, setting);
+    if present.is_some_and(|present| relaxed.contains(&present)) {
+        return None;
+    }
     let (phase, waiting, syncing) = [PhaseKind::Knee, PhaseKind::Over]
         .into_iter()
         .filter_map(|kind| of_phase(evidence.phase(kind)?))
@@ -37,7 +42,7 @@ pub(crate) fn commits(
         .finds(Layer::Db, rule.title)
         .measured(
             format!(
-                "the database waits for its disk (fsync) {} of the time",
+                "{} of the time the database waits until its disk has written",
                 format_share(syncing)
             ),
             phase,
@@ -57,16 +62,19 @@ pub(crate) fn commits(
     if let Some(cores) = phase.cores_used(Layer::Db) {
         verdict = verdict.measured(format!("the database uses {cores:.2} cores"), phase);
     }
+    let written = evidence.seen_calls(CallKind::Query, |call| writes(&call.what));
+    // Requests that only read wait for something else, whatever the database does beside.
+    let reads_only = written.is_empty() && evidence.traced(CallKind::Query).next().is_some();
     verdict
         .cpu_used(evidence, phase)
         .inside(evidence.seen_waiting(|wait| wait == "recv db"))
-        .inside(evidence.seen_calls(CallKind::Query, |call| writes(&call.what)))
-        .suspected_if(share >= BINDS && idle)
+        .inside(written)
+        .suspected_if(share >= BINDS && idle && !reads_only)
         .weight(share)
         .refuted_by("the same limit where a commit does not wait for the disk")
         .remedy(
             Advice::new(evidence, advice)
-                .set(Layer::Db, relaxed.0, relaxed.1)
+                .set(Layer::Db, setting, relaxed[0])
                 .build(),
         )
         .done()
@@ -80,7 +88,7 @@ fn of_phase(phase: &Phase) -> Option<(&Phase, f64, f64)> {
     let waiting: f64 = waits.map(|wait| wait.workers).sum();
     let syncing = phase
         .series
-        .labelled(Layer::Db, metric::DB_DISK_WAIT, SYNC)?
+        .labelled(Layer::Db, metric::DB_DISK_WAIT, WRITE)?
         .mean()?;
     Some((phase, waiting / phase.busy_workers()?, syncing))
 }

@@ -127,17 +127,23 @@ pub(crate) fn not_tried(
     ));
 }
 
-/// What came of the stack with a remedy, or why it failed, in words: what was measured before is not lost with it.
+/// What came of the stack with a remedy, or why the stack failed, in words: what was measured before is not lost with it.
 ///
 /// # Errors
-/// Somebody asked to stop, or nothing can be written down any more.
+/// It is not the stack that failed: somebody asked to stop, the load cannot be driven, nothing can be written down any more.
 pub(crate) fn with_remedy<T>(
     outcome: Result<T, ExperimentError>,
     what: &str,
 ) -> Result<Result<T, String>, ExperimentError> {
     match outcome {
-        Err(error @ (ExperimentError::Interrupted | ExperimentError::Store { .. })) => Err(error),
-        outcome => Ok(outcome.map_err(|error| format!("{what}: {error}"))),
+        Ok(measured) => Ok(Ok(measured)),
+        Err(
+            error @ (ExperimentError::Died(_)
+            | ExperimentError::Unfit(_)
+            | ExperimentError::Stack(_)
+            | ExperimentError::Lab(_)),
+        ) => Ok(Err(format!("{what}: {error}"))),
+        Err(error) => Err(error),
     }
 }
 

@@ -380,8 +380,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             let rest = tries[nth..].iter();
             let rest = rest.filter(|(other, _)| suspected(other) || !suspected(finding));
             let Some(pairs) = self.affordable(rest.count(), true) else {
-                let why = self.no_time(finding);
-                self.leave_undecided(finding, settings, why);
+                self.leave_undecided(finding, settings);
                 continue;
             };
             self.tried.insert(settings.clone());
@@ -395,8 +394,8 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         Ok(won)
     }
 
-    /// A remedy cannot be tried: whether it helps is not known.
-    fn leave_undecided(&mut self, finding: &Finding, settings: &[Setting], why: String) {
+    /// There is no time to try a remedy: whether it helps is not known.
+    fn leave_undecided(&mut self, finding: &Finding, settings: &[Setting]) {
         let effect = Effect {
             change: describe_settings(settings),
             settings: settings.to_vec(),
@@ -405,7 +404,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             e_value: 1.0,
             ..Effect::default()
         };
-        self.decide(finding, settings, &effect, Some(why));
+        self.decide(finding, settings, &effect);
     }
 
     /// Sets one remedy on a second arm, compares, and keeps it when it wins.
@@ -427,11 +426,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             .map_err(ExperimentError::Settings)?;
         let arm = self.next_arm();
         if let Err(why) = with_remedy(self.stand_up(&arm, &changed), DOES_NOT_START)? {
-            self.leave_undecided(
-                finding,
-                settings,
-                format!("undecided: not tried, since {why}"),
-            );
+            not_tried(self.recorder, finding, settings, &why);
             return Ok(false);
         }
         let base = ComparisonBase::of(&current.limit, current.slope, pairs);
@@ -442,7 +437,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             Ok(compared) => compared,
             Err(why) => {
                 self.testbed.tear_down(&arm);
-                self.leave_undecided(finding, settings, format!("undecided: {why}"));
+                not_tried(self.recorder, finding, settings, &why);
                 return Ok(false);
             }
         };
@@ -451,7 +446,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             self.costs
                 .compared(effect.pairs, self.recorder.elapsed() - began);
         }
-        self.decide(finding, settings, &effect, None);
+        self.decide(finding, settings, &effect);
         let kept = verdict == Verdict::Better;
         if kept {
             self.testbed.tear_down(&current.arm);
@@ -464,14 +459,8 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         Ok(kept)
     }
 
-    /// Writes down what became of a change: words claim no more than its comparison showed. `untried` says why there was none.
-    fn decide(
-        &mut self,
-        finding: &Finding,
-        settings: &[Setting],
-        effect: &Effect,
-        untried: Option<String>,
-    ) {
+    /// Writes down what became of a change: words claim no more than its comparison showed.
+    fn decide(&mut self, finding: &Finding, settings: &[Setting], effect: &Effect) {
         let kept = effect.verdict == Verdict::Better;
         let mut decision = Decision {
             code: finding.code.clone(),
@@ -485,7 +474,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         decision.reason = match decision.standing() {
             Standing::Kept => format!("kept: {}", describe_effect(effect)),
             Standing::Dropped => format!("dropped: {}", describe_effect(effect)),
-            Standing::Undecided => untried.unwrap_or_else(|| self.undecided(finding, effect)),
+            Standing::Undecided => self.undecided(finding, effect),
         };
         self.recorder.change(format!(
             "{} {}: {}",
@@ -504,18 +493,19 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         self.recorder.decision(decision);
     }
 
-    /// That there is no time to try a remedy, and what it is expected to gain.
-    fn no_time(&self, finding: &Finding) -> String {
-        format!(
-            "undecided: not tried, since {:.0} s are left, which the proof of what was kept needs; a longer --budget would \
-             decide it{}",
-            self.recorder.left().as_secs_f64(),
-            expected(finding)
-        )
-    }
-
     /// Why a change is undecided, what would decide it, and what it is expected to gain.
     fn undecided(&self, finding: &Finding, effect: &Effect) -> String {
+        let expected = match finding.expected_gain.trim_end_matches('.') {
+            "" => String::new(),
+            gain => format!("; expected: {gain}"),
+        };
+        if effect.pairs == 0 {
+            return format!(
+                "undecided: not tried, since {:.0} s are left, which the proof of what was kept needs; a longer --budget \
+                 would decide it{expected}",
+                self.recorder.left().as_secs_f64()
+            );
+        }
         let needs = effect
             .smallest_visible
             .and_then(|visible| self.costs.until_visible(WORTH, effect.pairs, visible));
@@ -528,9 +518,8 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             None => "a longer --budget would decide it".to_owned(),
         };
         format!(
-            "undecided: {}; {decides}{}",
-            describe_effect(effect),
-            expected(finding)
+            "undecided: {}; {decides}{expected}",
+            describe_effect(effect)
         )
     }
 
@@ -574,13 +563,5 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         (0..decisions.len())
             .filter(|index| decisions[*index].kept)
             .collect()
-    }
-}
-
-/// What a remedy is expected to gain, for the end of a sentence.
-fn expected(finding: &Finding) -> String {
-    match finding.expected_gain.trim_end_matches('.') {
-        "" => String::new(),
-        gain => format!("; expected: {gain}"),
     }
 }

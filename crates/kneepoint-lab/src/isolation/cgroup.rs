@@ -266,8 +266,12 @@ impl HostGroup {
             .as_ref()
             .ok_or_else(|| unsupported("this machine has no control group for disks".into()))?;
         let disk = disk::below(directory)
-            .ok_or_else(|| unsupported(format!("\"{}\" is on no disk", directory.display())))?;
-        match version {
+            .ok_or_else(|| unsupported(format!(
+                "which disk \"{}\" is on is not known: it is in memory, on the network, in layers, on btrfs or on ZFS; TMPDIR \
+                 names another place",
+                directory.display()
+            )))?;
+        let limited = match version {
             Version::V1 => ["read", "write"].into_iter().try_for_each(|way| {
                 let file = format!("blkio.throttle.{way}_iops_device");
                 write(&group.join(file), &format!("{disk} {iops}"))
@@ -276,7 +280,8 @@ impl HostGroup {
                 let limits = format!("{disk} riops={iops} wiops={iops}");
                 write(&group.join("io.max"), &limits)
             }
-        }
+        };
+        limited.map_err(|why| unsupported(format!("the kernel does not take the limit: {why}")))
     }
 
     /// How many processes the memory limit has killed.

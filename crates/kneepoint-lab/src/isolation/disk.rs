@@ -18,7 +18,8 @@ impl fmt::Display for Disk {
     }
 }
 
-/// The whole disk on which a directory is, whatever part of it; `None` where it is in memory, on the network or in layers.
+/// The whole disk on which a directory is, whatever part of it; `None` where it is in memory, on the network or in layers, or where
+/// the file system spans disks of its own choice (btrfs, ZFS).
 pub(crate) fn below(directory: &Path) -> Option<Disk> {
     let device = fs::metadata(directory).ok()?.dev();
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));

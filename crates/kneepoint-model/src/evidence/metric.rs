@@ -117,7 +117,7 @@ metrics! {
     DB_ROWS_SCANNED Counter "db.rows_scanned" "Rows read one after the other, by table or by index.";
     DB_TABLE_ROWS_SCANNED Counter "db.table_rows_scanned" "The same of one table, by its name.";
     DB_SCANS Counter "db.scans" "SELECTs that read the whole of their first table.";
-    DB_DISK_WAIT Gauge "db.disk_wait" "1 while a thread of the database waits for the disk in the call the label names, else 0.";
+    DB_DISK_WAIT Gauge "db.disk_wait" "1 while a thread of the database waits for the disk in the call the label names, else 0; `write` is in any that writes.";
     DB_BYTES_SENT Counter "db.bytes_sent" "Bytes sent to all clients.";
 
     UP Gauge "source.up" "1 when the source named by the label answered, else 0.";

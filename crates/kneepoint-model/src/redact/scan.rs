@@ -297,6 +297,8 @@ fn value_end(name: &str, joint: &str, value: &str, grammar: Grammar) -> usize {
     }
     let end = match joint.chars().last().filter(|c| matches!(c, '"' | '\'')) {
         Some(quote) => value.find(quote),
+        // A constant whose value is computed: its default may stand in the call.
+        None if joint.trim_end().ends_with(',') => value.rfind(");"),
         None if grammar == Grammar::Configuration => value.find(';'),
         None => value.find(|c: char| {
             c.is_whitespace() || matches!(c, ';' | ',' | '&' | ')' | '"' | '\'' | '<')
@@ -343,6 +345,10 @@ mod tests {
             (
                 "define( \"DB_PASSWORD\" , \"abc\" );",
                 "define( \"DB_PASSWORD\" , \"•••\" );",
+            ),
+            (
+                "define( 'DB_PASSWORD', getenv_docker('WORDPRESS_DB_PASSWORD', 'example password') );",
+                "define( 'DB_PASSWORD', •••);",
             ),
             (
                 "only('password', 'remember')",

@@ -48,8 +48,17 @@ pub(crate) struct Said {
     pub(crate) value: f64,
     /// Its variance as a multiple of that of a usual step.
     pub(crate) variance: f64,
-    /// Whether it is at an end of what can be said: nothing violated, or everything. The capacity may be any farther.
-    pub(crate) is_at_end: bool,
+    /// At which end of what can be said it is, if at one.
+    pub(crate) end: Option<End>,
+}
+
+/// An end of what the violating share can say. The capacity may be any farther.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Next to nothing violated.
+    Calm,
+    /// Nearly everything did.
+    Drowned,
 }
 
 /// One step alone.
@@ -63,8 +72,8 @@ struct Turn {
     ln_available: f64,
     /// Share of that which was idle; `None` where nobody looked.
     idle: Option<f64>,
-    /// Whether it is at an end of what can be said.
-    is_at_end: bool,
+    /// At which end of what can be said it is, if at one.
+    end: Option<End>,
 }
 
 /// Which step is next.
@@ -149,7 +158,7 @@ impl Pairs {
             variance: said.variance,
             ln_available: there_was.ln(),
             idle: point.health.idle_share.map(|idle| idle / there_was),
-            is_at_end: said.is_at_end,
+            end: said.end,
         };
         match side {
             Side::A => self.pending.0 = Some(turn),
@@ -265,10 +274,7 @@ impl Pairs {
 
     /// Whether most pairs alone had a step that was at an end of what can be said, so that the effect is larger than they tell.
     pub(crate) fn tell_the_least(&self) -> bool {
-        let ends = self
-            .alone
-            .iter()
-            .filter(|(a, b)| a.is_at_end != b.is_at_end);
+        let ends = self.alone.iter().filter(|(a, b)| a.end != b.end);
         2 * ends.count() > self.alone.len()
     }
 
@@ -327,7 +333,7 @@ pub(crate) fn served(point: &LoadPoint) -> Said {
     Said {
         value: ((served + 1.0) / point.window_s.max(0.1)).ln(),
         variance: 1.0,
-        is_at_end: false,
+        end: None,
     }
 }
 

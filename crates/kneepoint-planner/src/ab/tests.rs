@@ -120,6 +120,9 @@ fn a_factor_beyond_what_one_rate_can_tell_is_called_the_least_it_can_be() {
         told.count()
     };
     assert_eq!((beyond(5.0), beyond(1.06)), (5, 0));
+    // Where one is drowned and the other hardly feels it, too.
+    let drowned = compare(50.0, at(1.3 * limit_hz()), 1).1.conditions;
+    assert!(drowned.contains("farther from 1"), "{drowned}");
 }
 
 #[test]

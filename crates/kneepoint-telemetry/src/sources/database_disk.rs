@@ -2,11 +2,12 @@
 
 use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
 use crate::waiting_on::{Doing, Peers};
+use kneepoint_linux::file::read;
 use kneepoint_linux::process::{parse_stat, threads};
 use kneepoint_linux::{Kept, Tree};
 use kneepoint_model::metric::DB_DISK_WAIT;
 use kneepoint_model::{Layer, RunningTier};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Metadata.
@@ -24,16 +25,21 @@ pub(super) static SOURCE: Source = Source {
     }),
 };
 
-/// Ticks between two looks for new threads.
+/// Ticks between two looks for new threads. New processes, such as PostgreSQL's one for each connection, are seen at once.
 const REFRESH: u32 = 20;
 /// The calls that wait for a disk, as `workers.waiting` names them.
 const CALLS: [&str; 3] = ["fsync", "recv file", "send file"];
+/// Those of them that wait until something is written. Whether one or both were met is told under a label of its own:
+/// MariaDB writes its log in the one and flushes it in the other.
+const WRITES: [&str; 2] = ["fsync", "send file"];
+const WRITING: &str = "write";
 /// The state of a task that sleeps and takes no signal, as one does that waits for a disk (proc(5)).
 const UNINTERRUPTIBLE: u8 = b'D';
 
 struct DatabaseDisk {
     tree: Tree,
-    tasks: Vec<u32>,
+    /// The threads of each process.
+    threads: BTreeMap<u32, Vec<u32>>,
     stats: Kept,
     peers: Peers,
     ticks: u32,
@@ -43,27 +49,34 @@ impl DatabaseDisk {
     fn new(tier: &RunningTier) -> Self {
         Self {
             tree: Tree::new(tier.pid),
-            tasks: Vec::new(),
+            threads: BTreeMap::new(),
             stats: Kept::new("stat"),
             peers: Peers::of(tier),
             ticks: 0,
         }
     }
 
-    fn refresh(&mut self) -> Result<(), Failure> {
-        let tick = self.ticks;
-        self.ticks = tick.wrapping_add(1);
-        if !tick.is_multiple_of(REFRESH) {
-            return Ok(());
+    /// The tasks that there are now.
+    fn refresh(&mut self) -> Result<Vec<u32>, Failure> {
+        let processes = self
+            .tree
+            .refresh()
+            .map_err(|why| Failure(format!("the database's first process is gone: {why}")))?;
+        if self.ticks.is_multiple_of(REFRESH) {
+            // What nobody may see must not count as not being there: the next tick tries again.
+            read(&format!("/proc/{}/syscall", processes[0])).map_err(|why| {
+                Failure::on("the calls of the database's process", processes[0], why)
+            })?;
+            let threads = processes.iter().map(|pid| (*pid, threads(*pid)));
+            let threads = threads.filter_map(|(pid, found)| Some((pid, found.ok()?)));
+            self.threads = threads.collect();
+            let tasks: Vec<u32> = self.threads.values().flatten().copied().collect();
+            self.stats.retain(&tasks);
+            self.peers.retain(&tasks);
         }
-        let processes = self.tree.refresh().map_err(|why| {
-            Failure(format!("the database's first process is gone: {why}"))
-        })?;
-        let tasks = processes.into_iter().filter_map(|pid| threads(pid).ok());
-        self.tasks = tasks.flatten().collect();
-        self.stats.retain(&self.tasks);
-        self.peers.retain(&self.tasks);
-        Ok(())
+        self.ticks = self.ticks.wrapping_add(1);
+        let of_process = |pid: &u32| self.threads.get(pid).cloned().unwrap_or(vec![*pid]);
+        Ok(processes.iter().flat_map(of_process).collect())
     }
 
     /// Whether a task sleeps in a way that only the disk ends, most often.
@@ -77,9 +90,8 @@ impl DatabaseDisk {
 
 impl Probe for DatabaseDisk {
     fn sample(&mut self, sink: &mut Sink) -> Result<(), Failure> {
-        self.refresh()?;
         let mut met = BTreeSet::new();
-        for task in self.tasks.clone() {
+        for task in self.refresh()? {
             if !self.is_uninterruptible(task) {
                 continue;
             }
@@ -91,6 +103,8 @@ impl Probe for DatabaseDisk {
             let waits = f64::from(u8::from(met.contains(call)));
             sink.labelled(DB_DISK_WAIT, call, waits);
         }
+        let writes = WRITES.iter().any(|call| met.contains(*call));
+        sink.labelled(DB_DISK_WAIT, WRITING, f64::from(u8::from(writes)));
         Ok(())
     }
 }
@@ -105,8 +119,13 @@ mod tests {
 
     #[test]
     fn a_thread_that_waits_for_the_disk_is_seen_in_its_call() {
+        const TMPFS: i64 = 0x0102_1994;
         let done = AtomicBool::new(false);
-        let dir = tempfile::tempdir_in("/var/tmp").expect("a directory on a disk");
+        let dir = tempfile::tempdir_in("/var/tmp").expect("a directory");
+        let about = rustix::fs::statfs(dir.path()).expect("a file system");
+        if i64::from(about.f_type) == TMPFS {
+            return;
+        }
         let mut file = File::create(dir.path().join("log")).expect("a file");
         let seen = std::thread::scope(|scope| {
             scope.spawn(|| {

@@ -438,7 +438,7 @@ fn a_patch_leaves_tables_out_and_adds_to_arrays() {
     assert_eq!(requests.last().expect("some").path.to_string(), "/more");
 
     for wrong in [
-        "[['+requests']]\npath = '/'\n",
+        "'+request' = 1\n",
         "[['+app']]\nroot = '.'\n",
         "'+slo' = 1\n",
     ] {

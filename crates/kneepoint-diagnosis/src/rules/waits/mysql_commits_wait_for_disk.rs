@@ -32,7 +32,7 @@ pub(crate) static RULE: Rule = Rule {
         ],
     },
     check: |evidence| {
-        let relaxed = ("innodb_flush_log_at_trx_commit", "2");
+        let relaxed = ("innodb_flush_log_at_trx_commit", ["2", "0"].as_slice());
         commits(
             &RULE,
             evidence,
@@ -78,7 +78,7 @@ mod tests {
                 PhaseKind::Over,
                 Layer::Db,
                 metric::DB_DISK_WAIT,
-                "fsync",
+                "write",
                 syncing,
             )
             .traced("GET /", 10, vec![query])
@@ -90,17 +90,17 @@ mod tests {
         check(
             writing(7.0, 0.9),
             expect![[r#"
-            named: MYS-07
-            suspected db (79 %): commits of MariaDB wait for the disk
-              saw the database waits for its disk (fsync) 90 % of the time, at 240/s offered for 10 s
-              saw workers wait for the database 88 % of their time, 34.1 ms in each request, at 240/s offered for 10 s
-              saw 2.0 transactions in each request, at 240/s offered for 10 s
-              saw the database uses 0.25 cores, at 240/s offered for 10 s
-              saw 30 % of the machine's 2 cores used, at 240/s offered for 10 s
-              saw waiting there: GET /, App\Visits::log at app/Visits.php:12, 100 % of 900 stacks, sampled 50 times a second, at 240/s offered for 10 s
-              saw insert into visits values (?), 3.0 times in each GET /, in App\Visits::log at app/Visits.php:12, in 10 requests that were traced, one after the other
-              set db.innodb_flush_log_at_trx_commit = 2
-        "#]],
+                named: MYS-07
+                suspected db (79 %): commits of MariaDB wait for the disk
+                  saw 90 % of the time the database waits until its disk has written, at 240/s offered for 10 s
+                  saw workers wait for the database 88 % of their time, 34.1 ms in each request, at 240/s offered for 10 s
+                  saw 2.0 transactions in each request, at 240/s offered for 10 s
+                  saw the database uses 0.25 cores, at 240/s offered for 10 s
+                  saw 30 % of the machine's 2 cores used, at 240/s offered for 10 s
+                  saw waiting there: GET /, App\Visits::log at app/Visits.php:12, 100 % of 900 stacks, sampled 50 times a second, at 240/s offered for 10 s
+                  saw insert into visits values (?), 3.0 times in each GET /, in App\Visits::log at app/Visits.php:12, in 10 requests that were traced, one after the other
+                  set db.innodb_flush_log_at_trx_commit = 2
+            "#]],
         );
     }
 
@@ -123,7 +123,7 @@ mod tests {
             expect![[r#"
                 named: CAP-02
                 noted db (34 %): commits of MariaDB wait for the disk
-                  saw the database waits for its disk (fsync) 90 % of the time, at 240/s offered for 10 s
+                  saw 90 % of the time the database waits until its disk has written, at 240/s offered for 10 s
                   saw workers wait for the database 38 % of their time, 14.6 ms in each request, at 240/s offered for 10 s
                   saw 2.0 transactions in each request, at 240/s offered for 10 s
                   saw the database uses 0.25 cores, at 240/s offered for 10 s
@@ -131,6 +131,38 @@ mod tests {
                   saw waiting there: GET /, App\Visits::log at app/Visits.php:12, 100 % of 900 stacks, sampled 50 times a second, at 240/s offered for 10 s
                   saw insert into visits values (?), 3.0 times in each GET /, in App\Visits::log at app/Visits.php:12, in 10 requests that were traced, one after the other
                   set db.innodb_flush_log_at_trx_commit = 2
+            "#]],
+        );
+    }
+
+    #[test]
+    fn only_notes_it_where_requests_only_read() {
+        let case = writing(7.0, 0.9).with(|evidence| {
+            for call in &mut evidence.calls.as_mut().expect("traced").calls {
+                "select * from visits".clone_into(&mut call.what);
+            }
+        });
+        check(case, expect![[r#"
+            named: FPM-04
+            noted db (79 %): commits of MariaDB wait for the disk
+              saw 90 % of the time the database waits until its disk has written, at 240/s offered for 10 s
+              saw workers wait for the database 88 % of their time, 34.1 ms in each request, at 240/s offered for 10 s
+              saw 2.0 transactions in each request, at 240/s offered for 10 s
+              saw the database uses 0.25 cores, at 240/s offered for 10 s
+              saw 30 % of the machine's 2 cores used, at 240/s offered for 10 s
+              saw waiting there: GET /, App\Visits::log at app/Visits.php:12, 100 % of 900 stacks, sampled 50 times a second, at 240/s offered for 10 s
+              set db.innodb_flush_log_at_trx_commit = 2
+        "#]]);
+    }
+
+    #[test]
+    fn stays_silent_where_commits_do_not_wait() {
+        let setting = "innodb_flush_log_at_trx_commit";
+        check(
+            writing(7.0, 0.9).set(Layer::Db, setting, "2"),
+            expect![[r#"
+                named: FPM-04
+                silent
             "#]],
         );
     }

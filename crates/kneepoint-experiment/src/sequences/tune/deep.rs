@@ -3,6 +3,7 @@
 use super::{Current, Tuner};
 use crate::error::ExperimentError;
 use crate::sequences::ab::{ArmComparison, compare};
+use crate::sequences::diagnose::{DOES_NOT_LAST, DOES_NOT_START, with_remedy};
 use kneepoint_diagnosis::{Evidence, pool_need, remedy_guard};
 use kneepoint_model::run::Decision;
 use kneepoint_model::{Effect, Setting, SettingKey};
@@ -121,9 +122,8 @@ impl Tuner<'_, '_, '_> {
             .with(settings)
             .map_err(ExperimentError::Settings)?;
         let arm = self.next_arm();
-        if let Err(error) = self.testbed.stand_up(&arm, &scenario) {
-            self.recorder
-                .result(format!("{what}: the stack does not start with it: {error}"));
+        if let Err(why) = with_remedy(self.testbed.stand_up(&arm, &scenario), DOES_NOT_START)? {
+            self.recorder.result(format!("{what}: {why}"));
             return Ok(None);
         }
         let comparison = ArmComparison {
@@ -132,10 +132,17 @@ impl Tuner<'_, '_, '_> {
             min_pairs,
             at_once: false,
             seed,
-            ..self.at_saturation((&current.arm, &arm), what)?
+            ..self.at_saturation((&current.arm, &arm), what.clone())?
         };
-        let (_, effect) = compare(self.testbed, self.recorder, &comparison)?;
-        Ok(Some((arm, effect)))
+        let compared = compare(self.testbed, self.recorder, &comparison);
+        match with_remedy(compared, DOES_NOT_LAST)? {
+            Ok((_, effect)) => Ok(Some((arm, effect))),
+            Err(why) => {
+                self.testbed.tear_down(&arm);
+                self.recorder.result(format!("{what}: {why}"));
+                Ok(None)
+            }
+        }
     }
 
     /// Of many combinations the best looks better than it is: it has to win a comparison of its own.

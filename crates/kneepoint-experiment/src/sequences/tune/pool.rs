@@ -4,6 +4,7 @@
 use super::{Current, Tuner};
 use crate::error::ExperimentError;
 use crate::sequences::ab::{ArmComparison, compare};
+use crate::sequences::diagnose::{DOES_NOT_LAST, with_remedy};
 use kneepoint_diagnosis::{Evidence, PoolNeed, pool_need, remedy_guard};
 use kneepoint_model::run::Decision;
 use kneepoint_model::units::format_bytes;
@@ -106,8 +107,18 @@ impl Tuner<'_, '_, '_> {
             .with(&settings)
             .map_err(ExperimentError::Settings)?;
         let arm = self.next_arm();
-        self.testbed.stand_up(&arm, &scenario)?;
-        let effect = self.compare_sizes((&current.arm, &arm), &settings, pairs)?;
+        let compared = match self.testbed.stand_up(&arm, &scenario) {
+            Ok(()) => self.compare_sizes((&current.arm, &arm), &settings, pairs),
+            Err(error) => Err(error),
+        };
+        let effect = match with_remedy(compared, DOES_NOT_LAST)? {
+            Ok(effect) => effect,
+            Err(why) => {
+                self.testbed.tear_down(&arm);
+                self.recorder.change(format!("{what}: {why}"));
+                return Ok(None);
+            }
+        };
         let serves = effect
             .ratio
             .is_some_and(|ratio| ratio.low >= 1.0 - NOT_WORSE);

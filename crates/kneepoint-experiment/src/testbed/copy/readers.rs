@@ -85,7 +85,8 @@ impl Readers {
             return Ok(());
         }
         Err(io::Error::other(format!(
-            "a link leads to {}, which the application's users may not read; remove the link, or let them read it",
+            "a link leads to {}, which neither PHP's user nor the owner of the application's directory may read; remove the \
+             link, or let one of them read it",
             path.display()
         )))
     }

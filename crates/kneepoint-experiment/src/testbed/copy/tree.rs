@@ -314,9 +314,9 @@ mod tests {
                 fs::remove_file(link).expect("the link");
                 let words = copied.err().map(|refused| refused.why.to_string());
                 assert_eq!(words.is_some(), is_refused, "{name}: {words:?}");
-                let said = words.unwrap_or("may not read".to_owned());
+                let said = words.unwrap_or("may read".to_owned());
                 assert!(
-                    said.contains("may not read") && !said.contains("SECRET"),
+                    said.contains("may read") && !said.contains("SECRET"),
                     "{said}"
                 );
             }

@@ -232,19 +232,22 @@ pub(in crate::config) fn merge(base: &mut Table, patch: Table) {
 /// Adds what `+NAME` holds to the array of that name. Everything else is handed back, an addition to what is no array too: there
 /// is no key of that name, and the message says so.
 fn added(base: &mut Table, entry: Entry) -> Option<Entry> {
-    let name = entry.key.strip_prefix('+');
-    let known = name.and_then(|name| base.get_mut(name));
+    let name = entry.key.strip_prefix('+').map(str::to_owned);
+    let known = name.as_deref().and_then(|name| base.get_mut(name));
     match (known.map(|node| &mut node.value), entry.node.value) {
         (Some(Value::Array(known)), Value::Array(more)) => {
             known.extend(more);
             None
         }
-        (_, value) => Some(Entry {
-            node: Node {
+        (known, value) => {
+            // Where there is none yet, what is added is all there is.
+            let is_first = known.is_none() && matches!(value, Value::Array(_));
+            let key = name.filter(|_| is_first).unwrap_or(entry.key);
+            let node = Node {
                 value,
                 ..entry.node
-            },
-            ..entry
-        }),
+            };
+            Some(Entry { key, node, ..entry })
+        }
     }
 }
