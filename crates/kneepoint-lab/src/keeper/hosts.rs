@@ -361,23 +361,11 @@ impl Keeper {
         let mut cpus = machine_cpus();
         let mut memory_bytes = machine::memory_bytes().unwrap_or(0);
         if let Some(group) = &group {
-            let limited = limits
-                .cpus
-                .map(|limit| group.set_cpus(Some(limit)).map(|()| limit));
-            let bytes = limits
-                .memory_bytes
-                .map(|limit| group.set_memory(limit).map(|()| limit));
             // A failed limit takes its group with it; the caller removes the rest.
-            let disk = limits.disk_iops.map(|iops| group.set_disk(dir, iops));
-            let settled = disk
-                .transpose()
-                .and_then(|_| limited.transpose())
-                .and_then(|cpus| Ok((cpus, bytes.transpose()?)));
-            let (limit_cpus, limit_bytes) = settled.inspect_err(|_| {
-                group.remove();
-            })?;
-            cpus = limit_cpus.map_or(cpus, |limit| limit.min(cpus));
-            memory_bytes = limit_bytes.map_or(memory_bytes, |limit| limit.min(memory_bytes));
+            hold(group, limits, dir).inspect_err(|_| group.remove())?;
+            cpus = limits.cpus.map_or(cpus, |limit| limit.min(cpus));
+            let bytes = limits.memory_bytes;
+            memory_bytes = bytes.map_or(memory_bytes, |limit| limit.min(memory_bytes));
         }
         let info = HostInfo {
             name: plan.name.clone(),
@@ -483,6 +471,19 @@ fn open_to_pass(dir: &Path) -> Result<(), LabError> {
 
 fn machine_cpus() -> f64 {
     std::thread::available_parallelism().map_or(1.0, |cores| cores.get() as f64)
+}
+
+/// Holds a host's group to its limits.
+fn hold(group: &HostGroup, limits: &HostLimits, dir: &Path) -> Result<(), LabError> {
+    if let Some(iops) = limits.disk_iops {
+        group.set_disk(dir, iops)?;
+    }
+    if limits.cpus.is_some() {
+        group.set_cpus(limits.cpus)?;
+    }
+    limits
+        .memory_bytes
+        .map_or(Ok(()), |bytes| group.set_memory(bytes))
 }
 
 /// Whether the lab can hold a host to what would otherwise be dropped in silence: what a run file says of it must be true.

@@ -42,7 +42,7 @@ pub(crate) static RULE: Rule = Rule {
     title: "pages make and send large answers",
     doc: RuleDoc {
         what_it_is: "A list without pages, an interface that answers with whole objects, a feed of everything: what is sent is \
-            made first, field by field, and read again by whoever asked. It grows with the data, and costs the CPU of PHP, \
+            made first, field by field, and read again by the one who asked. It grows with the data, and costs the CPU of PHP, \
             memory of each worker, buffers of nginx and the link.",
         how_it_shows: "Responses of hundreds of kB, workers met in json_encode, serialize or an XML writer, memory that grows \
             with the answer.",

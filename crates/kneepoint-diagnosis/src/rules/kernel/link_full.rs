@@ -27,7 +27,7 @@ pub(crate) static RULE: Rule = Rule {
     yields_to: &[],
     title: "the network takes no more",
     doc: RuleDoc {
-        what_it_is: "A link carries so many bits a second: a card of 1 Gbit 118 MB, a small machine of a cloud often a tenth \
+        what_it_is: "A link carries a fixed number of bits a second: a card of 1 Gbit 118 MB, a small machine of a cloud often a tenth \
             of that after its first minutes. Pages of 500 kB fill it with 240 a second. What does not fit waits in a queue, \
             or is dropped and sent again.",
         how_it_shows: "The bytes a second stop growing while the CPU has time left; responses get slower with their size, and \

@@ -142,7 +142,9 @@ mod tests {
                 "select * from visits".clone_into(&mut call.what);
             }
         });
-        check(case, expect![[r#"
+        check(
+            case,
+            expect![[r#"
             named: FPM-04
             noted db (79 %): commits of MariaDB wait for the disk
               saw 90 % of the time the database waits until its disk has written, at 240/s offered for 10 s
@@ -152,7 +154,8 @@ mod tests {
               saw 30 % of the machine's 2 cores used, at 240/s offered for 10 s
               saw waiting there: GET /, App\Visits::log at app/Visits.php:12, 100 % of 900 stacks, sampled 50 times a second, at 240/s offered for 10 s
               set db.innodb_flush_log_at_trx_commit = 2
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

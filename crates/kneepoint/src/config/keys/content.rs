@@ -21,6 +21,27 @@ pub(super) const KEYS: &[Key] = &[
          both in the private copy. Remedies are of these kinds, too.",
     ),
     key(
+        TOP,
+        "users",
+        "`100`, from 1 to 1000000",
+        "`100`",
+        "How many users' cookie jars take turns; visitors of a [[session]] each begin with an empty one. Stands before the first [table] of the file.",
+    ),
+    key(
+        TOP,
+        "mix",
+        "`\"access.log\"`",
+        "the [[request]] tables",
+        "Learns the mix from an access log of nginx or Apache, gzip or not, in place of [[request]] tables: the GET and HEAD requests of its 100 most frequent routes, each with some of its real paths. Every request stands for itself: visits and think times are replayed by `kneepoint load`. Stands before the first [table] of the file.",
+    ),
+    key(
+        TOP,
+        "mix_format",
+        "`'$remote_addr $msec $request_time \"$request\" $status'`",
+        "seen in the log's first lines",
+        "Format of the log of `mix`: common, combined, vhost_combined, main, json, or the text of nginx's log_format or Apache's LogFormat.",
+    ),
+    key(
         REQUEST,
         "name",
         "`\"login\"`",
