@@ -314,7 +314,7 @@ const KEYS: &[Key] = &[
         "disk_iops",
         "`500`, from 1 to 10000000",
         "all the disk can",
-        "Reads a second, and as many writes, that the disk below the lab does for the tier: the disk of a cloud on a machine with a faster one. What is in the kernel's memory is not counted; what must be on the disk (fsync) is.",
+        "Reads a second, and as many writes, that the disk below the lab does for the tier: the disk of a cloud on a machine with a faster one. What is in the kernel's memory is not counted; what must be on the disk (fsync) is. Where that cannot be limited, the run is refused.",
     ),
     key(
         HOST,
