@@ -349,6 +349,7 @@ mod tests {
             let overlay: toml::Table = fault.overlay.parse().expect("overlay is TOML");
             let known = [
                 "app", "stack", "hosts", "request", "users", "mix", "slo", "tune", "peer",
+                "changes",
             ];
             for section in scenario.keys().chain(overlay.keys()) {
                 assert!(
