@@ -124,6 +124,11 @@ impl Wait {
         self.peer.parse().ok()
     }
 
+    /// Whether it is for what a tier answers, over a connection that is made.
+    pub(crate) fn is_for_answer_of(&self, layer: Layer) -> bool {
+        self.layer() == Some(layer) && !self.is_connect()
+    }
+
     /// A worker that waits for work, on its listener or on a connection the tier before keeps open.
     pub(crate) fn is_idle(&self) -> bool {
         Self::IDLE_CALLS.contains(&self.call.as_str()) || self.is_pinned()
@@ -258,10 +263,19 @@ impl Phase {
 
     /// Share of the time of busy workers that they wait for a connection to a tier to be made.
     pub(crate) fn connecting(&self, layer: Layer) -> f64 {
-        let waits = self.waits().into_iter();
-        let to_it = waits.filter(|wait| wait.is_connect() && wait.layer() == Some(layer));
-        let workers: f64 = to_it.map(|wait| wait.workers).sum();
-        self.busy_workers().map_or(0.0, |busy| workers / busy)
+        let to_it = |wait: &Wait| wait.is_connect() && wait.layer() == Some(layer);
+        self.share_of_waits(to_it).unwrap_or(0.0)
+    }
+
+    /// Share of the time of busy workers that they wait for what a tier answers; `None` when nobody looked, or none was busy.
+    pub(crate) fn awaiting(&self, layer: Layer) -> Option<f64> {
+        self.share_of_waits(|wait| wait.is_for_answer_of(layer))
+    }
+
+    fn share_of_waits(&self, is_it: impl Fn(&Wait) -> bool) -> Option<f64> {
+        let waits = self.waits().into_iter().filter(is_it);
+        let workers: f64 = waits.map(|wait| wait.workers).sum();
+        Some(workers / self.busy_workers()?)
     }
 
     /// Whether it is new workers that open so many connections a second, not new requests: then churn of workers is the cause

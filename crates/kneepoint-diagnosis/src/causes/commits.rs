@@ -1,8 +1,7 @@
 //! Requests that wait until the disk has a database's log.
 
-use crate::evidence::Wait;
 use crate::rule::prelude::*;
-use crate::saturation::waits::CPU_HEADROOM;
+use crate::saturation::waits::has_headroom;
 
 /// Share of the time of busy workers from which on commits are what binds \[ours\].
 const BINDS: f64 = 0.2;
@@ -34,9 +33,7 @@ pub(crate) fn commits(
     if share < NOTICEABLE || syncing < OFTEN {
         return None;
     }
-    let idle = evidence
-        .cpu_use(phase)
-        .is_none_or(|cpu| cpu.share < CPU_HEADROOM);
+    let idle = has_headroom(evidence, phase);
     let each_ms = waiting * phase.busy_workers()? / phase.pool_hz().max(f64::MIN_POSITIVE) * 1e3;
     let mut verdict = rule
         .finds(Layer::Db, rule.title)
@@ -83,18 +80,11 @@ pub(crate) fn commits(
 /// Of the time of busy workers, the share in which they wait for the database; of all time, that in which the database
 /// waits for its disk.
 fn of_phase(phase: &Phase) -> Option<(&Phase, f64, f64)> {
-    let waits = phase.waits();
-    let waits = waits.iter().filter(|wait| is_for_database(wait));
-    let waiting: f64 = waits.map(|wait| wait.workers).sum();
     let syncing = phase
         .series
         .labelled(Layer::Db, metric::DB_DISK_WAIT, WRITE)?
         .mean()?;
-    Some((phase, waiting / phase.busy_workers()?, syncing))
-}
-
-fn is_for_database(wait: &Wait) -> bool {
-    wait.layer() == Some(Layer::Db) && !wait.is_connect()
+    Some((phase, phase.awaiting(Layer::Db)?, syncing))
 }
 
 /// Whether a statement changes something, or ends a transaction that did.

@@ -1,6 +1,5 @@
 //! A lock of the database that has a name of the application's own.
 
-use crate::evidence::Wait;
 use crate::rule::LEAST_PART;
 use crate::rule::prelude::*;
 use crate::saturation::waits::Part;
@@ -13,8 +12,9 @@ const NAMED_LOCKS: [&str; 3] = ["get_lock(", "pg_advisory", "lock table"];
 
 /// Workers wait for the database where they ask it for such a lock.
 pub(crate) fn named_lock(rule: &Rule, evidence: &Evidence) -> Option<Finding> {
-    let is_db = |wait: &Wait| wait.layer() == Some(Layer::Db) && !wait.is_connect();
-    let part = Part::find(evidence, LEAST_PART, is_db)?;
+    let part = Part::find(evidence, LEAST_PART, |wait| {
+        wait.is_for_answer_of(Layer::Db)
+    })?;
     let asks = |call: &&TracedCall| {
         let query = call.what.to_ascii_lowercase();
         NAMED_LOCKS.iter().any(|lock| query.contains(lock))

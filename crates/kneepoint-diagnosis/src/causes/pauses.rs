@@ -1,9 +1,9 @@
 //! Workers that sleep.
 
-use crate::evidence::{CpuUse, Wait};
+use crate::evidence::Wait;
 use crate::rule::prelude::*;
 use crate::saturation::pool::PoolState;
-use crate::saturation::waits::{CPU_HEADROOM, Part};
+use crate::saturation::waits::{Part, has_headroom};
 
 /// Share of the time of busy workers that pauses take, from which on they are most of what a request does \[ours\].
 const MOST: f64 = 0.5;
@@ -17,11 +17,8 @@ pub(crate) fn pauses(rule: &Rule, evidence: &Evidence) -> Option<Finding> {
         .into_iter()
         .filter_map(|kind| evidence.phase(kind))
         .filter_map(|phase| Some((phase, PoolState::read(evidence, phase)?)))
-        .find(|(phase, pool)| {
-            // Where the CPU is used up, workers wait for it, and a pause only lets another one compute.
-            let idle = |cpu: CpuUse| cpu.share < CPU_HEADROOM;
-            pool.exhausted() && evidence.cpu_use(phase).is_none_or(idle)
-        })?;
+        // Where the CPU is used up, workers wait for it, and a pause only lets another one compute.
+        .find(|(phase, pool)| pool.exhausted() && has_headroom(evidence, phase))?;
     let verdict = rule
         .finds(Layer::App, "workers sleep while requests wait for one")
         .waited(&part)

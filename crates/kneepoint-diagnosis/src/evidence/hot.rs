@@ -226,12 +226,7 @@ impl Evidence {
 
     /// The same for functions whose names begin with one of these.
     pub(crate) fn computing_in(&self, functions: &[&str]) -> Option<(f64, u64)> {
-        let is_it = |place: &Place| {
-            functions
-                .iter()
-                .any(|begin| place.function.starts_with(begin))
-        };
-        self.computing_within(is_it)
+        self.computing_within(|place| is_in(place, functions))
     }
 
     /// The line of PHP that was met most where workers computed in functions whose names begin with one of these.
@@ -241,14 +236,12 @@ impl Evidence {
         };
         let mut callers: BTreeMap<&Place, u64> = BTreeMap::new();
         for stack in computing(profile) {
-            let is_it = |place: &&&Place| {
-                functions
-                    .iter()
-                    .any(|begin| place.function.starts_with(begin))
-            };
-            let before = stack.places.iter().take_while(|place| !is_it(place));
-            let (caller, within) = (before.clone().last(), before.count());
-            if let (Some(caller), true) = (caller, within < stack.places.len()) {
+            let within = stack
+                .places
+                .iter()
+                .position(|place| is_in(place, functions));
+            let caller = within.and_then(|at| stack.places.get(at.checked_sub(1)?));
+            if let Some(caller) = caller {
                 *callers.entry(caller).or_default() += stack.count;
             }
         }
@@ -264,6 +257,13 @@ impl Evidence {
         });
         seen.into_iter().collect()
     }
+}
+
+/// Whether a place is a function whose name begins with one of these.
+fn is_in(place: &Place, functions: &[&str]) -> bool {
+    functions
+        .iter()
+        .any(|begin| place.function.starts_with(begin))
 }
 
 /// Whether a person can do without it: what an application is built on, and the theme that calls all the rest, are no such

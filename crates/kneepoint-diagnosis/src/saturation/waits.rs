@@ -190,11 +190,14 @@ pub(crate) fn stuck(
             (phase, pool, workers)
         })
         .find(|(phase, pool, workers): &(_, _, f64)| {
-            let idle_cpu = evidence
-                .cpu_use(phase)
-                .is_none_or(|cpu| cpu.share < CPU_HEADROOM);
-            *workers >= share * pool.busy && *workers >= 1.0 && idle_cpu
+            *workers >= share * pool.busy && *workers >= 1.0 && has_headroom(evidence, phase)
         })
+}
+
+/// Whether more work could be done with the CPU, as far as anybody knows.
+pub(crate) fn has_headroom(evidence: &Evidence, phase: &Phase) -> bool {
+    let cpu = evidence.cpu_use(phase);
+    cpu.is_none_or(|cpu| cpu.share < CPU_HEADROOM)
 }
 
 /// What makes waits one thing: the peer, or the call where there is none.

@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 use crate::saturation::pool::PoolState;
-use crate::saturation::waits::CPU_HEADROOM;
+use crate::saturation::waits::has_headroom;
 
 /// Share of the pool pinned by idle connections from which on it costs \[ours\].
 const PINNED: f64 = 0.25;
@@ -89,9 +89,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
 
 /// Whether requests wait for workers that have nothing to do.
 fn starves(evidence: &Evidence, phase: &Phase, kept: f64) -> bool {
-    let idle_cpu = evidence
-        .cpu_use(phase)
-        .is_none_or(|cpu| cpu.share < CPU_HEADROOM);
+    let idle_cpu = has_headroom(evidence, phase);
     PoolState::read(evidence, phase).is_some_and(|pool| {
         let pinned = pool.pinned_share() >= PINNED;
         pool.exhausted() && idle_cpu && (pinned || unseen(phase) && kept >= pool.max)

@@ -1,6 +1,5 @@
 //! RDS-04: Redis' only thread has no time left.
 
-use crate::evidence::Wait;
 use crate::rule::prelude::*;
 
 /// Share of a core from which on Redis' thread counts as full \[ours\].
@@ -40,9 +39,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     if hottest < FULL {
         return None;
     }
-    let waits = phase.waits().into_iter();
-    let waiting: f64 = waits.filter(is_for_cache).map(|wait| wait.workers).sum();
-    let share = waiting / phase.busy_workers()?;
+    let share = phase.awaiting(Layer::Cache)?;
     let commands = phase.series.rate(Layer::Cache, metric::REDIS_COMMANDS);
     let mut verdict = RULE
         .finds(Layer::Cache, RULE.title)
@@ -87,10 +84,6 @@ fn check(evidence: &Evidence) -> Option<Finding> {
             .build(),
         )
         .done()
-}
-
-fn is_for_cache(wait: &Wait) -> bool {
-    wait.layer() == Some(Layer::Cache) && !wait.is_connect()
 }
 
 #[cfg(test)]

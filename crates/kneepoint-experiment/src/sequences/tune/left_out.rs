@@ -30,10 +30,9 @@ impl Tuner<'_, '_, '_> {
                 .stage(format!("Leave one out: without {}", decision.code));
             let scenario = self.without(&decision)?;
             let arm = self.next_arm();
-            let compared = match self.stand_up(&arm, &scenario) {
-                Ok(()) => self.compare_without(current, &arm, &decision, pairs),
-                Err(error) => Err(error),
-            };
+            let compared = self
+                .stand_up(&arm, &scenario)
+                .and_then(|()| self.compare_without(current, &arm, &decision, pairs));
             let what = "the stack could not be measured without it";
             let (verdict, effect) = match with_remedy(compared, what)? {
                 Ok(compared) => compared,

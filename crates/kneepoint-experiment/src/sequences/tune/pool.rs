@@ -107,10 +107,10 @@ impl Tuner<'_, '_, '_> {
             .with(&settings)
             .map_err(ExperimentError::Settings)?;
         let arm = self.next_arm();
-        let compared = match self.testbed.stand_up(&arm, &scenario) {
-            Ok(()) => self.compare_sizes((&current.arm, &arm), &settings, pairs),
-            Err(error) => Err(error),
-        };
+        let compared = self
+            .testbed
+            .stand_up(&arm, &scenario)
+            .and_then(|()| self.compare_sizes((&current.arm, &arm), &settings, pairs));
         let effect = match with_remedy(compared, DOES_NOT_LAST)? {
             Ok(effect) => effect,
             Err(why) => {
