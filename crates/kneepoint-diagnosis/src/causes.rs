@@ -3,6 +3,7 @@
 mod commits;
 pub(crate) mod database;
 pub(crate) mod index;
+mod left_out;
 mod named_lock;
 mod pauses;
 mod repeated;
@@ -13,6 +14,7 @@ mod taker;
 pub(crate) mod unprepared;
 
 pub(crate) use commits::commits;
+pub(crate) use left_out::left_out;
 pub(crate) use named_lock::named_lock;
 pub(crate) use pauses::pauses;
 pub(crate) use repeated::Repeated;

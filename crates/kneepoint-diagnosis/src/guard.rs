@@ -186,7 +186,7 @@ impl After<'_> {
                     .filter_map(|end| end.parse().ok())
                     .collect();
                 let sound = matches!(ends[..], [low, high] if low >= LOWEST_PORT && high > low && high <= 65535.0);
-                (!sound).then(|| format!("`{setting}` is not a range of unprivileged ports such as `1024 65535`"))
+                (!sound).then(|| format!("`{setting}` is not a range of unprivileged ports such as `15000 65535`"))
             })
             .collect()
     }

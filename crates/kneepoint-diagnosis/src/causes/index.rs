@@ -26,7 +26,8 @@ pub(crate) struct Index {
 
 impl Index {
     /// For a query on one table whose conditions all hold at once (AND): columns that are compared for equality first, then
-    /// those it sorts by, or else one of which it asks a range. `None` where the text does not tell: joins, OR, a subquery, a
+    /// those it sorts by, or else one of which it asks a range. Without one that is equal the range comes first: an index over
+    /// what it sorts by would still be read from end to end. `None` where the text does not tell: joins, OR, a subquery, a
     /// function around the column.
     pub(crate) fn of(query: &str) -> Option<Self> {
         let words = words(query);
@@ -52,7 +53,11 @@ impl Index {
         let (equal, ranges) = compared(conditions)?;
         let sorted = find("order").map_or_else(Vec::new, |at| sorted_by(&words[at..]));
         let mut columns = Vec::new();
-        let more = if sorted.is_empty() { ranges } else { sorted };
+        let more = if equal.is_empty() || sorted.is_empty() {
+            ranges
+        } else {
+            sorted
+        };
         for column in equal.into_iter().chain(more) {
             if !columns.contains(&column) {
                 columns.push(column);
@@ -271,6 +276,10 @@ mod tests {
             (
                 "select * from hits where day between ? and ?",
                 Some("CREATE INDEX hits_by_day ON hits (day);"),
+            ),
+            (
+                "select * from orders where created_at > ? order by id limit ?",
+                Some("CREATE INDEX orders_by_created_at ON orders (created_at);"),
             ),
             ("update visitors set seen = ? where token = ?", None),
             ("select * from a join b on a.id = b.id where a.x = ?", None),

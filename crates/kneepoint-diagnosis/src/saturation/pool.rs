@@ -107,22 +107,25 @@ fn blocked_share(phase: &Phase, busy: f64) -> Option<f64> {
     }
 }
 
-/// Memory the PHP tier may use, in bytes.
+/// Memory the PHP tier may use, in bytes: the limit of its host, and no more than the other tiers leave of what all of
+/// them share, which is the machine's or what the scenario grants them together.
 pub(crate) fn memory_limit(evidence: &Evidence) -> Option<f64> {
-    let tier = evidence
-        .stack
-        .tier(Layer::Php)
-        .map(|tier| tier.memory_bytes);
-    [
-        tier,
-        evidence.memory_budget_bytes,
+    let is_known = |bytes: &u64| *bytes > 0;
+    let host = evidence.stack.tier(Layer::Php);
+    let host = host.map(|tier| tier.memory_bytes).filter(is_known);
+    let shared = [
         Some(evidence.machine.memory_bytes),
-    ]
-    .into_iter()
-    .flatten()
-    .filter(|bytes| *bytes > 0)
-    .min()
-    .map(|bytes| bytes as f64)
+        evidence.memory_budget_bytes,
+    ];
+    let shared = shared.into_iter().flatten().filter(is_known).min();
+    let others: f64 = Layer::TIERS
+        .into_iter()
+        .filter(|layer| *layer != Layer::Php)
+        .filter_map(|layer| evidence.largest(layer, metric::PSS_BYTES))
+        .sum();
+    let left = shared.map(|bytes| (bytes as f64 - others).max(0.0));
+    let host = host.map(|bytes| bytes as f64);
+    host.into_iter().chain(left).reduce(f64::min)
 }
 
 /// OPcache's shared memory in bytes, as configured (the setting counts in MB).
@@ -225,6 +228,30 @@ pub(crate) fn size_key(evidence: &Evidence) -> SettingKey {
 mod tests {
     use super::*;
     use crate::test_support::Case;
+
+    #[test]
+    fn other_tiers_hold_memory_of_the_machine_too() {
+        const GIB: f64 = 1_073_741_824.0;
+        let limit = |alter: fn(&mut Evidence)| {
+            let case = Case::healthy()
+                .everywhere(Layer::Db, metric::PSS_BYTES, "", 1.5 * GIB)
+                .everywhere(Layer::Cache, metric::PSS_BYTES, "", 0.5 * GIB)
+                .everywhere(Layer::Php, metric::PSS_BYTES, "", 0.25 * GIB)
+                .with(alter);
+            memory_limit(&case.evidence()).expect("a limit") / GIB
+        };
+        // Nobody has a limit: PHP has what is left of the machine's 4 GiB.
+        assert!((limit(|_| {}) - 2.0).abs() < 1e-9);
+        let of_host = limit(|evidence| {
+            let mut tiers = evidence.stack.tiers.iter_mut();
+            let php = tiers.find(|tier| tier.layer == Layer::Php);
+            php.expect("PHP").memory_bytes = 1 << 30;
+        });
+        assert!((of_host - 1.0).abs() < 1e-9);
+        // Less than the others hold already.
+        let together = limit(|evidence| evidence.memory_budget_bytes = Some(1 << 30));
+        assert!(together.abs() < 1e-9);
+    }
 
     #[test]
     fn a_pool_needs_what_r_star_holds_of_it_at_low_load() {

@@ -40,8 +40,10 @@ const INI: &[TunableSpec] = &[
     TunableSpec::new("session.gc_probability", Integer(0, 1_000_000, ""), "1", Reload, "chance of clearing old sessions within a request (SES-03)"),
     TunableSpec::new("session.gc_divisor", Integer(1, 1_000_000_000, ""), "100", Reload, "once in this many requests (SES-03)"),
     TunableSpec::new("xdebug.mode", Text, "develop", Reload, "what the debugger does, where it is loaded; off is next to nothing (APP-03)"),
+    TunableSpec::new("pcov.enabled", SWITCH, "1", Reload, "whether the coverage driver does anything, where it is loaded (APP-03)"),
     TunableSpec::new("redis.session.locking_enabled", SWITCH, "0", Reload, "phpredis locks sessions (SES-02)"),
     TunableSpec::new("redis.session.lock_wait_time", Integer(0, 10_000_000, "microseconds"), "20000", Reload, "between attempts at the lock (SES-02)"),
+    TunableSpec::new("redis.session.lock_retries", Integer(-1, 1_000_000_000, "attempts"), "100", Reload, "most attempts at the lock; -1 is without end (SES-02)"),
     TunableSpec::new("redis.pconnect.pooling_enabled", SWITCH, "1", Reload, "phpredis pools persistent connections (RDS-02)"),
     TunableSpec::new("redis.pconnect.echo_check_liveness", SWITCH, "1", Reload, "phpredis asks before it reuses a connection (RDS-03)"),
 ];

@@ -1,12 +1,12 @@
 //! OPC-01: PHP compiles every file for every request.
 
+use crate::causes::left_out;
 use crate::rule::prelude::*;
+use kneepoint_model::Remedy;
 
 /// Share of PHP's CPU that compiling takes: two to five times the latency (catalogue OPC-01); 33 against 119
 /// requests a second in field report S2 is 72 %.
 const COMPILE_SHARE: f64 = 0.65;
-/// Scripts of a request that the blacklist keeps out, from which on it is not an exception \[ours\].
-const FEWEST_LEFT_OUT: f64 = 3.0;
 
 pub(crate) static RULE: Rule = Rule {
     code: "OPC-01",
@@ -49,7 +49,10 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         None => loaded == Some(false) || enabled == Some(false),
     };
     if !off {
-        return left_out(evidence);
+        return left_out(&RULE, evidence, COMPILE_SHARE);
+    }
+    if is_kept(evidence) {
+        return off_while_kept(evidence);
     }
     let mut verdict = RULE
         .finds(Layer::Php, RULE.title)
@@ -72,59 +75,41 @@ fn check(evidence: &Evidence) -> Option<Finding> {
             phase,
         );
     }
-    let mut advice = Advice::new(
-        evidence,
-        "Switch OPcache on. Reload PHP at each deployment when timestamps are not checked.",
-    )
-    .set(Layer::Php, "opcache.enable", 1);
-    if loaded == Some(false) {
-        advice = advice.set(Layer::Php, "extension.opcache", "on");
-    }
     verdict
         .inside(evidence.seen_opened())
         .gain("two to five times the rate, from S2 (33 to 119/s) and S3 (880 to 70 files opened a request)")
         .refuted_by("the same limit with OPcache on")
-        .remedy(advice.build())
+        .remedy(switch_on(evidence))
         .done()
 }
 
-/// OPcache is on, and told to leave scripts out.
-fn left_out(evidence: &Evidence) -> Option<Finding> {
-    let phase = evidence.knee()?;
-    let rate = |of| phase.series.rate(Layer::Php, of);
-    let hz = rate(metric::OPCACHE_BLACKLISTED)?;
-    let files = hz / phase.pool_hz();
-    if !files.is_finite() || files < FEWEST_LEFT_OUT {
-        return None;
-    }
-    let kept: f64 = [metric::OPCACHE_HITS, metric::OPCACHE_MISSES]
-        .into_iter()
-        .filter_map(rate)
-        .sum();
-    let part = hz / (hz + kept);
-    let title =
-        format!("OPcache is told to leave {files:.0} files of each request out: PHP compiles them");
+/// Whether the runtime keeps the application (Swoole, RoadRunner, FrankenPHP with a worker): each worker compiles its files
+/// once, and no request does.
+fn is_kept(evidence: &Evidence) -> bool {
+    let script = evidence.stack.setting(Layer::Php, "worker");
+    script.is_some_and(|script| !script.is_empty())
+}
+
+/// OPcache is off where no request compiles anything.
+fn off_while_kept(evidence: &Evidence) -> Option<Finding> {
+    let title = "OPcache is off: each worker compiles the application when it starts";
     RULE.finds(Layer::Php, title)
-        .configured(evidence.quote(Layer::Php, "opcache.blacklist_filename"))
-        .measured(
-            format!(
-                "{files:.0} scripts in each request are on the blacklist, {} of all it includes",
-                format_share(part)
-            ),
-            phase,
-        )
-        .inside(evidence.seen_opened())
-        .weight(COMPILE_SHARE * part * evidence.part_of_tiers(Layer::Php))
-        .refuted_by("the same limit without the blacklist")
-        .remedy(
-            Advice::new(
-                evidence,
-                "Take opcache.blacklist_filename out, or only the lines that name whole directories of the application; \
-                 reload PHP at each deployment instead.",
-            )
-            .build(),
-        )
+        .configured(evidence.quote(Layer::Php, "opcache.enable"))
+        .configured(evidence.quote(Layer::Php, "worker"))
+        .suspected_if(false)
+        .refuted_by("workers that start no faster with OPcache on")
+        .remedy(switch_on(evidence))
         .done()
+}
+
+fn switch_on(evidence: &Evidence) -> Remedy {
+    let text = "Switch OPcache on. Reload PHP at each deployment when timestamps are not checked.";
+    let advice = Advice::new(evidence, text).set(Layer::Php, "opcache.enable", 1);
+    match evidence.stack.is_on(Layer::Php, "extension.opcache") {
+        Some(false) => advice.set(Layer::Php, "extension.opcache", "on"),
+        _ => advice,
+    }
+    .build()
 }
 
 #[cfg(test)]
@@ -215,27 +200,19 @@ mod tests {
     }
 
     #[test]
-    fn fires_when_a_blacklist_keeps_the_application_out() {
+    fn only_notes_it_where_the_application_is_kept() {
         let case = Case::healthy()
-            .set(
-                Layer::Php,
-                "opcache.blacklist_filename",
-                "/etc/php/exclude.txt",
-            )
-            .counter(
-                PhaseKind::Knee,
-                Layer::Php,
-                metric::OPCACHE_BLACKLISTED,
-                190.0 * 75.0,
-            );
+            .set(Layer::Php, "worker", "worker.php")
+            .set(Layer::Php, "opcache.enable", "0")
+            .everywhere(Layer::Php, metric::OPCACHE_ENABLED, "", 0.0);
         check(
             case,
             expect![[r#"
-            named: OPC-01
-            suspected php (10 %): OPcache is told to leave 75 files of each request out: PHP compiles them
-              saw php.opcache.blacklist_filename = /etc/php/exclude.txt
-              saw 75 scripts in each request are on the blacklist, 20 % of all it includes, at 190/s offered for 10 s
-              do: Take opcache.blacklist_filename out, or only the lines that name whole directories of the application; reload PHP at each deployment instead.
+            named: CAP-02
+            noted php (0 %): OPcache is off: each worker compiles the application when it starts
+              saw php.opcache.enable = 0
+              saw php.worker = worker.php
+              set php.opcache.enable = 1
         "#]],
         );
     }

@@ -51,7 +51,7 @@ pub(crate) static RULE: Rule = Rule {
         what_it_is: "Debuggers, coverage drivers and profilers hook into PHP's engine, so that something of theirs runs \
             at every call or every line. Xdebug made a page of 3.6 ms take 11.9 ms. On a developer's machine that is \
             wanted; a package or an image brings it to a server by mistake. With xdebug.mode = off it costs little, \
-            which is not nothing.",
+            which is not nothing; PCOV with pcov.enabled = 0 costs nothing.",
         how_it_shows: "php -v names the extension, and every page is slower, whatever it does. No function of the \
             application stands out.",
         how_it_is_confirmed: "Leave the extension out and compare CPU time a request at the same rate.",
@@ -83,8 +83,10 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         let key = format!("extension.{}", it.name);
         verdict = verdict.configured(evidence.quote(Layer::Php, &key));
     }
-    if worst.name == "xdebug" {
-        verdict = verdict.configured(evidence.quote(Layer::Php, MODE));
+    match worst.name {
+        "xdebug" => verdict = verdict.configured(evidence.quote(Layer::Php, MODE)),
+        "pcov" => verdict = verdict.configured(evidence.quote(Layer::Php, COLLECTS)),
+        _ => {}
     }
     if weight > 0.0 {
         verdict = verdict.gain(format!(
@@ -118,11 +120,17 @@ fn check(evidence: &Evidence) -> Option<Finding> {
 
 /// The directive that says what Xdebug does; `off` is next to nothing.
 const MODE: &str = "xdebug.mode";
+/// The directive without which PCOV puts no hooks in (its README).
+const COLLECTS: &str = "pcov.enabled";
 
 /// Part of PHP's CPU time that is the extension's; 0 where it is not known or switched off.
 fn part(evidence: &Evidence, it: &Watcher) -> f64 {
     let mode = evidence.stack.setting(Layer::Php, MODE);
-    let is_off = it.name == "xdebug" && mode.is_some_and(|mode| mode.trim() == "off");
+    let is_off = match it.name {
+        "xdebug" => mode.is_some_and(|mode| mode.trim() == "off"),
+        "pcov" => evidence.stack.is_on(Layer::Php, COLLECTS) == Some(false),
+        _ => false,
+    };
     it.part.filter(|_| !is_off).unwrap_or(0.0)
 }
 
@@ -171,6 +179,16 @@ mod tests {
                   saw php.extension.xdebug = on
                   saw php.xdebug.mode = off
                   set php.extension.xdebug = off
+            "#]],
+        );
+        check(
+            loaded("pcov").set(Layer::Php, "pcov.enabled", "0"),
+            expect![[r#"
+                named: CAP-02
+                noted php (0 %): PHP runs with pcov, a coverage driver
+                  saw php.extension.pcov = on
+                  saw php.pcov.enabled = 0
+                  set php.extension.pcov = off
             "#]],
         );
         check(

@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 
-/// How long nginx waits unless told otherwise, in seconds (ngx_http_fastcgi_module).
+/// How long nginx waits unless told otherwise, in seconds (ngx_http_fastcgi_module, ngx_http_proxy_module).
 const NGINX_WAITS_S: f64 = 60.0;
 /// PHP is told to end a request this share of the time earlier than nginx gives it up \[ours\].
 const EARLIER: f64 = 0.9;
@@ -19,9 +19,9 @@ pub(crate) static RULE: Rule = Rule {
     yields_to: &[],
     title: "PHP goes on with requests that nginx has given up",
     doc: RuleDoc {
-        what_it_is: "nginx answers 504 after fastcgi_read_timeout and lets go. PHP does not notice: the worker works on for \
-            somebody who is gone, and is not there for others. Under overload most workers may be busy with such requests. \
-            max_execution_time does not help: it does not count time spent waiting.",
+        what_it_is: "nginx answers 504 after fastcgi_read_timeout (one that proxies: proxy_read_timeout) and lets go. PHP does \
+            not notice: the worker works on for somebody who is gone, and is not there for others. Under overload most \
+            workers may be busy with such requests. max_execution_time does not help: it does not count time spent waiting.",
         how_it_shows: "`upstream timed out (110: Connection timed out) while reading response header` in nginx's log, and \
             requests on FPM's status page that run longer than nginx waits.",
         how_it_is_confirmed: "Set request_terminate_timeout below fastcgi_read_timeout for one run: after an overload the stack \
@@ -42,7 +42,12 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         .stack
         .setting(Layer::Php, "request_terminate_timeout");
     let ends_s = ends_s.map_or(Some(0.0), seconds)?;
-    let waits_s = evidence.stack.setting(Layer::Web, "fastcgi_read_timeout");
+    // Each nginx gives up after a limit of its own.
+    let (waiter, limit) = match given_up.layer {
+        Layer::Proxy => (Layer::Proxy, "proxy_read_timeout"),
+        _ => (Layer::Web, "fastcgi_read_timeout"),
+    };
+    let waits_s = evidence.stack.setting(waiter, limit);
     let waits_s = waits_s.map_or(Some(NGINX_WAITS_S), seconds)?;
     if ends_s > 0.0 && ends_s <= waits_s {
         return None;
@@ -50,7 +55,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     let ended = (EARLIER * waits_s).floor().max(1.0);
     RULE.finds(Layer::Php, RULE.title)
         .configured(evidence.quote(Layer::Php, "request_terminate_timeout"))
-        .configured(evidence.quote(Layer::Web, "fastcgi_read_timeout"))
+        .configured(evidence.quote(waiter, limit))
         .logged(Some(given_up))
         // What made them slow is the cause; this keeps the stack from getting up again.
         .suspected_if(false)
@@ -60,7 +65,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
                 evidence,
                 format!(
                     "Have PHP end a request before nginx gives it up: request_terminate_timeout = {ended:.0}s, below \
-                     fastcgi_read_timeout."
+                     {limit}."
                 ),
             )
             .set(Layer::Php, "request_terminate_timeout", format!("{ended:.0}s"))
@@ -119,6 +124,32 @@ mod tests {
               saw web.fastcgi_read_timeout = 60s
               saw 12 log lines: upstream timed out (110: Connection timed out) while reading response header from upstream, at 240/s offered for 10 s
               set php.request_terminate_timeout = 54s
+        "#]],
+        );
+    }
+
+    #[test]
+    fn compares_with_the_limit_of_the_nginx_that_gave_up() {
+        let case = Case::healthy()
+            .set(Layer::Php, "request_terminate_timeout", "50s")
+            .set(Layer::Web, "fastcgi_read_timeout", "60s")
+            .set(Layer::Proxy, "proxy_read_timeout", "30s")
+            .log(
+                PhaseKind::Over,
+                Layer::Proxy,
+                LogKind::UpstreamReadTimeout,
+                12,
+                "upstream timed out",
+            );
+        check(
+            case,
+            expect![[r#"
+            named: CAP-02
+            noted php (0 %): PHP goes on with requests that nginx has given up
+              saw php.request_terminate_timeout = 50s
+              saw proxy.proxy_read_timeout = 30s
+              saw 12 log lines: upstream timed out, at 240/s offered for 10 s
+              set php.request_terminate_timeout = 27s
         "#]],
         );
     }

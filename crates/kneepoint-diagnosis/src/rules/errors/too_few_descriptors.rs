@@ -25,7 +25,8 @@ pub(crate) static RULE: Rule = Rule {
         how_it_is_confirmed: "Compare the open files of the process with its limit (in /proc/PID/limits); raise the \
             limit, and the errors go away.",
         what_to_write: "For nginx in nginx.conf, at least twice worker_connections:\n\n    worker_rlimit_nofile 16384;\n\n\
-            For PHP-FPM in the pool:\n\n    rlimit_files = 16384",
+            For PHP-FPM in the pool:\n\n    rlimit_files = 16384\n\nFor another server, \
+            LimitNOFILE= of its unit in systemd, or ulimit -n before it starts.",
         references: &["https://nginx.org/en/docs/ngx_core_module.html#worker_rlimit_nofile"],
     },
     check,
@@ -34,29 +35,48 @@ pub(crate) static RULE: Rule = Rule {
 fn check(evidence: &Evidence) -> Option<Finding> {
     let logged = evidence.logged(RULE.layers, LogKind::NoFileDescriptors)?;
     let layer = logged.layer;
-    let name = match layer {
-        Layer::Php => "rlimit_files",
-        _ => "worker_rlimit_nofile",
-    };
-    let now = evidence.stack.number(layer, name).unwrap_or(0.0);
-    RULE.finds(
+    let mut verdict = RULE.finds(
         layer,
         format!("the {layer} server has no file descriptor left"),
-    )
-    .configured(evidence.quote(layer, name))
-    .logged(Some(logged))
-    .refuted_by("as many errors with a higher limit, or far fewer files open than the limit allows")
-    .remedy(
-        Advice::new(evidence, "Raise the limit of open files of this server.")
-            .set(layer, name, SANE.max(2.0 * now))
-            .build(),
-    )
-    .done()
+    );
+    let advice = match limit_of(evidence, layer) {
+        Some(name) => {
+            verdict = verdict.configured(evidence.quote(layer, name));
+            let now = evidence.stack.number(layer, name).unwrap_or(0.0);
+            Advice::new(evidence, "Raise the limit of open files of this server.").set(
+                layer,
+                name,
+                SANE.max(2.0 * now),
+            )
+        }
+        None => Advice::new(
+            evidence,
+            "Raise the limit of open files of this server: LimitNOFILE= of its unit in systemd, or ulimit -n before it \
+             starts.",
+        ),
+    };
+    verdict
+        .logged(Some(logged))
+        .refuted_by(
+            "as many errors with a higher limit, or far fewer files open than the limit allows",
+        )
+        .remedy(advice.build())
+        .done()
+}
+
+/// The setting by which a server raises its own limit; `None` where it has none that is known.
+fn limit_of(evidence: &Evidence, layer: Layer) -> Option<&'static str> {
+    match evidence.stack.tier(layer)?.server.as_str() {
+        "nginx" => Some("worker_rlimit_nofile"),
+        "fpm" => Some("rlimit_files"),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kneepoint_model::ServerKind;
 
     fn check(case: Case, expected: expect_test::Expect) {
         verify(&RULE, case, expected);
@@ -84,6 +104,24 @@ mod tests {
               set proxy.worker_rlimit_nofile = 16384
         "#]],
         );
+    }
+
+    #[test]
+    fn gives_words_for_a_server_without_such_a_setting() {
+        let out_of_files = |layer, server: &str| {
+            let case = Case::healthy()
+                .tier(layer, |tier| tier.server = ServerKind::new(server))
+                .log(PhaseKind::Over, layer, LogKind::NoFileDescriptors, 9, "");
+            let finding = (RULE.check)(&case.evidence()).expect("a finding");
+            finding.remedy.expect("a remedy")
+        };
+        for (layer, server) in [(Layer::Proxy, "haproxy"), (Layer::Php, "apache")] {
+            let remedy = out_of_files(layer, server);
+            assert!(remedy.settings.is_empty(), "{remedy:?}");
+            assert!(remedy.text.contains("LimitNOFILE"), "{}", remedy.text);
+        }
+        let fpm = out_of_files(Layer::Php, "fpm").settings;
+        assert_eq!(fpm[0].key.name, "rlimit_files");
     }
 
     #[test]

@@ -70,7 +70,8 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         format!("Raise worker_connections of the {layer} nginx to {wanted:.0}, with descriptors to match."),
     )
     .set(layer, "worker_connections", wanted);
-    if files.is_some_and(|files| files > 0.0 && files < DESCRIPTORS * wanted) {
+    // Where nobody set it, the system's limit holds, often 1024: too few for these connections (NGX-02).
+    if files.is_none_or(|files| files < DESCRIPTORS * wanted) {
         advice = advice.also(layer, "worker_rlimit_nofile", DESCRIPTORS * wanted);
     }
     verdict
@@ -128,8 +129,24 @@ mod tests {
               saw proxy.worker_connections = 1024
               saw 1200 connections accepted and not handled, at 240/s offered for 10 s
               set proxy.worker_connections = 4096
+              set proxy.worker_rlimit_nofile = 8192
         "#]],
         );
+    }
+
+    #[test]
+    fn leaves_descriptors_alone_where_they_suffice() {
+        let case = Case::healthy()
+            .set(Layer::Web, "worker_rlimit_nofile", "16384")
+            .log(
+                PhaseKind::Over,
+                Layer::Web,
+                LogKind::NoConnectionSlots,
+                3,
+                "",
+            );
+        let finding = (RULE.check)(&case.evidence()).expect("a finding");
+        assert_eq!(finding.remedy.expect("a remedy").settings.len(), 1);
     }
 
     #[test]

@@ -27,7 +27,8 @@ pub(crate) static RULE: Rule = Rule {
             workers: the errors go away.",
         what_to_write: "In postgresql.conf, more than all workers together, with some to spare:\n\n    max_connections = \
             200\n\nWith many hosts rather put PgBouncer in front (pool_mode = transaction, default_pool_size = two to \
-            four times the database's cores).",
+            four times the database's cores). With pool_mode = transaction set PDO::ATTR_EMULATE_PREPARES => true, since \
+            prepared statements, session settings, LISTEN and advisory locks do not outlive a transaction.",
         references: &[
             "https://www.pgbouncer.org/config.html",
             "https://wolf-tech.io/blog/database-connection-pool-math-symfony-postgresql-pgbouncer",
@@ -37,7 +38,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 const TEXT: &str = "Let the database accept more connections than all PHP workers hold together; with many hosts put a \
-    pooler such as PgBouncer in front instead.";
+    pooler such as PgBouncer in front instead (with pool_mode = transaction, PDO needs ATTR_EMULATE_PREPARES).";
 
 fn check(evidence: &Evidence) -> Option<Finding> {
     no_slot_left(&RULE, evidence, REASONABLE, TEXT)

@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 use crate::saturation::waits::CPU_HEADROOM;
-use kneepoint_model::Validity;
+use kneepoint_model::{LoadPoint, Validity};
 
 /// The generator's CPU as a share of one core from which on it is the suspect (catalogue GEN-01).
 const CPU_LIMIT: f64 = 0.8;
@@ -73,12 +73,14 @@ struct Limit {
 fn limits(evidence: &Evidence, phase: &Phase) -> Vec<Limit> {
     let health = &phase.load.health;
     let mut limits = Vec::new();
-    if health.cpu_share > CPU_LIMIT {
+    let busiest = busiest_share(&phase.load);
+    if busiest > CPU_LIMIT {
+        let whose = match phase.load.generators.len() {
+            0 | 1 => "the generator",
+            _ => "the busiest of the generators",
+        };
         limits.push(Limit {
-            text: format!(
-                "the generator used {} of a core",
-                format_share(health.cpu_share)
-            ),
+            text: format!("{whose} used {} of a core", format_share(busiest)),
             own: true,
         });
     }
@@ -115,10 +117,17 @@ fn limits(evidence: &Evidence, phase: &Phase) -> Vec<Limit> {
     limits
 }
 
+/// CPU time of the busiest generator as a share of one core: each sends from one thread unless told otherwise, and of several
+/// the account in common is the sum.
+fn busiest_share(load: &LoadPoint) -> f64 {
+    let each = load.generators.iter().map(|part| part.health.cpu_share);
+    each.reduce(f64::max).unwrap_or(load.health.cpu_share)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kneepoint_model::Confidence;
+    use kneepoint_model::{Confidence, GeneratorPart, Health};
 
     fn check(case: Case, expected: expect_test::Expect) {
         verify(&RULE, case, expected);
@@ -155,6 +164,26 @@ mod tests {
         };
         assert!(suspects(without_ports(PhaseKind::Knee)));
         assert!(!suspects(without_ports(PhaseKind::Over)));
+    }
+
+    #[test]
+    fn several_generators_are_judged_by_the_busiest() {
+        let each_uses = |shares: &[f64]| {
+            let part = |share: &f64| GeneratorPart {
+                health: Health {
+                    cpu_share: *share,
+                    ..Health::default()
+                },
+                ..GeneratorPart::default()
+            };
+            let case = Case::healthy().load(PhaseKind::Knee, |load| {
+                load.health.cpu_share = shares.iter().sum();
+                load.generators = shares.iter().map(part).collect();
+            });
+            (RULE.check)(&case.evidence()).is_some()
+        };
+        assert!(!each_uses(&[0.5, 0.5, 0.5]));
+        assert!(each_uses(&[0.9, 0.1]));
     }
 
     #[test]

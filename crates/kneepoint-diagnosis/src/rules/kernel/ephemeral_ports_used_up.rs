@@ -2,10 +2,13 @@
 
 use crate::rule::prelude::*;
 use crate::saturation::ports;
-use kneepoint_model::ports::CLIFF;
+use kneepoint_model::ports::{CLIFF, count_of_range};
 
 /// A range smaller than this was narrowed by somebody \[ours\]; the default has 28 232 ports.
 const NARROW: f64 = 20_000.0;
+/// The range to write \[ours\]. Below it listen PHP-FPM, Redis and the databases: a connection that happens to hold their port
+/// keeps them from starting again.
+const WIDE: &str = "15000 65535";
 /// Connections opened per request from which on reuse is what is missing.
 const NO_REUSE: f64 = 0.2;
 
@@ -32,7 +35,8 @@ pub(crate) static RULE: Rule = Rule {
         how_it_is_confirmed: "Widen the range or reuse connections: the limit moves at once.",
         what_to_write: "Reuse connections first (keepalive between nginx tiers, persistent connections to Redis and \
             the database). Then, in the network namespace (the container) that connects:\n\n    sysctl \
-            net.ipv4.ip_local_port_range=\"1024 65535\"\n    sysctl net.ipv4.tcp_tw_reuse=1",
+            net.ipv4.ip_local_port_range=\"15000 65535\"\n    sysctl net.ipv4.tcp_tw_reuse=1\n\nNot lower: services \
+            listen there (3306, 5432, 6379, 9000), and one whose port a connection holds does not start again.",
         references: &[
             "field report S4",
             "https://blog.cloudflare.com/linux-transport-protocol-port-selection-performance/",
@@ -82,17 +86,30 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     }
     verdict = verdict.logged(logged);
     verdict
-        .refuted_by("the same limit with a range of 64 000 ports")
-        .remedy(
-            Advice::new(
-                evidence,
-                "Reuse connections to the next tier; and let the host use all unprivileged ports. \
-                 net.ipv4.tcp_tw_reuse = 1 helps where reuse is impossible.",
-            )
-            .set(layer, "net.ipv4.ip_local_port_range", "1024 65535")
-            .build(),
-        )
+        .refuted_by("the same limit with a range of 50 000 ports")
+        .remedy(more_ports(evidence, layer, worst.as_ref()).build())
         .done()
+}
+
+/// Reuse, and more ports where there are fewer than could be.
+fn more_ports<'a>(
+    evidence: &'a Evidence,
+    layer: Layer,
+    worst: Option<&ports::Use<'_>>,
+) -> Advice<'a> {
+    let name = "net.ipv4.ip_local_port_range";
+    let set = evidence.stack.setting(layer, name).unwrap_or_default();
+    let now = worst.map_or_else(|| count_of_range(set), |used| used.range);
+    if now >= count_of_range(WIDE) {
+        let text = "Reuse connections to the next tier. net.ipv4.tcp_tw_reuse = 1 helps where reuse is impossible.";
+        return Advice::new(evidence, text);
+    }
+    Advice::new(
+        evidence,
+        "Reuse connections to the next tier; and let the host use more ports, from 15000 on: services listen below, and one \
+         whose port a connection holds does not start again. net.ipv4.tcp_tw_reuse = 1 helps where reuse is impossible.",
+    )
+    .set(layer, name, WIDE)
 }
 
 fn opens_per_request(evidence: &Evidence, layer: Layer) -> Option<f64> {
@@ -137,7 +154,7 @@ mod tests {
                   saw proxy.net.ipv4.ip_local_port_range = 32768 33791
                   saw 990 of 1024 local ports towards web taken, most by closed connections, at 190/s offered for 10 s
                   saw 55 log lines: (99: Cannot assign requested address), at 240/s offered for 10 s
-                  set proxy.net.ipv4.ip_local_port_range = 1024 65535
+                  set proxy.net.ipv4.ip_local_port_range = 15000 65535
             "#]],
         );
     }
@@ -161,9 +178,18 @@ mod tests {
             noted proxy (60 %): proxy runs out of local ports towards the next tier
               saw proxy.net.ipv4.ip_local_port_range = (not set)
               saw 17000 of 28232 local ports towards web taken, most by closed connections, at 190/s offered for 10 s
-              set proxy.net.ipv4.ip_local_port_range = 1024 65535
+              set proxy.net.ipv4.ip_local_port_range = 15000 65535
         "#]],
         );
+    }
+
+    #[test]
+    fn takes_no_ports_from_a_range_that_is_wider() {
+        let case = Case::healthy()
+            .set(Layer::Proxy, "net.ipv4.ip_local_port_range", "1024 65535")
+            .log(PhaseKind::Low, Layer::Proxy, LogKind::NoLocalPort, 55, "");
+        let finding = (RULE.check)(&case.evidence()).expect("a finding");
+        assert!(finding.remedy.expect("a remedy").settings.is_empty());
     }
 
     /// The log's words are exact, whatever the load was when they were written.
@@ -183,7 +209,7 @@ mod tests {
             suspected proxy (0 %): proxy runs out of local ports towards the next tier
               saw proxy.net.ipv4.ip_local_port_range = (not set)
               saw 55 log lines: (99: Cannot assign requested address), at 60.0/s offered for 10 s
-              set proxy.net.ipv4.ip_local_port_range = 1024 65535
+              set proxy.net.ipv4.ip_local_port_range = 15000 65535
         "#]],
         );
     }

@@ -27,7 +27,9 @@ pub(crate) static RULE: Rule = Rule {
         how_it_is_confirmed: "Switch persistent connections on, or put PgBouncer in front, and compare at the same rate.",
         what_to_write: "PDO, in the application:\n\n    new PDO($dsn, $user, $password, [PDO::ATTR_PERSISTENT => true]);\n\n\
             Laravel, config/database.php:\n\n    'options' => [PDO::ATTR_PERSISTENT => true],\n\nA transaction left open \
-            or a SET outlives the request then. PgBouncer (pool_mode = transaction) avoids that.",
+            or a SET outlives the request then. PgBouncer (pool_mode = transaction) avoids that. Set \
+            PDO::ATTR_EMULATE_PREPARES => true then, since prepared statements, session settings, LISTEN and advisory locks \
+            do not outlive a transaction.",
         references: &[
             "https://www.php.net/manual/en/features.persistent-connections.php",
             "https://www.pgbouncer.org/config.html",
@@ -37,7 +39,8 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 const TEXT: &str = "Keep connections to the database between requests (PDO::ATTR_PERSISTENT), or put PgBouncer in \
-    front. The database must accept one connection for each PHP worker.";
+    front (with pool_mode = transaction, PDO needs ATTR_EMULATE_PREPARES). The database must accept one connection for \
+    each PHP worker.";
 
 fn check(evidence: &Evidence) -> Option<Finding> {
     connects_each_time(&RULE, evidence, SESSION_COST_S, TEXT)
@@ -96,7 +99,7 @@ mod tests {
                 suspected db (17 %): every request opens a session at PostgreSQL
                   saw 100/s sessions opened, 0.53 for each request PHP served, at 190/s offered for 10 s
                   saw the database uses 0.23 cores, at 190/s offered for 10 s
-                  do: Keep connections to the database between requests (PDO::ATTR_PERSISTENT), or put PgBouncer in front. The database must accept one connection for each PHP worker.
+                  do: Keep connections to the database between requests (PDO::ATTR_PERSISTENT), or put PgBouncer in front (with pool_mode = transaction, PDO needs ATTR_EMULATE_PREPARES). The database must accept one connection for each PHP worker.
             "#]],
         );
     }

@@ -28,11 +28,13 @@ pub(crate) static RULE: Rule = Rule {
             before each; sessions are `idle in transaction` for longer than a page takes.",
         how_it_is_confirmed: "Let each request change a row of its own for one run: the waits go away and the limit rises.",
         what_to_write: "Change the shared row last, right before COMMIT, and do nothing else within the transaction. End \
-            what somebody forgot:\n\n    -- postgresql.conf\n    idle_in_transaction_session_timeout = '10s'\n    \
-            lock_timeout = '2s'",
+            what somebody forgot, for the application's role alone, since migrations may wait longer:\n\n    ALTER ROLE app \
+            SET lock_timeout = '2s';\n    ALTER ROLE app SET idle_in_transaction_session_timeout = '10s';\n\nStatements \
+            then fail with an error that the page must handle.",
         references: &[
             "https://www.postgresql.org/docs/current/explicit-locking.html",
             "https://www.postgresql.org/docs/current/functions-info.html",
+            "https://www.postgresql.org/docs/current/runtime-config-client.html#GUC-LOCK-TIMEOUT",
         ],
     },
     check,

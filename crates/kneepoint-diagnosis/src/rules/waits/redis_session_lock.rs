@@ -8,7 +8,13 @@ const LOCKED: f64 = 0.2;
 /// Share of the sleeping stacks that must be opening a session \[ours\].
 const OPENING: f64 = 0.5;
 /// Pause between two attempts that leaves little time unused, in microseconds \[ours\]: a tenth of phpredis' own.
-const SHORT_WAIT_US: u32 = 2000;
+const SHORT_WAIT_US: f64 = 2000.0;
+/// What phpredis waits and how often it tries unless told otherwise (its redis_session.c).
+const USUAL_WAIT_US: f64 = 20_000.0;
+const USUAL_RETRIES: f64 = 100.0;
+/// Keepers of sessions with which phpredis may be the one who sleeps. `files` is PHP's default: it never sleeps, and an
+/// application that keeps sessions in Redis may say so at run time.
+const HANDLERS: [&str; 4] = ["", "files", "redis", "rediscluster"];
 
 pub(crate) static RULE: Rule = Rule {
     code: "SES-02",
@@ -30,7 +36,9 @@ pub(crate) static RULE: Rule = Rule {
             load from few visitors the pool is used up.",
         how_it_is_confirmed: "Give every simulated visitor a cookie of their own: the limit rises.",
         what_to_write: "In the application, as soon as the session is read:\n\n    session_write_close();\n\nWhere it must \
-            stay locked, ask more often:\n\n    ; php.ini, microseconds\n    redis.session.lock_wait_time = 2000\n\n\
+            stay locked, ask more often, and as many times more:\n\n    ; php.ini, the wait in microseconds\n    \
+            redis.session.lock_wait_time = 2000\n    redis.session.lock_retries = 1000\n\nAfter lock_retries attempts \
+            session_start() fails: with the usual 100, the shorter wait alone would give up after 0.2 s. \
             Without the lock, of two requests that write the same session the last one wins.",
         references: &["https://github.com/phpredis/phpredis/issues/1966"],
     },
@@ -38,6 +46,10 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(evidence: &Evidence) -> Option<Finding> {
+    let handler = evidence.stack.setting(Layer::Php, "session.save_handler");
+    if handler.is_some_and(|handler| !HANDLERS.contains(&handler.trim())) {
+        return None;
+    }
     let opening = evidence.share_of_waits(
         |wait| wait == "sleep",
         |function| function == "session_start",
@@ -70,16 +82,33 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         .inside(evidence.seen_waiting(|wait| wait == "sleep"))
         .weight(asleep / pool.busy.max(1.0))
         .refuted_by("as many sleeping workers when every visitor has a session of their own")
-        .remedy(
-            Advice::new(
-                evidence,
-                "Close the session as soon as it was read (session_write_close), and ask for its lock more often; in the \
-                 scenario give the load more users.",
-            )
-            .set(Layer::Php, "redis.session.lock_wait_time", SHORT_WAIT_US)
-            .build(),
-        )
+        .remedy(ask_more_often(evidence).build())
         .done()
+}
+
+/// A shorter wait between attempts, and so many of them that nobody gives up earlier than now.
+fn ask_more_often(evidence: &Evidence) -> Advice<'_> {
+    let advice = Advice::new(
+        evidence,
+        "Close the session as soon as it was read (session_write_close), and ask for its lock more often, with as many \
+         more attempts, so that none gives up earlier; in the scenario give the load more users.",
+    );
+    // phpredis takes 0 for its default.
+    let now = |name: &str, usual: f64| {
+        let set = evidence.stack.number(Layer::Php, name);
+        set.filter(|value| *value != 0.0).unwrap_or(usual)
+    };
+    let wait_us = now("redis.session.lock_wait_time", USUAL_WAIT_US);
+    let retries = now("redis.session.lock_retries", USUAL_RETRIES);
+    if wait_us <= SHORT_WAIT_US {
+        return advice;
+    }
+    let advice = advice.set(Layer::Php, "redis.session.lock_wait_time", SHORT_WAIT_US);
+    if retries < 0.0 {
+        return advice;
+    }
+    let enough = (retries * wait_us / SHORT_WAIT_US).ceil();
+    advice.set(Layer::Php, "redis.session.lock_retries", enough)
 }
 
 #[cfg(test)]
@@ -123,8 +152,45 @@ mod tests {
                   saw 100 % of those that sleep are in session_start(), sampled 50 times a second, at 240/s offered for 10 s
                   saw waiting there: GET /cart, App\Kernel::handle at app/Kernel.php:31, 100 % of 700 stacks, sampled 50 times a second, at 240/s offered for 10 s
                   set php.redis.session.lock_wait_time = 2000
+                  set php.redis.session.lock_retries = 1000
             "#]],
         );
+    }
+
+    #[test]
+    fn nobody_gives_up_earlier_than_before() {
+        let proposed = |settings: &[(&str, &str)]| {
+            let set = |case: Case, (name, value): &(&str, &str)| {
+                case.set(Layer::Php, &format!("redis.session.lock_{name}"), value)
+            };
+            let case = settings.iter().fold(asleep_in("session_start"), set);
+            let finding = (RULE.check)(&case.evidence()).expect("a finding");
+            let remedy = finding.remedy.expect("a remedy");
+            let value = |name: &str| {
+                let mut settings = remedy.settings.iter();
+                let of = settings.find(|setting| setting.key.name.ends_with(name))?;
+                Some(of.value.clone())
+            };
+            (value("lock_wait_time"), value("lock_retries"))
+        };
+        let some = |value: &str| Some(value.to_owned());
+        let both = [("wait_time", "50000"), ("retries", "30")];
+        assert_eq!(proposed(&both), (some("2000"), some("750")));
+        // Without end it stays, and what asks more often already is left alone.
+        assert_eq!(proposed(&[("retries", "-1")]), (some("2000"), None));
+        assert_eq!(proposed(&[("wait_time", "1000")]), (None, None));
+    }
+
+    #[test]
+    fn stays_silent_where_sessions_are_kept_by_somebody_else() {
+        let found = |handler: &str| {
+            let case = asleep_in("session_start").set(Layer::Php, "session.save_handler", handler);
+            (RULE.check)(&case.evidence()).is_some()
+        };
+        assert!(!found("memcached"));
+        assert!(found("redis"));
+        // PHP's default: the application may have said otherwise at run time.
+        assert!(found("files"));
     }
 
     #[test]

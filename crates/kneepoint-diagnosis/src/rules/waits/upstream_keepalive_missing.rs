@@ -81,13 +81,13 @@ fn check(evidence: &Evidence) -> Option<Finding> {
             ),
             phase,
         );
-    if let Some(ports) = ports {
+    if let Some((taken, when)) = ports {
         verdict = verdict.measured(
             format!(
                 "{} of the local ports towards one peer taken",
-                format_share(ports)
+                format_share(taken)
             ),
-            phase,
+            when,
         );
     }
     let search = ports::search(evidence, layer);
@@ -95,7 +95,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         verdict = verdict.measured(search.words.clone(), search.phase);
     }
     let cost = cost.max(search.map_or(0.0, |search| search.part));
-    let at_cliff = ports.is_some_and(|ports| ports >= CLIFF);
+    let at_cliff = ports.is_some_and(|(taken, _)| taken >= CLIFF);
     verdict
         .weight(if at_cliff { CLIFF } else { cost })
         .gain(format!(
@@ -125,10 +125,17 @@ fn keeps(evidence: &Evidence) -> bool {
         .is_some_and(|kept| kept > 0.0)
 }
 
-fn port_share(evidence: &Evidence) -> Option<f64> {
-    let held = evidence.largest(Layer::Proxy, metric::TIME_WAIT)?;
-    let range = evidence.largest(Layer::Proxy, metric::PORT_RANGE)?;
-    (range > 0.0).then_some(held / range)
+/// The most of its local ports towards one peer that the proxy held just below the limit, and when. Overload opens
+/// connections beyond what any idle list keeps: that is the queue's doing, as for KRN-01.
+fn port_share(evidence: &Evidence) -> Option<(f64, &Phase)> {
+    let is_quoted = |phase: &&Phase| matches!(phase.kind, PhaseKind::Knee | PhaseKind::Repeat);
+    evidence
+        .phases
+        .iter()
+        .filter(is_quoted)
+        .flat_map(|phase| ports::uses(evidence, phase, RULE.layers))
+        .map(|used| (used.held / used.range, used.phase))
+        .max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
 #[cfg(test)]
@@ -180,6 +187,20 @@ mod tests {
               set proxy.upstream.keepalive = 32
         "#]],
         );
+    }
+
+    #[test]
+    fn ports_count_at_the_rate_that_is_quoted_and_not_beyond_the_limit() {
+        let weight = |kind| {
+            let case =
+                opening()
+                    .repeated()
+                    .gauge(kind, Layer::Proxy, metric::TIME_WAIT, "web", 16_000.0);
+            let finding = (RULE.check)(&case.evidence());
+            finding.expect("a finding").weight
+        };
+        assert!(weight(PhaseKind::Over) < CLIFF);
+        assert!(weight(PhaseKind::Repeat) >= CLIFF);
     }
 
     #[test]
