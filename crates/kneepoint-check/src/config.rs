@@ -21,7 +21,7 @@ pub(crate) use apache::read as apache;
 pub(crate) use fpm::read as fpm;
 pub(crate) use haproxy::read as haproxy;
 pub(crate) use ini::{IniPlaces, read as php_ini};
-pub(crate) use mysql::read as mysql;
+pub(crate) use mysql::{PERSISTED as MYSQL_PERSISTED, read as mysql};
 pub(crate) use nginx::{host_of, read as nginx};
 pub(crate) use postgresql::read as postgresql;
 pub(crate) use redis::read as redis;

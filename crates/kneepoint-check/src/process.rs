@@ -153,10 +153,9 @@ pub(crate) fn shares_root(pid: u32) -> bool {
     key(&pid.to_string()) == key("self")
 }
 
-/// Proportional memory of a process, in bytes.
-pub(crate) fn pss_bytes(pid: u32) -> Option<f64> {
-    let bytes = kneepoint_linux::process::pss_bytes(pid).ok()??;
-    Some(bytes as f64)
+/// Memory of a process.
+pub(crate) fn memory_size(pid: u32) -> Option<kneepoint_linux::process::MemorySize> {
+    kneepoint_linux::process::memory_size(pid).ok()?
 }
 
 /// Whether a worker of PHP-FPM serves a request: it is not in accept(2).
@@ -230,7 +229,7 @@ mod tests {
     #[test]
     fn a_process_that_is_gone_is_none() {
         assert_eq!(one(u32::MAX, 0.0), None);
-        assert_eq!(pss_bytes(u32::MAX), None);
+        assert_eq!(memory_size(u32::MAX), None);
         assert_eq!(environment(u32::MAX), []);
         let own = one(std::process::id(), boot_s()).expect("this one");
         assert!(own.started_s > 1.5e9 && !own.exe.is_empty(), "{own:?}");

@@ -247,7 +247,7 @@ pub(crate) mod prelude {
     pub(crate) use super::case::{Case, apache, check as verify, haproxy};
     pub(crate) use super::directive::{Around, Directive, Home};
     pub(crate) use super::kept_in_redis::KeptInRedis;
-    pub(crate) use super::logged::Logged;
+    pub(crate) use super::logged::{Logged, graded};
     pub(crate) use super::memory_share::MemoryShare;
     pub(crate) use super::{CheckFinding, CheckRule, Fix, Severity, counted, is_recent, often};
     pub(crate) use crate::snapshot::{

@@ -245,24 +245,32 @@ fn all_of(count: u64, what: &str) -> String {
     }
 }
 
-/// Tells each switch of this kind that an application sets: what it costs, and what to do by its file and name.
+/// How bad a switch of an application is, what it costs, and how much it weighs.
+type Judged = (Severity, &'static str, f64);
+
+/// Tells each switch of this kind that an application sets: how bad it is by its name, and what to do by its file and name.
 fn switched(
     rule: &'static CheckRule,
     kind: SwitchKind,
-    (cost, what): (&'static str, fn(&str, &str) -> String),
+    (costs, what): (fn(&str) -> Judged, fn(&str, &str) -> String),
     snapshot: &Snapshot,
     found: &mut Vec<CheckFinding>,
 ) {
     for app in &snapshot.apps {
         for switch in app.switches.iter().filter(|switch| switch.kind == kind) {
-            let place = format!("{}/{}:{}", app.root, switch.file, switch.line);
+            // A pool's environment is set in a file of PHP-FPM.
+            let file = crate::files::absolute(&app.root, &switch.file);
+            let place = format!("{file}:{}", switch.line);
             let what = what(&switch.file, &switch.name);
-            rule.at(snapshot, app.service, Severity::Problem)
+            let given = switch.name.strip_prefix("env[");
+            let given = given.and_then(|name| name.strip_suffix(']'));
+            let (severity, cost, weight) = costs(given.unwrap_or(&switch.name));
+            rule.at(snapshot, app.service, severity)
                 .app(app)
                 .seen(format!("{} = {}", switch.name, switch.value), &place)
                 .cost(cost)
                 .fix(Fix::words(format!("In {place}, {what}.")))
-                .weight(0.4)
+                .weight(weight)
                 .tell(found);
         }
     }
@@ -359,6 +367,15 @@ mod tests {
             .collect();
         let names: BTreeSet<String> = CHECKS.iter().map(|rule| rule.name.to_owned()).collect();
         assert_eq!(files, names);
+    }
+
+    #[test]
+    fn a_switch_in_a_pools_environment_is_told_where_it_stands() {
+        let (name, file) = ("env[APP_ENV]", "/etc/php/www.conf");
+        let case = Case::switched(SwitchKind::DebugOn, name, file);
+        let found = tests_of(&debug_on::RULE, &case);
+        assert_eq!(found[0].seen[0].source, "/etc/php/www.conf:4");
+        assert_eq!(found[0].severity, Severity::Problem);
     }
 
     #[test]

@@ -47,6 +47,14 @@ impl Snapshot {
         services.flat_map(|(at, service)| service.pools.iter().map(move |pool| (at, service, pool)))
     }
 
+    /// How many pools share the memory of a service: those under the same limit, or without one.
+    pub(crate) fn pools_sharing(&self, service: &Service) -> usize {
+        let source = |one: &Service| one.limits.memory.as_ref().map(|limit| limit.source.clone());
+        let own = source(service);
+        let services = self.services.iter().filter(|one| source(one) == own);
+        services.map(|one| one.pools.len()).sum::<usize>().max(1)
+    }
+
     /// Every PHP-FPM of which some pool may use OPcache: what is set of a cache that is off costs nothing.
     pub(crate) fn with_opcache(&self) -> impl Iterator<Item = (usize, &Service)> {
         self.of(ServiceKind::Fpm).filter(|(_, service)| {
@@ -146,6 +154,27 @@ impl Service {
         let php = self.php.as_ref();
         self.kind == ServiceKind::Apache
             && php.is_some_and(|php| php.loaded.keys().any(|name| name.starts_with("libphp")))
+    }
+
+    /// How many connections each process of nginx keeps to an upstream: 32 since 1.29.7 where nothing is written. `None`
+    /// where it keeps none (<https://nginx.org/en/docs/http/ngx_http_upstream_module.html#keepalive>).
+    pub(crate) fn keepalive_of(&self, upstream: &Upstream) -> Option<SettingValue> {
+        let is_usual = self.is_older_than(&[1, 29, 7]) == Some(false);
+        let usual = is_usual.then(|| SettingValue::new("32", SettingSource::Default));
+        let written = upstream.settings.get("keepalive").cloned();
+        let kept = written.or(usual);
+        kept.filter(|value| value.text.split(' ').next() != Some("0"))
+    }
+
+    /// After how many requests nginx closes a connection to an upstream: 1000, and 100 before 1.19.10. `None` where nothing
+    /// limits it, before 1.15.3.
+    pub(crate) fn keepalive_requests_of(&self, upstream: &Upstream) -> Option<SettingValue> {
+        let usual = match self.is_older_than(&[1, 19, 10]) {
+            Some(true) => "100",
+            _ => "1000",
+        };
+        let is_limited = self.is_older_than(&[1, 15, 3]) != Some(true);
+        is_limited.then(|| upstream.settings.or("keepalive_requests", usual))
     }
 }
 
@@ -286,5 +315,29 @@ mod tests {
         assert_eq!(snapshot.workers_behind(3), Some(7));
         snapshot.links[2].from_pools.clear();
         assert_eq!(snapshot.workers_behind(3), Some(27));
+    }
+
+    #[test]
+    fn what_is_kept_where_nothing_is_written_is_known_by_the_version() {
+        let of = |version: &str, written: Option<&str>| {
+            let mut nginx = Service::new(ServiceKind::Nginx, 1);
+            nginx.version = version.into();
+            let mut upstream = Upstream::default();
+            if let Some(text) = written {
+                let source = SettingSource::file("/a", 1);
+                upstream.settings.set("keepalive", text, source);
+            }
+            let text = |value: SettingValue| value.text;
+            let kept = nginx.keepalive_of(&upstream).map(text);
+            (kept, nginx.keepalive_requests_of(&upstream).map(text))
+        };
+        let found = |kept: Option<&str>, requests: Option<&str>| {
+            (kept.map(str::to_owned), requests.map(str::to_owned))
+        };
+        assert_eq!(of("", None), found(None, Some("1000")));
+        assert_eq!(of("1.14.2", None), found(None, None));
+        assert_eq!(of("1.18.0", Some("8")), found(Some("8"), Some("100")));
+        assert_eq!(of("1.29.7", None), found(Some("32"), Some("1000")));
+        assert_eq!(of("1.29.7", Some("0")), found(None, Some("1000")));
     }
 }

@@ -94,6 +94,28 @@ pub fn parse_pss(bytes: &[u8]) -> Option<u64> {
     keyed(bytes, "Pss:")?.checked_mul(1024)
 }
 
+/// Memory of a process in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemorySize {
+    /// Proportional set size: a page that several processes have counts in parts.
+    pub pss: u64,
+    /// Pages that nobody else has: what the end of the process would give back.
+    pub private: u64,
+}
+
+/// Both sizes from `/proc/PID/smaps_rollup`.
+#[must_use]
+pub fn parse_memory_size(bytes: &[u8]) -> Option<MemorySize> {
+    let kilobytes = [
+        keyed(bytes, "Private_Clean:")?,
+        keyed(bytes, "Private_Dirty:")?,
+    ];
+    Some(MemorySize {
+        pss: parse_pss(bytes)?,
+        private: kilobytes[0].checked_add(kilobytes[1])?.checked_mul(1024)?,
+    })
+}
+
 /// The PIDs of `/proc/PID/task/TID/children`.
 #[must_use]
 pub fn parse_children(bytes: &[u8]) -> Vec<u32> {
@@ -188,6 +210,14 @@ pub fn memory_bytes(pid: u32, name: &str) -> Option<u64> {
 /// The process is gone, or its memory may not be looked into.
 pub fn pss_bytes(pid: u32) -> io::Result<Option<u64>> {
     read(&format!("/proc/{pid}/smaps_rollup")).map(|rollup| parse_pss(&rollup))
+}
+
+/// Both sizes of a process's memory; `None` where the kernel does not tell.
+///
+/// # Errors
+/// As [`pss_bytes`].
+pub fn memory_size(pid: u32) -> io::Result<Option<MemorySize>> {
+    read(&format!("/proc/{pid}/smaps_rollup")).map(|rollup| parse_memory_size(&rollup))
 }
 
 /// The process that traces this one, if there is one.

@@ -8,11 +8,12 @@ mod lines;
 mod mentions;
 mod prepared;
 mod switches;
+mod symfony;
 
 pub use hosts::{NamedHost, host_in_url, named_hosts};
 pub use mentions::{Mention, Mentioned, likeliest, mentions, mentions_in};
 pub use prepared::{classes_are_mapped, unprepared};
-pub use switches::{FILES, is_switch_word, of_file, switches};
+pub use switches::{FILES, add, is_switch_word, of_file, switches};
 
 /// Most bytes that are read of a file of settings: some applications keep theirs in one of a few hundred kilobytes.
 const MOST_BYTES: u64 = 4 << 20;

@@ -25,6 +25,7 @@ pub fn classify(format: LogFormat, line: &str) -> Option<LogKind> {
         LogFormat::Postgresql => &[POSTGRESQL, SYSTEM],
         LogFormat::Redis => &[REDIS, SYSTEM],
         LogFormat::Mariadb => &[MARIADB, SYSTEM],
+        LogFormat::Apache if is_of_php(line) => &[PHP],
         LogFormat::Apache => &[APACHE, SYSTEM],
     };
     lists
@@ -38,6 +39,13 @@ pub fn classify(format: LogFormat, line: &str) -> Option<LogKind> {
 /// FPM writes what its workers print on standard error into its own log.
 fn is_script_message(line: &str) -> bool {
     line.contains("said into std") || line.contains("PHP message: ")
+}
+
+/// PHP in Apache writes into its log under a name of its own, or none (PHP 5); that of PHP-FPM is quoted by mod_proxy_fcgi.
+fn is_of_php(line: &str) -> bool {
+    let module = line.split_once("] [").map_or("", |(_, rest)| rest);
+    let quotes = module.starts_with("proxy_fcgi:") && line.contains("PHP message: ");
+    module.starts_with("php") || module.starts_with(":error]") || quotes
 }
 
 /// FPM says at this level that a child ended which it ended itself, as all do when it is told to end: fpm_children.c.
@@ -561,6 +569,18 @@ mod tests {
                 ),
                 (
                     "[Fri Nov 20 22:00:00.000000 2026] [mpm_prefork:notice] [pid 7] AH00163: Apache/2.4.62 (Debian) configured -- resuming normal operations",
+                    None,
+                ),
+                (
+                    "[Fri Nov 20 22:00:00.000000 2026] [php:error] [pid 7] [client 10.0.0.1:5] PHP Fatal error:  Uncaught Error: x in /a.php:3",
+                    Some(PhpFatal),
+                ),
+                (
+                    "[Fri Nov 20 22:00:00.000000 2026] [proxy_fcgi:error] [pid 7] [client 10.0.0.1:5] AH01071: Got error 'PHP message: PHP Fatal error:  x'",
+                    Some(PhpFatal),
+                ),
+                (
+                    "[Fri Nov 20 22:00:00.000000 2026] [core:info] [pid 7] [client 10.0.0.1:5] AH00128: File does not exist: /srv/PHP Fatal error: x",
                     None,
                 ),
             ],

@@ -1,4 +1,5 @@
-//! Apache httpd: its directives line by line, with what it includes. Blocks are taken to hold.
+//! Apache httpd: its directives line by line, with what it includes. Blocks are taken to hold, but those of an MPM that is
+//! not the one that a line above loads.
 
 use super::{Reader, Subject, lines, option};
 use crate::files;
@@ -39,6 +40,7 @@ pub(crate) fn read(subject: &Subject<'_>, reader: &mut Reader<'_>) -> Apache {
     let mut walk = Walk {
         env: subject.env,
         home: String::new(),
+        mpm: None,
         settings: Settings::default(),
         asks: Vec::new(),
         own: Site::default(),
@@ -47,9 +49,14 @@ pub(crate) fn read(subject: &Subject<'_>, reader: &mut Reader<'_>) -> Apache {
     };
     match place {
         Some((home, path)) => {
-            walk.home = home;
+            walk.home.clone_from(&home);
             if let Some(text) = reader.must(&path) {
                 walk.text(reader, &text, &path);
+            }
+            // Relative names of files are below it, also where no line says so.
+            if walk.settings.get("serverroot").is_none() {
+                walk.settings
+                    .set("serverroot", &home, SettingSource::Default);
             }
         }
         None => reader.unread(
@@ -75,6 +82,8 @@ struct Site {
 struct Walk<'a> {
     env: &'a dyn Fn(&str) -> Option<String>,
     home: String,
+    /// The MPM that a line loads.
+    mpm: Option<String>,
     settings: Settings,
     asks: Vec<(ListenEndpoint, String)>,
     own: Site,
@@ -103,17 +112,32 @@ impl Walk<'_> {
     }
 
     fn text(&mut self, reader: &mut Reader<'_>, text: &str, path: &str) {
+        // How many blocks are open of those that do not hold.
+        let mut skipped = 0_usize;
         for (line, name, rest) in lines::words(text) {
             let (rest, ..) = lines::expanded(rest, self.env);
             let value = lines::unquoted(&rest, '\0');
             match name.to_ascii_lowercase().as_str() {
+                "<ifmodule" if skipped > 0 || self.is_of_another_mpm(&value) => skipped += 1,
+                "</ifmodule>" => skipped = skipped.saturating_sub(1),
+                _ if skipped > 0 => {}
                 "include" | "includeoptional" => {
                     let pattern = files::absolute(&self.home, &value);
                     for (file, text) in reader.included(&pattern) {
                         reader.deeper(|reader| self.text(reader, &text, &file));
                     }
                 }
-                "serverroot" => self.home = value,
+                "loadmodule" => {
+                    let module = value.split_whitespace().next();
+                    if let Some(name) = module.and_then(mpm) {
+                        self.mpm = Some(name.to_owned());
+                    }
+                }
+                "serverroot" => {
+                    let source = SettingSource::file(path, line);
+                    self.settings.set("serverroot", &value, source);
+                    self.home = value;
+                }
                 "<virtualhost" => self.site = Some(Site::default()),
                 "</virtualhost>" => self.sites.extend(self.site.take()),
                 name => {
@@ -126,11 +150,37 @@ impl Walk<'_> {
                     }
                     let named = named.into_iter();
                     self.asks.extend(named.map(|target| (target, how.clone())));
-                    self.settings
-                        .set(name, &value, SettingSource::file(path, line));
+                    let source = SettingSource::file(path, line);
+                    self.settings.set(current(name), &value, source);
                 }
             }
         }
+    }
+
+    /// Whether a block is for an MPM that is surely not the one that runs: a line above loads another.
+    fn is_of_another_mpm(&self, module: &str) -> bool {
+        let named = mpm(module.trim_end_matches('>').trim());
+        let loaded = self.mpm.as_deref();
+        named.is_some_and(|named| loaded.is_some_and(|loaded| loaded != named))
+    }
+}
+
+/// The MPM that a module is, by its name or by that of its file: `mpm_event_module`, `mpm_event.c`.
+fn mpm(module: &str) -> Option<&str> {
+    const ALL: [&str; 6] = ["prefork", "worker", "event", "winnt", "netware", "mpmt_os2"];
+    let file = || module.strip_suffix(".c");
+    let name = module.strip_suffix("_module").or_else(file)?;
+    let name = name.strip_prefix("mpm_").unwrap_or(name);
+    ALL.contains(&name).then_some(name)
+}
+
+/// The name of a directive since 2.4, which takes those of before as well
+/// (<https://httpd.apache.org/docs/2.4/mod/mpm_common.html>).
+fn current(name: &str) -> &str {
+    match name {
+        "maxclients" => "maxrequestworkers",
+        "maxrequestsperchild" => "maxconnectionsperchild",
+        name => name,
     }
 }
 
@@ -188,6 +238,34 @@ mod tests {
                 "php:9000 /etc/apache2/sites/a.conf:4"
             ]
         );
+    }
+
+    #[test]
+    fn blocks_of_another_mpm_do_not_hold_and_old_names_do() {
+        let blocks = "<IfModule mpm_prefork_module>\nMaxRequestWorkers 150\n<IfModule x>\n</IfModule>\nStartServers 5\n\
+            </IfModule>\n<IfModule mpm_event.c>\nMaxClients 400\nMaxRequestsPerChild 0\n</IfModule>\n<IfModule ssl_module>\nTimeout 9\n\
+            </IfModule>\n";
+        let of = |loaded: &str| {
+            let text = format!("{loaded}\n{blocks}");
+            let files = Memory::of(&[("/etc/apache2/apache2.conf", &text)]);
+            let subject = Subject::with(&files, &[]);
+            let settings = read(&subject, &mut Reader::new(&subject)).settings;
+            let told = |name: &str| settings.text(name).unwrap_or("-").to_owned();
+            assert_eq!(told("timeout"), "9");
+            assert_eq!(told("serverroot"), "/etc/apache2");
+            format!(
+                "{} {} {}",
+                told("maxrequestworkers"),
+                told("startservers"),
+                told("maxconnectionsperchild")
+            )
+        };
+        let event = "LoadModule mpm_event_module modules/mod_mpm_event.so";
+        assert_eq!(of(event), "400 - 0");
+        let prefork = "LoadModule mpm_prefork_module modules/mod_mpm_prefork.so";
+        assert_eq!(of(prefork), "150 5 -");
+        // Nothing says which one is loaded.
+        assert_eq!(of("LoadModule ssl_module modules/mod_ssl.so"), "400 5 0");
     }
 
     #[test]

@@ -37,8 +37,32 @@ pub(crate) fn read(
         let listen = pool.settings.text("listen").map(str::to_owned);
         let home = pool.settings.text("prefix").unwrap_or(prefix);
         pool.listen = listen.and_then(|text| endpoint(&text, home));
+        keep_environment(pool, env);
     }
     parser.fpm
+}
+
+/// What the workers of a pool that keeps PHP-FPM's environment find in it, of the names by which Symfony is switched.
+fn keep_environment(pool: &mut FpmPool, env: &dyn Fn(&str) -> Option<String>) {
+    let clears = pool.settings.get("clear_env");
+    let Some(keeps) = clears.filter(|value| value.is_on() == Some(false)) else {
+        return;
+    };
+    let SettingSource::File { path, line } = keeps.source.clone() else {
+        return;
+    };
+    for name in ["APP_ENV", "APP_DEBUG"] {
+        let key = format!("env[{name}]");
+        let value = env(name).filter(|_| pool.settings.get(&key).is_none());
+        if let Some(value) = value {
+            let source = SettingSource::Variable {
+                name: name.to_owned(),
+                path: path.clone(),
+                line,
+            };
+            pool.settings.set(&key, &value, source);
+        }
+    }
 }
 
 /// Where a pool listens. What is neither a port nor an address is a path below the pool's directory, as panels write it.
@@ -274,6 +298,22 @@ mod tests {
         assert_eq!(fpm.pools[0].max_children(), None);
         assert_eq!(blind, ["variable NONE, by /etc/fpm.conf:3"]);
         assert_eq!(fpm.pools.len(), 2);
+    }
+
+    #[test]
+    fn workers_may_keep_the_environment() {
+        let env = |name: &str| (name == "APP_ENV").then(|| "prod".to_owned());
+        let given = |text: &str| {
+            let text = format!("[www]\n{text}\n");
+            let (fpm, _) = fpm(&[("/etc/fpm.conf", &text)], &env);
+            let value = fpm.pools[0].settings.get("env[APP_ENV]").cloned();
+            value.map(|value| format!("{} {}", value.text, value.source))
+        };
+        assert_eq!(given("clear_env = yes"), None);
+        let kept = "prod variable APP_ENV, by /etc/fpm.conf:2";
+        assert_eq!(given("clear_env = no").as_deref(), Some(kept));
+        let own = given("clear_env = no\nenv[APP_ENV] = dev");
+        assert_eq!(own.as_deref(), Some("dev /etc/fpm.conf:3"));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::{Reader, Subject, lines, option};
 use crate::files;
 use crate::process::Program;
 use crate::snapshot::{SettingSource, Settings};
+use serde_json::Value;
 
 /// Files that are read where no option names one.
 const USUAL: [&str; 3] = ["/etc/my.cnf", "/etc/mysql/my.cnf", "/usr/etc/my.cnf"];
@@ -29,12 +30,59 @@ pub(crate) fn read(subject: &Subject<'_>, reader: &mut Reader<'_>, program: &Pro
             }
         }
     }
-    for arg in subject.args.iter().skip(1) {
-        if let Some((name, value)) = arg.strip_prefix("--").and_then(|arg| arg.split_once('=')) {
-            settings.set(&spelled(name), value, SettingSource::Flag);
-        }
+    for (name, value) in flags(subject.args) {
+        settings.set(&name, &value, SettingSource::Flag);
+    }
+    // What SET PERSIST wrote comes after all else, in MySQL alone
+    // (<https://dev.mysql.com/doc/refman/8.4/en/persisted-system-variables.html>).
+    let data = settings.or("datadir", "/var/lib/mysql").text;
+    let path = format!("{}/{PERSISTED}", data.trim_end_matches('/'));
+    if groups.is_mysql
+        && let Some(text) = reader.may(&path)
+    {
+        let json: Value = serde_json::from_str(&text).unwrap_or_default();
+        persisted(&json, &mut |name, value| {
+            settings.set(&spelled(name), value, SettingSource::file(&path, 1));
+        });
     }
     settings
+}
+
+/// Where MySQL keeps what SET PERSIST says.
+pub(crate) const PERSISTED: &str = "mysqld-auto.cnf";
+
+/// Options of a command line: `--name=value`, `--name value`, `--name` and `--skip-name`.
+fn flags(args: &[String]) -> Vec<(String, String)> {
+    let mut args = args.iter().skip(1).peekable();
+    let mut flags = Vec::new();
+    while let Some(arg) = args.next() {
+        let Some(arg) = arg.strip_prefix("--") else {
+            continue;
+        };
+        let (name, value) = match arg.split_once('=') {
+            Some((name, value)) => (name, value.to_owned()),
+            None => {
+                let next = args.next_if(|next| !next.starts_with('-'));
+                (arg, next.map_or_else(|| "1".to_owned(), Clone::clone))
+            }
+        };
+        let name = spelled(name);
+        if let Some(off) = name.strip_prefix("skip_") {
+            flags.push((off.to_owned(), "0".to_owned()));
+        }
+        flags.push((name, value));
+    }
+    flags
+}
+
+/// The variables in a `mysqld-auto.cnf`: objects with a `Value`, in groups that differ by version.
+fn persisted(json: &Value, set: &mut impl FnMut(&str, &str)) {
+    for (name, one) in json.as_object().into_iter().flatten() {
+        match one.get("Value").and_then(Value::as_str) {
+            Some(value) => set(name, value),
+            None => persisted(one, set),
+        }
+    }
 }
 
 fn spelled(name: &str) -> String {
@@ -141,6 +189,34 @@ mod tests {
             (settings.text("port"), settings.text("skip_name_resolve")),
             (None, Some("1"))
         );
+    }
+
+    #[test]
+    fn what_was_persisted_comes_last() {
+        let persisted = r#"{"Version": 2, "mysql_static_variables": {"skip_name_resolve": {"Value": "ON", "Metadata": {"User": "root"}}},
+            "mysql_dynamic_variables": {"innodb_buffer_pool_size": {"Value": "8589934592", "Metadata": {"User": "root"}}}}"#;
+        let files = Memory::of(&[
+            (
+                "/etc/my.cnf",
+                "[mysqld]\ndatadir=/data/\ninnodb_buffer_pool_size=1G\n",
+            ),
+            ("/data/mysqld-auto.cnf", persisted),
+        ]);
+        let args = "mysqld --innodb-buffer-pool-size=2G --max_connections 500 --skip-log-bin";
+        let args: Vec<String> = args.split(' ').map(str::to_owned).collect();
+        let subject = Subject::with(&files, &args);
+        let mysql = Program::saying(&[Some("8.4"), None]);
+        let settings = read(&subject, &mut Reader::new(&subject), &mysql);
+        for (name, expected) in [
+            ("innodb_buffer_pool_size", "8589934592"),
+            ("skip_name_resolve", "ON"),
+            ("max_connections", "500"),
+            ("log_bin", "0"),
+        ] {
+            assert_eq!(settings.text(name), Some(expected), "{name}");
+        }
+        let size = settings.get("innodb_buffer_pool_size").expect("set");
+        assert_eq!(size.source.path(), Some("/data/mysqld-auto.cnf"));
     }
 
     #[test]

@@ -267,10 +267,12 @@ impl Walk {
         for placed in inside {
             let name = placed.directive.name.as_str();
             if PASSES.contains(&name) && !placed.directive.args.is_empty() {
-                let targets = variables.targets(&placed.directive.args.join(" "));
+                let written = placed.directive.args.join(" ");
+                let targets = variables.targets(&written);
                 let passes = targets.into_iter().map(|target| Pass {
                     directive: name.to_owned(),
                     target: SettingValue::new(&target, placed.source()),
+                    by_variable: written.contains('$'),
                     upstream: None,
                     settings: Settings::within(around),
                     sets_headers: inside

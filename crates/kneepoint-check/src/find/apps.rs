@@ -1,17 +1,18 @@
 //! The applications that PHP serves: what their own files say.
 
 mod count;
+mod given;
 mod owners;
 mod places;
 
 use crate::chain::Seen;
 use crate::files::abreast::{Time, abreast};
-use crate::files::{CONFIG_BYTES, Files, Root, Unread};
+use crate::files::{CONFIG_BYTES, Content, Files, Root, Unread};
 use crate::rule::counted;
 use crate::snapshot::{Blind, FpmPool, Link, ListenEndpoint, ServedApp, Service};
 use count::Counts;
 use kneepoint_stack::application::laravel::{self, Cached};
-use kneepoint_stack::application::{FILES, classes_are_mapped, code, dotenv, host_in_url, of_file};
+use kneepoint_stack::application::{FILES, add, classes_are_mapped, code, dotenv, host_in_url};
 use owners::{Led, Owners};
 use std::collections::BTreeSet;
 
@@ -55,6 +56,7 @@ pub(super) fn find(
             continue;
         };
         seen.service.blind.extend(blind);
+        given::judge(&mut app, &seen.service.pools, &owners);
         match owners {
             Owners::Pools(pools) => {
                 let lines = asks.iter().map(|(_, how)| (how.clone(), pools.clone()));
@@ -130,20 +132,21 @@ fn look(files: &dyn Files, root: &str, service: usize) -> (ServedApp, Asks, Vec<
     let (mut asks, mut blind) = (Vec::new(), Vec::new());
     let mut cached_s = f64::INFINITY;
     for file in own.into_iter().chain(FILES) {
+        // Laravel reads no other file of environment.
+        if file.starts_with(".env.") && app.laravel_cached.is_some() {
+            continue;
+        }
         let path = format!("{root}/{file}");
-        let content = match files.read(&path) {
-            Ok(content) => content,
-            Err(Unread::Missing) => continue,
-            Err(why) => {
-                blind.push(Blind::new(path, why.to_string(), "look at it by hand"));
+        let content = match content(files, &path, most_bytes(file)) {
+            None => continue,
+            Some(Ok(content)) => content,
+            Some(Err(why)) => {
+                // It may replace what the files before it say, whatever is in it.
+                add(&mut app.switches, file, "");
+                blind.push(why);
                 continue;
             }
         };
-        if content.length > most_bytes(file) {
-            let why = format!("it has more than {} bytes", most_bytes(file));
-            blind.push(Blind::new(path, why, "look at it by hand"));
-            continue;
-        }
         let text = content.text();
         match file {
             laravel::CACHE => {
@@ -152,25 +155,34 @@ fn look(files: &dyn Files, root: &str, service: usize) -> (ServedApp, Asks, Vec<
                 app.switches.extend(cached.switches());
                 (app.drivers, asks) = of_cache(&cached, &path);
             }
-            // Laravel reads none of these then.
-            ".env" | ".env.local" if is_cached => {
-                app.env_is_newer |= file == ".env" && content.modified_s > cached_s;
-            }
+            // Laravel does not read it then.
+            ".env" if is_cached => app.env_is_newer |= content.modified_s > cached_s,
             ".env" => {
-                app.switches.extend(of_file(file, &text));
+                add(&mut app.switches, file, &text);
                 asks.extend(asked(&text, &path));
                 app.drivers = drivers(&text);
             }
             "wp-config.php" => {
-                app.switches.extend(of_file(file, &text));
+                add(&mut app.switches, file, &text);
                 asks.extend(wordpress_database(&text, &path));
             }
-            _ => app.switches.extend(of_file(file, &text)),
+            _ => add(&mut app.switches, file, &text),
         }
     }
     app.composer_optimized = composer(files, root);
     blind.extend(own_settings(files, root));
     (app, asks, blind)
+}
+
+/// A file of settings, or why it is not read; nothing where it is not there.
+fn content(files: &dyn Files, path: &str, most: u64) -> Option<Result<Content, Blind>> {
+    let unread = |why: String| Some(Err(Blind::new(path, why, "look at it by hand")));
+    match files.read(path) {
+        Ok(content) if content.length > most => unread(format!("it has more than {most} bytes")),
+        Ok(content) => Some(Ok(content)),
+        Err(Unread::Missing) => None,
+        Err(why) => unread(why.to_string()),
+    }
 }
 
 /// Files by which a directory sets what php.ini and the pool set otherwise: PHP reads them with requests, and nothing here does.
@@ -468,6 +480,24 @@ mod tests {
             assert_eq!((app.switches.len(), blind.len()), (switches, told));
             assert!(blind.iter().all(|one| one.why.contains("65536 bytes")));
         }
+    }
+
+    #[test]
+    fn what_symfony_takes_from_later_files_does_not_count_in_the_first() {
+        let on = |later: &[(&str, &str)]| {
+            let committed = [("/w/.env", "APP_ENV=dev\n")];
+            let files = Memory::of(&[&committed[..], later].concat());
+            let (app, ..) = look(&files, "/w", 0);
+            !app.switches.is_empty()
+        };
+        assert!(on(&[]));
+        assert!(!on(&[("/w/.env.local", "APP_ENV=prod\n")]));
+        assert!(!on(&[("/w/.env.local.php", "<?php return x();\n")]));
+        let long = "#".repeat(300 << 10);
+        assert!(!on(&[("/w/.env.local.php", &long)]), "nobody reads it");
+        // Laravel knows none of these.
+        let laravel = ("/w/artisan", "");
+        assert!(on(&[laravel, ("/w/.env.local", "APP_ENV=prod\n")]));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::config::host_of;
 use crate::files::Files;
-use crate::snapshot::{ListenEndpoint, Nginx, Pass};
+use crate::snapshot::{ListenEndpoint, Nginx, Pass, ServiceKind};
 use std::net::IpAddr;
 
 /// Most files of a database that are counted, and how deep below its directory.
@@ -79,11 +79,19 @@ pub(crate) fn usual(endpoint: &ListenEndpoint) -> ListenEndpoint {
     }
 }
 
-/// Bytes of the files below a directory of data; `None` where it cannot be read.
-pub(super) fn data_bytes(files: &dyn Files, dir: &str) -> Option<f64> {
-    let mut pending = vec![(dir.to_owned(), 0)];
+/// Bytes of the tables and indexes below a directory of data; `None` where it cannot be read. Logs that lie there too, for
+/// replication or for recovery, are no data that a cache holds.
+pub(super) fn data_bytes(files: &dyn Files, dir: &str, kind: ServiceKind) -> Option<f64> {
+    let names = files.names(dir).ok()?;
+    let roots = names.iter().filter(|name| name.is_dir);
+    let roots = roots.filter(|name| POSTGRESQL_DATA.contains(&name.name.as_str()));
+    let mut pending: Vec<(String, usize)> = match kind {
+        ServiceKind::Postgresql => roots
+            .map(|name| (format!("{}/{}", dir.trim_end_matches('/'), name.name), 1))
+            .collect(),
+        _ => vec![(dir.to_owned(), 0)],
+    };
     let (mut bytes, mut counted) = (0.0, 0);
-    files.names(dir).ok()?;
     while let Some((dir, depth)) = pending.pop() {
         for name in files.names(&dir).unwrap_or_default() {
             let path = format!("{}/{}", dir.trim_end_matches('/'), name.name);
@@ -92,14 +100,8 @@ pub(super) fn data_bytes(files: &dyn Files, dir: &str) -> Option<f64> {
                 return Some(bytes);
             }
             if name.is_dir && depth < DATA_DEPTH {
-                // What a database keeps for its own recovery is no data that a cache holds.
-                let is_log = ["pg_wal", "pg_xlog"].contains(&name.name.as_str());
-                pending.extend((!is_log).then_some((path, depth + 1)));
-            } else if !name.is_dir
-                && !["ib_logfile", "ibtmp"]
-                    .iter()
-                    .any(|own| name.name.starts_with(own))
-            {
+                pending.push((path, depth + 1));
+            } else if !name.is_dir && is_data(&name.name, kind) {
                 bytes += files
                     .tail(&path, 0)
                     .map_or(0.0, |content| content.length as f64);
@@ -109,9 +111,40 @@ pub(super) fn data_bytes(files: &dyn Files, dir: &str) -> Option<f64> {
     Some(bytes)
 }
 
+/// Directories of PostgreSQL's tables and indexes.
+const POSTGRESQL_DATA: [&str; 2] = ["base", "global"];
+
+/// Whether a file is one of tables and indexes, by its name: those of InnoDB, MyISAM and Aria.
+fn is_data(name: &str, kind: ServiceKind) -> bool {
+    let ending = name.rsplit_once('.').map(|(_, ending)| ending);
+    let is_table = |ending| ["ibd", "MYD", "MYI", "MAD", "MAI"].contains(&ending);
+    kind == ServiceKind::Postgresql || name.starts_with("ibdata") || ending.is_some_and(is_table)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::Memory;
+
+    #[test]
+    fn logs_beside_the_data_are_no_data() {
+        let ten = "0123456789";
+        let files = Memory::of(&[
+            ("/my/ibdata1", ten),
+            ("/my/shop/orders.ibd", ten),
+            ("/my/shop/old.MYI", ten),
+            ("/my/binlog.000001", ten),
+            ("/my/#innodb_redo/#ib_redo7", ten),
+            ("/my/slow.log", ten),
+            ("/pg/base/5/1259", ten),
+            ("/pg/global/1260", ten),
+            ("/pg/pg_wal/000000010000000000000001", ten),
+            ("/pg/log/postgresql.log", ten),
+        ]);
+        let bytes = |dir, kind| data_bytes(&files, dir, kind);
+        assert_eq!(bytes("/my", ServiceKind::Mysql), Some(30.0));
+        assert_eq!(bytes("/pg", ServiceKind::Postgresql), Some(20.0));
+    }
 
     #[test]
     fn names_of_hosts_are_known() {

@@ -1,12 +1,12 @@
 //! Everything about one service.
 
+mod logs;
 mod others;
 
 use super::{Master, asks, containers, memory, php, queues};
 use crate::chain::Seen;
 use crate::config::{self, IniPlaces, Reader, Subject};
 use crate::files::{self, Files, Root};
-use crate::logs;
 use crate::process::{self, Marks, Program, program};
 use crate::snapshot::{
     Blind, ListenEndpoint, Listener, NetworkPlace, Service, ServiceKind, ServiceProcess, Settings,
@@ -252,14 +252,22 @@ impl<'a> Gather<'a> {
                 .collect();
             Waits::of(&queues::tier(service, &listen))
         });
-        let seen = self.master.workers.iter().map(|one| ServiceProcess {
-            pid: one.pid,
-            title: one.title().chars().take(60).collect(),
-            pss: process::pss_bytes(one.pid),
-            busy: waits.as_mut().and_then(|waits| is_busy(waits, one.pid)),
+        let seen = self.master.workers.iter().map(|one| {
+            let memory = process::memory_size(one.pid);
+            ServiceProcess {
+                pid: one.pid,
+                title: one.title().chars().take(60).collect(),
+                pss: memory.map(|memory| memory.pss as f64),
+                private: memory.map(|memory| memory.private as f64),
+                busy: waits.as_mut().and_then(|waits| is_busy(waits, one.pid)),
+            }
         });
         let seen = seen.collect();
         self.service().processes = seen;
+        if self.master.kind == ServiceKind::Redis {
+            let memory = process::memory_size(self.pid());
+            self.service().pss = memory.map(|memory| memory.pss as f64);
+        }
     }
 
     fn configuration(&mut self) {
@@ -337,13 +345,8 @@ impl<'a> Gather<'a> {
 
     fn nginx(&mut self, subject: &Subject<'_>) {
         let found = config::nginx(subject, &self.program);
-        let log = found
-            .settings
-            .text("error_log")
-            .map(|text| text.split(' ').next().unwrap_or_default().to_owned());
-        let log = log.or_else(|| found.error_log.clone());
-        self.logs
-            .extend(log.map(|path| (path, LogFormat::NginxError)));
+        let log = found.error_log.as_deref();
+        self.logs_of_nginx(&found.settings, &found.nginx, log);
         let service = &mut self.seen.service;
         service.asks.extend(asks::of_nginx(&found.nginx));
         service.settings = found.settings;
@@ -419,19 +422,6 @@ impl<'a> Gather<'a> {
         self.logs_of_fpm();
     }
 
-    fn logs_of_fpm(&mut self) {
-        let service = &self.seen.service;
-        let log = service.settings.or("error_log", "").text;
-        let logs = [
-            (log, LogFormat::FpmError),
-            (service.php_error_log(), LogFormat::PhpError),
-        ];
-        self.logs.extend(
-            logs.into_iter()
-                .filter(|(path, _)| !path.is_empty() && path != "syslog"),
-        );
-    }
-
     fn others(&mut self, kind: ServiceKind, subject: &Subject<'_>) {
         let mut reader = Reader::new(subject);
         let of = (&self.program, self.seen.service.listens.as_slice());
@@ -449,16 +439,14 @@ impl<'a> Gather<'a> {
             ServiceKind::Mysql => settings
                 .text("log_error")
                 .map(|path| (path, LogFormat::Mariadb)),
-            ServiceKind::Apache => settings
-                .text("errorlog")
-                .map(|path| (path, LogFormat::Apache)),
             _ => None,
         };
         let log = log.filter(|(path, _)| !path.is_empty());
         self.logs
             .extend(log.map(|(path, format)| (files::absolute(subject.cwd, path), format)));
-        let service = &mut self.seen.service;
         if kind == ServiceKind::Apache {
+            self.logs_of_apache(&settings, subject.cwd);
+            let service = &mut self.seen.service;
             service.php = Some(php::mapped(self.master.process.pid));
             let served = settings.get("documentroot");
             let others = served.into_iter().flat_map(|value| &value.replaced);
@@ -476,54 +464,12 @@ impl<'a> Gather<'a> {
         }
         self.seen.hands = found.hands;
         let service = &mut self.seen.service;
-        service.data_bytes = data.and_then(|dir| asks::data_bytes(subject.files, &dir));
+        service.data_bytes = data.and_then(|dir| asks::data_bytes(subject.files, &dir, kind));
         service.asks.extend(found.asks);
         service.settings = settings;
         service.settings_hidden = hidden;
         service.files = files;
         service.blind.extend(blind);
-    }
-
-    fn read_logs(&mut self) {
-        let Some(root) = &self.seen.root else { return };
-        let own = Root::at("/");
-        for (path, format) in std::mem::take(&mut self.logs) {
-            let service = &mut self.seen.service;
-            let printed = [
-                "stderr",
-                "/dev/stderr",
-                "/dev/stdout",
-                "/proc/self/fd/2",
-                "/proc/self/fd/1",
-                "/dev/fd/2",
-            ];
-            let (files, path): (&dyn Files, String) = if printed.contains(&path.as_str()) {
-                let kept = service.place.container.as_ref().and_then(containers::log);
-                match (kept, &own) {
-                    (Some(path), Ok(own)) => (own, path),
-                    _ => {
-                        let what = format!("what {} prints", service.name());
-                        service.blind.push(Blind::new(
-                            what,
-                            "it goes to the process that started it",
-                            "look there: `journalctl -u UNIT`, `docker logs`, `kubectl logs`",
-                        ));
-                        continue;
-                    }
-                }
-            } else {
-                (root, path)
-            };
-            match logs::hits(files, &path, format, (self.now_s, self.read_s)) {
-                Ok(hits) => service.logs.extend(hits),
-                Err(files::Unread::Missing) => {}
-                Err(why) => {
-                    service
-                        .blind
-                        .push(Blind::new(path, why.to_string(), "look at it by hand"))
-                }
-            }
-        }
     }
 
     fn kernel(&mut self) {
@@ -537,16 +483,6 @@ impl<'a> Gather<'a> {
                     .push(Blind::new(what, why, "run the check as root"));
             }
         }
-    }
-}
-
-impl Service {
-    /// Where PHP's own messages go, where that is one file for all pools.
-    fn php_error_log(&self) -> String {
-        let php = self.php.as_ref();
-        php.and_then(|php| php.ini.text("error_log"))
-            .unwrap_or_default()
-            .to_owned()
     }
 }
 

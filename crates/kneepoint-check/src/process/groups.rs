@@ -101,8 +101,11 @@ pub(crate) fn limits(pid: u32, groups: &str) -> Limits {
         let Some(mount) = mount_of(&mounts, controllers) else {
             continue;
         };
-        for dir in upwards(&mount, path) {
-            read_group(&dir, controllers, &mut limits);
+        for (nth, dir) in upwards(&mount, path).iter().enumerate() {
+            read_group(dir, controllers, &mut limits);
+            if nth == 0 {
+                read_kills(dir, controllers, &mut limits);
+            }
         }
     }
     limits
@@ -148,7 +151,7 @@ fn read_group(dir: &Path, controllers: &str, limits: &mut Limits) {
     let at = |name: &str| SettingSource::Kernel {
         path: dir.join(name).display().to_string(),
     };
-    let has = |one: &str| controllers.is_empty() || controllers.split(',').any(|name| name == one);
+    let has = |one: &str| names(controllers, one);
     if has("memory") {
         for name in ["memory.max", "memory.limit_in_bytes"] {
             if let Some(value) = number(name).filter(|value| *value < NO_LIMIT) {
@@ -159,18 +162,6 @@ fn read_group(dir: &Path, controllers: &str, limits: &mut Limits) {
                 if tighter(&mut limits.memory, limit) {
                     limits.memory_used =
                         number("memory.current").or_else(|| number("memory.usage_in_bytes"));
-                }
-            }
-        }
-        for name in ["memory.events", "memory.oom_control"] {
-            let kills = read(name).and_then(|text| super::keyed(&text, "oom_kill"));
-            if let Some(value) = kills.filter(|kills| *kills > 0.0) {
-                let innermost = limits.oom_kills.is_none();
-                if innermost {
-                    limits.oom_kills = Some(ResourceLimit {
-                        value,
-                        source: at(name),
-                    });
                 }
             }
         }
@@ -201,6 +192,30 @@ fn read_group(dir: &Path, controllers: &str, limits: &mut Limits) {
                     })
                 });
             }
+        }
+    }
+}
+
+/// Whether a hierarchy has a controller; that of version 2 has all.
+fn names(controllers: &str, one: &str) -> bool {
+    controllers.is_empty() || controllers.split(',').any(|name| name == one)
+}
+
+/// How many processes of a group the kernel killed. The groups above it count those of all below them: of other services.
+fn read_kills(dir: &Path, controllers: &str, limits: &mut Limits) {
+    if !names(controllers, "memory") {
+        return;
+    }
+    for name in ["memory.events", "memory.oom_control"] {
+        let path = dir.join(name);
+        let text = fs::read_to_string(&path).ok();
+        let kills = text.and_then(|text| super::keyed(&text, "oom_kill"));
+        if let Some(value) = kills.filter(|kills| *kills > 0.0) {
+            let path = path.display().to_string();
+            limits.oom_kills = Some(ResourceLimit {
+                value,
+                source: SettingSource::Kernel { path },
+            });
         }
     }
 }
@@ -279,6 +294,19 @@ mod tests {
     }
 
     #[test]
+    fn kills_are_those_of_the_group_itself() {
+        let dir = tempfile::tempdir().expect("directory");
+        let kills = |events: &str| {
+            fs::write(dir.path().join("memory.events"), events).expect("written");
+            let mut limits = Limits::default();
+            read_kills(dir.path(), "", &mut limits);
+            limits.oom_kills.map(|kills| kills.value)
+        };
+        assert_eq!(kills("oom 3\noom_kill 2\n"), Some(2.0));
+        assert_eq!(kills("oom 3\noom_kill 0\n"), None);
+    }
+
+    #[test]
     fn the_tightest_limit_of_all_groups_above_counts() {
         let dir = tempfile::tempdir().expect("directory");
         let inner = dir.path().join("pod/app");
@@ -291,7 +319,6 @@ mod tests {
         write("memory.max", "1073741824\n");
         write("pod/app/cpu.max", "150000 100000\n");
         write("pod/app/cpu.stat", "nr_periods 100\nnr_throttled 25\n");
-        write("pod/app/memory.events", "oom 3\noom_kill 2\n");
         let mut limits = Limits::default();
         for dir in upwards(dir.path(), "/pod/app") {
             read_group(&dir, "", &mut limits);
@@ -300,7 +327,6 @@ mod tests {
         assert_eq!(limits.memory_used, Some(1000.0));
         assert_eq!(limits.cpus.expect("a quota").value, 1.5);
         assert_eq!(limits.throttled.expect("a share").value, 0.25);
-        assert_eq!(limits.oom_kills.expect("kills").value, 2.0);
         assert!(upwards(dir.path(), "/../x").is_empty());
     }
 }

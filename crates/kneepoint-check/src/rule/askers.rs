@@ -1,7 +1,9 @@
 //! Which places of nginx lead to whom: looked up by several rules, and made once for each, as a host may have thousands.
 
 use crate::find::asks::endpoints_of;
-use crate::snapshot::{FpmPool, Link, ListenEndpoint, Pass, SettingValue, Snapshot};
+use crate::snapshot::{
+    FpmPool, Link, ListenEndpoint, Pass, Service, ServiceKind, SettingValue, Snapshot,
+};
 use std::collections::HashMap;
 
 /// The places that hand requests on, and the links to pools.
@@ -10,6 +12,23 @@ pub(crate) struct Askers<'a> {
     passes: HashMap<(usize, ListenEndpoint), Vec<&'a Pass>>,
     /// By the service that is asked, and its pool.
     links: HashMap<(usize, &'a str), Vec<&'a Link>>,
+    services: &'a [Service],
+}
+
+/// How long somebody waits for an answer of PHP.
+pub(crate) struct Patience {
+    /// Whether it is Apache; else nginx.
+    is_apache: bool,
+    /// The directive.
+    pub(crate) name: &'static str,
+    pub(crate) value: SettingValue,
+}
+
+impl Patience {
+    /// Who waits.
+    pub(crate) fn who(&self) -> &'static str {
+        if self.is_apache { "Apache" } else { "nginx" }
+    }
 }
 
 impl<'a> Askers<'a> {
@@ -33,13 +52,41 @@ impl<'a> Askers<'a> {
                     .push(link);
             }
         }
-        Self { passes, links }
+        Self {
+            passes,
+            links,
+            services: &snapshot.services,
+        }
     }
 
     /// The places where nginx hands requests on to whom a link leads.
     pub(crate) fn passes(&self, link: &Link) -> &[&'a Pass] {
         let found = self.passes.get(&(link.from, link.by.clone()));
         found.map_or(&[], Vec::as_slice)
+    }
+
+    /// How long who asks a pool waits for its answer: nginx where it does, else Apache. `None` where nobody was seen who asks.
+    pub(crate) fn longest_patience(&self, at: usize, pool: &FpmPool) -> Option<Patience> {
+        let nginx = self.patience(at, pool).map(|value| Patience {
+            is_apache: false,
+            name: "fastcgi_read_timeout",
+            value,
+        });
+        nginx.or_else(|| {
+            let links = self.links.get(&(at, pool.name.as_str()))?;
+            let mut askers = links.iter().filter_map(|link| self.services.get(link.from));
+            let apache = askers.find(|one| one.kind == ServiceKind::Apache)?;
+            // ProxyTimeout is Timeout where it is not set (mod_proxy), and that 60 s (core).
+            let name = match apache.settings.get("proxytimeout") {
+                Some(_) => "proxytimeout",
+                None => "timeout",
+            };
+            Some(Patience {
+                is_apache: true,
+                name,
+                value: apache.settings.or(name, "60"),
+            })
+        })
     }
 
     /// How long nginx waits for an answer of a pool: the longest of all places that lead to it. `None` where nobody was

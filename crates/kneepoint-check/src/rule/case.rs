@@ -178,12 +178,13 @@ impl Case {
         self
     }
 
-    /// Workers of the pool with this much memory each.
+    /// Workers of the pool with this much memory each, none of it shared.
     pub(crate) fn workers(mut self, count: u32, pss: f64, busy: bool) -> Self {
         let worker = |pid| ServiceProcess {
             pid,
             title: "php-fpm: pool www".into(),
             pss: Some(pss),
+            private: Some(pss),
             busy: Some(busy),
         };
         let workers: Vec<ServiceProcess> = (100..100 + count).map(worker).collect();
@@ -314,14 +315,14 @@ pub(crate) fn run(rule: &CheckRule, snapshot: &Snapshot) -> Vec<CheckFinding> {
     found
 }
 
-/// The healthy stack with two lines of a meaning in the log of a service, the last so many seconds ago.
+/// The healthy stack with twelve lines of a meaning in the log of a service, the last so many seconds ago.
 pub(crate) fn logged(service: usize, kind: kneepoint_model::LogKind, age_s: f64) -> Case {
     Case::healthy().with(|snapshot| {
         snapshot.services[service]
             .logs
             .push(crate::snapshot::LogHits {
                 kind,
-                count: 2,
+                count: 12,
                 first: "20-Nov-2026 22:00:00".into(),
                 last: "20-Nov-2026 22:01:00".into(),
                 age_s: Some(age_s),

@@ -3,9 +3,11 @@
 
 mod apply;
 mod php;
+mod sysctl;
 #[cfg(test)]
 mod tests;
 
+use crate::config::MYSQL_PERSISTED;
 use crate::files::{is_pattern, parent};
 use crate::snapshot::{FpmPool, Service, ServiceKind, SettingSource, SettingValue, Settings};
 pub use apply::shell_word;
@@ -303,6 +305,10 @@ impl Fix {
         {
             return Self::altered(service, value, text);
         }
+        let is_persisted = |path: &str| path.ends_with(MYSQL_PERSISTED);
+        if value.source.path().is_some_and(is_persisted) && !text.is_empty() {
+            return Self::persisted(service, value, text);
+        }
         let (is_flag, place) = match (&value.source, service.files.first()) {
             (SettingSource::Default, Some(file)) if service.kind == ServiceKind::Nginx => {
                 // Some lines say themselves where they belong.
@@ -360,28 +366,24 @@ impl Fix {
         }
     }
 
-    /// A setting of the kernel.
-    pub(crate) fn sysctl(service: &Service, name: &str, value: &str) -> Self {
-        let content = format!("{name} = {value}\n");
-        match &service.place.container {
-            Some(container) if container.in_pod => Self::words(format!(
-                "In the pod's spec, `securityContext: {{sysctls: [{{name: {name}, value: \"{value}\"}}]}}`, and create it anew."
-            )),
-            Some(container) => Self::words(format!(
-                "For the {}, in a compose file `sysctls: [\"{name}={value}\"]`, and create it anew: the host's own value does not \
-                 hold there.",
-                container.called()
-            )),
-            None => Self {
-                text: "Write /etc/sysctl.d/60-kneepoint.conf:".into(),
-                lines: Vec::new(),
-                file: Some(FixFile::new("/etc/sysctl.d/60-kneepoint.conf", content)),
-                apply: match name {
-                    // A queue keeps the length with which it was opened, also over a reload.
-                    "net.core.somaxconn" => restart(service, "sysctl --system"),
-                    _ => "sysctl --system".into(),
-                },
-            },
+    /// Settings of MySQL in the file that nobody edits: MySQL writes it, and it comes after all others. It takes no units.
+    fn persisted(service: &Service, value: &SettingValue, text: &str) -> Self {
+        let as_command = |line: &str| {
+            let (name, text) = line.split_once(" = ").unwrap_or((line, "DEFAULT"));
+            let one = SettingValue::new(text, SettingSource::Default);
+            let bytes = one.bytes().map(|bytes| format!("{bytes:.0}"));
+            format!(
+                "SET PERSIST_ONLY {name} = {};",
+                bytes.as_deref().unwrap_or(text)
+            )
+        };
+        let place = format!(
+            "SET PERSIST wrote {}. In the client of MySQL, as root:",
+            value.source
+        );
+        Self {
+            apply: restart(service, ""),
+            ..Self::listed(place, text.lines().map(as_command).collect())
         }
     }
 

@@ -1,7 +1,9 @@
 //! What a Redis is known to keep: it decides what may be thrown away when its memory is full.
 
-use crate::snapshot::{ServedApp, ServiceKind, Snapshot};
+use crate::find::asks::usual;
+use crate::snapshot::{ListenEndpoint, ServedApp, ServiceKind, Snapshot};
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 /// What a Redis is known to keep, each with the line that says so.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -25,7 +27,7 @@ impl KeptInRedis {
                 kept.others = true;
                 continue;
             }
-            kept.by_php(snapshot, asker);
+            kept.by_php(snapshot, asker, at);
             let apps = snapshot.apps.iter().filter(|app| app.service == asker);
             let mut known = false;
             for app in apps {
@@ -47,11 +49,16 @@ impl KeptInRedis {
         self.sessions.is_some() || self.queues.is_some()
     }
 
-    fn by_php(&mut self, snapshot: &Snapshot, asker: usize) {
+    fn by_php(&mut self, snapshot: &Snapshot, asker: usize, at: usize) {
         let pools = snapshot.services.get(asker).into_iter();
         for pool in pools.flat_map(|service| &service.pools) {
             let handler = pool.php.get("session.save_handler");
             if let Some(handler) = handler.filter(|handler| handler.text == "redis") {
+                let path = pool.php.text("session.save_path").unwrap_or_default();
+                if is_elsewhere(snapshot, (asker, at), path) {
+                    self.others = true;
+                    continue;
+                }
                 let said = "session.save_handler = redis".to_owned();
                 self.sessions = Some((said, handler.source.to_string()));
             }
@@ -77,6 +84,35 @@ fn driver<'a>(app: &'a ServedApp, names: &[&str]) -> Option<&'a (String, String,
 fn askers(snapshot: &Snapshot, at: usize) -> BTreeSet<usize> {
     let links = snapshot.links.iter().filter(|link| link.to == at);
     links.map(|link| link.from).collect()
+}
+
+/// Whether a `session.save_path` is surely another Redis than the one that is asked: both addresses are numbers or sockets, and
+/// they differ.
+fn is_elsewhere(snapshot: &Snapshot, (asker, at): (usize, usize), path: &str) -> bool {
+    let first = path.split([',', ' ', '?']).next().unwrap_or_default();
+    let address =
+        first.split_once("://").map_or(
+            first,
+            |(scheme, rest)| {
+                if scheme == "unix" { first } else { rest }
+            },
+        );
+    let Some(to) = ListenEndpoint::parse(address, 6379).map(|to| usual(&to)) else {
+        return false;
+    };
+    let links = snapshot.links.iter();
+    let mut links = links
+        .filter(|link| link.from == asker && link.to == at)
+        .map(|link| usual(&link.by));
+    is_sure(&to) && links.all(|by| is_sure(&by) && by != to)
+}
+
+/// Whether an address is no name, which may be another's.
+fn is_sure(endpoint: &ListenEndpoint) -> bool {
+    match endpoint {
+        ListenEndpoint::Tcp(host, _) => host.parse::<IpAddr>().is_ok(),
+        ListenEndpoint::Unix(_) => true,
+    }
 }
 
 fn redises_of(snapshot: &Snapshot, asker: usize) -> usize {
@@ -121,6 +157,19 @@ mod tests {
         assert!(KeptInRedis::of(&queue.0, 2).must_stay());
         let php = Case::healthy().pool_with("", "session.save_handler=redis");
         assert!(KeptInRedis::of(&php.0, 2).must_stay());
+    }
+
+    #[test]
+    fn sessions_of_another_redis_are_not_kept_here() {
+        let stays = |path: &str| {
+            let ini = format!("session.save_handler=redis\nsession.save_path=\"{path}\"");
+            let case = Case::healthy().pool_with("", &ini).with(|all| {
+                all.links[1].by = ListenEndpoint::Tcp("127.0.0.1".into(), 6379);
+            });
+            KeptInRedis::of(&case.0, 2).must_stay()
+        };
+        assert!(stays("tcp://localhost:6379?auth=x") && stays("tcp://redis:6379"));
+        assert!(!stays("tcp://10.0.0.5:6379") && !stays("unix:///run/redis.sock?database=2"));
     }
 
     #[test]

@@ -3,9 +3,11 @@
 use crate::snapshot::Pass;
 
 /// What keeps connections open, with the headers that would be lost by it: the first `proxy_set_header` of a level takes away
-/// all from around it. `host` is what nginx sent as Host so far, where another name would take its place.
+/// all from around it. `host` is what nginx sent as Host so far, where another name would take its place. What holds already
+/// is left out: nginx refuses a directive that stands twice.
 pub(crate) fn kept_open(pass: &Pass, host: Option<&str>) -> String {
-    let mut lines = vec!["proxy_http_version 1.1;".to_owned()];
+    let eleven = pass.settings.text("proxy_http_version") == Some("1.1");
+    let mut lines = Vec::from_iter((!eleven).then(|| "proxy_http_version 1.1;".to_owned()));
     let set = |name: &str, value: &str| {
         let plain = !value.is_empty() && !value.contains([' ', ';', '{', '}', '\'']);
         match plain {
@@ -19,9 +21,12 @@ pub(crate) fn kept_open(pass: &Pass, host: Option<&str>) -> String {
         (name != "connection").then_some((name, value))
     });
     let headers: Vec<_> = headers.collect();
-    if let Some(host) = host.filter(|_| headers.iter().all(|(name, _)| *name != "host")) {
-        lines.push(set("Host", host));
+    let host = host.filter(|_| headers.iter().all(|(name, _)| *name != "host"));
+    let is_kept = pass.settings.text("proxy_set_header connection") == Some("");
+    if is_kept && host.is_none() {
+        return lines.join("\n");
     }
+    lines.extend(host.map(|host| set("Host", host)));
     if !pass.sets_headers {
         lines.extend(
             headers
@@ -29,8 +34,37 @@ pub(crate) fn kept_open(pass: &Pass, host: Option<&str>) -> String {
                 .map(|(name, value)| set(&titled(name), &value.text)),
         );
     }
-    lines.push(set("Connection", ""));
+    lines.extend((!(is_kept && pass.sets_headers)).then(|| set("Connection", "")));
     lines.join("\n")
+}
+
+/// An upstream block for a place that names a server itself, and the lines that take it.
+pub(crate) fn own_upstream(pass: &Pass) -> (String, String) {
+    let target = pass.target.text.as_str();
+    let (scheme, rest) = target.split_once("://").unwrap_or(("http", target));
+    let (server, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let name = server.replace(|c: char| !c.is_alphanumeric(), "_");
+    let host = match server.rsplit_once(':') {
+        Some((host, port)) if port.chars().all(|c| c.is_ascii_digit()) => host,
+        _ => server,
+    };
+    let is_tls = scheme == "https";
+    // In an upstream a server without a port has 80.
+    let port = match is_tls && host == server {
+        true => ":443",
+        false => "",
+    };
+    let mut lines = vec![
+        format!("proxy_pass {scheme}://kept_{name}{path};"),
+        kept_open(pass, Some(server)),
+    ];
+    // The certificate would be asked for by the name of the block.
+    if is_tls && pass.settings.text("proxy_ssl_name").is_none() {
+        lines.push(format!("proxy_ssl_name {host};"));
+    }
+    lines.retain(|line| !line.is_empty());
+    let block = format!("upstream kept_{name} {{ server {server}{port}; keepalive 64; }}");
+    (block, lines.join("\n"))
 }
 
 /// The name of a header as people write it: `X-Forwarded-For`.

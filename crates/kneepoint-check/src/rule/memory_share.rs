@@ -35,7 +35,7 @@ impl MemoryShare {
             if memory <= 0.0 || bytes <= memory * self.most {
                 continue;
             }
-            let right = (memory * self.most * 0.8 / 1_048_576.0).floor();
+            let right = memory * self.most * 0.8;
             rule.at(snapshot, at, Severity::Risk)
                 .value(self.name, &value)
                 .seen(
@@ -47,14 +47,29 @@ impl MemoryShare {
                     bytes / memory * 100.0,
                     self.beside
                 ))
-                .fix(Fix::line(service, &value, &self.line(right)))
+                .fix(self.fix(service, &value, right))
                 .weight(0.3)
                 .tell(found);
         }
     }
 
-    /// The directive with this many megabytes, as its program writes it.
-    fn line(&self, megabytes: f64) -> String {
+    /// So many bytes, where what is kept now fits them.
+    fn fix(&self, service: &Service, value: &SettingValue, right: f64) -> Fix {
+        match service.pss.filter(|held| *held > right) {
+            Some(held) => Fix::words(format!(
+                "It holds {} already, and {} would be right here. Give it more memory, or have it keep less, before {} is lowered: \
+                 below what it holds it refuses writes, or throws entries away, at once.",
+                format_bytes(held as u64),
+                format_bytes(right as u64),
+                self.name
+            )),
+            None => Fix::line(service, value, &self.line(right)),
+        }
+    }
+
+    /// The directive with so many bytes, as its program writes it.
+    fn line(&self, bytes: f64) -> String {
+        let megabytes = (bytes / 1_048_576.0).floor();
         match self.kind {
             ServiceKind::Redis => format!("{} {megabytes:.0}mb", self.name),
             ServiceKind::Postgresql => format!("{} = {megabytes:.0}MB", self.name),

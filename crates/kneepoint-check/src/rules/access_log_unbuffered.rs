@@ -27,18 +27,26 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             let all = server.settings.every("access_log");
             all.map(|(text, source)| SettingValue::new(text, source.clone()))
         });
-        let plain = logs.find(|value| {
-            value.text != "off"
-                && !value.text.contains("buffer=")
-                && !value.text.starts_with("syslog:")
-        });
-        let Some(value) = plain else { continue };
+        let Some(value) = logs.find(|value| is_plain(&value.text)) else {
+            continue;
+        };
         RULE.at(snapshot, at, Severity::Note)
             .value("access_log", &value)
             .cost("a write for every request: little to a disk, more where the reader of a pipe is slow")
             .fix(Fix::line(service, &value, &buffered(&value.text)))
             .tell(found);
     }
+}
+
+/// Whether each line is a write of its own and need not be: nginx refuses a buffer where the path has variables, and what it
+/// compresses it gathers first.
+fn is_plain(text: &str) -> bool {
+    let gathers =
+        |word: &str| word == "gzip" || word.starts_with("gzip=") || word.starts_with("buffer=");
+    let mut words = text.split(' ');
+    let path = words.next().unwrap_or_default();
+    let is_file = path != "off" && !path.starts_with("syslog:") && !path.contains('$');
+    is_file && !words.any(gathers)
 }
 
 /// The same log with a buffer. nginx takes what follows the path for a format, so that one must be named.
@@ -89,5 +97,13 @@ mod tests {
                 ),
             ],
         );
+        for well in [
+            "/var/log/$host.log",
+            "/l combined gzip",
+            "/l combined gzip=4 flush=5m",
+        ] {
+            let case = Case::healthy().nginx_with("/l buffer=64k flush=1s", well);
+            assert!(super::super::tests_of(&RULE, &case).is_empty(), "{well}");
+        }
     }
 }

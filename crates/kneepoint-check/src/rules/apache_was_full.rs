@@ -47,6 +47,6 @@ mod tests {
             .logs
             .clone();
         let full = apache(&[]).with(|all| all.services[5].logs = hits);
-        verify(&RULE, &[(full, Severity::Problem, "2 times")]);
+        verify(&RULE, &[(full, Severity::Problem, "12 times")]);
     }
 }

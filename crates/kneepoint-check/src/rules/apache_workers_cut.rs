@@ -30,10 +30,12 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             continue;
         }
         let usual = if prefork { "256" } else { "16" };
-        let right = if prefork {
-            format!("ServerLimit {asked:.0}")
-        } else {
-            format!("ServerLimit {:.0}", (asked * 16.0 / most).ceil().max(17.0))
+        let threads = settings.or("threadsperchild", "25").number();
+        let threads = threads.filter(|_| !prefork).unwrap_or(1.0).max(1.0);
+        let right = format!("ServerLimit {:.0}", (asked / threads).ceil());
+        let fix = match settings.get("serverlimit") {
+            Some(limit) => Fix::line(service, limit, &right),
+            None => Fix::beside(service, wanted, &right),
         };
         RULE.at(snapshot, at, Severity::Risk)
             .value("MaxRequestWorkers", wanted)
@@ -41,7 +43,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .cost(format!(
                 "{most:.0} requests at once and not {asked:.0}: the others wait"
             ))
-            .fix(Fix::beside(service, wanted, &right))
+            .fix(fix)
             .weight(0.15)
             .tell(found);
     }
@@ -69,6 +71,17 @@ mod tests {
                     apache(&[("maxrequestworkers", "1000")]),
                     Severity::Risk,
                     "400 requests",
+                ),
+                // More processes than there may be now, of as many threads as each has.
+                (
+                    apache(&[("serverlimit", "32"), ("maxrequestworkers", "1000")]),
+                    Severity::Risk,
+                    "change this setting to: ServerLimit 40",
+                ),
+                (
+                    apache(&[("threadsperchild", "64"), ("maxrequestworkers", "2000")]),
+                    Severity::Risk,
+                    "add beside it: ServerLimit 32",
                 ),
             ],
         );

@@ -27,7 +27,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         for pass in &nginx.passes {
             let name = match pass.directive.as_str() {
                 "fastcgi_pass" => "fastcgi_buffering",
-                "proxy_pass" => "proxy_buffering",
+                // What is upgraded to another protocol (WebSocket) is no response to take up.
+                "proxy_pass" if pass.settings.get("proxy_set_header upgrade").is_none() => {
+                    "proxy_buffering"
+                }
                 _ => continue,
             };
             let value = pass.settings.get(name);
@@ -44,7 +47,9 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             };
             let mut draft = RULE.at(snapshot, at, Severity::Risk).value(name, value);
             if workers == 0 {
-                draft = draft.title("A slow client holds a connection to the next server, and what works for it there");
+                draft = draft
+                    .severity(Severity::Note)
+                    .title("A slow client holds a connection to the next server, and what works for it there");
             }
             draft
                 .cost(cost(workers))
@@ -140,11 +145,16 @@ mod tests {
                 (
                     Case::healthy()
                         .nginx_with("sendfile on;", "sendfile on;\n proxy_buffering off;"),
-                    Severity::Risk,
+                    Severity::Note,
                     "proxy_buffering",
                 ),
             ],
         );
+        let socket = Case::healthy().nginx_with(
+            "proxy_set_header Connection \"\";",
+            "proxy_buffering off;\n   proxy_set_header Upgrade $http_upgrade;",
+        );
+        assert!(super::super::tests_of(&RULE, &socket).is_empty());
         // A pool counts once, however many places lead to it.
         let twice = "location ~ php {\n   fastcgi_buffering off;\n   fastcgi_pass unix:/run/php.sock;\n  }\n  location /api {\n   \
             fastcgi_buffering off;\n   fastcgi_pass unix:/run/php.sock;\n  }\n";

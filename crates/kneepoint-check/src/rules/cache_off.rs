@@ -19,8 +19,13 @@ pub(crate) static RULE: CheckRule = CheckRule {
 };
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
+    super::switched(&RULE, SwitchKind::CacheOff, (costs, what), snapshot, found);
+}
+
+/// What each of them costs.
+fn costs(_name: &str) -> super::Judged {
     const COST: &str = "what it would keep is computed anew in every request: pages did four times the work in a public report";
-    super::switched(&RULE, SwitchKind::CacheOff, (COST, what), snapshot, found);
+    (Severity::Problem, COST, 0.4)
 }
 
 /// What to do, in the words of the application whose file it is.

@@ -55,6 +55,21 @@ mod tests {
         let case = Case::healthy()
             .kernel(0, "net.netfilter.nf_conntrack_count", "60000")
             .kernel(0, "net.netfilter.nf_conntrack_max", "65536");
-        verify(&RULE, &[(case, Severity::Problem, "262144")]);
+        let contained = case.clone().with(|all| {
+            all.services[0].place.container = Some(crate::snapshot::Container {
+                id: "a".repeat(64),
+                runtime: crate::snapshot::Runtime::Docker,
+                name: None,
+                compose_service: Some("web".into()),
+                in_pod: false,
+            });
+        });
+        verify(
+            &RULE,
+            &[
+                (case, Severity::Problem, "262144"),
+                (contained, Severity::Problem, "On the host, for"),
+            ],
+        );
     }
 }

@@ -9,8 +9,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     name: "debug-on",
     title: "Debugging is switched on in the application",
     what_it_is: "In its debug mode an application collects what it does, checks its caches for changes and builds long error \
-        pages: up to four times memory and time. It also shows its inside to everybody who causes an error.",
-    how_it_shows: "Pages are slow at any load, and an error shows the code, the queries and the environment.",
+        pages: up to four times memory and time. Other switches write down what a page does, or cost little time and show the \
+        inside of the application to visitors.",
+    how_it_shows: "Pages are slow at any load, or an error shows the code, the queries and the environment.",
     unless: "It is a developer's machine.",
     what_to_write: "The application's own switch: APP_DEBUG=false (Laravel), APP_ENV=prod (Symfony), define('WP_DEBUG', false); \
         (WordPress); then renew its cache of settings where it has one.",
@@ -18,8 +19,34 @@ pub(crate) static RULE: CheckRule = CheckRule {
 };
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
-    const COST: &str = "time of every request: pages did four times the work in a public report";
-    super::switched(&RULE, SwitchKind::DebugOn, (COST, what), snapshot, found);
+    super::switched(&RULE, SwitchKind::DebugOn, (costs, what), snapshot, found);
+}
+
+/// What a switch costs. A mode of the whole application, a toolbar and a log of each page are dear; others show errors, or
+/// keep and write down queries.
+fn costs(name: &str) -> super::Judged {
+    match name {
+        "APP_DEBUG" | "app.debug" | "APP_ENV" | "$wgDebugToolbar" | "$debug" => {
+            let cost = "time of every request: pages did four times the work in a public report";
+            (Severity::Problem, cost, 0.4)
+        }
+        "$wgDebugLogFile" => {
+            let cost = "time of every request, which writes what it does to a log that grows";
+            (Severity::Problem, cost, 0.3)
+        }
+        "WP_DEBUG"
+        | "$wgDevelopmentWarnings"
+        | "$wgDebugComments"
+        | "$conf['allowdebug']"
+        | "$config['devel_mode']" => {
+            let cost = "little time: it shows its inside to visitors, and its log grows";
+            (Severity::Risk, cost, 0.05)
+        }
+        _ => {
+            let cost = "time and memory of every request, which keeps or writes down what it does";
+            (Severity::Risk, cost, 0.2)
+        }
+    }
 }
 
 /// What to do, in the words of the application whose file it is.
@@ -63,8 +90,18 @@ mod tests {
                 ),
                 (
                     on("WP_DEBUG", "wp-config.php"),
-                    Severity::Problem,
+                    Severity::Risk,
                     "define('WP_DEBUG', false)",
+                ),
+                (
+                    on("$conf['allowdebug']", "conf/local.php"),
+                    Severity::Risk,
+                    "cost: \"little time: it shows its inside to visitors",
+                ),
+                (
+                    on("SAVEQUERIES", "wp-config.php"),
+                    Severity::Risk,
+                    "keeps or writes down what it does",
                 ),
                 (
                     on("$wgDebugToolbar", "LocalSettings.php"),

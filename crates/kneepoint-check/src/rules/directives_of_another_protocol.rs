@@ -36,13 +36,18 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         for (spoken, other) in [("fastcgi", "proxy"), ("proxy", "fastcgi")] {
             for ending in SHARED {
                 let name = format!("{other}_{ending}");
-                for value in without_effect(nginx, spoken, &name) {
-                    let right = format!("{spoken}_{ending} {};", value.text);
+                for (pass, value) in without_effect(nginx, spoken, &name) {
+                    let right = format!("{spoken}_{ending}");
+                    // nginx refuses a second one of a name in a block.
+                    let fix = match pass.settings.get(&right) {
+                        Some(_) => Fix::without(service, value, ""),
+                        None => Fix::line(service, value, &format!("{right} {};", value.text)),
+                    };
                     RULE.at(snapshot, at, Severity::Note)
                         .title(format!("{name} has no effect: requests are handed on by {spoken}_pass"))
                         .value(&name, value)
-                        .cost(format!("what it was meant to mend: {spoken}_{ending} is as nginx comes, or as another line says"))
-                        .fix(Fix::line(service, value, &right))
+                        .cost(format!("what it was meant to mend: {right} is as nginx comes, or as another line says"))
+                        .fix(fix)
                         .weight(0.03)
                         .tell(found);
                 }
@@ -51,17 +56,22 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     }
 }
 
-/// The lines of a directive that hold only where requests are handed on by a protocol that is not the directive's.
-fn without_effect<'a>(nginx: &'a Nginx, spoken: &str, name: &str) -> Vec<&'a SettingValue> {
+/// The lines of a directive that hold only where requests are handed on by a protocol that is not the directive's, each with
+/// the first such place.
+fn without_effect<'a>(
+    nginx: &'a Nginx,
+    spoken: &str,
+    name: &str,
+) -> Vec<(&'a Pass, &'a SettingValue)> {
     let is_spoken = |pass: &&Pass| pass.directive == format!("{spoken}_pass");
-    let set = |pass: &'a Pass| pass.settings.get(name);
+    let set = |pass: &'a Pass| pass.settings.get(name).map(|value| (pass, value));
     let others = nginx.passes.iter().filter(|pass| !is_spoken(pass));
-    let mut known: HashSet<&SettingSource> =
-        others.filter_map(set).map(|value| &value.source).collect();
+    let others = others.filter_map(set).map(|(_, value)| &value.source);
+    let mut known: HashSet<&SettingSource> = others.collect();
     let spoken = nginx.passes.iter().filter(is_spoken);
     spoken
         .filter_map(set)
-        .filter(|value| known.insert(&value.source))
+        .filter(|(_, value)| known.insert(&value.source))
         .collect()
 }
 
@@ -72,13 +82,23 @@ mod tests {
     #[test]
     fn sick_and_healthy() {
         let text = "events {\n}\nhttp {\n proxy_read_timeout 300s;\n server {\n location / {\n fastcgi_pass unix:/run/php.sock;\n }\n }\n}\n";
+        let both = "events {}\nhttp {\n server {\n location / {\n fastcgi_read_timeout 300;\n proxy_read_timeout 300;\n \
+            fastcgi_pass unix:/b;\n }\n }\n}\n";
         verify(
             &RULE,
-            &[(
-                Case::healthy().nginx(text),
-                Severity::Note,
-                "fastcgi_read_timeout 300s",
-            )],
+            &[
+                (
+                    Case::healthy().nginx(text),
+                    Severity::Note,
+                    "fastcgi_read_timeout 300s",
+                ),
+                // The right one stands beside it.
+                (
+                    Case::healthy().nginx(both),
+                    Severity::Note,
+                    "remove this setting",
+                ),
+            ],
         );
         // What another place needs is right there; of the others every line is told.
         let mixed = "events {}\nhttp {\n proxy_read_timeout 300s;\n server {\n location /a {\n proxy_pass http://h;\n }\n \

@@ -41,7 +41,14 @@ mod tests {
     #[test]
     fn sick_and_healthy() {
         let now = crate::rule::case::logged(1, LogKind::PhpFatal, 60.0);
-        verify(&RULE, &[(now, Severity::Problem, "2 requests")]);
+        let few = now.clone().with(|all| all.services[1].logs[0].count = 1);
+        verify(
+            &RULE,
+            &[
+                (now, Severity::Problem, "12 requests"),
+                (few, Severity::Note, "1 request "),
+            ],
+        );
         let old = crate::rule::case::logged(1, LogKind::PhpFatal, 1e7);
         assert!(super::super::tests_of(&RULE, &old).is_empty());
     }

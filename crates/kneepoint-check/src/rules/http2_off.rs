@@ -1,6 +1,7 @@
 //! NGX-25: TLS without HTTP/2.
 
 use crate::rule::prelude::*;
+use std::collections::HashSet;
 
 pub(crate) static RULE: CheckRule = CheckRule {
     code: "NGX-25",
@@ -21,17 +22,17 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         let Some(nginx) = &service.nginx else {
             continue;
         };
+        // As a word of `listen` it holds for every server of that address and port.
+        let listens = nginx.servers.iter().flat_map(|server| &server.listens);
+        let listens = listens.filter(|listen| has(listen, "http2"));
+        let spoken: HashSet<&str> = listens.map(address).collect();
         let without = nginx.servers.iter().find_map(|server| {
-            let words =
-                |value: &SettingValue, word: &str| value.text.split(' ').any(|one| one == word);
             let on = server.settings.get("http2").and_then(SettingValue::is_on) == Some(true);
-            let spoken = on
-                || server
-                    .listens
-                    .iter()
-                    .any(|value| words(value, "http2") || words(value, "quic"));
-            let tls = server.listens.iter().find(|value| words(value, "ssl"))?;
-            (!spoken).then_some(tls)
+            let mut listens = server.listens.iter();
+            let speaks = |listen| spoken.contains(address(listen)) || has(listen, "quic");
+            let speaks = on || listens.any(speaks);
+            let tls = server.listens.iter().find(|listen| has(listen, "ssl"))?;
+            (!speaks).then_some(tls)
         });
         let Some(listen) = without else { continue };
         let newer = service.is_older_than(&[1, 25, 1]) == Some(false);
@@ -49,6 +50,19 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     }
 }
 
+/// Whether a `listen` has this word.
+fn has(listen: &SettingValue, word: &str) -> bool {
+    listen.text.split(' ').any(|one| one == word)
+}
+
+/// The address and port of a `listen`. A port alone is that of every address.
+fn address(listen: &SettingValue) -> &str {
+    let first = listen.text.split(' ').next().unwrap_or_default();
+    let every = first.strip_prefix("*:");
+    let every = every.or_else(|| first.strip_prefix("0.0.0.0:"));
+    every.unwrap_or(first)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,9 +72,21 @@ mod tests {
         let tls = |listen: &str| Case::healthy().nginx_with("listen 80;", listen);
         verify(
             &RULE,
-            &[(tls("listen 443 ssl;"), Severity::Note, "443 ssl http2")],
+            &[
+                (tls("listen 443 ssl;"), Severity::Note, "443 ssl http2"),
+                // Another server's port.
+                (
+                    tls("listen 443 ssl http2;\n }\n server {\n  listen 8443 ssl;"),
+                    Severity::Note,
+                    "listen 8443 ssl http2;",
+                ),
+            ],
         );
-        for well in ["listen 443 ssl http2;", "listen 443 ssl;\n  http2 on;"] {
+        for well in [
+            "listen 443 ssl http2;",
+            "listen 443 ssl;\n  http2 on;",
+            "listen *:443 ssl http2;\n }\n server {\n  listen 443 ssl;",
+        ] {
             assert!(
                 super::super::tests_of(&RULE, &tls(well)).is_empty(),
                 "{well}"

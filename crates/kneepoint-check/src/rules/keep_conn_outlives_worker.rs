@@ -26,8 +26,8 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         let kept = askers.passes(link).iter().find_map(|pass| {
             let keeps = pass.settings.get("fastcgi_keep_conn")?.is_on() == Some(true);
             let upstream = nginx.upstream_of(pass)?;
-            upstream.settings.get("keepalive").filter(|_| keeps)?;
-            Some(upstream.settings.or("keepalive_requests", "1000"))
+            web.keepalive_of(upstream).filter(|_| keeps)?;
+            web.keepalive_requests_of(upstream)
         });
         let Some(kept) = kept.filter(|value| value.number() > Some(after)) else {
             continue;
@@ -56,9 +56,13 @@ mod tests {
     fn sick_and_healthy() {
         let text = "events {\n}\nhttp {\n upstream php {\n server unix:/run/php.sock;\n keepalive 4;\n }\n server {\n location / {\n \
             fastcgi_keep_conn on;\n fastcgi_pass php;\n }\n }\n}\n";
-        let kept = Case::healthy()
-            .nginx(text)
-            .pool_with("pm.max_requests = 500", "");
-        verify(&RULE, &[(kept, Severity::Risk, "once in 500")]);
+        let kept = |version: &str| {
+            let case = Case::healthy().nginx(text);
+            let case = case.with(|all| all.services[0].version = version.into());
+            case.pool_with("pm.max_requests = 500", "")
+        };
+        verify(&RULE, &[(kept("1.22.1"), Severity::Risk, "once in 500")]);
+        // It closes the connection itself, after 100 requests.
+        assert!(super::super::tests_of(&RULE, &kept("1.18.0")).is_empty());
     }
 }

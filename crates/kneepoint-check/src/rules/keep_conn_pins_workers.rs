@@ -33,17 +33,17 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                 continue;
             };
             let upstream = nginx.upstream_of(pass);
-            let Some(keepalive) = upstream.and_then(|one| one.settings.get("keepalive")) else {
+            let Some(keepalive) = upstream.and_then(|one| web.keepalive_of(one)) else {
                 continue;
             };
-            let each = first_number(keepalive);
+            let each = first_number(&keepalive);
             let processes = super::nginx_workers(snapshot, web);
             let kept = each * processes;
             if kept < most as f64 / 2.0 || !told.insert(link.from) {
                 continue;
             }
             RULE.at(snapshot, link.from, Severity::Problem)
-                .value("keepalive", keepalive)
+                .value("keepalive", &keepalive)
                 .value("fastcgi_keep_conn", keep)
                 .seen(
                     format!(
@@ -76,13 +76,20 @@ mod tests {
     #[test]
     fn sick_and_healthy() {
         let conf = "worker_processes 2;\nhttp { upstream php { server unix:/run/php.sock;\n keepalive 30; }\n server {\n location / {\n fastcgi_keep_conn on;\n fastcgi_pass php; } } }";
+        let newer = conf.replace("keepalive 30;", "");
+        let newer = Case::healthy().nginx(&newer);
+        let newer = newer.with(|all| all.services[0].version = "1.29.7".into());
         verify(
             &RULE,
-            &[(
-                Case::healthy().nginx(conf),
-                Severity::Problem,
-                "may keep 60 connections",
-            )],
+            &[
+                (
+                    Case::healthy().nginx(conf),
+                    Severity::Problem,
+                    "may keep 60 connections",
+                ),
+                // It keeps 32 where nothing is written.
+                (newer, Severity::Problem, "may keep 64 connections"),
+            ],
         );
     }
 }

@@ -21,11 +21,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         let Some(nginx) = &service.nginx else {
             continue;
         };
-        let mut values: Vec<SettingValue> = nginx
-            .upstreams
-            .iter()
-            .filter_map(|one| one.settings.get("keepalive_requests"))
-            .cloned()
+        let upstreams = nginx.upstreams.iter();
+        let kept = upstreams.filter(|one| service.keepalive_of(one).is_some());
+        let mut values: Vec<SettingValue> = kept
+            .filter_map(|one| service.keepalive_requests_of(one))
             .collect();
         values.extend(service.settings.get("keepalive_requests").cloned());
         values.extend(
@@ -39,6 +38,11 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         values.dedup();
         for value in values {
             if value.number().is_some_and(|count| count < LOW) {
+                // What nginx comes with is told of upstreams only: most clients are browsers.
+                let line = match value.is_default() {
+                    true => "keepalive_requests 10000; (in the upstream)",
+                    false => "keepalive_requests 10000;",
+                };
                 RULE.at(snapshot, at, Severity::Risk)
                     .value("keepalive_requests", &value)
                     .cost(match value.text.trim() {
@@ -49,7 +53,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                             format!("a new connection every {count} requests, with its handshakes")
                         }
                     })
-                    .fix(Fix::line(service, &value, "keepalive_requests 10000;"))
+                    .fix(Fix::line(service, &value, line))
                     .weight(0.06)
                     .tell(found);
             }
@@ -63,13 +67,19 @@ mod tests {
 
     #[test]
     fn sick_and_healthy() {
+        let older = Case::healthy().with(|all| all.services[0].version = "1.18.0".into());
         verify(
             &RULE,
-            &[(
-                Case::healthy().nginx_with("keepalive_requests 1000;", "keepalive_requests 100;"),
-                Severity::Risk,
-                "nginx.conf:9",
-            )],
+            &[
+                (
+                    Case::healthy()
+                        .nginx_with("keepalive_requests 1000;", "keepalive_requests 100;"),
+                    Severity::Risk,
+                    "nginx.conf:9",
+                ),
+                // It comes with 100.
+                (older, Severity::Risk, "(in the upstream)"),
+            ],
         );
     }
 }

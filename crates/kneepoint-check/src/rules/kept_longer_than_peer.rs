@@ -33,7 +33,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         let mut upstreams = web.nginx.iter().flat_map(|nginx| &nginx.upstreams);
         let upstream = upstreams.find(|one| {
             let named = |server: &SettingValue| server.text.split(' ').next() == Some(to.as_str());
-            one.settings.get("keepalive").is_some() && one.servers.iter().any(named)
+            web.keepalive_of(one).is_some() && one.servers.iter().any(named)
         });
         let Some(upstream) = upstream else { continue };
         let kept = upstream.settings.or("keepalive_timeout", "60s");
@@ -64,13 +64,28 @@ mod tests {
 
     #[test]
     fn sick_and_healthy() {
-        let apache = Case::healthy().with(|all| {
-            all.services.push(Service::new(ServiceKind::Apache, 9));
-            let mut link = all.links[0].clone();
-            link.to = 5;
-            link.by = crate::snapshot::ListenEndpoint::Tcp("10.0.0.2".into(), 80);
-            all.links.push(link);
-        });
-        verify(&RULE, &[(apache, Severity::Risk, "between 5 and 60 s")]);
+        let apache = |case: Case| {
+            case.with(|all| {
+                all.services.push(Service::new(ServiceKind::Apache, 9));
+                let mut link = all.links[0].clone();
+                link.to = 5;
+                link.by = crate::snapshot::ListenEndpoint::Tcp("10.0.0.2".into(), 80);
+                all.links.push(link);
+            })
+        };
+        // nginx keeps connections by itself since 1.29.7.
+        let newer = Case::healthy().nginx_with("  keepalive 64;\n", "");
+        let newer = newer.with(|all| all.services[0].version = "1.29.7".into());
+        verify(
+            &RULE,
+            &[
+                (
+                    apache(Case::healthy()),
+                    Severity::Risk,
+                    "between 5 and 60 s",
+                ),
+                (apache(newer), Severity::Risk, "between 5 and 60 s"),
+            ],
+        );
     }
 }

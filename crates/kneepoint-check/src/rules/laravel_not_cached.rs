@@ -11,7 +11,7 @@ pub(crate) static RULE: CheckRule = CheckRule {
         every request reads .env, a dozen files of configuration and all routes.",
     how_it_shows: "Some hundred more files are read in each request; bootstrap/cache has no config.php and no routes-v7.php.",
     unless: "It is a developer's machine.",
-    what_to_write: "php artisan optimize, at each deployment.",
+    what_to_write: "php artisan optimize, at each deployment; first see that env() is called in config/ only.",
     check,
 };
 
@@ -38,7 +38,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                 format!("{}/bootstrap/cache", app.root),
             )
             .cost("some milliseconds of CPU for every request")
-            .fix(Fix::words("In each deployment: php artisan optimize"))
+            .fix(Fix::words(
+                "First see that env() is called in config/ only: elsewhere it answers null once settings are cached. Then, in \
+                 each deployment: php artisan optimize",
+            ))
             .weight(0.1)
             .tell(found);
     }
@@ -83,6 +86,11 @@ mod tests {
                     Case::healthy().with(fresh),
                     Severity::Risk,
                     "place: \"/srv/app, served by pool www of php-fpm",
+                ),
+                (
+                    Case::healthy().with(fresh),
+                    Severity::Risk,
+                    "env() is called in config/ only",
                 ),
             ],
         );

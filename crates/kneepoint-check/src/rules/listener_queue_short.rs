@@ -51,10 +51,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             }
             _ => ASKED,
         };
+        // Both open Unix sockets for little: `stats socket` of HAProxy asks for 10, mod_cgid of Apache for 100.
+        let is_tcp_only = matches!(service.kind, ServiceKind::Haproxy | ServiceKind::Apache);
         let listens = service.listens.iter();
         let queues = listens.filter_map(|one| Some((one, one.queue?)));
         let worst = queues
-            .filter(|(_, (length, limit))| *limit < needed || length * 2 > *limit)
+            .filter(|(one, (length, limit))| {
+                let is_judged = one.endpoint.is_tcp() || !is_tcp_only;
+                (is_judged && *limit < needed) || length * 2 > *limit
+            })
             .max_by(|a, b| (a.1.0 * b.1.1.max(1)).cmp(&(b.1.0 * a.1.1.max(1))));
         let Some((listener, (length, limit))) = worst else {
             continue;
@@ -177,14 +182,14 @@ mod tests {
                 (
                     queue(0, 128).kernel(0, "net.core.somaxconn", "128"),
                     Severity::Risk,
-                    "Run `sysctl --system`, then restart nginx",
+                    "Run `sysctl -p /etc/sysctl.d/zz-kneepoint.conf`, then restart nginx",
                 ),
                 (queue(400, 511), Severity::Problem, "400 of 511"),
                 // The kernel cuts what Redis asks for, or Redis asks for little.
                 (
                     redis(128).kernel(2, "net.core.somaxconn", "128"),
                     Severity::Risk,
-                    "60-kneepoint.conf",
+                    "sysctl.d/zz-kneepoint.conf",
                 ),
                 (
                     redis(64).set(2, "tcp-backlog", "64"),
@@ -212,6 +217,18 @@ mod tests {
         };
         assert!(super::super::tests_of(&RULE, &haproxy(500)).is_empty());
         assert_eq!(super::super::tests_of(&RULE, &haproxy(128)).len(), 1);
+        // Sockets of their own are short on purpose, and told when they fill.
+        let own = |kind, length| {
+            let socket = crate::snapshot::ListenEndpoint::Unix("/run/own.sock".into());
+            let case = of(0, length, 10).with(|all| {
+                all.services[0].kind = kind;
+                all.services[0].listens[0].endpoint = socket;
+            });
+            super::super::tests_of(&RULE, &case).len()
+        };
+        assert_eq!(own(ServiceKind::Haproxy, 0), 0);
+        assert_eq!(own(ServiceKind::Apache, 0), 0);
+        assert_eq!(own(ServiceKind::Haproxy, 8), 1);
         assert!(super::super::tests_of(&RULE, &of(4, 0, 200)).is_empty());
         assert!(super::super::tests_of(&RULE, &queue(3, 511)).is_empty());
     }

@@ -62,19 +62,21 @@ const KNOWN: [(LogKind, &str, Severity, &str); 12] = [
         LogKind::HeaderTooBig,
         "NGX-09",
         Severity::Problem,
-        "Write fastcgi_buffer_size 32k; and see why headers are that large: debug headers, cookies.",
+        "Write fastcgi_buffers 16 16k; and fastcgi_buffer_size 32k; (proxy_ instead of fastcgi_ where nginx asks by HTTP), and \
+         see why headers are that large: debug headers, cookies.",
     ),
     (
         LogKind::BufferedToFile,
         "NGX-08",
         Severity::Risk,
-        "Write fastcgi_buffers 16 16k; and fastcgi_buffer_size 32k;",
+        "Write fastcgi_buffers 16 16k; and fastcgi_buffer_size 32k; (proxy_ instead of fastcgi_ where nginx asks by HTTP).",
     ),
     (
         LogKind::NoLiveUpstreams,
         "NGX-18",
         Severity::Problem,
-        "Write max_fails=0 where there is one server only; and see why it failed.",
+        "See why it failed. Name one address, 127.0.0.1 and not localhost, which is ::1 as well. Where all servers are one \
+         machine, write max_fails=0 at each.",
     ),
     (
         LogKind::RateLimited,
@@ -111,7 +113,11 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             };
             let old = !is_recent(hits) || is_of_another_run(service, hits);
             let mut told = Vec::new();
-            RULE.at(snapshot, at, if old { Severity::Note } else { severity })
+            let severity = match old {
+                true => Severity::Note,
+                false => graded(severity, service, hits),
+            };
+            RULE.at(snapshot, at, severity)
                 .title(format!("The log says: {}", crate::snapshot::said(kind)))
                 .seen(often(hits), &hits.path)
                 .cost(if old {
@@ -149,6 +155,12 @@ mod tests {
                     "code: \"NGX-17\"",
                 ),
                 (
+                    logged(0, LogKind::UpstreamReadTimeout, 60.0)
+                        .with(|all| all.services[0].logs[0].count = 1),
+                    Severity::Note,
+                    "1 line: an error",
+                ),
+                (
                     logged(0, LogKind::NoLocalPort, 60.0),
                     Severity::Problem,
                     "code: \"KRN-01\"",
@@ -163,6 +175,18 @@ mod tests {
                     logged(0, LogKind::UpstreamRefused, 1e7),
                     Severity::Note,
                     "FPM-24",
+                ),
+                // The size alone is refused: what is sent at once would not fit the other buffers.
+                (
+                    logged(0, LogKind::HeaderTooBig, 60.0),
+                    Severity::Problem,
+                    "fastcgi_buffers 16 16k; and fastcgi_buffer_size 32k; (proxy_",
+                ),
+                // nginx ignores max_fails where there is one server.
+                (
+                    logged(0, LogKind::NoLiveUpstreams, 60.0),
+                    Severity::Problem,
+                    "127.0.0.1 and not localhost",
                 ),
             ],
         );

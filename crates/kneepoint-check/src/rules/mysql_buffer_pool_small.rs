@@ -18,6 +18,10 @@ pub(crate) static RULE: CheckRule = CheckRule {
 const USUAL: f64 = 128.0 * 1_048_576.0;
 /// So much larger must data be than the cache.
 const TIMES: f64 = 2.0;
+/// Part of the memory that is proposed, since others may share the host \[ours\].
+const OF_MEMORY: f64 = 0.5;
+/// So much larger must what is proposed be than what there is \[ours\].
+const MORE: f64 = 1.25;
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service) in snapshot.of(ServiceKind::Mysql) {
@@ -29,6 +33,11 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             continue;
         }
         let room = service.memory_bytes(&snapshot.machine);
+        let right = data.max(USUAL).min(room * OF_MEMORY);
+        // It has what there is for it.
+        if right < size * MORE {
+            continue;
+        }
         RULE.at(snapshot, at, Severity::Risk)
             .value("innodb_buffer_pool_size", &value)
             .seen(
@@ -45,7 +54,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                 &value,
                 &format!(
                     "innodb_buffer_pool_size = {}M",
-                    (data.max(USUAL).min(room * 0.5) / 1_048_576.0).round()
+                    (right / 1_048_576.0).round()
                 ),
             ))
             .weight(0.25)
@@ -80,6 +89,19 @@ mod tests {
                 .text
                 .ends_with("innodb_buffer_pool_size = 128M"),
             "{found:?}"
+        );
+        let silent = |case: Case| assert!(super::super::tests_of(&RULE, &case).is_empty());
+        let large = |snapshot: &mut Snapshot| snapshot.services[3].data_bytes = Some(1e11);
+        // More than half of the memory, and no more to be had.
+        silent(
+            Case::healthy()
+                .set(3, "innodb_buffer_pool_size", "9G")
+                .with(large),
+        );
+        silent(
+            Case::healthy()
+                .set(3, "innodb_buffer_pool_size", "7G")
+                .with(large),
         );
     }
 }

@@ -22,9 +22,16 @@ const CACHE: Directive = Directive {
     beside: &[("query_cache_size", "1M")],
     severity: Severity::Risk,
     costs: |value, around| {
-        let on = value.is_on() == Some(true) || value.text.trim() == "2";
-        let some = around.settings.or("query_cache_size", "1M").size() != Some(0.0);
-        (on && some).then(|| {
+        const COMES_WITH: f64 = 1_048_576.0;
+        let size = around.settings.or("query_cache_size", "1M").size();
+        let on_demand = ["2", "demand"].contains(&value.text.trim().to_ascii_lowercase().as_str());
+        // A size of one's own switches it on where nothing else is said
+        // (<https://mariadb.com/kb/en/query-cache/>, since 10.1.7).
+        let by_size = value.is_default()
+            && size.is_some_and(|size| size != COMES_WITH)
+            && around.service.is_older_than(&[10, 1, 7]) == Some(false);
+        let on = value.is_on() == Some(true) || on_demand || by_size;
+        (on && size != Some(0.0)).then(|| {
             format!(
                 "one lock for the queries of {}, on {:.0} cores",
                 around.who(),
@@ -54,5 +61,14 @@ mod tests {
                 "20 workers, on 4 cores",
             )],
         );
+        let sized = |version: &str| {
+            let case = Case::healthy()
+                .set(3, "query_cache_size", "64M")
+                .with(|all| all.services[3].version = version.into());
+            super::super::tests_of(&RULE, &case).len()
+        };
+        assert_eq!((sized("10.11.6"), sized("8.0.36")), (1, 0));
+        let demand = Case::healthy().set(3, "query_cache_type", "DEMAND");
+        assert_eq!(super::super::tests_of(&RULE, &demand).len(), 1);
     }
 }

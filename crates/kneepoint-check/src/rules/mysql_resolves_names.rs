@@ -39,7 +39,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                 "new connections of {} workers wait while the name server is slow or gone (5 s a try, by resolv.conf's default)",
                 snapshot.workers_behind(at).unwrap_or(1)
             ))
-            .fix(Fix::line(service, &skips, "skip_name_resolve = 1"))
+            .fix(Fix::line(service, &skips, "skip_name_resolve = 1").after(
+                "First see in mysql.user that every account that PHP uses has an address or % as its host: names match nobody \
+                 then, and 127.0.0.1 is not localhost any more.",
+            ))
             .weight(0.03)
             .tell(found);
     }
@@ -55,7 +58,13 @@ mod tests {
             all.services[3].place.net = 9;
             all.links[2].by = crate::snapshot::ListenEndpoint::Tcp("db".into(), 3306);
         });
-        verify(&RULE, &[(far.clone(), Severity::Note, "db:3306")]);
+        verify(
+            &RULE,
+            &[
+                (far.clone(), Severity::Note, "db:3306"),
+                (far.clone(), Severity::Note, "names match nobody"),
+            ],
+        );
         let skips = far.set(3, "skip_name_resolve", "1");
         assert!(super::super::tests_of(&RULE, &skips).is_empty());
     }

@@ -16,34 +16,60 @@ pub(crate) static RULE: CheckRule = CheckRule {
     check,
 };
 
-const LOG: Directive = Directive {
-    home: Home::Program(ServiceKind::Mysql),
-    name: "innodb_log_file_size",
-    usual: "96M",
-    beside: &[("innodb_buffer_pool_size", "128M")],
-    severity: Severity::Risk,
-    costs: |value, around| {
-        /// A log smaller than this part of the cache is full before the cache is \[ours\].
-        const PART: f64 = 1.0 / 64.0;
-        let log = value.size().filter(|_| !value.is_default())?;
-        let cache = around
-            .settings
-            .or("innodb_buffer_pool_size", "128M")
-            .size()?;
-        (log < cache * PART).then(|| {
-            format!(
-                "all writes wait each time {} of changes have come, before a cache of {}",
-                format_bytes(log as u64),
-                format_bytes(cache as u64)
-            )
-        })
-    },
-    better: |_| "innodb_log_file_size = 512M".into(),
-    weight: 0.1,
-};
+/// A log smaller than this part of the cache is full before the cache is \[ours\].
+const PART: f64 = 1.0 / 64.0;
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
-    LOG.check(&RULE, snapshot, found);
+    for (at, service) in snapshot.of(ServiceKind::Mysql) {
+        let cache = service.settings.or("innodb_buffer_pool_size", "128M");
+        let Some((log, (name, value), cache_bytes)) = log_of(service).and_then(|(log, told)| {
+            let cache = cache.size()?;
+            (log < cache * PART).then_some((log, told, cache))
+        }) else {
+            continue;
+        };
+        let right = match name {
+            CAPACITY => "innodb_redo_log_capacity = 1G",
+            _ => "innodb_log_file_size = 512M",
+        };
+        RULE.at(snapshot, at, Severity::Risk)
+            .value(name, &value)
+            .value("innodb_buffer_pool_size", &cache)
+            .cost(format!(
+                "all writes wait each time {} of changes have come, before a cache of {}",
+                format_bytes(log as u64),
+                format_bytes(cache_bytes as u64)
+            ))
+            .fix(Fix::line(service, &value, right))
+            .weight(0.1)
+            .tell(found);
+    }
+}
+
+const CAPACITY: &str = "innodb_redo_log_capacity";
+const FILE: &str = "innodb_log_file_size";
+
+/// The size of the log, and the setting that decides it. From 8.0.30 on MySQL has one for all of it, which the older ones give
+/// way to (<https://dev.mysql.com/doc/refman/8.0/en/innodb-redo-log.html>). The default of the older ones differs by version: where
+/// they are not set, nothing is said.
+fn log_of(service: &Service) -> Option<(f64, (&'static str, SettingValue))> {
+    let settings = &service.settings;
+    let file = settings.get(FILE);
+    if service.is_mysql_since(&[8, 0, 30])
+        && !settings.is_empty()
+        && (file.is_none() || settings.get(CAPACITY).is_some())
+    {
+        let value = settings.or(CAPACITY, "100M");
+        return Some((value.size()?, (CAPACITY, value)));
+    }
+    let file = file?;
+    // MySQL comes with two files, MariaDB with one since 10.5.
+    let usual = match service.is_mysql_since(&[5]) {
+        true => "2",
+        false => "1",
+    };
+    let files = settings.or("innodb_log_files_in_group", usual).number()?;
+    Some((file.size()? * files, (FILE, file.clone())))
 }
 
 #[cfg(test)]
@@ -60,5 +86,19 @@ mod tests {
                 "5.0 MiB",
             )],
         );
+        let newer = |lines: &[(&str, &str)]| {
+            let large = Case::healthy().set(3, "innodb_buffer_pool_size", "16G");
+            let case = lines
+                .iter()
+                .fold(large, |case, (name, value)| case.set(3, name, value))
+                .with(|all| all.services[3].version = "8.0.36".into());
+            super::super::tests_of(&RULE, &case)
+        };
+        let old = (FILE, "48M");
+        assert!(newer(&[old, (CAPACITY, "8G")]).is_empty());
+        assert!(newer(&[(FILE, "1G")]).is_empty());
+        let found = newer(&[]);
+        let fix = found[0].fix.in_one_line();
+        assert!(fix.contains("innodb_redo_log_capacity = 1G"), "{fix}");
     }
 }

@@ -22,6 +22,13 @@ const SIZE: Directive = Directive {
     beside: &[("max_heap_table_size", "16M")],
     severity: Severity::Note,
     costs: |value, around| {
+        // MySQL 8 makes them with another engine, which max_heap_table_size does not limit
+        // (<https://dev.mysql.com/doc/refman/8.0/en/internal-temporary-tables.html>).
+        let engine = around.settings.text("internal_tmp_mem_storage_engine");
+        let is_memory = engine.is_some_and(|engine| engine.eq_ignore_ascii_case("memory"));
+        if around.service.is_mysql_since(&[8]) && !is_memory {
+            return None;
+        }
         let heap = around.settings.or("max_heap_table_size", "16M");
         let (asked, most) = (value.size()?, heap.size()?);
         (asked > most).then(|| {
@@ -59,5 +66,13 @@ mod tests {
                 "above 16.0 MiB",
             )],
         );
+        let newer = |engine: &str| {
+            let case = Case::healthy()
+                .set(3, "tmp_table_size", "256M")
+                .set(3, "internal_tmp_mem_storage_engine", engine)
+                .with(|all| all.services[3].version = "8.0.36".into());
+            super::super::tests_of(&RULE, &case).len()
+        };
+        assert_eq!((newer("TempTable"), newer("MEMORY")), (0, 1));
     }
 }

@@ -28,11 +28,25 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                     pool,
                     &[
                         ("request_slowlog_timeout", "5s".into()),
-                        ("slowlog", "/var/log/php-fpm-slow.log".into()),
+                        ("slowlog", place(service)),
                     ],
                 ))
                 .tell(found);
         }
+    }
+}
+
+/// Where PHP-FPM can write it: it does not start with a file that it may not open. Containers often run it without root.
+fn place(service: &Service) -> String {
+    if service.place.container.is_some() {
+        return "/proc/self/fd/2".into();
+    }
+    let log = service.settings.text("error_log").unwrap_or_default();
+    match log.rsplit_once('/') {
+        Some((dir, _)) if dir.starts_with('/') && !["/dev", "/proc/self/fd"].contains(&dir) => {
+            format!("{dir}/php-fpm-slow.log")
+        }
+        _ => "/var/log/php-fpm-slow.log".into(),
     }
 }
 
@@ -50,5 +64,13 @@ mod tests {
                 "php-fpm.conf:16",
             )],
         );
+        let fix = |case: Case| super::super::tests_of(&RULE, &case)[0].fix.in_one_line();
+        let none = || Case::healthy().pool_with("request_slowlog_timeout = 0", "");
+        let beside = fix(none().set(1, "error_log", "/srv/log/fpm.log"));
+        assert!(
+            beside.contains("slowlog = /srv/log/php-fpm-slow.log"),
+            "{beside}"
+        );
+        assert!(fix(none()).contains("slowlog = /var/log/php-fpm-slow.log"));
     }
 }

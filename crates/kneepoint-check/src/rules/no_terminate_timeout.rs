@@ -19,32 +19,49 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     let askers = Askers::of(snapshot);
     for (at, service, pool) in snapshot.pools() {
         let value = pool.settings.or("request_terminate_timeout", "0");
-        if value.seconds() == Some(0.0) {
-            let waits = askers.patience(at, pool);
-            let (seconds, who) = match waits.as_ref().and_then(SettingValue::seconds) {
-                Some(seconds) => (seconds, "nginx gives up"),
-                None => (
-                    60.0,
-                    "no nginx is seen to ask this pool; one gives up by its default",
-                ),
-            };
-            let source = waits.map_or_else(String::new, |value| value.source.to_string());
-            RULE.at(snapshot, at, Severity::Risk)
-                .pool(pool)
-                .value("request_terminate_timeout", &value)
-                .seen(
-                    format!("{who} after {seconds:.0} s (fastcgi_read_timeout): PHP should end the request a little sooner"),
-                    source,
-                )
-                .cost("a worker for each request that hangs, until somebody restarts PHP")
-                .fix(Fix::pool(
-                    service,
-                    pool,
-                    &[("request_terminate_timeout", super::just_below(seconds))],
-                ))
-                .weight(0.08)
-                .tell(found);
+        if value.seconds() != Some(0.0) {
+            continue;
         }
+        let draft = RULE
+            .at(snapshot, at, Severity::Risk)
+            .pool(pool)
+            .value("request_terminate_timeout", &value)
+            .cost("a worker for each request that hangs, until somebody restarts PHP")
+            .weight(0.08);
+        let waits = askers.longest_patience(at, pool);
+        let seconds = waits.as_ref().and_then(|waits| waits.value.seconds());
+        let Some((waits, seconds)) = waits.as_ref().zip(seconds) else {
+            draft
+                .seen("nobody is seen who asks this pool", "")
+                .fix(Fix::words(
+                    "In the pool, set request_terminate_timeout a little below what the server before it waits: \
+                     fastcgi_read_timeout of nginx, ProxyTimeout or Timeout of Apache, 60 s as they come.",
+                ))
+                .tell(found);
+            continue;
+        };
+        // What PHP itself allows a script is not cut short.
+        let own = pool.php.get("max_execution_time");
+        let own = own.and_then(SettingValue::seconds).unwrap_or(0.0);
+        let ends = match own > seconds {
+            true => format!("{own:.0}s"),
+            false => super::just_below(seconds),
+        };
+        draft
+            .seen(
+                format!(
+                    "{} gives up after {seconds:.0} s ({}): PHP should end the request a little sooner",
+                    waits.who(),
+                    waits.name
+                ),
+                waits.value.source.to_string(),
+            )
+            .fix(Fix::pool(
+                service,
+                pool,
+                &[("request_terminate_timeout", ends)],
+            ))
+            .tell(found);
     }
 }
 
@@ -61,6 +78,28 @@ mod tests {
                 (never(), Severity::Risk, "php-fpm.conf:16"),
                 (never(), Severity::Risk, "gives up after 60 s"),
                 (never(), Severity::Risk, "request_terminate_timeout = 55s"),
+                (
+                    Case::healthy()
+                        .pool_with("request_terminate_timeout = 0", "max_execution_time = 300"),
+                    Severity::Risk,
+                    "request_terminate_timeout = 300s",
+                ),
+                (
+                    never().with(|all| all.links.clear()),
+                    Severity::Risk,
+                    "nobody is seen who asks this pool",
+                ),
+                (
+                    never().with(|all| {
+                        let mut apache = Service::new(ServiceKind::Apache, 9);
+                        let source = SettingSource::file("/etc/apache2/apache2.conf", 3);
+                        apache.settings.set("timeout", "300", source);
+                        all.links[0].from = all.services.len();
+                        all.services.push(apache);
+                    }),
+                    Severity::Risk,
+                    "request_terminate_timeout = 295s",
+                ),
                 (
                     never().nginx_with(
                         "fastcgi_pass unix",

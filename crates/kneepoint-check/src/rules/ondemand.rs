@@ -40,14 +40,20 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 const WORKER: f64 = 64.0 * 1_048_576.0;
 
 /// All workers at once where there are cores and memory for as many; else some that are ready, by cores.
-fn better(snapshot: &Snapshot, service: &Service, pool: &FpmPool) -> Vec<(&'static str, String)> {
+pub(super) fn better(
+    snapshot: &Snapshot,
+    service: &Service,
+    pool: &FpmPool,
+) -> Vec<(&'static str, String)> {
     let cores = service.cores(&snapshot.machine);
     let most = pool.max_children().unwrap_or(1);
     let seen = pool.workers.iter().filter_map(|one| one.pss);
     let each = seen.fold(0.0, f64::max);
     let each = if each > 0.0 { each } else { WORKER };
-    let memory = service.memory_bytes(&snapshot.machine);
-    // Others want memory, too: half of it is what one pool may keep.
+    let pools = snapshot.pools_sharing(service) as f64;
+    let memory = service.memory_bytes(&snapshot.machine) / pools;
+    let cores = cores / pools;
+    // Others want memory, too: half of it is what pools may keep.
     if most as f64 <= cores * 8.0 && most as f64 * each <= memory / 2.0 {
         return vec![("pm", "static".into())];
     }

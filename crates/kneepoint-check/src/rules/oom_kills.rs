@@ -21,19 +21,26 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             continue;
         };
         let source = kills.source.to_string();
-        // Without a limit of its own the counter is that of the whole machine.
-        if service.limits.memory.is_none() || groups.contains(&source) {
+        if groups.contains(&source) {
             continue;
         }
-        let limit = service
-            .limits
-            .memory
-            .as_ref()
-            .map_or(0.0, |limit| limit.value);
+        let killed = counted(kills.value as u64, "process");
+        let (limit, remedy) = match &service.limits.memory {
+            Some(limit) => (
+                format!("the limit is {}", format_bytes(limit.value as u64)),
+                "or raise the memory limit.",
+            ),
+            None => (
+                "it has no limit of its own: the machine had no memory left".to_owned(),
+                "or give the machine more memory.",
+            ),
+        };
         RULE.at(snapshot, at, Severity::Problem)
-            .seen(format!("the kernel killed {}; the limit is {}", counted(kills.value as u64, "process"), format_bytes(limit as u64)), &source)
+            .seen(format!("the kernel killed {killed}; {limit}"), &source)
             .cost("an error for each request of each of them, and cold caches after it")
-            .fix(Fix::words("Make the pools smaller, by the memory their workers take, or raise the container's memory limit."))
+            .fix(Fix::words(format!(
+                "Make the pools smaller, by the memory their workers take, {remedy}"
+            )))
             .weight(0.5)
             .tell(found);
         groups.push(source);
@@ -59,11 +66,21 @@ mod tests {
         };
         verify(
             &RULE,
-            &[(
-                Case::healthy().with(killed),
-                Severity::Problem,
-                "3 processes",
-            )],
+            &[
+                (
+                    Case::healthy().with(killed),
+                    Severity::Problem,
+                    "3 processes",
+                ),
+                (
+                    Case::healthy().with(|all| {
+                        killed(all);
+                        all.services[1].limits.memory = None;
+                    }),
+                    Severity::Problem,
+                    "no limit of its own",
+                ),
+            ],
         );
     }
 }

@@ -7,8 +7,8 @@ pub(crate) static RULE: CheckRule = CheckRule {
     name: "opcache-harmful",
     title: "A directive of OPcache works against it",
     what_it_is: "opcache.file_cache_only leaves the shared memory out, so that each worker reads files from disk; \
-        opcache.consistency_checks computes a checksum of every script it takes out; opcache.fast_shutdown and \
-        opcache.inherited_hack are gone since PHP 7.2 and 7.3.",
+        opcache.consistency_checks computes a checksum of every script it takes out, until PHP 8.1.18 and 8.2.5, where it is gone; \
+        opcache.fast_shutdown and opcache.inherited_hack are gone since PHP 7.2 and 7.3.",
     how_it_shows: "opcache_get_status() shows no shared memory, or workers spend CPU time in checksums.",
     unless: "The shared memory cannot be had, as on some shared hosts.",
     what_to_write: "opcache.file_cache_only = 0 and opcache.consistency_checks = 0; remove what the version does not know.",
@@ -29,11 +29,11 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                 "every worker reads and unserializes scripts from disk",
             ),
             (
-                "opcache.consistency_checks",
+                CHECKS,
                 "a checksum of every script that is taken from memory",
             ),
         ] {
-            if let Some(value) = set(name) {
+            if let Some(value) = set(name).filter(|_| !is_gone(service, name)) {
                 RULE.at(snapshot, at, Severity::Problem)
                     .value(name, value)
                     .title(format!("{name} is on"))
@@ -43,12 +43,8 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                     .tell(found);
             }
         }
-        for name in ["opcache.fast_shutdown", "opcache.inherited_hack"] {
-            if let Some(value) = php
-                .ini
-                .get(name)
-                .filter(|_| service.is_older_than(&[7, 3]) == Some(false))
-            {
+        for name in [CHECKS, "opcache.fast_shutdown", "opcache.inherited_hack"] {
+            if let Some(value) = php.ini.get(name).filter(|_| is_gone(service, name)) {
                 RULE.at(snapshot, at, Severity::Note)
                     .value(name, value)
                     .title(format!(
@@ -60,6 +56,19 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                     .tell(found);
             }
         }
+    }
+}
+
+const CHECKS: &str = "opcache.consistency_checks";
+
+/// Whether a directive has no effect any more in the version that runs: the checks went with 8.1.18 and 8.2.5
+/// (<https://www.php.net/manual/en/opcache.configuration.php>).
+fn is_gone(service: &Service, name: &str) -> bool {
+    let since = |version: &[u32]| service.is_older_than(version) == Some(false);
+    match name {
+        CHECKS => since(&[8, 2, 5]) || (since(&[8, 1, 18]) && !since(&[8, 2])),
+        "opcache.fast_shutdown" | "opcache.inherited_hack" => since(&[7, 3]),
+        _ => false,
     }
 }
 
@@ -78,9 +87,16 @@ mod tests {
                     "a.ini:9",
                 ),
                 (
-                    Case::healthy().pool_with("", "opcache.consistency_checks=5"),
+                    Case::healthy()
+                        .pool_with("", "opcache.consistency_checks=5")
+                        .with(|all| all.services[1].version = "8.2.4".into()),
                     Severity::Problem,
                     "checksum",
+                ),
+                (
+                    Case::healthy().pool_with("", "opcache.consistency_checks=5"),
+                    Severity::Note,
+                    "opcache.consistency_checks is no directive",
                 ),
                 (
                     Case::healthy().pool_with("", "opcache.fast_shutdown=1"),

@@ -16,6 +16,8 @@ pub(crate) static RULE: CheckRule = CheckRule {
     check,
 };
 
+/// From so many pools on the memory of a host is divided among sites \[ours\].
+const MANY_POOLS: usize = 10;
 /// What packages and images come with.
 const SHIPPED: u64 = 5;
 
@@ -40,10 +42,11 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         if !shipped && !waits {
             continue;
         }
-        let severity = if waits {
-            Severity::Problem
-        } else {
-            Severity::Risk
+        let severity = match waits {
+            true => Severity::Problem,
+            // Hosts of many sites have small pools on purpose.
+            false if snapshot.pools_sharing(service) > MANY_POOLS => Severity::Note,
+            false => Severity::Risk,
         };
         let mut draft = RULE
             .at(snapshot, at, severity)
@@ -102,10 +105,12 @@ fn title(count: u64, waits: bool) -> Option<String> {
     }
 }
 
-/// As many workers as memory holds, but no more than a good many a core; or why there should not be more than there are.
+/// As many workers as the pool's part of the memory holds, but no more than a good many a core; or why there should not be more
+/// than there are.
 fn suggested(snapshot: &Snapshot, service: &Service, pool: &FpmPool) -> Result<u64, String> {
     const LOOK: &str = "Find out what the workers wait for: the slow log names the line, `kneepoint profile` the peer.";
-    let by_cores = (service.cores(&snapshot.machine) * 10.0).clamp(10.0, 200.0);
+    let pools = snapshot.pools_sharing(service) as f64;
+    let by_cores = (service.cores(&snapshot.machine) * 10.0 / pools).clamp(10.0, 200.0);
     let sizes: Vec<f64> = pool.workers.iter().filter_map(|one| one.pss).collect();
     let each = sizes
         .iter()
@@ -116,12 +121,16 @@ fn suggested(snapshot: &Snapshot, service: &Service, pool: &FpmPool) -> Result<u
     let room = limit.map_or(snapshot.machine.available_bytes, |limit| {
         limit - service.limits.memory_used.unwrap_or(0.0)
     });
-    let by_memory = pool.workers.len() as f64 + (room * 0.7 / each).max(0.0);
+    let by_memory = pool.workers.len() as f64 + (room * 0.7 / each / pools).max(0.0);
     let now = pool.max_children().unwrap_or(1);
     if by_memory as u64 <= now {
         return Err(format!(
-            "Give PHP more memory first: {} are free, and a worker may take {}. {LOOK}",
+            "Give PHP more memory first: {} are free{}, and a worker may take {}. {LOOK}",
             format_bytes(room.max(0.0) as u64),
+            match pools > 1.0 {
+                true => format!(" for {pools:.0} pools"),
+                false => String::new(),
+            },
             format_bytes(each as u64)
         ));
     }
@@ -206,6 +215,22 @@ mod tests {
             "{}",
             fix(&more)
         );
+        // Forty pools divide what there is.
+        let shared = |memory: f64| {
+            Case::healthy()
+                .pool_with("pm.max_children = 5", "")
+                .with(move |all| {
+                    let pool = all.services[1].pools[0].clone();
+                    all.services[1].pools = vec![pool; 40];
+                    all.machine.available_bytes = memory;
+                })
+        };
+        let found = super::super::tests_of(&RULE, &shared(40e9));
+        assert!(found.len() == 40 && found[0].severity == Severity::Note);
+        let text = format!("{:?}", found[0].fix);
+        assert!(text.contains("pm.max_children = 10"), "{text}");
+        let text = fix(&shared(4e9));
+        assert!(text.contains("are free for 40 pools"), "{text}");
         let one = Case::healthy().pool_with("pm.max_children = 1", "");
         let said = format!("{:?}", super::super::tests_of(&RULE, &one));
         assert!(

@@ -9,8 +9,8 @@ pub(crate) static RULE: CheckRule = CheckRule {
     title: "All workers together would take more memory than there is",
     what_it_is: "When every pool is full, each worker takes what its requests need. The sum must fit the memory limit of the \
         container, or of the host where there is none; else the kernel kills a process in the moment of the highest load. \
-        Counted by proportional size (PSS): what workers share counts once (the sum of their RSS is several times too \
-        large).",
+        Those there are count by proportional size (PSS), each further one by what it has for itself: what workers share \
+        counts once (the sum of their RSS is several times too large).",
     how_it_shows: "At the peak a worker ends by signal 9, or the database is killed, or the host swaps.",
     unless: "The pools are never full at the same time.",
     what_to_write: "pm.max_children = memory for PHP divided by the proportional size of a worker under load.",
@@ -34,7 +34,12 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             continue;
         };
         let now: f64 = sizes.iter().sum();
-        let mean = now / sizes.len() as f64;
+        let seen = sizes.len() as f64;
+        let own: Vec<f64> = pool.workers.iter().filter_map(|one| one.private).collect();
+        let each = match own.is_empty() {
+            true => now / seen,
+            false => own.iter().sum::<f64>() / own.len() as f64,
+        };
         let limit = service.limits.memory.as_ref();
         let sum = sums
             .entry(limit.map_or_else(String::new, |limit| limit.source.to_string()))
@@ -42,13 +47,13 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         if sum.pools.is_empty() {
             sum.service = at;
         }
-        sum.needed += mean * most as f64;
+        sum.needed += now + each * (most as f64 - seen).max(0.0);
         sum.now += now;
         sum.pools.push(format!(
-            "pool {}: {} of {} each",
+            "pool {}: {}, a further one takes {}",
             pool.name,
             counted(most, "worker"),
-            format_bytes(mean as u64)
+            format_bytes(each as u64)
         ));
     }
     for (source, sum) in sums {
@@ -74,9 +79,9 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         } else {
             source
         };
-        let mut draft = RULE.at(snapshot, sum.service, Severity::Problem);
+        let mut draft = RULE.at(snapshot, sum.service, Severity::Risk);
         for line in sum.pools.iter().take(6) {
-            draft = draft.seen(line, "PSS of the workers there are");
+            draft = draft.seen(line, "memory of the workers there are");
         }
         draft
             .seen(format!("{} in all, {} may be used, {} of it for PHP", format_bytes(sum.needed as u64), format_bytes(limit as u64), format_bytes(room as u64)), source)
@@ -125,16 +130,23 @@ mod tests {
             &[
                 (
                     Case::healthy().workers(4, 5e7, false).with(limited),
-                    Severity::Problem,
+                    Severity::Risk,
                     "memory.max",
                 ),
                 (
                     Case::healthy().workers(4, 1e9, false),
-                    Severity::Problem,
+                    Severity::Risk,
                     "/proc/meminfo",
                 ),
             ],
         );
+        // Most of a worker is OPcache, which a further one shares.
+        let shared = Case::healthy().workers(2, 9e8, false).with(|all| {
+            for worker in &mut all.services[1].pools[0].workers {
+                worker.private = Some(3e7);
+            }
+        });
+        assert!(super::super::tests_of(&RULE, &shared).is_empty());
         // The host's memory is large; the same workers fit it.
         assert!(super::super::tests_of(&RULE, &Case::healthy().workers(4, 5e7, false)).is_empty());
     }

@@ -30,9 +30,10 @@ const WORK: Directive = Directive {
             .parse::<f64>()
             .ok()
             .map(|count| count * UNIT);
-        let bytes = bare.or_else(|| value.bytes())?;
-        let most = around.settings.or("max_connections", "100").number()?;
-        let at_once = most.min(around.workers() as f64);
+        let bytes = bare
+            .or_else(|| value.bytes())
+            .filter(|bytes| *bytes > USUAL)?;
+        let at_once = at_once(around)?;
         let (sum, all) = (bytes * at_once, around.memory_bytes());
         (all > 0.0 && sum > all / 2.0).then(|| {
             format!(
@@ -43,9 +44,24 @@ const WORK: Directive = Directive {
             )
         })
     },
-    better: |_| "work_mem = 16MB".into(),
+    better: |around| {
+        let right = around.memory_bytes() / 4.0 / at_once(around).unwrap_or(1.0).max(1.0);
+        let megabytes = (right.clamp(USUAL, MOST) / 1_048_576.0).floor();
+        format!("work_mem = {megabytes:.0}MB")
+    },
     weight: 0.15,
 };
+
+/// What PostgreSQL comes with, in bytes: nobody is told to have less.
+const USUAL: f64 = 4.0 * 1_048_576.0;
+/// Enough for the sorts of pages, in bytes \[ours\].
+const MOST: f64 = 16.0 * 1_048_576.0;
+
+/// Connections that may sort at once.
+fn at_once(around: &Around<'_>) -> Option<f64> {
+    let most = around.settings.or("max_connections", "100").number()?;
+    Some(most.min(around.workers() as f64))
+}
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     WORK.check(&RULE, snapshot, found);
@@ -65,5 +81,15 @@ mod tests {
                 "20.0 GiB",
             )],
         );
+        let small = |value: &str| {
+            let case = Case::healthy()
+                .set(4, "work_mem", value)
+                .with(|all| all.machine.memory_bytes = 1e8);
+            super::super::tests_of(&RULE, &case)
+        };
+        assert!(small("4MB").is_empty(), "what it comes with");
+        let found = small("8MB");
+        let fix = found[0].fix.in_one_line();
+        assert!(fix.contains("work_mem = 4MB"), "{fix}");
     }
 }

@@ -41,18 +41,17 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         if !preload.text.trim().is_empty() || !knows || !ready || !one {
             continue;
         }
-        let file = format!("{}/config/preload.php", app.root);
-        let mut fix = Fix::ini(
-            service,
-            &[
-                ("opcache.preload", file),
-                ("opcache.preload_user", "www-data".into()),
-            ],
-        );
-        fix.text = format!(
-            "Symfony has such a file; for another framework one is to be written. {}",
-            fix.text
-        );
+        // A file that is not there, or a user that is not, and PHP does not start: so nothing is written ready to be copied.
+        let user = service
+            .pools
+            .first()
+            .and_then(|pool| pool.settings.text("user"));
+        let fix = Fix::words(format!(
+            "Symfony writes {}/config/preload.php; for another framework such a list is to be written. Name it in opcache.preload, \
+             with opcache.preload_user = {}, and compare: `kneepoint tune`.",
+            app.root,
+            user.unwrap_or("the user of the pool"),
+        ));
         RULE.at(snapshot, app.service, Severity::Note)
             .app(app)
             .value("opcache.preload", &preload)
@@ -71,7 +70,13 @@ mod tests {
     #[test]
     fn sick_and_healthy() {
         let large = Case::healthy().with(|all| all.apps[0].php_files = 9000);
-        verify(&RULE, &[(large, Severity::Note, "9000 files")]);
+        verify(
+            &RULE,
+            &[
+                (large.clone(), Severity::Note, "9000 files"),
+                (large, Severity::Note, "/srv/app/config/preload.php"),
+            ],
+        );
         let older = Case::healthy().with(|all| {
             all.apps[0].php_files = 9000;
             all.services[1].version = "7.3.1".into();

@@ -34,19 +34,14 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             None => (Severity::Note, OF_HOST),
         };
         let bytes = service.memory_bytes(&snapshot.machine);
-        let mut lines = format!(
-            "maxmemory {:.0}mb",
-            (bytes * part / 1_048_576.0).floor().max(1.0)
-        );
         let evicts = policy.text != "noeviction";
-        if kept.is_cache_only() && !evicts {
-            lines.push_str("\nmaxmemory-policy allkeys-lru");
-        }
-        let fix = Fix::line(service, &memory, &lines);
-        let fix = match evicts || kept.is_cache_only() {
-            true => fix,
-            false => fix.after("When that is full it refuses writes, which is right for sessions and queues (a cache alone: maxmemory-policy allkeys-lru)."),
-        };
+        let fix = fix(
+            service,
+            &memory,
+            bytes,
+            part,
+            (evicts, kept.is_cache_only()),
+        );
         RULE.at(snapshot, at, severity)
             .value("maxmemory", &memory)
             .value("maxmemory-policy", &policy)
@@ -58,6 +53,45 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .fix(fix)
             .weight(0.1)
             .tell(found);
+    }
+}
+
+/// So much more than what is there now may come \[ours\].
+const ROOM: f64 = 1.25;
+/// Part of the memory above which no limit helps: the copy for a snapshot comes on top \[ours\].
+const MOST: f64 = 0.8;
+
+/// A limit that what is kept now fits: below it Redis would refuse every write, or throw things away, at once.
+fn fix(
+    service: &Service,
+    memory: &SettingValue,
+    bytes: f64,
+    part: f64,
+    (evicts, is_cache): (bool, bool),
+) -> Fix {
+    let held = service.pss.unwrap_or(0.0);
+    let right = (bytes * part).max(held * ROOM);
+    if right > bytes * MOST {
+        return Fix::words(format!(
+            "It holds {} already. Give it more memory, or a time of expiry to what it keeps, before maxmemory is set: below what \
+             it holds it refuses writes, or throws entries away, at once.",
+            format_bytes(held as u64)
+        ));
+    }
+    // What is to be thrown away is said before the limit is there.
+    let policy = match is_cache && !evicts {
+        true => "maxmemory-policy allkeys-lru\n",
+        false => "",
+    };
+    let megabytes = (right / 1_048_576.0).floor().max(1.0);
+    let fix = Fix::line(
+        service,
+        memory,
+        &format!("{policy}maxmemory {megabytes:.0}mb"),
+    );
+    match evicts || is_cache {
+        true => fix,
+        false => fix.after("When that is full it refuses writes, which is right for sessions and queues (a cache alone: maxmemory-policy allkeys-lru)."),
     }
 }
 
@@ -85,9 +119,12 @@ mod tests {
                 },
             });
         });
+        let holding = |bytes| endless().with(move |all| all.services[2].pss = Some(bytes));
         verify(
             &RULE,
             &[
+                (holding(6e9), Severity::Note, "maxmemory 7152mb"),
+                (holding(11e9), Severity::Note, "It holds 10.2 GiB already"),
                 (endless(), Severity::Note, "maxmemory 3814mb"),
                 (limited, Severity::Risk, "maxmemory 60mb"),
                 (cache, Severity::Note, "\"maxmemory-policy allkeys-lru\""),

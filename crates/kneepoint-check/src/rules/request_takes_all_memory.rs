@@ -15,6 +15,12 @@ pub(crate) static RULE: CheckRule = CheckRule {
     check,
 };
 
+/// What PHP comes with, in bytes. Most applications do not work with less, so nobody is told to have less.
+const LEAST: f64 = 128.0 * 1_048_576.0;
+
+/// Part of the memory from which on two such requests at once are more than there is.
+const MOST: f64 = 0.5;
+
 const LIMIT: Directive = Directive {
     home: Home::Ini,
     name: "memory_limit",
@@ -22,8 +28,6 @@ const LIMIT: Directive = Directive {
     beside: &[],
     severity: Severity::Risk,
     costs: |value, around| {
-        /// Part of the memory from which on two such requests at once are more than there is.
-        const MOST: f64 = 0.5;
         let bytes = value.size().filter(|bytes| *bytes > 0.0)?;
         let all = around.memory_bytes();
         (all > 0.0 && bytes >= all * MOST).then(|| {
@@ -37,16 +41,24 @@ const LIMIT: Directive = Directive {
         })
     },
     better: |around| {
-        format!(
-            "{:.0}M",
-            (around.memory_bytes() / 8.0 / 1_048_576.0).floor()
-        )
+        let right = (around.memory_bytes() / 8.0).max(LEAST);
+        format!("{:.0}M", (right / 1_048_576.0).floor())
     },
     weight: 0.2,
 };
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
+    let before = found.len();
     LIMIT.check(&RULE, snapshot, found);
+    for finding in found.iter_mut().skip(before) {
+        let service = snapshot.services.get(finding.service);
+        let memory = service.map_or(0.0, |one| one.memory_bytes(&snapshot.machine));
+        if memory * MOST <= LEAST {
+            finding.fix = Fix::words(
+                "Give it more memory: most applications need the 128M that PHP comes with, and several requests are under way at once.",
+            );
+        }
+    }
 }
 
 #[cfg(test)]
@@ -63,5 +75,17 @@ mod tests {
                 "/proc/meminfo",
             )],
         );
+        let small = |limit: &str| {
+            let case = Case::healthy()
+                .pool_with("", &format!("memory_limit={limit}"))
+                .with(|all| all.machine.memory_bytes = 268_435_456.0);
+            super::super::tests_of(&RULE, &case)
+        };
+        assert!(small("96M").is_empty());
+        for limit in ["128M", "256M"] {
+            let found = small(limit);
+            let fix = found[0].fix.in_one_line();
+            assert!(fix.contains("more memory") && !fix.contains(" = "), "{fix}");
+        }
     }
 }

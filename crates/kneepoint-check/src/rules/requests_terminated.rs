@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn sick_and_healthy() {
         let now = crate::rule::case::logged(1, LogKind::RequestTerminated, 60.0);
-        verify(&RULE, &[(now, Severity::Problem, "2 requests")]);
+        verify(&RULE, &[(now, Severity::Problem, "12 requests")]);
         let old = crate::rule::case::logged(1, LogKind::RequestTerminated, 1e7);
         assert!(super::super::tests_of(&RULE, &old).is_empty());
     }

@@ -51,10 +51,33 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .cost(format!(
                 "about {seconds:.0} s from {start:.0} to {most} workers, during which requests wait"
             ))
-            .fix(Fix::pool(service, pool, &[("pm", "static".into())]))
+            .fix(Fix::pool(
+                service,
+                pool,
+                &better(snapshot, service, pool, most),
+            ))
             .weight(0.2)
             .tell(found);
     }
+}
+
+/// All workers at once where there are cores and memory for as many; else as many spare ones as make the ramp short.
+fn better(
+    snapshot: &Snapshot,
+    service: &Service,
+    pool: &FpmPool,
+    most: u64,
+) -> Vec<(&'static str, String)> {
+    let kept = super::ondemand::better(snapshot, service, pool);
+    if kept.len() == 1 {
+        return kept;
+    }
+    let spare = most.div_ceil(LONG_S as u64);
+    vec![
+        ("pm.start_servers", spare.to_string()),
+        ("pm.min_spare_servers", spare.to_string()),
+        ("pm.max_spare_servers", (2 * spare).min(most).to_string()),
+    ]
 }
 
 #[cfg(test)]
@@ -71,6 +94,23 @@ mod tests {
                 Severity::Risk,
                 "24 s from 6 to 100",
             )],
+        );
+        let fix = |memory: f64, pool: &str| {
+            let case = Case::healthy()
+                .pool_with(pool, "")
+                .with(|all| all.machine.memory_bytes = memory);
+            super::super::tests_of(&RULE, &case)[0].fix.in_one_line()
+        };
+        let few = pool.replace("100", "30");
+        assert!(
+            fix(16e9, &few).contains("pm = static"),
+            "{}",
+            fix(16e9, &few)
+        );
+        let poor = fix(2e9, &few);
+        assert!(
+            poor.contains("pm.min_spare_servers = 6") && !poor.contains("static"),
+            "{poor}"
         );
     }
 }

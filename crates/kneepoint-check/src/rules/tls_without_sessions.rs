@@ -1,6 +1,7 @@
 //! NGX-21: every TLS connection is negotiated in full, and HTTP/1 only.
 
 use crate::rule::prelude::*;
+use crate::snapshot::Nginx;
 
 pub(crate) static RULE: CheckRule = CheckRule {
     code: "NGX-21",
@@ -50,10 +51,22 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .fix(Fix::beside(
                 service,
                 listen,
-                "ssl_session_cache shared:SSL:10m;\nssl_session_timeout 1h;",
+                &format!(
+                    "ssl_session_cache {};\nssl_session_timeout 1h;",
+                    zone(nginx)
+                ),
             ))
             .tell(found);
     }
+}
+
+/// The zone that another server has, since one name with two sizes is refused; else one of a name of its own.
+fn zone(nginx: &Nginx) -> &str {
+    let mut known = nginx.servers.iter().filter_map(|server| {
+        let text = server.settings.text("ssl_session_cache")?;
+        text.split(' ').find(|word| word.starts_with("shared:"))
+    });
+    known.next().unwrap_or("shared:SSL:10m")
 }
 
 #[cfg(test)]
@@ -69,6 +82,13 @@ mod tests {
                     Case::healthy().nginx_with("listen 80;", "listen 443 ssl;"),
                     Severity::Note,
                     "nginx.conf:18",
+                ),
+                (
+                    Case::healthy().nginx(
+                        "http { server { listen 443 ssl; ssl_session_cache shared:SSL:50m; } server { listen 443 ssl; } }",
+                    ),
+                    Severity::Note,
+                    "ssl_session_cache shared:SSL:50m;",
                 ),
                 (
                     Case::healthy()

@@ -1,6 +1,6 @@
 //! NGX-04: a new connection for every request that is handed on.
 
-use crate::rule::kept_open::kept_open;
+use crate::rule::kept_open::{kept_open, own_upstream};
 use crate::rule::prelude::*;
 use crate::snapshot::{Pass, Upstream};
 use std::collections::BTreeSet;
@@ -33,7 +33,10 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .iter()
             .filter(|pass| pass.directive == "proxy_pass")
         {
-            if pass.target.text.contains("unix:") || told.contains(pass.target.text.as_str()) {
+            // What is upgraded to another protocol (WebSocket) is nobody else's connection afterwards.
+            let upgrades = pass.settings.text("proxy_set_header upgrade").is_some();
+            let is_told = told.contains(pass.target.text.as_str());
+            if pass.target.text.contains("unix:") || upgrades || is_told {
                 continue;
             }
             let upstream = nginx.upstream_of(pass);
@@ -88,8 +91,17 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     }
 }
 
+/// Why no block is written for a name that is looked up while nginx runs.
+const BY_VARIABLE: &str = "The address holds a variable, so nginx looks the name up as it runs, and keeps no connection. Write an \
+    upstream with `zone`, `server NAME:PORT resolve;` and `keepalive 64;` (nginx 1.27.3 and later), and name it here without a \
+    variable.";
+
 fn fix(service: &Service, pass: &Pass, upstream: Option<&Upstream>, is_kept: bool) -> Fix {
-    let beside = || Fix::beside(service, &pass.target, &kept_open(pass, None));
+    let lines = kept_open(pass, None);
+    let beside = || Fix::beside(service, &pass.target, &lines);
+    if upstream.is_none() && pass.by_variable {
+        return Fix::words(BY_VARIABLE);
+    }
     match upstream {
         Some(_) if is_kept => beside(),
         Some(upstream) => {
@@ -97,23 +109,15 @@ fn fix(service: &Service, pass: &Pass, upstream: Option<&Upstream>, is_kept: boo
                 at if at.is_empty() => format!("In upstream {}", upstream.name),
                 at => format!("In upstream {} ({at})", upstream.name),
             };
-            beside().after(&format!("{place}, below its servers, add `keepalive 64;`."))
+            let kept = format!("{place}, below its servers, add `keepalive 64;`.");
+            match lines.is_empty() {
+                true => Fix::reload(service, kept),
+                false => beside().after(&kept),
+            }
         }
         None => {
-            let target = pass.target.text.as_str();
-            let (scheme, rest) = target.split_once("://").unwrap_or(("http", target));
-            let (server, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-            let name = format!(
-                "kept_{}",
-                server.replace(|c: char| !c.is_alphanumeric(), "_")
-            );
-            let lines = format!(
-                "proxy_pass {scheme}://{name}{path};\n{}",
-                kept_open(pass, Some(server))
-            );
-            let above = format!(
-                "Above the server, write `upstream {name} {{ server {server}; keepalive 64; }}`."
-            );
+            let (block, lines) = own_upstream(pass);
+            let above = format!("Above the server, write `{block}`.");
             Fix::line(service, &pass.target, &lines).after(&above)
         }
     }
@@ -155,9 +159,7 @@ mod tests {
         let text = written(Case::healthy().nginx_with("  keepalive 64;\n", ""));
         assert!(
             text.starts_with("In upstream app (/etc/nginx/nginx.conf:")
-                && text
-                    .contains("below its servers, add `keepalive 64;`. In /etc/nginx/nginx.conf:")
-                && text.ends_with("proxy_http_version 1.1;\nproxy_set_header Connection \"\";"),
+                && text.ends_with("below its servers, add `keepalive 64;`.\n"),
             "{text}"
         );
         let text = written(Case::healthy().nginx_with("   proxy_http_version 1.1;\n", ""));
@@ -177,12 +179,35 @@ mod tests {
         assert!(inherited.contains(expected), "{inherited}");
         let lines = "proxy_pass https://kept_10_0_0_9_8443/api/;\nproxy_http_version 1.1;\n\
             proxy_set_header Host $host;\nproxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;\n\
-            proxy_set_header Connection \"\";";
+            proxy_set_header Connection \"\";\nproxy_ssl_name 10.0.0.9;";
         assert!(inherited.ends_with(lines), "{inherited}");
         // Its own headers stay, and Host is what it was.
         let own = written(conf("proxy_set_header X-A \"a b\";\n"));
-        let lines = "proxy_http_version 1.1;\nproxy_set_header Host 10.0.0.9:8443;\nproxy_set_header Connection \"\";";
+        let lines = "proxy_http_version 1.1;\nproxy_set_header Host 10.0.0.9:8443;\nproxy_set_header Connection \"\";\n\
+            proxy_ssl_name 10.0.0.9;";
         assert!(own.ends_with(lines), "{own}");
+    }
+
+    #[test]
+    fn an_address_is_named_as_nginx_would_take_it() {
+        let conf = |location: &str| {
+            Case::healthy().nginx(&format!(
+                "http {{ server {{ location / {{ {location} }} }} }}"
+            ))
+        };
+        let named = written(conf("proxy_pass https://api.example.com;"));
+        assert!(
+            named.contains("{ server api.example.com:443; keepalive 64; }")
+                && named.contains("proxy_ssl_name api.example.com;"),
+            "{named}"
+        );
+        let looked_up = written(conf("set $u http://app:8080; proxy_pass $u;"));
+        assert!(looked_up.contains("without a variable"), "{looked_up}");
+        let socket = conf(
+            "proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade; \
+             proxy_pass http://127.0.0.1:6001;",
+        );
+        assert!(super::super::tests_of(&RULE, &socket).is_empty());
     }
 
     #[test]

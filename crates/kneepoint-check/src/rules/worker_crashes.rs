@@ -46,7 +46,7 @@ mod tests {
             &[(
                 logged(1, LogKind::WorkerCrashed, 60.0),
                 Severity::Problem,
-                "2 times",
+                "12 times",
             )],
         );
         assert!(super::super::tests_of(&RULE, &logged(1, LogKind::WorkerCrashed, 1e7)).is_empty());

@@ -20,6 +20,8 @@ pub struct Pass {
     pub directive: String,
     /// What it names.
     pub target: SettingValue,
+    /// Whether it is written with a variable: nginx then looks a name up while it runs.
+    pub by_variable: bool,
     /// Position of the upstream block it names.
     pub upstream: Option<usize>,
     /// Settings in force there.

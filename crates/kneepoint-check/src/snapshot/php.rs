@@ -13,6 +13,8 @@ pub struct ServiceProcess {
     pub title: String,
     /// Proportional memory in bytes.
     pub pss: Option<f64>,
+    /// Memory that no other process has, in bytes.
+    pub private: Option<f64>,
     /// Whether it was at work when it was looked at; `None` where that cannot be told.
     pub busy: Option<bool>,
 }

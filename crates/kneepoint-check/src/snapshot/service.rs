@@ -256,6 +256,8 @@ pub struct Service {
     pub logs: Vec<LogHits>,
     /// Bytes of the data it keeps, where that could be told.
     pub data_bytes: Option<f64>,
+    /// Proportional memory of its first process in bytes; looked at for Redis, which keeps its data there.
+    pub pss: Option<f64>,
     /// What could not be seen of it.
     pub blind: Vec<Blind>,
 }
@@ -288,6 +290,7 @@ impl Service {
             files: Vec::new(),
             logs: Vec::new(),
             data_bytes: None,
+            pss: None,
             blind: Vec::new(),
         }
     }
@@ -306,6 +309,12 @@ impl Service {
     pub fn is_older_than(&self, version: &[u32]) -> Option<bool> {
         let own: Vec<u32> = numbers(&self.version);
         (!own.is_empty()).then(|| own.as_slice() < version)
+    }
+
+    /// Whether it is surely MySQL and not MariaDB, which counts from 10 on, and no older than this version.
+    #[must_use]
+    pub fn is_mysql_since(&self, version: &[u32]) -> bool {
+        self.is_older_than(&[10]) == Some(true) && self.is_older_than(version) == Some(false)
     }
 
     /// Lines of one meaning in its logs.

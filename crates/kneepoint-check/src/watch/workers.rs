@@ -186,6 +186,7 @@ fn keep(workers: &mut Vec<ServiceProcess>, states: &[(u32, String)]) {
             pid: *pid,
             title: old.map_or_else(String::new, |old| old.title.clone()),
             pss: old.and_then(|old| old.pss),
+            private: old.and_then(|old| old.private),
             busy: Some(!Waits::is_idle(label)),
         }
     }));

@@ -84,7 +84,10 @@ impl Cached {
 
 /// Whether a value is kept.
 fn is_kept(name: &str) -> bool {
-    const NAMES: [&str; 5] = [
+    const NAMES: [&str; 7] = [
+        // Of Symfony's compiled environment, which is such an array, too.
+        "APP_ENV",
+        "APP_DEBUG",
         "app.debug",
         "cache.default",
         "session.driver",

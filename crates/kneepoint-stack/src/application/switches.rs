@@ -1,13 +1,14 @@
 //! Switches in an application's own settings that cost a request its time: a cache that is off, debugging that is on.
 
 use super::lines::Lines;
-use super::{code, dotenv, laravel};
+use super::symfony::COMPILED;
+use super::{code, dotenv, laravel, symfony};
 use kneepoint_model::{AppSwitch, SwitchKind};
 use std::collections::HashSet;
 use std::path::Path;
 
 /// Files of settings, below the application's root.
-pub const FILES: [&str; 11] = [
+pub const FILES: [&str; 12] = [
     "LocalSettings.php",
     "wp-config.php",
     "conf/local.php",
@@ -19,6 +20,7 @@ pub const FILES: [&str; 11] = [
     "configuration.php",
     ".env",
     ".env.local",
+    COMPILED,
 ];
 
 /// Values that cost.
@@ -236,7 +238,8 @@ fn bare(value: &str) -> String {
 }
 
 /// The switches that cost, in the files of settings below an application's root. Files that are not there or cannot be
-/// read have none; conditions around a setting are not understood. Laravel does not read `.env` where it has its cache.
+/// read have none; conditions around a setting are not understood. Laravel reads `.env` alone, and not even that where it has
+/// its cache.
 #[must_use]
 pub fn switches(root: &Path) -> Vec<AppSwitch> {
     let is_laravel = root.join("artisan").exists();
@@ -245,14 +248,23 @@ pub fn switches(root: &Path) -> Vec<AppSwitch> {
     let cached = super::text(&cache).filter(|_| is_cached);
     let mut found = cached.map_or_else(Vec::new, |text| laravel::Cached::of(&text).switches());
     for file in FILES {
-        if is_cached && file.starts_with(".env") {
+        let is_environment = file.starts_with(".env");
+        if is_environment && (is_cached || (is_laravel && file != ".env")) {
             continue;
         }
-        if let Some(text) = super::text(&root.join(file)) {
-            found.extend(of_file(file, &text));
+        let path = root.join(file);
+        if path.exists() {
+            add(&mut found, file, &super::text(&path).unwrap_or_default());
         }
     }
     found
+}
+
+/// Adds the switches in the text of one of [`FILES`] to those of the files before it, in their order, without what it
+/// takes the place of. Of a file that nobody can read the text is empty.
+pub fn add(found: &mut Vec<AppSwitch>, file: &str, text: &str) {
+    symfony::let_go(found, file, text);
+    found.extend(of_file(file, text));
 }
 
 /// What a file gives a name; no value where it is not known before it runs.
@@ -267,14 +279,17 @@ struct Set<'t> {
 /// The switches that cost in the text of one of [`FILES`]. Where it sets one twice, that counts which counts for PHP.
 #[must_use]
 pub fn of_file(file: &str, text: &str) -> Vec<AppSwitch> {
-    let set: Vec<Set<'_>> = match file.ends_with(".php") {
-        true => of_code(text),
-        false => of_dotenv(text),
+    let set: Vec<Set<'_>> = match file {
+        COMPILED => of_compiled(text),
+        file if file.ends_with(".php") => of_code(text),
+        _ => of_dotenv(text),
     };
     let switch = |known: &Known| {
         let set = set.iter().rev().find(|set| set.target == known.name)?;
         let value = set.value.as_ref()?;
         let instead = || match &set.statement {
+            // The file is made by a command, from others.
+            _ if file == COMPILED => None,
             Some(statement) => around(text, statement),
             None => up_to_value(text, set.line),
         };
@@ -346,6 +361,17 @@ fn of_dotenv(text: &str) -> Vec<Set<'_>> {
     .collect()
 }
 
+fn of_compiled(text: &str) -> Vec<Set<'_>> {
+    let sets = symfony::compiled(text).into_iter();
+    sets.map(|(target, value, line)| Set {
+        target,
+        value: Some(value),
+        line,
+        statement: None,
+    })
+    .collect()
+}
+
 /// Whether a value, as it is written, is a word that switches are set to, and so no secret.
 #[must_use]
 pub fn is_switch_word(value: &str) -> bool {
@@ -412,6 +438,18 @@ mod tests {
             &["APP_DEBUG = true (.env:3)"],
         );
         check(".env", "APP_ENV=dev", &["APP_ENV = dev (.env:1)"]);
+    }
+
+    #[test]
+    fn laravel_reads_one_file_of_environment() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let put =
+            |path: &str, text: &str| std::fs::write(dir.path().join(path), text).expect("a file");
+        put(".env", "APP_DEBUG=true\n");
+        put(".env.local", "APP_DEBUG=false\n");
+        assert_eq!(switches(dir.path()), []);
+        put("artisan", "");
+        assert_eq!(switches(dir.path())[0].file, ".env");
     }
 
     fn instead(file: &str, text: &str, expected: Option<&str>) {

@@ -165,7 +165,7 @@ mod tests {
             "/var/www/html/public",
             "/var/log/nginx/access.log",
             "/sys/fs/cgroup/system.slice/memory.max",
-            "/etc/sysctl.d/60-kneepoint.conf",
+            "/etc/sysctl.d/zz-kneepoint.conf",
         ] {
             let unusual: Vec<&str> = words(path)
                 .filter(|word| !is_usual(word) && !is_own(word))

@@ -222,6 +222,29 @@ fn a_container_gets_a_mounted_file_or_its_environment() {
 }
 
 #[test]
+fn settings_of_the_kernel_are_written_where_they_hold() {
+    let both = [("net.a", "1"), ("net.b", "2,3")];
+    let (host, _) = service(false);
+    let fix = Fix::sysctls(&host, &both);
+    let file = fix.file.as_ref().expect("a file");
+    assert_eq!(file.path, "/etc/sysctl.d/zz-kneepoint.conf");
+    assert_eq!(file.content, "net.a = 1\nnet.b = 2,3\n");
+    assert_eq!(fix.apply, "sysctl -p /etc/sysctl.d/zz-kneepoint.conf");
+    assert!(fix.text.contains("/etc/sysctl.conf"), "{fix:?}");
+    let (container, _) = service(true);
+    let fix = Fix::sysctls(&container, &both);
+    let listed = "sysctls: [\"net.a=1\", \"net.b=2,3\"]";
+    assert!(fix.text.contains(listed), "{fix:?}");
+    // A container that is to set these does not start.
+    for name in ["net.netfilter.nf_conntrack_max", "fs.file-max"] {
+        let fix = Fix::sysctl(&container, name, "9");
+        let by_host = format!("On the host, for a container cannot have it: write {name} = 9 to");
+        assert!(fix.text.starts_with(&by_host), "{fix:?}");
+        assert!(!fix.text.contains("sysctls"), "{fix:?}");
+    }
+}
+
+#[test]
 fn what_alter_system_wrote_is_altered_and_not_edited() {
     let service = Service::new(ServiceKind::Postgresql, 7);
     let path = "/var/lib/postgresql/15/main/postgresql.auto.conf";

@@ -217,7 +217,7 @@ mod tests {
             ),
             "In php.ini: a = 1"
         );
-        let own = "/etc/sysctl.d/60-kneepoint.conf";
+        let own = "/etc/sysctl.d/zz-kneepoint.conf";
         assert_eq!(
             said(own, "x.y = 1\n", ServiceKind::Redis),
             format!("In {own}: x.y = 1")

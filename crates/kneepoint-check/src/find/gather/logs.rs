@@ -1,0 +1,215 @@
+//! The logs that a service writes, and what their ends say.
+
+use super::super::containers;
+use super::Gather;
+use crate::files::{self, Files, Root};
+use crate::logs;
+use crate::rule::counted;
+use crate::snapshot::{Blind, Nginx, Settings};
+use kneepoint_model::LogFormat;
+use std::collections::HashSet;
+
+/// Most logs of one service that are read \[ours\]: of each the last megabytes are.
+const MOST: usize = 20;
+/// Logs that go to whoever started the program.
+const PRINTED: [&str; 6] = [
+    "stderr",
+    "/dev/stderr",
+    "/dev/stdout",
+    "/proc/self/fd/2",
+    "/proc/self/fd/1",
+    "/dev/fd/2",
+];
+
+impl Gather<'_> {
+    /// The error logs of nginx. `usual` is the one that it was built with.
+    pub(super) fn logs_of_nginx(
+        &mut self,
+        settings: &Settings,
+        nginx: &Nginx,
+        usual: Option<&str>,
+    ) {
+        self.add_logs(of_nginx(settings, nginx, usual), LogFormat::NginxError);
+    }
+
+    /// The error logs of Apache, which runs in this directory.
+    pub(super) fn logs_of_apache(&mut self, settings: &Settings, cwd: &str) {
+        self.add_logs(of_apache(settings, cwd), LogFormat::Apache);
+    }
+
+    /// The logs of PHP-FPM, and that of PHP itself where it is one file for all pools.
+    pub(super) fn logs_of_fpm(&mut self) {
+        let service = &self.seen.service;
+        let log = service.settings.or("error_log", "").text;
+        let php = service.php.as_ref();
+        let php = php.and_then(|php| php.ini.text("error_log"));
+        let logs = [
+            (log, LogFormat::FpmError),
+            (php.unwrap_or_default().to_owned(), LogFormat::PhpError),
+        ];
+        self.logs.extend(
+            logs.into_iter()
+                .filter(|(path, _)| !path.is_empty() && path != "syslog"),
+        );
+    }
+
+    /// Takes logs to be read, each once; what is left out is told.
+    fn add_logs(&mut self, named: Vec<String>, format: LogFormat) {
+        let (paths, left) = distinct(named);
+        if left > 0 {
+            let service = &mut self.seen.service;
+            let what = format!("{} of {}", counted(left, "error log"), service.name());
+            let why = format!("only {MOST} logs of one program are read");
+            let blind = Blind::new(what, why, "look at them by hand");
+            service.blind.push(blind);
+        }
+        self.logs
+            .extend(paths.into_iter().map(|path| (path, format)));
+    }
+
+    /// Reads the ends of the logs.
+    pub(super) fn read_logs(&mut self) {
+        let Some(root) = &self.seen.root else { return };
+        let own = Root::at("/");
+        for (path, format) in std::mem::take(&mut self.logs) {
+            let service = &mut self.seen.service;
+            let (files, path): (&dyn Files, String) = if PRINTED.contains(&path.as_str()) {
+                let kept = service.place.container.as_ref().and_then(containers::log);
+                match (kept, &own) {
+                    (Some(path), Ok(own)) => (own, path),
+                    _ => {
+                        let what = format!("what {} prints", service.name());
+                        service.blind.push(Blind::new(
+                            what,
+                            "it goes to the process that started it",
+                            "look there: `journalctl -u UNIT`, `docker logs`, `kubectl logs`",
+                        ));
+                        continue;
+                    }
+                }
+            } else {
+                (root, path)
+            };
+            match logs::hits(files, &path, format, (self.now_s, self.read_s)) {
+                Ok(hits) => service.logs.extend(hits),
+                Err(files::Unread::Missing) => {}
+                Err(why) => {
+                    service
+                        .blind
+                        .push(Blind::new(path, why.to_string(), "look at it by hand"))
+                }
+            }
+        }
+    }
+}
+
+/// The error log of nginx, and those that its servers have for themselves.
+fn of_nginx(settings: &Settings, nginx: &Nginx, usual: Option<&str>) -> Vec<String> {
+    let main = settings.text("error_log").map(path_of).or(usual);
+    let all = nginx.servers.iter();
+    let all = all.flat_map(|server| server.settings.every("error_log"));
+    let own = all.map(|(text, _)| path_of(text));
+    let own = own.filter(|path| !PRINTED.contains(path));
+    let named = main.into_iter().chain(own).filter(|path| is_file(path));
+    named.map(str::to_owned).collect()
+}
+
+/// The error log of Apache, and those of its hosts.
+fn of_apache(settings: &Settings, cwd: &str) -> Vec<String> {
+    let home = settings.text("serverroot").unwrap_or(cwd);
+    let named = settings.every("errorlog").map(|(path, _)| path);
+    let named = named.filter(|path| is_file(path));
+    let named = named.map(|path| files::absolute(home, path));
+    named.collect()
+}
+
+/// The path of a log, without its level.
+fn path_of(text: &str) -> &str {
+    text.split(' ').next().unwrap_or_default()
+}
+
+/// Whether what is named as a log is a file, or what is printed: no variable, no program, nobody who takes messages.
+fn is_file(path: &str) -> bool {
+    let is_other = ["syslog:", "memory:", "|"]
+        .iter()
+        .any(|begin| path.starts_with(begin));
+    !is_other && !path.contains('$') && !["", "syslog", "/dev/null"].contains(&path)
+}
+
+/// So many of the logs as are read, each once, in their order; and how many others there are.
+fn distinct(mut all: Vec<String>) -> (Vec<String>, u64) {
+    let mut known = HashSet::new();
+    all.retain(|path| known.insert(path.clone()));
+    let left = all.len().saturating_sub(MOST);
+    all.truncate(MOST);
+    (all, left as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::case::{Case, apache};
+
+    #[test]
+    fn servers_of_nginx_may_have_logs_of_their_own() {
+        let of = |lines: &str| {
+            let case = Case::healthy().nginx_with("  listen 80;", lines);
+            let service = &case.0.services[0];
+            let nginx = service.nginx.as_ref().expect("nginx");
+            of_nginx(&service.settings, nginx, Some("/usual"))
+        };
+        let one = of("  listen 80;\n error_log /a warn;\n");
+        assert_eq!(one, ["/usual", "/a"]);
+        let two = "  error_log /a;\n error_log /b crit;\n error_log stderr;\n";
+        assert_eq!(of(two), ["/usual", "/a", "/b"]);
+        assert_eq!(of("  error_log /var/log/$host;\n"), ["/usual"]);
+    }
+
+    #[test]
+    fn every_error_log_of_apache_is_taken_from_its_home() {
+        let case = apache(&[
+            ("errorlog", "logs/error_log"),
+            ("errorlog", "|/usr/bin/rotatelogs /l 86400"),
+            ("errorlog", "/srv/shop/error.log"),
+        ]);
+        let service = &case.0.services[5];
+        let of = |settings: &Settings| of_apache(settings, "/");
+        assert_eq!(
+            of(&service.settings),
+            ["/logs/error_log", "/srv/shop/error.log"]
+        );
+        let mut settings = service.settings.clone();
+        let source = crate::snapshot::SettingSource::Default;
+        settings.set("serverroot", "/etc/httpd", source);
+        assert_eq!(of(&settings)[0], "/etc/httpd/logs/error_log");
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_read() {
+        for path in [
+            "",
+            "/dev/null",
+            "/var/log/$host.log",
+            "syslog:server=unix:/dev/log",
+            "memory:32m",
+            "|/usr/bin/rotatelogs /l 86400",
+            "syslog",
+        ] {
+            assert!(!is_file(path), "{path}");
+        }
+        assert!(is_file("/var/log/nginx/shop.error.log") && is_file("stderr"));
+        assert_eq!(path_of("/var/log/a.log warn"), "/var/log/a.log");
+    }
+
+    #[test]
+    fn each_log_is_read_once_and_not_too_many() {
+        let named = |count: usize| -> Vec<String> {
+            let all = 0..2 * count;
+            all.map(|at| format!("/l{}", at % count)).collect()
+        };
+        let (read, left) = distinct(named(3));
+        assert_eq!((read.join(" ").as_str(), left), ("/l0 /l1 /l2", 0));
+        let (read, left) = distinct(named(25));
+        assert_eq!((read.len(), left), (MOST, 5));
+    }
+}
