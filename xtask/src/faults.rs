@@ -79,7 +79,6 @@ pub(crate) fn run(options: Options) -> anyhow::Result<ExitCode> {
 
 /// One fault after the other: two at once would take each other's processor.
 fn run_all(runner: &Runner, faults: Vec<Fault>, json: Option<&Path>) -> anyhow::Result<Table> {
-    let root = rustix::process::geteuid().is_root();
     let mut progress = std::io::stderr();
     let mut table = Table::default();
     let count = faults.len();
@@ -94,8 +93,9 @@ fn run_all(runner: &Runner, faults: Vec<Fault>, json: Option<&Path>) -> anyhow::
             fault.name,
             fault.about
         )?;
-        let row = if fault.needs_root && !root {
-            Row::new(fault, Duration::ZERO, Outcome::Skipped("needs root"))
+        let lacking = fault.requires.iter().find_map(|it| it.lacking());
+        let row = if let Some(lacking) = lacking {
+            Row::new(fault, Duration::ZERO, Outcome::Skipped(lacking))
         } else {
             let (elapsed, record) = runner.diagnose(&fault)?;
             let judged =

@@ -20,8 +20,8 @@ pub(super) struct Fault {
     pub(super) demands: Demands,
     /// Whether the remedy of the finding that is named first must win its A/B.
     pub(super) remedy_must_win: bool,
-    /// Whether it shows only where the lab has namespaces and control groups.
-    pub(super) needs_root: bool,
+    /// What the machine must have for it to show.
+    pub(super) requires: Vec<Requirement>,
     /// What is laid over the scenario, as TOML. [`FILES`] in it stands for the directory of `files`.
     pub(super) overlay: String,
     /// Files that the overlay names, by name: configurations, seeds.
@@ -36,6 +36,8 @@ pub(super) const FILES: &str = "{files}";
 pub(super) struct Demands {
     /// Codes that must be suspected as well: a fault with two causes.
     pub(super) also: Vec<String>,
+    /// Codes that must be told, if only as a note.
+    pub(super) noted: Vec<String>,
     /// Codes that nobody may suspect.
     pub(super) never: Vec<String>,
     /// Texts that the first finding must hold: a table, a file, a directive.
@@ -73,45 +75,68 @@ struct Written {
     #[serde(default)]
     also: Vec<String>,
     #[serde(default)]
+    noted: Vec<String>,
+    #[serde(default)]
     never: Vec<String>,
     #[serde(default)]
-    must_mention: Texts,
+    must_mention: OneOrMore<String>,
     #[serde(default)]
     files: BTreeMap<String, String>,
     #[serde(default)]
     remedy_raises_limit: bool,
-    requires: Option<Requirement>,
+    #[serde(default)]
+    requires: OneOrMore<Requirement>,
     #[serde(default)]
     inject: toml::Table,
 }
 
-/// One text, or several.
+/// One, or several.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Texts {
-    One(String),
-    Several(Vec<String>),
+enum OneOrMore<T> {
+    One(T),
+    Several(Vec<T>),
 }
 
-impl Default for Texts {
+impl<T> Default for OneOrMore<T> {
     fn default() -> Self {
         Self::Several(Vec::new())
     }
 }
 
-impl Texts {
-    fn into_list(self) -> Vec<String> {
+impl<T> OneOrMore<T> {
+    fn into_list(self) -> Vec<T> {
         match self {
-            Self::One(text) => vec![text],
-            Self::Several(texts) => texts,
+            Self::One(one) => vec![one],
+            Self::Several(several) => several,
         }
     }
 }
 
-#[derive(Deserialize, PartialEq)]
+/// What a machine may lack.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Requirement {
+pub(super) enum Requirement {
+    /// The lab has namespaces and control groups only then.
     Root,
+    /// The program, in the path.
+    Composer,
+}
+
+impl Requirement {
+    /// What is told of a machine that does not have it; `None` where it is there.
+    pub(super) fn lacking(self) -> Option<&'static str> {
+        let (is_there, lacking) = match self {
+            Self::Root => (rustix::process::geteuid().is_root(), "needs root"),
+            Self::Composer => (is_in_path("composer"), "needs composer in the path"),
+        };
+        (!is_there).then_some(lacking)
+    }
+}
+
+fn is_in_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
 }
 
 impl Fault {
@@ -126,6 +151,7 @@ impl Fault {
         ensure!(!written.about.trim().is_empty(), "`about` is empty");
         let demands = Demands {
             also: written.also,
+            noted: written.noted,
             never: written.never,
             mentions: written.must_mention.into_list(),
         };
@@ -138,7 +164,7 @@ impl Fault {
             );
             ensure!(
                 demands == Demands::default(),
-                "a healthy stack has neither `also` nor `never` nor `must_mention`: whatever it names is a false alarm"
+                "a healthy stack has none of `also`, `noted`, `never` and `must_mention`: whatever it names is a false alarm"
             );
             Expectation::Healthy
         } else {
@@ -155,7 +181,7 @@ impl Fault {
             scenario: std::path::absolute(dir.join(written.scenario))?,
             expect,
             remedy_must_win: written.remedy_raises_limit,
-            needs_root: written.requires == Some(Requirement::Root),
+            requires: written.requires.into_list(),
             overlay: toml::to_string(&written.inject)?,
         })
     }
@@ -164,6 +190,7 @@ impl Fault {
 impl Demands {
     fn check(&self) -> anyhow::Result<()> {
         check_codes(&self.also)?;
+        check_codes(&self.noted)?;
         check_codes(&self.never)?;
         let both = self.also.iter().find(|code| self.never.contains(code));
         ensure!(
@@ -274,7 +301,8 @@ mod tests {
         assert_eq!(fault.name, "queue");
         assert_eq!(fault.scenario, Path::new("/f/../apps/a.toml"));
         assert_eq!(fault.expect.in_words(), "FPM-07 or FPM-01");
-        assert!(fault.needs_root && !fault.remedy_must_win);
+        assert_eq!(fault.requires, [Requirement::Root]);
+        assert!(!fault.remedy_must_win);
         let overlay: toml::Table = fault.overlay.parse().expect("overlay");
         assert_eq!(
             overlay["stack"]["php"]["settings"]["listen.backlog"].as_str(),
@@ -290,7 +318,7 @@ mod tests {
         refused("expect = \"OPC-01\"\ncpus = 2", "unknown field `cpus`");
         refused(
             "expect = \"OPC-01\"\nrequires = \"luck\"",
-            "unknown variant `luck`",
+            "did not match any variant",
         );
         refused(
             "expect = \"healthy\"\nequally_right = [\"CAP-02\"]",
@@ -301,11 +329,14 @@ mod tests {
     #[test]
     fn what_must_be_said_and_what_must_not_is_read() {
         let text = format!(
-            "{HEAD}expect = \"PG-03\"\nalso = [\"OPC-06\"]\nnever = [\"FPM-01\"]\nmust_mention = \"stock\"\n\
+            "{HEAD}expect = \"PG-03\"\nalso = [\"OPC-06\"]\nnoted = [\"OPC-05\"]\nnever = [\"FPM-01\"]\nmust_mention = \"stock\"\n\
+             requires = [\"root\", \"composer\"]\n\
              [files]\n\"nginx.conf\" = \"events {{}}\"\n[inject.stack.web]\nconfig = \"{{files}}/nginx.conf\"\n"
         );
         let fault = Fault::read(Path::new("/f/two.toml"), &text).expect("fault");
         assert_eq!(fault.demands.also, ["OPC-06"]);
+        assert_eq!(fault.demands.noted, ["OPC-05"]);
+        assert_eq!(fault.requires, [Requirement::Root, Requirement::Composer]);
         assert_eq!(fault.demands.never, ["FPM-01"]);
         assert_eq!(fault.demands.mentions, ["stock"]);
         assert_eq!(fault.files["nginx.conf"], "events {}");
@@ -325,7 +356,7 @@ mod tests {
         refused("expect = \"PG-03\"\nmust_mention = \" \"", "an empty");
         refused(
             "expect = \"healthy\"\nnever = [\"OPC-06\"]",
-            "a healthy stack has neither `also`",
+            "a healthy stack has none of `also`",
         );
         refused(
             "expect = \"PG-03\"\n[files]\n\"../a\" = \"x\"",

@@ -141,12 +141,11 @@ pub(super) fn judge(
         return Err(format!("the run did not finish: `{}`", document.run.ended));
     }
     let times = Times::of(&document.run.journal, document.run.elapsed_s);
-    let said: Vec<Named> = document
+    let (said, notes): (Vec<Named>, Vec<Named>) = document
         .run
         .findings
         .into_iter()
-        .filter(|finding| finding.confidence >= Confidence::Suspected)
-        .collect();
+        .partition(|finding| finding.confidence >= Confidence::Suspected);
     let false_alarms: Vec<String> = match expect {
         Expectation::First(_) => Vec::new(),
         Expectation::Healthy => said
@@ -155,7 +154,7 @@ pub(super) fn judge(
             .map(|finding| finding.code.clone())
             .collect(),
     };
-    let unmet = unmet(demands, &said);
+    let unmet = unmet(demands, &said, &notes);
     let first = said.into_iter().next();
     let right = unmet.is_empty()
         && match expect {
@@ -172,14 +171,18 @@ pub(super) fn judge(
 }
 
 /// What is demanded beside the first code and was not said.
-fn unmet(demands: &Demands, said: &[Named]) -> Vec<String> {
+fn unmet(demands: &Demands, said: &[Named], notes: &[Named]) -> Vec<String> {
     let named = |code: &&String| said.iter().any(|finding| finding.code == **code);
+    let is_note = |code: &str| notes.iter().any(|finding| finding.code == code);
     let also = demands.also.iter().filter(|code| !named(code));
+    let noted = demands.noted.iter();
+    let noted = noted.filter(|code| !named(code) && !is_note(code));
     let never = demands.never.iter().filter(named);
     let first = said.first();
     let mentions = demands.mentions.iter();
     let mentions = mentions.filter(|text| !first.is_some_and(|finding| finding.mentions(text)));
     also.map(|code| format!("{code} is not suspected as well"))
+        .chain(noted.map(|code| format!("{code} is not even noted")))
         .chain(never.map(|code| format!("{code} is suspected, and must not be")))
         .chain(mentions.map(|text| format!("the first finding does not mention `{text}`")))
         .collect()
@@ -406,10 +409,11 @@ mod tests {
             finding("FPM-16", Noted, vec![]),
         ];
         let text = record(said, "finished");
-        let judged = |also: &[&str], never: &[&str], mentions: &[&str]| {
+        let judged = |also: &[&str], noted: &[&str], never: &[&str], mentions: &[&str]| {
             let owned = |texts: &[&str]| texts.iter().map(|it| (*it).to_owned()).collect();
             let demands = Demands {
                 also: owned(also),
+                noted: owned(noted),
                 never: owned(never),
                 mentions: owned(mentions),
             };
@@ -417,16 +421,22 @@ mod tests {
             (verdict.right, verdict.unmet)
         };
         assert_eq!(
-            judged(&["OPC-06"], &["FPM-16"], &["stock", "/checkout"]),
+            judged(
+                &["OPC-06"],
+                &["FPM-16", "OPC-06"],
+                &["FPM-16"],
+                &["stock", "/checkout"]
+            ),
             (true, vec![]),
             "what is merely noted is not suspected"
         );
-        let (right, unmet) = judged(&["FPM-16"], &["OPC-06"], &["hits"]);
+        let (right, unmet) = judged(&["FPM-16"], &["OPC-05"], &["OPC-06"], &["hits"]);
         assert!(!right);
         assert_eq!(
             unmet,
             [
                 "FPM-16 is not suspected as well",
+                "OPC-05 is not even noted",
                 "OPC-06 is suspected, and must not be",
                 "the first finding does not mention `hits`"
             ]
