@@ -247,12 +247,14 @@ fn all_of(count: u64, what: &str) -> String {
 
 /// How bad a switch of an application is, what it costs, and how much it weighs.
 type Judged = (Severity, &'static str, f64);
+/// The same by a switch's name, and what to do by its file and name.
+type OfSwitch = (fn(&str) -> Judged, fn(&str, &str) -> String);
 
 /// Tells each switch of this kind that an application sets: how bad it is by its name, and what to do by its file and name.
 fn switched(
     rule: &'static CheckRule,
     kind: SwitchKind,
-    (costs, what): (fn(&str) -> Judged, fn(&str, &str) -> String),
+    (costs, what): OfSwitch,
     snapshot: &Snapshot,
     found: &mut Vec<CheckFinding>,
 ) {

@@ -2,6 +2,13 @@
 
 use crate::snapshot::Pass;
 
+/// Whether a place asks in a way that leaves the connection open.
+pub(crate) fn asks_to_keep(pass: &Pass) -> bool {
+    let header = pass.settings.text("proxy_set_header connection");
+    pass.settings.text("proxy_http_version") == Some("1.1")
+        && header.is_some_and(|text| !text.eq_ignore_ascii_case("close"))
+}
+
 /// What keeps connections open, with the headers that would be lost by it: the first `proxy_set_header` of a level takes away
 /// all from around it. `host` is what nginx sent as Host so far, where another name would take its place. What holds already
 /// is left out: nginx refuses a directive that stands twice.

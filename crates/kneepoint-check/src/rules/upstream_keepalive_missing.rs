@@ -1,6 +1,6 @@
 //! NGX-04: a new connection for every request that is handed on.
 
-use crate::rule::kept_open::{kept_open, own_upstream};
+use crate::rule::kept_open::{asks_to_keep, kept_open, own_upstream};
 use crate::rule::prelude::*;
 use crate::snapshot::{Pass, Upstream};
 use std::collections::BTreeSet;
@@ -41,10 +41,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             }
             let upstream = nginx.upstream_of(pass);
             let keepalive = upstream.and_then(|one| one.settings.get("keepalive"));
-            let eleven = pass.settings.text("proxy_http_version") == Some("1.1");
-            let header = pass.settings.text("proxy_set_header connection");
-            let kept = eleven && header.is_some_and(|text| !text.eq_ignore_ascii_case("close"));
-            if keepalive.is_some() && kept {
+            if keepalive.is_some() && asks_to_keep(pass) {
                 continue;
             }
             told.insert(&pass.target.text);
