@@ -272,7 +272,7 @@ impl Walk {
                 let passes = targets.into_iter().map(|target| Pass {
                     directive: name.to_owned(),
                     target: SettingValue::new(&target, placed.source()),
-                    by_variable: written.contains('$'),
+                    by_variable: host_of(name, &written).contains('$'),
                     upstream: None,
                     settings: Settings::within(around),
                     sets_headers: inside
@@ -370,7 +370,12 @@ pub(crate) fn host_of(directive: &str, target: &str) -> String {
     };
     match rest.strip_prefix("unix:") {
         Some(path) => format!("unix:{}", path.split(':').next().unwrap_or(path)),
-        None => rest.split('/').next().unwrap_or(rest).to_owned(),
+        None => {
+            // What begins a path may stand in a variable of nginx's own.
+            let paths = ["/", "$request_uri", "$uri", "$is_args"];
+            let ends = paths.iter().filter_map(|begin| rest.find(begin)).min();
+            rest[..ends.unwrap_or(rest.len())].to_owned()
+        }
     }
 }
 

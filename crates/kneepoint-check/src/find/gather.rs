@@ -458,9 +458,11 @@ impl<'a> Gather<'a> {
                 .collect();
         }
         let (mut files, blind) = reader.done();
-        // A server of PostgreSQL reads its files again at a signal, and nothing outside tells when.
-        if kind == ServiceKind::Postgresql {
-            files.iter_mut().for_each(|file| file.newer = false);
+        // A server of PostgreSQL reads its files again at a signal, and nothing outside tells when; what SET PERSIST writes holds
+        // at once.
+        for file in &mut files {
+            let is_persisted = file.path.ends_with(config::MYSQL_PERSISTED);
+            file.newer &= kind != ServiceKind::Postgresql && !is_persisted;
         }
         self.seen.hands = found.hands;
         let service = &mut self.seen.service;

@@ -101,12 +101,7 @@ pub(crate) fn limits(pid: u32, groups: &str) -> Limits {
         let Some(mount) = mount_of(&mounts, controllers) else {
             continue;
         };
-        for (nth, dir) in upwards(&mount, path).iter().enumerate() {
-            read_group(dir, controllers, &mut limits);
-            if nth == 0 {
-                read_kills(dir, controllers, &mut limits);
-            }
-        }
+        read_all(&upwards(&mount, path), controllers, &mut limits);
     }
     limits
 }
@@ -199,6 +194,16 @@ fn read_group(dir: &Path, controllers: &str, limits: &mut Limits) {
 /// Whether a hierarchy has a controller; that of version 2 has all.
 fn names(controllers: &str, one: &str) -> bool {
     controllers.is_empty() || controllers.split(',').any(|name| name == one)
+}
+
+/// Reads the limits of a group and of those above it, the innermost first.
+fn read_all(dirs: &[PathBuf], controllers: &str, limits: &mut Limits) {
+    for dir in dirs {
+        read_group(dir, controllers, limits);
+    }
+    if let Some(own) = dirs.first() {
+        read_kills(own, controllers, limits);
+    }
 }
 
 /// How many processes of a group the kernel killed. The groups above it count those of all below them: of other services.
@@ -296,10 +301,13 @@ mod tests {
     #[test]
     fn kills_are_those_of_the_group_itself() {
         let dir = tempfile::tempdir().expect("directory");
-        let kills = |events: &str| {
-            fs::write(dir.path().join("memory.events"), events).expect("written");
+        fs::create_dir(dir.path().join("app")).expect("made");
+        let kills = |own: &str| {
+            let write = |path, text| fs::write(dir.path().join(path), text).expect("written");
+            write("memory.events", "oom 9\noom_kill 9\n");
+            write("app/memory.events", own);
             let mut limits = Limits::default();
-            read_kills(dir.path(), "", &mut limits);
+            read_all(&upwards(dir.path(), "/app"), "", &mut limits);
             limits.oom_kills.map(|kills| kills.value)
         };
         assert_eq!(kills("oom 3\noom_kill 2\n"), Some(2.0));
@@ -320,9 +328,7 @@ mod tests {
         write("pod/app/cpu.max", "150000 100000\n");
         write("pod/app/cpu.stat", "nr_periods 100\nnr_throttled 25\n");
         let mut limits = Limits::default();
-        for dir in upwards(dir.path(), "/pod/app") {
-            read_group(&dir, "", &mut limits);
-        }
+        read_all(&upwards(dir.path(), "/pod/app"), "", &mut limits);
         assert_eq!(limits.memory.expect("a limit").value, 536_870_912.0);
         assert_eq!(limits.memory_used, Some(1000.0));
         assert_eq!(limits.cpus.expect("a quota").value, 1.5);

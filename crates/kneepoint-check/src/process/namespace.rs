@@ -6,9 +6,10 @@ use std::fs;
 use std::path::PathBuf;
 
 /// The settings that rules look at, as paths below `/proc/sys`.
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     "net/core/somaxconn",
     "net/ipv4/ip_local_port_range",
+    "net/ipv4/ip_local_reserved_ports",
     "net/ipv4/tcp_tw_reuse",
     "net/ipv4/tcp_max_syn_backlog",
     "net/ipv4/tcp_syncookies",

@@ -174,7 +174,9 @@ impl Fix {
                 section("mysqld", &lines),
             ));
         }
-        let place = service.files.first().map_or_else(
+        let mut mains = service.files.iter();
+        let main = mains.find(|file| !file.path.ends_with(MYSQL_PERSISTED));
+        let place = main.map_or_else(
             || {
                 "In a file that the server reads (`mariadbd --help --verbose` names them)"
                     .to_owned()

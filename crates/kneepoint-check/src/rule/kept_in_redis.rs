@@ -100,11 +100,31 @@ fn is_elsewhere(snapshot: &Snapshot, (asker, at): (usize, usize), path: &str) ->
     let Some(to) = ListenEndpoint::parse(address, 6379).map(|to| usual(&to)) else {
         return false;
     };
+    let service = snapshot.services.get(at);
+    let mut listens = service.into_iter().flat_map(|one| &one.listens);
+    if listens.any(|listen| is_reached(&usual(&listen.endpoint), &to)) {
+        return false;
+    }
     let links = snapshot.links.iter();
     let mut links = links
         .filter(|link| link.from == asker && link.to == at)
         .map(|link| usual(&link.by));
     is_sure(&to) && links.all(|by| is_sure(&by) && by != to)
+}
+
+/// Whether an address may lead to a listener.
+fn is_reached(listener: &ListenEndpoint, to: &ListenEndpoint) -> bool {
+    match (listener, to) {
+        (ListenEndpoint::Unix(own), ListenEndpoint::Unix(path)) => {
+            let run = |path: &str| path.replacen("/var/run/", "/run/", 1);
+            run(own) == run(path)
+        }
+        (ListenEndpoint::Tcp(own, port), ListenEndpoint::Tcp(host, other)) => {
+            let address = host.parse::<IpAddr>();
+            port == other && (own == host || address.is_ok_and(|address| address.is_loopback()))
+        }
+        _ => false,
+    }
 }
 
 /// Whether an address is no name, which may be another's.
@@ -129,6 +149,7 @@ fn redises_of(snapshot: &Snapshot, asker: usize) -> usize {
 mod tests {
     use super::*;
     use crate::rule::case::Case;
+    use crate::snapshot::Listener;
 
     fn drivers(of: &[(&str, &str)]) -> Case {
         Case::healthy().with(|all| {
@@ -165,10 +186,14 @@ mod tests {
             let ini = format!("session.save_handler=redis\nsession.save_path=\"{path}\"");
             let case = Case::healthy().pool_with("", &ini).with(|all| {
                 all.links[1].by = ListenEndpoint::Tcp("127.0.0.1".into(), 6379);
+                let endpoint = ListenEndpoint::Unix("/run/own.sock".into());
+                let queue = None;
+                all.services[2].listens = vec![Listener { endpoint, queue }];
             });
             KeptInRedis::of(&case.0, 2).must_stay()
         };
         assert!(stays("tcp://localhost:6379?auth=x") && stays("tcp://redis:6379"));
+        assert!(stays("unix:///var/run/own.sock"));
         assert!(!stays("tcp://10.0.0.5:6379") && !stays("unix:///run/redis.sock?database=2"));
     }
 

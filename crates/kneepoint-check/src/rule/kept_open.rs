@@ -2,6 +2,29 @@
 
 use crate::snapshot::Pass;
 
+/// Whether every request of a place asks for another protocol (WebSocket). With a variable in its place only some do.
+pub(crate) fn always_upgrades(pass: &Pass) -> bool {
+    let header = pass.settings.text("proxy_set_header connection");
+    pass.settings.text("proxy_set_header upgrade").is_some()
+        && header.is_some_and(|text| text.eq_ignore_ascii_case("upgrade"))
+}
+
+/// What to do where lines to be copied would do harm.
+pub(crate) fn only_words(pass: &Pass, has_upstream: bool) -> Option<&'static str> {
+    if !has_upstream && pass.by_variable {
+        return Some(
+            "The address holds a variable, so nginx looks the name up as it runs, and keeps no connection. Write an upstream with \
+             `zone`, `server NAME:PORT resolve;` and `keepalive 64;` (nginx 1.27.3 and later), and name it here without a variable.",
+        );
+    }
+    let header = pass.settings.text("proxy_set_header connection")?;
+    // An empty header would end what is upgraded.
+    header.contains('$').then_some(
+        "In an upstream for this server write `keepalive 64;`, and let the map give '' and not close for requests that are not \
+         upgraded.",
+    )
+}
+
 /// Whether a place asks in a way that leaves the connection open.
 pub(crate) fn asks_to_keep(pass: &Pass) -> bool {
     let header = pass.settings.text("proxy_set_header connection");
@@ -49,7 +72,7 @@ pub(crate) fn kept_open(pass: &Pass, host: Option<&str>) -> String {
 pub(crate) fn own_upstream(pass: &Pass) -> (String, String) {
     let target = pass.target.text.as_str();
     let (scheme, rest) = target.split_once("://").unwrap_or(("http", target));
-    let (server, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let (server, path) = rest.split_at(rest.find(['/', '$']).unwrap_or(rest.len()));
     let name = server.replace(|c: char| !c.is_alphanumeric(), "_");
     let host = match server.rsplit_once(':') {
         Some((host, port)) if port.chars().all(|c| c.is_ascii_digit()) => host,

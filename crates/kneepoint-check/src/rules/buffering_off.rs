@@ -1,6 +1,7 @@
 //! NGX-24: responses are not taken up before the client reads them.
 
 use crate::find::asks::{endpoints_of, usual};
+use crate::rule::kept_open::always_upgrades;
 use crate::rule::prelude::*;
 use crate::snapshot::{Link, ListenEndpoint, Nginx, Pass};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -28,9 +29,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             let name = match pass.directive.as_str() {
                 "fastcgi_pass" => "fastcgi_buffering",
                 // What is upgraded to another protocol (WebSocket) is no response to take up.
-                "proxy_pass" if pass.settings.get("proxy_set_header upgrade").is_none() => {
-                    "proxy_buffering"
-                }
+                "proxy_pass" if !always_upgrades(pass) => "proxy_buffering",
                 _ => continue,
             };
             let value = pass.settings.get(name);
@@ -152,7 +151,7 @@ mod tests {
         );
         let socket = Case::healthy().nginx_with(
             "proxy_set_header Connection \"\";",
-            "proxy_buffering off;\n   proxy_set_header Upgrade $http_upgrade;",
+            "proxy_buffering off;\n   proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;",
         );
         assert!(super::super::tests_of(&RULE, &socket).is_empty());
         // A pool counts once, however many places lead to it.

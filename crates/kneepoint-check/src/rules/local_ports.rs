@@ -124,7 +124,7 @@ pub(super) fn is_taken_again(service: &Service, peer: &ListenEndpoint) -> bool {
 /// A range above the usual ports of servers. Ports of others that listen in it, and were not in it before, are reserved.
 fn wider(service: &Service, range: &SettingValue) -> Fix {
     let (first, last) = ends(range).unwrap_or((u16::MAX, 0));
-    if first <= FIRST && last == u16::MAX {
+    if last.saturating_sub(first) >= u16::MAX - FIRST {
         return Fix::words("The range is wide already: keep connections to the next tier open.");
     }
     let taken = service.ports_taken.range(FIRST..);
@@ -135,12 +135,17 @@ fn wider(service: &Service, range: &SettingValue) -> Fix {
         "" => Fix::sysctl(service, RANGE, WIDE)
             .after(&format!("{why}, so the range begins above the usual ones.")),
         taken => {
-            let reserved = ("net.ipv4.ip_local_reserved_ports", taken);
+            // A second value takes the place of the first.
+            let before = service.kernel.text(RESERVED).unwrap_or_default();
+            let all = [before, taken].join(",");
+            let reserved = (RESERVED, all.trim_start_matches(','));
             Fix::sysctls(service, &[(RANGE, WIDE), reserved])
                 .after(&format!("{why}, so those in the new range are reserved."))
         }
     }
 }
+
+const RESERVED: &str = "net.ipv4.ip_local_reserved_ports";
 
 #[cfg(test)]
 mod tests {

@@ -40,12 +40,17 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                 .tell(found);
             continue;
         };
-        // What PHP itself allows a script is not cut short.
         let own = pool.php.get("max_execution_time");
         let own = own.and_then(SettingValue::seconds).unwrap_or(0.0);
-        let ends = match own > seconds {
-            true => format!("{own:.0}s"),
-            false => super::just_below(seconds),
+        let ends = ("request_terminate_timeout", super::just_below(seconds));
+        // What PHP itself allows a script is not cut short.
+        let fix = match own > seconds {
+            true => Fix::words(format!(
+                "First let {} wait as long as scripts may run ({own:.0} s) where long pages are served, or lower max_execution_time; \
+                 then set request_terminate_timeout a little below what it waits.",
+                waits.who()
+            )),
+            false => Fix::pool(service, pool, &[ends]),
         };
         draft
             .seen(
@@ -56,11 +61,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                 ),
                 waits.value.source.to_string(),
             )
-            .fix(Fix::pool(
-                service,
-                pool,
-                &[("request_terminate_timeout", ends)],
-            ))
+            .fix(fix)
             .tell(found);
     }
 }
@@ -82,7 +83,7 @@ mod tests {
                     Case::healthy()
                         .pool_with("request_terminate_timeout = 0", "max_execution_time = 300"),
                     Severity::Risk,
-                    "request_terminate_timeout = 300s",
+                    "First let nginx wait as long as scripts may run (300 s)",
                 ),
                 (
                     never().with(|all| all.links.clear()),

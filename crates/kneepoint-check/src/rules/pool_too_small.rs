@@ -135,11 +135,17 @@ fn suggested(snapshot: &Snapshot, service: &Service, pool: &FpmPool) -> Result<u
         ));
     }
     if by_cores as u64 <= now {
-        return Err(format!(
-            "{} are many for {:.0} cores: more of them help only where they wait, and for as long. {LOOK}",
-            counted(now, "worker"),
-            service.cores(&snapshot.machine)
-        ));
+        let workers = counted(now, "worker");
+        let cores = service.cores(&snapshot.machine);
+        return Err(match pools > 1.0 {
+            true => format!(
+                "{workers} are this pool's part of {cores:.0} cores, which {pools:.0} pools share: more help where the others are \
+                 idle at that time, or where they wait. {LOOK}"
+            ),
+            false => format!(
+                "{workers} are many for {cores:.0} cores: more of them help only where they wait, and for as long. {LOOK}"
+            ),
+        });
     }
     Ok(by_cores.min(by_memory) as u64)
 }

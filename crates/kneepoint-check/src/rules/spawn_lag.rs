@@ -73,11 +73,16 @@ fn better(
         return kept;
     }
     let spare = most.div_ceil(LONG_S as u64);
-    vec![
+    // PHP-FPM starts no more than so many a second, whatever is spare.
+    let rate = pool.number("pm.max_spawn_rate", 32.0) as u64;
+    let faster = (spare > rate).then(|| ("pm.max_spawn_rate", spare.to_string()));
+    let mut lines = vec![
         ("pm.start_servers", spare.to_string()),
         ("pm.min_spare_servers", spare.to_string()),
         ("pm.max_spare_servers", (2 * spare).min(most).to_string()),
-    ]
+    ];
+    lines.extend(faster);
+    lines
 }
 
 #[cfg(test)]
@@ -112,5 +117,7 @@ mod tests {
             poor.contains("pm.min_spare_servers = 6") && !poor.contains("static"),
             "{poor}"
         );
+        let many = fix(16e9, &pool.replace("100", "300"));
+        assert!(many.contains("pm.max_spawn_rate = 60"), "{many}");
     }
 }

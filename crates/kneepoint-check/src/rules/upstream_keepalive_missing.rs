@@ -1,6 +1,6 @@
 //! NGX-04: a new connection for every request that is handed on.
 
-use crate::rule::kept_open::{asks_to_keep, kept_open, own_upstream};
+use crate::rule::kept_open::{always_upgrades, asks_to_keep, kept_open, only_words, own_upstream};
 use crate::rule::prelude::*;
 use crate::snapshot::{Pass, Upstream};
 use std::collections::BTreeSet;
@@ -34,9 +34,8 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .filter(|pass| pass.directive == "proxy_pass")
         {
             // What is upgraded to another protocol (WebSocket) is nobody else's connection afterwards.
-            let upgrades = pass.settings.text("proxy_set_header upgrade").is_some();
             let is_told = told.contains(pass.target.text.as_str());
-            if pass.target.text.contains("unix:") || upgrades || is_told {
+            if pass.target.text.contains("unix:") || always_upgrades(pass) || is_told {
                 continue;
             }
             let upstream = nginx.upstream_of(pass);
@@ -88,16 +87,11 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     }
 }
 
-/// Why no block is written for a name that is looked up while nginx runs.
-const BY_VARIABLE: &str = "The address holds a variable, so nginx looks the name up as it runs, and keeps no connection. Write an \
-    upstream with `zone`, `server NAME:PORT resolve;` and `keepalive 64;` (nginx 1.27.3 and later), and name it here without a \
-    variable.";
-
 fn fix(service: &Service, pass: &Pass, upstream: Option<&Upstream>, is_kept: bool) -> Fix {
     let lines = kept_open(pass, None);
     let beside = || Fix::beside(service, &pass.target, &lines);
-    if upstream.is_none() && pass.by_variable {
-        return Fix::words(BY_VARIABLE);
+    if let Some(text) = only_words(pass, upstream.is_some()) {
+        return Fix::words(text);
     }
     match upstream {
         Some(_) if is_kept => beside(),
@@ -198,6 +192,8 @@ mod tests {
                 && named.contains("proxy_ssl_name api.example.com;"),
             "{named}"
         );
+        let all = written(conf("proxy_pass http://10.0.0.9:80$request_uri;"));
+        assert!(all.contains("//kept_10_0_0_9_80$request_uri;"), "{all}");
         let looked_up = written(conf("set $u http://app:8080; proxy_pass $u;"));
         assert!(looked_up.contains("without a variable"), "{looked_up}");
         let socket = conf(
@@ -205,6 +201,11 @@ mod tests {
              proxy_pass http://127.0.0.1:6001;",
         );
         assert!(super::super::tests_of(&RULE, &socket).is_empty());
+        let mapped = written(conf(
+            "proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $upgrade; \
+             proxy_pass http://127.0.0.1:6001;",
+        ));
+        assert!(mapped.contains("let the map give ''"), "{mapped}");
     }
 
     #[test]

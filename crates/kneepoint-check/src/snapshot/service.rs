@@ -317,11 +317,17 @@ impl Service {
         self.is_older_than(&[10]) == Some(true) && self.is_older_than(version) == Some(false)
     }
 
-    /// Lines of one meaning in its logs.
+    /// Lines of one meaning in its logs: of several logs the one with most, and one of today before one of the past.
     #[must_use]
     pub fn logged(&self, kind: LogKind) -> Option<&LogHits> {
+        /// A day, in seconds.
+        const DAY_S: f64 = 86_400.0;
         let hits = self.logs.iter().filter(|hits| hits.kind == kind);
-        hits.max_by_key(|hits| hits.count)
+        let is_now = |hits: &LogHits| {
+            hits.age_s
+                .is_none_or(|age| age < DAY_S && age <= self.age_s + 1.0)
+        };
+        hits.max_by_key(|hits| (is_now(hits), hits.count))
     }
 
     /// Memory that it may use in bytes: its limit, or all of the machine.
@@ -466,6 +472,25 @@ mod tests {
             assert_eq!(shown(text).as_deref(), Some(expected), "{text}");
         }
         assert_eq!(shown(""), None);
+    }
+
+    #[test]
+    fn what_is_logged_today_comes_before_more_of_the_past() {
+        let mut service = Service::new(ServiceKind::Nginx, 1);
+        service.age_s = 1e7;
+        for (count, age_s) in [(400, 8e6), (50, 60.0)] {
+            service.logs.push(LogHits {
+                kind: LogKind::UpstreamReadTimeout,
+                count,
+                first: String::new(),
+                last: String::new(),
+                age_s: Some(age_s),
+                path: String::new(),
+                pool: None,
+            });
+        }
+        let hits = service.logged(LogKind::UpstreamReadTimeout);
+        assert_eq!(hits.map(|hits| hits.count), Some(50));
     }
 
     #[test]

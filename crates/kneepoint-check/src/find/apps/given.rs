@@ -24,10 +24,7 @@ pub(super) fn judge(app: &mut ServedApp, pools: &[FpmPool], owners: &Owners) {
                 own.map(of_pool).collect()
             }
             // Any of them may be the one.
-            Owners::Unknown => {
-                let given = pools.iter().map(of_pool);
-                given.filter(Option::is_some).collect()
-            }
+            Owners::Unknown => pools.iter().map(of_pool).collect(),
             Owners::None | Owners::Elsewhere => Vec::new(),
         };
         let is_of_file =
@@ -99,6 +96,8 @@ mod tests {
         check(prod, false, &Owners::None, &[file]);
         let half = format!("{prod}\n[b]\nlisten = 9001");
         check(&half, false, &own, &[]);
+        // Nobody knows which of both it is.
+        check(&half, false, &Owners::Unknown, &[file]);
         let both = Owners::Pools(vec!["www".to_owned(), "b".to_owned()]);
         check(&half, false, &both, &[file]);
     }

@@ -106,7 +106,12 @@ impl Gather<'_> {
 /// The error log of nginx, and those that its servers have for themselves.
 fn of_nginx(settings: &Settings, nginx: &Nginx, usual: Option<&str>) -> Vec<String> {
     let main = settings.text("error_log").map(path_of).or(usual);
-    let all = nginx.servers.iter();
+    // What servers have from around them is one and the same: a stranger's file may have thousands of both.
+    let mut known = HashSet::new();
+    let all = nginx.servers.iter().filter(|server| {
+        let log = server.settings.get("error_log");
+        log.is_some_and(|log| known.insert(std::ptr::from_ref(log)))
+    });
     let all = all.flat_map(|server| server.settings.every("error_log"));
     let own = all.map(|(text, _)| path_of(text));
     let own = own.filter(|path| !PRINTED.contains(path));
