@@ -1,9 +1,11 @@
 //! Says why a change must not be tried, before anything is restarted for it.
 
 use crate::Evidence;
-use crate::saturation::pool::{SPARE_CONNECTIONS, memory_limit, opcache_bytes, size_key};
+use crate::saturation::pool::{
+    SPARE_CONNECTIONS, memory_limit, opcache_bytes, size_key, worker_bytes,
+};
 use kneepoint_model::units::format_bytes;
-use kneepoint_model::{Layer, Setting, SettingKey, metric};
+use kneepoint_model::{Layer, Setting, SettingKey};
 
 /// File descriptors an nginx connection may need: its own, and one to the next tier or to a file.
 const DESCRIPTORS_PER_CONNECTION: f64 = 2.0;
@@ -76,10 +78,7 @@ impl After<'_> {
         let opcache = self
             .number(Layer::Php, "opcache.memory_consumption")
             .map_or_else(|| opcache_bytes(self.evidence), |mb| mb * 1_048_576.0);
-        let worker = self
-            .evidence
-            .largest(Layer::Php, metric::PSS_WORKER_BYTES)
-            .unwrap_or(0.0);
+        let worker = worker_bytes(self.evidence).unwrap_or(0.0);
         let workers = self.workers()?;
         let limit = memory_limit(self.evidence)?;
         let needed = workers * worker + opcache;

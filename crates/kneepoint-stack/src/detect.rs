@@ -30,7 +30,14 @@ const SIGNATURES: &[Signature] = &[
         kind: AppKind::Laravel,
         name: "Laravel",
         marks: &[&["artisan", "bootstrap/app.php"]],
-        fronts: &["public/index.php"],
+        // October and Winter have theirs in the root.
+        fronts: &["public/index.php", "index.php"],
+    },
+    Signature {
+        kind: AppKind::Wordpress,
+        name: "WordPress (Bedrock)",
+        marks: &[&["web/wp-config.php"], &["config/application.php"]],
+        fronts: &["web/index.php"],
     },
     Signature {
         kind: AppKind::Wordpress,
@@ -60,6 +67,40 @@ const SIGNATURES: &[Signature] = &[
         marks: &[&["bin/console"]],
         fronts: &["public/index.php", "web/app.php"],
     },
+    plain(
+        "Magento",
+        &[&["bin/magento"]],
+        &["pub/index.php", "index.php"],
+    ),
+    plain(
+        "CakePHP",
+        &[&["bin/cake.php", "bin/cake"]],
+        &["webroot/index.php"],
+    ),
+    plain("Craft CMS", &[&["craft"]], &["web/index.php"]),
+    plain(
+        "Yii",
+        &[&["yii"]],
+        &["web/index.php", "frontend/web/index.php"],
+    ),
+    plain(
+        "Joomla",
+        &[&["configuration.php"], &["administrator/index.php"]],
+        &["index.php"],
+    ),
+    plain(
+        "Moodle",
+        &[
+            &["lib/setuplib.php", "public/lib/setuplib.php"],
+            &["config-dist.php"],
+        ],
+        &["public/index.php", "index.php"],
+    ),
+    plain(
+        "Nextcloud",
+        &[&["lib/versioncheck.php"], &["version.php"]],
+        &["index.php"],
+    ),
     plain("DokuWiki", &[&["doku.php"]], &["index.php", "doku.php"]),
     plain(
         "phpMyAdmin",
@@ -175,6 +216,28 @@ mod tests {
             &["app/FreshRSS.php", "p/index.php", "index.php"],
             Some((AppKind::Plain, "p/index.php")),
         );
+        check(
+            &["bin/magento", "pub/index.php", "index.php"],
+            Some((AppKind::Plain, "pub/index.php")),
+        );
+        check(
+            &["bin/cake", "index.php", "webroot/index.php"],
+            Some((AppKind::Plain, "webroot/index.php")),
+        );
+        check(
+            &["yii", "frontend/web/index.php"],
+            Some((AppKind::Plain, "frontend/web/index.php")),
+        );
+        check(
+            &["artisan", "index.php"],
+            Some((AppKind::Laravel, "index.php")),
+        );
+        let bedrock = [
+            "config/application.php",
+            "web/wp-config.php",
+            "web/index.php",
+        ];
+        check(&bedrock, Some((AppKind::Wordpress, "web/index.php")));
         check(&["index.php"], Some((AppKind::Plain, "index.php")));
         check(&["README.md"], None);
         check(&["artisan"], None);

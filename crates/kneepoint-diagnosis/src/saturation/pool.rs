@@ -136,9 +136,18 @@ pub(crate) fn opcache_bytes(evidence: &Evidence) -> f64 {
     megabytes.unwrap_or(0.0) * f64::from(1 << 20)
 }
 
+/// Memory of the largest worker in bytes; `None` where that was not measured, or workers are threads of one process, as those of
+/// FrankenPHP are: then nobody knows what one takes.
+pub(crate) fn worker_bytes(evidence: &Evidence) -> Option<f64> {
+    let tier = evidence.stack.tier(Layer::Php)?;
+    let are_processes = tier.server.as_str() != "frankenphp";
+    let largest = evidence.largest(Layer::Php, metric::PSS_WORKER_BYTES);
+    largest.filter(|_| are_processes)
+}
+
 /// Most workers that fit the memory, by the largest worker seen; `None` when that was not measured.
 pub(crate) fn memory_cap(evidence: &Evidence) -> Option<f64> {
-    let worker = evidence.largest(Layer::Php, metric::PSS_WORKER_BYTES)?;
+    let worker = worker_bytes(evidence)?;
     let room = memory_limit(evidence)? - opcache_bytes(evidence);
     (worker > 0.0).then_some((MEMORY_SHARE * room / worker).floor().max(1.0))
 }
@@ -179,7 +188,7 @@ pub fn pool_need(evidence: &Evidence) -> Option<PoolNeed> {
     let cpus = evidence.cpus(Layer::Php);
     let held = evidence.limit_hz?.estimate * pool.hold_s()?;
     let needed = (LITTLE_HEADROOM * held).max(cpus);
-    let worker_bytes = evidence.largest(Layer::Php, metric::PSS_WORKER_BYTES);
+    let worker_bytes = worker_bytes(evidence);
     Some(PoolNeed {
         key: size_key(evidence),
         workers: pool.max as u64,
@@ -228,6 +237,18 @@ pub(crate) fn size_key(evidence: &Evidence) -> SettingKey {
 mod tests {
     use super::*;
     use crate::test_support::Case;
+    use kneepoint_model::ServerKind;
+
+    #[test]
+    fn nobody_knows_what_a_thread_takes() {
+        let cap = |server: &str| {
+            let case =
+                Case::healthy().tier(Layer::Php, |tier| tier.server = ServerKind::new(server));
+            memory_cap(&case.evidence())
+        };
+        assert!(cap("fpm").is_some());
+        assert_eq!(cap("frankenphp"), None);
+    }
 
     #[test]
     fn other_tiers_hold_memory_of_the_machine_too() {

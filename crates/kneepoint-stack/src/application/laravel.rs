@@ -58,6 +58,13 @@ impl Cached {
         (!value.eq_ignore_ascii_case("null")).then_some((value, *line))
     }
 
+    /// Name and value of all that are not null.
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        let values = self.values.iter();
+        let values = values.map(|(name, value, _)| (name.as_str(), value.as_str()));
+        values.filter(|(_, value)| !value.eq_ignore_ascii_case("null"))
+    }
+
     /// The switches that cost.
     #[must_use]
     pub fn switches(&self) -> Vec<AppSwitch> {

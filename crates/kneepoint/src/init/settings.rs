@@ -5,6 +5,7 @@ mod changes;
 mod database;
 mod environment;
 mod known;
+mod own;
 mod reads;
 mod roles;
 pub(super) mod seeds;
@@ -31,8 +32,11 @@ pub(super) fn look(root: &Path, found: &Detected, facts: &mut InitFacts) {
     let files = database::settings_files(root, public);
     let settings = database::settings(&files);
     let elsewhere = wordpress_elsewhere(root, found, &settings);
-    let drupal = files.iter().filter(|_| found.name == "Drupal");
-    let driver = drupal.clone().find_map(known::drupal_driver);
+    let driver = files.iter().find_map(|file| match found.name {
+        "Drupal" => known::drupal_driver(file),
+        "Nextcloud" => own::nextcloud_driver(file),
+        _ => None,
+    });
     let told = database::engine(&settings)
         .or(environment.engine)
         .or_else(|| DbEngine::named(&driver?));
@@ -87,7 +91,7 @@ fn wordpress_elsewhere(
     let own = settings
         .iter()
         .any(|setting| setting.role == roles::Role::Password || setting.reads_environment());
-    let is_wordpress = found.kind == AppKind::Wordpress && !own;
+    let is_wordpress = found.name == "WordPress" && !own;
     is_wordpress
         .then(|| known::wordpress_elsewhere(root))
         .flatten()
@@ -138,12 +142,14 @@ fn change_settings(
     facts: &mut InitFacts,
 ) {
     let server = facts.engine.filter(|engine| engine.server().is_some());
-    if let Some(engine) = server {
+    // What Joomla's object says, it says itself.
+    if let Some(engine) = server.filter(|_| found.name != "Joomla") {
         let style = PortStyle::of(found.kind, engine, settings, reads);
         let (changes, notes) = changes::of_database(engine, settings, style);
         facts.changes.extend(changes);
         facts.notes.extend(notes);
     }
+    facts.changes.extend(own::changes(root, found.name, files));
     for file in files {
         facts.changes.extend(known::own_paths(root, file));
         match (found.kind, found.name, file.path.as_str()) {

@@ -192,6 +192,13 @@ impl Visitor<'_> {
                 ));
                 return Ok(None);
             };
+            if location.starts_with("https://") && next == path {
+                outcome.failure = Some(format!(
+                    "GET {path} redirects to itself over https (status {status}), and the lab speaks http: have the application take \
+                     http (an [[app.file]] can), or set HTTPS = \"on\" in [app.env], which most take for a connection over TLS"
+                ));
+                return Ok(None);
+            }
             outcome.told.push(format!(
                 "GET {path} redirects to {next} (status {status}); the scenario asks for that."
             ));

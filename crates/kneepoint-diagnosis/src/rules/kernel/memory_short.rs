@@ -1,6 +1,7 @@
 //! KRN-08: everything waits for memory.
 
 use crate::rule::prelude::*;
+use crate::saturation::pool::worker_bytes;
 use kneepoint_model::units::format_bytes;
 
 /// Share of the time in which every task waits for memory, from which on it binds \[ours\].
@@ -72,7 +73,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
             String::new(),
         );
     }
-    if let Some(worker) = evidence.largest(Layer::Php, metric::PSS_WORKER_BYTES) {
+    if let Some(worker) = worker_bytes(evidence) {
         verdict = verdict.under(
             format!("a worker of PHP takes {}", format_bytes(worker as u64)),
             String::new(),

@@ -2,7 +2,7 @@
 
 use crate::rule::prelude::*;
 use crate::saturation::pool::{
-    PoolState, WORKERS_PER_CORE, memory_cap, memory_limit, resize, size_key,
+    PoolState, WORKERS_PER_CORE, memory_cap, memory_limit, resize, size_key, worker_bytes,
 };
 use kneepoint_model::units::format_bytes;
 
@@ -55,7 +55,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
 fn over_memory(evidence: &Evidence) -> Option<Finding> {
     let cap = memory_cap(evidence)?;
     let limit = memory_limit(evidence)?;
-    let worker = evidence.largest(Layer::Php, metric::PSS_WORKER_BYTES)?;
+    let worker = worker_bytes(evidence)?;
     let size = evidence.stack.tier(Layer::Php)?.pool.as_ref()?.max_workers as f64;
     if size * worker <= limit {
         return None;

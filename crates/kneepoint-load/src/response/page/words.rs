@@ -55,7 +55,13 @@ pub(super) static KNOWN: &[Known] = &[
             "Briefly unavailable for scheduled maintenance",
             "Your PHP installation appears to be missing the MySQL extension",
             "There doesn't seem to be a wp-config.php file",
+            "Error establishing a Redis connection",
         ],
+    ),
+    known(
+        "WooCommerce",
+        Place::Begins,
+        &["Pardon our dust! We're working on something amazing"],
     ),
     known(
         "WordPress",
@@ -116,6 +122,7 @@ pub(super) static KNOWN: &[Known] = &[
         &[
             "The website encountered an unexpected error",
             "Site under maintenance",
+            "The provided host name is not valid for this server",
         ],
     ),
     known(
@@ -162,6 +169,11 @@ pub(super) static KNOWN: &[Known] = &[
             "Your application folder path does not appear to be set correctly",
         ],
     ),
+    known(
+        "Nextcloud",
+        Place::Begins,
+        &["Access through untrusted domain"],
+    ),
     known("TYPO3", Place::Begins, &["Oops, an error occurred!"]),
     known(
         "Moodle",
@@ -169,6 +181,7 @@ pub(super) static KNOWN: &[Known] = &[
         &[
             "Error: Database connection failed",
             "Coding error detected, it must be fixed",
+            "Incorrect access detected, this server may be accessed only through",
         ],
     ),
     known(

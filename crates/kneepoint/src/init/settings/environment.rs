@@ -5,6 +5,7 @@ use super::reads::Reads;
 use super::roles::{Role, of_database, of_redis};
 use kneepoint_model::AppKind;
 use kneepoint_stack::application::dotenv;
+use kneepoint_stack::application::laravel::Cached;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -52,13 +53,19 @@ pub(super) struct Environment {
 pub(super) fn look(root: &Path, kind: AppKind, reads: &Reads) -> Environment {
     let mut values = BTreeMap::new();
     let mut told_in = None;
-    for file in FILES {
-        let Some(text) = super::read(&root.join(file)) else {
-            continue;
-        };
-        let pairs = dotenv::values(&text);
+    let compiled = (kind == AppKind::Symfony).then(|| compiled(root)).flatten();
+    let of_files = || {
+        let texts = FILES
+            .iter()
+            .map(|file| (*file, super::read(&root.join(file))));
+        let texts = texts.filter_map(|(file, text)| Some((file, dotenv::values(&text?))));
+        texts.collect()
+    };
+    // Where Symfony's files were compiled, it reads none of them.
+    let found = compiled.map_or_else(of_files, |pairs| vec![(COMPILED, pairs)]);
+    for (file, pairs) in found {
         if pairs.iter().any(|(name, _)| of_database(name).is_some()) {
-            told_in = Some((*file).to_owned());
+            told_in = Some(file.to_owned());
         }
         values.extend(pairs);
     }
@@ -73,6 +80,20 @@ pub(super) fn look(root: &Path, kind: AppKind, reads: &Reads) -> Environment {
         });
     }
     found
+}
+
+/// What `composer dump-env` made of Symfony's files.
+const COMPILED: &str = ".env.local.php";
+
+/// What stands in it; `None` where it is not there, or nothing of it can be read.
+fn compiled(root: &Path) -> Option<Vec<(String, String)>> {
+    let text = super::read(&root.join(COMPILED))?;
+    let cached = Cached::of(&text);
+    let pairs = cached.pairs();
+    let pairs: Vec<_> = pairs
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
+    (!pairs.is_empty()).then_some(pairs)
 }
 
 /// Paths of the application as it lies in your directory: the copy has its own.
@@ -126,7 +147,13 @@ fn for_name(name: &str, old: &str, kind: AppKind, engine: Option<DbEngine>) -> O
         })
     };
     const REDIS: &str = "The lab's Redis instead of yours.";
+    if name == "TRUSTED_HOSTS" && kind == AppKind::Symfony && !old.is_empty() {
+        let why =
+            "The site is visited under the lab's address, by which it would refuse to be called.";
+        return set(".*", why);
+    }
     match of_redis(name) {
+        None if is_redis(old) => return set(&of_another_redis(old), REDIS),
         Some(Role::Password) if !old.is_empty() && old != "null" => {
             return set("null", "The lab's Redis asks for no password.");
         }
@@ -160,8 +187,28 @@ fn scheme(address: &str) -> &str {
     address.split(':').next().unwrap_or_default()
 }
 
+/// Whether a text is the address of a Redis.
+fn is_redis(text: &str) -> bool {
+    text.starts_with("redis://") || text.starts_with("rediss://")
+}
+
+/// The lab's Redis in the form of another address, with its path and without its secrets.
+fn of_another_redis(old: &str) -> String {
+    let path = old.split(['?', '#']).next().unwrap_or_default();
+    let path = path.splitn(4, '/').nth(3).unwrap_or_default();
+    let slash = if path.is_empty() { "" } else { "/" };
+    format!("redis://{{REDIS_HOST}}:{{REDIS_PORT}}{slash}{path}")
+}
+
 /// The lab's address in the form of another, with its options and without its secrets.
 fn address(old: &str) -> String {
+    if !old.contains("://") {
+        // One of PDO.
+        return format!(
+            "{}:host={{DB_HOST}};port={{DB_PORT}};dbname={{DB_DATABASE}}",
+            scheme(old)
+        );
+    }
     let options = old.split_once('?').map_or("", |(_, options)| options);
     // An option may be a secret, too: those that say how to speak to the server are kept.
     let kept: Vec<&str> = options
@@ -192,7 +239,8 @@ fn uses_redis(values: &BTreeMap<String, String>, kind: AppKind) -> bool {
         let mut users = USERS.iter().filter_map(|name| values.get(*name));
         users.any(|value| value == "redis")
     };
-    used() || (kind != AppKind::Laravel && (is_set("REDIS_HOST") || is_set("REDIS_URL")))
+    let is_named = || is_set("REDIS_HOST") || values.values().any(|value| is_redis(value));
+    used() || (kind != AppKind::Laravel && (is_set("REDIS_URL") || is_named()))
 }
 
 #[cfg(test)]
@@ -250,6 +298,37 @@ mod tests {
                 REDIS_URL = redis://{REDIS_HOST}:{REDIS_PORT}
             "#]],
         );
+    }
+
+    #[test]
+    fn an_address_keeps_its_form() {
+        check(
+            AppKind::Symfony,
+            "DB_DSN=\"mysql:host=h;dbname=n\"\nLOCK_DSN=rediss://:secret@r:6380/2?auth=secret\nTRUSTED_HOSTS='^shop'\n",
+            &[],
+            &expect![[r#"
+                Some(Mariadb) redis: true
+                DB_DSN = mysql:host={DB_HOST};port={DB_PORT};dbname={DB_DATABASE}
+                LOCK_DSN = redis://{REDIS_HOST}:{REDIS_PORT}/2
+                TRUSTED_HOSTS = .*
+            "#]],
+        );
+    }
+
+    #[test]
+    fn symfonys_compiled_file_counts_alone() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let write = |file: &str, text: &str| {
+            std::fs::write(dir.path().join(file), text).expect("a file");
+        };
+        write(".env", "DATABASE_URL=postgresql://app@127.0.0.1/app\n");
+        write(
+            ".env.local.php",
+            "<?php\nreturn array (\n  'APP_ENV' => 'prod',\n  'DATABASE_URL' => 'mysql://u:p@db/shop',\n);\n",
+        );
+        let engine = |kind| look(dir.path(), kind, &Reads::default()).engine;
+        assert_eq!(engine(AppKind::Symfony), Some(DbEngine::Mariadb));
+        assert_eq!(engine(AppKind::Plain), Some(DbEngine::Postgresql));
     }
 
     #[test]

@@ -6,17 +6,22 @@ use kneepoint_stack::application::code::{Assignment, assignments};
 use std::path::{Path, PathBuf};
 
 /// The site's own address as PHP sees it: that by which it was asked.
-const OWN_ADDRESS: &str = "'http://' . ($_SERVER['HTTP_HOST'] ?? 'localhost')";
+pub(super) const OWN_ADDRESS: &str = "'http://' . ($_SERVER['HTTP_HOST'] ?? 'localhost')";
 /// Where Debian's package has the settings of sites.
 const DEBIAN_WORDPRESS: &str = "/etc/wordpress";
 
-fn find<'t>(text: &'t str, target: &str) -> Option<Assignment<'t>> {
+pub(super) fn find<'t>(text: &'t str, target: &str) -> Option<Assignment<'t>> {
     let mut found = assignments(text).into_iter();
     found.find(|assignment| assignment.target == target)
 }
 
 /// A statement of a file with another value.
-fn with_value(file: &SettingsFile, old: &Assignment<'_>, new: &str, why: &str) -> FileChange {
+pub(super) fn with_value(
+    file: &SettingsFile,
+    old: &Assignment<'_>,
+    new: &str,
+    why: &str,
+) -> FileChange {
     let behind = &old.whole[old.before.len() + old.value.len()..];
     let text = format!("{}{new}{behind}", old.before);
     FileChange::replace(&file.path, old.whole, text, why)
@@ -216,10 +221,17 @@ pub(super) fn drupal(file: &SettingsFile) -> Vec<FileChange> {
         let why = "The lab's database instead of yours: what stands on the left counts. (Yours is not written here.)";
         changes.push(FileChange::replace(&file.path, old.before, text, why));
     }
-    if let Some(old) = find(&file.text, "$settings['trusted_host_patterns']") {
-        let why =
-            "The site is visited under the lab's address, by which it would refuse to be called.";
-        changes.push(with_value(file, &old, "['.*']", why));
+    const HOSTS: &str = "$settings['trusted_host_patterns']";
+    const WHY: &str =
+        "The site is visited under the lab's address, by which it would refuse to be called.";
+    let hosts = assignments(&file.text).into_iter();
+    for old in hosts.filter(|old| old.target.starts_with(HOSTS)) {
+        // `[...][] = '...'` adds one to the list.
+        let value = match old.target == HOSTS {
+            true => "['.*']",
+            false => "'.*'",
+        };
+        changes.push(with_value(file, &old, value, WHY));
     }
     changes
 }
@@ -358,7 +370,8 @@ mod tests {
         let file = file(
             "<?php\n/* $databases['default']['default'] = [] */\n$databases['default']['default'] = array (\n  \
              'database' => 'd',\n  'password' => 'secret',\n  'driver' => 'pgsql',\n);\n\
-             $settings['trusted_host_patterns'] = ['^www\\.example$'];\n",
+             $settings['trusted_host_patterns'] = ['^www\\.example$'];\n\
+             $settings['trusted_host_patterns'][] = '^shop\\.example$';\n",
         );
         assert_eq!(drupal_driver(&file).as_deref(), Some("pgsql"));
         check(
@@ -373,6 +386,7 @@ mod tests {
               'driver' => 'pgsql',
             );
             $settings['trusted_host_patterns'] = ['.*'];
+            $settings['trusted_host_patterns'][] = '.*';
         "#]],
         );
     }

@@ -38,6 +38,7 @@ const ENDS: &[(&str, Role)] = &[
     ("url", Role::Url),
     ("driver", Role::Driver),
     ("dbtype", Role::Driver),
+    ("dbms", Role::Driver),
     ("connection", Role::Driver),
     ("database", Role::Name),
     ("dbname", Role::Name),
@@ -104,6 +105,7 @@ mod tests {
         for (name, role) in [
             ("DB_HOST", Role::Host),
             ("$wgDBserver", Role::Host),
+            ("$dbms", Role::Driver),
             ("$CFG->dbhost", Role::Host),
             ("MYSQL_HOST", Role::Host),
             ("PGHOST", Role::Host),
