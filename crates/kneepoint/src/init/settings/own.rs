@@ -126,10 +126,14 @@ fn bedrock(root: &Path) -> Vec<FileChange> {
             "(getenv('DB_HOST') . ':' . (getenv('DB_SOCKET') ?: getenv('DB_PORT')))",
             DATABASE,
         ),
-        ("Config::define('WP_HOME', env('WP_HOME'))", &home, ADDRESS),
+        (
+            "Config::define('WP_HOME', env('WP_HOME'))",
+            home.as_str(),
+            ADDRESS,
+        ),
         (
             "Config::define('WP_SITEURL', env('WP_SITEURL'))",
-            &site,
+            site.as_str(),
             ADDRESS,
         ),
         (
