@@ -44,7 +44,13 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             }
         }
         for name in [CHECKS, "opcache.fast_shutdown", "opcache.inherited_hack"] {
-            if let Some(value) = php.ini.get(name).filter(|_| is_gone(service, name)) {
+            // In memory the checks are there with their default, which nobody wrote.
+            let value = if name == CHECKS {
+                set(name)
+            } else {
+                php.ini.get(name)
+            };
+            if let Some(value) = value.filter(|_| is_gone(service, name)) {
                 RULE.at(snapshot, at, Severity::Note)
                     .value(name, value)
                     .title(format!(
@@ -105,5 +111,7 @@ mod tests {
                 ),
             ],
         );
+        let off = Case::healthy().pool_with("", "opcache.consistency_checks=0");
+        assert!(super::super::tests_of(&RULE, &off).is_empty());
     }
 }

@@ -21,6 +21,8 @@ pub struct Cached {
 
 /// Where the reader is in a text.
 struct Reader<'t> {
+    /// Whether a value is kept, by its name.
+    is_kept: fn(&str) -> bool,
     rest: &'t str,
     line: u32,
     /// The keys of the arrays around.
@@ -38,7 +40,18 @@ impl Cached {
     /// What the text of the cache says.
     #[must_use]
     pub fn of(text: &str) -> Self {
+        Self::with(text, is_kept)
+    }
+
+    /// All that a text says which is such an array, its secrets too.
+    #[must_use]
+    pub fn whole(text: &str) -> Self {
+        Self::with(text, |_| true)
+    }
+
+    fn with(text: &str, is_kept: fn(&str) -> bool) -> Self {
         let mut reader = Reader {
+            is_kept,
             rest: text,
             line: 1,
             above: Vec::new(),
@@ -192,7 +205,7 @@ impl<'t> Reader<'t> {
             name.push('.');
         }
         name.push_str(&key);
-        if is_kept(&name) {
+        if (self.is_kept)(&name) {
             self.found.values.push((name, value, line));
         }
     }

@@ -88,7 +88,7 @@ const COMPILED: &str = ".env.local.php";
 /// What stands in it; `None` where it is not there, or nothing of it can be read.
 fn compiled(root: &Path) -> Option<Vec<(String, String)>> {
     let text = super::read(&root.join(COMPILED))?;
-    let cached = Cached::of(&text);
+    let cached = Cached::whole(&text);
     let pairs = cached.pairs();
     let pairs: Vec<_> = pairs
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
