@@ -277,6 +277,19 @@ pub(crate) fn matching(files: &dyn Files, pattern: &str, left: &mut usize) -> Op
     Some(places)
 }
 
+/// Whether what is named as a file is what a program prints to whoever started it.
+pub(crate) fn is_printed(path: &str) -> bool {
+    const PRINTED: [&str; 6] = [
+        "stderr",
+        "/dev/stderr",
+        "/dev/stdout",
+        "/proc/self/fd/2",
+        "/proc/self/fd/1",
+        "/dev/fd/2",
+    ];
+    PRINTED.contains(&path)
+}
+
 /// Whether a path may name several files.
 pub(crate) fn is_pattern(path: &str) -> bool {
     path.contains(['*', '?', '['])

@@ -49,7 +49,9 @@ impl Snapshot {
 
     /// How many pools share the memory of a service: those under the same limit, or without one.
     pub(crate) fn pools_sharing(&self, service: &Service) -> usize {
-        let source = |one: &Service| one.limits.memory.as_ref().map(|limit| limit.source.clone());
+        fn source(one: &Service) -> Option<&SettingSource> {
+            one.limits.memory.as_ref().map(|limit| &limit.source)
+        }
         let own = source(service);
         let services = self.services.iter().filter(|one| source(one) == own);
         services.map(|one| one.pools.len()).sum::<usize>().max(1)

@@ -106,13 +106,11 @@ pub struct MemorySize {
 /// Both sizes from `/proc/PID/smaps_rollup`.
 #[must_use]
 pub fn parse_memory_size(bytes: &[u8]) -> Option<MemorySize> {
-    let kilobytes = [
-        keyed(bytes, "Private_Clean:")?,
-        keyed(bytes, "Private_Dirty:")?,
-    ];
+    let clean = keyed(bytes, "Private_Clean:")?;
+    let private = clean.checked_add(keyed(bytes, "Private_Dirty:")?)?;
     Some(MemorySize {
         pss: parse_pss(bytes)?,
-        private: kilobytes[0].checked_add(kilobytes[1])?.checked_mul(1024)?,
+        private: private.checked_mul(1024)?,
     })
 }
 
@@ -251,6 +249,11 @@ mod tests {
         assert_eq!(parse_switches(status), Some((150, 7)));
         let rollup = b"55d0-7ffc ---p 00000000 00:00 0 [rollup]\nRss: 9000 kB\nPss:    1200 kB\nPss_Anon: 3 kB\n";
         assert_eq!(parse_pss(rollup), Some(1200 * 1024));
+        assert_eq!(parse_memory_size(rollup), None);
+        let rollup =
+            b"Pss:    1200 kB\nPrivate_Clean: 5 kB\nPrivate_Dirty: 700 kB\nPrivate_Hugetlb: 9 kB\n";
+        let size = parse_memory_size(rollup).expect("both sizes");
+        assert_eq!((size.pss, size.private), (1200 * 1024, 705 * 1024));
         assert_eq!(keyed(b"nr_throttled 3\n", "nr"), None);
     }
 

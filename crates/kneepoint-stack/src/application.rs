@@ -8,7 +8,7 @@ mod lines;
 mod mentions;
 mod prepared;
 mod switches;
-mod symfony;
+pub mod symfony;
 
 pub use hosts::{NamedHost, host_in_url, named_hosts};
 pub use mentions::{Mention, Mentioned, likeliest, mentions, mentions_in};

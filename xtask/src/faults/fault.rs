@@ -2,6 +2,7 @@
 
 use anyhow::{Context, ensure};
 use serde::Deserialize;
+use serde::de::IntoDeserializer as _;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -79,36 +80,36 @@ struct Written {
     #[serde(default)]
     never: Vec<String>,
     #[serde(default)]
-    must_mention: OneOrMore<String>,
+    must_mention: Texts,
     #[serde(default)]
     files: BTreeMap<String, String>,
     #[serde(default)]
     remedy_raises_limit: bool,
     #[serde(default)]
-    requires: OneOrMore<Requirement>,
+    requires: Texts,
     #[serde(default)]
     inject: toml::Table,
 }
 
-/// One, or several.
+/// One text, or several.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum OneOrMore<T> {
-    One(T),
-    Several(Vec<T>),
+enum Texts {
+    One(String),
+    Several(Vec<String>),
 }
 
-impl<T> Default for OneOrMore<T> {
+impl Default for Texts {
     fn default() -> Self {
         Self::Several(Vec::new())
     }
 }
 
-impl<T> OneOrMore<T> {
-    fn into_list(self) -> Vec<T> {
+impl Texts {
+    fn into_list(self) -> Vec<String> {
         match self {
-            Self::One(one) => vec![one],
-            Self::Several(several) => several,
+            Self::One(text) => vec![text],
+            Self::Several(texts) => texts,
         }
     }
 }
@@ -124,6 +125,10 @@ pub(super) enum Requirement {
 }
 
 impl Requirement {
+    fn named(name: &str) -> Result<Self, serde::de::value::Error> {
+        Self::deserialize(name.into_deserializer())
+    }
+
     /// What is told of a machine that does not have it; `None` where it is there.
     pub(super) fn lacking(self) -> Option<&'static str> {
         let (is_there, lacking) = match self {
@@ -157,6 +162,8 @@ impl Fault {
         };
         demands.check()?;
         check_names(&written.files)?;
+        let requires = written.requires.into_list().into_iter();
+        let requires = requires.map(|name| Requirement::named(&name));
         let expect = if written.expect == "healthy" {
             ensure!(
                 written.equally_right.is_empty() && !written.remedy_raises_limit,
@@ -181,7 +188,7 @@ impl Fault {
             scenario: std::path::absolute(dir.join(written.scenario))?,
             expect,
             remedy_must_win: written.remedy_raises_limit,
-            requires: written.requires.into_list(),
+            requires: requires.collect::<Result<_, _>>()?,
             overlay: toml::to_string(&written.inject)?,
         })
     }
@@ -318,7 +325,7 @@ mod tests {
         refused("expect = \"OPC-01\"\ncpus = 2", "unknown field `cpus`");
         refused(
             "expect = \"OPC-01\"\nrequires = \"luck\"",
-            "did not match any variant",
+            "unknown variant `luck`",
         );
         refused(
             "expect = \"healthy\"\nequally_right = [\"CAP-02\"]",

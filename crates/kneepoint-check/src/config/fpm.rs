@@ -3,6 +3,7 @@
 use super::{Reader, lines};
 use crate::files;
 use crate::snapshot::{FpmPool, ListenEndpoint, SettingSource, Settings};
+use kneepoint_stack::application::symfony;
 use std::collections::HashMap;
 
 /// What is configured.
@@ -51,7 +52,7 @@ fn keep_environment(pool: &mut FpmPool, env: &dyn Fn(&str) -> Option<String>) {
     let SettingSource::File { path, line } = keeps.source.clone() else {
         return;
     };
-    for name in ["APP_ENV", "APP_DEBUG"] {
+    for name in symfony::NAMES {
         let key = format!("env[{name}]");
         let value = env(name).filter(|_| pool.settings.get(&key).is_none());
         if let Some(value) = value {

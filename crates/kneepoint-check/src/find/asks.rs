@@ -82,15 +82,8 @@ pub(crate) fn usual(endpoint: &ListenEndpoint) -> ListenEndpoint {
 /// Bytes of the tables and indexes below a directory of data; `None` where it cannot be read. Logs that lie there too, for
 /// replication or for recovery, are no data that a cache holds.
 pub(super) fn data_bytes(files: &dyn Files, dir: &str, kind: ServiceKind) -> Option<f64> {
-    let names = files.names(dir).ok()?;
-    let roots = names.iter().filter(|name| name.is_dir);
-    let roots = roots.filter(|name| POSTGRESQL_DATA.contains(&name.name.as_str()));
-    let mut pending: Vec<(String, usize)> = match kind {
-        ServiceKind::Postgresql => roots
-            .map(|name| (format!("{}/{}", dir.trim_end_matches('/'), name.name), 1))
-            .collect(),
-        _ => vec![(dir.to_owned(), 0)],
-    };
+    files.names(dir).ok()?;
+    let mut pending = vec![(dir.to_owned(), 0)];
     let (mut bytes, mut counted) = (0.0, 0);
     while let Some((dir, depth)) = pending.pop() {
         for name in files.names(&dir).unwrap_or_default() {
@@ -99,9 +92,13 @@ pub(super) fn data_bytes(files: &dyn Files, dir: &str, kind: ServiceKind) -> Opt
             if counted > DATA_FILES {
                 return Some(bytes);
             }
-            if name.is_dir && depth < DATA_DEPTH {
+            // PostgreSQL has its tables in two of its directories, and nothing of them beside these.
+            let may_hold = kind != ServiceKind::Postgresql
+                || depth > 0
+                || POSTGRESQL_DATA.contains(&name.name.as_str());
+            if name.is_dir && depth < DATA_DEPTH && may_hold {
                 pending.push((path, depth + 1));
-            } else if !name.is_dir && is_data(&name.name, kind) {
+            } else if !name.is_dir && may_hold && is_data(&name.name, kind) {
                 bytes += files
                     .tail(&path, 0)
                     .map_or(0.0, |content| content.length as f64);

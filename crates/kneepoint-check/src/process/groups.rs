@@ -146,7 +146,7 @@ fn read_group(dir: &Path, controllers: &str, limits: &mut Limits) {
     let at = |name: &str| SettingSource::Kernel {
         path: dir.join(name).display().to_string(),
     };
-    let has = |one: &str| names(controllers, one);
+    let has = |one: &str| has_controller(controllers, one);
     if has("memory") {
         for name in ["memory.max", "memory.limit_in_bytes"] {
             if let Some(value) = number(name).filter(|value| *value < NO_LIMIT) {
@@ -192,7 +192,7 @@ fn read_group(dir: &Path, controllers: &str, limits: &mut Limits) {
 }
 
 /// Whether a hierarchy has a controller; that of version 2 has all.
-fn names(controllers: &str, one: &str) -> bool {
+fn has_controller(controllers: &str, one: &str) -> bool {
     controllers.is_empty() || controllers.split(',').any(|name| name == one)
 }
 
@@ -208,7 +208,7 @@ fn read_all(dirs: &[PathBuf], controllers: &str, limits: &mut Limits) {
 
 /// How many processes of a group the kernel killed. The groups above it count those of all below them: of other services.
 fn read_kills(dir: &Path, controllers: &str, limits: &mut Limits) {
-    if !names(controllers, "memory") {
+    if !has_controller(controllers, "memory") {
         return;
     }
     for name in ["memory.events", "memory.oom_control"] {

@@ -17,18 +17,11 @@ pub(crate) struct Askers<'a> {
 
 /// How long somebody waits for an answer of PHP.
 pub(crate) struct Patience {
-    /// Whether it is Apache; else nginx.
-    is_apache: bool,
+    /// Who.
+    pub(crate) who: &'static str,
     /// The directive.
     pub(crate) name: &'static str,
     pub(crate) value: SettingValue,
-}
-
-impl Patience {
-    /// Who waits.
-    pub(crate) fn who(&self) -> &'static str {
-        if self.is_apache { "Apache" } else { "nginx" }
-    }
 }
 
 impl<'a> Askers<'a> {
@@ -68,7 +61,7 @@ impl<'a> Askers<'a> {
     /// How long who asks a pool waits for its answer: nginx where it does, else Apache. `None` where nobody was seen who asks.
     pub(crate) fn longest_patience(&self, at: usize, pool: &FpmPool) -> Option<Patience> {
         let nginx = self.patience(at, pool).map(|value| Patience {
-            is_apache: false,
+            who: "nginx",
             name: "fastcgi_read_timeout",
             value,
         });
@@ -82,7 +75,7 @@ impl<'a> Askers<'a> {
                 None => "timeout",
             };
             Some(Patience {
-                is_apache: true,
+                who: "Apache",
                 name,
                 value: apache.settings.or(name, "60"),
             })

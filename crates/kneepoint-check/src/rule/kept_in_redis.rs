@@ -90,13 +90,10 @@ fn askers(snapshot: &Snapshot, at: usize) -> BTreeSet<usize> {
 /// they differ.
 fn is_elsewhere(snapshot: &Snapshot, (asker, at): (usize, usize), path: &str) -> bool {
     let first = path.split([',', ' ', '?']).next().unwrap_or_default();
-    let address =
-        first.split_once("://").map_or(
-            first,
-            |(scheme, rest)| {
-                if scheme == "unix" { first } else { rest }
-            },
-        );
+    let address = match first.split_once("://") {
+        Some((scheme, rest)) if scheme != "unix" => rest,
+        _ => first,
+    };
     let Some(to) = ListenEndpoint::parse(address, 6379).map(|to| usual(&to)) else {
         return false;
     };

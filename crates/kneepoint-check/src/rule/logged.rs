@@ -23,8 +23,6 @@ pub(crate) struct Logged {
 pub(crate) fn graded(severity: Severity, service: &Service, hits: &LogHits) -> Severity {
     /// Fewer lines than this are a handful \[ours\].
     const FEW: u64 = 5;
-    /// What is longer ago than this is over, in seconds \[ours\].
-    const DAY_S: f64 = 86_400.0;
     let weighs_alone = match hits.kind {
         // Apache writes it once an hour at the most. The kernel ended somebody.
         LogKind::PoolExhausted | LogKind::OutOfMemory => true,
@@ -36,8 +34,7 @@ pub(crate) fn graded(severity: Severity, service: &Service, hits: &LogHits) -> S
         _ => false,
     };
     let is_few = hits.count < FEW && !weighs_alone;
-    let is_over = hits.age_s.is_some_and(|age_s| age_s > DAY_S);
-    match is_few || is_over {
+    match is_few || hits.is_over() {
         true => Severity::Note,
         false => severity,
     }

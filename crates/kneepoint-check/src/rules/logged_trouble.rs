@@ -99,19 +99,13 @@ pub(super) fn codes() -> impl Iterator<Item = (&'static str, &'static str, &'sta
         .map(|(kind, code, _, remedy)| (*code, crate::snapshot::said(*kind), *remedy))
 }
 
-/// Whether the last of the lines was written before the program that runs was started.
-fn is_of_another_run(service: &Service, hits: &crate::snapshot::LogHits) -> bool {
-    // Stamps count whole seconds.
-    hits.age_s.is_some_and(|age_s| age_s > service.age_s + 1.0)
-}
-
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service) in snapshot.services.iter().enumerate() {
         for (kind, code, severity, remedy) in KNOWN {
             let Some(hits) = service.logged(kind) else {
                 continue;
             };
-            let old = !is_recent(hits) || is_of_another_run(service, hits);
+            let old = !is_recent(hits) || service.is_older_run(hits);
             let mut told = Vec::new();
             let severity = match old {
                 true => Severity::Note,

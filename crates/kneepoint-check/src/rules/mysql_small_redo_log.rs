@@ -21,38 +21,45 @@ const PART: f64 = 1.0 / 64.0;
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service) in snapshot.of(ServiceKind::Mysql) {
-        let cache = service.settings.or("innodb_buffer_pool_size", "128M");
-        let Some((log, (name, value), cache_bytes)) = log_of(service).and_then(|(log, told)| {
-            let cache = cache.size()?;
-            (log < cache * PART).then_some((log, told, cache))
-        }) else {
+        let pool = service.settings.or("innodb_buffer_pool_size", "128M");
+        let Some((log, cache)) = log_of(service).zip(pool.size()) else {
             continue;
         };
-        let right = match name {
+        if log.bytes >= cache * PART {
+            continue;
+        }
+        let right = match log.name {
             CAPACITY => "innodb_redo_log_capacity = 1G",
             _ => "innodb_log_file_size = 512M",
         };
         RULE.at(snapshot, at, Severity::Risk)
-            .value(name, &value)
-            .value("innodb_buffer_pool_size", &cache)
+            .value(log.name, &log.value)
+            .value("innodb_buffer_pool_size", &pool)
             .cost(format!(
                 "all writes wait each time {} of changes have come, before a cache of {}",
-                format_bytes(log as u64),
-                format_bytes(cache_bytes as u64)
+                format_bytes(log.bytes as u64),
+                format_bytes(cache as u64)
             ))
-            .fix(Fix::line(service, &value, right))
+            .fix(Fix::line(service, &log.value, right))
             .weight(0.1)
             .tell(found);
     }
 }
 
+/// The log of changes, and the setting that decides how large it is.
+struct RedoLog {
+    name: &'static str,
+    value: SettingValue,
+    bytes: f64,
+}
+
 const CAPACITY: &str = "innodb_redo_log_capacity";
 const FILE: &str = "innodb_log_file_size";
 
-/// The size of the log, and the setting that decides it. From 8.0.30 on MySQL has one for all of it, which the older ones give
+/// The log as it is set. From 8.0.30 on MySQL has one for all of it, which the older ones give
 /// way to (<https://dev.mysql.com/doc/refman/8.0/en/innodb-redo-log.html>). The default of the older ones differs by version: where
 /// they are not set, nothing is said.
-fn log_of(service: &Service) -> Option<(f64, (&'static str, SettingValue))> {
+fn log_of(service: &Service) -> Option<RedoLog> {
     let settings = &service.settings;
     let file = settings.get(FILE);
     if service.is_mysql_since(&[8, 0, 30])
@@ -60,7 +67,11 @@ fn log_of(service: &Service) -> Option<(f64, (&'static str, SettingValue))> {
         && (file.is_none() || settings.get(CAPACITY).is_some())
     {
         let value = settings.or(CAPACITY, "100M");
-        return Some((value.size()?, (CAPACITY, value)));
+        return Some(RedoLog {
+            name: CAPACITY,
+            bytes: value.size()?,
+            value,
+        });
     }
     let file = file?;
     // MySQL comes with two files, MariaDB with one since 10.5.
@@ -69,7 +80,11 @@ fn log_of(service: &Service) -> Option<(f64, (&'static str, SettingValue))> {
         false => "1",
     };
     let files = settings.or("innodb_log_files_in_group", usual).number()?;
-    Some((file.size()? * files, (FILE, file.clone())))
+    Some(RedoLog {
+        name: FILE,
+        bytes: file.size()? * files,
+        value: file.clone(),
+    })
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! FPM-16: nobody writes down what slow requests do.
 
+use crate::files::is_printed;
 use crate::rule::prelude::*;
 
 pub(crate) static RULE: CheckRule = CheckRule {
@@ -43,7 +44,7 @@ fn place(service: &Service) -> String {
     }
     let log = service.settings.text("error_log").unwrap_or_default();
     match log.rsplit_once('/') {
-        Some((dir, _)) if dir.starts_with('/') && !["/dev", "/proc/self/fd"].contains(&dir) => {
+        Some((dir, _)) if dir.starts_with('/') && !is_printed(log) => {
             format!("{dir}/php-fpm-slow.log")
         }
         _ => "/var/log/php-fpm-slow.log".into(),

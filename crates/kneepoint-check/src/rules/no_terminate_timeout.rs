@@ -48,7 +48,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             true => Fix::words(format!(
                 "First let {} wait as long as scripts may run ({own:.0} s) where long pages are served, or lower max_execution_time; \
                  then set request_terminate_timeout a little below what it waits.",
-                waits.who()
+                waits.who
             )),
             false => Fix::pool(service, pool, &[ends]),
         };
@@ -56,7 +56,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .seen(
                 format!(
                     "{} gives up after {seconds:.0} s ({}): PHP should end the request a little sooner",
-                    waits.who(),
+                    waits.who,
                     waits.name
                 ),
                 waits.value.source.to_string(),

@@ -39,24 +39,26 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
 /// What a worker takes where none was seen, in bytes \[ours\].
 const WORKER: f64 = 64.0 * 1_048_576.0;
 
-/// All workers at once where there are cores and memory for as many; else some that are ready, by cores.
-pub(super) fn better(
-    snapshot: &Snapshot,
-    service: &Service,
-    pool: &FpmPool,
-) -> Vec<(&'static str, String)> {
-    let cores = service.cores(&snapshot.machine);
-    let most = pool.max_children().unwrap_or(1);
+/// Whether there are cores and memory for all workers of a pool at once, beside the other pools that share them.
+pub(super) fn bears_all(snapshot: &Snapshot, service: &Service, pool: &FpmPool) -> bool {
+    let pools = snapshot.pools_sharing(service) as f64;
+    let most = pool.max_children().unwrap_or(1) as f64;
     let seen = pool.workers.iter().filter_map(|one| one.pss);
     let each = seen.fold(0.0, f64::max);
     let each = if each > 0.0 { each } else { WORKER };
-    let pools = snapshot.pools_sharing(service) as f64;
+    let cores = service.cores(&snapshot.machine) / pools;
     let memory = service.memory_bytes(&snapshot.machine) / pools;
-    let cores = cores / pools;
     // Others want memory, too: half of it is what pools may keep.
-    if most as f64 <= cores * 8.0 && most as f64 * each <= memory / 2.0 {
+    most <= cores * 8.0 && most * each <= memory / 2.0
+}
+
+/// All workers at once where they can be borne; else some that are ready, by cores.
+fn better(snapshot: &Snapshot, service: &Service, pool: &FpmPool) -> Vec<(&'static str, String)> {
+    if bears_all(snapshot, service, pool) {
         return vec![("pm", "static".into())];
     }
+    let cores = service.cores(&snapshot.machine) / snapshot.pools_sharing(service) as f64;
+    let most = pool.max_children().unwrap_or(1);
     let at_most = |count: f64| (count.ceil() as u64).clamp(1, most.max(1));
     let (least, spare) = (at_most(cores * 2.0), at_most(cores * 4.0));
     vec![

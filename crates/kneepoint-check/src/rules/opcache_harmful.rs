@@ -23,6 +23,14 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                 .get(name)
                 .filter(|value| value.is_on() != Some(false))
         };
+        let no_more = |name: &str, value: &SettingValue| {
+            let title = format!("{name} is no directive of PHP {} any more", service.version);
+            RULE.at(snapshot, at, Severity::Note)
+                .value(name, value)
+                .title(title)
+                .cost("nothing: it has no effect")
+                .fix(Fix::without(service, value, ""))
+        };
         for (name, cost) in [
             (
                 "opcache.file_cache_only",
@@ -33,33 +41,22 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                 "a checksum of every script that is taken from memory",
             ),
         ] {
-            if let Some(value) = set(name).filter(|_| !is_gone(service, name)) {
-                RULE.at(snapshot, at, Severity::Problem)
-                    .value(name, value)
-                    .title(format!("{name} is on"))
-                    .cost(cost)
-                    .fix(Fix::ini(service, &[(name, "0".into())]))
-                    .weight(0.3)
-                    .tell(found);
+            let Some(value) = set(name) else { continue };
+            if is_gone(service, name) {
+                no_more(name, value).tell(found);
+                continue;
             }
+            RULE.at(snapshot, at, Severity::Problem)
+                .value(name, value)
+                .title(format!("{name} is on"))
+                .cost(cost)
+                .fix(Fix::ini(service, &[(name, "0".into())]))
+                .weight(0.3)
+                .tell(found);
         }
-        for name in [CHECKS, "opcache.fast_shutdown", "opcache.inherited_hack"] {
-            // In memory the checks are there with their default, which nobody wrote.
-            let value = if name == CHECKS {
-                set(name)
-            } else {
-                php.ini.get(name)
-            };
-            if let Some(value) = value.filter(|_| is_gone(service, name)) {
-                RULE.at(snapshot, at, Severity::Note)
-                    .value(name, value)
-                    .title(format!(
-                        "{name} is no directive of PHP {} any more",
-                        service.version
-                    ))
-                    .cost("nothing: it has no effect")
-                    .fix(Fix::without(service, value, ""))
-                    .tell(found);
+        for name in ["opcache.fast_shutdown", "opcache.inherited_hack"] {
+            if let Some(value) = php.ini.get(name).filter(|_| is_gone(service, name)) {
+                no_more(name, value).tell(found);
             }
         }
     }

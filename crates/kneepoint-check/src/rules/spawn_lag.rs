@@ -68,9 +68,8 @@ fn better(
     pool: &FpmPool,
     most: u64,
 ) -> Vec<(&'static str, String)> {
-    let kept = super::ondemand::better(snapshot, service, pool);
-    if kept.len() == 1 {
-        return kept;
+    if super::ondemand::bears_all(snapshot, service, pool) {
+        return vec![("pm", "static".into())];
     }
     let spare = most.div_ceil(LONG_S as u64);
     // PHP-FPM starts no more than so many a second, whatever is spare.

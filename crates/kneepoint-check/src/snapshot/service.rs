@@ -196,6 +196,15 @@ pub struct LogHits {
     pub pool: Option<String>,
 }
 
+impl LogHits {
+    /// Whether the last of them is longer ago than a day \[ours\].
+    pub(crate) fn is_over(&self) -> bool {
+        /// In seconds.
+        const DAY_S: f64 = 86_400.0;
+        self.age_s.is_some_and(|age_s| age_s > DAY_S)
+    }
+}
+
 /// A file of configuration that was read.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReadFile {
@@ -320,14 +329,15 @@ impl Service {
     /// Lines of one meaning in its logs: of several logs the one with most, and one of today before one of the past.
     #[must_use]
     pub fn logged(&self, kind: LogKind) -> Option<&LogHits> {
-        /// A day, in seconds.
-        const DAY_S: f64 = 86_400.0;
         let hits = self.logs.iter().filter(|hits| hits.kind == kind);
-        let is_now = |hits: &LogHits| {
-            hits.age_s
-                .is_none_or(|age| age < DAY_S && age <= self.age_s + 1.0)
-        };
+        let is_now = |hits: &LogHits| !hits.is_over() && !self.is_older_run(hits);
         hits.max_by_key(|hits| (is_now(hits), hits.count))
+    }
+
+    /// Whether the last of some lines was written before the program was started.
+    pub(crate) fn is_older_run(&self, hits: &LogHits) -> bool {
+        // Stamps count whole seconds.
+        hits.age_s.is_some_and(|age_s| age_s > self.age_s + 1.0)
     }
 
     /// Memory that it may use in bytes: its limit, or all of the machine.

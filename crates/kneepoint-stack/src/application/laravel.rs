@@ -43,12 +43,6 @@ impl Cached {
         Self::with(text, is_kept)
     }
 
-    /// All that a text says which is such an array, its secrets too.
-    #[must_use]
-    pub fn whole(text: &str) -> Self {
-        Self::with(text, |_| true)
-    }
-
     fn with(text: &str, is_kept: fn(&str) -> bool) -> Self {
         let mut reader = Reader {
             is_kept,
@@ -69,13 +63,6 @@ impl Cached {
     pub fn get(&self, name: &str) -> Option<(&str, u32)> {
         let (_, value, line) = self.values.iter().rev().find(|(known, ..)| known == name)?;
         (!value.eq_ignore_ascii_case("null")).then_some((value, *line))
-    }
-
-    /// Name and value of all that are not null.
-    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
-        let values = self.values.iter();
-        let values = values.map(|(name, value, _)| (name.as_str(), value.as_str()));
-        values.filter(|(_, value)| !value.eq_ignore_ascii_case("null"))
     }
 
     /// The switches that cost.
@@ -102,12 +89,16 @@ impl Cached {
     }
 }
 
+/// Name, value and line of all that a text says which is such an array, and is not null: its secrets, too.
+pub(super) fn all_of(text: &str) -> Vec<(String, String, u32)> {
+    let mut values = Cached::with(text, |_| true).values;
+    values.retain(|(_, value, _)| !value.eq_ignore_ascii_case("null"));
+    values
+}
+
 /// Whether a value is kept.
 fn is_kept(name: &str) -> bool {
-    const NAMES: [&str; 7] = [
-        // Of Symfony's compiled environment, which is such an array, too.
-        "APP_ENV",
-        "APP_DEBUG",
+    const NAMES: [&str; 5] = [
         "app.debug",
         "cache.default",
         "session.driver",

@@ -1,7 +1,7 @@
 //! Switches in an application's own settings that cost a request its time: a cache that is off, debugging that is on.
 
 use super::lines::Lines;
-use super::symfony::COMPILED;
+use super::symfony::{COMPILED, NAMES};
 use super::{code, dotenv, laravel, symfony};
 use kneepoint_model::{AppSwitch, SwitchKind};
 use std::collections::HashSet;
@@ -363,6 +363,7 @@ fn of_dotenv(text: &str) -> Vec<Set<'_>> {
 
 fn of_compiled(text: &str) -> Vec<Set<'_>> {
     let sets = symfony::compiled(text).into_iter();
+    let sets = sets.filter(|(name, ..)| NAMES.contains(&name.as_str()));
     sets.map(|(target, value, line)| Set {
         target,
         value: Some(value),

@@ -5,7 +5,9 @@ use super::{dotenv, laravel};
 use kneepoint_model::AppSwitch;
 
 /// What `composer dump-env` makes of the others: where it is there, Symfony reads none of them.
-pub(super) const COMPILED: &str = ".env.local.php";
+pub const COMPILED: &str = ".env.local.php";
+/// The names by which it is switched.
+pub const NAMES: [&str; 2] = ["APP_ENV", "APP_DEBUG"];
 
 /// Lets go the switches that a later file takes the place of: `.env.local` of those in `.env` that it sets, and the one that
 /// is compiled of all, even if nobody can read it.
@@ -21,14 +23,10 @@ pub(super) fn let_go(found: &mut Vec<AppSwitch>, file: &str, text: &str) {
     }
 }
 
-/// Name, value and line of what switches Symfony in the compiled file: one array, as `var_export` writes it.
-pub(super) fn compiled(text: &str) -> Vec<(String, String, u32)> {
-    let compiled = laravel::Cached::of(text);
-    let set = ["APP_ENV", "APP_DEBUG"].into_iter().filter_map(|name| {
-        let (value, line) = compiled.get(name)?;
-        Some((name.to_owned(), value.to_owned(), line))
-    });
-    set.collect()
+/// Name, value and line of all in the compiled file, its secrets too: one array, as `var_export` writes it.
+#[must_use]
+pub fn compiled(text: &str) -> Vec<(String, String, u32)> {
+    laravel::all_of(text)
 }
 
 #[cfg(test)]

@@ -4,13 +4,12 @@ use super::owners::Owners;
 use crate::snapshot::{FpmPool, ServedApp, SettingSource, SettingValue};
 use kneepoint_model::AppSwitch;
 use kneepoint_stack::application::of_file;
-
-/// The names by which Symfony is switched. Its files never replace what is in the environment
-/// (<https://symfony.com/doc/current/configuration.html#configuration-based-on-environment-variables>).
-const NAMES: [&str; 2] = ["APP_ENV", "APP_DEBUG"];
+use kneepoint_stack::application::symfony::NAMES;
 
 /// Lets go the switches of an application's files of environment that its pools' own environment takes the place of, and
-/// judges that instead. What Laravel is given is not looked at.
+/// judges that instead: Symfony's files never replace what is there
+/// (<https://symfony.com/doc/current/configuration.html#configuration-based-on-environment-variables>). What Laravel is given is
+/// not looked at.
 pub(super) fn judge(app: &mut ServedApp, pools: &[FpmPool], owners: &Owners) {
     if app.laravel_cached.is_some() {
         return;

@@ -11,15 +11,6 @@ use std::collections::HashSet;
 
 /// Most logs of one service that are read \[ours\]: of each the last megabytes are.
 const MOST: usize = 20;
-/// Logs that go to whoever started the program.
-const PRINTED: [&str; 6] = [
-    "stderr",
-    "/dev/stderr",
-    "/dev/stdout",
-    "/proc/self/fd/2",
-    "/proc/self/fd/1",
-    "/dev/fd/2",
-];
 
 impl Gather<'_> {
     /// The error logs of nginx. `usual` is the one that it was built with.
@@ -73,7 +64,7 @@ impl Gather<'_> {
         let own = Root::at("/");
         for (path, format) in std::mem::take(&mut self.logs) {
             let service = &mut self.seen.service;
-            let (files, path): (&dyn Files, String) = if PRINTED.contains(&path.as_str()) {
+            let (files, path): (&dyn Files, String) = if files::is_printed(&path) {
                 let kept = service.place.container.as_ref().and_then(containers::log);
                 match (kept, &own) {
                     (Some(path), Ok(own)) => (own, path),
@@ -114,7 +105,7 @@ fn of_nginx(settings: &Settings, nginx: &Nginx, usual: Option<&str>) -> Vec<Stri
     });
     let all = all.flat_map(|server| server.settings.every("error_log"));
     let own = all.map(|(text, _)| path_of(text));
-    let own = own.filter(|path| !PRINTED.contains(path));
+    let own = own.filter(|path| !files::is_printed(path));
     let named = main.into_iter().chain(own).filter(|path| is_file(path));
     named.map(str::to_owned).collect()
 }

@@ -1,11 +1,12 @@
 //! What an application reads from its environment, and which of it the lab has to be told to offer.
 
 use super::database::{DbEngine, is_address};
+use super::known::REFUSES;
 use super::reads::Reads;
 use super::roles::{Role, of_database, of_redis};
 use kneepoint_model::AppKind;
 use kneepoint_stack::application::dotenv;
-use kneepoint_stack::application::laravel::Cached;
+use kneepoint_stack::application::symfony::{self, COMPILED};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -82,16 +83,12 @@ pub(super) fn look(root: &Path, kind: AppKind, reads: &Reads) -> Environment {
     found
 }
 
-/// What `composer dump-env` made of Symfony's files.
-const COMPILED: &str = ".env.local.php";
-
-/// What stands in it; `None` where it is not there, or nothing of it can be read.
+/// What stands in Symfony's compiled file; `None` where it is not there, or nothing of it can be read.
 fn compiled(root: &Path) -> Option<Vec<(String, String)>> {
-    let text = super::read(&root.join(COMPILED))?;
-    let cached = Cached::whole(&text);
-    let pairs = cached.pairs();
-    let pairs: Vec<_> = pairs
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    let all = symfony::compiled(&super::read(&root.join(COMPILED))?);
+    let pairs: Vec<_> = all
+        .into_iter()
+        .map(|(name, value, _)| (name, value))
         .collect();
     (!pairs.is_empty()).then_some(pairs)
 }
@@ -148,9 +145,7 @@ fn for_name(name: &str, old: &str, kind: AppKind, engine: Option<DbEngine>) -> O
     };
     const REDIS: &str = "The lab's Redis instead of yours.";
     if name == "TRUSTED_HOSTS" && kind == AppKind::Symfony && !old.is_empty() {
-        let why =
-            "The site is visited under the lab's address, by which it would refuse to be called.";
-        return set(".*", why);
+        return set(".*", REFUSES);
     }
     match of_redis(name) {
         None if is_redis(old) => return set(&of_another_redis(old), REDIS),

@@ -7,6 +7,12 @@ use std::path::{Path, PathBuf};
 
 /// The site's own address as PHP sees it: that by which it was asked.
 pub(super) const OWN_ADDRESS: &str = "'http://' . ($_SERVER['HTTP_HOST'] ?? 'localhost')";
+/// Why it gets that one.
+pub(super) const ADDRESS: &str =
+    "The site is visited under the lab's address: without this it sends its visitors to its own.";
+/// Why it takes any name.
+pub(super) const REFUSES: &str =
+    "The site is visited under the lab's address, by which it would refuse to be called.";
 /// Where Debian's package has the settings of sites.
 const DEBIAN_WORDPRESS: &str = "/etc/wordpress";
 
@@ -29,7 +35,6 @@ pub(super) fn with_value(
 
 /// WordPress: the site's address, and no work of its clock.
 pub(super) fn wordpress(file: &SettingsFile) -> Vec<FileChange> {
-    const ADDRESS: &str = "The site is visited under the lab's address: without this it sends its visitors to its own.";
     let mut changes = Vec::new();
     let mut added = String::new();
     for name in ["WP_HOME", "WP_SITEURL"] {
@@ -164,8 +169,7 @@ fn is_kept(root: &Path, old: &Assignment<'_>) -> bool {
 pub(super) fn mediawiki(root: &Path, file: &SettingsFile) -> (Vec<FileChange>, Vec<String>) {
     let (mut changes, mut notes) = (Vec::new(), Vec::new());
     if let Some(old) = find(&file.text, "$wgServer").filter(|old| old.text().is_some()) {
-        let why = "The site is visited under the lab's address: without this it sends its visitors to its own.";
-        changes.push(with_value(file, &old, OWN_ADDRESS, why));
+        changes.push(with_value(file, &old, OWN_ADDRESS, ADDRESS));
     }
     if let Some(old) = find(&file.text, "$wgScriptPath")
         && old.text().is_some_and(|text| !text.is_empty())
@@ -222,8 +226,6 @@ pub(super) fn drupal(file: &SettingsFile) -> Vec<FileChange> {
         changes.push(FileChange::replace(&file.path, old.before, text, why));
     }
     const HOSTS: &str = "$settings['trusted_host_patterns']";
-    const WHY: &str =
-        "The site is visited under the lab's address, by which it would refuse to be called.";
     let hosts = assignments(&file.text).into_iter();
     for old in hosts.filter(|old| old.target.starts_with(HOSTS)) {
         // `[...][] = '...'` adds one to the list.
@@ -231,7 +233,7 @@ pub(super) fn drupal(file: &SettingsFile) -> Vec<FileChange> {
             true => "['.*']",
             false => "'.*'",
         };
-        changes.push(with_value(file, &old, value, WHY));
+        changes.push(with_value(file, &old, value, REFUSES));
     }
     changes
 }
@@ -239,7 +241,12 @@ pub(super) fn drupal(file: &SettingsFile) -> Vec<FileChange> {
 /// The driver that Drupal's list names.
 pub(super) fn drupal_driver(file: &SettingsFile) -> Option<String> {
     let old = find(&file.text, "$databases['default']['default']")?;
-    let (_, behind) = old.value.split_once("'driver'")?;
+    of_key(old.value, "driver")
+}
+
+/// The text behind a key of a list.
+pub(super) fn of_key(list: &str, key: &str) -> Option<String> {
+    let (_, behind) = list.split_once(&format!("'{key}'"))?;
     behind.split('\'').nth(1).map(str::to_owned)
 }
 

@@ -3,12 +3,10 @@
 
 use super::changes::FileChange;
 use super::database::{SettingsFile, read};
-use super::known::{OWN_ADDRESS, find, with_value};
+use super::known::{ADDRESS, OWN_ADDRESS, find, of_key, with_value};
 use std::path::Path;
 
 const DATABASE: &str = "The lab's database instead of yours. (Yours is not written here.)";
-const ADDRESS: &str =
-    "The site is visited under the lab's address: without this it sends its visitors to its own.";
 
 /// The changes that an application of this name needs.
 pub(super) fn changes(root: &Path, name: &str, files: &[SettingsFile]) -> Vec<FileChange> {
@@ -108,8 +106,7 @@ $CONFIG = [
 
 /// The driver that Nextcloud's list names.
 pub(super) fn nextcloud_driver(file: &SettingsFile) -> Option<String> {
-    let (_, behind) = file.text.split_once("'dbtype'")?;
-    behind.split('\'').nth(1).map(str::to_owned)
+    of_key(&file.text, "dbtype")
 }
 
 /// Bedrock: WordPress whose settings are calls of a library, which reads no environment that PHP-FPM gives.
