@@ -5,6 +5,7 @@ pub mod dotenv;
 mod hosts;
 pub mod laravel;
 mod lines;
+pub mod lists;
 mod mentions;
 mod prepared;
 mod switches;
@@ -12,7 +13,7 @@ pub mod symfony;
 
 pub use hosts::{NamedHost, host_in_url, named_hosts};
 pub use mentions::{Mention, Mentioned, likeliest, mentions, mentions_in};
-pub use prepared::{classes_are_mapped, unprepared};
+pub use prepared::{classes_are_mapped, entries, unprepared};
 pub use switches::{FILES, add, is_switch_word, of_file, switches};
 
 /// Most bytes that are read of a file of settings: some applications keep theirs in one of a few hundred kilobytes.

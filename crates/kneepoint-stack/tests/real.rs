@@ -316,7 +316,7 @@ fn the_applications_run_on_the_whole_chain() {
         let (postgresql, mut db) = real("postgresql", Layer::Db, dir.path(), &app.root);
         let seed = app.root.join("seed.sql");
         // One of them has no data.
-        db.seed = unpack_seed(&seed, &db.dir).ok();
+        db.seed = unpack_seed(&seed, &db.dir, "postgresql", &db.program).ok();
         let db = Running::start(postgresql, &db);
         let (redis, cache) = real("redis", Layer::Cache, dir.path(), &app.root);
         let cache = Running::start(redis, &cache);
@@ -383,7 +383,9 @@ fn laravel_runs_on_apache_and_mariadb() {
     let mut app = repository_app("laravel", "public/index.php");
     let (mariadb, mut db) = real("mariadb", Layer::Db, dir.path(), &app.root);
     let seed = app.root.join("seed-mysql.sql");
-    db.seed = Some(unpack_seed(&seed, &db.dir).expect("the application has a seed"));
+    db.seed = Some(
+        unpack_seed(&seed, &db.dir, "mariadb", &db.program).expect("the application has a seed"),
+    );
     let db = Running::start(mariadb, &db);
     let (redis, cache) = real("redis", Layer::Cache, dir.path(), &app.root);
     let cache = Running::start(redis, &cache);

@@ -12,7 +12,9 @@ use crate::rule::counted;
 use crate::snapshot::{Blind, FpmPool, Link, ListenEndpoint, ServedApp, Service};
 use count::Counts;
 use kneepoint_stack::application::laravel::{self, Cached};
-use kneepoint_stack::application::{FILES, add, classes_are_mapped, code, dotenv, host_in_url};
+use kneepoint_stack::application::{
+    FILES, add, classes_are_mapped, code, dotenv, entries, host_in_url,
+};
 use owners::{Led, Owners};
 use std::collections::BTreeSet;
 
@@ -209,6 +211,10 @@ fn most_bytes(file: &str) -> u64 {
     }
 }
 
+/// Namespaces that Composer looks for in directories from which on that is worth a map \[ours\]. How much a request looks
+/// cannot be seen here.
+const NAMESPACES: usize = 5;
+
 /// Whether Composer finds the application's classes in its map; nothing where it has no part in the application.
 fn composer(files: &dyn Files, root: &str) -> Option<bool> {
     let read = |name: &str| files.read(&format!("{root}/vendor/composer/{name}"));
@@ -219,7 +225,7 @@ fn composer(files: &dyn Files, root: &str) -> Option<bool> {
         Err(_) => return None,
     };
     let namespaces = read("autoload_psr4.php").map_or_else(|_| String::new(), |map| map.text());
-    Some(classes_are_mapped(&loader.text(), &map, &namespaces))
+    Some(classes_are_mapped(&loader.text(), &map) || entries(&namespaces) <= NAMESPACES)
 }
 
 /// What sessions and the cache are kept in, as Laravel names it.

@@ -388,7 +388,6 @@ fn context(
         .filter(|(layer, _)| chain::connects_to(spec.layer, *layer, has_web));
     Ok(TierContext {
         layer: spec.layer,
-        program,
         port: if own_network {
             None
         } else {
@@ -403,8 +402,9 @@ fn context(
         seed: spec
             .seed
             .as_deref()
-            .map(|seed| unpack_seed(seed, &host.dir))
+            .map(|seed| unpack_seed(seed, &host.dir, spec.server.as_str(), &program))
             .transpose()?,
+        program,
         statements: changes::statements(scenario, spec.layer),
         template: if spec.layer == Layer::Db {
             testbed.db_templates.get(spec.server.as_str()).cloned()

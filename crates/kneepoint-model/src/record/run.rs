@@ -86,6 +86,9 @@ pub struct CpuTime {
     pub busy_s: f64,
     /// Core seconds that the hypervisor kept from the machine.
     pub stolen_s: f64,
+    /// Core seconds that programs used which belong neither to the stack nor to Kneepoint.
+    #[serde(default)]
+    pub others_s: f64,
     /// Core seconds of each tier's own processes.
     pub tiers_s: Vec<(Layer, f64)>,
 }

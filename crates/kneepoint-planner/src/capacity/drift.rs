@@ -113,6 +113,7 @@ mod tests {
                     response: LatencyHistogram::default(),
                     seconds_ln_ms: (0..4).map(|_| own + 0.1 * random.normal()).collect(),
                     busy_cores,
+                    others_cores: 0.0,
                     stolen_cores: 0.0,
                     tiers: Vec::new(),
                 }

@@ -40,11 +40,14 @@ pub(crate) fn fit(seen: &[LowLoadStep], host: PlannedHost, slo: &Slo) -> Fitted 
     let tiers = tiers(seen, highest);
     let of_tiers: f64 = tiers.iter().map(|(_, cpu_s)| cpu_s).sum();
     let on_the_way_s = of_tiers.min(whole.cpu_s).min(MOST_CPU * mean_s);
-    let stolen = seen.iter().map(|step| step.stolen_cores).sum::<f64>() / seen.len().max(1) as f64;
+    let elsewhere = mean(
+        seen.iter()
+            .map(|step| step.stolen_cores + step.others_cores),
+    );
     let twin = Twin {
         size: PoolSize {
             workers: host.workers,
-            cores: (host.cores - whole.idle - stolen).max(0.05),
+            cores: (host.cores - whole.idle - elsewhere).max(0.05),
             backlog: host.backlog,
         },
         scheduling: host.scheduling,

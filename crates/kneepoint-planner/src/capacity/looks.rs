@@ -107,9 +107,10 @@ impl FirstLooks {
     }
 }
 
-/// Share of the cores or of the workers in use, whichever is more.
+/// Share of the cores that others leave or of the workers in use, whichever is more.
 fn in_use(seen: &LowLoadStep, host: PlannedHost) -> f64 {
     let held_s = seen.response.mean_ms().unwrap_or(0.0) / 1e3;
     let workers = seen.rate_hz * held_s / f64::from(host.workers.max(1));
-    (seen.busy_cores / host.cores).max(workers)
+    let left = (host.cores - seen.others_cores).max(0.05);
+    (seen.own_cores() / left).max(workers)
 }

@@ -22,6 +22,8 @@ pub struct LowLoadStep {
     pub(crate) seconds_ln_ms: Vec<f64>,
     /// Cores that were busy on the whole machine.
     pub(crate) busy_cores: f64,
+    /// Cores of them that programs used which have nothing to do with the stack.
+    pub(crate) others_cores: f64,
     /// Cores whose time the host of this machine kept.
     pub stolen_cores: f64,
     /// Cores that each tier's own processes used.
@@ -56,6 +58,7 @@ impl LowLoadStep {
             response: load.response.clone(),
             seconds_ln_ms: seconds_ln_ms(load),
             busy_cores: cpu.cores(cpu.busy_s),
+            others_cores: cpu.cores(cpu.others_s),
             stolen_cores: cpu.cores(cpu.stolen_s),
             tiers: cpu
                 .tiers_s
@@ -65,9 +68,15 @@ impl LowLoadStep {
         }
     }
 
-    /// Rate and cores that were busy.
+    /// Rate, and cores that were busy without those that others used: what these do from one step to the next would
+    /// otherwise be taken for what requests at the one rate take more than at the other.
     pub(crate) fn busy(&self) -> (f64, f64) {
-        (self.counted_hz, self.busy_cores)
+        (self.counted_hz, self.own_cores())
+    }
+
+    /// Cores that were busy for the stack, for who loads it, and for what the machine does by itself.
+    pub(crate) fn own_cores(&self) -> f64 {
+        (self.busy_cores - self.others_cores).max(0.0)
     }
 }
 

@@ -5,7 +5,7 @@ use super::low_load::{LowLoadStep, PlannedHost, SHARES};
 use super::model::{Model, WHOLE};
 use super::ports;
 use super::twin::REQUESTS;
-use crate::averages::usual_ms;
+use crate::averages::{mean, usual_ms};
 use kneepoint_model::Slo;
 use kneepoint_model::capacity::{CapacityPlan, CapacityPoint, HoldOut, Need, Population, Ports};
 use kneepoint_model::units::{format_ms, format_rate, format_share};
@@ -16,6 +16,9 @@ const CURVE: [f64; 6] = [0.6, 0.7, 0.8, 0.9, 0.95, 1.0];
 const HIT: f64 = 0.15;
 /// Share of R* that a host is given at most (method.md, `plan_capacity`).
 pub const HEADROOM: f64 = 0.8;
+/// Share of the machine that other programs use from which on it is said: less is within what R* is predicted to
+/// (method.md, `plan_capacity`).
+const OTHERS: f64 = 0.05;
 /// Workers over those that are busy on average (method.md section 3: c0 = 1.25 R E(hold)).
 const SPARE_WORKERS: f64 = 1.25;
 
@@ -76,6 +79,14 @@ pub fn predict(
             "the response time is beyond the SLO ({}) at the lowest rate already: R* is below what was driven, and no rate \
              is predicted to hold",
             slo.describe()
+        ));
+    }
+    let others_share = mean(seen.iter().map(|step| step.others_cores)) / host.cores;
+    if others_share >= OTHERS {
+        plan.doubts.push(format!(
+            "other programs used {} of the machine during the steps at low load: what is predicted is what the stack \
+             bears beside them",
+            format_share(others_share)
         ));
     }
     let short = ports.and_then(|ports| ports::doubt(&ports, limit_hz.estimate));

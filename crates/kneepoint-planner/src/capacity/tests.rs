@@ -90,6 +90,7 @@ fn low_step(
         seconds_ln_ms: seconds_ln_ms(&point),
         response: point.response,
         busy_cores,
+        others_cores: 0.0,
         stolen_cores: 0.0,
         tiers: vec![(Layer::Php, busy_cores)],
     }
@@ -136,12 +137,17 @@ fn what_cores_bear_is_predicted_from_half_of_it() {
     check(&App::default(), "the CPU");
 }
 
-#[test]
-fn what_workers_bear_is_predicted_from_half_of_it() {
+/// Five workers that wait for something else most of the time.
+fn waiting_workers() -> App {
     let mut app = App::default();
     app.size.workers = 5;
     app.kinds.iter_mut().for_each(|kind| kind.wait_s *= 2.0);
-    check(&app, "the workers");
+    app
+}
+
+#[test]
+fn what_workers_bear_is_predicted_from_half_of_it() {
+    check(&waiting_workers(), "the workers");
 }
 
 #[test]
@@ -307,6 +313,34 @@ fn steps_are_left_out_from_which_the_host_kept_time() {
     assert!(
         left_out[1].contains("the host keeps CPU time"),
         "{left_out:?}"
+    );
+}
+
+/// Programs beside the stack come and go; what its requests take does not follow from when they ran.
+#[test]
+fn what_others_use_is_not_taken_for_what_requests_take() {
+    let app = waiting_workers();
+    let mut what_is_left = app.clone();
+    what_is_left.size.cores -= 0.4;
+    let slo = SimulatedStack::usual_slo();
+    let known = truth(&what_is_left, &slo, Noise::none(), 150, 1);
+    let (mut seen, host, slo) = seen_of(&app, known.limit_hz, 20);
+    // Most while the rate is high: without an account of them each request would seem to take that CPU.
+    for step in &mut seen {
+        step.others_cores = [0.1, 0.4, 0.7][step.level];
+        step.busy_cores += step.others_cores;
+    }
+    let plan = predicted(&seen, host, &slo, Asked::Limit).expect("a prediction");
+    assert_eq!(plan.bound_by, "the workers", "{plan:?}");
+    let error = plan.limit_hz.estimate / known.limit_hz - 1.0;
+    assert!(error.abs() < 0.05, "{error}: {plan:?}");
+    assert!((plan.cores - host.cores + 0.4).abs() < 0.1, "{plan:?}");
+    assert!(
+        plan.doubts
+            .iter()
+            .any(|it| it.starts_with("other programs used 20 %")),
+        "{:?}",
+        plan.doubts
     );
 }
 

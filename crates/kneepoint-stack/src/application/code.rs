@@ -51,36 +51,93 @@ impl<'t> Assignment<'t> {
     }
 }
 
+/// Reads a text piece by piece, as far as it is code: neither HTML nor a comment.
+#[derive(Debug)]
+pub(super) struct Reader<'t> {
+    text: &'t str,
+    at: usize,
+    in_php: bool,
+    left: usize,
+}
+
+/// An entry of a list with a name.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry<'t> {
+    /// Its name, without the quotes.
+    pub(super) name: &'t str,
+    /// Where its value begins.
+    pub(super) value_at: usize,
+}
+
+impl<'t> Reader<'t> {
+    pub(super) fn new(text: &'t str) -> Self {
+        Self {
+            text,
+            at: 0,
+            in_php: false,
+            left: text.len().saturating_mul(AGAIN),
+        }
+    }
+
+    /// Where the next piece of code begins; `None` at the end.
+    pub(super) fn code(&mut self) -> Option<usize> {
+        while self.at < self.text.len() {
+            let rest = &self.text[self.at..];
+            if !self.in_php {
+                self.at += rest.find("<?")? + 2;
+                self.in_php = true;
+            } else if rest.starts_with("?>") {
+                self.in_php = false;
+                self.at += 2;
+            } else if let Some(end) = end_of_comment(self.text, self.at) {
+                self.at = end;
+            } else {
+                return Some(self.at);
+            }
+        }
+        None
+    }
+
+    /// Goes on from there.
+    pub(super) fn go_to(&mut self, at: usize) {
+        self.at = at;
+    }
+
+    /// Goes on behind the quoted text, the word or the character that begins there.
+    pub(super) fn step(&mut self, at: usize) {
+        self.at = end_of_string(self.text, at).unwrap_or_else(|| next(self.text, at));
+    }
+
+    /// The entry with a quoted name that begins there: `'name' => value`.
+    pub(super) fn entry(&self, at: usize) -> Option<Entry<'t>> {
+        let end = end_of_string(self.text, at)?;
+        let name = self.text.get(at + 1..end.checked_sub(1)?)?;
+        let arrow = skip_space(self.text, end);
+        self.text[arrow..].starts_with("=>").then(|| Entry {
+            name,
+            value_at: skip_space(self.text, arrow + 2),
+        })
+    }
+
+    /// The value of an entry, up to the comma or the bracket behind it.
+    pub(super) fn value(&mut self, at: usize) -> Option<&'t str> {
+        let end = end_of_any(self.text, at, &[',', ')', ']'], &mut self.left)?;
+        Some(self.text[at..end].trim_end())
+    }
+}
+
 /// Everything that gets a value in a file of PHP, in its order. What is in comments is not there.
 pub fn assignments(text: &str) -> Vec<Assignment<'_>> {
     let mut found = Vec::new();
-    let mut at = 0;
-    let mut in_php = false;
-    let mut left = text.len().saturating_mul(AGAIN);
-    while at < text.len() {
-        if !in_php {
-            let Some(tag) = text[at..].find("<?") else {
-                break;
-            };
-            at += tag + 2;
-            in_php = true;
-            continue;
+    let mut reader = Reader::new(text);
+    while let Some(at) = reader.code() {
+        match assignment_at(text, at, &mut reader.left) {
+            Some(assignment) => {
+                reader.go_to(at + assignment.whole.len());
+                found.push(assignment);
+            }
+            None => reader.step(at),
         }
-        if text[at..].starts_with("?>") {
-            in_php = false;
-            at += 2;
-            continue;
-        }
-        if let Some(end) = end_of_passage(text, at) {
-            at = end;
-            continue;
-        }
-        if let Some(assignment) = assignment_at(text, at, &mut left) {
-            at += assignment.whole.len();
-            found.push(assignment);
-            continue;
-        }
-        at = next(text, at);
     }
     found
 }
@@ -92,7 +149,7 @@ fn next(text: &str, at: usize) -> usize {
     at + word.max(rest.chars().next().map_or(1, char::len_utf8))
 }
 
-fn is_word(c: char) -> bool {
+pub(super) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
@@ -250,7 +307,12 @@ fn with_equals<'t>(
 
 /// Where the character `end` stands behind a value, outside of its brackets, quoted texts and comments. So many bytes are
 /// `left` that may be looked at for this.
-fn end_of_value(text: &str, mut at: usize, end: char, left: &mut usize) -> Option<usize> {
+fn end_of_value(text: &str, at: usize, end: char, left: &mut usize) -> Option<usize> {
+    end_of_any(text, at, &[end], left)
+}
+
+/// The same with several characters that may stand behind it.
+fn end_of_any(text: &str, mut at: usize, ends: &[char], left: &mut usize) -> Option<usize> {
     let mut depth = 0_u32;
     while at < text.len() {
         *left = left.checked_sub(1)?;
@@ -260,7 +322,7 @@ fn end_of_value(text: &str, mut at: usize, end: char, left: &mut usize) -> Optio
             continue;
         }
         let c = text[at..].chars().next()?;
-        if depth == 0 && c == end {
+        if depth == 0 && ends.contains(&c) {
             return Some(at);
         }
         match c {

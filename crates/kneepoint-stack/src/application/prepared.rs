@@ -7,8 +7,6 @@ use std::path::Path;
 /// Classes in Composer's map from which on it holds the application's own \[ours\]: without `--optimize` it names Composer's own
 /// class, and what cannot be found otherwise.
 const MAPPED: usize = 50;
-/// Namespaces that Composer looks for in directories from which on that is worth a map \[ours\].
-const NAMESPACES: usize = 5;
 
 /// What was not prepared for the application with this root.
 #[must_use]
@@ -22,23 +20,24 @@ pub fn unprepared(root: &Path) -> Vec<Unprepared> {
         composer("autoload_real.php"),
         composer("autoload_classmap.php"),
     ) {
-        let namespaces = composer("autoload_psr4.php").unwrap_or_default();
-        if !classes_are_mapped(&loader, &map, &namespaces) {
+        if !classes_are_mapped(&loader, &map) {
             found.push(Unprepared::ComposerClasses);
         }
     }
     found
 }
 
-/// Whether Composer finds classes without looking in directories, from its `autoload_real.php`, `autoload_classmap.php` and
-/// `autoload_psr4.php`.
+/// Whether Composer finds classes without looking in directories, from its `autoload_real.php` and `autoload_classmap.php`.
 #[must_use]
-pub fn classes_are_mapped(loader: &str, map: &str, namespaces: &str) -> bool {
-    let entries = |text: &str| text.lines().filter(|line| line.contains("=>")).count();
+pub fn classes_are_mapped(loader: &str, map: &str) -> bool {
     let told = ["setClassMapAuthoritative(true)", "setApcuPrefix("];
-    told.iter().any(|told| loader.contains(told))
-        || entries(map) > MAPPED
-        || entries(namespaces) <= NAMESPACES
+    told.iter().any(|told| loader.contains(told)) || entries(map) > MAPPED
+}
+
+/// Entries of an array as Composer writes them, one a line.
+#[must_use]
+pub fn entries(text: &str) -> usize {
+    text.lines().filter(|line| line.contains("=>")).count()
 }
 
 #[cfg(test)]
@@ -55,27 +54,22 @@ mod tests {
         assert_eq!(unprepared(root.path()), expected, "{files:?}");
     }
 
-    /// Composer's files with so many classes and namespaces.
-    fn composer(classes: usize, namespaces: usize) -> Vec<(&'static str, String)> {
+    /// Composer's files with so many classes.
+    fn composer(classes: usize) -> Vec<(&'static str, String)> {
         vec![
             ("vendor/composer/autoload_real.php", "<?php".to_owned()),
             (
                 "vendor/composer/autoload_classmap.php",
                 "'A' => 1,\n".repeat(classes),
             ),
-            (
-                "vendor/composer/autoload_psr4.php",
-                "'A' => 1,\n".repeat(namespaces),
-            ),
         ]
     }
 
     #[test]
-    fn a_map_of_few_classes_beside_many_namespaces_is_not_prepared() {
-        check(&composer(1, 40), &[Unprepared::ComposerClasses]);
-        check(&composer(900, 40), &[]);
-        check(&composer(1, 2), &[]);
-        let mut told = composer(1, 40);
+    fn a_map_of_few_classes_is_not_prepared() {
+        check(&composer(1), &[Unprepared::ComposerClasses]);
+        check(&composer(900), &[]);
+        let mut told = composer(1);
         told[0].1 = "$loader->setClassMapAuthoritative(true);".to_owned();
         check(&told, &[]);
     }

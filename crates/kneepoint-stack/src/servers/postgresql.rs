@@ -27,7 +27,7 @@ const USER: &str = "postgres";
 /// the application has used up all others.
 const ROLE: &str = "kneepoint";
 /// The application's role and its database, as in production no superuser.
-const APP_ROLE: &str = "app";
+pub(crate) const APP_ROLE: &str = "app";
 const DATABASE: &str = "app";
 
 const SPELLING: Spelling = Spelling {

@@ -5,6 +5,7 @@ mod changes;
 mod database;
 mod environment;
 mod known;
+mod listed;
 mod own;
 mod reads;
 mod roles;
@@ -21,6 +22,7 @@ use database::{DbSetting, SettingsFile};
 use environment::Environment;
 use kneepoint_model::AppKind;
 use kneepoint_stack::detect::Detected;
+use listed::Listed;
 use reads::Reads;
 use std::path::Path;
 
@@ -31,6 +33,11 @@ pub(super) fn look(root: &Path, found: &Detected, facts: &mut InitFacts) {
     let public = found.front.parent().unwrap_or(Path::new(""));
     let files = database::settings_files(root, public);
     let settings = database::settings(&files);
+    // Of these two more is known than of others.
+    let listed = match found.name {
+        "Drupal" | "Nextcloud" => Vec::new(),
+        _ => listed::listed(&files),
+    };
     let elsewhere = wordpress_elsewhere(root, found, &settings);
     let driver = files.iter().find_map(|file| match found.name {
         "Drupal" => known::drupal_driver(file),
@@ -39,14 +46,16 @@ pub(super) fn look(root: &Path, found: &Detected, facts: &mut InitFacts) {
     });
     let told = database::engine(&settings)
         .or(environment.engine)
+        .or_else(|| listed.iter().find_map(Listed::engine))
         .or_else(|| DbEngine::named(&driver?));
-    let has_settings = !settings.is_empty() || elsewhere.is_some();
+    let has_settings = !settings.is_empty() || !listed.is_empty() || elsewhere.is_some();
     let usual = (found.kind == AppKind::Wordpress).then_some(DbEngine::Mariadb);
     let likely = told.or(usual).or(by_code(&reads));
     let mut settings_of_name = settings
         .iter()
         .filter(|setting| setting.role == roles::Role::Name);
     let name = settings_of_name.find_map(|name| name.code.text());
+    let name = name.or_else(|| listed.iter().find_map(Listed::name));
     let name = elsewhere
         .as_ref()
         .and_then(|found| found.database.as_deref())
@@ -64,10 +73,13 @@ pub(super) fn look(root: &Path, found: &Detected, facts: &mut InitFacts) {
     facts.seed = seed.filter(|_| facts.engine != Some(DbEngine::Sqlite));
     facts.told_in = settings
         .first()
-        .map(|setting| setting.file.to_owned())
+        .map(|setting| setting.file)
+        .or(listed.first().map(|list| list.file))
+        .map(str::to_owned)
         .or(environment.told_in.clone());
     facts.redis = environment.redis;
     change_settings(root, found, &files, &settings, &reads, facts);
+    change_lists(&listed, facts);
     if let Some(elsewhere) = elsewhere {
         facts.told_in = Some(elsewhere.from.display().to_string());
         facts
@@ -163,6 +175,18 @@ fn change_settings(
             }
             (_, "Drupal", _) if server.is_some() => facts.changes.extend(known::drupal(file)),
             _ => {}
+        }
+    }
+}
+
+fn change_lists(listed: &[Listed<'_>], facts: &mut InitFacts) {
+    let Some(engine) = facts.engine.filter(|engine| engine.server().is_some()) else {
+        return;
+    };
+    for list in listed {
+        match list.change(engine) {
+            Ok(change) => facts.changes.push(change),
+            Err(note) => facts.notes.push(note),
         }
     }
 }

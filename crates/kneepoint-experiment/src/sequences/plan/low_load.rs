@@ -52,7 +52,9 @@ pub(super) fn observe(
 ) -> Result<Observed, ExperimentError> {
     recorder.check_stop()?;
     let (load, recording) = testbed.observe_totals(arm, step)?;
-    let cpu = cpu_time(&recording.series).ok_or_else(|| {
+    let others_share = load.health.foreign_share.unwrap_or(0.0);
+    let others_cores = others_share * f64::from(testbed.machine().cores);
+    let cpu = cpu_time(&recording.series, others_cores).ok_or_else(|| {
         ExperimentError::Unfit("the machine's CPU time cannot be read from /proc/stat".into())
     })?;
     recorder.result(format!("{}: {}", step.purpose, load.describe()));
@@ -65,14 +67,17 @@ pub(super) fn observe(
     })
 }
 
-/// The CPU time of a recording; `None` where the machine's cannot be read.
-fn cpu_time(series: &SeriesSet) -> Option<CpuTime> {
+/// The CPU time of a recording during which others used so many cores; `None` where the machine's cannot be read.
+fn cpu_time(series: &SeriesSet, others_cores: f64) -> Option<CpuTime> {
     let busy = series.get(Layer::Generator, metric::MACHINE_BUSY_S)?;
     let stolen = series.get(Layer::Generator, metric::MACHINE_STEAL_S);
     let of_tier = |layer| Some((layer, series.get(layer, metric::CPU_S)?.delta()?));
+    let span_s = busy.points.last()?.0 - busy.points.first()?.0;
+    let busy_s = busy.delta()?;
     Some(CpuTime {
-        span_s: busy.points.last()?.0 - busy.points.first()?.0,
-        busy_s: busy.delta()?,
+        span_s,
+        busy_s,
+        others_s: (others_cores * span_s).min(busy_s),
         stolen_s: stolen.and_then(Series::delta).unwrap_or(0.0),
         tiers_s: Layer::TIERS.into_iter().filter_map(of_tier).collect(),
     })

@@ -110,7 +110,9 @@ pub(super) fn seed(context: &TierContext, port: u16, password: &str) -> Vec<Comm
     // A transaction somebody left open must end the wait with an error, not make it endless.
     empty.stdin = Some(format!(
         "SET client_min_messages = warning; SET lock_timeout = '10s';\n\
-         DROP SCHEMA IF EXISTS public CASCADE; CREATE SCHEMA public AUTHORIZATION {APP_ROLE};\n"
+         SELECT format('DROP SCHEMA %I CASCADE', nspname) FROM pg_namespace \
+         WHERE nspname !~ '^pg_' AND nspname <> 'information_schema' \\gexec\n\
+         CREATE SCHEMA public AUTHORIZATION {APP_ROLE};\n"
     ));
     let mut commands = vec![create, empty];
     // What is made belongs to the application, over a connection that is the lab's.

@@ -83,7 +83,7 @@ fn expression(role: Role, style: PortStyle, engine: DbEngine, old: &str) -> Opti
 }
 
 /// An address in one text: of PDO, or like that of a page.
-fn address(engine: DbEngine, old: &str) -> String {
+pub(super) fn address(engine: DbEngine, old: &str) -> String {
     if old.contains("://") {
         return format!(
             "'{}://' . getenv('DB_USERNAME') . ':' . getenv('DB_PASSWORD') . '@' . getenv('DB_HOST') . ':' . \

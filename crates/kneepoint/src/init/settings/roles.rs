@@ -88,6 +88,25 @@ pub(super) fn of_database(name: &str) -> Option<Role> {
     (is_one && !is_others).then(|| by_its_end(&plain)).flatten()
 }
 
+/// What a name of an entry says in a list that holds the settings of one database: `host`, `dbname`, `database_user`.
+pub(super) fn of_key(name: &str) -> Option<Role> {
+    let plain = plain(name);
+    let of_database = ["database", "db"].iter();
+    let rest = of_database
+        .filter_map(|word| plain.strip_prefix(word))
+        .next();
+    Some(match (rest.unwrap_or(&plain), rest.is_some()) {
+        ("host" | "hostname" | "server", _) => Role::Host,
+        ("port", _) => Role::Port,
+        ("user" | "username" | "login", _) => Role::User,
+        ("password" | "passwd" | "pass" | "pwd", _) => Role::Password,
+        ("" | "name", true) => Role::Name,
+        ("dsn" | "url" | "connectionstring", _) => Role::Url,
+        ("driver", _) | ("type", true) => Role::Driver,
+        _ => return None,
+    })
+}
+
 /// What a name of an environment variable says of Redis.
 pub(super) fn of_redis(name: &str) -> Option<Role> {
     let plain = plain(name);
@@ -143,5 +162,35 @@ mod tests {
         assert_eq!(of_redis("REDIS_HOST"), Some(Role::Host));
         assert_eq!(of_redis("REDIS_URL"), Some(Role::Url));
         assert_eq!(of_redis("DB_HOST"), None);
+    }
+
+    #[test]
+    fn names_of_entries_say_what_they_are_for_in_a_list_of_one_database() {
+        for (name, role) in [
+            ("hostname", Role::Host),
+            ("database_host", Role::Host),
+            ("dbhost", Role::Host),
+            ("server", Role::Host),
+            ("database", Role::Name),
+            ("dbname", Role::Name),
+            ("database_name", Role::Name),
+            ("user", Role::User),
+            ("database_password", Role::Password),
+            ("dsn", Role::Url),
+            ("connectionString", Role::Url),
+            ("dbdriver", Role::Driver),
+        ] {
+            assert_eq!(of_key(name), Some(role), "{name}");
+        }
+        for name in [
+            "name",
+            "mailer_host",
+            "charset",
+            "tableprefix",
+            "cookie_name",
+            "type",
+        ] {
+            assert_eq!(of_key(name), None, "{name}");
+        }
     }
 }
