@@ -8,7 +8,7 @@
 use crate::support;
 use crate::support::running::{Local, Running, eventually, real, temp_dir};
 use crate::support::{config, settings};
-use kneepoint_model::Layer;
+use kneepoint_model::{Commands as _, Layer};
 use kneepoint_stack::{Server, TierContext, install, unpack_seed};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -168,6 +168,13 @@ fn mariadb_takes_a_dump_of_mysql() {
     support::running::run_all(&running.tier.seed);
     let notes = ask_mariadb(&running, "SELECT note FROM all_items");
     assert_eq!(notes, "utf8mb4_0900_ai_ci");
+
+    let seed = context.seed.as_ref().expect("there is one");
+    std::fs::write(seed, "SELECT 1;\nINSERT INTO nosuch VALUES (1);\n").expect("a seed");
+    let outputs = running.tier.seed.iter().map(|command| Local.run(command));
+    let failed = outputs.last().expect("commands").expect("the client runs");
+    assert!(!failed.success(), "{failed:?}");
+    assert!(failed.stderr.contains("at line 2: Table 'app.nosuch'"), "{failed:?}");
 }
 
 #[test]

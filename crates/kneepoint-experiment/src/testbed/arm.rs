@@ -531,7 +531,7 @@ fn must_succeed(lab: &Lab, host: &str, command: &CommandSpec) -> Result<(), Expe
     let words = words.chars().take(600).collect::<String>();
     Err(ExperimentError::Unfit(format!(
         "`{}` on host {host} failed: {words}",
-        command.program.display()
+        command.describe()
     )))
 }
 

@@ -5,7 +5,7 @@
 
 use crate::Address;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A signal, by the names the servers' manuals use.
@@ -92,6 +92,10 @@ pub struct CommandSpec {
     pub timeout: Duration,
 }
 
+/// Runs a command with a file for its standard input.
+const READING: &str = "exec \"$@\" < \"$0\"";
+const SHELL: &str = "/bin/sh";
+
 impl CommandSpec {
     /// A command with no arguments, an empty environment and 60 seconds.
     #[must_use]
@@ -104,6 +108,28 @@ impl CommandSpec {
             user: None,
             stdin: None,
             timeout: Duration::from_secs(60),
+        }
+    }
+
+    /// The same command with a file for its standard input, of any size; it is opened by the command's own user.
+    #[must_use]
+    pub fn reading(self, file: &Path) -> Self {
+        let words = [file, &self.program].map(|path| path.to_string_lossy().into_owned());
+        let shell = ["-c", READING].map(str::to_owned);
+        let args = shell.into_iter().chain(words).chain(self.args).collect();
+        Self {
+            program: SHELL.into(),
+            args,
+            ..self
+        }
+    }
+
+    /// What runs, as a person would write it: the program, and the file that it reads.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        match self.args.as_slice() {
+            [_, reading, file, program, ..] if reading == READING => format!("{program} < {file}"),
+            _ => self.program.display().to_string(),
         }
     }
 

@@ -199,11 +199,8 @@ fn seed(context: &TierContext, listen: &Address) -> Vec<CommandSpec> {
         .args(["FLUSHALL", "SYNC"]);
     let fill = context.seed.as_ref().map(|seed| {
         // With --pipe every version of the client ends with a failure when a command fails.
-        CommandSpec::new("/bin/sh")
-            .args(["-c".to_owned(), "exec \"$@\" < \"$0\"".to_owned()])
-            .args([seed, &client].map(|path| path.to_string_lossy().into_owned()))
-            .args(door)
-            .args(["--pipe"])
+        let pipe = CommandSpec::new(&client).args(door).args(["--pipe"]);
+        pipe.reading(seed)
     });
     std::iter::once(flush).chain(fill).collect()
 }

@@ -100,8 +100,8 @@ pub(super) fn seed(context: &TierContext, password: &str) -> Vec<CommandSpec> {
     ));
     let mut commands = vec![empty];
     if let Some(seed) = &context.seed {
-        let source = format!("source {}", seed.display());
-        commands.push(client(&[DATABASE, "-e", &source]));
+        // What `source` meets in a command of -e ends nothing.
+        commands.push(client(&[DATABASE]).reading(seed));
     }
     if !context.statements.is_empty() {
         let mut changes = client(&[DATABASE]);
