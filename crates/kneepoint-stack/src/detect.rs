@@ -16,6 +16,13 @@ pub struct Detected {
     pub because: Vec<PathBuf>,
 }
 
+/// The name of one that nothing tells.
+const UNKNOWN: &str = "PHP application";
+/// Directories that a web server serves, relative to the root.
+const PUBLIC: &[&str] = &["public", "", "web", "htdocs", "public_html", "www"];
+/// Largest `.htaccess` looked into, in bytes.
+const LARGEST_BYTES: u64 = 1 << 20;
+
 /// A kind of application: every mark must be there (of alternatives, one), and one of the fronts.
 struct Signature {
     kind: AppKind,
@@ -122,7 +129,54 @@ const SIGNATURES: &[Signature] = &[
     ),
     plain("FreshRSS", &[&["app/FreshRSS.php"]], &["p/index.php"]),
     plain(
-        "PHP application",
+        "CodeIgniter",
+        &[&["system/core/CodeIgniter.php"]],
+        &["public/index.php", "index.php"],
+    ),
+    plain(
+        "CodeIgniter 4",
+        &[&["spark"], &["app/Config/App.php"]],
+        &["public/index.php", "index.php"],
+    ),
+    plain(
+        "TYPO3",
+        &[&[
+            "typo3/sysext/core/composer.json",
+            "public/typo3/sysext/core/composer.json",
+            "vendor/typo3/cms-core/composer.json",
+        ]],
+        &["public/index.php", "index.php"],
+    ),
+    plain(
+        "PrestaShop",
+        &[&["classes/PrestaShopAutoload.php"]],
+        &["index.php"],
+    ),
+    plain(
+        "OpenCart",
+        &[&["system/startup.php"], &["system/engine/registry.php"]],
+        &["index.php"],
+    ),
+    plain(
+        "phpBB",
+        &[&["viewtopic.php"], &["common.php"]],
+        &["index.php"],
+    ),
+    plain(
+        "Piwigo",
+        &[&["include/constants.php"], &["picture.php"]],
+        &["index.php"],
+    ),
+    plain("Matomo", &[&["matomo.php"]], &["index.php"]),
+    plain("Grav", &[&["bin/grav"]], &["index.php"]),
+    plain(
+        "YOURLS",
+        &[&["yourls-loader.php"]],
+        // Some put a page of their own before it.
+        &["index.php", "yourls-loader.php"],
+    ),
+    plain(
+        UNKNOWN,
         &[],
         &[
             "public/index.php",
@@ -169,10 +223,56 @@ pub fn detect(exists: impl Fn(&Path) -> bool) -> Option<Detected> {
     })
 }
 
-/// [`detect`] on a directory of this machine.
+/// [`detect`] on a directory of this machine; where no usual file is there, the one that an `.htaccess` names.
 #[must_use]
 pub fn detect_dir(root: &Path) -> Option<Detected> {
-    detect(|path| root.join(path).is_file())
+    detect(|path| root.join(path).is_file()).or_else(|| rewritten(root))
+}
+
+/// The file to which an `.htaccess` hands every request. Where an index.php lies beside it, nobody asks: Apache gives `/` to
+/// that one, and the lab has one front controller for `/` and all else.
+fn rewritten(root: &Path) -> Option<Detected> {
+    PUBLIC.iter().map(Path::new).find_map(|dir| {
+        let htaccess = dir.join(".htaccess");
+        let path = root.join(&htaccess);
+        let is_small = std::fs::metadata(&path)
+            .is_ok_and(|file| file.is_file() && file.len() <= LARGEST_BYTES);
+        let text = is_small.then(|| std::fs::read_to_string(&path).ok());
+        let text = text.flatten()?;
+        let mut fronts = text
+            .lines()
+            .filter_map(takes_all)
+            .map(|name| dir.join(name));
+        let front = fronts.find(|front| root.join(front).is_file())?;
+        Some(Detected {
+            kind: AppKind::Plain,
+            name: UNKNOWN,
+            because: vec![htaccess, front.clone()],
+            front,
+        })
+    })
+}
+
+/// The PHP file to which a line of an `.htaccess` hands everything, of the directory that it lies in.
+fn takes_all(line: &str) -> Option<&str> {
+    const ALL: &[&str] = &[
+        "^", ".", "^.", ".*", "^.*", "^.*$", "(.*)", "^(.*)", "^(.*)$", ".+", "^.+$", "(.+)",
+        "^(.+)$",
+    ];
+    let mut words = line.split_whitespace().map(|word| word.trim_matches('"'));
+    let is_rule = words.next()?.eq_ignore_ascii_case("RewriteRule");
+    let is_all = ALL.contains(&words.next()?);
+    let target = words.next()?;
+    // A redirect to one page is that of a site under repair.
+    let flags = words.next().unwrap_or_default().trim_matches(['[', ']']);
+    let redirects = flags.split(',').any(|flag| {
+        let name = flag.split('=').next().unwrap_or_default();
+        name.eq_ignore_ascii_case("R") || name.eq_ignore_ascii_case("redirect")
+    });
+    let (name, rest) = target.split_at(target.find(".php")? + ".php".len());
+    let name = name.strip_prefix('/').unwrap_or(name);
+    let is_file = !name.contains('/') && (rest.is_empty() || rest.starts_with(['/', '?']));
+    (is_rule && is_all && !redirects && is_file).then_some(name)
 }
 
 #[cfg(test)]
@@ -241,5 +341,92 @@ mod tests {
         check(&["index.php"], Some((AppKind::Plain, "index.php")));
         check(&["README.md"], None);
         check(&["artisan"], None);
+    }
+
+    #[test]
+    fn an_application_has_the_name_that_people_call_it_by() {
+        for (name, files) in [
+            (
+                "CodeIgniter",
+                &["system/core/CodeIgniter.php", "index.php"][..],
+            ),
+            (
+                "CodeIgniter 4",
+                &["spark", "app/Config/App.php", "public/index.php"],
+            ),
+            (
+                "TYPO3",
+                &["vendor/typo3/cms-core/composer.json", "public/index.php"],
+            ),
+            (
+                "PrestaShop",
+                &["classes/PrestaShopAutoload.php", "index.php"],
+            ),
+            (
+                "OpenCart",
+                &[
+                    "system/startup.php",
+                    "system/engine/registry.php",
+                    "index.php",
+                ],
+            ),
+            ("phpBB", &["viewtopic.php", "common.php", "index.php"]),
+            (
+                "Piwigo",
+                &["include/constants.php", "picture.php", "index.php"],
+            ),
+            ("Matomo", &["matomo.php", "index.php"]),
+            ("Grav", &["bin/grav", "index.php"]),
+            ("YOURLS", &["yourls-loader.php"]),
+            ("PHP application", &["spark", "index.php"]),
+        ] {
+            let found = detect(|path| files.iter().any(|file| Path::new(file) == path));
+            let found = found.map(|found| (found.kind, found.name));
+            assert_eq!(found, Some((AppKind::Plain, name)), "{files:?}");
+        }
+    }
+
+    #[track_caller]
+    fn check_dir(htaccess: &str, files: &[&str], expected: Option<&str>) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let write = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+            std::fs::write(path, text).expect("a file");
+        };
+        write("htdocs/.htaccess", htaccess);
+        write(".htaccess", htaccess);
+        for file in files {
+            write(file, "");
+        }
+        let front = detect_dir(dir.path()).map(|found| found.front);
+        assert_eq!(front.as_deref(), expected.map(Path::new), "{htaccess}");
+    }
+
+    #[test]
+    fn an_htaccess_names_the_front_controller_where_no_index_is_there() {
+        let rule = "RewriteEngine On\nRewriteCond %{REQUEST_FILENAME} !-f\n  RewriteRule ^.*$ /loader.php [L]\n";
+        check_dir(rule, &["loader.php"], Some("loader.php"));
+        check_dir(rule, &["htdocs/loader.php"], Some("htdocs/loader.php"));
+        check_dir(rule, &["loader.php", "index.php"], Some("index.php"));
+        check_dir(rule, &["other.php"], None);
+        for rule in [
+            "RewriteRule . loader.php",
+            "rewriterule ^(.*)$ \"loader.php?url=$1\" [QSA,L]",
+            "RewriteRule (.*) loader.php/$1 [L]",
+        ] {
+            check_dir(rule, &["loader.php"], Some("loader.php"));
+        }
+        for rule in [
+            "# RewriteRule . loader.php",
+            "#RewriteRule . loader.php",
+            "RewriteRule ^api/ loader.php [L]",
+            "RewriteRule .* /loader.php [R=503,L]",
+            "RewriteRule .* lib/loader.php",
+            "RewriteRule . loader.phps",
+            "RewriteRule .*",
+        ] {
+            check_dir(rule, &["loader.php", "lib/loader.php"], None);
+        }
     }
 }

@@ -174,7 +174,10 @@ fn mariadb_takes_a_dump_of_mysql() {
     let outputs = running.tier.seed.iter().map(|command| Local.run(command));
     let failed = outputs.last().expect("commands").expect("the client runs");
     assert!(!failed.success(), "{failed:?}");
-    assert!(failed.stderr.contains("at line 2: Table 'app.nosuch'"), "{failed:?}");
+    assert!(
+        failed.stderr.contains("at line 2: Table 'app.nosuch'"),
+        "{failed:?}"
+    );
 }
 
 #[test]

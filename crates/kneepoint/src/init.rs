@@ -8,6 +8,7 @@ mod draft;
 mod settings;
 mod visit;
 
+pub(crate) use draft::NOT_READY;
 pub use draft::{draft, took};
 pub use settings::seeds::Seed;
 pub use settings::{DbEngine, EnvValue, FileChange};
@@ -17,7 +18,17 @@ use crate::config;
 use anyhow::{Result, bail};
 use kneepoint_model::AppKind;
 use kneepoint_stack::detect::detect_dir;
-use std::path::Path;
+use std::fs::FileType;
+use std::path::{Path, PathBuf};
+
+/// Entries of one directory looked at where the one that was named holds no application.
+const MOST_ENTRIES: usize = 200;
+/// Directories looked into two levels down, all together.
+const MOST_DIRS: usize = 1000;
+/// How many of what was seen there are named.
+const MOST_NAMED: usize = 3;
+/// Directories of others' code and of tests.
+const PASSED_OVER: &[&str] = &["vendor", "node_modules", "tests", "test", "docs"];
 
 /// What a draft is made from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,14 +66,14 @@ pub struct InitFacts {
 /// Looks at an application and at this machine. The scenario is meant to be written into `root`.
 ///
 /// # Errors
-/// The directory holds no front controller; the message says where it was looked for.
+/// The directory holds no front controller; the message says where it was looked for, and what was seen there.
 pub fn look(root: &Path) -> Result<InitFacts> {
     let Some(found) = detect_dir(root) else {
         bail!(
-            "`{}` has no front controller (looked for {} and for those of known frameworks): name the directory of a \
-             PHP application",
+            "`{}` has no front controller (looked for {} and for those of known frameworks){}",
             root.display(),
-            config::FRONTS.join(" and ")
+            config::FRONTS.join(" and "),
+            what_to_name(root)
         );
     };
     let machine = kneepoint_experiment::machine();
@@ -78,7 +89,7 @@ pub fn look(root: &Path) -> Result<InitFacts> {
         redis: false,
         env: Vec::new(),
         changes: Vec::new(),
-        notes: Vec::new(),
+        notes: not_installed(root).into_iter().collect(),
         cores: machine.cores as usize,
         memory_bytes: machine.memory_bytes,
     };
@@ -86,10 +97,92 @@ pub fn look(root: &Path) -> Result<InitFacts> {
     Ok(facts)
 }
 
+/// What to name instead of a directory without a front controller, as the end of a sentence.
+fn what_to_name(root: &Path) -> String {
+    let dirs = dirs_with_front(root);
+    if !dirs.is_empty() {
+        let shown = |dir: &PathBuf| dir.display().to_string();
+        let within: Vec<String> = dirs.iter().map(shown).collect();
+        let whole: Vec<String> = dirs.iter().map(|dir| shown(&root.join(dir))).collect();
+        return format!(
+            ". There is one in {}: name {}",
+            within.join(" and in "),
+            whole.join(" or ")
+        );
+    }
+    let mut files = names_in(root, FileType::is_file);
+    files.retain(|name| name.ends_with(".php"));
+    files.truncate(MOST_NAMED);
+    let Some(first) = files.first() else {
+        return ": name the directory of a PHP application".into();
+    };
+    format!(
+        ". It has {}: a front controller must be called index.php, unless a scenario of your own names it (front = \
+         \"{first}\" under [app])",
+        files.join(" and ")
+    )
+}
+
+/// Directories below that have a front controller, relative to the root; where none has, those one level further down.
+fn dirs_with_front(root: &Path) -> Vec<PathBuf> {
+    let has_front = |dir: &PathBuf| detect_dir(&root.join(dir)).is_some();
+    let below = |dir: &Path| -> Vec<PathBuf> {
+        let names = names_in(&root.join(dir), FileType::is_dir).into_iter();
+        names.map(|name| dir.join(name)).collect()
+    };
+    let near = below(Path::new(""));
+    let mut found = near.clone();
+    found.retain(has_front);
+    if found.is_empty() {
+        let far = near.iter().flat_map(|dir| below(dir)).take(MOST_DIRS);
+        return far.filter(has_front).take(MOST_NAMED).collect();
+    }
+    found.truncate(MOST_NAMED);
+    found
+}
+
+/// Names of a directory's entries of one kind, in order. What a link leads to may be anywhere.
+fn names_in(dir: &Path, is_wanted: fn(&FileType) -> bool) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries
+        .take(MOST_ENTRIES)
+        .filter(|entry| entry.file_type().is_ok_and(|kind| is_wanted(&kind)))
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| !name.starts_with('.') && !PASSED_OVER.contains(&name.as_str()))
+        .collect();
+    names.sort();
+    names
+}
+
+/// The application's composer.json; null where there is none to be read.
+fn composer(root: &Path) -> serde_json::Value {
+    let text = settings::read(&root.join("composer.json")).unwrap_or_default();
+    serde_json::from_str(&text).unwrap_or_default()
+}
+
+/// That the packages which composer.json asks for are not there.
+fn not_installed(root: &Path) -> Option<String> {
+    let json = composer(root);
+    let required = json["require"].as_object()?;
+    // PHP, its extensions and Composer's own have no vendor; `composer/installers` only says where others go.
+    let is_package = |name: &String| name.contains('/') && !name.starts_with("composer/");
+    let dir = json["config"]["vendor-dir"].as_str().unwrap_or("vendor");
+    // Composer puts variables of the environment in.
+    let is_known = !dir.starts_with('~') && !dir.contains('$');
+    let autoload = Path::new(dir).join("autoload.php");
+    let is_missing = is_known && !root.join(&autoload).is_file();
+    (is_missing && required.keys().any(is_package)).then(|| {
+        format!(
+            "composer.json asks for packages, and {} is not there: run `composer install` in {} first",
+            autoload.display(),
+            root.display()
+        )
+    })
+}
+
 /// What of PHP composer.json asks for.
 fn needs(root: &Path) -> VisitNeeds {
-    let text = settings::read(&root.join("composer.json")).unwrap_or_default();
-    let json: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+    let json = composer(root);
     let required = json["require"].as_object();
     let names = required.into_iter().flat_map(|required| required.keys());
     VisitNeeds {

@@ -1,6 +1,7 @@
 //! The application on disk: its private copy with the scenario's changes, and its environment.
 
 use super::copy::{Pristine, PrivateCopy};
+use super::offers;
 use crate::error::ExperimentError;
 use kneepoint_linux::file::open_untrusted;
 use kneepoint_model::{AppKind, Change, CommandSpec, FilePatch, Scenario};
@@ -47,7 +48,8 @@ pub(super) struct ReplacedLine {
 }
 
 /// An arm's private copy of the application below `dir`, with the scenario's changes of its files made, and the lines that
-/// were replaced.
+/// were replaced. `offers` are the values of the tiers that stand, for which a changed file may have `{NAME}`. They go into
+/// the copy alone: the scenario, which is recorded, keeps the name.
 ///
 /// # Errors
 /// The copy cannot be made, or a change does not fit the file.
@@ -55,11 +57,13 @@ pub(super) fn private_copy(
     pristine: Arc<Pristine>,
     scenario: &Scenario,
     dir: &Path,
+    offers: &BTreeMap<String, String>,
 ) -> Result<(PrivateCopy, Vec<ReplacedLine>), ExperimentError> {
     let copy = PrivateCopy::make(pristine, dir)?;
+    let offers = offers::with_root(offers, &copy.root);
     let mut replaced = Vec::new();
     for patch in &scenario.app_files {
-        copy.change(|root| apply(root, patch))?;
+        copy.change(|root| apply(root, patch, &offers))?;
     }
     for (change, text) in scenario.changes() {
         if let Change::Line { file, line } = change {
@@ -114,10 +118,15 @@ pub(super) fn follow(text: &str, original: &Path, copy: &Path) -> String {
     result + rest
 }
 
-fn apply(copy: &Path, patch: &FilePatch) -> Result<(), ExperimentError> {
+fn apply(
+    copy: &Path,
+    patch: &FilePatch,
+    offers: &BTreeMap<String, String>,
+) -> Result<(), ExperimentError> {
     let path = place(copy, &patch.path)?;
+    let new = offers::in_text(&patch.text, offers);
     let text = match &patch.find {
-        None => patch.text.clone(),
+        None => new,
         Some(find) => {
             let text = String::from_utf8(contents(&path)?)
                 .map_err(|error| unfit("cannot read", &path, &error))?;
@@ -127,7 +136,7 @@ fn apply(copy: &Path, patch: &FilePatch) -> Result<(), ExperimentError> {
                     patch.path.display()
                 )));
             }
-            text.replace(find.as_str(), &patch.text)
+            text.replace(find.as_str(), &new)
         }
     };
     write(&path, text.as_bytes())
@@ -357,7 +366,7 @@ mod tests {
                 find: find.map(str::to_owned),
                 text: "A=1".into(),
             };
-            apply(dir.path(), &patch)
+            apply(dir.path(), &patch, &BTreeMap::new())
         };
         for refused in [line, patch(Some("A=0")), patch(None)] {
             let said = refused.expect_err("it is a pipe").to_string();
@@ -383,6 +392,42 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_changed_file_holds_what_the_lab_offers() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("config.ini");
+        let offers: BTreeMap<String, String> = [
+            ("APP_ROOT", "/lab/app"),
+            ("DB_HOST", "10.0.0.2"),
+            ("DB_PASSWORD", "of-the-lab"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
+        let changed = |find: Option<&str>, text: &str| {
+            std::fs::write(&path, "host = old {DB_HOST}\n").expect("a file");
+            let patch = FilePatch {
+                path: "config.ini".into(),
+                find: find.map(str::to_owned),
+                text: text.to_owned(),
+            };
+            apply(dir.path(), &patch, &offers).expect("changed");
+            std::fs::read_to_string(&path).expect("a file")
+        };
+        // What stands in the application's own file is its own.
+        assert_eq!(
+            changed(Some("old"), "{DB_HOST} \"{DB_PASSWORD}\""),
+            "host = 10.0.0.2 \"of-the-lab\" {DB_HOST}\n"
+        );
+        // There is no cache, and `${DB_HOST}` is for whoever reads the file.
+        assert_eq!(
+            changed(
+                None,
+                "{APP_ROOT}/x\n{REDIS_HOST}\n${DB_HOST}\n{ DB_HOST }\n"
+            ),
+            "/lab/app/x\n{REDIS_HOST}\n${DB_HOST}\n{ DB_HOST }\n"
+        );
+    }
+
     /// An application beside somebody's file, and whether a change of a file of it is made; the file beside it stays.
     fn change(
         plant: impl Fn(&Path, &Path),
@@ -401,7 +446,7 @@ mod tests {
             find: find.map(str::to_owned),
             text: "KEY=ours".into(),
         };
-        let made = apply(&copy, &patch);
+        let made = apply(&copy, &patch, &BTreeMap::new());
         let theirs = std::fs::read_to_string(beside.join(".env")).expect("a file");
         assert_eq!(theirs, "KEY=theirs");
         assert_eq!(std::fs::read_dir(&beside).expect("a directory").count(), 1);

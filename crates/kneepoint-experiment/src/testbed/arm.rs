@@ -299,7 +299,7 @@ fn stand_up_tier(
     })?;
     if spec.layer == Layer::Php {
         let pristine = pristine(testbed, &scenario.root)?;
-        let (copy, replaced) = app::private_copy(pristine, scenario, &host.dir)?;
+        let (copy, replaced) = app::private_copy(pristine, scenario, &host.dir, &standing.env)?;
         standing.copy = Some(copy);
         standing.replaced = replaced;
         doubles::beside_php(testbed, scenario, &host, standing)?;

@@ -11,13 +11,18 @@ const CHARS: usize = 300;
 /// Most bytes at the end of a log that are looked at.
 const TAIL_BYTES: u64 = 64 << 10;
 
-/// The last lines of all logs, each behind a line feed; empty when they say nothing.
-pub(super) fn last_words(tiers: &[RunningTier]) -> String {
+/// The last lines of all logs, each behind a line feed; empty when they say nothing. Files of the application's copy below
+/// `copy` are named as they are in the application: the copy is gone when somebody reads this.
+pub(super) fn last_words(tiers: &[RunningTier], copy: Option<&Path>) -> String {
     let logs = tiers.iter().flat_map(|tier| {
         let logs = tier.logs.iter();
         logs.map(move |log| (tier.layer, tail(&log.path)))
     });
-    logs.map(|(layer, text)| lines(layer, &text)).collect()
+    let told: String = logs.map(|(layer, text)| lines(layer, &text)).collect();
+    match copy {
+        Some(copy) => told.replace(&format!("{}/", copy.display()), ""),
+        None => told,
+    }
 }
 
 fn lines(layer: Layer, text: &str) -> String {
@@ -39,10 +44,20 @@ fn tells(layer: Layer, line: &str) -> bool {
     ];
     let has = |words: &[&str]| words.iter().any(|word| line.contains(word));
     match layer {
-        _ if line.is_empty() => false,
+        _ if line.is_empty() || is_trace(&line) => false,
         Layer::Php | Layer::Web | Layer::Proxy => !has(&chatter),
         _ => has(&trouble) && !has(&chatter),
     }
+}
+
+/// Whether a line is one of a trace: what happened stands before it.
+fn is_trace(line: &str) -> bool {
+    let line = line.trim_start_matches("php message:").trim_start();
+    let number = line
+        .strip_prefix('#')
+        .map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
+    let is_frame = number.is_some_and(|rest| rest.starts_with(' '));
+    is_frame || line.starts_with("stack trace:") || line.starts_with("thrown in ")
 }
 
 /// The end of a file; empty when it cannot be read. Servers' users own these files.
@@ -82,6 +97,16 @@ mod tests {
             "\n  db log: 2 [ERROR] Access denied for user 'x'",
         );
         check(Layer::Web, "\n\n", "");
+    }
+
+    #[test]
+    fn what_happened_is_told_and_not_where_it_was_called_from() {
+        check(
+            Layer::Php,
+            "[29-Nov-2026] PHP Fatal error:  Uncaught RuntimeException: no licence in /app/a.php:1\nStack trace:\n#0 /app/b.php(2): f()\n\
+             #1 {main}\n  thrown in /app/a.php on line 1\n",
+            "\n  php log: [29-Nov-2026] PHP Fatal error:  Uncaught RuntimeException: no licence in /app/a.php:1",
+        );
     }
 
     #[test]

@@ -22,14 +22,25 @@ pub(super) fn filled(
     own: BTreeMap<String, String>,
     offers: &BTreeMap<String, String>,
 ) -> BTreeMap<String, String> {
-    let in_value = |value: String| {
-        offers.iter().fold(value, |value, (name, offer)| {
-            value.replace(&format!("{{{name}}}"), offer)
-        })
-    };
     own.into_iter()
-        .map(|(name, value)| (name, in_value(value)))
+        .map(|(name, value)| (name, in_text(&value, offers)))
         .collect()
+}
+
+/// A text with what the lab offers in place of `{NAME}`. `${NAME}` stays: a script or a file of settings says by that where
+/// it takes a value from itself.
+pub(super) fn in_text(text: &str, offers: &BTreeMap<String, String>) -> String {
+    offers.iter().fold(text.to_owned(), |text, (name, offer)| {
+        let token = format!("{{{name}}}");
+        let mut parts = text.split(token.as_str());
+        let mut filled = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let is_own = filled.ends_with('$');
+            filled.push_str(if is_own { &token } else { offer });
+            filled.push_str(part);
+        }
+        filled
+    })
 }
 
 #[cfg(test)]
@@ -48,11 +59,13 @@ mod tests {
             ("URL", "mysql://{DB_HOST}:{DB_PORT}/{OTHER}"),
             ("A", "b"),
             ("FILE", "{APP_ROOT}/x"),
+            ("OWN", "${DB_HOST}:{DB_PORT}${DB_PORT}"),
         ]);
         let expected = pairs(&[
             ("URL", "mysql://10.0.0.2:3306/{OTHER}"),
             ("A", "b"),
             ("FILE", "/lab/app/x"),
+            ("OWN", "${DB_HOST}:3306${DB_PORT}"),
         ]);
         assert_eq!(filled(own, &offers), expected);
     }

@@ -273,7 +273,8 @@ impl Arm {
 
     /// The last lines of the tiers' logs, where the cause of a 500 is told.
     pub(super) fn last_words(&self) -> String {
-        log::last_words(&self.running)
+        let copy = self.copy.as_ref().map(|copy| copy.root.as_path());
+        log::last_words(&self.running, copy)
     }
 }
 

@@ -39,6 +39,12 @@ pub struct Page {
     chars: usize,
     /// Where its links lead, as written.
     hrefs: Vec<String>,
+    /// What its links begin from, as written: `<base href>`.
+    base: Option<String>,
+    /// Its own address, as written: its canonical link and `og:url`.
+    own: Vec<String>,
+    /// Whether it has a field for a password.
+    has_password: bool,
     /// Whether the body says of itself that it is WordPress's error page, in whatever language.
     dies: bool,
 }
@@ -72,11 +78,26 @@ impl Page {
     }
 
     /// Where its links lead on the same site: paths with their queries, each once, in the order of the page. `path` is
-    /// the page's own, which relative links begin from, and `host` the site's (`www.example.org` or with a port), whose
-    /// absolute links count.
+    /// the page's own, which relative links begin from unless the page says otherwise, and `is_site` judges the host of an
+    /// absolute link, with its port.
     #[must_use]
-    pub fn links(&self, path: &str, host: &str) -> Vec<String> {
-        links::same_site(&self.hrefs, path, host)
+    pub fn links(&self, path: &str, is_site: impl Fn(&str) -> bool) -> Vec<String> {
+        let base = self.base.as_deref();
+        let base = base.and_then(|base| links::resolve(base, path, &is_site));
+        links::same_site(&self.hrefs, base.as_deref().unwrap_or(path), is_site)
+    }
+
+    /// The hosts that it says are its site's, with their ports: those of `<base href>`, its canonical link and `og:url`.
+    #[must_use]
+    pub fn hosts(&self) -> Vec<&str> {
+        let own = self.base.iter().chain(&self.own);
+        own.filter_map(|link| links::host(link)).collect()
+    }
+
+    /// Whether it has a field for a password.
+    #[must_use]
+    pub fn asks_for_password(&self) -> bool {
+        self.has_password
     }
 
     /// Texts of the body by which the page is known again, the most telling first: what of its title stands in the body
@@ -224,6 +245,20 @@ mod tests {
     }
 
     #[test]
+    fn a_field_for_a_password_is_seen_however_it_is_written() {
+        for (body, expected) in [
+            ("<input type=\"password\" name=p>", true),
+            ("<input name=p type='Password'>", true),
+            ("<input type=password>", true),
+            ("<input type=text name=password>", false),
+            ("<script>'<input type=password>'</script>", false),
+        ] {
+            let page = Page::read(body.as_bytes(), Some("text/html"));
+            assert_eq!(page.asks_for_password(), expected, "{body}");
+        }
+    }
+
+    #[test]
     fn a_page_is_called_by_its_title_or_its_first_words() {
         let name = |body: &str| Page::read(body.as_bytes(), None).name();
         assert_eq!(name("<title>My blog</title><p>Hi"), "`My blog`");
@@ -241,7 +276,7 @@ mod tests {
             let page = Page::read(&body, html.then_some("text/html"));
             prop_assert_eq!(page.size_bytes, body.len());
             prop_assert!(page.text.chars().count() <= SHOWN_CHARS + 1);
-            let _ = (page.error(), page.links("/a/b", "example.org"), page.name());
+            let _ = (page.error(), page.links("/a/b", |_| true), page.name());
         }
 
         #[test]
@@ -257,7 +292,7 @@ mod tests {
         ) {
             let body = pieces.concat();
             let page = Page::read(body.as_bytes(), Some("text/html"));
-            let _ = (page.error(), page.links("", ""), page.name());
+            let _ = (page.error(), page.links("", str::is_empty), page.name());
         }
     }
 }

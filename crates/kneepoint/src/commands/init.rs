@@ -5,6 +5,7 @@ use crate::init::{self, InitFacts, Visit, VisitOutcome};
 use crate::progress::Terminal;
 use crate::{FOUND, INTERRUPTED, session};
 use anyhow::{Context as _, Result, bail};
+use kneepoint_experiment::testbed::Advice;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -17,10 +18,7 @@ pub(super) fn run(args: &InitArgs) -> Result<ExitCode> {
         .with_context(|| format!("cannot look at {}", args.root.display()))?;
     let target = root.join("kneepoint.toml");
     if target.exists() && !args.print {
-        bail!(
-            "{} is there already; remove it, or use --print to see what would be written",
-            target.display()
-        );
+        bail!("{}", is_there(&target));
     }
     let terminal = Arc::new(Terminal::new());
     let facts = init::look(&root)?;
@@ -56,8 +54,23 @@ fn next_step(target: &Path, failed: bool) -> String {
     match failed {
         false => format!("wrote {target}; look it over, then run: kneepoint tune {target}"),
         true => format!(
-            "wrote {target}, but the application does not answer in the lab yet: mend what is said below, in the \
-             application or in that file, and see whether it does with: kneepoint limit {target} --budget 1m"
+            "wrote {target}, but the application does not answer in the lab yet: see the next line. Mend the application, \
+             remove that file and run init again; or mend the file, and try it without load: kneepoint lab up {target}"
+        ),
+    }
+}
+
+/// What to do about a scenario that is there already: one that init left as not ready may be tried, or written anew.
+fn is_there(target: &Path) -> String {
+    let text = std::fs::read_to_string(target).unwrap_or_default();
+    let target = target.display();
+    match text.contains(init::NOT_READY) {
+        true => format!(
+            "{target} is there already, and says that the application did not answer. Remove it to have another one \
+             written; or mend it, and try it without load: kneepoint lab up {target}"
+        ),
+        false => format!(
+            "{target} is there already; remove it, or use --print to see what would be written"
         ),
     }
 }
@@ -103,9 +116,12 @@ fn visit(
         terminal.line(told);
     }
     for outsider in &outcome.outsiders {
-        let what = match outsider.peer() {
-            Some(_) => "a [[peer]] stands for it",
-            None => "[app] unreachable names it",
+        let what = match outsider.advice() {
+            Advice::Double(..) => "a [[peer]] stands for it",
+            Advice::Tier(_) => {
+                "[app] unreachable names it; the lab has one of its kind, and it says there how to use it"
+            }
+            Advice::Unreachable(_) => "[app] unreachable names it",
         };
         terminal.line(&format!(
             "it tries to reach {}: in the scenario, {what}",
@@ -113,7 +129,8 @@ fn visit(
         ));
     }
     for page in &outcome.pages {
-        let mark = page.mark.as_deref().unwrap_or("nothing to know it by");
+        let mark = page.mark.as_deref();
+        let mark = mark.unwrap_or("nothing in it tells it from an error page");
         terminal.line(&format!(
             "  GET {}: {mark}; {}",
             page.path,

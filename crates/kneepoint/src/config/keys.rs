@@ -163,14 +163,14 @@ const KEYS: &[Key] = &[
         "replace",
         "text",
         "required with `find`",
-        "What to put in its place.",
+        "What to put in its place. As in a value of `env`, `{DB_HOST}` and so on stand there for what the lab offers, and `{APP_ROOT}` for where PHP finds the application; `${DB_HOST}`, and what is not offered, stays as it is.",
     ),
     key(
         APP_FILE,
         "content",
         "text",
         "required without `find`",
-        "The whole file.",
+        "The whole file, with the lab's values as in `replace`.",
     ),
     key(
         APP,

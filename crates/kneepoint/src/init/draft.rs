@@ -2,8 +2,11 @@
 
 use super::{FileChange, InitFacts, VisitOutcome, VisitPage};
 use crate::config::KINDS;
-use kneepoint_experiment::testbed::Outsider;
+use kneepoint_experiment::testbed::{Advice, Outsider};
 use std::fmt::Write as _;
+
+/// What a scenario says of an application that did not answer as it should.
+pub(crate) const NOT_READY: &str = "NOT READY:";
 
 /// Writes a commented scenario, with what a visit found where there was one. It can be read back as it is; every line
 /// that starts with `# ` and a key can be switched on by removing the `# `.
@@ -16,7 +19,7 @@ pub fn draft(facts: &InitFacts, outcome: Option<&VisitOutcome>) -> String {
         comment(&mut text, &format!("Note: {note}."));
     }
     if let Some(failure) = outcome.and_then(|outcome| outcome.failure.as_ref()) {
-        comment(&mut text, &format!("NOT READY: {failure}"));
+        comment(&mut text, &format!("{NOT_READY} {failure}"));
     }
     text.push('\n');
     let outsiders = outcome.map_or(&[][..], |outcome| &outcome.outsiders);
@@ -37,11 +40,23 @@ fn unreachable(text: &mut String, outsiders: &[Outsider]) {
     }
     comment(
         text,
-        "Whom it tried to reach outside of the lab and may try in vain, since no double can stand there. See that it copes; \
-         what a tier can stand for is better pointed at that.",
+        "Whom it tried to reach outside of the lab and may try in vain. See that it copes.",
     );
     for outsider in outsiders.iter().filter(alone) {
         comment(text, &format!("{}.", outsider.describe()));
+        if let Advice::Tier(tier) = outsider.advice() {
+            let (what, key) = match tier {
+                "REDIS" => ("Redis", "cache"),
+                _ => ("a database", "db"),
+            };
+            comment(
+                text,
+                &format!(
+                    "That is {what}, which the lab has: switch `{key}` on in [stack], let the application take its address \
+                     ({{{tier}_HOST}} and so on: an [[app.file]] can put it into a file), and take the name away here."
+                ),
+            );
+        }
     }
     let names: Vec<String> = names.iter().map(|name| quoted(name)).collect();
     let _ = writeln!(text, "unreachable = [{}]", names.join(", "));
@@ -80,7 +95,7 @@ fn app(text: &mut String, facts: &InitFacts, outsiders: &[Outsider]) {
     text.push_str(
         "\n# Environment of the application, such as where it finds its key. Values never reach a report. The lab's database\n\
          # is offered as DB_HOST, DB_PORT, DB_DATABASE, DB_USERNAME and DB_PASSWORD, its Redis as REDIS_HOST and REDIS_PORT;\n\
-         # {DB_HOST} and so on stand for them in a value.\n\
+         # {DB_HOST} and so on stand for them in a value, and in what an [[app.file]] writes.\n\
          [app.env]\n",
     );
     if facts.env.is_empty() {

@@ -4,6 +4,7 @@ mod changes;
 
 mod database;
 mod environment;
+mod ini;
 mod known;
 mod listed;
 mod own;
@@ -20,6 +21,7 @@ use super::InitFacts;
 use changes::PortStyle;
 use database::{DbSetting, SettingsFile};
 use environment::Environment;
+use ini::Section;
 use kneepoint_model::AppKind;
 use kneepoint_stack::detect::Detected;
 use listed::Listed;
@@ -38,6 +40,8 @@ pub(super) fn look(root: &Path, found: &Detected, facts: &mut InitFacts) {
         "Drupal" | "Nextcloud" => Vec::new(),
         _ => listed::listed(&files),
     };
+    let ini_files = ini::files(root, public);
+    let sections = ini::databases(&ini_files);
     let elsewhere = wordpress_elsewhere(root, found, &settings);
     let driver = files.iter().find_map(|file| match found.name {
         "Drupal" => known::drupal_driver(file),
@@ -47,19 +51,13 @@ pub(super) fn look(root: &Path, found: &Detected, facts: &mut InitFacts) {
     let told = database::engine(&settings)
         .or(environment.engine)
         .or_else(|| listed.iter().find_map(Listed::engine))
+        .or_else(|| sections.iter().find_map(Section::engine))
         .or_else(|| DbEngine::named(&driver?));
-    let has_settings = !settings.is_empty() || !listed.is_empty() || elsewhere.is_some();
+    let has_settings =
+        !settings.is_empty() || !listed.is_empty() || !sections.is_empty() || elsewhere.is_some();
     let usual = (found.kind == AppKind::Wordpress).then_some(DbEngine::Mariadb);
     let likely = told.or(usual).or(by_code(&reads));
-    let mut settings_of_name = settings
-        .iter()
-        .filter(|setting| setting.role == roles::Role::Name);
-    let name = settings_of_name.find_map(|name| name.code.text());
-    let name = name.or_else(|| listed.iter().find_map(Listed::name));
-    let name = elsewhere
-        .as_ref()
-        .and_then(|found| found.database.as_deref())
-        .or(name);
+    let name = database_name(elsewhere.as_ref(), &settings, &listed, &sections);
     let wanted = seeds::Wanted {
         kind: found.kind,
         engine: likely,
@@ -67,31 +65,46 @@ pub(super) fn look(root: &Path, found: &Detected, facts: &mut InitFacts) {
     };
     let needs_one = has_settings || told.is_some() || reads_database(&environment, &reads);
     let seed = needs_one.then(|| seeds::best(root, wanted)).flatten();
+    let nothing_says = likely.is_none() && !has_settings && environment.told_in.is_none();
     facts.engine = likely
         .filter(|_| needs_one)
-        .or(seed.as_ref().map(|seed| seed.engine));
+        .or(seed.as_ref().map(|seed| seed.engine))
+        .or_else(|| database::by_files(root).filter(|_| nothing_says));
     facts.seed = seed.filter(|_| facts.engine != Some(DbEngine::Sqlite));
     facts.told_in = settings
         .first()
         .map(|setting| setting.file)
         .or(listed.first().map(|list| list.file))
+        .or(sections.first().map(|section| section.file))
         .map(str::to_owned)
         .or(environment.told_in.clone());
     facts.redis = environment.redis;
     change_settings(root, found, &files, &settings, &reads, facts);
     change_lists(&listed, facts);
-    if let Some(elsewhere) = elsewhere {
-        facts.told_in = Some(elsewhere.from.display().to_string());
-        facts
-            .changes
-            .retain(|change| change.path != elsewhere.change.path);
-        facts.changes.push(elsewhere.change);
-    }
-    set_environment(environment, facts);
+    change_ini(&ini_files, &sections, facts);
+    change_elsewhere(elsewhere, facts);
+    set_environment(root, found, environment, facts);
     note_what_is_missing(root, found, has_settings, facts);
     if facts.engine.is_none() {
         facts.notes.extend(unclear(has_settings, likely));
     }
+}
+
+/// The name of the database, where a file has it.
+fn database_name<'t>(
+    elsewhere: Option<&'t known::Elsewhere>,
+    settings: &'t [DbSetting<'_>],
+    listed: &'t [Listed<'_>],
+    sections: &'t [Section<'_>],
+) -> Option<&'t str> {
+    let mut of_name = settings
+        .iter()
+        .filter(|setting| setting.role == roles::Role::Name);
+    elsewhere
+        .and_then(|found| found.database.as_deref())
+        .or_else(|| of_name.find_map(|setting| setting.code.text()))
+        .or_else(|| listed.iter().find_map(Listed::name))
+        .or_else(|| sections.iter().find_map(Section::name))
 }
 
 fn wordpress_elsewhere(
@@ -118,7 +131,7 @@ fn unclear(has_settings: bool, likely: Option<DbEngine>) -> Option<String> {
         )),
         (false, Some(engine)) => Some(format!(
             "its code can reach {}, and no settings of that were found: {DO}, and let an [[app.file]] make it read \
-             getenv('DB_HOST') and so on",
+             getenv('DB_HOST') and so on, or write {{DB_HOST}} and so on into it",
             engine.title()
         )),
         (false, None) => None,
@@ -191,14 +204,37 @@ fn change_lists(listed: &[Listed<'_>], facts: &mut InitFacts) {
     }
 }
 
-/// Takes over what the environment needs; what stands for a tier that is not in the chain is left out.
-fn set_environment(environment: Environment, facts: &mut InitFacts) {
+fn change_ini(files: &[SettingsFile], sections: &[Section<'_>], facts: &mut InitFacts) {
+    let has_server = facts.engine.is_some_and(|engine| engine.server().is_some());
+    let of_database = sections.iter().filter(|_| has_server).map(Section::change);
+    for change in of_database.chain(ini::matomo(files)) {
+        match change {
+            Ok(change) => facts.changes.push(change),
+            Err(note) => facts.notes.push(note),
+        }
+    }
+}
+
+/// A file that is made from settings elsewhere takes the place of all changes of its own.
+fn change_elsewhere(elsewhere: Option<known::Elsewhere>, facts: &mut InitFacts) {
+    if let Some(elsewhere) = elsewhere {
+        facts.told_in = Some(elsewhere.from.display().to_string());
+        facts
+            .changes
+            .retain(|change| change.path != elsewhere.change.path);
+        facts.changes.push(elsewhere.change);
+    }
+}
+
+/// Takes over what the environment needs, and the mode; what stands for a tier that is not in the chain is left out.
+fn set_environment(root: &Path, found: &Detected, environment: Environment, facts: &mut InitFacts) {
     let has_server = facts.engine.is_some_and(|engine| engine.server().is_some());
     let redis = facts.redis;
     facts.env = environment.values;
     facts.env.retain(|set| {
         (has_server || !set.value.contains("{DB_")) && (redis || !set.value.contains("{REDIS_"))
     });
+    facts.env.extend(environment::mode(root, found));
 }
 
 fn note_what_is_missing(root: &Path, found: &Detected, has_settings: bool, facts: &mut InitFacts) {
@@ -216,10 +252,11 @@ fn note_what_is_missing(root: &Path, found: &Detected, has_settings: bool, facts
     match facts.engine {
         Some(DbEngine::Sqlite) => {
             let files = database::sqlite_files(root);
-            if let Some(file) = files.first() {
+            let named = files.iter().take(2).map(|file| file.display().to_string());
+            let named = named.collect::<Vec<_>>().join(" and ");
+            if !named.is_empty() {
                 facts.notes.push(format!(
-                    "its data is in {} (SQLite), which the private copy has a copy of",
-                    file.display()
+                    "it has data in {named} (SQLite), which the private copy has a copy of"
                 ));
             }
         }

@@ -176,6 +176,35 @@ fn frameworks_tell_by_their_environment() {
     assert!(text.contains(set), "{text}");
 }
 
+const MATOMO: &str = "; <?php exit; ?> DO NOT REMOVE THIS LINE
+[database]
+host = \"db\"
+username = \"u\"
+password = \"secret\"
+dbname = \"matomo\"
+adapter = \"PDO\\MYSQL\"
+
+[General]
+salt = \"secret\"
+";
+
+#[test]
+fn settings_in_an_ini_file_become_the_labs() {
+    let files = [("index.php", ""), ("config/config.ini.php", MATOMO)];
+    let (facts, text) = check(&files, AppKind::Plain, "index.php");
+    assert_eq!(facts.engine, Some(DbEngine::Mariadb));
+    assert_eq!(facts.told_in.as_deref(), Some("config/config.ini.php"));
+    assert_eq!(text.matches("\n[[app.file]]").count(), 2, "{text}");
+    let texts: Vec<&str> = facts.changes.iter().map(|it| it.text.as_str()).collect();
+    for wanted in [
+        "password = \"{DB_PASSWORD}\"\n",
+        "dbname = \"{DB_DATABASE}\"\n",
+        "[General]\nenable_trusted_host_check = 0\nforce_ssl = 0",
+    ] {
+        assert!(texts.concat().contains(wanted), "no {wanted} in {texts:?}");
+    }
+}
+
 #[test]
 fn a_configuration_of_constants_without_a_name_is_read_too() {
     let files = [
@@ -212,6 +241,64 @@ fn a_configuration_of_constants_without_a_name_is_read_too() {
         "{:?}",
         facts.notes
     );
+}
+
+#[test]
+fn files_of_sqlite_say_it_where_nothing_else_does() {
+    let both = "<?php new PDO('mysql:host=x'); new PDO('pgsql:host=x');";
+    let data = "SQLite format 3\0";
+    let files = [
+        ("index.php", both),
+        ("data/users/alice/db.sqlite", data),
+        ("data/users/bob/db.sqlite", data),
+        ("data/users/carol/db.sqlite", data),
+    ];
+    let (facts, _) = check(&files, AppKind::Plain, "index.php");
+    assert_eq!(facts.engine, Some(DbEngine::Sqlite));
+    let told = "it has data in data/users/alice/db.sqlite and data/users/bob/db.sqlite (SQLite), ";
+    assert_eq!(facts.notes.len(), 1);
+    assert!(facts.notes[0].starts_with(told), "{:?}", facts.notes);
+    let files = [("index.php", "<?php mysqli_connect('x');"), ("x.db", data)];
+    let (facts, _) = check(&files, AppKind::Plain, "index.php");
+    assert_eq!(facts.engine, None);
+}
+
+#[test]
+fn packages_that_are_not_installed_are_said_first() {
+    let asks = "{\"require\": {\"php\": \"8\", \"slim/slim\": \"4\"}, \"config\": {\"vendor-dir\": \"lib/own/\"}}";
+    let settings = "<?php define('DB_DRIVER', 'mysql'); define('DB_HOST', 'db');";
+    let mut files = vec![
+        ("index.php", ""),
+        ("config.php", settings),
+        ("composer.json", asks),
+    ];
+    let (facts, _) = check(&files, AppKind::Plain, "index.php");
+    let told = "composer.json asks for packages, and lib/own/autoload.php is not there: run `composer install` in ";
+    assert!(facts.notes[0].starts_with(told), "{:?}", facts.notes);
+    assert!(
+        facts.notes[1].starts_with("no dump of its"),
+        "{:?}",
+        facts.notes
+    );
+    files.push(("lib/own/autoload.php", ""));
+    let (facts, _) = check(&files, AppKind::Plain, "index.php");
+    assert_eq!(facts.notes.len(), 1, "{:?}", facts.notes);
+    let asks =
+        "{\"require\": {\"php\": \"8\", \"ext-gd\": \"*\", \"composer-runtime-api\": \"2\"}}";
+    let files = [("index.php", ""), ("composer.json", asks)];
+    let (facts, _) = check(&files, AppKind::Plain, "index.php");
+    assert!(facts.notes.is_empty(), "{:?}", facts.notes);
+}
+
+#[test]
+fn codeigniter_is_set_to_production() {
+    let files = [
+        ("index.php", "<?php $_SERVER['CI_ENV'];"),
+        ("system/core/CodeIgniter.php", ""),
+    ];
+    let (facts, text) = check(&files, AppKind::Plain, "index.php");
+    assert_eq!(facts.name, "CodeIgniter");
+    assert!(text.contains("\nCI_ENV = \"production\"\n"), "{text}");
 }
 
 #[test]
@@ -273,4 +360,39 @@ fn a_directory_without_php_is_refused_by_name() {
     let dir = app(&empty(&["index.html"]));
     let error = look(dir.path()).expect_err("no PHP").to_string();
     assert!(error.contains("public/index.php and index.php"), "{error}");
+}
+
+#[test]
+fn what_could_be_named_instead_is_told() {
+    for (files, told) in [
+        (
+            &["upload/index.php", "vendor/index.php", "a.php"][..],
+            ". There is one in upload: name DIR/upload",
+        ),
+        (
+            &["adminer/index.php", "editor/index.php"],
+            ". There is one in adminer and in editor: name DIR/adminer or DIR/editor",
+        ),
+        (
+            &["shop/public/index.php"],
+            ". There is one in shop: name DIR/shop",
+        ),
+        (
+            &["a/shop/index.php"],
+            ". There is one in a/shop: name DIR/a/shop",
+        ),
+        (
+            &["adminer.php", ".x/index.php"],
+            ". It has adminer.php: a front controller must be called index.php",
+        ),
+        (
+            &["tests/index.php"],
+            ": name the directory of a PHP application",
+        ),
+    ] {
+        let dir = app(&empty(files));
+        let error = look(dir.path()).expect_err("no front").to_string();
+        let error = error.replace(&dir.path().display().to_string(), "DIR");
+        assert!(error.contains(told), "{error}");
+    }
 }

@@ -1,5 +1,6 @@
 //! Visits an application in the lab: what its first page is, what that page links to, and what each takes.
 
+mod hints;
 mod links;
 mod mix;
 mod needs;
@@ -9,12 +10,13 @@ pub use needs::VisitNeeds;
 
 use crate::config;
 use anyhow::Result;
+use hints::{behind_login, installer, is_installer, left_out};
 use kneepoint_experiment::testbed::Visited;
 use kneepoint_experiment::{ExperimentError, Observer, Testbed};
 use kneepoint_load::{Fetched, Page as Read};
 use kneepoint_model::{Request, Scenario};
-use links::{is_harmless, within_site};
-use mix::{Seen, choose, mark};
+use links::{Site, has_unknown_query, is_harmless, steady};
+use mix::{MOST_PAGES, Seen, choose, mark};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -84,7 +86,7 @@ fn in_testbed(
         let mut visitor = Visitor {
             testbed: &testbed,
             stop,
-            host: testbed.host_header(ARM)?,
+            site: Site::new(&testbed.host_header(ARM)?),
             fetches: 0,
         };
         visitor.look_round(needs, outcome)
@@ -105,11 +107,21 @@ struct Arrived {
     read: Read,
 }
 
+/// What the first look at a site showed.
+struct Looked {
+    seen: Vec<Seen>,
+    missing: Visited,
+    /// Whether the start page has a field for a password.
+    asks_for_password: bool,
+    /// Links that were not visited because of their queries.
+    left_out: Vec<String>,
+}
+
 /// Somebody who looks at pages.
 struct Visitor<'t> {
     testbed: &'t Testbed,
     stop: &'t AtomicBool,
-    host: String,
+    site: Site,
     fetches: usize,
 }
 
@@ -128,11 +140,11 @@ impl Visitor<'_> {
             Ok(outsiders) => outcome.outsiders = outsiders,
             Err(why) => outcome.told.extend((!why.is_empty()).then_some(why)),
         }
-        let Some((seen, missing)) = looked? else {
+        let Some(looked) = looked? else {
             return Ok(());
         };
-        for page in choose(seen) {
-            let page = self.measure(&page, &missing.fetched)?;
+        for page in choose(looked.seen) {
+            let page = self.measure(&page, &looked.missing.fetched)?;
             if is_a_file(&page) && !outcome.pages.is_empty() {
                 outcome.told.push(format!(
                     "GET {} is a file that the web server sends without PHP: it is not in the mix.",
@@ -142,19 +154,29 @@ impl Visitor<'_> {
                 outcome.pages.push(page);
             }
         }
+        if let ([page], true) = (outcome.pages.as_slice(), looked.asks_for_password) {
+            outcome.told.push(behind_login(&page.path));
+        }
+        if outcome.pages.len() < MOST_PAGES {
+            outcome.told.extend(left_out(&looked.left_out));
+        }
         Ok(())
     }
 
     /// The start page, what it links to, and the page that is not there; `None` where there is no start page.
-    fn look(
-        &mut self,
-        outcome: &mut VisitOutcome,
-    ) -> Result<Option<(Vec<Seen>, Visited)>, ExperimentError> {
+    fn look(&mut self, outcome: &mut VisitOutcome) -> Result<Option<Looked>, ExperimentError> {
         let Some(start) = self.arrive("/", outcome)? else {
             return Ok(None);
         };
-        let missing = self.ask(MISSING)?;
-        Ok(Some((self.follow_links(start)?, missing)))
+        self.site.learn(&start.read.hosts());
+        let links = start.read.links(&start.path, |host| self.site.has(host));
+        let left_out = links.iter().filter(|link| has_unknown_query(link));
+        Ok(Some(Looked {
+            missing: self.ask(MISSING)?,
+            asks_for_password: start.read.asks_for_password(),
+            left_out: left_out.cloned().collect(),
+            seen: self.follow_links(start, links)?,
+        }))
     }
 
     fn ask(&mut self, path: &str) -> Result<Visited, ExperimentError> {
@@ -185,7 +207,7 @@ impl Visitor<'_> {
                 };
                 return Ok(outcome.failure.is_none().then_some(arrived));
             };
-            let Some(next) = within_site(location, &path, &self.host) else {
+            let Some(next) = self.site.path_of(location, &path) else {
                 outcome.failure = Some(format!(
                     "GET {path} redirects to {location} (status {status}), away from the lab's address: the application \
                      insists on its own. Make it take the address it is asked by (an [[app.file]] can)"
@@ -199,9 +221,16 @@ impl Visitor<'_> {
                 ));
                 return Ok(None);
             }
-            outcome.told.push(format!(
-                "GET {path} redirects to {next} (status {status}); the scenario asks for that."
-            ));
+            let kept = self.without_tokens(&path, &next)?;
+            outcome.told.push(match kept == next {
+                true => format!(
+                    "GET {path} redirects to {next} (status {status}); the scenario asks for that."
+                ),
+                false => format!(
+                    "GET {path} redirects to {next} (status {status}), with another query each time; the scenario asks for \
+                     {kept}."
+                ),
+            });
             if is_installer(&next) {
                 outcome.failure = Some(format!(
                     "GET {path} redirects to {next}, its installer: it does not find its data. Give its database a dump \
@@ -209,12 +238,25 @@ impl Visitor<'_> {
                 ));
                 return Ok(None);
             }
-            path = next;
+            path = kept;
         }
         outcome.failure = Some(format!(
             "GET {from} redirects more than {MOST_REDIRECTS} times, the last time to {path}"
         ));
         Ok(None)
+    }
+
+    /// Where a page redirects, without what is otherwise when it is asked for once more.
+    fn without_tokens(&mut self, path: &str, next: &str) -> Result<String, ExperimentError> {
+        if !next.contains('?') {
+            return Ok(next.to_owned());
+        }
+        let visited = self.ask(path)?;
+        let location = visited.fetched.redirect();
+        let again = location.and_then(|location| self.site.path_of(location, path));
+        let kept = again.map_or_else(|| next.to_owned(), |again| steady(next, &again));
+        // A page that sends its visitor to itself with a token takes nobody without one.
+        Ok(if kept == path { next.to_owned() } else { kept })
     }
 
     /// Why an answer is none to be measured.
@@ -225,6 +267,10 @@ impl Visitor<'_> {
         read: &Read,
     ) -> Result<Option<String>, ExperimentError> {
         let status = visited.fetched.status;
+        let title = read.title.as_deref().filter(|_| status == 200);
+        if let Some(installer) = title.and_then(|title| installer(path, title)) {
+            return Ok(Some(installer));
+        }
         let error = read.error();
         if status == 200 && error.is_none() {
             return Ok(None);
@@ -241,9 +287,12 @@ impl Visitor<'_> {
     }
 
     /// The start page and what it links to.
-    fn follow_links(&mut self, start: Arrived) -> Result<Vec<Seen>, ExperimentError> {
+    fn follow_links(
+        &mut self,
+        start: Arrived,
+        links: Vec<String>,
+    ) -> Result<Vec<Seen>, ExperimentError> {
         let mut known = BTreeSet::from([start.path.clone()]);
-        let links = start.read.links(&start.path, &self.host);
         let mut seen = vec![Seen {
             path: start.path,
             body: start.visited.fetched.body,
@@ -270,11 +319,13 @@ impl Visitor<'_> {
     ) -> Result<Option<Seen>, ExperimentError> {
         let (mut path, mut visited) = (link.to_owned(), self.ask(link)?);
         if let Some(location) = visited.fetched.redirect() {
-            let next = within_site(location, link, &self.host);
-            let Some(next) = next.filter(|next| is_harmless(next) && known.insert(next.clone()))
-            else {
+            let Some(next) = self.site.path_of(location, link) else {
                 return Ok(None);
             };
+            let next = self.without_tokens(link, &next)?;
+            if !is_harmless(&next) || !known.insert(next.clone()) {
+                return Ok(None);
+            }
             (visited, path) = (self.ask(&next)?, next);
         }
         let read = visited.fetched.page();
@@ -321,12 +372,6 @@ fn is_a_file(page: &VisitPage) -> bool {
     is_sent && page.php_ms.is_some_and(|ms| ms < LEAST_PHP_MS)
 }
 
-fn is_installer(path: &str) -> bool {
-    let small = path.to_ascii_lowercase();
-    let mut words = small.split(|c: char| !c.is_ascii_alphanumeric());
-    words.any(|word| ["install", "installer", "installation", "setup"].contains(&word))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -351,13 +396,5 @@ mod tests {
             "too short to count"
         );
         assert!(!is_a_file(&page("/about", Some(0.0))));
-    }
-
-    #[test]
-    fn an_installer_is_known_by_its_path() {
-        assert!(is_installer("/wp-admin/install.php"));
-        assert!(is_installer("/setup/"));
-        assert!(!is_installer("/installed-apps"));
-        assert!(!is_installer("/"));
     }
 }

@@ -108,16 +108,25 @@ impl Texts<'_> {
                 let at = self.blocks.iter().position(|text| text.contains(words));
                 at.map(|at| self.from(at))
             }
-            Place::Bare => {
-                let leads = self.title.is_some() || !self.page.hrefs.is_empty();
-                match self.blocks.as_slice() {
-                    [only] if !leads && self.page.chars <= SENTENCE_CHARS => {
-                        only.contains(words).then(|| self.from(0))
-                    }
-                    _ => None,
+            Place::Bare => match self.blocks.as_slice() {
+                [only] if self.is_bare() && self.page.chars <= SENTENCE_CHARS => {
+                    only.contains(words).then(|| self.from(0))
                 }
+                _ => None,
+            },
+            Place::Leads => {
+                let first = self.blocks.first().filter(|_| self.is_bare());
+                first
+                    .filter(|text| text.starts_with(words))
+                    .map(|_| self.from(0))
             }
+            Place::Title => of_title(title == words && self.page.chars <= SHORT_CHARS),
         }
+    }
+
+    /// Whether the page has neither a title nor a link.
+    fn is_bare(&self) -> bool {
+        self.title.is_none() && self.page.hrefs.is_empty()
     }
 
     /// Looks at the title and at the first texts: at so many on a short page, at one on another.
@@ -256,6 +265,10 @@ mod tests {
             "The file config.php is missing, run the setup",
             expect!["an application: The file config.php is missing, run the setup"],
         );
+        check(
+            "Please run: <i>bin/shop install</i>",
+            expect!["an application: Please run: bin/shop install"],
+        );
         for page in [
             "done",
             "Hello, world",
@@ -269,6 +282,35 @@ mod tests {
                 "{page}"
             );
         }
+    }
+
+    #[test]
+    fn a_trace_is_an_error_however_long_it_is() {
+        let frame = "Backtrace: 1\nFile: /srv/shop/loader.php\nLine: 100\nClass: Shop\\Loader\nFunction: page\n";
+        let trace = format!(
+            "Error: Typed property $width must not be accessed\nFile: /srv/shop/image.php\nLine: 169\n{}",
+            frame.repeat(30)
+        );
+        let error = Page::read(trace.as_bytes(), Some("text/html")).error();
+        let said = error.expect("an error");
+        assert!(said.starts_with("Error: Typed property $width"), "{said}");
+        let linked = format!("{trace}<a href=/>Home</a>");
+        assert_eq!(
+            Page::read(linked.as_bytes(), Some("text/html")).error(),
+            None
+        );
+    }
+
+    #[test]
+    fn a_short_page_whose_title_is_error_is_one() {
+        check(
+            "<title>Error</title><h1>Install first</h1><p>The database has no tables.</p>",
+            expect!["an application: Error. Install first. The database has no tables."],
+        );
+        check(
+            "<title>Error codes</title><p>All of them.</p>",
+            expect!["a page"],
+        );
     }
 
     #[test]

@@ -4,13 +4,16 @@
 const LONGEST: usize = 500;
 
 /// The paths with their queries, each once.
-pub(super) fn same_site(hrefs: &[String], path: &str, host: &str) -> Vec<String> {
+pub(super) fn same_site(
+    hrefs: &[String],
+    path: &str,
+    is_site: impl Fn(&str) -> bool,
+) -> Vec<String> {
     let visible = |c: char| !c.is_control() && c != ' ';
     let hrefs = hrefs.iter().map(|href| href.trim());
     let hrefs = hrefs.filter(|href| href.chars().all(visible));
-    let is_site = |there: &str| there.eq_ignore_ascii_case(host);
     let mut links: Vec<String> = Vec::new();
-    for link in hrefs.filter_map(|href| resolve(href, path, is_site)) {
+    for link in hrefs.filter_map(|href| resolve(href, path, &is_site)) {
         if link.len() <= LONGEST && !links.contains(&link) {
             links.push(link);
         }
@@ -41,6 +44,13 @@ pub fn resolve(href: &str, path: &str, is_site: impl Fn(&str) -> bool) -> Option
     }
     let folder = own.rfind('/').map_or("/", |at| &own[..=at]);
     Some(without_dots(&format!("{folder}{href}")))
+}
+
+/// The host of an absolute link, with its port.
+pub(super) fn host(link: &str) -> Option<&str> {
+    let rest = without_scheme(link.trim())??.strip_prefix("//")?;
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    Some(&rest[..end]).filter(|host| !host.is_empty())
 }
 
 /// What follows the scheme of an absolute link; `None` for a link without one, `Some(None)` for one that no browser
@@ -105,7 +115,8 @@ mod tests {
     fn check(href: &str, expected: Option<&str>) {
         let body = format!("<a href=\"{href}\">x</a>");
         let page = Page::read(body.as_bytes(), Some("text/html"));
-        let links = page.links("/blog/2024/post?p=1", "Example.org:8080");
+        let is_site = |host: &str| host.eq_ignore_ascii_case("Example.org:8080");
+        let links = page.links("/blog/2024/post?p=1", is_site);
         let expected: Vec<&str> = expected.into_iter().collect();
         assert_eq!(links, expected, "{href}");
     }
@@ -148,6 +159,23 @@ mod tests {
             b"<a href='/b'>1</a><a href='/a'>2</a><a name=x>3</a><a href='/b#c'>4</a>",
             Some("text/html"),
         );
-        assert_eq!(page.links("/", "h"), ["/b", "/a"]);
+        assert_eq!(page.links("/", |_| false), ["/b", "/a"]);
+    }
+
+    #[test]
+    fn a_page_says_which_hosts_are_its_sites_and_where_its_links_begin() {
+        let page = Page::read(
+            b"<base href='http://shop.test/en/'><link rel=stylesheet href='//cdn.test/a.css'>\
+              <link rel=Canonical href='https://www.shop.test/?a'><link rel=canonical href='/a'>\
+              <meta property='og:url' content='//shop.test:8080'><meta property='og:image' content='//img.test/'>\
+              <a href='http://shop.test/index.php?a=1&amp;b=2'>1</a><a href='news'>2</a><a href='//cdn.test/x'>3</a>",
+            Some("text/html"),
+        );
+        let hosts = page.hosts();
+        assert_eq!(hosts, ["shop.test", "www.shop.test", "shop.test:8080"]);
+        let links = page.links("/start", |host| hosts.contains(&host));
+        assert_eq!(links, ["/index.php?a=1&b=2", "/en/news"]);
+        let away = page.links("/start", |_| false);
+        assert_eq!(away, ["/news"], "its base is nobody's that is known");
     }
 }

@@ -96,13 +96,28 @@ impl Reader {
                 self.page.hrefs.extend(attribute(b"href"));
             }
             b"body" => self.page.dies = attribute(b"id").as_deref() == Some("error-page"),
-            _ => {}
+            _ => self.note(name, attribute),
         }
         if !INLINE.contains(&name) {
             self.break_line();
         }
         if is_heading(name) {
             self.heading = true;
+        }
+    }
+
+    /// Notes what a page says of its own address, and that it asks for a password.
+    fn note(&mut self, name: &[u8], attribute: impl Fn(&[u8]) -> Option<String>) {
+        let says = |key: &[u8], wanted: &str| {
+            attribute(key).is_some_and(|value| value.trim().eq_ignore_ascii_case(wanted))
+        };
+        let page = &mut self.page;
+        match name {
+            b"base" if page.base.is_none() => page.base = attribute(b"href"),
+            b"link" if says(b"rel", "canonical") => page.own.extend(attribute(b"href")),
+            b"meta" if says(b"property", "og:url") => page.own.extend(attribute(b"content")),
+            b"input" if says(b"type", "password") => page.has_password = true,
+            _ => {}
         }
     }
 

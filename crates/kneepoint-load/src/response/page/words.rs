@@ -17,6 +17,10 @@ pub(super) enum Place {
     Within,
     /// They stand anywhere in the only sentence of a page that has no title and leads nowhere.
     Bare,
+    /// A page that has no title and leads nowhere begins with them, however much follows: a trace does.
+    Leads,
+    /// They are the whole title of a short page.
+    Title,
 }
 
 /// Words of error pages. Letter case is ignored.
@@ -174,7 +178,19 @@ pub(super) static KNOWN: &[Known] = &[
         Place::Begins,
         &["Access through untrusted domain"],
     ),
-    known("TYPO3", Place::Begins, &["Oops, an error occurred!"]),
+    known(
+        "TYPO3",
+        Place::Begins,
+        &[
+            "Oops, an error occurred!",
+            "The current host header value does not match the configured trusted hosts pattern",
+        ],
+    ),
+    known(
+        "Matomo",
+        Place::Begins,
+        &["Warning: You are now accessing Matomo from"],
+    ),
     known(
         "Moodle",
         Place::Begins,
@@ -260,9 +276,40 @@ pub(super) static KNOWN: &[Known] = &[
             "extension is missing",
             "extension is not installed",
             "extension is not loaded",
+            "untrusted host",
+            "not a trusted host",
+            "dependencies have not been set up",
+            "dependencies are not installed",
         ],
     ),
     known("an application", Place::Opens, &["Internal Error"]),
+    known(
+        "an application",
+        Place::Title,
+        &[
+            "Error",
+            "Error!",
+            "Fatal error",
+            "Application error",
+            "System error",
+            "Server error",
+            "Unexpected error",
+            "An error occurred",
+            "Exception",
+        ],
+    ),
+    // What handlers of exceptions print in development.
+    known(
+        "an application",
+        Place::Leads,
+        &[
+            "Error:",
+            "Exception:",
+            "Uncaught ",
+            "Unhandled exception",
+            "Fatal error:",
+        ],
+    ),
     // What a script says that ends itself: `die("...")`.
     known(
         "an application",
@@ -284,6 +331,9 @@ pub(super) static KNOWN: &[Known] = &[
             "denied",
             "must be ",
             "you need ",
+            "please run",
+            "please install",
+            "composer install",
         ],
     ),
 ];

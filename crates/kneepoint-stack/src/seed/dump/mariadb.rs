@@ -73,8 +73,7 @@ impl Reading {
             self.leaving = !ends(line);
             return LEFT_OUT;
         }
-        if begins(line, "USE ") {
-            let name = unquoted(&line.trim_ascii_start()[4..]);
+        if let Some(name) = used(line) {
             self.of_system = SYSTEM.contains(&name.as_str());
             if !self.of_system {
                 take(&mut self.databases, &name);
@@ -109,6 +108,14 @@ impl Reading {
         }
         line
     }
+}
+
+/// The database of ``USE `name`;``. A text of several lines may have one that begins so.
+fn used(line: &[u8]) -> Option<String> {
+    let rest = line.trim_ascii();
+    let name = unquoted(rest.get(4..)?.strip_suffix(b";")?);
+    let is_name = !name.is_empty() && !name.contains(char::is_whitespace);
+    (begins(rest, "USE ") && is_name).then_some(name)
 }
 
 /// The line with ``DEFINER=`user`@`host` `` said of whoever reads it.
@@ -159,6 +166,8 @@ mod tests {
         check("10.11.11", dump, kept, &[]);
         let all = format!("{dump}USE `mysql`;\nCREATE TABLE `user` (\n  `Host` char(9)\n);\n");
         check("10.11.11", &all, kept, &[]);
+        let text = "Use the blue one;\nuse it\n";
+        check("10.11.11", text, text, &[]);
         let two = format!("{dump}USE `blog`;\n");
         check("10.11.11", &two, kept, &["shop", "blog"]);
     }

@@ -2,8 +2,11 @@
 
 use super::roles::{Role, of_database};
 use kneepoint_stack::application::code::{Assignment, assignments};
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
+/// Entries of directories looked at for files of SQLite, all together.
+const MOST_ENTRIES: usize = 500;
 /// Largest configuration file looked into, in bytes.
 const LARGEST_BYTES: u64 = 1 << 20;
 
@@ -62,7 +65,7 @@ impl DbEngine {
     }
 }
 
-/// A file of settings in PHP, with its text.
+/// A file of settings in PHP or INI, with its text.
 #[derive(Debug, Clone)]
 pub(super) struct SettingsFile {
     /// Relative to the application's root.
@@ -106,6 +109,8 @@ const USUAL: &[&str] = &[
     "protected/config/main.php",
     "local/config/database.inc.php",
     "user/config.php",
+    // The back office of some has a copy of its own.
+    "admin/config.php",
     "application/config/database.php",
     "src/config.php",
     "data/config.php",
@@ -116,7 +121,12 @@ const USUAL: &[&str] = &[
 
 /// The settings files of an application. `public` is the directory of the front controller, relative to the root.
 pub(super) fn settings_files(root: &Path, public: &Path) -> Vec<SettingsFile> {
-    let below = |dir: &Path| USUAL.iter().map(|name| dir.join(name)).collect::<Vec<_>>();
+    files_named(USUAL, root, public)
+}
+
+/// Those of some files that are there, below the root and below the directory of the front controller.
+pub(super) fn files_named(names: &[&str], root: &Path, public: &Path) -> Vec<SettingsFile> {
+    let below = |dir: &Path| names.iter().map(|name| dir.join(name)).collect::<Vec<_>>();
     let mut paths = below(Path::new(""));
     if public != Path::new("") {
         paths.extend(below(public));
@@ -194,18 +204,52 @@ pub(super) fn engine(settings: &[DbSetting<'_>]) -> Option<DbEngine> {
     driver.or_else(address).or_else(port)
 }
 
-/// Files of SQLite where applications have them, relative to the root.
+/// What files of SQLite say, where nothing else says which database it is.
+pub(super) fn by_files(root: &Path) -> Option<DbEngine> {
+    (!sqlite_files(root).is_empty()).then_some(DbEngine::Sqlite)
+}
+
+/// Files of SQLite where applications have them, relative to the root. What a link leads to is passed over: the private copy
+/// has no copy of it.
 pub(super) fn sqlite_files(root: &Path) -> Vec<PathBuf> {
-    const DIRS: &[&str] = &[
-        "", "data", "database", "db", "var", "storage", "writable", "sqlite",
+    /// With each, how many directories deeper it is looked into.
+    const DIRS: &[(&str, u32)] = &[
+        ("", 0),
+        ("db", 0),
+        ("sqlite", 0),
+        ("writable", 0),
+        ("database", 2),
+        ("data", 2),
+        ("user", 2),
+        ("var", 2),
+        ("storage", 2),
     ];
+    /// What these hold is made anew from the data.
+    const PASSED_OVER: &[&str] = &["cache", "log", "logs", "sessions", "tmp"];
+    let is_own = |dir: &str| {
+        let kind = std::fs::symlink_metadata(root.join(dir));
+        dir.is_empty() || kind.is_ok_and(|kind| kind.is_dir())
+    };
+    let own = DIRS.iter().filter(|(dir, _)| is_own(dir));
+    // The upper ones first: not all are looked at where there are many.
+    let mut queue: VecDeque<(PathBuf, u32)> = own
+        .map(|(dir, deeper)| (PathBuf::from(dir), *deeper))
+        .collect();
+    let mut left = MOST_ENTRIES;
     let mut found = Vec::new();
-    for dir in DIRS {
-        let entries = std::fs::read_dir(root.join(dir)).into_iter().flatten();
-        for entry in entries.flatten() {
-            let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
-            if is_file && is_sqlite(&entry.path()) {
-                found.push(Path::new(dir).join(entry.file_name()));
+    while let Some((dir, deeper)) = queue.pop_front() {
+        let entries = std::fs::read_dir(root.join(&dir)).into_iter().flatten();
+        for entry in entries.flatten().take(left) {
+            left -= 1;
+            let Ok(kind) = entry.file_type() else {
+                continue;
+            };
+            let name = entry.file_name();
+            let passed = || PASSED_OVER.iter().any(|passed| name == *passed);
+            if kind.is_dir() && deeper > 0 && !passed() {
+                queue.push_back((dir.join(&name), deeper - 1));
+            } else if kind.is_file() && is_sqlite(&entry.path()) {
+                found.push(dir.join(&name));
             }
         }
     }
@@ -218,4 +262,40 @@ fn is_sqlite(path: &Path) -> bool {
     let mut magic = [0; 16];
     let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut magic));
     read.is_ok() && &magic == b"SQLite format 3\0"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_sqlite_are_found_two_directories_deep_and_behind_no_link() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let root = dir.path().join("site");
+        let write = |name: &str, text: &str| {
+            let path = root.join(name);
+            std::fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+            std::fs::write(path, text).expect("a file");
+        };
+        for name in [
+            "app.db",
+            "data/users/alice/db.sqlite",
+            "data/a/b/c/deep.sqlite",
+            "data/cache/x.sqlite",
+            "db/sub/x.sqlite",
+            "../other/x.sqlite",
+        ] {
+            write(name, "SQLite format 3\0");
+        }
+        write("data/users/alice/notes.txt", "no database");
+        std::os::unix::fs::symlink("../other", root.join("storage")).expect("linked");
+        std::os::unix::fs::symlink("../../other", root.join("data/other")).expect("linked");
+        let found = sqlite_files(&root);
+        let expected = ["app.db", "data/users/alice/db.sqlite"].map(PathBuf::from);
+        assert_eq!(found, expected);
+        for number in 0..=MOST_ENTRIES {
+            write(&format!("data/{number}"), "");
+        }
+        assert_eq!(sqlite_files(&root), ["app.db"].map(PathBuf::from));
+    }
 }

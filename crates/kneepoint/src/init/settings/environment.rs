@@ -7,6 +7,7 @@ use super::roles::{Role, of_database, of_redis};
 use kneepoint_model::AppKind;
 use kneepoint_stack::application::dotenv;
 use kneepoint_stack::application::symfony::{self, COMPILED};
+use kneepoint_stack::detect::Detected;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -81,6 +82,24 @@ pub(super) fn look(root: &Path, kind: AppKind, reads: &Reads) -> Environment {
         });
     }
     found
+}
+
+/// What puts an application into its mode of production, where it may begin in another.
+pub(super) fn mode(root: &Path, found: &Detected) -> Option<EnvValue> {
+    let name = match found.name {
+        "CodeIgniter" => {
+            // CodeIgniter 2 has its mode in that file, and reads no environment.
+            let front = super::read(&root.join(&found.front))?;
+            front.contains("CI_ENV").then_some("CI_ENV")?
+        }
+        "CodeIgniter 4" => "CI_ENVIRONMENT",
+        _ => return None,
+    };
+    Some(EnvValue {
+        name: name.into(),
+        value: "production".into(),
+        why: "In its mode of development CodeIgniter shows notices in its pages: the lab runs it as production does.".into(),
+    })
 }
 
 /// What stands in Symfony's compiled file; `None` where it is not there, or nothing of it can be read.
@@ -196,7 +215,7 @@ fn of_another_redis(old: &str) -> String {
 }
 
 /// The lab's address in the form of another, with its options and without its secrets.
-fn address(old: &str) -> String {
+pub(super) fn address(old: &str) -> String {
     if !old.contains("://") {
         // One of PDO.
         return format!(
@@ -324,6 +343,33 @@ mod tests {
         let engine = |kind| look(dir.path(), kind, &Reads::default()).engine;
         assert_eq!(engine(AppKind::Symfony), Some(DbEngine::Mariadb));
         assert_eq!(engine(AppKind::Plain), Some(DbEngine::Postgresql));
+    }
+
+    #[test]
+    fn codeigniter_runs_in_its_mode_of_production() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let set = |name, front: &str| {
+            std::fs::write(dir.path().join("index.php"), front).expect("a file");
+            let found = Detected {
+                kind: AppKind::Plain,
+                name,
+                front: "index.php".into(),
+                because: Vec::new(),
+            };
+            mode(dir.path(), &found).map(|set| format!("{} = {}", set.name, set.value))
+        };
+        let third = "<?php define('ENVIRONMENT', isset($_SERVER['CI_ENV']) ? $_SERVER['CI_ENV'] : 'development');";
+        let second = "<?php define('ENVIRONMENT', 'development');";
+        assert_eq!(
+            set("CodeIgniter", third).as_deref(),
+            Some("CI_ENV = production")
+        );
+        assert_eq!(set("CodeIgniter", second), None);
+        assert_eq!(
+            set("CodeIgniter 4", second).as_deref(),
+            Some("CI_ENVIRONMENT = production")
+        );
+        assert_eq!(set("PHP application", third), None);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use kneepoint_stack::application::lists::{List, lists};
 
 const WHY: &str = "The lab's database instead of yours: what stands on the left counts. (Yours is not written here.)";
 /// What a list is about that is no database of the application's own.
-const OTHERS: [&str; 10] = [
+pub(super) const OTHERS: [&str; 10] = [
     "test", "redis", "mongo", "mail", "smtp", "ldap", "slave", "replica", "cache", "session",
 ];
 /// Words before a value that can be no call of a function.
@@ -179,7 +179,7 @@ impl Listed<'_> {
 }
 
 /// What a list with this name for the host calls its port.
-fn port_key(host: &str) -> String {
+pub(super) fn port_key(host: &str) -> String {
     let host = host.strip_suffix("name").unwrap_or(host);
     let stem = host
         .strip_suffix("host")
@@ -247,6 +247,27 @@ mod tests {
                   'database_password' => 'secret',
                   'mailer_host' => 'smtp',
                 ]];
+            "#]],
+        );
+    }
+
+    #[test]
+    fn freshrss_has_short_names() {
+        check(
+            "<?php\nreturn array (\n  'db' => array (\n    'type' => 'mysql',\n    'host' => 'h',\n    'user' => 'u',\n\
+             \x20   'password' => 'secret',\n    'base' => 'rss',\n  ),\n);\n",
+            &expect![[r#"
+                Some(Mariadb) Some("rss")
+                <?php
+                return array (
+                  'db' => ['host' => getenv('DB_HOST'), 'user' => getenv('DB_USERNAME'), 'password' => getenv('DB_PASSWORD'), 'base' => getenv('DB_DATABASE'), 'port' => (int) getenv('DB_PORT')] + array (
+                    'type' => 'mysql',
+                    'host' => 'h',
+                    'user' => 'u',
+                    'password' => 'secret',
+                    'base' => 'rss',
+                  ),
+                );
             "#]],
         );
     }

@@ -42,6 +42,7 @@ const ENDS: &[(&str, Role)] = &[
     ("connection", Role::Driver),
     ("database", Role::Name),
     ("dbname", Role::Name),
+    ("dbbase", Role::Name),
     ("name", Role::Name),
     ("db", Role::Name),
 ];
@@ -100,9 +101,9 @@ pub(super) fn of_key(name: &str) -> Option<Role> {
         ("port", _) => Role::Port,
         ("user" | "username" | "login", _) => Role::User,
         ("password" | "passwd" | "pass" | "pwd", _) => Role::Password,
-        ("" | "name", true) => Role::Name,
+        ("" | "name", true) | ("base", _) => Role::Name,
         ("dsn" | "url" | "connectionstring", _) => Role::Url,
-        ("driver", _) | ("type", true) => Role::Driver,
+        ("driver" | "type", _) => Role::Driver,
         _ => return None,
     })
 }
@@ -130,6 +131,8 @@ mod tests {
             ("PGHOST", Role::Host),
             ("WORDPRESS_DB_HOST", Role::Host),
             ("DB_NAME", Role::Name),
+            ("$conf['db_base']", Role::Name),
+            ("YOURLS_DB_PASS", Role::Password),
             ("$wgDBname", Role::Name),
             ("MYSQL_DATABASE", Role::Name),
             ("PGDATABASE", Role::Name),
@@ -188,7 +191,6 @@ mod tests {
             "charset",
             "tableprefix",
             "cookie_name",
-            "type",
         ] {
             assert_eq!(of_key(name), None, "{name}");
         }

@@ -71,36 +71,40 @@ impl Dump {
     /// What speaks for it, the weightiest first: it has the application's tables, it names its database, it has rows, it
     /// lies within the application, it is the newest.
     fn weight(&self) -> (bool, bool, bool, bool, SystemTime) {
-        let within = !self.path.starts_with("..");
         (
             self.has_tables,
             self.names_database,
             self.has_rows,
-            within,
+            self.is_within(),
             self.changed,
         )
     }
+
+    fn is_within(&self) -> bool {
+        !self.path.starts_with("..")
+    }
 }
 
-/// The dump that fits best, and how many others there are.
+/// The dump that fits best, and which others the application has.
 pub(super) fn best(root: &Path, wanted: Wanted<'_>) -> Option<Seed> {
     let mut dumps: Vec<Dump> = DIRS
         .iter()
         .flat_map(|dir| dumps_in(root, Path::new(dir), wanted))
         .collect();
     dumps.sort_by_key(|dump| std::cmp::Reverse(dump.weight()));
-    let others = dumps.len().saturating_sub(1);
-    let best = dumps.into_iter().next()?;
+    let (best, others) = dumps.split_first()?;
+    // Those beside the application may be of others: nobody meant them.
+    let others: Vec<&Dump> = others.iter().filter(|dump| dump.is_within()).collect();
     // A dump beside the application may be of another one.
-    let strange = best.path.starts_with("..") && !best.has_tables && !best.names_database;
+    let strange = !best.is_within() && !best.has_tables && !best.names_database;
     (!strange).then(|| Seed {
-        why: why(&best, others),
+        why: why(best, &others),
         path: best.path.display().to_string(),
         engine: best.engine,
     })
 }
 
-fn why(dump: &Dump, others: usize) -> String {
+fn why(dump: &Dump, others: &[&Dump]) -> String {
     let mut reasons = Vec::new();
     if dump.has_tables {
         reasons.push("it has this application's tables");
@@ -111,14 +115,24 @@ fn why(dump: &Dump, others: usize) -> String {
     if !dump.has_rows {
         reasons.push("it has tables and no rows");
     }
-    let mut why = format!("a dump of {}", dump.engine.title());
+    // A dump of the one is written like one of the other.
+    let maker = match dump.engine {
+        DbEngine::Mariadb => "MySQL or MariaDB",
+        engine => engine.title(),
+    };
+    let mut why = format!("a dump of {maker}");
     if !reasons.is_empty() {
         why.push_str(&format!(": {}", reasons.join(", ")));
     }
     match others {
-        0 => {}
-        1 => why.push_str("; another one fits less"),
-        others => why.push_str(&format!("; {others} others fit less")),
+        [] => {}
+        [one] => why.push_str(&format!("; {} fits less", one.path.display())),
+        [one, other] => why.push_str(&format!(
+            "; {} and {} fit less",
+            one.path.display(),
+            other.path.display()
+        )),
+        many => why.push_str(&format!("; {} others fit less", many.len())),
     }
     why
 }
@@ -265,6 +279,31 @@ mod tests {
         );
         check(&[("a.sql", MARIADB), ("c.sql", pg)], wanted, Some("a.sql"));
         check(&[("c.sql", pg), ("d.sql", "select 1")], wanted, None);
+    }
+
+    #[test]
+    fn others_are_told_where_they_lie_within_the_application() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let root = dir.path().join("site");
+        let wanted = Wanted {
+            kind: AppKind::Plain,
+            engine: None,
+            database: None,
+        };
+        let why = || best(&root, wanted).expect("a dump").why;
+        dump(&root, "a.sql", &format!("{MARIADB}INSERT INTO x"));
+        dump(&root, "../other.sql", MARIADB);
+        assert_eq!(why(), "a dump of MySQL or MariaDB");
+        dump(&root, "old.sql", MARIADB);
+        assert_eq!(why(), "a dump of MySQL or MariaDB; old.sql fits less");
+        dump(&root, "db/new.sql", &format!("{MARIADB}INSERT INTO y"));
+        let both = [
+            "; a.sql and old.sql fit less",
+            "; db/new.sql and old.sql fit less",
+        ];
+        assert!(both.iter().any(|end| why().ends_with(end)), "{}", why());
+        dump(&root, "sql/b.sql", MARIADB);
+        assert!(why().ends_with("; 3 others fit less"), "{}", why());
     }
 
     #[test]

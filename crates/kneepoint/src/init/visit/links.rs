@@ -42,12 +42,25 @@ const DOING: &[&str] = &[
     "xmlrpc",
     "register",
     "login",
+    "signin",
+    "sign-in",
+    "signup",
+    "sign-up",
+    "password",
+    "lostpassword",
+    "forgot",
+    "identification",
     "admin",
     "switch",
     "toggle",
     "rollback",
+    "add",
+    "save",
+    "submit",
+    "send",
+    "clear",
 ];
-/// Those of them that are not looked at even as a part of a word: `delete-all`. (`new-products` is a page.)
+/// Those of them that are not looked at even as a part of a word: `delete-all`, `deleteAll`. (`new-products` is a page.)
 const UNDOING: &[&str] = &[
     "logout",
     "signout",
@@ -59,12 +72,31 @@ const UNDOING: &[&str] = &[
     "purge",
     "unsubscribe",
     "install",
+    "login",
+    "password",
+    "forgot",
+];
+/// Names in a query that say what kind of page is asked for, where the query is what leads to it.
+pub(super) const ROUTING: &[&str] = &[
+    "route",
+    "r",
+    "path",
+    "c",
+    "a",
+    "get",
+    "controller",
+    "action",
+    "module",
+    "option",
+    "view",
 ];
 /// Names in a query that only say what is looked at.
 const READING: &[&str] = &[
-    "p", "page", "page_id", "paged", "id", "cat", "category", "tag", "title", "q", "lang", "view",
-    "sort", "order", "m", "author", "topic", "f", "t", "slug", "year", "month", "name", "post",
+    "p", "page", "paged", "cat", "category", "tag", "title", "q", "lang", "language", "sort",
+    "order", "m", "author", "topic", "f", "t", "slug", "year", "month", "name", "post",
 ];
+/// Names that end in `id` and carry a session, which is another one each time.
+const SESSIONS: &[&str] = &["sid", "oscsid", "zenid"];
 /// Ends of paths that are no pages.
 const FILES: &[&str] = &[
     ".css", ".js", ".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".ico", ".pdf", ".zip", ".gz",
@@ -77,34 +109,146 @@ const LONGEST: usize = 500;
 /// Whether a path with query of the site may be visited.
 pub(super) fn is_harmless(path: &str) -> bool {
     let (bare, query) = path.split_once('?').unwrap_or((path, ""));
-    let small = bare.to_ascii_lowercase();
-    let is_file = FILES.iter().any(|end| small.ends_with(end));
-    let reads = query.is_empty() || query.split('&').all(only_reads);
-    let fits = path.len() <= LONGEST && path.bytes().all(|byte| byte.is_ascii_graphic());
-    // Braces would be a variable of the scenario.
-    fits && !is_file && reads && !does_something(&small) && !path.contains("{{")
+    may_be_asked(path) && is_page(bare) && only_reads(query)
 }
 
-/// Whether one of a path's words does something: `edit` in `/wiki/edit/1`, not in `/credits`.
-fn does_something(path: &str) -> bool {
-    let mut words = path.split(|c: char| !(c.is_ascii_alphanumeric() || "-_".contains(c)));
+/// Whether a path is not visited because of its query alone.
+pub(super) fn has_unknown_query(path: &str) -> bool {
+    let (bare, query) = path.split_once('?').unwrap_or((path, ""));
+    may_be_asked(path) && is_page(bare) && !only_reads(query)
+}
+
+/// Braces would be a variable of the scenario.
+fn may_be_asked(path: &str) -> bool {
+    let is_plain = path.bytes().all(|byte| byte.is_ascii_graphic());
+    path.len() <= LONGEST && is_plain && !path.contains("{{")
+}
+
+fn is_page(bare: &str) -> bool {
+    let small = bare.to_ascii_lowercase();
+    !FILES.iter().any(|end| small.ends_with(end)) && !does_something(bare)
+}
+
+/// Whether a query only says what is looked at.
+fn only_reads(query: &str) -> bool {
+    query.is_empty() || query.split('&').all(pair_reads)
+}
+
+fn pair_reads(pair: &str) -> bool {
+    match pair.split_once('=') {
+        // Where no rule of the server leads a path to the application, its query is the path.
+        None if pair.starts_with('/') => is_page(pair),
+        Some((name, value)) => is_reading(name) && !does_something(value),
+        None => is_reading(pair),
+    }
+}
+
+fn is_reading(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let is_session = SESSIONS.contains(&name.as_str()) || name.contains("sess");
+    let is_id = name.ends_with("id") && !is_session;
+    let lists = [READING, ROUTING];
+    is_id || lists.iter().any(|list| list.contains(&name.as_str()))
+}
+
+/// Whether one of the words of a path or of a value does something: `edit` in `/wiki/edit/1` and in `editPage`, not in
+/// `/credits`.
+pub(super) fn does_something(text: &str) -> bool {
+    let text = decoded(text);
+    let mut words = text.split(|c: char| !(c.is_ascii_alphanumeric() || "-_".contains(c)));
     words.any(|word| {
-        let mut parts = word.split(['-', '_']);
-        DOING.contains(&word) || parts.any(|part| UNDOING.contains(&part))
+        let (small, parted) = (word.to_ascii_lowercase(), with_hyphens(word));
+        let mut parts = parted.split(['-', '_']);
+        let whole = [small.as_str(), parted.as_str()];
+        whole.iter().any(|word| DOING.contains(word)) || parts.any(|part| UNDOING.contains(&part))
     })
 }
 
-fn only_reads(pair: &str) -> bool {
-    let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-    let name = name.to_ascii_lowercase();
-    READING.contains(&name.as_str()) && !does_something(&value.to_ascii_lowercase())
+/// A text with what is percent-encoded in it as it is meant, as far as it is ASCII: `site%2Flogin` are two words.
+fn decoded(text: &str) -> String {
+    let mut pieces = text.split('%');
+    let mut decoded = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let byte = piece.get(..2).map(|hex| u8::from_str_radix(hex, 16));
+        if let Some(Ok(byte)) = byte {
+            decoded.push(char::from(byte));
+            decoded.push_str(&piece[2..]);
+        } else {
+            decoded.push('%');
+            decoded.push_str(piece);
+        }
+    }
+    decoded
 }
 
-/// The path of a redirect that stays on the site; fragments are cut off. `host` is how the site was asked, and `page` the
-/// path that was asked for. An application may write the port it listens on behind the host, or leave it away.
-pub(super) fn within_site(link: &str, page: &str, host: &str) -> Option<String> {
-    let name = |host: &str| host.split(':').next().unwrap_or_default().to_owned();
-    resolve_link(link, page, |there| name(there) == name(host))
+/// A word in small letters, and a hyphen where a capital follows a small letter.
+fn with_hyphens(word: &str) -> String {
+    let mut hyphened = String::new();
+    let mut after_small = false;
+    for c in word.chars() {
+        if after_small && c.is_ascii_uppercase() {
+            hyphened.push('-');
+        }
+        after_small = c.is_ascii_lowercase();
+        hyphened.push(c.to_ascii_lowercase());
+    }
+    hyphened
+}
+
+/// The hosts that are the site's, in small letters. An application may write the port it listens on behind one, or leave it
+/// away.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Site {
+    hosts: Vec<String>,
+}
+
+impl Site {
+    /// The site that is asked by this host.
+    pub(super) fn new(host: &str) -> Self {
+        Self {
+            hosts: vec![host_name(host)],
+        }
+    }
+
+    /// Takes more hosts for the site's: those that its start page says are its own.
+    pub(super) fn learn(&mut self, hosts: &[&str]) {
+        self.hosts.extend(hosts.iter().map(|host| host_name(host)));
+    }
+
+    pub(super) fn has(&self, host: &str) -> bool {
+        self.hosts.contains(&host_name(host))
+    }
+
+    /// The path of a link or a redirect that stays on the site; fragments are cut off. `page` is the path that was asked for.
+    pub(super) fn path_of(&self, link: &str, page: &str) -> Option<String> {
+        resolve_link(link, page, |host| self.has(host))
+    }
+}
+
+/// A host without its port.
+fn host_name(host: &str) -> String {
+    let is_port = |end: &str| end.bytes().all(|byte| byte.is_ascii_digit());
+    let name = match host.rsplit_once(':') {
+        Some((name, end)) if is_port(end) => name,
+        _ => host,
+    };
+    name.to_ascii_lowercase()
+}
+
+/// Where a redirect leads without the pairs of its query that `again`, another answer to the same request, has not: a token
+/// is another one each time, and nobody would be sent to the first one again.
+pub(super) fn steady(path: &str, again: &str) -> String {
+    let (bare, query) = path.split_once('?').unwrap_or((path, ""));
+    let (bare_again, query_again) = again.split_once('?').unwrap_or((again, ""));
+    if bare != bare_again {
+        return path.to_owned();
+    }
+    let known: Vec<&str> = query_again.split('&').collect();
+    let kept = query.split('&').filter(|pair| known.contains(pair));
+    match kept.collect::<Vec<_>>().join("&").as_str() {
+        "" => bare.to_owned(),
+        kept => format!("{bare}?{kept}"),
+    }
 }
 
 #[cfg(test)]
@@ -113,7 +257,9 @@ mod tests {
 
     #[track_caller]
     fn check(link: &str, expected: Option<&str>) {
-        let found = within_site(link, "/shop/index.php?x=1", "10.1.2.3");
+        let mut site = Site::new("10.1.2.3");
+        site.learn(&["Shop.test:8080"]);
+        let found = site.path_of(link, "/shop/index.php?x=1");
         let found = found.filter(|path| is_harmless(path));
         assert_eq!(found.as_deref(), expected, "{link}");
     }
@@ -133,6 +279,56 @@ mod tests {
         );
         check("/credits", Some("/credits"));
         check("/new-products/", Some("/new-products/"));
+        check("https://shop.test/d?id=1", Some("/d?id=1"));
+    }
+
+    #[test]
+    fn a_query_that_leads_to_a_page_is_visited() {
+        check("./?get=f_1", Some("/shop/?get=f_1"));
+        check("?c=tag", Some("/shop/index.php?c=tag"));
+        for link in [
+            "/index.php?route=product&id=1",
+            "/?route=product/product&product_id=40",
+            "/?route=about",
+            "/?r=site%2Fabout",
+            "/?a=normal",
+            "/index.php?/categories",
+            "/?option=com_content&view=article&Itemid=2",
+        ] {
+            check(link, Some(link));
+        }
+    }
+
+    #[test]
+    fn a_query_that_does_something_is_not_visited() {
+        for link in [
+            "/?route=account/login",
+            "/?r=site%2Flogin",
+            "/?action=deletePost&id=1",
+            "/?c=post&a=delete_all",
+            "/index.php?/identification",
+            "/index.php?/feed",
+            "/?sid=0123456789abcdef",
+            "/?PHPSESSID=0123456789abcdef",
+        ] {
+            check(link, None);
+            assert!(has_unknown_query(link), "{link}");
+        }
+        for link in ["/?route=about", "/logout?do=x", "/style.css?v=1", "/about"] {
+            assert!(!has_unknown_query(link), "{link}");
+        }
+    }
+
+    #[test]
+    fn a_token_of_a_redirect_is_left_out() {
+        let check = |path: &str, again: &str, expected: &str| {
+            assert_eq!(steady(path, again), expected);
+        };
+        check("/i/?rid=6b0c", "/i/?rid=77aa", "/i/");
+        check("/a?x=1&t=6b0c&y=2", "/a?x=1&t=77aa&y=2", "/a?x=1&y=2");
+        check("/a?x=1", "/a?x=1", "/a?x=1");
+        check("/a?x=1", "/b?x=2", "/a?x=1");
+        check("/a", "/a", "/a");
     }
 
     #[test]
@@ -152,6 +348,14 @@ mod tests {
             "/ä b",
             "/{{x}}",
             "/item/edit-title",
+            "/identification.php",
+            "/password.php",
+            "/my-account/lost-password/",
+            "/forgot_password",
+            "/signin",
+            "/sign-up",
+            "/index.php/Special:UserLogin",
+            "http://shop.test.example.com/",
         ] {
             check(link, None);
         }

@@ -1,12 +1,15 @@
 //! What a visit found, and which of the pages it saw make a mix of requests.
 
+use super::links::ROUTING;
 use kneepoint_experiment::testbed::Outsider;
 use std::collections::BTreeSet;
 
 /// Pages of a proposed mix at most.
-const MOST_PAGES: usize = 6;
+pub(super) const MOST_PAGES: usize = 6;
 /// Longest text that a page is known by, in bytes.
 const LONGEST_MARK: usize = 100;
+/// Fewest letters of a body without HTML by which it is known.
+const FEWEST_LETTERS: usize = 4;
 
 /// A page of the mix, as it was seen.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,10 +66,15 @@ pub(super) fn choose(seen: Vec<Seen>) -> Vec<Seen> {
     first
 }
 
-/// What paths to pages of one kind have in common: all but the last part, numbers, and values of queries.
+/// What paths to pages of one kind have in common: all but the last part, numbers, and values of queries that do not lead to
+/// the page.
 fn shape(path: &str) -> String {
     let (bare, query) = path.split_once('?').unwrap_or((path, ""));
-    let names = query.split('&').filter_map(|pair| pair.split('=').next());
+    let names = query.split('&').map(|pair| {
+        let name = pair.split('=').next().unwrap_or_default();
+        let is_route = ROUTING.iter().any(|route| name.eq_ignore_ascii_case(route));
+        if is_route { pair } else { name }
+    });
     let names = names.collect::<Vec<_>>().join("&");
     let parts: Vec<&str> = bare.trim_matches('/').split('/').collect();
     let dir = parts[..parts.len() - 1].iter().map(|part| {
@@ -78,7 +86,7 @@ fn shape(path: &str) -> String {
 }
 
 /// Text by which a page is known: what stands in its `<title>`, or in its first heading where the title is one that a
-/// page which is not there has, too. As in the body, escapes included.
+/// page which is not there has, too. As in the body, escapes included. A short line of text is known by itself.
 pub(super) fn mark(body: &[u8], missing: Option<&[u8]>) -> Option<String> {
     let text = std::str::from_utf8(body).ok()?;
     let absent = |mark: &&str| {
@@ -86,8 +94,19 @@ pub(super) fn mark(body: &[u8], missing: Option<&[u8]>) -> Option<String> {
     };
     let mut marks = ["title", "h1", "h2"]
         .into_iter()
-        .filter_map(|name| inside(text, name));
+        .filter_map(|name| inside(text, name))
+        .chain(line(text));
     marks.find(absent).map(str::to_owned)
+}
+
+/// A body that is one short line of text, without HTML and JSON, up to a number in it, which may be another one soon.
+fn line(body: &str) -> Option<&str> {
+    let body = body.trim();
+    let is_line = !body.contains(['<', '{']) && !body.chars().any(char::is_control);
+    let end = body.find(char::is_numeric).unwrap_or(body.len());
+    let line = body[..end].trim_end();
+    let letters = line.chars().filter(|c| c.is_alphabetic()).count();
+    (is_line && body.len() <= LONGEST_MARK && letters >= FEWEST_LETTERS).then_some(line)
 }
 
 /// The text in the first element of a name that has nothing but text in it, cut where it is long.
@@ -136,6 +155,15 @@ mod tests {
         assert_eq!(mark(page, Some(page)), None);
         assert_eq!(mark(b"{\"a\": 1}", None), None);
         assert_eq!(mark(b"<title>\xff</title>", None), None);
+        assert_eq!(
+            mark(b"Hello world!\n", None).as_deref(),
+            Some("Hello world!")
+        );
+        assert_eq!(mark(b"visits 12", None).as_deref(), Some("visits"));
+        assert_eq!(mark(b"Hello world!", Some(b"Hello world!")), None);
+        assert_eq!(mark(b"ok 200", None), None, "too short");
+        assert_eq!(mark(b"Hello\nworld", None), None, "two lines");
+        assert_eq!(mark("a word ".repeat(30).as_bytes(), None), None);
         let long = format!("<title>{}</title>", "long words ".repeat(30));
         let mark = mark(long.as_bytes(), None).expect("a mark");
         assert!(
@@ -164,5 +192,12 @@ mod tests {
             paths,
             ["/", "/post/1", "/about/us/", "/?p=3", "/post/2", "/post/3"]
         );
+    }
+
+    #[test]
+    fn a_query_that_leads_to_a_page_says_its_kind() {
+        assert_eq!(shape("/?route=shop&id=1"), shape("/?route=shop&id=2"));
+        assert_ne!(shape("/?route=shop&id=1"), shape("/?route=news&id=1"));
+        assert_eq!(shape("/?lang=en"), shape("/?lang=de"));
     }
 }

@@ -21,7 +21,7 @@ impl VisitNeeds {
         });
         if let Some(wanted) = version {
             told.push(format!(
-                "composer.json asks for PHP {wanted}, and this machine has {}.",
+                "composer.json asks for PHP {wanted}, and this machine has {}: it may not run here.",
                 php.version
             ));
         }
@@ -38,12 +38,41 @@ impl VisitNeeds {
             .collect();
         if !lacking.is_empty() {
             told.push(format!(
-                "PHP {} on this machine has no {}, which composer.json asks for.",
+                "PHP {} on this machine has no {}, which composer.json asks for{}.",
                 php.version,
-                lacking.join(", ")
+                lacking.join(", "),
+                on_debian(&php.version, &lacking)
             ));
         }
         told
+    }
+}
+
+/// How Debian installs extensions, as the end of a sentence.
+fn on_debian(version: &str, extensions: &[&str]) -> String {
+    let Some((major, minor)) = number(version) else {
+        return String::new();
+    };
+    let mut packages: Vec<String> = extensions
+        .iter()
+        .map(|name| format!(" php{major}.{minor}-{}", package(&plain(name))))
+        .collect();
+    packages.sort();
+    packages.dedup();
+    format!("; on Debian: apt install{}", packages.concat())
+}
+
+/// The end of the name of Debian's package that has an extension.
+fn package(extension: &str) -> &str {
+    match extension {
+        "mysqli" | "mysqlnd" | "pdo_mysql" => "mysql",
+        "pgsql" | "pdo_pgsql" => "pgsql",
+        "sqlite3" | "pdo_sqlite" => "sqlite3",
+        "dom" | "simplexml" | "xml" | "xmlreader" | "xmlwriter" | "xsl" => "xml",
+        "calendar" | "ctype" | "exif" | "ffi" | "fileinfo" | "filter" | "ftp" | "gettext"
+        | "hash" | "iconv" | "json" | "openssl" | "pcntl" | "pcre" | "pdo" | "phar" | "posix"
+        | "session" | "shmop" | "sockets" | "tokenizer" => "common",
+        other => other,
     }
 }
 
@@ -102,8 +131,17 @@ mod tests {
             Some("^8.2"),
             &["gd", "intl", "zip"],
             &[
-                "composer.json asks for PHP ^8.2, and this machine has 8.1.2.",
-                "PHP 8.1.2 on this machine has no gd, zip, which composer.json asks for.",
+                "composer.json asks for PHP ^8.2, and this machine has 8.1.2: it may not run here.",
+                "PHP 8.1.2 on this machine has no gd, zip, which composer.json asks for; on Debian: apt install php8.1-gd \
+                 php8.1-zip.",
+            ],
+        );
+        check(
+            None,
+            &["simplexml", "dom", "pdo_mysql", "Posix"],
+            &[
+                "PHP 8.1.2 on this machine has no simplexml, dom, pdo_mysql, Posix, which composer.json asks for; on Debian: apt \
+                 install php8.1-common php8.1-mysql php8.1-xml.",
             ],
         );
     }
