@@ -10,7 +10,7 @@ pub(crate) use facts::AppFacts;
 use super::app::ReplacedLine;
 use super::copy::{OwnerIds, Pristine, PrivateCopy};
 use super::seen::Told;
-use super::{CLIENT, Testbed, app, chain, offers};
+use super::{CLIENT, Testbed, app, chain, log, offers};
 use crate::error::ExperimentError;
 use kneepoint_lab::{HostInfo, HostPlan, Lab, Process};
 use kneepoint_load::Target;
@@ -524,14 +524,14 @@ fn must_succeed(lab: &Lab, host: &str, command: &CommandSpec) -> Result<(), Expe
         return Ok(());
     }
     let words = if output.stderr.trim().is_empty() {
-        output.stdout.trim()
+        &output.stdout
     } else {
-        output.stderr.trim()
+        &output.stderr
     };
-    let words = words.chars().take(600).collect::<String>();
     Err(ExperimentError::Unfit(format!(
-        "`{}` on host {host} failed: {words}",
-        command.describe()
+        "`{}` on host {host} failed: {}",
+        command.describe(),
+        log::of_command(words)
     )))
 }
 

@@ -11,18 +11,13 @@ const CHARS: usize = 300;
 /// Most bytes at the end of a log that are looked at.
 const TAIL_BYTES: u64 = 64 << 10;
 
-/// The last lines of all logs, each behind a line feed; empty when they say nothing. Files of the application's copy below
-/// `copy` are named as they are in the application: the copy is gone when somebody reads this.
-pub(super) fn last_words(tiers: &[RunningTier], copy: Option<&Path>) -> String {
+/// The last lines of all logs, each behind a line feed; empty when they say nothing.
+pub(super) fn last_words(tiers: &[RunningTier]) -> String {
     let logs = tiers.iter().flat_map(|tier| {
         let logs = tier.logs.iter();
         logs.map(move |log| (tier.layer, tail(&log.path)))
     });
-    let told: String = logs.map(|(layer, text)| lines(layer, &text)).collect();
-    match copy {
-        Some(copy) => told.replace(&format!("{}/", copy.display()), ""),
-        None => told,
-    }
+    logs.map(|(layer, text)| lines(layer, &text)).collect()
 }
 
 fn lines(layer: Layer, text: &str) -> String {
@@ -58,6 +53,18 @@ fn is_trace(line: &str) -> bool {
         .map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
     let is_frame = number.is_some_and(|rest| rest.starts_with(' '));
     is_frame || line.starts_with("stack trace:") || line.starts_with("thrown in ")
+}
+
+/// The last lines that a command said, as far as a person reads them. MariaDB's client says a statement between rules, which may
+/// be as long as a table, and then what is wrong with it.
+pub(super) fn of_command(text: &str) -> String {
+    const LINES: usize = 6;
+    const CHARS: usize = 200;
+    let says = |line: &&str| line.contains(|c: char| c != '-' && !c.is_whitespace());
+    let lines: Vec<&str> = text.lines().filter(says).collect();
+    let last = &lines[lines.len().saturating_sub(LINES)..];
+    let cut = |line: &&str| line.trim().chars().take(CHARS).collect::<String>();
+    last.iter().map(cut).collect::<Vec<_>>().join("\n  ")
 }
 
 /// The end of a file; empty when it cannot be read. Servers' users own these files.
@@ -107,6 +114,21 @@ mod tests {
              #1 {main}\n  thrown in /app/a.php on line 1\n",
             "\n  php log: [29-Nov-2026] PHP Fatal error:  Uncaught RuntimeException: no licence in /app/a.php:1",
         );
+    }
+
+    #[test]
+    fn a_command_is_told_with_what_went_wrong_however_long_its_statement_is() {
+        let said = format!(
+            "--------------\nINSERT INTO a VALUES ({})\n--------------\n\nERROR 1146 (42S02) at line 2: no such table\n",
+            "1,".repeat(900)
+        );
+        let told = of_command(&said);
+        assert!(told.starts_with("INSERT INTO a VALUES (1,"), "{told}");
+        assert!(
+            told.len() < 300 && told.ends_with("\n  ERROR 1146 (42S02) at line 2: no such table"),
+            "{told}"
+        );
+        assert_eq!(of_command("--\n\n"), "");
     }
 
     #[test]

@@ -273,8 +273,15 @@ impl Arm {
 
     /// The last lines of the tiers' logs, where the cause of a 500 is told.
     pub(super) fn last_words(&self) -> String {
-        let copy = self.copy.as_ref().map(|copy| copy.root.as_path());
-        log::last_words(&self.running, copy)
+        self.without_copy(&log::last_words(&self.running))
+    }
+
+    /// A text with the application's files named as they are in the user's directory: the copy is gone when somebody reads it.
+    pub(super) fn without_copy(&self, text: &str) -> String {
+        match &self.copy {
+            Some(copy) => text.replace(&format!("{}/", copy.root.display()), ""),
+            None => text.to_owned(),
+        }
     }
 }
 

@@ -133,4 +133,12 @@ impl Testbed {
     pub fn last_words(&self, name: &str) -> Result<String, ExperimentError> {
         Ok(self.arm(name)?.last_words())
     }
+
+    /// A text of an arm's application with its files named as they are in the user's directory.
+    ///
+    /// # Errors
+    /// There is no such arm.
+    pub fn without_copy(&self, name: &str, text: &str) -> Result<String, ExperimentError> {
+        Ok(self.arm(name)?.without_copy(text))
+    }
 }

@@ -276,13 +276,15 @@ impl Visitor<'_> {
             return Ok(None);
         }
         let says = error.unwrap_or_else(|| read.text.clone());
-        let says = match says.is_empty() {
-            true => "It says nothing".to_owned(),
-            false => format!("It says: {says}"),
+        let says = self.testbed.without_copy(ARM, &says)?;
+        let logs = self.testbed.last_words(ARM)?;
+        let says = match (says.is_empty(), logs.is_empty()) {
+            (true, true) => "It says nothing".to_owned(),
+            (true, false) => "It says nothing; the logs do:".to_owned(),
+            (false, _) => format!("It says: {says}"),
         };
         Ok(Some(format!(
-            "GET {path} answers with status {status}, and no page to be measured. {says}{}",
-            self.testbed.last_words(ARM)?
+            "GET {path} answers with status {status}, and no page to be measured. {says}{logs}"
         )))
     }
 
