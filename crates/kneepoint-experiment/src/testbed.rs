@@ -276,7 +276,7 @@ impl Testbed {
     ) -> Result<(LoadPoint, Recording), ExperimentError> {
         self.drain(name, step.rested)?;
         if reset {
-            self.arm(name)?.reset(&self.lab)?;
+            self.put_back(name)?;
         }
         self.watched(name, options, || self.drive(name, step))
     }
@@ -342,7 +342,7 @@ impl Testbed {
         seed: u64,
     ) -> Result<(LoadPoint, Recording), ExperimentError> {
         self.drain(name, true)?;
-        self.arm(name)?.reset(&self.lab)?;
+        self.put_back(name)?;
         let workload = self.arm(name)?.workload.clone();
         let plan = LoadPlan {
             seed,
@@ -437,9 +437,19 @@ impl Testbed {
         *self.nowhere.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Puts the application's state back to the beginning, and fills the caches that were emptied with it.
+    fn put_back(&self, name: &str) -> Result<(), ExperimentError> {
+        let arm = self.arm(name)?;
+        arm.reset(&self.lab)?;
+        match arm.keeps_state() {
+            true => arm.fill_caches(&self.client, &self.stop),
+            false => Ok(()),
+        }
+    }
+
     /// Drives a step at an arm that is at rest, with the application's state put back.
     fn drive_from_reset(&self, name: &str, step: &Step) -> Result<LoadPoint, ExperimentError> {
-        self.arm(name)?.reset(&self.lab)?;
+        self.put_back(name)?;
         self.drive(name, step)
     }
 
@@ -498,7 +508,7 @@ impl Bench for Testbed {
     ) -> Result<[LoadPoint; 2], ExperimentError> {
         for arm in arms {
             self.drain(arm, step.rested)?;
-            self.arm(arm)?.reset(&self.lab)?;
+            self.put_back(arm)?;
         }
         let plans = [
             self.step_plan(arms[0], step)?,

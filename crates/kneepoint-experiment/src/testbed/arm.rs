@@ -536,6 +536,11 @@ fn must_succeed(lab: &Lab, host: &str, command: &CommandSpec) -> Result<(), Expe
 }
 
 impl Arm {
+    /// Whether it has a cache or a database, which a reset empties.
+    pub(super) fn keeps_state(&self) -> bool {
+        !self.resets.is_empty()
+    }
+
     /// Puts the state of cache and database back to the beginning, and the application's files back to what they were after
     /// the warm-up.
     pub(super) fn reset(&self, lab: &Lab) -> Result<(), ExperimentError> {

@@ -12,7 +12,7 @@ use crate::error::ExperimentError;
 use crate::record::{BASE, Record, Recorder};
 use kneepoint_lab::HostInfo;
 use kneepoint_load::{Fetched, LoadError, Rehearsal, Rehearsed, identify};
-use kneepoint_model::{Layer, RunningTier, Scenario};
+use kneepoint_model::{Layer, Request, RunningTier, Scenario, Workload};
 use kneepoint_telemetry::CpuAccount;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,6 +31,9 @@ const SETTLE: Duration = Duration::from_millis(2);
 /// How long a watched round goes on behind a request that failed. What is behind it may try to reach others, whom the same
 /// refusal then names; but each of many requests may wait for [`FIRST_RESPONSE`].
 const LONGEST_GATHERING: Duration = Duration::from_secs(60);
+
+/// Longest time for filling caches before a load: of very many or very slow pages only the first are asked for \[ours\].
+const LONGEST_FILLING: Duration = Duration::from_secs(3);
 
 /// What came of a rehearsal.
 #[derive(Debug, Default)]
@@ -58,6 +61,18 @@ pub(super) fn what_tells(scenario: &Scenario) -> Scenario {
     what.hosts.clear();
     what.tiers.iter_mut().for_each(|tier| tier.settings.clear());
     what
+}
+
+/// The requests that only look at a page, each by itself.
+fn only_pages(workload: &Workload) -> Workload {
+    let reads = |request: &&Request| {
+        request.method.0 == "GET" && !request.session && request.captures.is_empty()
+    };
+    Workload {
+        requests: workload.requests.iter().filter(reads).cloned().collect(),
+        sessions: None,
+        ..workload.clone()
+    }
 }
 
 impl Arm {
@@ -133,6 +148,30 @@ impl Arm {
             Err(why) => rehearsals.doubts.extend((!why.is_empty()).then_some(why)),
         }
         rehearsed
+    }
+
+    /// Asks for each page once, behind a reset: what the application keeps in its database or cache was emptied, and a site that
+    /// has run for a while has it. Of what goes wrong the load that follows tells.
+    pub(super) fn fill_caches(
+        &self,
+        client: &HostInfo,
+        stop: &AtomicBool,
+    ) -> Result<(), ExperimentError> {
+        let netns = client.netns.clone();
+        let pages = only_pages(&self.workload);
+        let Ok(rehearsal) = Rehearsal::new(&self.target, &pages, netns, FIRST_RESPONSE) else {
+            return Ok(());
+        };
+        let began = Instant::now();
+        for _answer in rehearsal {
+            if stop.load(Ordering::Relaxed) {
+                return Err(ExperimentError::Interrupted);
+            }
+            if began.elapsed() >= LONGEST_FILLING {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn check_identity(&self, netns: Option<&Path>) -> Result<(), ExperimentError> {
@@ -455,6 +494,24 @@ mod tests {
 
     fn check(to: &str, expected: Expect) {
         expected.assert_eq(&redirected(to, "10.1.0.2", 302));
+    }
+
+    #[test]
+    fn caches_are_filled_by_pages_that_change_nothing() {
+        let mut workload = Workload::single("/");
+        let with = |path: &str, change: fn(&mut Request)| {
+            let mut request = Request::get(path);
+            change(&mut request);
+            request
+        };
+        workload.requests.extend([
+            with("/order", |request| request.method.0 = "POST".into()),
+            with("/cart", |request| request.session = true),
+            Request::get("/news"),
+        ]);
+        let pages = only_pages(&workload).requests;
+        let paths: Vec<&str> = pages.iter().map(|request| request.path.as_str()).collect();
+        assert_eq!(paths, ["/", "/news"]);
     }
 
     #[test]
