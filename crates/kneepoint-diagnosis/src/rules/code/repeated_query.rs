@@ -26,11 +26,60 @@ pub(crate) static RULE: Rule = Rule {
             together the count stays.",
         what_to_write: "Read what the loop needs before it. In Laravel:\n\n    Order::with('items')->get();\n\nand, so that \
             it cannot come back:\n\n    Model::preventLazyLoading(! app()->isProduction());\n\nIn SQL: a join, or one \
-            query with IN (...).",
-        references: &["https://laravel.com/docs/eloquent-relationships#eager-loading"],
+            query with IN (...). Where the table is the application's own cache, keep that in memory instead (APCu, Redis, \
+            memcached).",
+        references: &[
+            "https://laravel.com/docs/eloquent-relationships#eager-loading",
+            "https://www.mediawiki.org/wiki/Manual:$wgMainCacheType",
+        ],
     },
     check,
 };
+
+/// Tables that are an application's cache: how the name of one begins or ends, the column that it is asked by, and what
+/// answers without a query.
+const CACHES: [(&str, &str, &str); 4] = [
+    (
+        "objectcache",
+        "keyname",
+        "This table is MediaWiki's cache. Keep it in memory: $wgMainCacheType = CACHE_ACCEL (APCu) in LocalSettings.php, or \
+         memcached or Redis where several hosts share it.",
+    ),
+    (
+        "_options",
+        "option_name",
+        "Let an object cache of WordPress answer for options and transients: a drop-in (wp-content/object-cache.php) with Redis or \
+         APCu.",
+    ),
+    (
+        "cache_",
+        "cid",
+        "This table is Drupal's cache. Keep it in memory, by the module redis or memcache.",
+    ),
+    (
+        "cache",
+        "key",
+        "This table is Laravel's cache. Keep it in Redis: CACHE_STORE = redis.",
+    ),
+];
+
+/// What to do where the query asks a table that is a cache.
+fn of_cache(query: &str) -> Option<&'static str> {
+    let query = query.to_ascii_lowercase();
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let words: Vec<&str> = query.split(|c: char| !is_name(c)).collect();
+    let is_one = |table: &&&str, known: &str| match known {
+        "_options" => table.ends_with(known),
+        "cache_" => table.starts_with(known),
+        known => **table == known,
+    };
+    let mut caches = CACHES.iter();
+    caches
+        .find(|(table, column, _)| {
+            words.contains(column) && words.iter().any(|word| is_one(&word, table))
+        })
+        .map(|(_, _, advice)| *advice)
+}
 
 fn check(evidence: &Evidence) -> Option<Finding> {
     let repeated = Repeated::find(evidence, CallKind::Query)?;
@@ -39,16 +88,22 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         verdict = verdict.under(format!("before it, once: {first}"), evidence.traced_under());
     }
     let place = repeated.at();
+    let (refuted_by, advice) = match of_cache(&repeated.call.what) {
+        Some(advice) => (
+            "as many queries of that request with the cache in memory",
+            advice.to_owned(),
+        ),
+        None => (
+            "as many queries of that request with twice as many rows",
+            format!(
+                "Read all rows that the loop{place} needs with one query before it (in Laravel: with(...))."
+            ),
+        ),
+    };
     repeated
         .weighed(verdict)
-        .refuted_by("as many queries of that request with twice as many rows")
-        .remedy(
-            Advice::new(
-                evidence,
-                format!("Read all rows that the loop{place} needs with one query before it (in Laravel: with(...))."),
-            )
-            .build(),
-        )
+        .refuted_by(refuted_by)
+        .remedy(Advice::new(evidence, advice).build())
         .done()
 }
 
@@ -111,6 +166,34 @@ mod tests {
                   do: Read all rows that the loop at app/Orders.php:23 needs with one query before it (in Laravel: with(...)).
             "#]],
         );
+    }
+
+    #[test]
+    fn a_table_that_is_a_cache_belongs_into_memory() {
+        for (query, whose) in [
+            (
+                "SELECT keyname,value,exptime FROM `objectcache` WHERE keyname = ?",
+                "MediaWiki",
+            ),
+            (
+                "SELECT option_value FROM wp_options WHERE option_name = ? LIMIT ?",
+                "WordPress",
+            ),
+            (
+                "SELECT cid, data FROM \"cache_render\" WHERE cid IN (?)",
+                "Drupal",
+            ),
+            ("select * from `cache` where `key` = ?", "Laravel"),
+        ] {
+            let advice = of_cache(query).unwrap_or_default();
+            assert!(advice.contains(whose), "{query}: {advice}");
+        }
+        for query in [
+            "select * from items where order_id = ?",
+            "select * from options where id = ?",
+        ] {
+            assert_eq!(of_cache(query), None, "{query}");
+        }
     }
 
     #[test]
